@@ -1,0 +1,24 @@
+/*
+ * bloomgate.h - all of Bloomgate's library.
+ *
+ * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
+ * a filter; kind.h which kinds there are; hash.h how keys become hashes; err.h how
+ * errors are told; cpu.h which instructions are used.
+ *
+ * The library opens no sockets, prints nothing, never exits, starts no threads and
+ * installs no signal handlers; it needs no initialisation, and its only global state is
+ * what it found out about the processor.
+ */
+#ifndef BLOOMGATE_H
+#define BLOOMGATE_H
+
+#include "bloomgate/cpu.h"
+#include "bloomgate/err.h"
+#include "bloomgate/filter.h"
+#include "bloomgate/hash.h"
+#include "bloomgate/kind.h"
+#include "bloomgate/plan.h"
+#include "bloomgate/spec.h"
+#include "bloomgate/version.h"
+
+#endif

@@ -1,0 +1,289 @@
+/*
+ * filter.h - the filter: a cheap, certain "no" in front of an expensive "yes".
+ *
+ * A filter answers one question about a key: may it be in the set? "No" is certain.
+ * "Maybe" is wrong for a small, known share of keys that were never added.
+ *
+ *     bg_spec spec = BG_SPEC_INIT;
+ *     spec.items = 1000000;
+ *     spec.rate = 0.01;
+ *
+ *     bg_filter *seen;
+ *     if (bg_filter_create(&spec, &seen, NULL) != BG_OK)
+ *         return 1;
+ *     bg_filter_add(seen, "apple", 5);
+ *     bg_filter_may_contain(seen, "apple", 5);   // true, for ever
+ *     bg_filter_may_contain(seen, "pear", 4);    // false, but for 1 key in 100
+ *     bg_filter_free(seen);
+ *
+ * Three ways to name a key, for every operation: bytes (`key, len`); a 64-bit integer
+ * (`_u64`), which is the same key as its 8 bytes in little-endian order; or a hash of
+ * your own (`_hash`), see the caveats in hash.h.
+ *
+ * Batches. The `_many` functions are the fast way, on large filters by a factor of 3 to
+ * 5: while one key is being tested the memory of the next ones is already on its way.
+ * Answers come back as a bitmap, bit i % 64 of word i / 64 for key i, together with the
+ * number of ones. A bitmap has BG_BITMAP_WORDS(n) words; the bits beyond n are zero; NULL
+ * leaves it out.
+ *
+ * Threads. Any number of threads may add and query at once, without locks and without
+ * waiting for each other:
+ *   (C1) When an add has returned and a query begins after it, the query says "maybe".
+ *        "After" means: ordered by anything that orders memory between threads (a lock,
+ *        a join, a release store and an acquire load, a message), or in one thread.
+ *   (C2) A "maybe" stays a "maybe" until the filter is cleared.
+ *   (C3) An add says whether the key was new (some bit was not set before). Two threads
+ *        that add one key at the same instant may both be told "new", never both "seen";
+ *        in a `register` filter exactly one is told "new".
+ * The functions marked MT-Safe below keep to that. MT-Excl functions need the filter for
+ * themselves. A filter made with BG_EXCLUSIVE is for one thread at a time: its adds are
+ * MT-Excl, its queries are safe beside other queries.
+ *
+ * Caveats
+ *   - Nothing is ever removed. A filter that takes more keys than it was made for goes
+ *     on answering correctly, with a rising share of "maybe": watch bg_filter_info.
+ *   - A filter does not keep keys; it cannot list them, and cannot be enlarged. It can be
+ *     halved (bg_filter_fold), so size generously where the number is not known.
+ *   - NULL for a filter is a programming error. Queries then answer "maybe", adds do
+ *     nothing: never a false "no".
+ *   - After fork() the child has a copy of its own, as with all private memory.
+ */
+#ifndef BLOOMGATE_FILTER_H
+#define BLOOMGATE_FILTER_H
+
+#include "bloomgate/cpu.h"
+#include "bloomgate/err.h"
+#include "bloomgate/export.h"
+#include "bloomgate/hash.h"
+#include "bloomgate/kind.h"
+#include "bloomgate/plan.h"
+#include "bloomgate/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A filter. Opaque. */
+typedef struct bg_filter bg_filter;
+
+/* Words of a bitmap for n answers. */
+#define BG_BITMAP_WORDS(n) (((size_t)(n) + 63) / 64)
+
+/* ---- Life ---------------------------------------------------------------------- */
+
+/*
+ * Creates an empty filter.
+ * Errors: those of bg_plan_make and bg_hasher_init, and BG_ENOMEM. On error *filter is
+ * NULL and nothing stays allocated.
+ * Thread safety: MT-Safe. Cost: microseconds; memory is zeroed by the system when it is
+ * first touched.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter,
+                                             bg_errinfo *info);
+
+/* Creates the filter of a plan; `request` is what the plan was made from. */
+BG_API BG_MUST_CHECK bg_err bg_filter_create_planned(const bg_plan *plan,
+                                                     const bg_plan_request *request,
+                                                     bg_filter **filter,
+                                                     bg_errinfo *info);
+
+/*
+ * How much memory bg_filter_init_at needs for that spec, bits and handle together.
+ * Errors: those of bg_plan_make. Thread safety: MT-Safe.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_bytes(const bg_spec *spec, size_t *bytes,
+                                            bg_errinfo *info);
+
+/*
+ * Creates an empty filter inside the caller's memory: `bytes` bytes, at least as many as
+ * bg_filter_bytes says, aligned to 64. Nothing is allocated; spec->allocator is used only
+ * by copies of this filter. The memory must stay until bg_filter_free, which wipes the
+ * handle but leaves the memory to the caller.
+ * Errors: as bg_filter_create; BG_EINVAL when the memory is misaligned or too small.
+ * Thread safety: MT-Safe. Cost: zeroes the memory.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_init_at(void *memory, size_t bytes,
+                                              const bg_spec *spec, bg_filter **filter,
+                                              bg_errinfo *info);
+
+/* Frees a filter; NULL is allowed. Thread safety: MT-Excl. */
+BG_API void bg_filter_free(bg_filter *filter);
+
+/*
+ * A copy with the same content, geometry, hash, mode and allocator. Adds that run at the
+ * same time may or may not be in it.
+ * Errors: BG_ENOMEM. Thread safety: MT-Safe. Cost: reads and writes every byte.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy,
+                                           bg_errinfo *info);
+
+/*
+ * Forgets everything. Thread safety: MT-Excl. Cost: gives large memory back to the system
+ * to be zeroed, else writes every byte.
+ */
+BG_API void bg_filter_clear(bg_filter *filter);
+
+/* ---- One key ------------------------------------------------------------------- */
+
+/*
+ * Adds a key. Returns true when it is certainly new: some bit was not set before. False
+ * means that it may have been added before. Adding cannot fail.
+ * Thread safety: MT-Safe (see Threads above). Cost: the hash, and one cache line for
+ * blocked, split and register, k lines for classic and partitioned.
+ */
+BG_API bool bg_filter_add(bg_filter *filter, const void *key, size_t len);
+BG_API bool bg_filter_add_u64(bg_filter *filter, uint64_t key);
+BG_API bool bg_filter_add_hash(bg_filter *filter, uint64_t hash);
+
+/*
+ * False: the key was certainly never added. True: it may have been.
+ * Thread safety: MT-Safe. Cost: as for an add; classic and partitioned stop at the first
+ * bit that is not set.
+ */
+BG_API bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len);
+BG_API bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key);
+BG_API bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash);
+
+/* ---- Many keys ----------------------------------------------------------------- */
+
+/*
+ * Adds n keys; returns how many were certainly new, and which in `is_new` unless NULL.
+ * A key that occurs twice in one batch is new at most once, the first time.
+ * Keys are given as (pointer, length) pairs; as records of one width that lie one after
+ * another; as integers; as hashes.
+ * Thread safety: as bg_filter_add. Cost: near the machine's bound of random cache lines
+ * per second (`bgbench limit`).
+ */
+BG_API size_t bg_filter_add_many(bg_filter *filter, const bg_bytes *keys, size_t n,
+                                 uint64_t *is_new);
+BG_API size_t bg_filter_add_many_fixed(bg_filter *filter, const void *keys, size_t width,
+                                       size_t n, uint64_t *is_new);
+BG_API size_t bg_filter_add_many_u64(bg_filter *filter, const uint64_t *keys, size_t n,
+                                     uint64_t *is_new);
+BG_API size_t bg_filter_add_many_hash(bg_filter *filter, const uint64_t *hashes, size_t n,
+                                      uint64_t *is_new);
+
+/*
+ * Asks for n keys; returns how many may be contained, and which in `maybe` unless NULL.
+ * Thread safety: MT-Safe. Cost: as above.
+ */
+BG_API size_t bg_filter_may_contain_many(const bg_filter *filter, const bg_bytes *keys,
+                                         size_t n, uint64_t *maybe);
+BG_API size_t bg_filter_may_contain_many_fixed(const bg_filter *filter, const void *keys,
+                                               size_t width, size_t n, uint64_t *maybe);
+BG_API size_t bg_filter_may_contain_many_u64(const bg_filter *filter,
+                                             const uint64_t *keys, size_t n,
+                                             uint64_t *maybe);
+BG_API size_t bg_filter_may_contain_many_hash(const bg_filter *filter,
+                                              const uint64_t *hashes, size_t n,
+                                              uint64_t *maybe);
+
+/* ---- Two filters --------------------------------------------------------------- */
+
+/*
+ * Adds everything that is in `other` to `filter`: afterwards it answers as if the keys
+ * of both had been added to it. Merging a filter into itself changes nothing.
+ * Errors: BG_EINCOMPAT when kind, size, k or hash differ; the details say which.
+ * Thread safety: MT-Safe (a BG_EXCLUSIVE `filter`: MT-Excl). Cost: reads both, writes
+ * one.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other,
+                                            bg_errinfo *info);
+
+/*
+ * A new filter of half the size that contains the same keys, at a higher rate; `times`
+ * halvings at once. It equals the one that would have come of adding the keys to a
+ * filter of that size. Size generously, fold when the number of keys is known.
+ * Errors: BG_EINVAL when the size cannot be halved that often (see bg_spec.folds),
+ * BG_ENOMEM.
+ * Thread safety: MT-Safe. Cost: reads every byte.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_fold(const bg_filter *filter, uint32_t times,
+                                           bg_filter **folded, bg_errinfo *info);
+
+/*
+ * Whether two filters have the same kind, geometry and hash (compatible: they can be
+ * merged), and whether they also have the same content (equal).
+ * Thread safety: MT-Safe; with adds running the answer is of some moment. Cost:
+ * `equal` reads both up to the first difference.
+ */
+BG_API bool bg_filter_compatible(const bg_filter *a, const bg_filter *b);
+BG_API bool bg_filter_equal(const bg_filter *a, const bg_filter *b);
+
+/* ---- What a filter knows of itself ---------------------------------------------- */
+
+/* An estimate and the interval that holds the true value with 95 % confidence. */
+typedef struct bg_estimate {
+    double value;
+    double low;
+    double high;
+} bg_estimate;
+
+/* See bg_filter_info. */
+typedef struct bg_info {
+    uint32_t struct_size;   /* sizeof(bg_info), set by the caller                      */
+    bg_kind kind;
+    uint64_t units;         /* lines, blocks, words or bits, by kind                   */
+    uint64_t bits;          /* bits of the filter                                      */
+    uint64_t bytes;         /* the same in bytes                                       */
+    uint32_t k;             /* bits per key                                            */
+    uint32_t foldable;      /* how often it can be halved                              */
+    uint64_t design_items;  /* what the spec said, or 0                                */
+    double design_rate;     /* predicted rate at design_items, or 0                    */
+    uint64_t ones;          /* bits set                                                */
+    double fill;            /* the same as a share                                     */
+    bg_estimate items;      /* how many different keys were added, from the fill       */
+    double rate;            /* predicted rate at this fill                             */
+    bg_hash_profile hash;
+    uint64_t hash_check;    /* see bg_hasher_check                                     */
+    bg_cpu cpu;             /* the instruction set in use                              */
+    uint32_t flags;         /* of the spec                                             */
+} bg_info;
+
+/*
+ * Fills in `info` as far as its struct_size reaches.
+ * Errors: BG_EINVAL for NULL or a struct_size of no known version.
+ * Thread safety: MT-Safe; with adds running the figures are of some moment. Cost: reads
+ * every byte to count the bits.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_info(const bg_filter *filter, bg_info *info);
+
+/* Kind, size and fill alone; the last one reads every byte. Thread safety: MT-Safe. */
+BG_API bg_kind bg_filter_kind(const bg_filter *filter);
+BG_API uint64_t bg_filter_size_bytes(const bg_filter *filter);
+BG_API double bg_filter_fill(const bg_filter *filter);
+
+/* The filter's own hasher, valid as long as the filter. Thread safety: MT-Safe. */
+BG_API const bg_hasher *bg_filter_hasher(const bg_filter *filter);
+
+/* Estimates of two filters' key sets. */
+typedef struct bg_overlap {
+    bg_estimate a;            /* different keys in a                                   */
+    bg_estimate b;            /* ... in b                                              */
+    bg_estimate both;         /* ... in both                                           */
+    bg_estimate either;       /* ... in one or the other                               */
+    bg_estimate jaccard;      /* both / either, 0 .. 1                                 */
+} bg_overlap;
+
+/*
+ * Estimates how much two compatible filters' sets overlap.
+ * Errors: BG_EINCOMPAT. Thread safety: MT-Safe. Cost: reads both.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b,
+                                              bg_overlap *overlap, bg_errinfo *info);
+
+/*
+ * The 95 % Wilson interval of a rate, from `hits` among `trials`: for observed
+ * false-positive rates. Thread safety: MT-Safe.
+ */
+BG_API bg_estimate bg_observed_rate(uint64_t hits, uint64_t trials);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * bits.h - arithmetic on words that C has no operator for: high products, rotations,
+ * loads in a fixed byte order.
+ */
+#ifndef BGI_BITS_H
+#define BGI_BITS_H
+
+#include "base/compiler.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * The high 64 bits of a 128-bit product. `bgi_mulhi(hash, n)` maps a well-mixed hash
+ * evenly to 0 .. n-1 by its high bits, without a division and for any n (Lemire, "Fast
+ * random integer generation in an interval", 2019). Halving n halves the result:
+ * floor(floor(h n / 2^64) / 2) = floor(h (n/2) / 2^64) for even n, which is what makes
+ * filters foldable.
+ */
+BGI_INLINE uint64_t bgi_mulhi(uint64_t a, uint64_t b)
+{
+#if defined(__SIZEOF_INT128__)
+    return (uint64_t)(((unsigned __int128)a * b) >> 64);
+#else
+    uint64_t al = (uint32_t)a, ah = a >> 32, bl = (uint32_t)b, bh = b >> 32;
+    uint64_t low = al * bl;
+    uint64_t mid1 = ah * bl + (low >> 32);
+    uint64_t mid2 = al * bh + (uint32_t)mid1;
+    return ah * bh + (mid1 >> 32) + (mid2 >> 32);
+#endif
+}
+
+BGI_INLINE uint64_t bgi_rotl64(uint64_t x, unsigned by)
+{
+    return x << (by & 63) | x >> (-by & 63);
+}
+
+BGI_INLINE uint64_t bgi_le64(uint64_t x)
+{
+    return BGI_BIG_ENDIAN ? __builtin_bswap64(x) : x;
+}
+
+BGI_INLINE uint32_t bgi_le32(uint32_t x)
+{
+    return BGI_BIG_ENDIAN ? __builtin_bswap32(x) : x;
+}
+
+/* Little-endian loads and stores at any address. */
+BGI_INLINE uint64_t bgi_load_le64(const void *p)
+{
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    return bgi_le64(x);
+}
+
+BGI_INLINE uint32_t bgi_load_le32(const void *p)
+{
+    uint32_t x;
+    memcpy(&x, p, sizeof x);
+    return bgi_le32(x);
+}
+
+BGI_INLINE void bgi_store_le64(void *p, uint64_t x)
+{
+    x = bgi_le64(x);
+    memcpy(p, &x, sizeof x);
+}
+
+#endif

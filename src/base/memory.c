@@ -1,0 +1,122 @@
+#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
+
+#include "base/memory.h"
+
+#include "base/checked.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum {
+    LINE_BYTES = 64,
+    MAP_FROM = 128 << 10, /* smaller pieces come from calloc's pool                   */
+    HUGE_BYTES = 2 << 20  /* a large page on x86-64, and on arm64 with 4 KiB pages    */
+};
+
+static bool memory_is_mapped(size_t bytes)
+{
+    return bytes >= MAP_FROM;
+}
+
+/*
+ * Maps `bytes` at a 2 MiB boundary where that matters: reserve 2 MiB more than asked
+ * and return the ends to the kernel.
+ */
+static void *memory_map(size_t bytes, bool small_pages)
+{
+    bool large = bytes >= HUGE_BYTES && !small_pages;
+    size_t slack = large ? HUGE_BYTES : 0;
+    if (bytes > (size_t)PTRDIFF_MAX - slack) {
+        return NULL;
+    }
+    size_t length = bytes + slack;
+    char *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                   0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    if (!large) {
+        return p;
+    }
+    size_t head = (HUGE_BYTES - ((uintptr_t)p & (HUGE_BYTES - 1))) & (HUGE_BYTES - 1);
+    size_t page = 4096;
+    size_t end = (head + bytes + page - 1) & ~(page - 1);
+    if (head) {
+        (void)munmap(p, head);
+    }
+    if (end < length) {
+        (void)munmap(p + end, length - end);
+    }
+    (void)madvise(p + head, bytes, MADV_HUGEPAGE); /* a wish: either way it works */
+    return p + head;
+}
+
+static void *memory_from_system(size_t bytes, bool small_pages)
+{
+    if (memory_is_mapped(bytes)) {
+        return memory_map(bytes, small_pages);
+    }
+    void *p = NULL;
+    if (posix_memalign(&p, LINE_BYTES, bytes ? bytes : 1) != 0) {
+        return NULL;
+    }
+    memset(p, 0, bytes);
+    return p;
+}
+
+bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
+                     const bg_allocator *allocator, bool small_pages)
+{
+    memset(memory, 0, sizeof *memory);
+    if (allocator && allocator->allocate) {
+        memory->allocator = *allocator;
+        memory->base = allocator->allocate(allocator->context, bytes, LINE_BYTES, 1);
+    } else {
+        memory->base = memory_from_system(bytes, small_pages);
+    }
+    memory->bytes = memory->base ? bytes : 0;
+    return memory->base != NULL;
+}
+
+void bgi_memory_give(struct bgi_memory *memory)
+{
+    if (!memory->base) {
+        return;
+    }
+    if (memory->allocator.allocate) {
+        memory->allocator.release(memory->allocator.context, memory->base,
+                                  memory->bytes);
+    } else if (memory_is_mapped(memory->bytes)) {
+        (void)munmap(memory->base, memory->bytes);
+    } else {
+        free(memory->base);
+    }
+    memory->base = NULL;
+    memory->bytes = 0;
+}
+
+void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
+{
+    bool system_map = memory->base && !memory->allocator.allocate
+                      && memory_is_mapped(memory->bytes);
+    /* Whole large pages inside the range go back to the kernel; the rest is written. */
+    char *p = start, *end = p + bytes;
+    char *from = p + ((HUGE_BYTES - ((uintptr_t)p & (HUGE_BYTES - 1))) & (HUGE_BYTES - 1));
+    if (system_map && end > from && end - from >= 8 * (ptrdiff_t)HUGE_BYTES) {
+        size_t whole = (size_t)(end - from) & ~((size_t)HUGE_BYTES - 1);
+        if (madvise(from, whole, MADV_DONTNEED) == 0) {
+            memset(p, 0, (size_t)(from - p));
+            memset(from + whole, 0, (size_t)(end - from) - whole);
+            return;
+        }
+    }
+    memset(p, 0, bytes);
+}
+
+void bgi_wipe(void *p, size_t bytes)
+{
+    memset(p, 0, bytes);
+    __asm__ volatile("" : : "r"(p) : "memory");
+}

@@ -1,0 +1,43 @@
+/*
+ * memory.h - memory for filters: zeroed, aligned, on large pages where it pays.
+ *
+ * A filter is read at random places. On 4 KiB pages nearly every look-up in a large
+ * filter also misses the TLB and walks the page tables; on 2 MiB pages it does not.
+ * Linux gives large pages to those who ask (madvise), so we ask, from 2 MiB upwards.
+ * Fresh pages are zeroed by the kernel when they are first touched, so creating a
+ * filter of many GiB costs nothing until it is used.
+ */
+#ifndef BGI_MEMORY_H
+#define BGI_MEMORY_H
+
+#include "bloomgate/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* One piece of memory and where it came from. */
+struct bgi_memory {
+    void *base;             /* NULL: none                                              */
+    size_t bytes;
+    bg_allocator allocator; /* allocate == NULL: the system's                          */
+};
+
+/*
+ * Takes `bytes` zeroed bytes aligned to 64 (more, if large) from `allocator`, or from
+ * the system when it is NULL. `small_pages`: do not ask for 2 MiB pages.
+ * False when there is no memory; `memory` is then empty.
+ */
+bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
+                     const bg_allocator *allocator, bool small_pages);
+
+/* Gives it back; empty memory is allowed. */
+void bgi_memory_give(struct bgi_memory *memory);
+
+/* Makes a range of memory that was taken zero again; system memory of many pages is
+ * handed back to the kernel for that. */
+void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes);
+
+/* Overwrites secrets in a way that the compiler does not remove. */
+void bgi_wipe(void *p, size_t bytes);
+
+#endif
