@@ -59,12 +59,12 @@ typedef enum bg_err {
  */
 typedef struct bg_errinfo {
     bg_err code;
-    int32_t os_errno;   /* errno of the failing system call, or 0                     */
-    uint64_t offset;    /* byte offset in the file or buffer concerned, or 0          */
-    char what[32];      /* the argument, field or thing that is wrong: "rate"         */
-    char found[64];     /* what it was: "1.5"                                         */
-    char expected[96];  /* what it had to be: "a number above 0 and below 1"          */
-    char message[256];  /* all of it in one line, ready to be shown                   */
+    int32_t os_errno;  /* errno of the failing system call, or 0 */
+    uint64_t offset;   /* byte offset in the file or buffer concerned, or 0 */
+    char what[32];     /* the argument, field or thing that is wrong: "rate" */
+    char found[64];    /* what it was: "1.5" */
+    char expected[96]; /* what it had to be: "a number above 0 and below 1" */
+    char message[256]; /* all of it in one line, ready to be shown */
 } bg_errinfo;
 
 /*

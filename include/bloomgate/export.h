@@ -3,18 +3,18 @@
 #define BLOOMGATE_EXPORT_H
 
 #if defined(_WIN32) && defined(BG_BUILDING_SHARED)
-# define BG_API __declspec(dllexport)
+#define BG_API __declspec(dllexport)
 #elif defined(__GNUC__)
-# define BG_API __attribute__((visibility("default")))
+#define BG_API __attribute__((visibility("default")))
 #else
-# define BG_API
+#define BG_API
 #endif
 
 /* The result must be looked at: it carries an error. */
 #if defined(__GNUC__)
-# define BG_MUST_CHECK __attribute__((warn_unused_result))
+#define BG_MUST_CHECK __attribute__((warn_unused_result))
 #else
-# define BG_MUST_CHECK
+#define BG_MUST_CHECK
 #endif
 
 #endif

@@ -160,12 +160,12 @@ BG_API bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash);
  */
 BG_API size_t bg_filter_add_many(bg_filter *filter, const bg_bytes *keys, size_t n,
                                  uint64_t *is_new);
-BG_API size_t bg_filter_add_many_fixed(bg_filter *filter, const void *keys, size_t width,
-                                       size_t n, uint64_t *is_new);
+BG_API size_t bg_filter_add_many_fixed(bg_filter *filter, const void *keys,
+                                       size_t width, size_t n, uint64_t *is_new);
 BG_API size_t bg_filter_add_many_u64(bg_filter *filter, const uint64_t *keys, size_t n,
                                      uint64_t *is_new);
-BG_API size_t bg_filter_add_many_hash(bg_filter *filter, const uint64_t *hashes, size_t n,
-                                      uint64_t *is_new);
+BG_API size_t bg_filter_add_many_hash(bg_filter *filter, const uint64_t *hashes,
+                                      size_t n, uint64_t *is_new);
 
 /*
  * Asks for n keys; returns how many may be contained, and which in `maybe` unless NULL.
@@ -173,8 +173,9 @@ BG_API size_t bg_filter_add_many_hash(bg_filter *filter, const uint64_t *hashes,
  */
 BG_API size_t bg_filter_may_contain_many(const bg_filter *filter, const bg_bytes *keys,
                                          size_t n, uint64_t *maybe);
-BG_API size_t bg_filter_may_contain_many_fixed(const bg_filter *filter, const void *keys,
-                                               size_t width, size_t n, uint64_t *maybe);
+BG_API size_t bg_filter_may_contain_many_fixed(const bg_filter *filter,
+                                               const void *keys, size_t width, size_t n,
+                                               uint64_t *maybe);
 BG_API size_t bg_filter_may_contain_many_u64(const bg_filter *filter,
                                              const uint64_t *keys, size_t n,
                                              uint64_t *maybe);
@@ -225,23 +226,23 @@ typedef struct bg_estimate {
 
 /* See bg_filter_info. */
 typedef struct bg_info {
-    uint32_t struct_size;   /* sizeof(bg_info), set by the caller                      */
+    uint32_t struct_size; /* sizeof(bg_info), set by the caller */
     bg_kind kind;
-    uint64_t units;         /* lines, blocks, words or bits, by kind                   */
-    uint64_t bits;          /* bits of the filter                                      */
-    uint64_t bytes;         /* the same in bytes                                       */
-    uint32_t k;             /* bits per key                                            */
-    uint32_t foldable;      /* how often it can be halved                              */
-    uint64_t design_items;  /* what the spec said, or 0                                */
-    double design_rate;     /* predicted rate at design_items, or 0                    */
-    uint64_t ones;          /* bits set                                                */
-    double fill;            /* the same as a share                                     */
-    bg_estimate items;      /* how many different keys were added, from the fill       */
-    double rate;            /* predicted rate at this fill                             */
+    uint64_t units;        /* lines, blocks, words or bits, by kind */
+    uint64_t bits;         /* bits of the filter */
+    uint64_t bytes;        /* the same in bytes */
+    uint32_t k;            /* bits per key */
+    uint32_t foldable;     /* how often it can be halved */
+    uint64_t design_items; /* what the spec said, or 0 */
+    double design_rate;    /* predicted rate at design_items, or 0 */
+    uint64_t ones;         /* bits set */
+    double fill;           /* the same as a share */
+    bg_estimate items;     /* how many different keys were added, from the fill */
+    double rate;           /* predicted rate at this fill */
     bg_hash_profile hash;
-    uint64_t hash_check;    /* see bg_hasher_check                                     */
-    bg_cpu cpu;             /* the instruction set in use                              */
-    uint32_t flags;         /* of the spec                                             */
+    uint64_t hash_check; /* see bg_hasher_check */
+    bg_cpu cpu;          /* the instruction set in use */
+    uint32_t flags;      /* of the spec */
 } bg_info;
 
 /*
@@ -262,11 +263,11 @@ BG_API const bg_hasher *bg_filter_hasher(const bg_filter *filter);
 
 /* Estimates of two filters' key sets. */
 typedef struct bg_overlap {
-    bg_estimate a;            /* different keys in a                                   */
-    bg_estimate b;            /* ... in b                                              */
-    bg_estimate both;         /* ... in both                                           */
-    bg_estimate either;       /* ... in one or the other                               */
-    bg_estimate jaccard;      /* both / either, 0 .. 1                                 */
+    bg_estimate a;       /* different keys in a */
+    bg_estimate b;       /* ... in b */
+    bg_estimate both;    /* ... in both */
+    bg_estimate either;  /* ... in one or the other */
+    bg_estimate jaccard; /* both / either, 0 .. 1 */
 } bg_overlap;
 
 /*

@@ -74,14 +74,14 @@ typedef uint64_t (*bg_hash_fn)(void *context, const void *key, size_t len);
  * pointer is not kept.
  */
 typedef struct bg_hash_spec {
-    uint32_t profile;       /* a bg_hash_profile                                      */
-    uint32_t reserved;      /* 0                                                      */
-    uint64_t seed;          /* fast and xxh64: part of the function, not a protection */
-    const uint8_t *secret;  /* keyed profiles: BG_SECRET_BYTES random bytes           */
-    bg_hash_fn custom;      /* custom: the function, ...                              */
-    void *custom_context;   /* ... its first argument, ...                            */
+    uint32_t profile;      /* a bg_hash_profile */
+    uint32_t reserved;     /* 0 */
+    uint64_t seed;         /* fast and xxh64: part of the function, not a protection */
+    const uint8_t *secret; /* keyed profiles: BG_SECRET_BYTES random bytes */
+    bg_hash_fn custom;     /* custom: the function, ... */
+    void *custom_context;  /* ... its first argument, ... */
     const char *custom_name; /* ... and its name (1 to 31 bytes), by which filters are
-                                recognised as having the same hash                    */
+                                recognised as having the same hash */
 } bg_hash_spec;
 
 /*
@@ -94,8 +94,8 @@ typedef struct bg_hasher {
 
 /* One key as bytes: what the batch functions take arrays of. */
 typedef struct bg_bytes {
-    const void *data; /* may be NULL when len is 0                                    */
-    size_t len;       /* any length; NUL bytes are bytes like others                  */
+    const void *data; /* may be NULL when len is 0 */
+    size_t len;       /* any length; NUL bytes are bytes like others */
 } bg_bytes;
 
 /*

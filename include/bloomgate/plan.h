@@ -39,52 +39,52 @@ extern "C" {
  *     memory_cost x GiB  +  call_cost x (wasted calls per second)
  */
 typedef struct bg_plan_request {
-    uint32_t struct_size;      /* sizeof(bg_plan_request)                              */
-    uint32_t reserved;         /* 0                                                    */
-    bg_spec spec;              /* kind, items, rate, bits_per_key, bytes, ...          */
+    uint32_t struct_size;      /* sizeof(bg_plan_request) */
+    uint32_t reserved;         /* 0 */
+    bg_spec spec;              /* kind, items, rate, bits_per_key, bytes, ... */
     double growth;             /* items grow by this factor before the filter is made
-                                  anew: it is sized for items x growth; 0 = 1          */
-    double queries_per_second; /* how many look-ups                                    */
+                                  anew: it is sized for items x growth; 0 = 1 */
+    double queries_per_second; /* how many look-ups */
     double absent_share;       /* share of them that ask for absent keys, 0 .. 1;
-                                  0 means not known, and 1 is assumed                  */
-    double call_cost;          /* of one call to what is behind, in any unit per call  */
-    double memory_cost;        /* of one GiB, in the same unit per second              */
-    double call_seconds;       /* how long one call to what is behind takes            */
+                                  0 means not known, and 1 is assumed */
+    double call_cost;          /* of one call to what is behind, in any unit per call */
+    double memory_cost;        /* of one GiB, in the same unit per second */
+    double call_seconds;       /* how long one call to what is behind takes */
     double latency_objective;  /* mean seconds per absent key that must be kept, calls
                                   wasted on false positives included: bounds the rate
-                                  by latency_objective / call_seconds; 0 = none        */
+                                  by latency_objective / call_seconds; 0 = none */
 } bg_plan_request;
 
 #ifdef __cplusplus
-# define BG_PLAN_REQUEST_INIT (bg_plan_request_default())
+#define BG_PLAN_REQUEST_INIT (bg_plan_request_default())
 #else
-# define BG_PLAN_REQUEST_INIT                                                          \
-     {                                                                                 \
-         .struct_size = sizeof(bg_plan_request), .spec = BG_SPEC_INIT                  \
-     }
+#define BG_PLAN_REQUEST_INIT                                                           \
+    {                                                                                  \
+        .struct_size = sizeof(bg_plan_request), .spec = BG_SPEC_INIT                   \
+    }
 #endif
 
 /* What to expect. */
 typedef struct bg_plan {
     bg_kind kind;
-    uint32_t k;               /* bits per key                                          */
-    uint64_t items;           /* what it is sized for: items x growth                  */
-    uint64_t units;           /* lines, blocks, words or bits, by kind                 */
-    uint64_t bytes;           /* of the filter's bits                                  */
+    uint32_t k;     /* bits per key */
+    uint64_t items; /* what it is sized for: items x growth */
+    uint64_t units; /* lines, blocks, words or bits, by kind */
+    uint64_t bytes; /* of the filter's bits */
     double bits_per_key;
-    double rate;              /* predicted at `items`                                  */
-    double rate_2x;           /* ... when twice as many keys are in                    */
-    double rate_10x;          /* ... when ten times as many are                        */
-    double fill;              /* share of bits set at `items`                          */
-    uint32_t cache_level;     /* smallest cache it fits in: 1, 2, 3, or 4 for memory   */
-    uint32_t lines_per_lookup; /* cache lines read for a key that may be there         */
-    double keyed_hash_ns;     /* nanoseconds per 16-byte key that `keyed` hashing takes
-                                 more than `fast`, measured on this machine on request
-                                 (bg_plan_calibrate), else 0                           */
-    double calls_avoided;     /* per second: absent keys answered "no"                 */
-    double calls_wasted;      /* per second: absent keys answered "maybe"              */
-    double cost;              /* memory_cost x GiB + call_cost x calls_wasted          */
-    char reason[160];         /* why this kind and this k, in a sentence               */
+    double rate;               /* predicted at `items` */
+    double rate_2x;            /* ... when twice as many keys are in */
+    double rate_10x;           /* ... when ten times as many are */
+    double fill;               /* share of bits set at `items` */
+    uint32_t cache_level;      /* smallest cache it fits in: 1, 2, 3, or 4 for memory */
+    uint32_t lines_per_lookup; /* cache lines read for a key that may be there */
+    double keyed_hash_ns;      /* nanoseconds per 16-byte key that `keyed` hashing takes
+                                  more than `fast`, measured on this machine on request
+                                  (bg_plan_calibrate), else 0 */
+    double calls_avoided;      /* per second: absent keys answered "no" */
+    double calls_wasted;       /* per second: absent keys answered "maybe" */
+    double cost;               /* memory_cost x GiB + call_cost x calls_wasted */
+    char reason[160];          /* why this kind and this k, in a sentence */
 } bg_plan;
 
 /*

@@ -57,30 +57,33 @@ enum {
 };
 
 typedef struct bg_spec {
-    uint32_t struct_size; /* sizeof(bg_spec), set by BG_SPEC_INIT or bg_spec_init      */
-    uint32_t kind;        /* a bg_kind; BG_KIND_AUTO picks one                         */
-    uint64_t items;       /* how many different keys, 1 .. 2^56                        */
-    double rate;          /* false-positive rate once they are in, above 0, below 1    */
-    double bits_per_key;  /* instead of rate: 1 .. 1024                                */
+    uint32_t struct_size; /* sizeof(bg_spec), set by BG_SPEC_INIT or bg_spec_init */
+    uint32_t kind;        /* a bg_kind; BG_KIND_AUTO picks one */
+    uint64_t items;       /* how many different keys, 1 .. 2^56 */
+    double rate;          /* false-positive rate once they are in, above 0, below 1 */
+    double bits_per_key;  /* instead of rate: 1 .. 1024 */
     uint64_t bytes;       /* instead of rate: size of the filter's bits; rounded down to
-                             whole units of the kind (8, 32 or 64 bytes)               */
-    uint32_t k;           /* bits per key; 0 picks the best. classic, partitioned: 1..64,
-                             blocked: 3..16, split: 8, register: 1..10                 */
-    uint32_t folds;       /* how often it must be possible to halve it, 0 .. 20        */
-    uint32_t flags;       /* BG_EXCLUSIVE and so on                                    */
-    uint32_t reserved;    /* 0                                                         */
-    uint64_t max_bytes;   /* refuse a filter over this size; 0 = no limit              */
-    bg_hash_spec hash;    /* all zero: `fast`, seed 0                                  */
+                             whole units of the kind (8, 32 or 64 bytes) */
+    uint32_t k;         /* bits per key; 0 picks the best. classic, partitioned: 1..64,
+                           blocked: 3..16, split: 8, register: 1..10 */
+    uint32_t folds;     /* how often it must be possible to halve it, 0 .. 20 */
+    uint32_t flags;     /* BG_EXCLUSIVE and so on */
+    uint32_t reserved;  /* 0 */
+    uint64_t max_bytes; /* refuse a filter over this size; 0 = no limit */
+    bg_hash_spec hash;  /* all zero: `fast`, seed 0 */
     const bg_allocator *allocator; /* NULL: the system's memory, on 2 MiB pages where it
                                       pays; it is copied, but its context must outlive
-                                      the filter                                       */
+                                      the filter */
 } bg_spec;
 
 /* For initialisation: bg_spec spec = BG_SPEC_INIT; */
 #ifdef __cplusplus
-# define BG_SPEC_INIT (bg_spec_default())
+#define BG_SPEC_INIT (bg_spec_default())
 #else
-# define BG_SPEC_INIT { .struct_size = sizeof(bg_spec) }
+#define BG_SPEC_INIT                                                                   \
+    {                                                                                  \
+        .struct_size = sizeof(bg_spec)                                                 \
+    }
 #endif
 
 /*

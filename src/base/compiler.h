@@ -13,15 +13,15 @@
 #define BGI_NO_TSAN __attribute__((no_sanitize("thread")))
 
 #if defined(__x86_64__)
-# define BGI_X86_64 1
+#define BGI_X86_64 1
 #elif defined(__aarch64__)
-# define BGI_AARCH64 1
+#define BGI_AARCH64 1
 #endif
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-# define BGI_BIG_ENDIAN 1
+#define BGI_BIG_ENDIAN 1
 #else
-# define BGI_BIG_ENDIAN 0
+#define BGI_BIG_ENDIAN 0
 #endif
 
 #endif

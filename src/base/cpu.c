@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #if defined(BGI_X86_64)
-# include <cpuid.h>
+#include <cpuid.h>
 #elif defined(BGI_AARCH64)
-# include <sys/auxv.h>
+#include <sys/auxv.h>
 #endif
 
 /*
@@ -173,7 +173,8 @@ bg_err bg_cpu_select(bg_cpu cpu)
         return BG_ENOTSUP;
     }
     uint32_t features = cpu_load() & CPU_FEATURE_MASK;
-    __atomic_store_n(&cpu_state, CPU_KNOWN | (uint32_t)cpu << CPU_SELECT_SHIFT | features,
+    __atomic_store_n(&cpu_state,
+                     CPU_KNOWN | (uint32_t)cpu << CPU_SELECT_SHIFT | features,
                      __ATOMIC_RELAXED);
     return BG_OK;
 }

@@ -12,13 +12,13 @@
 #include <stdint.h>
 
 enum {
-    BGI_HAS_AVX2 = 1u << 0,    /* AVX2, BMI1, BMI2, POPCNT                             */
-    BGI_HAS_AVX512 = 1u << 1,  /* AVX-512 F, BW, DQ, VL on top of it                   */
-    BGI_HAS_AESNI = 1u << 2,   /* AES round instructions                               */
-    BGI_HAS_VAES512 = 1u << 3, /* ... on 512-bit registers                             */
-    BGI_HAS_NEON = 1u << 4,    /* ARMv8 vectors                                        */
-    BGI_HAS_ARM_AES = 1u << 5, /* ARMv8 AES round instructions                         */
-    BGI_HAS_VPOPCNT = 1u << 6  /* AVX-512 VPOPCNTDQ                                    */
+    BGI_HAS_AVX2 = 1u << 0,    /* AVX2, BMI1, BMI2, POPCNT */
+    BGI_HAS_AVX512 = 1u << 1,  /* AVX-512 F, BW, DQ, VL on top of it */
+    BGI_HAS_AESNI = 1u << 2,   /* AES round instructions */
+    BGI_HAS_VAES512 = 1u << 3, /* ... on 512-bit registers */
+    BGI_HAS_NEON = 1u << 4,    /* ARMv8 vectors */
+    BGI_HAS_ARM_AES = 1u << 5, /* ARMv8 AES round instructions */
+    BGI_HAS_VPOPCNT = 1u << 6  /* AVX-512 VPOPCNTDQ */
 };
 
 /* All features of this machine as BGI_HAS_ bits; what BLOOMGATE_CPU or bg_cpu_select

@@ -11,8 +11,8 @@
 
 enum {
     LINE_BYTES = 64,
-    MAP_FROM = 128 << 10, /* smaller pieces come from calloc's pool                   */
-    HUGE_BYTES = 2 << 20  /* a large page on x86-64, and on arm64 with 4 KiB pages    */
+    MAP_FROM = 128 << 10, /* smaller pieces come from calloc's pool */
+    HUGE_BYTES = 2 << 20  /* a large page on x86-64, and on arm64 with 4 KiB pages */
 };
 
 static bool memory_is_mapped(size_t bytes)
@@ -32,8 +32,8 @@ static void *memory_map(size_t bytes, bool small_pages)
         return NULL;
     }
     size_t length = bytes + slack;
-    char *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                   0);
+    char *p =
+        mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
         return NULL;
     }
@@ -99,11 +99,12 @@ void bgi_memory_give(struct bgi_memory *memory)
 
 void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 {
-    bool system_map = memory->base && !memory->allocator.allocate
-                      && memory_is_mapped(memory->bytes);
+    bool system_map =
+        memory->base && !memory->allocator.allocate && memory_is_mapped(memory->bytes);
     /* Whole large pages inside the range go back to the kernel; the rest is written. */
     char *p = start, *end = p + bytes;
-    char *from = p + ((HUGE_BYTES - ((uintptr_t)p & (HUGE_BYTES - 1))) & (HUGE_BYTES - 1));
+    char *from =
+        p + ((HUGE_BYTES - ((uintptr_t)p & (HUGE_BYTES - 1))) & (HUGE_BYTES - 1));
     if (system_map && end > from && end - from >= 8 * (ptrdiff_t)HUGE_BYTES) {
         size_t whole = (size_t)(end - from) & ~((size_t)HUGE_BYTES - 1);
         if (madvise(from, whole, MADV_DONTNEED) == 0) {

@@ -17,9 +17,9 @@
 
 /* One piece of memory and where it came from. */
 struct bgi_memory {
-    void *base;             /* NULL: none                                              */
+    void *base; /* NULL: none */
     size_t bytes;
-    bg_allocator allocator; /* allocate == NULL: the system's                          */
+    bg_allocator allocator; /* allocate == NULL: the system's */
 };
 
 /*

@@ -1,0 +1,60 @@
+# The front door: thin, everything is done by CMake and the scripts in tools/. `make help` lists it.
+
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+SOAK_SCALE ?= 20
+ARGS ?=
+
+JOBS := $(shell nproc)
+C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*.[ch]' -print)
+configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build run test bench fuzz soak format lint install cross coverage clean
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+deps: ## install the packages that are missing
+	@tools/deps.sh
+
+build: deps ## build the library and its programs as they are shipped, in build/
+	@$(call configured_build,release)
+
+run: build ## show what it does: a filter in front of something slow
+	@build/bin/bgdemo $(ARGS)
+
+test: deps ## run everything that fits in a quarter of an hour
+	@tools/run_tests.py
+
+bench: build ## measure speed (ARGS= for bgbench)
+	@build/bin/bgbench $(ARGS)
+
+fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
+	@$(call configured_build,fuzz)
+	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+soak: build ## run the tests with SOAK_SCALE (20) times the work and a random seed
+	@BG_TEST_SCALE=$(SOAK_SCALE) BG_TEST_SEED=random ctest --test-dir build -L 'unit|prop|conc' \
+		-j $(JOBS) --timeout 14400 --output-on-failure
+
+format: ## apply .clang-format
+	@tools/format.py $(C_FILES)
+
+lint: deps ## check format, layers and clang-tidy
+	@tools/run_tests.py lint
+
+cross: deps ## unit tests on aarch64, s390x and i386, under qemu
+	@tools/run_tests.py cross
+
+coverage: deps ## which lines of src/ the tests reach
+	@$(call configured_build,coverage)
+	@find build-coverage -name '*.gcda' -delete
+	@ctest --test-dir build-coverage -L 'unit|prop|conc|api|fuzz' -j $(JOBS) --output-on-failure >/dev/null
+	@gcovr --root . --filter src/ --sort-percentage build-coverage
+
+install: build ## install to PREFIX (/usr/local) below DESTDIR
+	@DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+clean: ## remove all build folders
+	@rm -rf build build-*

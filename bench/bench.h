@@ -1,0 +1,18 @@
+/*
+ * bench.h - the subcommands: one question each, one file each (bench_<name>.c).
+ */
+#ifndef BGB_BENCH_H
+#define BGB_BENCH_H
+
+#include "options.h"
+
+void bgb_bench_limit(const struct bgb_options *options);
+void bgb_bench_hash(const struct bgb_options *options);
+void bgb_bench_kinds(const struct bgb_options *options);
+void bgb_bench_batch(const struct bgb_options *options);
+void bgb_bench_single(const struct bgb_options *options);
+void bgb_bench_concurrency(const struct bgb_options *options);
+void bgb_bench_peers(const struct bgb_options *options);
+void bgb_bench_scale(const struct bgb_options *options);
+
+#endif

@@ -1,0 +1,185 @@
+/*
+ * bench_hash.c - what does hashing cost, by profile and length of key, singly and in
+ * batches?
+ *
+ * Keys are records of one width that lie one after another, few enough to stay in the
+ * second-level cache, so that the hash is measured and not the memory. Single hashes are
+ * independent of each other: this is throughput, not latency. The ratio is the row's ns
+ * over that of `fast` on the same keys in the same form.
+ */
+#include "bench.h"
+#include "keys.h"
+#include "output.h"
+
+#include "bloomgate/bloomgate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEYS = 4096, WIDTHS = 4, FORMS = 3, PROFILES_MAX = 8 };
+
+static const size_t hash_widths[WIDTHS] = { 8, 16, 32, 64 };
+
+struct hash_state {
+    bg_hasher *hasher;
+    const unsigned char *records;
+    const bg_bytes *pairs;
+    size_t width;
+    uint64_t *out;
+};
+
+/* The custom profile's function: what a user might bring along, eight bytes at a time. */
+static uint64_t hash_custom(void *context, const void *key, size_t len)
+{
+    const unsigned char *p = key;
+    uint64_t h = len;
+    (void)context;
+    for (size_t i = 0; i + 8 <= len; i += 8) {
+        uint64_t word;
+        memcpy(&word, p + i, 8);
+        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return h * UINT64_C(0xbf58476d1ce4e5b9);
+}
+
+static uint64_t hash_one(void *state, size_t first, size_t n)
+{
+    const struct hash_state *s = state;
+    uint64_t sum = 0;
+    for (size_t i = first; i < first + n; i++) {
+        sum += bg_hash_bytes(s->hasher, s->records + i * s->width, s->width);
+    }
+    bgb_sink(sum);
+    return 0;
+}
+
+static uint64_t hash_fixed(void *state, size_t first, size_t n)
+{
+    const struct hash_state *s = state;
+    bg_hash_many_fixed(s->hasher, s->records + first * s->width, s->width, n, s->out);
+    return 0;
+}
+
+static uint64_t hash_pairs(void *state, size_t first, size_t n)
+{
+    const struct hash_state *s = state;
+    bg_hash_many(s->hasher, s->pairs + first, n, s->out);
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    uint64_t (*pass)(void *state, size_t first, size_t n);
+} hash_forms[FORMS] = {
+    { "single", hash_one },
+    { "batch, one width", hash_fixed },
+    { "batch, (ptr, len)", hash_pairs },
+};
+
+static bg_hasher *hash_hasher(bg_hash_profile profile)
+{
+    static const uint8_t secret[BG_SECRET_BYTES] = { 1, 2,  3,  4,  5,  6,  7,  8,
+                                                     9, 10, 11, 12, 13, 14, 15, 16 };
+    bg_hash_spec spec = { .profile = (uint32_t)profile, .secret = secret };
+    if (profile == BG_HASH_CUSTOM) {
+        spec.custom = hash_custom;
+        spec.custom_name = "multiply";
+    }
+    bg_hasher *hasher = bgb_alloc(1, sizeof *hasher);
+    bg_errinfo why;
+    if (bg_hasher_init(hasher, &spec, &why) != BG_OK) {
+        bgb_die("%s", why.message);
+    }
+    return hasher;
+}
+
+/* Batches must give what single calls give. */
+static void hash_check(const struct hash_state *s, struct bgb_subject *subject)
+{
+    (void)subject->pass(subject->state, 0, KEYS);
+    for (size_t i = 0; i < KEYS && subject->pass != hash_one; i++) {
+        uint64_t h = bg_hash_bytes(s->hasher, s->records + i * s->width, s->width);
+        if (h != s->out[i]) {
+            subject->broken = true;
+        }
+    }
+    if (subject->broken) {
+        bgb_broken_add(subject->name, "a batch differs from single calls");
+    }
+}
+
+static void hash_print(const struct bgb_subject *subjects, size_t profiles, size_t width)
+{
+    for (size_t i = 0; i < profiles * FORMS; i++) {
+        const struct bgb_subject *fast = &subjects[i % FORMS]; /* profile 0 is `fast` */
+        bgb_row_begin();
+        bgb_cell_text("subject", "subject", -36, subjects[i].name);
+        bgb_cell_count("width", "bytes", 6, width);
+        bgb_cell_count("n", "n", 0, KEYS);
+        bgb_cell_real("bits_per_key", "", 0, 0, BGB_NONE);
+        bgb_cell_real("fpr", "", 0, 0, BGB_NONE);
+        bgb_cells_times(&subjects[i], subjects[i].p5 / fast->p5);
+        bgb_cell_real("gib_per_s", "GiB/s", 7, 2,
+                      (double)width / subjects[i].p5 * 1e9 / 1073741824.0);
+        bgb_row_end();
+    }
+}
+
+static void hash_width_run(const struct bgb_options *options, bg_hasher *const *hashers,
+                           size_t profiles, size_t width)
+{
+    struct bgb_subject subjects[PROFILES_MAX * FORMS];
+    struct hash_state states[PROFILES_MAX];
+    unsigned char *records = bgb_alloc(KEYS, width);
+    bg_bytes *pairs = bgb_alloc(KEYS, sizeof *pairs);
+    uint64_t *out = bgb_alloc(KEYS, sizeof *out);
+    for (size_t i = 0; i < KEYS * width / 8; i++) {
+        uint64_t word = bgb_key(BGB_SET_RECORDS, i);
+        memcpy(records + 8 * i, &word, 8);
+    }
+    for (size_t i = 0; i < KEYS; i++) {
+        pairs[i] = (bg_bytes){ records + i * width, width };
+    }
+    for (size_t i = 0; i < profiles * FORMS; i++) {
+        struct hash_state *state = &states[i / FORMS];
+        *state = (struct hash_state){ hashers[i / FORMS], records, pairs, width, out };
+        subjects[i] = (struct bgb_subject){ .pass = hash_forms[i % FORMS].pass,
+                                            .state = state,
+                                            .pool = KEYS,
+                                            .chunk = KEYS };
+        (void)snprintf(subjects[i].name, sizeof subjects[i].name, "%s, %s",
+                       bg_hash_name(bg_hasher_profile(state->hasher)),
+                       hash_forms[i % FORMS].name);
+        hash_check(state, &subjects[i]);
+    }
+    bgb_run(subjects, profiles * FORMS, options->seconds / 2);
+    hash_print(subjects, profiles, width);
+    free(records);
+    free(pairs);
+    free(out);
+}
+
+void bgb_bench_hash(const struct bgb_options *options)
+{
+    static const bg_hash_profile profiles[] = {
+#define HASH_PROFILE(NAME, number, text, secret) BG_HASH_##NAME,
+        BG_HASHES(HASH_PROFILE)
+#undef HASH_PROFILE
+    };
+    enum { COUNT = sizeof profiles / sizeof *profiles };
+    _Static_assert((int)COUNT <= (int)PROFILES_MAX, "room for all profiles");
+    bg_hasher *hashers[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        hashers[i] = hash_hasher(profiles[i]);
+    }
+    for (size_t i = 0; i < WIDTHS; i++) {
+        bgb_table("hash", "keys of %zu bytes; ratio = ns / ns of fast", hash_widths[i]);
+        hash_width_run(options, hashers, COUNT, hash_widths[i]);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        bg_hasher_wipe(hashers[i]);
+        free(hashers[i]);
+    }
+}

@@ -1,0 +1,134 @@
+/*
+ * limit.c - the loop that touches random lines and does nothing else.
+ */
+#include "limit.h"
+
+#include "keys.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum { LINE_BYTES = 64, TRIALS = 4 };
+
+const size_t bgb_limit_distances[BGB_LIMIT_DISTANCES] = { 0, 4, 8, 16, 32, 64, 128 };
+
+#define LIMIT_INLINE static inline __attribute__((always_inline))
+
+/* Several threads may be at it, so words are atomic; on the processors at hand relaxed
+ * loads and stores are the plain instructions. */
+LIMIT_INLINE _Atomic uint64_t *limit_word(const struct bgb_limit *l, uint64_t random)
+{
+    size_t line = (size_t)bgb_mulhi(random, l->lines);
+    return (_Atomic uint64_t *)(void *)(l->memory + line * LINE_BYTES);
+}
+
+LIMIT_INLINE uint64_t limit_read(const struct bgb_limit *l, size_t first, size_t n,
+                                 size_t distance)
+{
+    const uint64_t *stream = l->stream + first;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (distance) {
+            __builtin_prefetch(limit_word(l, stream[i + distance]), 0, 3);
+        }
+        sum += atomic_load_explicit(limit_word(l, stream[i]), memory_order_relaxed);
+    }
+    return sum;
+}
+
+LIMIT_INLINE uint64_t limit_write(const struct bgb_limit *l, size_t first, size_t n,
+                                  size_t distance)
+{
+    const uint64_t *stream = l->stream + first;
+    for (size_t i = 0; i < n; i++) {
+        if (distance) {
+            __builtin_prefetch(limit_word(l, stream[i + distance]), 1, 3);
+        }
+        _Atomic uint64_t *word = limit_word(l, stream[i]);
+        uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+        atomic_store_explicit(word, old | UINT64_C(1) << (stream[i] & 63),
+                              memory_order_relaxed);
+    }
+    return n;
+}
+
+/* The distance as a constant, so that each has a loop of its own. */
+#define LIMIT_EACH(X) X(4) X(8) X(16) X(32) X(64) X(128)
+
+static uint64_t limit_run(const struct bgb_limit *l, size_t first, size_t n)
+{
+#define LIMIT_CASE(d)                                                                  \
+    case d:                                                                            \
+        return l->mode == BGB_LIMIT_READ ? limit_read(l, first, n, d)                  \
+                                         : limit_write(l, first, n, d);
+    switch (l->distance) {
+        LIMIT_EACH(LIMIT_CASE)
+    default:
+        return l->mode == BGB_LIMIT_READ ? limit_read(l, first, n, 0)
+                                         : limit_write(l, first, n, 0);
+    }
+#undef LIMIT_CASE
+}
+
+/* A thread's share of a pass. */
+static void limit_work(void *arg, unsigned i)
+{
+    struct bgb_limit *l = arg;
+    size_t part = l->n / bgb_team_size(l->team);
+    bgb_sink(limit_run(l, l->first + i * part, part));
+}
+
+uint64_t bgb_limit_pass(void *state, size_t first, size_t n)
+{
+    struct bgb_limit *l = state;
+    if (l->team) {
+        l->first = first;
+        l->n = n;
+        l->team_ns = bgb_team_run(l->team, limit_work, l);
+    } else {
+        bgb_sink(limit_run(l, first, n));
+    }
+    return 0; /* nothing is asked, so nothing is positive */
+}
+
+/* The best distance of a few interleaved trials, the first of them not counted. */
+static size_t limit_best_distance(struct bgb_limit *l, size_t pool, size_t chunk)
+{
+    double best = (double)INFINITY;
+    size_t choice = 0, at = 0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        for (int i = 0; i < BGB_LIMIT_DISTANCES; i++) {
+            l->distance = bgb_limit_distances[i];
+            at = at + chunk > pool ? 0 : at;
+            uint64_t begin = bgb_now_ns();
+            (void)bgb_limit_pass(l, at, chunk);
+            double ns = (double)(bgb_now_ns() - begin);
+            at += chunk;
+            if (trial > 0 && ns < best) {
+                best = ns;
+                choice = l->distance;
+            }
+        }
+    }
+    return choice;
+}
+
+void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
+                       const struct bgb_region *region, const uint64_t *stream,
+                       size_t pool, size_t chunk, enum bgb_limit_mode mode)
+{
+    *limit = (struct bgb_limit){ .memory = region->base,
+                                 .lines = region->bytes / LINE_BYTES,
+                                 .stream = stream,
+                                 .mode = mode };
+    chunk = chunk < pool ? chunk : pool;
+    limit->distance = limit_best_distance(limit, pool, chunk);
+    *subject = (struct bgb_subject){ .pass = bgb_limit_pass,
+                                     .state = limit,
+                                     .pool = pool,
+                                     .chunk = chunk };
+    (void)snprintf(subject->name, sizeof subject->name, "limit: %s, distance %zu",
+                   mode == BGB_LIMIT_READ ? "lines read" : "lines rewritten",
+                   limit->distance);
+}

@@ -1,0 +1,208 @@
+/*
+ * options.c - the command line of bgbench.
+ */
+#include "options.h"
+
+#include "bloomgate/bloomgate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char OPTIONS_HELP[] =
+    "usage: bgbench SUBCOMMAND [options]\n"
+    "\n"
+    "  limit        the machine's bound: random 64-byte lines per nanosecond\n"
+    "  hash         hash profiles on keys of 8 to 64 bytes\n"
+    "  kinds        bits per key, predicted and measured rate, speed of every kind\n"
+    "  batch        batches of adds and look-ups against the limit\n"
+    "  single       one call per key\n"
+    "  concurrency  locks, shards and atomics, 1 to twice as many threads as cores\n"
+    "  peers        other libraries, at equal size and at equal rate\n"
+    "  scale        from filters that fit the cache to filters that do not\n"
+    "  all          all of them\n"
+    "\n"
+    "  --n LIST       numbers of keys: 1e5,1e6,1e7,1e8\n"
+    "  --bytes LIST   table sizes for `limit`: 128Ki,12Mi,1Gi\n"
+    "  --rate P       false-positive rate, 0.01 or 1%\n"
+    "  --kind K       classic, partitioned, blocked, split or register\n"
+    "  --cpu NAME     scalar, avx2, avx512 or neon\n"
+    "  --seconds S    time for each cell of a table (default 0.2)\n"
+    "  --core C       pin to that core (default: the first one allowed)\n"
+    "  --json         one JSON object per line\n"
+    "  --help         this text\n"
+    "\n"
+    "examples\n"
+    "  bgbench batch --kind blocked --n 1e5,1e8\n"
+    "  bgbench peers --n 1e6 --json > peers.jsonl\n"
+    "  bgbench limit --bytes 1Mi,128Mi --seconds 1\n"
+    "\n"
+    "Figures are nanoseconds per key: the 5th percentile of many short passes, with the\n"
+    "best and the median beside it. Exit code: 0 done, 1 a subject gave a wrong answer,\n"
+    "2 a mistake in the options, 3 no memory.\n";
+
+static _Noreturn void options_refuse(const char *what, const char *found,
+                                     const char *expected)
+{
+    (void)fprintf(stderr, "bgbench: %s: found %s, expected %s\nTry bgbench --help.\n",
+                  what, found, expected);
+    exit(2);
+}
+
+/* A number with an optional suffix: 1e6, 10k, 5M, 128Ki, 12Mi, 1Gi. Returns where it
+ * ends, or NULL. */
+static const char *options_number(const char *text, double *value)
+{
+    static const struct {
+        const char *suffix;
+        double factor;
+    } suffixes[] = { { "Ki", 1024.0 },    { "Mi", 1048576.0 }, { "Gi", 1073741824.0 },
+                     { "k", 1e3 },        { "M", 1e6 },        { "G", 1e9 } };
+    char *end;
+    *value = strtod(text, &end);
+    if (end == text || !isfinite(*value)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t len = strlen(suffixes[i].suffix);
+        if (strncmp(end, suffixes[i].suffix, len) == 0) {
+            *value *= suffixes[i].factor;
+            return end + len;
+        }
+    }
+    return end;
+}
+
+static size_t options_list(const char *what, const char *text, double least,
+                           uint64_t out[BGB_SIZES_MAX])
+{
+    size_t count = 0;
+    for (const char *p = text; count < BGB_SIZES_MAX;) {
+        double value;
+        p = options_number(p, &value);
+        if (!p || value < least || value > 1e12 || (*p != ',' && *p != '\0')) {
+            break;
+        }
+        out[count++] = (uint64_t)llround(value);
+        if (*p == '\0') {
+            return count;
+        }
+        p++;
+    }
+    options_refuse(what, text, "a list of up to 32 numbers such as 1e5,1e6");
+}
+
+static double options_real(const char *what, const char *text, double above,
+                           double below)
+{
+    char *end;
+    double value = strtod(text, &end);
+    if (*end == '%') {
+        value /= 100;
+        end++;
+    }
+    if (end == text || *end != '\0' || !(value > above && value < below)) {
+        char expected[80];
+        (void)snprintf(expected, sizeof expected, "a number above %g and below %g", above,
+                       below);
+        options_refuse(what, text, expected);
+    }
+    return value;
+}
+
+static uint32_t options_kind(const char *text)
+{
+    int kind = bg_kind_from_name(text);
+    if (kind < 0) {
+        options_refuse("--kind", text,
+                       "classic, partitioned, blocked, split or register");
+    }
+    return (uint32_t)kind;
+}
+
+static void options_cpu(const char *text)
+{
+    static const bg_cpu cpus[] = {
+#define OPTIONS_CPU(NAME, number, name) BG_CPU_##NAME,
+        BG_CPUS(OPTIONS_CPU)
+#undef OPTIONS_CPU
+    };
+    for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
+        if (strcmp(text, bg_cpu_name(cpus[i])) == 0) {
+            if (bg_cpu_select(cpus[i]) != BG_OK) {
+                options_refuse("--cpu", text, "a set that this machine has");
+            }
+            return;
+        }
+    }
+    options_refuse("--cpu", text, "scalar, avx2, avx512 or neon");
+}
+
+/* Takes one option and its value. */
+static void options_take(struct bgb_options *o, const char *name, const char *value)
+{
+    if (strcmp(name, "--n") == 0) {
+        o->n_count = options_list(name, value, 1000, o->n);
+    } else if (strcmp(name, "--bytes") == 0) {
+        o->bytes_count = options_list(name, value, 4096, o->bytes);
+    } else if (strcmp(name, "--seconds") == 0) {
+        o->seconds = options_real(name, value, 0, 3600);
+    } else if (strcmp(name, "--rate") == 0) {
+        o->rate = options_real(name, value, 0, 1);
+    } else if (strcmp(name, "--kind") == 0) {
+        o->kind = options_kind(value);
+    } else if (strcmp(name, "--cpu") == 0) {
+        options_cpu(value);
+    } else if (strcmp(name, "--core") == 0) {
+        o->core = (int)options_real(name, value, -1, 4096);
+    } else {
+        options_refuse("option", name, "one of those in --help");
+    }
+}
+
+void bgb_options_read(struct bgb_options *o, int argc, char **argv)
+{
+    memset(o, 0, sizeof *o);
+    o->seconds = 0.2;
+    o->core = -1;
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i];
+        if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
+            (void)fputs(OPTIONS_HELP, stdout);
+            exit(0);
+        }
+        if (strcmp(arg, "--json") == 0) {
+            o->json = true;
+        } else if (arg[0] != '-') {
+            if (o->command) {
+                options_refuse("subcommand", arg, "only one");
+            }
+            o->command = arg;
+        } else if (i + 1 < argc) {
+            options_take(o, arg, argv[++i]);
+        } else {
+            options_refuse(arg, "nothing after it", "a value");
+        }
+    }
+    if (!o->command) {
+        (void)fputs(OPTIONS_HELP, stderr);
+        exit(2);
+    }
+}
+
+size_t bgb_options_sizes(const struct bgb_options *options, const uint64_t *defaults,
+                         size_t count, uint64_t out[BGB_SIZES_MAX])
+{
+    if (options->n_count) {
+        defaults = options->n;
+        count = options->n_count;
+    }
+    memcpy(out, defaults, count * sizeof *out);
+    return count;
+}
+
+bool bgb_options_wants(const struct bgb_options *options, uint32_t kind)
+{
+    return options->kind == BG_KIND_AUTO || options->kind == kind;
+}

@@ -1,0 +1,22 @@
+/*
+ * team.h - threads pinned to cores that start a piece of work together.
+ */
+#ifndef BGB_TEAM_H
+#define BGB_TEAM_H
+
+#include <stdint.h>
+
+struct bgb_team;
+
+/* Starts `threads` threads, the i-th on the i-th core, starting over when there are more
+ * threads than cores. They sleep until there is work. */
+struct bgb_team *bgb_team_start(unsigned threads);
+void bgb_team_stop(struct bgb_team *team);
+unsigned bgb_team_size(const struct bgb_team *team);
+
+/* Runs work(arg, i) on every thread i; all of them are awake before one begins. Returns
+ * the nanoseconds from the first beginning to the last end. */
+uint64_t bgb_team_run(struct bgb_team *team, void (*work)(void *arg, unsigned i),
+                      void *arg);
+
+#endif

@@ -1,0 +1,39 @@
+# What `cmake --install` puts where: headers, libraries, pkg-config file, CMake package, man pages.
+
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY include/bloomgate DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN *.h)
+install(FILES ${PROJECT_BINARY_DIR}/generated/include/bloomgate/version.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/bloomgate)
+install(TARGETS bloomgate bloomgate_static EXPORT bloomgateTargets)
+
+# The prefix is found from where the .pc file lies, so that an installed tree can be moved.
+set(pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH pc_prefix /${pc_dir} /)
+string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
+configure_file(cmake/libbloomgate.pc.in libbloomgate.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/libbloomgate.pc DESTINATION ${pc_dir})
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/bloomgate)
+install(EXPORT bloomgateTargets NAMESPACE bloomgate:: DESTINATION ${package_dir}
+  FILE bloomgateConfig.cmake)
+# Before 1.0 every minor version may break, as the SONAME says.
+write_basic_package_version_file(bloomgateConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/bloomgateConfigVersion.cmake DESTINATION ${package_dir})
+
+file(GLOB man_sources CONFIGURE_DEPENDS docs/man/*.scd)
+find_program(SCDOC scdoc)
+if(man_sources AND SCDOC)
+  foreach(source ${man_sources})
+    get_filename_component(page ${source} NAME_WLE) # name.3.scd -> name.3
+    string(REGEX MATCH "[0-9]$" section ${page})
+    set(made ${PROJECT_BINARY_DIR}/man/${page})
+    add_custom_command(OUTPUT ${made} DEPENDS ${source}
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man
+      COMMAND ${SCDOC} < ${source} > ${made} VERBATIM)
+    list(APPEND man_pages ${made})
+    install(FILES ${made} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+  endforeach()
+  add_custom_target(bloomgate_man ALL DEPENDS ${man_pages})
+endif()

@@ -1,0 +1,26 @@
+/*
+ * fuzz.h - what a fuzz target defines, and how it says that something is wrong.
+ *
+ * A target is one file fuzz_<surface>.c; inputs worth keeping go to corpus/fuzz_<surface>/.
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Feeds one input to the code under test; returns 0. Called by libFuzzer or replay.c. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A property that must hold, in every build: ends the program when it does not. */
+#define FUZZ_MUST(condition)                                                           \
+    do {                                                                               \
+        if (!(condition)) {                                                            \
+            fprintf(stderr, "%s:%d: must hold: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                   \
+        }                                                                              \
+    } while (0)
+
+#endif

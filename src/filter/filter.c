@@ -1,0 +1,266 @@
+/*
+ * filter.c - the life of a filter, and its operations on one key.
+ *
+ * Creating: solve.c finds the geometry, one piece of memory is taken for bits and handle
+ * together, and the operations are picked for kind, k, mode and instruction set. From
+ * then on a call is one hash and one indirect call.
+ */
+#include "bloomgate/filter.h"
+
+#include "base/checked.h"
+#include "base/errinfo.h"
+#include "filter/handle.h"
+
+#include <string.h>
+
+enum {
+    LINE_BYTES = 64,
+    /* How many keys ahead batches ask for memory: measured, see docs/benchmarks.md. */
+    FILTER_AHEAD = 32,
+    FILTER_SMALL_BYTES = 256 << 10 /* where the system does not tell its caches */
+};
+
+void bg_spec_init(bg_spec *spec)
+{
+    *spec = bg_spec_default();
+}
+
+bg_spec bg_spec_default(void)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    return spec;
+}
+
+/* ---- Life ------------------------------------------------------------------------ */
+
+/* How far batches should look ahead in a filter of that size: not at all while it stays
+ * in the second-level cache. */
+static uint32_t filter_ahead(size_t bytes)
+{
+    size_t cache = bg_cpu_cache_bytes(2);
+    return bytes <= (cache ? cache / 2 : FILTER_SMALL_BYTES) ? 0 : FILTER_AHEAD;
+}
+
+/* Bytes of bits and handle together, and where the handle begins. */
+static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *handle,
+                            size_t *all, bg_errinfo *info)
+{
+    uint64_t bytes, start, end;
+    if (!bgi_geometry_bytes(g, &bytes) || !bgi_round_up_u64(bytes, LINE_BYTES, &start)
+        || !bgi_add_u64(start, sizeof(bg_filter), &end) || !bgi_fits_size(end, all)) {
+        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed", "%llu units",
+                       (unsigned long long)g->units);
+    }
+    *bits = (size_t)bytes;
+    *handle = (size_t)start;
+    return BG_OK;
+}
+
+/* Makes the handle in memory whose bits are zero. Cannot fail. */
+static bg_filter *filter_place(void *base, size_t bits, size_t handle,
+                               const struct bgi_geometry *g, const bg_spec *spec,
+                               const bg_hasher *hasher)
+{
+    bg_filter *f = (bg_filter *)(void *)((char *)base + handle);
+    memset(f, 0, sizeof *f);
+    f->kind = g->kind;
+    f->hasher = *hasher;
+    f->bytes = bits;
+    f->design_items = g->items;
+    f->design_rate = g->rate;
+    f->flags = spec->flags;
+    f->cpu = bg_cpu_current();
+    if (spec->allocator) {
+        f->allocator = *spec->allocator;
+    }
+    f->core.words = base;
+    f->core.units = g->units;
+    f->core.k = g->k;
+    f->core.ahead = filter_ahead(bits);
+    f->core.ops = bgi_kind_ops(g->kind->id, g->k, spec->flags & BG_EXCLUSIVE, f->cpu);
+    f->core.word_ops = bgi_kind_word_ops(f->cpu);
+    f->core.has = f->core.ops->has;
+    f->core.add = f->core.ops->add;
+    if (g->kind->setup) {
+        g->kind->setup(&f->core);
+    }
+    return f;
+}
+
+static bg_err filter_make(const struct bgi_geometry *g, const bg_spec *spec,
+                          const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info)
+{
+    size_t bits = 0, handle = 0, all = 0;
+    struct bgi_memory memory;
+    bg_err err = filter_layout(g, &bits, &handle, &all, info);
+    if (err) {
+        return err;
+    }
+    if (!bgi_memory_take(&memory, all, spec->allocator, spec->flags & BG_SMALL_PAGES)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                       all);
+    }
+    *filter = filter_place(memory.base, bits, handle, g, spec, hasher);
+    (*filter)->memory = memory;
+    return BG_OK;
+}
+
+bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
+{
+    struct bgi_geometry g;
+    bg_hasher hasher;
+    if (!filter) {
+        return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
+    }
+    *filter = NULL;
+    bg_err err = bgi_solve(spec, 1, &g, info);
+    err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);
+    if (err) {
+        return err;
+    }
+    err = filter_make(&g, spec, &hasher, filter, info);
+    bg_hasher_wipe(&hasher);
+    return err;
+}
+
+bg_err bg_filter_create_planned(const bg_plan *plan, const bg_plan_request *request,
+                                bg_filter **filter, bg_errinfo *info)
+{
+    bg_spec spec;
+    if (!plan || !request) {
+        if (filter) {
+            *filter = NULL;
+        }
+        return bgi_err(info, BG_EINVAL, "plan", "a plan and its request", "NULL");
+    }
+    bg_plan_spec(plan, request, &spec);
+    return bg_filter_create(&spec, filter, info);
+}
+
+bg_err bg_filter_bytes(const bg_spec *spec, size_t *bytes, bg_errinfo *info)
+{
+    struct bgi_geometry g;
+    size_t bits = 0, handle = 0;
+    if (!bytes) {
+        return bgi_err(info, BG_EINVAL, "bytes", "where to put the number", "NULL");
+    }
+    bg_err err = bgi_solve(spec, 1, &g, info);
+    return err ? err : filter_layout(&g, &bits, &handle, bytes, info);
+}
+
+bg_err bg_filter_init_at(void *memory, size_t bytes, const bg_spec *spec,
+                         bg_filter **filter, bg_errinfo *info)
+{
+    struct bgi_geometry g;
+    size_t bits = 0, handle = 0, all = 0;
+    bg_hasher hasher;
+    if (!filter) {
+        return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
+    }
+    *filter = NULL;
+    bg_err err = bgi_solve(spec, 1, &g, info);
+    err = err ? err : filter_layout(&g, &bits, &handle, &all, info);
+    if (err) {
+        return err;
+    }
+    if (!memory || (uintptr_t)memory % LINE_BYTES != 0) {
+        return bgi_err(info, BG_EINVAL, "memory", "an address that is a multiple of 64",
+                       "%p", memory);
+    }
+    if (bytes < all) {
+        return bgi_err(info, BG_EINVAL, "bytes", "what bg_filter_bytes says, or more",
+                       "%zu, which is %zu too few", bytes, all - bytes);
+    }
+    err = bg_hasher_init(&hasher, &spec->hash, info);
+    if (err) {
+        return err;
+    }
+    memset(memory, 0, bits);
+    *filter = filter_place(memory, bits, handle, &g, spec, &hasher);
+    bg_hasher_wipe(&hasher);
+    return BG_OK;
+}
+
+void bg_filter_free(bg_filter *filter)
+{
+    if (filter) {
+        struct bgi_memory memory = filter->memory;
+        bgi_wipe(filter, sizeof *filter);
+        bgi_memory_give(&memory);
+    }
+}
+
+bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
+                          bg_errinfo *info)
+{
+    struct bgi_geometry g = { .kind = like->kind,
+                              .k = like->core.k,
+                              .units = units,
+                              .items = like->design_items,
+                              .rate = units == like->core.units ? like->design_rate : 0 };
+    bg_spec spec = BG_SPEC_INIT;
+    spec.flags = like->flags;
+    spec.allocator = like->allocator.allocate ? &like->allocator : NULL;
+    *filter = NULL;
+    return filter_make(&g, &spec, &like->hasher, filter, info);
+}
+
+bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
+{
+    if (!filter || !copy) {
+        if (copy) {
+            *copy = NULL;
+        }
+        return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the copy",
+                       "NULL");
+    }
+    bgi_err_clear(info);
+    bg_err err = bgi_filter_similar(filter, filter->core.units, copy, info);
+    if (!err) {
+        const uint64_t *from = bgi_filter_words(filter);
+        uint64_t *to = bgi_filter_words(*copy);
+        for (size_t i = 0; i < filter->bytes / 8; i++) {
+            to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+        }
+    }
+    return err;
+}
+
+void bg_filter_clear(bg_filter *filter)
+{
+    if (filter) {
+        bgi_memory_zero(&filter->memory, filter->core.words, filter->bytes);
+    }
+}
+
+/* ---- One key ----------------------------------------------------------------------- */
+
+bool bg_filter_add_hash(bg_filter *filter, uint64_t hash)
+{
+    return BGI_LIKELY(filter) && filter->core.add(&filter->core, hash);
+}
+
+bool bg_filter_add(bg_filter *filter, const void *key, size_t len)
+{
+    return filter && filter->core.add(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
+}
+
+bool bg_filter_add_u64(bg_filter *filter, uint64_t key)
+{
+    return filter && filter->core.add(&filter->core, bg_hash_u64(&filter->hasher, key));
+}
+
+bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash)
+{
+    return BGI_UNLIKELY(!filter) || filter->core.has(&filter->core, hash);
+}
+
+bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len)
+{
+    return !filter || filter->core.has(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
+}
+
+bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key)
+{
+    return !filter || filter->core.has(&filter->core, bg_hash_u64(&filter->hasher, key));
+}

@@ -1,0 +1,70 @@
+/*
+ * handle.h - what a bg_filter is inside, and the few functions on it that the files of
+ * this room share.
+ *
+ * A filter is one piece of memory, whether the library's or the caller's:
+ *
+ *     base                                      base + round_up(bytes of bits, 64)
+ *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
+ *
+ * The bits come first so that in large memory they begin at a 2 MiB page.
+ */
+#ifndef BGI_HANDLE_H
+#define BGI_HANDLE_H
+
+#include "base/memory.h"
+#include "bloomgate/filter.h"
+#include "kind/kind.h"
+
+struct bg_filter {
+    struct bgi_core core; /* must be first: its first 64 bytes are what look-ups read  */
+    const struct bgi_kind *kind;
+    bg_hasher hasher;
+    struct bgi_memory memory; /* empty base: the caller's memory                       */
+    bg_allocator allocator;   /* of copies; allocate NULL: the system's                */
+    size_t bytes;             /* of the bits                                           */
+    uint64_t design_items;
+    double design_rate;
+    bg_cpu cpu;
+    uint32_t flags;
+};
+
+/* The independent parameters of a filter, from which all others follow. */
+struct bgi_geometry {
+    const struct bgi_kind *kind;
+    uint32_t k;
+    uint64_t units;
+    uint64_t items;  /* what it is designed for, or 0                                  */
+    double rate;     /* predicted for them, or 0                                       */
+    char reason[160]; /* why this kind and k                                           */
+};
+
+/* Bytes of the bits; false when they cannot be addressed. */
+bool bgi_geometry_bytes(const struct bgi_geometry *geometry, uint64_t *bytes);
+
+/*
+ * Finds the geometry that a spec asks for (solve.c). `growth` multiplies the items.
+ * Allocates nothing.
+ */
+bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geometry,
+                 bg_errinfo *info);
+
+/* An empty filter like `like` in everything but the number of units. */
+bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
+                          bg_errinfo *info);
+
+/* BG_OK, or which of kind, size, k and hash two filters differ in. */
+bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
+
+/* The bits as 64-bit words. */
+BGI_INLINE uint64_t *bgi_filter_words(const bg_filter *filter)
+{
+    return (uint64_t *)(void *)filter->core.words;
+}
+
+BGI_INLINE struct bgi_model bgi_filter_model(const bg_filter *filter)
+{
+    return filter->kind->model(filter->core.units, filter->core.k);
+}
+
+#endif

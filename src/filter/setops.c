@@ -1,0 +1,118 @@
+/*
+ * setops.c - two filters: merging, folding, comparing.
+ *
+ * Filters of one kind, geometry and hash are sets of bits, and the OR of two of them is
+ * the filter of the union of their keys. All of these read words that may be growing at
+ * the same time: each word is read once, atomically, and bits only ever appear.
+ */
+#include "base/errinfo.h"
+#include "bloomgate/filter.h"
+#include "filter/handle.h"
+
+#include <string.h>
+
+bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
+{
+    if (!a || !b) {
+        return bgi_err(info, BG_EINVAL, "filter", "two filters", "NULL");
+    }
+    if (a->kind != b->kind) {
+        return bgi_err(info, BG_EINCOMPAT, "kind", bg_kind_name(a->kind->id), "%s",
+                       bg_kind_name(b->kind->id));
+    }
+    if (a->core.k != b->core.k) {
+        return bgi_err(info, BG_EINCOMPAT, "k", "the same in both filters", "%u and %u",
+                       a->core.k, b->core.k);
+    }
+    if (a->core.units != b->core.units) {
+        return bgi_err(info, BG_EINCOMPAT, "size in bytes", "the same in both filters",
+                       "%zu and %zu", a->bytes, b->bytes);
+    }
+    if (!bg_hasher_equal(&a->hasher, &b->hasher)) {
+        bg_hash_profile first = bg_hasher_profile(&a->hasher);
+        bg_hash_profile second = bg_hasher_profile(&b->hasher);
+        const char *inside = first == second ? ", with another seed, secret or function"
+                                             : "";
+        return bgi_err(info, BG_EINCOMPAT, "hash", "the same in both filters",
+                       "%s and %s%s", bg_hash_name(first), bg_hash_name(second), inside);
+    }
+    return BG_OK;
+}
+
+bool bg_filter_compatible(const bg_filter *a, const bg_filter *b)
+{
+    return bgi_filter_match(a, b, NULL) == BG_OK;
+}
+
+bool bg_filter_equal(const bg_filter *a, const bg_filter *b)
+{
+    if (!bg_filter_compatible(a, b)) {
+        return false;
+    }
+    const uint64_t *in_a = bgi_filter_words(a), *in_b = bgi_filter_words(b);
+    for (size_t i = 0; i < a->bytes / 8; i++) {
+        if (__atomic_load_n(&in_a[i], __ATOMIC_RELAXED)
+            != __atomic_load_n(&in_b[i], __ATOMIC_RELAXED)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    bg_err err = bgi_filter_match(filter, other, info);
+    if (err) {
+        return err;
+    }
+    bool exclusive = filter->flags & BG_EXCLUSIVE;
+    const uint64_t *from = bgi_filter_words(other);
+    uint64_t *to = bgi_filter_words(filter);
+    for (size_t i = 0; i < filter->bytes / 8; i++) {
+        uint64_t bits = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+        if (exclusive) {
+            to[i] |= bits;
+        } else if (bits & ~__atomic_load_n(&to[i], __ATOMIC_RELAXED)) {
+            (void)__atomic_fetch_or(&to[i], bits, __ATOMIC_RELAXED);
+        }
+    }
+    return BG_OK;
+}
+
+bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folded,
+                      bg_errinfo *info)
+{
+    if (!filter || !folded) {
+        if (folded) {
+            *folded = NULL;
+        }
+        return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the result",
+                       "NULL");
+    }
+    bgi_err_clear(info);
+    *folded = NULL;
+    uint32_t possible = (uint32_t)__builtin_ctzll(filter->core.units);
+    if (times < 1 || times > possible) {
+        return bgi_err(info, BG_EINVAL, "times",
+                       "1 up to how often the number of units can be halved",
+                       "%u, where %u are possible", times, possible);
+    }
+    const bg_filter *from = filter;
+    bg_filter *half = NULL;
+    for (uint32_t t = 0; t < times; t++) {
+        bg_err err = bgi_filter_similar(filter, from->core.units / 2, &half, info);
+        if (!err) {
+            filter->kind->fold(&half->core, &from->core);
+        }
+        if (from != filter) {
+            bg_filter_free((bg_filter *)(uintptr_t)from); /* ours: made a turn before */
+        }
+        if (err) {
+            return err;
+        }
+        from = half;
+    }
+    *folded = half;
+    return BG_OK;
+}

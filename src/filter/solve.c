@@ -1,0 +1,355 @@
+/*
+ * solve.c - from what is asked to a geometry: kind, k, number of units.
+ *
+ * The rate of a kind falls with its units and, for given units, has one minimum over k.
+ * So
+ *   - a size is given: climb from the textbook's k to the k of the lowest rate;
+ *   - a rate is given: for one k bisect for the fewest units that reach it; climb from
+ *     the textbook's k to the k of the fewest bytes.
+ * Everything is computed with the model of the kind (kind/model.c), so the rate that is
+ * reported is the one that will be measured.
+ */
+#include "base/checked.h"
+#include "base/errinfo.h"
+#include "filter/handle.h"
+#include "kind/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double solve_bits_max = 1024; /* bits per key                             */
+static const double solve_items_max = 72057594037927936.0; /* 2^56                     */
+static const double solve_ln2 = 0.693147180559945309;
+
+bool bgi_geometry_bytes(const struct bgi_geometry *g, uint64_t *bytes)
+{
+    size_t unused;
+    return bgi_mul_u64(g->units, g->kind->unit_bytes(g->k), bytes)
+           && *bytes <= UINT64_MAX - 8192 && bgi_fits_size(*bytes + 8192, &unused);
+}
+
+/* ---- Checking what is asked ---------------------------------------------------- */
+
+static bg_err solve_check_numbers(const bg_spec *spec, double growth, bg_errinfo *info)
+{
+    if (spec->items > (uint64_t)solve_items_max) {
+        return bgi_err(info, BG_EINVAL, "items", "1 .. 2^56", "%llu",
+                       (unsigned long long)spec->items);
+    }
+    if (!(spec->rate >= 0 && spec->rate < 1)) {
+        return bgi_err(info, BG_EINVAL, "rate", "a number above 0 and below 1", "%g",
+                       spec->rate);
+    }
+    if (spec->bits_per_key != 0
+        && !(spec->bits_per_key >= 1 && spec->bits_per_key <= solve_bits_max)) {
+        return bgi_err(info, BG_EINVAL, "bits_per_key", "1 .. 1024", "%g",
+                       spec->bits_per_key);
+    }
+    if (spec->folds > 20) {
+        return bgi_err(info, BG_EINVAL, "folds", "0 .. 20", "%u", spec->folds);
+    }
+    if (!(growth >= 1 && growth <= 1e6)) {
+        return bgi_err(info, BG_EINVAL, "growth", "1 .. 1000000", "%g", growth);
+    }
+    if ((double)spec->items * growth > solve_items_max) {
+        return bgi_err(info, BG_EINVAL, "growth", "items x growth up to 2^56", "%g",
+                       growth);
+    }
+    return BG_OK;
+}
+
+static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
+{
+    const uint32_t known = BG_EXCLUSIVE | BG_ONE_WINNER | BG_SMALL_PAGES;
+    if (spec->struct_size != sizeof *spec) {
+        return bgi_err(info, BG_EINVAL, "struct_size", "sizeof(bg_spec): use BG_SPEC_INIT",
+                       "%u", spec->struct_size);
+    }
+    if (spec->kind != BG_KIND_AUTO && !bgi_kind_of((bg_kind)spec->kind)) {
+        return bgi_err(info, BG_EINVAL, "kind", "a kind of bloomgate/kind.h", "%u",
+                       spec->kind);
+    }
+    if (spec->flags & ~known) {
+        return bgi_err(info, BG_EINVAL, "flags", "BG_EXCLUSIVE, BG_ONE_WINNER, "
+                       "BG_SMALL_PAGES or 0", "0x%x", spec->flags);
+    }
+    if (spec->reserved) {
+        return bgi_err(info, BG_EINVAL, "reserved", "0", "%u", spec->reserved);
+    }
+    if (spec->allocator && (!spec->allocator->allocate || !spec->allocator->release)) {
+        return bgi_err(info, BG_EINVAL, "allocator", "both functions, or no allocator",
+                       "a NULL function");
+    }
+    return BG_OK;
+}
+
+/* Exactly one of rate, bits_per_key and bytes; items, unless bytes and k say it all. */
+static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
+{
+    int sizes = (spec->rate > 0) + (spec->bits_per_key > 0) + (spec->bytes > 0);
+    if (sizes != 1) {
+        return bgi_err(info, BG_EINVAL, "rate, bits_per_key, bytes", "exactly one of them",
+                       "%d of them", sizes);
+    }
+    bool exact = spec->bytes && spec->k && spec->kind != BG_KIND_AUTO;
+    if (spec->items == 0 && !exact) {
+        return bgi_err(info, BG_EINVAL, "items",
+                       "1 or more; only bytes, k and kind together need no items", "0");
+    }
+    return BG_OK;
+}
+
+static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
+                               bg_errinfo *info)
+{
+    if (spec->k && (spec->k < kind->k_min || spec->k > kind->k_max)) {
+        char expected[64];
+        (void)snprintf(expected, sizeof expected, "%u .. %u for a %s filter", kind->k_min,
+                       kind->k_max, bg_kind_name(kind->id));
+        return bgi_err(info, BG_EINVAL, "k", expected, "%u", spec->k);
+    }
+    if ((spec->flags & BG_ONE_WINNER) && kind->id != BG_KIND_REGISTER) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "register, for BG_ONE_WINNER", "%s",
+                       bg_kind_name(kind->id));
+    }
+    return BG_OK;
+}
+
+/* ---- Searching ------------------------------------------------------------------ */
+
+/* Units must be halved `folds` times: the next multiple of 2^folds. */
+static bool solve_round(const bg_spec *spec, uint64_t *units)
+{
+    return bgi_round_up_u64(*units, (uint64_t)1 << spec->folds, units);
+}
+
+static double solve_rate(const struct bgi_geometry *g)
+{
+    struct bgi_model model = g->kind->model(g->units, g->k);
+    return bgi_model_rate(&model, (double)g->items);
+}
+
+/* The units that `bits` bits per key come to, at least 1. */
+static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *units)
+{
+    double unit_bits = 8.0 * g->kind->unit_bytes(g->k);
+    return bgi_u64_from_double(fmax(1, ceil((double)g->items * bits / unit_bits)), units);
+}
+
+/* The fewest units, within 1 in 4096, at which `rate` is reached; false when 1024 bits
+ * per key do not reach it. */
+static bool solve_fewest(struct bgi_geometry *g, double rate)
+{
+    uint64_t low = 0, high;
+    if (!solve_units(g, solve_bits_max, &high)) {
+        return false;
+    }
+    uint64_t most = high < g->kind->units_max ? high : g->kind->units_max;
+    double bits = -log(rate) / solve_ln2; /* no filter does it with fewer               */
+    do {
+        bits *= 1.3;
+        if (!solve_units(g, bits, &high)) {
+            return false;
+        }
+        g->units = high < most ? high : most;
+        if (solve_rate(g) <= rate) {
+            break;
+        }
+        low = g->units;
+    } while (high < most);
+    high = g->units;
+    if (low == high) {
+        return false;
+    }
+    while (high - low > 1 + low / 4096) {
+        g->units = low + (high - low) / 2;
+        if (solve_rate(g) <= rate) {
+            high = g->units;
+        } else {
+            low = g->units;
+        }
+    }
+    g->units = high;
+    return true;
+}
+
+/*
+ * What a k costs: bytes when a rate is asked for, the rate when a size is. HUGE_VAL when
+ * it cannot be done. Leaves the units in g.
+ */
+static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
+{
+    if (spec->rate > 0) {
+        return solve_fewest(g, spec->rate)
+                   ? (double)g->units * g->kind->unit_bytes(g->k)
+                   : HUGE_VAL;
+    }
+    double bytes = spec->bytes ? (double)spec->bytes
+                               : (double)g->items * spec->bits_per_key / 8;
+    uint64_t units;
+    if (!bgi_u64_from_double(bytes / g->kind->unit_bytes(g->k), &units)
+        || units > g->kind->units_max) {
+        return HUGE_VAL;
+    }
+    /* What was said in bytes must not be exceeded, what was said in bits is rounded. */
+    g->units = units ? units : (spec->bytes ? 0 : 1);
+    return g->units ? solve_rate(g) : HUGE_VAL;
+}
+
+/* Climbs from g->k in steps of one as long as the cost falls. */
+static double solve_climb(const bg_spec *spec, struct bgi_geometry *g)
+{
+    double best = solve_cost(spec, g);
+    struct bgi_geometry found = *g;
+    for (int step = -1; step <= 1; step += 2) {
+        struct bgi_geometry try = found;
+        while ((step < 0 ? try.k > g->kind->k_min : try.k < g->kind->k_max)) {
+            try.k = step < 0 ? try.k - 1 : try.k + 1;
+            double cost = solve_cost(spec, &try);
+            if (!(cost < best)) {
+                break;
+            }
+            best = cost;
+            found = try;
+        }
+    }
+    *g = found;
+    return best;
+}
+
+/* The textbook's k for a rate or a size, within what the kind allows. */
+static uint32_t solve_first_k(const bg_spec *spec, const struct bgi_geometry *g)
+{
+    double bits = spec->rate > 0 ? -log(spec->rate) / solve_ln2 / solve_ln2
+                  : spec->bytes  ? 8 * (double)spec->bytes / (double)g->items
+                                 : spec->bits_per_key;
+    double k = fmin(fmax(rint(bits * solve_ln2), g->kind->k_min), g->kind->k_max);
+    return (uint32_t)k;
+}
+
+static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
+{
+    double cost;
+    g->units = 0;
+    if (spec->k || g->items == 0) {
+        g->k = spec->k;
+        cost = solve_cost(spec, g);
+    } else {
+        g->k = solve_first_k(spec, g);
+        cost = solve_climb(spec, g);
+    }
+    if (!(cost < HUGE_VAL) || g->units == 0) {
+        if (spec->rate > 0) {
+            return bgi_err(info, BG_ENOTSUP, "rate",
+                           "one that this kind reaches with 1024 bits per key", "%g",
+                           spec->rate);
+        }
+        char expected[96];
+        (void)snprintf(expected, sizeof expected, "%u bytes to %llu units of a %s filter",
+                       g->kind->unit_bytes(g->k), (unsigned long long)g->kind->units_max,
+                       bg_kind_name(g->kind->id));
+        return bgi_err(info, BG_EINVAL, "bytes", expected, "%llu",
+                       (unsigned long long)spec->bytes);
+    }
+    if (spec->folds && spec->bytes) {
+        /* Not more than the bytes that were asked for: round down. */
+        g->units -= g->units % ((uint64_t)1 << spec->folds);
+        if (g->units == 0) {
+            return bgi_err(info, BG_EINVAL, "bytes", "enough for a size that folds", "%llu",
+                           (unsigned long long)spec->bytes);
+        }
+    } else if (!solve_round(spec, &g->units)) {
+        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed", "%llu units",
+                       (unsigned long long)g->units);
+    }
+    g->rate = g->items ? solve_rate(g) : 0;
+    return BG_OK;
+}
+
+/* ---- Limits, and the choice of a kind -------------------------------------------- */
+
+static bg_err solve_check_size(const bg_spec *spec, const struct bgi_geometry *g,
+                               bg_errinfo *info)
+{
+    uint64_t bytes = 0;
+    if (g->units > g->kind->units_max || !bgi_geometry_bytes(g, &bytes)) {
+        return bgi_err(info, BG_ENOMEM, "size", "one that this kind and machine can address",
+                       "%llu units", (unsigned long long)g->units);
+    }
+    if (spec->max_bytes && bytes > spec->max_bytes) {
+        char expected[64];
+        (void)snprintf(expected, sizeof expected, "at most max_bytes = %llu",
+                       (unsigned long long)spec->max_bytes);
+        return bgi_err(info, BG_ENOMEM, "size in bytes", expected, "%llu",
+                       (unsigned long long)bytes);
+    }
+    return BG_OK;
+}
+
+static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
+                       bg_errinfo *info)
+{
+    g->kind = bgi_kind_of(id);
+    bg_err err = solve_check_kind(spec, g->kind, info);
+    if (!err) {
+        err = solve_for_kind(spec, g, info);
+    }
+    return err ? err : solve_check_size(spec, g, info);
+}
+
+/* `auto`: register where one winner is needed, else blocked, else classic where only
+ * that fits. */
+static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
+{
+    if (spec->flags & BG_ONE_WINNER) {
+        (void)snprintf(g->reason, sizeof g->reason,
+                       "register: exactly one of two threads is told \"new\"");
+        return solve_as(BG_KIND_REGISTER, spec, g, info);
+    }
+    bg_err err = solve_as(BG_KIND_BLOCKED, spec, g, info);
+    if (!err) {
+        (void)snprintf(g->reason, sizeof g->reason,
+                       "blocked: a look-up reads one cache line, %u bits in it", g->k);
+        return BG_OK;
+    }
+    struct bgi_geometry smaller = *g;
+    if (solve_as(BG_KIND_CLASSIC, spec, &smaller, NULL) != BG_OK) {
+        return err;
+    }
+    *g = smaller;
+    bgi_err_clear(info);
+    (void)snprintf(g->reason, sizeof g->reason,
+                   "classic: a blocked filter would not do it within the limits; a "
+                   "look-up reads up to %u cache lines", g->k);
+    return BG_OK;
+}
+
+bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geometry,
+                 bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    memset(geometry, 0, sizeof *geometry);
+    if (!spec) {
+        return bgi_err(info, BG_EINVAL, "spec", "a bg_spec", "NULL");
+    }
+    bg_err err = solve_check_words(spec, info);
+    err = err ? err : solve_check_numbers(spec, growth, info);
+    err = err ? err : solve_check_enough(spec, info);
+    if (err) {
+        return err;
+    }
+    geometry->items = (uint64_t)((double)spec->items * growth);
+    if (growth <= 1) {
+        geometry->items = spec->items; /* exact above 2^53 as well */
+    }
+    if (spec->kind == BG_KIND_AUTO) {
+        return solve_auto(spec, geometry, info);
+    }
+    err = solve_as((bg_kind)spec->kind, spec, geometry, info);
+    if (!err) {
+        (void)snprintf(geometry->reason, sizeof geometry->reason, "%s: as asked for",
+                       bg_kind_name(geometry->kind->id));
+    }
+    return err;
+}

@@ -1,0 +1,52 @@
+/*
+ * hash_batch.h - hashing for the batch pipelines of other rooms.
+ *
+ * A pipeline hashes a group of 16 to 64 keys, prefetches, and probes while the next
+ * group is on its way. It does not want to know in which of the three forms the caller
+ * brought the keys: that is told once in a `struct bgi_keys`.
+ */
+#ifndef BGI_HASH_BATCH_H
+#define BGI_HASH_BATCH_H
+
+#include "bloomgate/hash.h"
+
+#include "base/compiler.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum bgi_keys_form {
+    BGI_KEYS_PAIRS, /* data: an array of bg_bytes                                      */
+    BGI_KEYS_FIXED, /* data: keys of `width` bytes, one after another                  */
+    BGI_KEYS_U64    /* data: an array of uint64_t                                      */
+};
+
+struct bgi_keys {
+    enum bgi_keys_form form;
+    size_t width; /* BGI_KEYS_FIXED only: 1 or more                                    */
+    const void *data;
+};
+
+BGI_INLINE struct bgi_keys bgi_keys_pairs(const bg_bytes *keys)
+{
+    return (struct bgi_keys){BGI_KEYS_PAIRS, 0, keys};
+}
+
+BGI_INLINE struct bgi_keys bgi_keys_fixed(const void *keys, size_t width)
+{
+    return (struct bgi_keys){BGI_KEYS_FIXED, width, keys};
+}
+
+BGI_INLINE struct bgi_keys bgi_keys_u64(const uint64_t *keys)
+{
+    return (struct bgi_keys){BGI_KEYS_U64, sizeof *keys, keys};
+}
+
+/*
+ * The hashes of keys first .. first + n - 1 of `keys`, into out[0..n). Each equals that
+ * of the single call. Any n is allowed; from 8 on the keys run side by side.
+ */
+void bgi_hash_range(const bg_hasher *hasher, const struct bgi_keys *keys, size_t first,
+                    size_t n, uint64_t *out);
+
+#endif

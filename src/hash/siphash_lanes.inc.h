@@ -1,0 +1,199 @@
+/*
+ * siphash_lanes.inc.h - SipHash of LANES keys at once; included by siphash_x86.c, which
+ * defines LANES, LANES_TARGET, LANES_VECTOR, LANES_NAME, LANES_FIXED and LANES_PAIRS.
+ *
+ * Keys of one width all have the same number of words, so the lanes run in step. Pairs
+ * may have different lengths: the lanes run as long as the longest needs, and a lane
+ * whose message is over keeps its state. That wastes some work, but it has no branch
+ * that depends on a single length, which for mixed short keys costs a scalar loop more
+ * in mispredictions than the hashing itself.
+ */
+typedef uint64_t LANES_VECTOR __attribute__((vector_size(8 * LANES)));
+
+struct LANES_NAME(state) {
+    LANES_VECTOR v0, v1, v2, v3;
+};
+
+LANES_TARGET BGI_INLINE void LANES_NAME(begin)(struct LANES_NAME(state) *s,
+                                               const bgi_siphash_key key)
+{
+    const LANES_VECTOR zero = {0};
+    s->v0 = zero + (key[0] ^ BGI_SIPHASH_V0);
+    s->v1 = zero + (key[1] ^ BGI_SIPHASH_V1);
+    s->v2 = zero + (key[0] ^ BGI_SIPHASH_V2);
+    s->v3 = zero + (key[1] ^ BGI_SIPHASH_V3);
+}
+
+LANES_TARGET BGI_INLINE void LANES_NAME(word)(struct LANES_NAME(state) *s,
+                                              LANES_VECTOR word, const int c)
+{
+    s->v3 ^= word;
+    for (int i = 0; i < c; i++) {
+        BGI_SIPHASH_ROUND(s->v0, s->v1, s->v2, s->v3);
+    }
+    s->v0 ^= word;
+}
+
+LANES_TARGET BGI_INLINE void LANES_NAME(end)(struct LANES_NAME(state) *s, uint64_t *out,
+                                             const int d)
+{
+    s->v2 ^= 0xff;
+    for (int i = 0; i < d; i++) {
+        BGI_SIPHASH_ROUND(s->v0, s->v1, s->v2, s->v3);
+    }
+    LANES_VECTOR hash = s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+    memcpy(out, &hash, sizeof hash);
+}
+
+/* One word of each of LANES keys that lie `stride` bytes apart. */
+LANES_TARGET BGI_INLINE LANES_VECTOR LANES_NAME(gather)(const uint8_t *p, size_t stride)
+{
+    LANES_VECTOR word;
+    if (stride == 8) {
+        memcpy(&word, p, sizeof word);
+        return word;
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        word[lane] = bgi_load_le64(p + (size_t)lane * stride);
+    }
+    return word;
+}
+
+/* The last words of LANES keys; multiples of 8 bytes have nothing but the length. */
+LANES_TARGET BGI_INLINE LANES_VECTOR LANES_NAME(gather_last)(const uint8_t *p,
+                                                             size_t width)
+{
+    LANES_VECTOR word = {0};
+    if (width % 8 == 0) {
+        return word + ((uint64_t)width << 56);
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        word[lane] = bgi_siphash_last(p + (size_t)lane * width, width);
+    }
+    return word;
+}
+
+LANES_TARGET BGI_INLINE size_t LANES_NAME(fixed)(const bgi_siphash_key key,
+                                                 const uint8_t *keys, size_t width,
+                                                 size_t n, uint64_t *out, const int c,
+                                                 const int d)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        const uint8_t *p = keys + i * width;
+        struct LANES_NAME(state) s;
+        LANES_NAME(begin)(&s, key);
+        for (size_t at = 0; width - at >= 8; at += 8) {
+            LANES_NAME(word)(&s, LANES_NAME(gather)(p + at, width), c);
+        }
+        LANES_NAME(word)(&s, LANES_NAME(gather_last)(p, width), c);
+        LANES_NAME(end)(&s, out + i, d);
+    }
+    return i;
+}
+
+LANES_TARGET BGI_INLINE size_t LANES_NAME(widths)(const bgi_siphash_key key,
+                                                  const uint8_t *keys, size_t width,
+                                                  size_t n, uint64_t *out, const int c,
+                                                  const int d)
+{
+    switch (width) {
+    case 8: return LANES_NAME(fixed)(key, keys, 8, n, out, c, d);
+    case 16: return LANES_NAME(fixed)(key, keys, 16, n, out, c, d);
+    default: return LANES_NAME(fixed)(key, keys, width, n, out, c, d);
+    }
+}
+
+LANES_TARGET size_t LANES_FIXED(enum bgi_siphash variant, const bgi_siphash_key key,
+                                const uint8_t *keys, size_t width, size_t n,
+                                uint64_t *out)
+{
+    return variant == BGI_SIPHASH_13
+               ? LANES_NAME(widths)(key, keys, width, n, out, 1, 3)
+               : LANES_NAME(widths)(key, keys, width, n, out, 2, 4);
+}
+
+/* The messages of LANES pairs, word by word, each with its last word in place. */
+struct LANES_NAME(message) {
+    uint64_t words[SIPHASH_X86_WORDS][LANES];
+    uint64_t last[LANES]; /* the index of a lane's last word                           */
+    size_t longest;       /* the largest of these                                      */
+};
+
+/*
+ * Lays out the messages. False when one is too long. Where a lane's message is over, its
+ * words are anything that can be read: a key of 8 bytes or more offers its own last
+ * eight, a shorter one the bytes of `nothing`.
+ */
+LANES_TARGET BGI_INLINE bool LANES_NAME(lay_out)(struct LANES_NAME(message) *m,
+                                                 const bg_bytes *keys)
+{
+    static const uint8_t nothing[8];
+    size_t longest = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        longest = keys[lane].len > longest ? keys[lane].len : longest;
+    }
+    m->longest = longest / 8;
+    if (m->longest >= SIPHASH_X86_WORDS) {
+        return false;
+    }
+    for (size_t lane = 0; lane < LANES; lane++) {
+        const size_t len = keys[lane].len;
+        const uint8_t *data = len < 8 ? nothing : keys[lane].data;
+        const size_t end = len < 8 ? 0 : len - 8;
+        for (size_t i = 0; i <= m->longest; i++) {
+            m->words[i][lane] = bgi_load_le64(data + (8 * i < end ? 8 * i : end));
+        }
+        m->words[len / 8][lane] = bgi_siphash_last(keys[lane].data, len);
+        m->last[lane] = len / 8;
+    }
+    return true;
+}
+
+LANES_TARGET BGI_INLINE void LANES_NAME(lanes)(const struct LANES_NAME(message) *m,
+                                               const bgi_siphash_key key, uint64_t *out,
+                                               const int c, const int d)
+{
+    struct LANES_NAME(state) s;
+    LANES_VECTOR last, word;
+    memcpy(&last, m->last, sizeof last);
+    LANES_NAME(begin)(&s, key);
+    for (size_t i = 0; i <= m->longest; i++) {
+        struct LANES_NAME(state) next = s;
+        memcpy(&word, m->words[i], sizeof word);
+        LANES_NAME(word)(&next, word, c);
+        LANES_VECTOR running = (LANES_VECTOR)(last >= i);
+        s.v0 ^= (s.v0 ^ next.v0) & running;
+        s.v1 ^= (s.v1 ^ next.v1) & running;
+        s.v2 ^= (s.v2 ^ next.v2) & running;
+        s.v3 ^= (s.v3 ^ next.v3) & running;
+    }
+    LANES_NAME(end)(&s, out, d);
+}
+
+LANES_TARGET size_t LANES_PAIRS(enum bgi_siphash variant, const bgi_siphash_key key,
+                                const bg_bytes *keys, size_t n, uint64_t *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        struct LANES_NAME(message) m;
+        if (!LANES_NAME(lay_out)(&m, keys + i)) {
+            for (size_t lane = 0; lane < LANES; lane++) {
+                const bg_bytes *one = &keys[i + lane];
+                out[i + lane] = bgi_siphash(variant, key, one->data, one->len);
+            }
+        } else if (variant == BGI_SIPHASH_13) {
+            LANES_NAME(lanes)(&m, key, out + i, 1, 3);
+        } else {
+            LANES_NAME(lanes)(&m, key, out + i, 2, 4);
+        }
+    }
+    return i;
+}
+
+#undef LANES
+#undef LANES_TARGET
+#undef LANES_VECTOR
+#undef LANES_NAME
+#undef LANES_FIXED
+#undef LANES_PAIRS

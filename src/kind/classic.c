@@ -1,0 +1,56 @@
+/*
+ * classic.c - the Bloom filter as Bloom described it: k bits anywhere.
+ *
+ * Idea. An array of m bits. A key sets k of them, chosen by its hash; a key whose k bits
+ * are not all set was never added. With k = m/n ln 2 half of the bits end up set and the
+ * rate is 0.6185^(m/n): 9.6 bits per key for 1 %, 14.4 for 0.1 %, the fewest of all kinds
+ * that only set bits (B. Bloom, "Space/time trade-offs in hash coding with allowable
+ * errors", 1970).
+ *
+ * Price. Up to k cache lines per key. An absent key is found out after two bits on
+ * average; a member, and every add, needs all k. Choose it when memory is what counts.
+ *
+ * Layout. Unit: a 64-bit word; bit i is bit i % 64 of word i / 64. Positions and
+ * operations: scatter_core.h.
+ *
+ * Invariants
+ *   (I1) The position of bit i of a hash is floor(x_i m / 2^64) with x_i not depending on
+ *        m. Hence folding: halving m halves every position, and the bits 2j and 2j+1 of
+ *        the large filter are bit j of the small one.
+ */
+#include "kind/kind.h"
+
+static uint32_t classic_unit_bytes(uint32_t k)
+{
+    (void)k;
+    return 8;
+}
+
+static struct bgi_model classic_model(uint64_t units, uint32_t k)
+{
+    return (struct bgi_model){
+        .units = 1, .lanes = 1, .active = 1, .draws = k, .lane_bits = 64 * (double)units
+    };
+}
+
+static uint32_t classic_lines(uint32_t k)
+{
+    return k;
+}
+
+static void classic_fold(struct bgi_core *to, const struct bgi_core *from)
+{
+    bgi_fold_bits((uint64_t *)(void *)to->words,
+                  (const uint64_t *)(const void *)from->words, (size_t)from->units);
+}
+
+const struct bgi_kind bgi_kind_classic = {
+    .id = BG_KIND_CLASSIC,
+    .k_min = 1,
+    .k_max = 64,
+    .units_max = (uint64_t)1 << 55,
+    .unit_bytes = classic_unit_bytes,
+    .model = classic_model,
+    .lines = classic_lines,
+    .fold = classic_fold,
+};

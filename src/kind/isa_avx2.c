@@ -1,0 +1,175 @@
+/*
+ * isa_avx2.c - every kind with 256-bit vectors: half a line in a register.
+ */
+#include "kind/isa.h"
+#include "kind/line_shapes.h"
+
+#if defined(BGI_X86_64)
+
+# include <immintrin.h>
+# include <string.h>
+
+# define ISA avx2
+# define ISA_TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
+
+typedef __m256i line_split;
+
+/* Bits of the lanes, and a vector whose sign bits say which lanes are in the upper half
+ * of the line. */
+typedef struct {
+    __m256i bit;
+    __m256i upper;
+} line_columns;
+
+typedef struct {
+    __m256i low;
+    __m256i high;
+} line_words;
+
+BGI_INLINE ISA_TARGET __m256i line_avx2_product(uint32_t x, const uint32_t *salts)
+{
+    __m256i salt = _mm256_loadu_si256((const __m256i *)(const void *)salts);
+    return _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salt);
+}
+
+/* One bit in each lane, at the top five bits of the product. */
+BGI_INLINE ISA_TARGET __m256i line_avx2_bit(__m256i product)
+{
+    return _mm256_sllv_epi32(_mm256_set1_epi32(1), _mm256_srli_epi32(product, 27));
+}
+
+BGI_INLINE ISA_TARGET __m256i line_avx2_load(const void *p)
+{
+    return _mm256_load_si256((const __m256i *)p);
+}
+
+/* ORs `bits` into 32 bytes; returns those that were missing. */
+BGI_INLINE ISA_TARGET __m256i line_avx2_or(void *p, __m256i bits)
+{
+    __m256i old = line_avx2_load(p);
+    _mm256_store_si256((__m256i *)p, _mm256_or_si256(old, bits));
+    return _mm256_andnot_si256(old, bits);
+}
+
+/* Which of four 64-bit words lack bits. */
+BGI_INLINE ISA_TARGET uint32_t line_avx2_lacking(const void *p, __m256i bits)
+{
+    __m256i lacks = _mm256_andnot_si256(line_avx2_load(p), bits);
+    __m256i none = _mm256_cmpeq_epi64(lacks, _mm256_setzero_si256());
+    return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(none)) ^ 0xfu;
+}
+
+BGI_INLINE ISA_TARGET void line_avx2_store(uint64_t *to, __m256i bits)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to, bits);
+}
+
+BGI_INLINE ISA_TARGET line_split line_split_make(uint32_t x)
+{
+    return line_avx2_bit(line_avx2_product(x, line_split_salts));
+}
+
+BGI_INLINE ISA_TARGET bool line_split_test(const void *line, line_split pattern)
+{
+    return _mm256_testc_si256(line_avx2_load(line), pattern);
+}
+
+BGI_INLINE ISA_TARGET bool line_split_set(void *line, line_split pattern)
+{
+    __m256i missing = line_avx2_or(line, pattern);
+    return !_mm256_testz_si256(missing, missing);
+}
+
+BGI_INLINE ISA_TARGET uint32_t line_split_missing(const void *line, line_split pattern,
+                                                  uint64_t *bits)
+{
+    line_avx2_store(bits, pattern);
+    return line_avx2_lacking(line, pattern);
+}
+
+BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
+{
+    __m256i product = line_avx2_product(x, line_words_salts);
+    return (line_columns){ line_avx2_bit(_mm256_slli_epi32(product, 1)), product };
+}
+
+BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
+                                                     const uint32_t *window)
+{
+    __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)window);
+    pattern.bit = _mm256_and_si256(pattern.bit, lanes);
+    return pattern;
+}
+
+/* A blend takes each lane's word from the half that its key chose. */
+BGI_INLINE ISA_TARGET bool line_columns_test(const unsigned char *line,
+                                             line_columns pattern)
+{
+    __m256 low = _mm256_castsi256_ps(line_avx2_load(line));
+    __m256 high = _mm256_castsi256_ps(line_avx2_load(line + 32));
+    __m256 chosen = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(pattern.upper));
+    return _mm256_testc_si256(_mm256_castps_si256(chosen), pattern.bit);
+}
+
+/* The pattern as the words of the whole line. */
+BGI_INLINE ISA_TARGET line_words line_columns_spread(line_columns pattern)
+{
+    __m256i upper = _mm256_srai_epi32(pattern.upper, 31);
+    return (line_words){ _mm256_andnot_si256(upper, pattern.bit),
+                         _mm256_and_si256(upper, pattern.bit) };
+}
+
+BGI_INLINE ISA_TARGET line_words line_words_make(uint32_t x)
+{
+    return (line_words){ line_avx2_bit(line_avx2_product(x, line_words_salts)),
+                         line_avx2_bit(line_avx2_product(x, line_words_salts + 8)) };
+}
+
+BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
+                                                 const uint32_t *window)
+{
+    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)window);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(window + 8));
+    return (line_words){ _mm256_and_si256(pattern.low, low),
+                         _mm256_and_si256(pattern.high, high) };
+}
+
+BGI_INLINE ISA_TARGET bool line_words_test(const unsigned char *line, line_words pattern)
+{
+    __m256i low = _mm256_andnot_si256(line_avx2_load(line), pattern.low);
+    __m256i high = _mm256_andnot_si256(line_avx2_load(line + 32), pattern.high);
+    __m256i missing = _mm256_or_si256(low, high);
+    return _mm256_testz_si256(missing, missing);
+}
+
+BGI_INLINE ISA_TARGET bool line_words_set(unsigned char *line, line_words pattern)
+{
+    __m256i low = line_avx2_or(line, pattern.low);
+    __m256i high = line_avx2_or(line + 32, pattern.high);
+    __m256i missing = _mm256_or_si256(low, high);
+    return !_mm256_testz_si256(missing, missing);
+}
+
+BGI_INLINE ISA_TARGET uint32_t line_words_missing(const uint64_t *line,
+                                                  line_words pattern, uint64_t *bits)
+{
+    line_avx2_store(bits, pattern.low);
+    line_avx2_store(bits + 4, pattern.high);
+    return line_avx2_lacking(line, pattern.low)
+           | line_avx2_lacking(line + 4, pattern.high) << 4;
+}
+
+BGI_INLINE ISA_TARGET bool line_columns_set(unsigned char *line, line_columns pattern)
+{
+    return line_words_set(line, line_columns_spread(pattern));
+}
+
+BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const uint64_t *line,
+                                                    line_columns pattern, uint64_t *bits)
+{
+    return line_words_missing(line, line_columns_spread(pattern), bits);
+}
+
+# include "kind/ops_pick.h"
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * isa_scalar.c - every kind in plain C: the reference that all other instruction sets
+ * must equal bit for bit, and the path for machines that have none of them. Its
+ * concurrent reads are C atomics, so that the thread sanitizer checks the algorithm here.
+ */
+#include "kind/isa.h"
+#include "kind/line_shapes.h"
+
+#include <string.h>
+
+#define ISA scalar
+#define ISA_TARGET
+
+/* A pattern is the words of the line with its bits set. */
+typedef struct {
+    uint32_t word[8];
+} line_split;
+
+typedef struct {
+    uint32_t word[16];
+} line_columns;
+
+typedef struct {
+    uint32_t word[16];
+} line_words;
+
+BGI_INLINE line_split line_split_make(uint32_t x)
+{
+    line_split pattern;
+    for (unsigned j = 0; j < 8; j++) {
+        pattern.word[j] = 1u << ((x * line_split_salts[j]) >> 27);
+    }
+    return pattern;
+}
+
+BGI_INLINE line_columns line_columns_make(uint32_t x)
+{
+    line_columns pattern;
+    for (unsigned j = 0; j < 8; j++) {
+        uint32_t product = x * line_words_salts[j];
+        uint32_t bit = 1u << ((product >> 26) & 31);
+        uint32_t high = 0u - (product >> 31);
+        pattern.word[j] = bit & ~high;
+        pattern.word[j + 8] = bit & high;
+    }
+    return pattern;
+}
+
+BGI_INLINE line_words line_words_make(uint32_t x)
+{
+    line_words pattern;
+    for (unsigned j = 0; j < 16; j++) {
+        pattern.word[j] = 1u << ((x * line_words_salts[j]) >> 27);
+    }
+    return pattern;
+}
+
+BGI_INLINE line_columns line_columns_mask(line_columns pattern, const uint32_t *window)
+{
+    for (unsigned j = 0; j < 8; j++) {
+        pattern.word[j] &= window[j];
+        pattern.word[j + 8] &= window[j];
+    }
+    return pattern;
+}
+
+BGI_INLINE line_words line_words_mask(line_words pattern, const uint32_t *window)
+{
+    for (unsigned j = 0; j < 16; j++) {
+        pattern.word[j] &= window[j];
+    }
+    return pattern;
+}
+
+/* The rest is the same for all shapes: arrays of n 32-bit words, handled as n / 2 64-bit
+ * ones, in whatever byte order the machine has. */
+BGI_INLINE uint32_t line_scalar_missing(const void *line, const void *pattern,
+                                        uint64_t *bits, unsigned words64)
+{
+    const uint64_t *at = line;
+    uint32_t missing = 0;
+    memcpy(bits, pattern, 8 * (size_t)words64);
+    for (unsigned w = 0; w < words64; w++) {
+        uint64_t lacks = bits[w] & ~__atomic_load_n(&at[w], __ATOMIC_RELAXED);
+        missing |= (uint32_t)(lacks != 0) << w;
+    }
+    return missing;
+}
+
+BGI_INLINE bool line_scalar_set(void *line, const void *pattern, unsigned words64)
+{
+    uint64_t bits[8], *at = line;
+    bool is_new = line_scalar_missing(line, pattern, bits, words64) != 0;
+    for (unsigned w = 0; w < words64; w++) {
+        at[w] |= bits[w];
+    }
+    return is_new;
+}
+
+#define SCALAR_SHAPE(shape)                                                            \
+    BGI_INLINE bool shape##_test(const void *line, shape pattern)                      \
+    {                                                                                  \
+        uint64_t bits[8];                                                              \
+        return line_scalar_missing(line, &pattern, bits, shape##_bytes / 8) == 0;      \
+    }                                                                                  \
+    BGI_INLINE bool shape##_set(void *line, shape pattern)                             \
+    {                                                                                  \
+        return line_scalar_set(line, &pattern, shape##_bytes / 8);                     \
+    }                                                                                  \
+    BGI_INLINE uint32_t shape##_missing(const void *line, shape pattern,               \
+                                        uint64_t *bits)                                \
+    {                                                                                  \
+        return line_scalar_missing(line, &pattern, bits, shape##_bytes / 8);           \
+    }
+
+SCALAR_SHAPE(line_split)
+SCALAR_SHAPE(line_columns)
+SCALAR_SHAPE(line_words)
+
+#include "kind/ops_pick.h"

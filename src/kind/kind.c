@@ -1,0 +1,101 @@
+#include "kind/kind.h"
+
+#include "kind/isa.h"
+
+#include <string.h>
+
+const char *bg_kind_name(bg_kind kind)
+{
+    switch (kind) {
+    case BG_KIND_AUTO: return "auto";
+#define KIND_NAME(NAME, number, name)                                                  \
+    case BG_KIND_##NAME: return #name;
+        BG_KINDS(KIND_NAME)
+#undef KIND_NAME
+    }
+    return "unknown";
+}
+
+int bg_kind_from_name(const char *name)
+{
+    if (!name) {
+        return -1;
+    }
+#define KIND_MATCH(NAME, number, text)                                                 \
+    if (strcmp(name, #text) == 0) {                                                    \
+        return BG_KIND_##NAME;                                                         \
+    }
+    BG_KINDS(KIND_MATCH)
+#undef KIND_MATCH
+    return strcmp(name, "auto") == 0 ? BG_KIND_AUTO : -1;
+}
+
+const struct bgi_kind *bgi_kind_of(bg_kind id)
+{
+    switch (id) {
+    case BG_KIND_AUTO: break;
+#define KIND_OF(NAME, number, name)                                                    \
+    case BG_KIND_##NAME: return &bgi_kind_##name;
+        BG_KINDS(KIND_OF)
+#undef KIND_OF
+    }
+    return NULL;
+}
+
+const struct bgi_ops *bgi_kind_ops(bg_kind id, uint32_t k, bool exclusive, bg_cpu cpu)
+{
+    switch (cpu) {
+#if defined(BGI_X86_64)
+    case BG_CPU_AVX2: return bgi_ops_avx2(id, k, exclusive);
+    case BG_CPU_AVX512: return bgi_ops_avx512(id, k, exclusive);
+#elif defined(BGI_AARCH64)
+    case BG_CPU_NEON: return bgi_ops_neon(id, k, exclusive);
+#endif
+    default: return bgi_ops_scalar(id, k, exclusive);
+    }
+}
+
+const struct bgi_word_ops *bgi_kind_word_ops(bg_cpu cpu)
+{
+    switch (cpu) {
+#if defined(BGI_X86_64)
+    case BG_CPU_AVX2: return &bgi_word_ops_avx2;
+    case BG_CPU_AVX512: return &bgi_word_ops_avx512;
+#elif defined(BGI_AARCH64)
+    case BG_CPU_NEON: return &bgi_word_ops_neon;
+#endif
+    default: return &bgi_word_ops_scalar;
+    }
+}
+
+void bgi_fold_units(struct bgi_core *to, const struct bgi_core *from, size_t unit_words)
+{
+    uint64_t *out = (uint64_t *)(void *)to->words;
+    const uint64_t *in = (const uint64_t *)(const void *)from->words;
+    for (uint64_t u = 0; u < to->units; u++, in += 2 * unit_words, out += unit_words) {
+        for (size_t w = 0; w < unit_words; w++) {
+            out[w] = __atomic_load_n(&in[w], __ATOMIC_RELAXED)
+                     | __atomic_load_n(&in[unit_words + w], __ATOMIC_RELAXED);
+        }
+    }
+}
+
+/* The even bits of a word, pushed together into its low half. */
+static uint64_t kind_pack_even(uint64_t x)
+{
+    x &= 0x5555555555555555u;
+    x = (x | x >> 1) & 0x3333333333333333u;
+    x = (x | x >> 2) & 0x0f0f0f0f0f0f0f0fu;
+    x = (x | x >> 4) & 0x00ff00ff00ff00ffu;
+    x = (x | x >> 8) & 0x0000ffff0000ffffu;
+    return (x | x >> 16) & 0x00000000ffffffffu;
+}
+
+void bgi_fold_bits(uint64_t *to, const uint64_t *from, size_t words)
+{
+    for (size_t w = 0; w + 1 < words; w += 2) {
+        uint64_t low = __atomic_load_n(&from[w], __ATOMIC_RELAXED);
+        uint64_t high = __atomic_load_n(&from[w + 1], __ATOMIC_RELAXED);
+        to[w / 2] = kind_pack_even(low | low >> 1) | kind_pack_even(high | high >> 1) << 32;
+    }
+}

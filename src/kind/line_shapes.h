@@ -1,0 +1,90 @@
+/*
+ * line_shapes.h - the shapes that a key's bits take inside one line, as far as they do
+ * not depend on the instruction set.
+ *
+ * A line holds 32-bit words. A hash h has its line by its high bits and a pattern of
+ * bits by its low 32 bits x: lane j gets the product p = x * salt[j] modulo 2^32, whose
+ * best bits are the top ones (multiply-shift: Dietzfelbinger et al., "A reliable
+ * randomized algorithm for the closest-pair problem", 1997). One vector multiplication
+ * gives the positions in all lanes at once.
+ *
+ *   split      8 words; lane j is word j; the bit is p >> 27
+ *
+ *                word     0       1       2      ...     7
+ *                      [..x...][.....x][x.....]     [...x..]        32 bytes
+ *
+ *   columns   16 words; lane j is the pair of words j and j + 8; the top bit of p
+ *             chooses the word, the next five bits the bit in it
+ *
+ *                word     0       1       2      ...     7
+ *                      [..x...][......][x.....]     [......]        64 bytes
+ *                      [......][...x..][......]     [.x....]
+ *                word     8       9      10      ...    15
+ *
+ *             Each lane has 64 bits, yet 32-bit arithmetic and one choice suffice.
+ *
+ *   words     16 words; lane j is word j; the bit is p >> 27
+ *
+ * Masked columns and words use k of the 8 or 16 lanes: a fixed pattern of k lanes,
+ * rotated by an amount that comes from x. core->window holds the pattern twice in a row,
+ * as words that are all ones or all zeros; reading it from offset r is the rotation by r.
+ */
+#ifndef BGI_LINE_SHAPES_H
+#define BGI_LINE_SHAPES_H
+
+#include "base/bits.h"
+
+#include <stdint.h>
+
+enum {
+    line_split_bytes = 32,
+    line_columns_bytes = 64,
+    line_words_bytes = 64,
+    line_split_lanes = 8,
+    line_columns_lanes = 8,
+    line_words_lanes = 16
+};
+
+/* How many different patterns there are: one for each low half of a hash. */
+static const double line_patterns = 4294967296.0;
+
+/* Those of the split-block filter of the Parquet specification. */
+static const uint32_t line_split_salts[8] = {
+    0x47b6137bu, 0x44974d91u, 0x8824ad5bu, 0xa2b7289du,
+    0x705495c7u, 0x2df1424bu, 0x9efc4947u, 0x5c6bfb31u,
+};
+
+/* Ours: hexadecimal digits of pi, made odd. Columns use the first eight. */
+static const uint32_t line_words_salts[16] = {
+    0x243f6a89u, 0x85a308d3u, 0x13198a2fu, 0x03707345u, 0xa4093823u, 0x299f31d1u,
+    0x082efa99u, 0xec4e6c89u, 0x452821e7u, 0x38d01377u, 0xbe5466cfu, 0x34e90c6du,
+    0xc0ac29b7u, 0xc97c50ddu, 0x3f84d5b5u, 0xb5470917u,
+};
+
+/*
+ * The number of a hash's line among `units`. Split lines are numbered by the high half
+ * of the hash alone, as Parquet does; the others by all of it. Either way halving the
+ * number of lines halves the line's number (see bgi_mulhi), which is what folding needs.
+ */
+BGI_INLINE uint64_t line_split_index(uint64_t hash, uint64_t units)
+{
+    return ((hash >> 32) * units) >> 32;
+}
+
+BGI_INLINE uint64_t line_columns_index(uint64_t hash, uint64_t units)
+{
+    return bgi_mulhi(hash, units);
+}
+
+BGI_INLINE uint64_t line_words_index(uint64_t hash, uint64_t units)
+{
+    return bgi_mulhi(hash, units);
+}
+
+/* By how many lanes the pattern of a masked shape is rotated: 0 .. lanes - 1. */
+BGI_INLINE uint32_t line_rotation(uint32_t x, uint32_t lanes)
+{
+    return (uint32_t)(((uint64_t)(x * 0x9216d5d9u) * lanes) >> 32);
+}
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * partitioned.c - k slices, one bit of every key in each.
+ *
+ * Idea. The m bits are cut into k slices of m/k; bit i of a key lies in slice i. Every
+ * slice has the same fill, and the bits of one key never coincide (Kirsch and
+ * Mitzenmacher, "Less hashing, same performance", 2006; Almeida, "A case for partitioned
+ * Bloom filters", 2020). The rate is that of a classic filter within a fraction of a
+ * percent. What it buys: slices can be cleared or replaced one at a time, which is how
+ * filters age.
+ *
+ * Price. As classic: up to k cache lines per key.
+ *
+ * Layout. Unit: a row of k 64-bit words, one per slice. Slice i takes the words
+ * i * units .. (i + 1) * units - 1.
+ *
+ *     slice 0          slice 1          ...    slice k-1
+ *     [w][w]...[w]     [w][w]...[w]            [w][w]...[w]
+ *      0  1   units-1
+ *
+ * Positions and operations: scatter_core.h.
+ *
+ * Invariants
+ *   (I1) The position within a slice is floor(x_i s / 2^64) for s bits: folding halves it.
+ *   (I2) Slices begin at a word, so folding keeps them apart when units is even.
+ */
+#include "kind/kind.h"
+
+static uint32_t partitioned_unit_bytes(uint32_t k)
+{
+    return 8 * k;
+}
+
+static struct bgi_model partitioned_model(uint64_t units, uint32_t k)
+{
+    return (struct bgi_model){
+        .units = 1, .lanes = k, .active = k, .draws = 1, .lane_bits = 64 * (double)units
+    };
+}
+
+static uint32_t partitioned_lines(uint32_t k)
+{
+    return k;
+}
+
+static void partitioned_fold(struct bgi_core *to, const struct bgi_core *from)
+{
+    uint64_t *out = (uint64_t *)(void *)to->words;
+    const uint64_t *in = (const uint64_t *)(const void *)from->words;
+    for (uint32_t slice = 0; slice < from->k; slice++) {
+        bgi_fold_bits(out + slice * to->units, in + slice * from->units,
+                      (size_t)from->units);
+    }
+}
+
+const struct bgi_kind bgi_kind_partitioned = {
+    .id = BG_KIND_PARTITIONED,
+    .k_min = 1,
+    .k_max = 64,
+    .units_max = (uint64_t)1 << 49,
+    .unit_bytes = partitioned_unit_bytes,
+    .model = partitioned_model,
+    .lines = partitioned_lines,
+    .fold = partitioned_fold,
+};

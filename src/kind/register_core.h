@@ -1,0 +1,180 @@
+/*
+ * register_core.h - the operations of the kind that keeps a key in one 64-bit word.
+ *
+ * Compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k positions
+ * are six bits each of one product of the hash with an odd constant, from the top down,
+ * so k is at most 10. k is a constant of each instance.
+ *
+ * Batches make the masks of eight keys side by side in vector registers, where shifts by
+ * a different amount in each lane exist, and test the words one by one.
+ *
+ * Concurrency. An add is one atomic OR that returns the old word. The ORs on a word are
+ * totally ordered, so of two adds of the same key the later one finds all its bits set:
+ * exactly one is told "new".
+ */
+
+#define REGISTER_PASTE3_(a, b, c) a##_##b##_##c
+#define REGISTER_PASTE3(a, b, c)  REGISTER_PASTE3_(a, b, c)
+#define REGISTER_NAME(name)       REGISTER_PASTE3(register, name, ISA)
+
+#ifndef BGI_REGISTER_CONSTANTS
+# define BGI_REGISTER_CONSTANTS
+enum register_operation { REGISTER_HAS, REGISTER_ADD_EXCLUSIVE, REGISTER_ADD_SHARED };
+enum { REGISTER_GROUP = 8 };
+static const uint64_t register_multiplier = 0xa0761d6478bd642fu;
+#endif
+
+typedef uint64_t REGISTER_NAME(lanes) __attribute__((vector_size(64)));
+
+BGI_INLINE ISA_TARGET uint64_t *REGISTER_NAME(at)(const struct bgi_core *core,
+                                                  uint64_t hash)
+{
+    return (uint64_t *)(void *)core->words + bgi_mulhi(hash, core->units);
+}
+
+BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask)(uint64_t hash, const uint32_t k)
+{
+    uint64_t product = hash * register_multiplier, mask = 0;
+    for (uint32_t i = 0; i < k; i++) {
+        mask |= (uint64_t)1 << ((product >> (58 - 6 * i)) & 63);
+    }
+    return mask;
+}
+
+/* The masks of REGISTER_GROUP hashes. */
+BGI_INLINE ISA_TARGET void REGISTER_NAME(masks)(const uint64_t *hashes, uint64_t *masks,
+                                                const uint32_t k)
+{
+    REGISTER_NAME(lanes) product, mask = { 0 };
+    for (unsigned i = 0; i < REGISTER_GROUP; i++) {
+        product[i] = hashes[i] * register_multiplier;
+    }
+    const REGISTER_NAME(lanes) one = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    for (uint32_t i = 0; i < k; i++) {
+        mask |= one << ((product >> (58 - 6 * i)) & 63);
+    }
+    memcpy(masks, &mask, sizeof mask);
+}
+
+BGI_INLINE ISA_TARGET bool REGISTER_NAME(touch)(uint64_t *word, uint64_t mask,
+                                                const enum register_operation what)
+{
+    uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+    if (what == REGISTER_HAS) {
+        return (old & mask) == mask;
+    }
+    if (what == REGISTER_ADD_EXCLUSIVE) {
+        *word = old | mask;
+    } else if ((old & mask) != mask) {
+        old = __atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
+    }
+    return (old & mask) != mask;
+}
+
+BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(group)(const struct bgi_core *core,
+                                                    const uint64_t *hashes,
+                                                    const uint32_t k,
+                                                    const enum register_operation what)
+{
+    uint64_t masks[REGISTER_GROUP], answer = 0;
+    REGISTER_NAME(masks)(hashes, masks, k);
+    for (unsigned i = 0; i < REGISTER_GROUP; i++) {
+        uint64_t *word = REGISTER_NAME(at)(core, hashes[i]);
+        answer |= (uint64_t)REGISTER_NAME(touch)(word, masks[i], what) << i;
+    }
+    return answer;
+}
+
+ISA_TARGET static void REGISTER_NAME(prefetch)(const struct bgi_core *core,
+                                               const uint64_t *hashes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        __builtin_prefetch(REGISTER_NAME(at)(core, hashes[i]));
+    }
+}
+
+BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
+                                                   const uint64_t *hashes, unsigned n,
+                                                   size_t ahead, const uint32_t k,
+                                                   const enum register_operation what)
+{
+    uint64_t word = 0;
+    unsigned i = 0;
+    for (; i + REGISTER_GROUP <= n; i += REGISTER_GROUP) {
+        if (ahead) {
+            REGISTER_NAME(prefetch)(core, hashes + i + ahead, REGISTER_GROUP);
+        }
+        word |= REGISTER_NAME(group)(core, hashes + i, k, what) << i;
+    }
+    for (; i < n; i++) {
+        uint64_t mask = REGISTER_NAME(mask)(hashes[i], k);
+        uint64_t *at = REGISTER_NAME(at)(core, hashes[i]);
+        word |= (uint64_t)REGISTER_NAME(touch)(at, mask, what) << i;
+    }
+    return word;
+}
+
+#define REGISTER_DEFINE_MODE(k, mode, what)                                            \
+    ISA_TARGET static bool REGISTER_NAME(add_##mode##_##k)(struct bgi_core *core,      \
+                                                           uint64_t hash)              \
+    {                                                                                  \
+        return REGISTER_NAME(touch)(REGISTER_NAME(at)(core, hash),                     \
+                                    REGISTER_NAME(mask)(hash, k), what);               \
+    }                                                                                  \
+    ISA_TARGET static uint64_t REGISTER_NAME(add_word_##mode##_##k)(                   \
+        struct bgi_core *core, const uint64_t *hashes, unsigned n, size_t ahead)       \
+    {                                                                                  \
+        return REGISTER_NAME(word)(core, hashes, n, ahead, k, what);                   \
+    }
+
+#define REGISTER_DEFINE(k)                                                             \
+    ISA_TARGET static bool REGISTER_NAME(has_##k)(const struct bgi_core *core,         \
+                                                  uint64_t hash)                       \
+    {                                                                                  \
+        return REGISTER_NAME(touch)(REGISTER_NAME(at)(core, hash),                     \
+                                    REGISTER_NAME(mask)(hash, k), REGISTER_HAS);       \
+    }                                                                                  \
+    ISA_TARGET static uint64_t REGISTER_NAME(has_word_##k)(                            \
+        const struct bgi_core *core, const uint64_t *hashes, unsigned n, size_t ahead) \
+    {                                                                                  \
+        return REGISTER_NAME(word)(core, hashes, n, ahead, k, REGISTER_HAS);           \
+    }                                                                                  \
+    REGISTER_DEFINE_MODE(k, exclusive, REGISTER_ADD_EXCLUSIVE)                         \
+    REGISTER_DEFINE_MODE(k, shared, REGISTER_ADD_SHARED)
+
+REGISTER_DEFINE(1)
+REGISTER_DEFINE(2)
+REGISTER_DEFINE(3)
+REGISTER_DEFINE(4)
+REGISTER_DEFINE(5)
+REGISTER_DEFINE(6)
+REGISTER_DEFINE(7)
+REGISTER_DEFINE(8)
+REGISTER_DEFINE(9)
+REGISTER_DEFINE(10)
+
+#define REGISTER_OPS(k, mode)                                                          \
+    {                                                                                  \
+        .has = REGISTER_NAME(has_##k), .add = REGISTER_NAME(add_##mode##_##k),         \
+        .has_word = REGISTER_NAME(has_word_##k),                                       \
+        .add_word = REGISTER_NAME(add_word_##mode##_##k),                              \
+        .prefetch_has = REGISTER_NAME(prefetch),                                       \
+        .prefetch_add = REGISTER_NAME(prefetch),                                       \
+    }
+#define REGISTER_TABLE(mode)                                                           \
+    static const struct bgi_ops REGISTER_NAME(ops_##mode)[10] = {                      \
+        REGISTER_OPS(1, mode), REGISTER_OPS(2, mode), REGISTER_OPS(3, mode),           \
+        REGISTER_OPS(4, mode), REGISTER_OPS(5, mode), REGISTER_OPS(6, mode),           \
+        REGISTER_OPS(7, mode), REGISTER_OPS(8, mode), REGISTER_OPS(9, mode),           \
+        REGISTER_OPS(10, mode),                                                        \
+    };
+REGISTER_TABLE(exclusive)
+REGISTER_TABLE(shared)
+
+#undef REGISTER_TABLE
+#undef REGISTER_OPS
+#undef REGISTER_DEFINE
+#undef REGISTER_DEFINE_MODE
+#undef REGISTER_NAME
+#undef REGISTER_PASTE3
+#undef REGISTER_PASTE3_

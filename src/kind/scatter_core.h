@@ -1,0 +1,210 @@
+/*
+ * scatter_core.h - the operations of the kinds that scatter a key's k bits over the whole
+ * filter: classic, partitioned.
+ *
+ * This text is compiled once per instruction set and kind. Defined before are ISA and
+ * ISA_TARGET (see line_core.h) and SCATTER, classic or partitioned.
+ *
+ * Positions. The i-th bit of a hash h is at mulhi(x_i, range), where x_0 = h and
+ * x_(i+1) = x_i * a modulo 2^64 for a fixed odd multiplier a: a multiplicative generator
+ * that is seeded with the hash. Double hashing (g_i = h1 + i h2), usual in this place,
+ * gives two keys the same bits whenever both h1 and h2 agree modulo the range, a floor of
+ * n / m^2 on the rate: at 1000 keys and a design for 1e-5 it adds a sixth. Here each
+ * position depends on all 64 bits of the hash. In a classic filter the range is all its
+ * bits, in a partitioned one the bits of a slice, and bit i goes into slice i.
+ *
+ * Order of memory: nearly all absent keys are found out by their first bits, members need
+ * all k. So a batch of look-ups goes in two steps, each of which finds its memory on the way
+ * already: the first SCATTER_FIRST bits of all keys; then, for the keys that are still
+ * possible, the rest.
+ *
+ * Concurrency. Shared adds change words by atomic OR only, where the bit is missing; the
+ * argument is that of line_core.h.
+ */
+
+#define SCATTER_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
+#define SCATTER_PASTE4(a, b, c, d)  SCATTER_PASTE4_(a, b, c, d)
+#define SCATTER_NAME(name)          SCATTER_PASTE4(scatter, SCATTER, name, ISA)
+#define SCATTER_IS_classic          0
+#define SCATTER_IS_partitioned      1
+#define SCATTER_IS_PASTE_(kind)     SCATTER_IS_##kind
+#define SCATTER_IS_PASTE(kind)      SCATTER_IS_PASTE_(kind)
+#define SCATTER_PARTITIONED         SCATTER_IS_PASTE(SCATTER)
+
+#ifndef BGI_SCATTER_CONSTANTS
+# define BGI_SCATTER_CONSTANTS
+enum scatter_operation { SCATTER_ADD_EXCLUSIVE, SCATTER_ADD_SHARED };
+enum { SCATTER_FIRST = 2, SCATTER_ADD_AHEAD = 8 };
+/* Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022. */
+static const uint64_t scatter_multiplier = 0xd1342543de82ef95u;
+#endif
+
+/* The walk over a hash's positions. */
+#ifndef BGI_SCATTER_WALK
+# define BGI_SCATTER_WALK
+struct scatter_walk {
+    uint64_t x;
+    uint64_t slice; /* number of the first bit of the slice: 0 in a classic filter     */
+};
+struct scatter_bit {
+    uint64_t *word;
+    uint64_t bit;
+};
+#endif
+
+BGI_INLINE ISA_TARGET struct scatter_bit SCATTER_NAME(next)(const struct bgi_core *core,
+                                                            struct scatter_walk *walk)
+{
+    uint64_t range = core->units * 64;
+    uint64_t at = bgi_mulhi(walk->x, range);
+#if SCATTER_PARTITIONED
+    at += walk->slice;
+    walk->slice += range;
+#endif
+    walk->x *= scatter_multiplier;
+    return (struct scatter_bit){ (uint64_t *)(void *)core->words + (at >> 6),
+                                 (uint64_t)1 << (at & 63) };
+}
+
+/* Whether the next `count` bits are all set; stops at the first that is not. */
+BGI_INLINE ISA_TARGET bool SCATTER_NAME(test)(const struct bgi_core *core,
+                                              struct scatter_walk *walk, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct scatter_bit at = SCATTER_NAME(next)(core, walk);
+        if (!(__atomic_load_n(at.word, __ATOMIC_RELAXED) & at.bit)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Asks for the memory of the next `count` bits, without walking on. */
+BGI_INLINE ISA_TARGET void SCATTER_NAME(ask)(const struct bgi_core *core,
+                                             struct scatter_walk walk, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        __builtin_prefetch(SCATTER_NAME(next)(core, &walk).word);
+    }
+}
+
+/* Sets all k bits; true when one was missing. */
+BGI_INLINE ISA_TARGET bool SCATTER_NAME(put)(const struct bgi_core *core, uint64_t hash,
+                                             const enum scatter_operation what)
+{
+    struct scatter_walk walk = { hash, 0 };
+    bool is_new = false;
+    for (uint32_t i = 0; i < core->k; i++) {
+        struct scatter_bit at = SCATTER_NAME(next)(core, &walk);
+        uint64_t old = __atomic_load_n(at.word, __ATOMIC_RELAXED);
+        bool missing = !(old & at.bit);
+        is_new |= missing;
+        if (what == SCATTER_ADD_EXCLUSIVE) {
+            *at.word = old | at.bit;
+        } else if (missing) {
+            (void)__atomic_fetch_or(at.word, at.bit, __ATOMIC_RELAXED);
+        }
+    }
+    return is_new;
+}
+
+ISA_TARGET static bool SCATTER_NAME(has)(const struct bgi_core *core, uint64_t hash)
+{
+    struct scatter_walk walk = { hash, 0 };
+    return SCATTER_NAME(test)(core, &walk, core->k);
+}
+
+ISA_TARGET static void SCATTER_NAME(prefetch_has)(const struct bgi_core *core,
+                                                  const uint64_t *hashes, size_t n)
+{
+    uint32_t first = core->k < SCATTER_FIRST ? core->k : SCATTER_FIRST;
+    for (size_t i = 0; i < n; i++) {
+        SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[i], 0 }, first);
+    }
+}
+
+/* All bits of the first few keys only: the rest of them follows key by key. */
+ISA_TARGET static void SCATTER_NAME(prefetch_add)(const struct bgi_core *core,
+                                                  const uint64_t *hashes, size_t n)
+{
+    for (size_t i = 0; i < n && i < SCATTER_ADD_AHEAD; i++) {
+        SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[i], 0 }, core->k);
+    }
+}
+
+ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
+                                                  const uint64_t *hashes, unsigned n,
+                                                  size_t ahead)
+{
+    struct scatter_walk walk[64];
+    uint64_t maybe = 0, word = 0;
+    uint32_t first = core->k < SCATTER_FIRST ? core->k : SCATTER_FIRST;
+    for (unsigned i = 0; i < n; i++) {
+        if (ahead) {
+            SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[i + ahead], 0 }, first);
+        }
+        walk[i] = (struct scatter_walk){ hashes[i], 0 };
+        if (SCATTER_NAME(test)(core, &walk[i], first)) {
+            maybe |= (uint64_t)1 << i;
+            SCATTER_NAME(ask)(core, walk[i], core->k - first);
+        }
+    }
+    for (; maybe; maybe &= maybe - 1) {
+        unsigned i = (unsigned)__builtin_ctzll(maybe);
+        word |= (uint64_t)SCATTER_NAME(test)(core, &walk[i], core->k - first) << i;
+    }
+    return word;
+}
+
+/* Adds touch all k lines of every key: all of them are asked for, a few keys ahead. */
+BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *core,
+                                                      const uint64_t *hashes, unsigned n,
+                                                      unsigned beyond,
+                                                      const enum scatter_operation what)
+{
+    uint64_t word = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (core->ahead && i + SCATTER_ADD_AHEAD < n + beyond) {
+            SCATTER_NAME(ask)(core,
+                              (struct scatter_walk){ hashes[i + SCATTER_ADD_AHEAD], 0 },
+                              core->k);
+        }
+        word |= (uint64_t)SCATTER_NAME(put)(core, hashes[i], what) << i;
+    }
+    return word;
+}
+
+#define SCATTER_DEFINE_MODE(mode, what)                                                \
+    ISA_TARGET static bool SCATTER_NAME(add_##mode)(struct bgi_core *core,             \
+                                                    uint64_t hash)                     \
+    {                                                                                  \
+        return SCATTER_NAME(put)(core, hash, what);                                    \
+    }                                                                                  \
+    ISA_TARGET static uint64_t SCATTER_NAME(add_word_##mode)(                          \
+        struct bgi_core *core, const uint64_t *hashes, unsigned n, size_t ahead)       \
+    {                                                                                  \
+        return SCATTER_NAME(put_word)(core, hashes, n, ahead ? SCATTER_ADD_AHEAD : 0,  \
+                                      what);                                           \
+    }                                                                                  \
+    static const struct bgi_ops SCATTER_NAME(ops_##mode) = {                           \
+        .has = SCATTER_NAME(has),                                                      \
+        .add = SCATTER_NAME(add_##mode),                                               \
+        .has_word = SCATTER_NAME(has_word),                                            \
+        .add_word = SCATTER_NAME(add_word_##mode),                                     \
+        .prefetch_has = SCATTER_NAME(prefetch_has),                                    \
+        .prefetch_add = SCATTER_NAME(prefetch_add),                                    \
+    };
+
+SCATTER_DEFINE_MODE(exclusive, SCATTER_ADD_EXCLUSIVE)
+SCATTER_DEFINE_MODE(shared, SCATTER_ADD_SHARED)
+
+#undef SCATTER_DEFINE_MODE
+#undef SCATTER_PARTITIONED
+#undef SCATTER_IS_PASTE
+#undef SCATTER_IS_PASTE_
+#undef SCATTER_IS_partitioned
+#undef SCATTER_IS_classic
+#undef SCATTER_NAME
+#undef SCATTER_PASTE4
+#undef SCATTER_PASTE4_
+#undef SCATTER

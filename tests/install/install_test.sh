@@ -1,0 +1,67 @@
+#!/bin/bash
+# Installs a build into an empty folder and uses it as a stranger would.
+# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx
+set -eu
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+version=$(cat "$here/../../VERSION")
+
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+stage=$temp/stage prefix=$temp/stage/opt/bloomgate
+DESTDIR=$stage cmake --install "$build" --prefix /opt/bloomgate >"$temp/log" || { cat "$temp/log"; exit 1; }
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+lib=$prefix/lib
+cd "$temp"
+
+pc() { pkg-config "$@" libbloomgate; }
+must_fail() { if "$@" >log 2>&1; then echo "succeeded, but must not: $*"; exit 1; fi; }
+needs_library() { readelf -d "$1" | grep -q 'NEEDED.*libbloomgate'; }
+
+test_pkg_config() {
+    [ "$(pc --modversion)" = "$version" ]
+    gcc -Wall -Werror "$here/consumer.c" -o consumer $(pc --cflags --libs)
+    LD_LIBRARY_PATH=$lib ./consumer
+    LD_LIBRARY_PATH=$lib ldd consumer | grep -q "$lib/libbloomgate.so" # the installed one it was
+}
+
+test_static() { # the library static, then everything
+    gcc "$here/consumer.c" -o mixed $(pc --cflags) "$lib/libbloomgate.a" -lm
+    ./mixed
+    gcc -static "$here/consumer.c" -o consumer $(pc --cflags --static --libs)
+    ./consumer
+    pc --static --libs | grep -q -- -lm
+}
+
+test_cmake() {
+    cmake -G Ninja -S "$here/find_package" -B cmake -DCMAKE_PREFIX_PATH="$prefix" \
+        -DWANTED_VERSION="${version%.*}" >log
+    cmake --build cmake >log || { cat log; exit 1; }
+    cmake/with_bloomgate
+    needs_library cmake/with_bloomgate
+    cmake/with_bloomgate_static
+    must_fail needs_library cmake/with_bloomgate_static
+    must_fail cmake -G Ninja -S "$here/find_package" -B refused -DCMAKE_PREFIX_PATH="$prefix" \
+        -DWANTED_VERSION=99.0
+}
+
+test_negative() { # the flags of pkg-config are needed, or the other tests would prove nothing
+    must_fail gcc "$here/consumer.c" -o consumer
+    must_fail gcc "$here/consumer.c" -o consumer $(pc --cflags)
+}
+
+test_soname() { # 0.x: every minor version is another ABI
+    [[ $version == 0.* ]] && abi=${version%.*} || abi=${version%%.*}
+    readelf -d "$lib/libbloomgate.so" | grep -q "SONAME.*\[libbloomgate.so.$abi\]"
+    [ "$(readlink "$lib/libbloomgate.so")" = "libbloomgate.so.$abi" ]
+    [ "$(readlink "$lib/libbloomgate.so.$abi")" = "libbloomgate.so.$version" ]
+}
+
+test_cxx() {
+    g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -x c++ "$here/consumer.c" -o consumer \
+        $(pc --cflags --libs)
+    LD_LIBRARY_PATH=$lib ./consumer
+}
+
+set -x # the last line shown is the one that failed
+"test_$2"

@@ -1,0 +1,99 @@
+/*
+ * check.h - the test harness: small enough to be linked statically and run under qemu.
+ *
+ *     #include "support/check.h"
+ *
+ *     TEST(filter__remembers)
+ *     {
+ *         CHECK_OK(bg_filter_create(&spec, &f, NULL));
+ *         CHECK(bg_filter_may_contain(f, "apple", 5));
+ *         CHECK_EQ(bg_filter_add_many(f, keys, n, NULL), n);
+ *     }
+ *
+ * Tests register themselves and run in the order of the file; main() is in check.c.
+ * A failing CHECK prints where and what, and leaves the test: the next one runs. In a
+ * thread that the test started it only counts as a failure, and the thread goes on.
+ *
+ *     program             runs all        program --list      names them
+ *     program part        runs those whose name has that part
+ *
+ *     BG_TEST_SEED=n      start of the random numbers; the default is fixed, `random`
+ *                         takes the clock; it is printed, so that a run can be repeated
+ *     BG_TEST_SCALE=n     how many times the usual work tests should do (`make soak`)
+ *
+ * The last line is "N passed, N failed"; the exit status is 1 if any test failed or none
+ * ran.
+ */
+#ifndef CHECK_H
+#define CHECK_H
+
+#include "bloomgate/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct check_case {
+    const char *name;
+    void (*run)(void);
+    struct check_case *next;
+};
+
+#define TEST(name)                                                                     \
+    static void test_##name(void);                                                     \
+    static struct check_case case_##name = { #name, test_##name, NULL };               \
+    __attribute__((constructor)) static void register_##name(void)                     \
+    {                                                                                  \
+        check_register(&case_##name);                                                  \
+    }                                                                                  \
+    static void test_##name(void)
+
+/* The condition holds. */
+#define CHECK(condition)                                                               \
+    ((condition) ? (void)0 : check_fail(__FILE__, __LINE__, "%s", #condition))
+
+/* Two integers of any type are equal. (Use CHECK_NEAR for floating point.) */
+#define CHECK_EQ(a, b)                                                                 \
+    do {                                                                               \
+        _Static_assert(CHECK_IS_INTEGER(a) && CHECK_IS_INTEGER(b), "integers only");   \
+        check_eq(__FILE__, __LINE__, #a " == " #b, (uint64_t)(a), (uint64_t)(b));      \
+    } while (0)
+
+/* Two strings are equal; NULL equals only NULL. */
+#define CHECK_STR(a, b) check_str(__FILE__, __LINE__, #a " == " #b, (a), (b))
+
+/* a lies within `rel` of b, relative to b: 0.05 is 5 %. */
+#define CHECK_NEAR(a, b, rel)                                                          \
+    check_near(__FILE__, __LINE__, #a " ~ " #b, (double)(a), (double)(b), (double)(rel))
+
+/* A call returned BG_OK. */
+#define CHECK_OK(err) check_ok(__FILE__, __LINE__, #err, (err))
+
+#define CHECK_IS_INTEGER(x) _Generic((x), float : 0, double : 0, default : 1)
+
+/*
+ * Random numbers (splitmix64). Every test starts its own sequence from the seed and its
+ * name, so a test that is run alone sees the same numbers. A thread that the test
+ * started has a sequence of its own, which depends on the order in which threads first
+ * asked; where that matters, keep a state per thread and use check_random_next.
+ */
+uint64_t check_random(void);
+uint64_t check_random_below(uint64_t n); /* 0 <= x < n, for n > 0 */
+uint64_t check_random_next(uint64_t *state);
+uint64_t check_seed(void);
+
+/* The work factor, at least 1: `for (i = 0; i < 1000 * check_scale(); i++)`. */
+size_t check_scale(void);
+
+/* What the macros call. */
+void check_register(struct check_case *test);
+void check_fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void check_eq(const char *file, int line, const char *text, uint64_t a, uint64_t b);
+void check_str(const char *file, int line, const char *text, const char *a,
+               const char *b);
+void check_near(const char *file, int line, const char *text, double a, double b,
+                double rel);
+void check_ok(const char *file, int line, const char *text, bg_err err);
+
+#endif

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""What `make test` runs: phase after phase, never stopping, telling what failed and how long it
+took. A test program counts with the tests inside it, a script or a build that fails as one.
+The last line is "N passed, N failed"; the exit status is 1 if anything failed.
+usage: run_tests.py [PHASE...]      without a phase: all of them"""
+
+import concurrent.futures
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+JOBS = str(os.cpu_count() or 1)
+
+passed = failed = 0
+
+
+def count(good, bad):
+    global passed, failed
+    passed += good
+    failed += bad
+
+
+def run(command, env=None):
+    """Runs a command; returns whether it succeeded, and all that it printed."""
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, text=True,
+                          errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.returncode == 0, done.stdout
+
+
+def report(name, output):
+    print(f"--- FAILED {name}\n{output.rstrip()}\n---", flush=True)
+
+
+def check(name, command):
+    """A command that is one test."""
+    good, output = run(command)
+    count(good, not good)
+    if not good:
+        report(name, output)
+    return good
+
+
+def configure(preset):
+    good, output = run(["cmake", "--preset", preset])
+    if not good:
+        count(0, 1)
+        report(f"configure {preset}", output)
+    return good
+
+
+def build(preset):
+    """Configures and builds; a failure counts as one failed test."""
+    if not configure(preset):
+        return False
+    good, output = run(["cmake", "--build", "--preset", preset, "-j", JOBS])
+    if not good:
+        count(0, 1)
+        report(f"build {preset}", re.sub(r"^\[\d+/\d+\] .*\n", "", output, flags=re.M))
+    return good
+
+
+def folder(preset):
+    return "build" if preset == "release" else f"build-{preset}"
+
+
+def ctest(preset, labels=".", env=None, wrapper=()):
+    """Runs the tests with these labels (a regular expression) and counts what they say."""
+    with tempfile.NamedTemporaryFile(suffix=".xml") as results:
+        good, output = run([*wrapper, "ctest", "--test-dir", folder(preset), "-j", JOBS, "-L", labels,
+                            "--output-junit", results.name, "--test-output-size-passed", "10000000"],
+                           env)
+        try:
+            cases = xml.etree.ElementTree.parse(results.name).getroot().findall("testcase")
+        except xml.etree.ElementTree.ParseError:
+            count(0, 1)
+            report(f"ctest {preset}", output)
+            return
+    for case in cases:
+        text = case.findtext("system-out") or ""
+        tallies = re.findall(r"^(\d+) passed, (\d+) failed$", text, re.M)
+        if case.get("status") == "run":
+            count(int(tallies[-1][0]) if tallies else 1, 0)
+        else:
+            good_inside, bad_inside = map(int, tallies[-1]) if tallies else (0, 1)
+            count(good_inside, max(1, bad_inside))
+            setting = "".join(f" {name}={value}" for name, value in (env or {}).items())
+            report(f"{case.get('name')} ({preset}{setting})", text or output)
+
+
+# ---- The phases ------------------------------------------------------------------------
+
+
+def sources(*endings):
+    """All C files of the tree that are not made by a build."""
+    for place, folders, names in os.walk(ROOT):
+        folders[:] = sorted(f for f in folders if not re.match(r"(\.|build$|build-)", f))
+        for name in sorted(names):
+            if name.endswith(endings):
+                yield os.path.relpath(os.path.join(place, name), ROOT)
+
+
+def lint():
+    """format, layers, clang-tidy"""
+    check("clang-format (make format)", ["clang-format", "--dry-run", "-Werror", *sources(".c", ".h")])
+    check("check_layers", ["python3", "tools/check_layers.py"])
+    if not configure("dev"):
+        return
+    with open(os.path.join(ROOT, "build-dev/compile_commands.json"), encoding="utf-8") as f:
+        files = sorted({unit["file"] for unit in json.load(f) if unit["file"].endswith(".c")})
+
+    def tidy(path):
+        return path, *run(["clang-tidy", "-p", "build-dev", "--quiet", path])
+    with concurrent.futures.ThreadPoolExecutor(int(JOBS)) as pool:
+        for path, good, output in pool.map(tidy, files):
+            count(good, not good)
+            if not good:
+                report(f"clang-tidy {os.path.relpath(path, ROOT)}", output)
+
+
+def instruction_sets():
+    """The values of BLOOMGATE_CPU that this machine can run."""
+    if platform.machine() == "aarch64":
+        return ["scalar", "neon"]
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        flags = set(f.read().split())
+    wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags
+    return ["scalar"] + ["avx2"] * ("avx2" in flags) + ["avx512"] * wide
+
+
+def dev():
+    """gcc with assertions: every test, then unit and prop once per instruction set"""
+    if build("dev"):
+        ctest("dev")
+        for cpu in instruction_sets():
+            ctest("dev", "unit|prop", {"BLOOMGATE_CPU": cpu})
+
+
+def clang():
+    """clang compiles everything without a warning"""
+    if build("dev-clang"):
+        count(1, 0)
+
+
+def asan():
+    """addresses and undefined behaviour"""
+    if build("asan-ubsan"):
+        ctest("asan-ubsan", "unit|prop|api|examples|fuzz",
+              {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
+
+
+def tsan():
+    """data races"""
+    if build("tsan"):
+        # Without address randomisation, which newer kernels use more of than this TSan can map.
+        fixed = ["setarch", platform.machine(), "-R"]
+        ctest("tsan", "conc|unit", {"TSAN_OPTIONS": "halt_on_error=1"},
+              fixed if run([*fixed, "true"])[0] else ())
+
+
+def release():
+    """as it is shipped: every test, installation, symbols, ABI, documents"""
+    if build("release"):
+        ctest("release")
+
+
+def cross():
+    """unit tests on other processors: 64-bit ARM, big-endian, 32-bit"""
+    for preset in ["aarch64", "s390x", "i386"]:
+        if build(preset):
+            ctest(preset, "unit")
+
+
+PHASES = [lint, dev, clang, asan, tsan, release, cross]
+
+
+def main():
+    names = [phase.__name__ for phase in PHASES]
+    wanted = sys.argv[1:] or names
+    if not set(wanted) <= set(names):
+        sys.exit(f"phases: {' '.join(names)}")
+    for phase in PHASES:
+        if phase.__name__ in wanted:
+            before, start = (passed, failed), time.monotonic()
+            print(f"== {phase.__name__}: {phase.__doc__}", flush=True)
+            phase()
+            print(f"   {passed - before[0]} passed, {failed - before[1]} failed "
+                  f"in {time.monotonic() - start:.0f} s", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
