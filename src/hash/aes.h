@@ -1,6 +1,6 @@
 /*
  * aes.h - AES-128 as a keyed permutation of 16-byte blocks, and 64-bit hashes of 8 and
- * 16-byte keys made from it. See aes.c for the idea, hash.c for how the keys are chosen.
+ * 16-byte keys made from it. aes.c tells the idea, hasher.c where the secrets are from.
  *
  * `features` are BGI_HAS_ bits and choose the instructions. They must be the same for
  * the preparation of a key and for its use, because the round keys are kept in the form
@@ -51,8 +51,9 @@ struct bgi_aes_code {
     uint64_t (*hash_one)(const struct bgi_aes *aes, const uint8_t *key, size_t width);
 };
 
-extern const struct bgi_aes_code bgi_aes_x86;  /* needs BGI_HAS_AESNI                  */
-extern const struct bgi_aes_code bgi_aes_vaes; /* needs BGI_HAS_VAES512                */
-extern const struct bgi_aes_code bgi_aes_arm;  /* needs BGI_HAS_ARM_AES                */
+/* These need BGI_HAS_AESNI, BGI_HAS_VAES512 and BGI_HAS_ARM_AES. */
+extern const struct bgi_aes_code bgi_aes_x86;
+extern const struct bgi_aes_code bgi_aes_vaes;
+extern const struct bgi_aes_code bgi_aes_arm;
 
 #endif

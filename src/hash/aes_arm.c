@@ -10,26 +10,26 @@
 
 #if defined(BGI_AARCH64)
 
-# include "hash/aes.h"
+#include "hash/aes.h"
 
 /* Clang before 16 declares the intrinsics only where the whole file may use them. Such
  * builds have an empty table, and aes.c then takes the portable code. */
-# if !defined(__clang__) || __clang_major__ >= 16 || defined(__ARM_FEATURE_AES) ||     \
-     defined(__ARM_FEATURE_CRYPTO)
-#  define AES_ARM_WORKS 1
-# endif
+#if !defined(__clang__) || __clang_major__ >= 16 || defined(__ARM_FEATURE_AES)         \
+    || defined(__ARM_FEATURE_CRYPTO)
+#define AES_ARM_WORKS 1
+#endif
 
-# if defined(AES_ARM_WORKS)
+#if defined(AES_ARM_WORKS)
 
-#  include "base/bits.h"
+#include "base/bits.h"
 
-#  include <arm_neon.h>
+#include <arm_neon.h>
 
-#  if defined(__clang__)
-#   define AES_ARM __attribute__((target("aes")))
-#  else
-#   define AES_ARM __attribute__((target("+crypto")))
-#  endif
+#if defined(__clang__)
+#define AES_ARM __attribute__((target("aes")))
+#else
+#define AES_ARM __attribute__((target("+crypto")))
+#endif
 
 enum { AES_ARM_SIDE_BY_SIDE = 8 };
 
@@ -113,8 +113,8 @@ AES_ARM static void aes_arm_hash(const struct bgi_aes *aes, const uint8_t *keys,
     }
 }
 
-AES_ARM static uint64_t aes_arm_hash_one(const struct bgi_aes *aes,
-                                         const uint8_t *key, size_t width)
+AES_ARM static uint64_t aes_arm_hash_one(const struct bgi_aes *aes, const uint8_t *key,
+                                         size_t width)
 {
     uint8x16_t block = aes_arm_load(key, width);
     aes_arm_rounds(aes, &block, 1);
@@ -128,9 +128,9 @@ const struct bgi_aes_code bgi_aes_arm = {
     aes_arm_hash_one,
 };
 
-# else
-const struct bgi_aes_code bgi_aes_arm = {0};
-# endif
+#else
+const struct bgi_aes_code bgi_aes_arm = { 0 };
+#endif
 
 #else
 /* ISO C forbids an empty file. */

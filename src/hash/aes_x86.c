@@ -9,13 +9,13 @@
 
 #if defined(BGI_X86_64)
 
-# include "hash/aes.h"
+#include "hash/aes.h"
 
-# include <immintrin.h>
+#include <immintrin.h>
 
-# define AES_X86_NI __attribute__((target("aes,sse4.1")))
-# define AES_X86_VAES                                                                  \
-     __attribute__((target("vaes,aes,avx512f,avx512bw,avx512dq,avx512vl")))
+#define AES_X86_NI __attribute__((target("aes,sse4.1")))
+#define AES_X86_VAES                                                                   \
+    __attribute__((target("vaes,aes,avx512f,avx512bw,avx512dq,avx512vl")))
 
 enum { AES_X86_SIDE_BY_SIDE = 8 };
 
@@ -56,8 +56,7 @@ AES_X86_NI BGI_INLINE void aes_x86_rounds(const struct bgi_aes *aes, __m128i *bl
 AES_X86_NI static uint32_t aes_x86_sub_word(uint32_t word)
 {
     __m128i four = _mm_set1_epi32((int)word);
-    return (uint32_t)_mm_cvtsi128_si32(
-        _mm_aesenclast_si128(four, _mm_setzero_si128()));
+    return (uint32_t)_mm_cvtsi128_si32(_mm_aesenclast_si128(four, _mm_setzero_si128()));
 }
 
 AES_X86_NI static void aes_x86_encrypt(const struct bgi_aes *aes, const uint8_t *in,

@@ -16,30 +16,30 @@
 #include <stdint.h>
 
 enum bgi_keys_form {
-    BGI_KEYS_PAIRS, /* data: an array of bg_bytes                                      */
-    BGI_KEYS_FIXED, /* data: keys of `width` bytes, one after another                  */
-    BGI_KEYS_U64    /* data: an array of uint64_t                                      */
+    BGI_KEYS_PAIRS, /* data: an array of bg_bytes */
+    BGI_KEYS_FIXED, /* data: keys of `width` bytes, one after another */
+    BGI_KEYS_U64    /* data: an array of uint64_t */
 };
 
 struct bgi_keys {
     enum bgi_keys_form form;
-    size_t width; /* BGI_KEYS_FIXED only: 1 or more                                    */
+    size_t width; /* BGI_KEYS_FIXED only: 1 or more */
     const void *data;
 };
 
 BGI_INLINE struct bgi_keys bgi_keys_pairs(const bg_bytes *keys)
 {
-    return (struct bgi_keys){BGI_KEYS_PAIRS, 0, keys};
+    return (struct bgi_keys){ BGI_KEYS_PAIRS, 0, keys };
 }
 
 BGI_INLINE struct bgi_keys bgi_keys_fixed(const void *keys, size_t width)
 {
-    return (struct bgi_keys){BGI_KEYS_FIXED, width, keys};
+    return (struct bgi_keys){ BGI_KEYS_FIXED, width, keys };
 }
 
 BGI_INLINE struct bgi_keys bgi_keys_u64(const uint64_t *keys)
 {
-    return (struct bgi_keys){BGI_KEYS_U64, sizeof *keys, keys};
+    return (struct bgi_keys){ BGI_KEYS_U64, sizeof *keys, keys };
 }
 
 /*

@@ -175,9 +175,9 @@ int bg_hasher_equal(const bg_hasher *a, const bg_hasher *b)
         return 0;
     }
     if (x->profile == BG_HASH_CUSTOM) {
-        return x->u.custom.function == y->u.custom.function &&
-               x->u.custom.context == y->u.custom.context &&
-               memcmp(x->u.custom.name, y->u.custom.name, BGI_CUSTOM_NAME) == 0;
+        return x->u.custom.function == y->u.custom.function
+               && x->u.custom.context == y->u.custom.context
+               && memcmp(x->u.custom.name, y->u.custom.name, BGI_CUSTOM_NAME) == 0;
     }
     return hasher_secrets_equal(x->secret, y->secret);
 }

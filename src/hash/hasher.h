@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 enum {
-    BGI_CUSTOM_NAME = 32,  /* bytes of a custom name with its NUL                      */
-    BGI_FAST_SECRET = 192  /* XXH_SECRET_DEFAULT_SIZE, checked in hash.c               */
+    BGI_CUSTOM_NAME = 32, /* bytes of a custom name with its NUL */
+    BGI_FAST_SECRET = 192 /* XXH_SECRET_DEFAULT_SIZE, checked in hash.c */
 };
 
 /*
@@ -27,14 +27,14 @@ enum {
 struct bgi_hasher {
     uint32_t profile;
     uint32_t features;
-    uint64_t seed;                   /* fast, xxh64; otherwise 0                       */
-    uint8_t secret[BG_SECRET_BYTES]; /* keyed profiles; otherwise 0                    */
-    bgi_siphash_key sip;             /* the secret, or for keyed-int a derived one     */
+    uint64_t seed;                   /* fast, xxh64; otherwise 0 */
+    uint8_t secret[BG_SECRET_BYTES]; /* keyed profiles; otherwise 0 */
+    bgi_siphash_key sip;             /* the secret, or for keyed-int a derived one */
     union {
-        uint8_t fast_secret[BGI_FAST_SECRET]; /* what XXH3 derives from the seed       */
+        uint8_t fast_secret[BGI_FAST_SECRET]; /* what XXH3 derives from the seed */
         struct {
-            struct bgi_aes aes8;  /* keyed-int: keys of 8 bytes, ...                   */
-            struct bgi_aes aes16; /* ... and of 16                                     */
+            struct bgi_aes aes8;  /* keyed-int: keys of 8 bytes, ... */
+            struct bgi_aes aes16; /* ... and of 16 */
         } integer;
         struct {
             bg_hash_fn function;

@@ -1,9 +1,8 @@
 /*
  * siphash.h - SipHash-1-3 and SipHash-2-4 with 64-bit output; see siphash.c.
  *
- * The two variants are told apart by `enum bgi_siphash`; each function below is compiled
- * once for each. `features` are BGI_HAS_ bits and choose the instructions; every choice
- * gives the same hashes.
+ * `features` are BGI_HAS_ bits and choose the instructions; every choice gives the same
+ * hashes.
  */
 #ifndef BGI_SIPHASH_H
 #define BGI_SIPHASH_H

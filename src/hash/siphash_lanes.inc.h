@@ -1,6 +1,6 @@
 /*
  * siphash_lanes.inc.h - SipHash of LANES keys at once; included by siphash_x86.c, which
- * defines LANES, LANES_TARGET, LANES_VECTOR, LANES_NAME, LANES_FIXED and LANES_PAIRS.
+ * defines the number of lanes, the target and the names.
  *
  * Keys of one width all have the same number of words, so the lanes run in step. Pairs
  * may have different lengths: the lanes run as long as the longest needs, and a lane
@@ -10,22 +10,22 @@
  */
 typedef uint64_t LANES_VECTOR __attribute__((vector_size(8 * LANES)));
 
-struct LANES_NAME(state) {
+struct LANES_STATE {
     LANES_VECTOR v0, v1, v2, v3;
 };
 
-LANES_TARGET BGI_INLINE void LANES_NAME(begin)(struct LANES_NAME(state) *s,
+LANES_TARGET BGI_INLINE void LANES_NAME(begin)(struct LANES_STATE *s,
                                                const bgi_siphash_key key)
 {
-    const LANES_VECTOR zero = {0};
+    const LANES_VECTOR zero = { 0 };
     s->v0 = zero + (key[0] ^ BGI_SIPHASH_V0);
     s->v1 = zero + (key[1] ^ BGI_SIPHASH_V1);
     s->v2 = zero + (key[0] ^ BGI_SIPHASH_V2);
     s->v3 = zero + (key[1] ^ BGI_SIPHASH_V3);
 }
 
-LANES_TARGET BGI_INLINE void LANES_NAME(word)(struct LANES_NAME(state) *s,
-                                              LANES_VECTOR word, const int c)
+LANES_TARGET BGI_INLINE void LANES_NAME(word)(struct LANES_STATE *s, LANES_VECTOR word,
+                                              const int c)
 {
     s->v3 ^= word;
     for (int i = 0; i < c; i++) {
@@ -34,7 +34,7 @@ LANES_TARGET BGI_INLINE void LANES_NAME(word)(struct LANES_NAME(state) *s,
     s->v0 ^= word;
 }
 
-LANES_TARGET BGI_INLINE void LANES_NAME(end)(struct LANES_NAME(state) *s, uint64_t *out,
+LANES_TARGET BGI_INLINE void LANES_NAME(end)(struct LANES_STATE *s, uint64_t *out,
                                              const int d)
 {
     s->v2 ^= 0xff;
@@ -45,32 +45,42 @@ LANES_TARGET BGI_INLINE void LANES_NAME(end)(struct LANES_NAME(state) *s, uint64
     memcpy(out, &hash, sizeof hash);
 }
 
-/* One word of each of LANES keys that lie `stride` bytes apart. */
-LANES_TARGET BGI_INLINE LANES_VECTOR LANES_NAME(gather)(const uint8_t *p, size_t stride)
+/* LANES keys of one length, each at its own place. */
+LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
+                                               const uint8_t *const *p, size_t len,
+                                               uint64_t *out, const int c, const int d)
 {
-    LANES_VECTOR word;
-    if (stride == 8) {
-        memcpy(&word, p, sizeof word);
-        return word;
+    struct LANES_STATE s;
+    LANES_VECTOR word = { 0 };
+    LANES_NAME(begin)(&s, key);
+    for (size_t at = 0; len - at >= 8; at += 8) {
+        for (int lane = 0; lane < LANES; lane++) {
+            word[lane] = bgi_load_le64(p[lane] + at);
+        }
+        LANES_NAME(word)(&s, word, c);
     }
-    for (int lane = 0; lane < LANES; lane++) {
-        word[lane] = bgi_load_le64(p + (size_t)lane * stride);
+    word = (LANES_VECTOR){ 0 } + ((uint64_t)len << 56);
+    if (len % 8 != 0) {
+        for (int lane = 0; lane < LANES; lane++) {
+            word[lane] = bgi_siphash_last(p[lane], len);
+        }
     }
-    return word;
+    LANES_NAME(word)(&s, word, c);
+    LANES_NAME(end)(&s, out, d);
 }
 
-/* The last words of LANES keys; multiples of 8 bytes have nothing but the length. */
-LANES_TARGET BGI_INLINE LANES_VECTOR LANES_NAME(gather_last)(const uint8_t *p,
-                                                             size_t width)
+/* LANES keys of 8 bytes, one after another: a vector already. */
+LANES_TARGET BGI_INLINE void LANES_NAME(words)(const bgi_siphash_key key,
+                                               const uint8_t *p, uint64_t *out,
+                                               const int c, const int d)
 {
-    LANES_VECTOR word = {0};
-    if (width % 8 == 0) {
-        return word + ((uint64_t)width << 56);
-    }
-    for (int lane = 0; lane < LANES; lane++) {
-        word[lane] = bgi_siphash_last(p + (size_t)lane * width, width);
-    }
-    return word;
+    struct LANES_STATE s;
+    LANES_VECTOR word;
+    memcpy(&word, p, sizeof word);
+    LANES_NAME(begin)(&s, key);
+    LANES_NAME(word)(&s, word, c);
+    LANES_NAME(word)(&s, (LANES_VECTOR){ 0 } + (UINT64_C(8) << 56), c);
+    LANES_NAME(end)(&s, out, d);
 }
 
 LANES_TARGET BGI_INLINE size_t LANES_NAME(fixed)(const bgi_siphash_key key,
@@ -79,15 +89,16 @@ LANES_TARGET BGI_INLINE size_t LANES_NAME(fixed)(const bgi_siphash_key key,
                                                  const int d)
 {
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        const uint8_t *p = keys + i * width;
-        struct LANES_NAME(state) s;
-        LANES_NAME(begin)(&s, key);
-        for (size_t at = 0; width - at >= 8; at += 8) {
-            LANES_NAME(word)(&s, LANES_NAME(gather)(p + at, width), c);
+    for (; i + LANES <= n; i += LANES, keys += LANES * width) {
+        if (width == 8) {
+            LANES_NAME(words)(key, keys, out + i, c, d);
+            continue;
         }
-        LANES_NAME(word)(&s, LANES_NAME(gather_last)(p, width), c);
-        LANES_NAME(end)(&s, out + i, d);
+        const uint8_t *p[LANES];
+        for (size_t lane = 0; lane < LANES; lane++) {
+            p[lane] = keys + lane * width;
+        }
+        LANES_NAME(equal)(key, p, width, out + i, c, d);
     }
     return i;
 }
@@ -114,29 +125,22 @@ LANES_TARGET size_t LANES_FIXED(enum bgi_siphash variant, const bgi_siphash_key 
 }
 
 /* The messages of LANES pairs, word by word, each with its last word in place. */
-struct LANES_NAME(message) {
+struct LANES_MESSAGE {
     uint64_t words[SIPHASH_X86_WORDS][LANES];
-    uint64_t last[LANES]; /* the index of a lane's last word                           */
-    size_t longest;       /* the largest of these                                      */
+    uint64_t last[LANES]; /* the index of a lane's last word */
+    size_t longest;       /* the largest of these */
 };
 
 /*
- * Lays out the messages. False when one is too long. Where a lane's message is over, its
+ * Lays out the messages; `longest` is in bytes. Where a lane's message is over, its
  * words are anything that can be read: a key of 8 bytes or more offers its own last
  * eight, a shorter one the bytes of `nothing`.
  */
-LANES_TARGET BGI_INLINE bool LANES_NAME(lay_out)(struct LANES_NAME(message) *m,
-                                                 const bg_bytes *keys)
+LANES_TARGET BGI_INLINE void LANES_NAME(lay_out)(struct LANES_MESSAGE *m,
+                                                 const bg_bytes *keys, size_t longest)
 {
     static const uint8_t nothing[8];
-    size_t longest = 0;
-    for (int lane = 0; lane < LANES; lane++) {
-        longest = keys[lane].len > longest ? keys[lane].len : longest;
-    }
     m->longest = longest / 8;
-    if (m->longest >= SIPHASH_X86_WORDS) {
-        return false;
-    }
     for (size_t lane = 0; lane < LANES; lane++) {
         const size_t len = keys[lane].len;
         const uint8_t *data = len < 8 ? nothing : keys[lane].data;
@@ -147,20 +151,21 @@ LANES_TARGET BGI_INLINE bool LANES_NAME(lay_out)(struct LANES_NAME(message) *m,
         m->words[len / 8][lane] = bgi_siphash_last(keys[lane].data, len);
         m->last[lane] = len / 8;
     }
-    return true;
 }
 
-LANES_TARGET BGI_INLINE void LANES_NAME(lanes)(const struct LANES_NAME(message) *m,
-                                               const bgi_siphash_key key, uint64_t *out,
-                                               const int c, const int d)
+LANES_TARGET BGI_INLINE void LANES_NAME(mixed)(const bgi_siphash_key key,
+                                               const bg_bytes *keys, size_t longest,
+                                               uint64_t *out, const int c, const int d)
 {
-    struct LANES_NAME(state) s;
+    struct LANES_MESSAGE m;
+    struct LANES_STATE s;
     LANES_VECTOR last, word;
-    memcpy(&last, m->last, sizeof last);
+    LANES_NAME(lay_out)(&m, keys, longest);
+    memcpy(&last, m.last, sizeof last);
     LANES_NAME(begin)(&s, key);
-    for (size_t i = 0; i <= m->longest; i++) {
-        struct LANES_NAME(state) next = s;
-        memcpy(&word, m->words[i], sizeof word);
+    for (size_t i = 0; i <= m.longest; i++) {
+        struct LANES_STATE next = s;
+        memcpy(&word, m.words[i], sizeof word);
         LANES_NAME(word)(&next, word, c);
         LANES_VECTOR running = (LANES_VECTOR)(last >= i);
         s.v0 ^= (s.v0 ^ next.v0) & running;
@@ -171,21 +176,39 @@ LANES_TARGET BGI_INLINE void LANES_NAME(lanes)(const struct LANES_NAME(message) 
     LANES_NAME(end)(&s, out, d);
 }
 
+/* LANES pairs: of one length, of different short lengths, or one after another. */
+LANES_TARGET BGI_INLINE void LANES_NAME(pairs)(const bgi_siphash_key key,
+                                               const bg_bytes *keys, uint64_t *out,
+                                               const int c, const int d)
+{
+    size_t longest = 0, different = 0;
+    const uint8_t *p[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        longest = keys[lane].len > longest ? keys[lane].len : longest;
+        different |= keys[lane].len ^ keys[0].len;
+        p[lane] = keys[lane].data;
+    }
+    if (different == 0) {
+        LANES_NAME(equal)(key, p, longest, out, c, d);
+    } else if (longest < 8 * SIPHASH_X86_WORDS) {
+        LANES_NAME(mixed)(key, keys, longest, out, c, d);
+    } else {
+        for (int lane = 0; lane < LANES; lane++) {
+            out[lane] = bgi_siphash(c == 1 ? BGI_SIPHASH_13 : BGI_SIPHASH_24, key,
+                                    p[lane], keys[lane].len);
+        }
+    }
+}
+
 LANES_TARGET size_t LANES_PAIRS(enum bgi_siphash variant, const bgi_siphash_key key,
                                 const bg_bytes *keys, size_t n, uint64_t *out)
 {
     size_t i = 0;
     for (; i + LANES <= n; i += LANES) {
-        struct LANES_NAME(message) m;
-        if (!LANES_NAME(lay_out)(&m, keys + i)) {
-            for (size_t lane = 0; lane < LANES; lane++) {
-                const bg_bytes *one = &keys[i + lane];
-                out[i + lane] = bgi_siphash(variant, key, one->data, one->len);
-            }
-        } else if (variant == BGI_SIPHASH_13) {
-            LANES_NAME(lanes)(&m, key, out + i, 1, 3);
+        if (variant == BGI_SIPHASH_13) {
+            LANES_NAME(pairs)(key, keys + i, out + i, 1, 3);
         } else {
-            LANES_NAME(lanes)(&m, key, out + i, 2, 4);
+            LANES_NAME(pairs)(key, keys + i, out + i, 2, 4);
         }
     }
     return i;
@@ -195,5 +218,7 @@ LANES_TARGET size_t LANES_PAIRS(enum bgi_siphash variant, const bgi_siphash_key 
 #undef LANES_TARGET
 #undef LANES_VECTOR
 #undef LANES_NAME
+#undef LANES_STATE
+#undef LANES_MESSAGE
 #undef LANES_FIXED
 #undef LANES_PAIRS

@@ -2,37 +2,39 @@
  * siphash_x86.c - SipHash on 4 (AVX2) or 8 (AVX-512) keys side by side.
  *
  * The lanes do not talk to each other, so the text of one key serves for many: each
- * state word becomes a vector. siphash_lanes.inc.h holds that text, and is included once
- * for each vector length. AVX-512 rotates in one instruction, AVX2 needs three, which is
- * why twice the lanes give more than twice the speed.
+ * state word becomes a vector. siphash_lanes.inc.h holds that text, and is included
+ * once for each vector length. AVX-512 rotates in one instruction, AVX2 needs three.
  */
 #include "base/compiler.h"
 
 #if defined(BGI_X86_64)
 
-# include "hash/siphash.h"
+#include "hash/siphash.h"
 
-# include <stdbool.h>
-# include <string.h>
+#include <string.h>
 
 /* Pairs are hashed side by side up to this many words: 63 bytes and the last word. */
 enum { SIPHASH_X86_WORDS = 8 };
 
-# define LANES        4
-# define LANES_TARGET __attribute__((target("avx2")))
-# define LANES_VECTOR siphash_x86_vector4
-# define LANES_NAME(name) siphash_x86_##name##4
-# define LANES_FIXED  bgi_siphash_fixed_avx2
-# define LANES_PAIRS  bgi_siphash_pairs_avx2
-# include "hash/siphash_lanes.inc.h"
+#define LANES            4
+#define LANES_TARGET     __attribute__((target("avx2")))
+#define LANES_VECTOR     siphash_x86_vector4
+#define LANES_NAME(name) siphash_x86_##name##4
+#define LANES_STATE      siphash_x86_state4
+#define LANES_MESSAGE    siphash_x86_message4
+#define LANES_FIXED      bgi_siphash_fixed_avx2
+#define LANES_PAIRS      bgi_siphash_pairs_avx2
+#include "hash/siphash_lanes.inc.h"
 
-# define LANES        8
-# define LANES_TARGET __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
-# define LANES_VECTOR siphash_x86_vector8
-# define LANES_NAME(name) siphash_x86_##name##8
-# define LANES_FIXED  bgi_siphash_fixed_avx512
-# define LANES_PAIRS  bgi_siphash_pairs_avx512
-# include "hash/siphash_lanes.inc.h"
+#define LANES            8
+#define LANES_TARGET     __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
+#define LANES_VECTOR     siphash_x86_vector8
+#define LANES_NAME(name) siphash_x86_##name##8
+#define LANES_STATE      siphash_x86_state8
+#define LANES_MESSAGE    siphash_x86_message8
+#define LANES_FIXED      bgi_siphash_fixed_avx512
+#define LANES_PAIRS      bgi_siphash_pairs_avx512
+#include "hash/siphash_lanes.inc.h"
 
 #else
 /* ISO C forbids an empty file. */

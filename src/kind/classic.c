@@ -29,7 +29,7 @@ static uint32_t classic_unit_bytes(uint32_t k)
 static struct bgi_model classic_model(uint64_t units, uint32_t k)
 {
     return (struct bgi_model){
-        .units = 1, .lanes = 1, .active = 1, .draws = k, .lane_bits = 64 * (double)units
+        .scattered = true, .units = 1, .lanes = 1, .active = 1, .draws = k, .lane_bits = 64 * (double)units
     };
 }
 

@@ -16,13 +16,14 @@
 
 typedef __m256i line_split;
 
-/* One bit in each of the 16 words, and the mask of the words that count. */
+/* Bits of the lanes, and a vector whose sign bits say which lanes are in the upper half
+ * of the line. */
 typedef struct {
-    __m512i bit;
-    __mmask16 words;
+    __m256i bit;
+    __m256i upper;
 } line_columns;
 
-typedef line_columns line_words;
+typedef __m512i line_words;
 
 BGI_INLINE ISA_TARGET line_split line_split_make(uint32_t x)
 {
@@ -53,71 +54,88 @@ BGI_INLINE ISA_TARGET uint32_t line_split_missing(const void *line, line_split p
     return (uint32_t)_mm256_test_epi64_mask(lacks, lacks);
 }
 
-/*
- * Each column's product stands in both halves. The rotation takes its count modulo 32,
- * so the top bit, which chooses the half, need not be removed from it.
- */
+/* The rotation takes its count modulo 32, so the top bit of the product, which chooses
+ * the half of the line, need not be removed from it. */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 {
-    __m256i salts = _mm256_loadu_si256((const __m256i *)(const void *)line_words_salts);
-    __m256i product = _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salts);
-    __m512i both = _mm512_broadcast_i64x4(product);
-    uint32_t upper = (uint32_t)_mm256_movepi32_mask(product);
-    __m512i bit = _mm512_rolv_epi32(_mm512_set1_epi32(1), _mm512_srli_epi32(both, 26));
-    return (line_columns){ bit, (__mmask16)(upper << 8 | (upper ^ 0xff)) };
+    __m256i salt = _mm256_loadu_si256((const __m256i *)(const void *)line_words_salts);
+    __m256i product = _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salt);
+    __m256i position = _mm256_srli_epi32(product, 26);
+    return (line_columns){ _mm256_rolv_epi32(_mm256_set1_epi32(1), position), product };
 }
 
 BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
                                                      const uint32_t *window)
 {
     __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)window);
-    uint32_t mask = (uint32_t)_mm256_movepi32_mask(lanes);
-    pattern.words = (__mmask16)(pattern.words & (mask << 8 | mask));
+    pattern.bit = _mm256_and_si256(pattern.bit, lanes);
     return pattern;
 }
 
-BGI_INLINE ISA_TARGET bool line_columns_test(const void *line, line_columns pattern)
+/* A blend takes each lane's word from the half that its key chose; mask registers would
+ * do it in as many instructions, but take longer. */
+BGI_INLINE ISA_TARGET bool line_columns_test(const unsigned char *line,
+                                             line_columns pattern)
 {
-    __m512i words = _mm512_load_si512(line);
-    return _mm512_mask_testn_epi32_mask(pattern.words, words, pattern.bit) == 0;
+    __m256 low = _mm256_load_ps((const float *)(const void *)line);
+    __m256 high = _mm256_load_ps((const float *)(const void *)(line + 32));
+    __m256 chosen = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(pattern.upper));
+    return _mm256_testc_si256(_mm256_castps_si256(chosen), pattern.bit);
 }
 
-BGI_INLINE ISA_TARGET bool line_columns_set(void *line, line_columns pattern)
+/* The pattern as the words of the whole line. */
+BGI_INLINE ISA_TARGET __m512i line_columns_spread(line_columns pattern)
 {
-    __m512i words = _mm512_load_si512(line);
-    __m512i both = _mm512_mask_or_epi32(words, pattern.words, words, pattern.bit);
-    _mm512_store_si512(line, both);
-    return _mm512_mask_testn_epi32_mask(pattern.words, words, pattern.bit) != 0;
-}
-
-BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const void *line,
-                                                    line_columns pattern, uint64_t *bits)
-{
-    __m512i words = _mm512_load_si512(line);
-    __m512i wanted = _mm512_maskz_mov_epi32(pattern.words, pattern.bit);
-    __m512i lacks = _mm512_andnot_si512(words, wanted);
-    _mm512_storeu_si512(bits, wanted);
-    return (uint32_t)_mm512_test_epi64_mask(lacks, lacks);
+    uint32_t upper = _mm256_movepi32_mask(pattern.upper);
+    __mmask16 words = (__mmask16)(upper << 8 | (upper ^ 0xff));
+    return _mm512_maskz_broadcast_i32x8(words, pattern.bit);
 }
 
 BGI_INLINE ISA_TARGET line_words line_words_make(uint32_t x)
 {
     __m512i salt = _mm512_loadu_si512(line_words_salts);
     __m512i product = _mm512_mullo_epi32(_mm512_set1_epi32((int)x), salt);
-    __m512i bit = _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_srli_epi32(product, 27));
-    return (line_words){ bit, 0xffff };
+    return _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_srli_epi32(product, 27));
 }
 
 BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
                                                  const uint32_t *window)
 {
-    pattern.words = _mm512_movepi32_mask(_mm512_loadu_si512(window));
-    return pattern;
+    return _mm512_and_si512(pattern, _mm512_loadu_si512(window));
 }
 
-# define line_words_test    line_columns_test
-# define line_words_set     line_columns_set
-# define line_words_missing line_columns_missing
+BGI_INLINE ISA_TARGET bool line_words_test(const void *line, line_words pattern)
+{
+    __m512i missing = _mm512_andnot_si512(_mm512_load_si512(line), pattern);
+    return _mm512_test_epi32_mask(missing, missing) == 0;
+}
+
+BGI_INLINE ISA_TARGET bool line_words_set(void *line, line_words pattern)
+{
+    __m512i words = _mm512_load_si512(line);
+    __m512i missing = _mm512_andnot_si512(words, pattern);
+    _mm512_store_si512(line, _mm512_or_si512(words, pattern));
+    return _mm512_test_epi32_mask(missing, missing) != 0;
+}
+
+BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words pattern,
+                                                  uint64_t *bits)
+{
+    __m512i missing = _mm512_andnot_si512(_mm512_load_si512(line), pattern);
+    _mm512_storeu_si512(bits, pattern);
+    return (uint32_t)_mm512_test_epi64_mask(missing, missing);
+}
+
+BGI_INLINE ISA_TARGET bool line_columns_set(void *line, line_columns pattern)
+{
+    return line_words_set(line, line_columns_spread(pattern));
+}
+
+BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const void *line,
+                                                    line_columns pattern, uint64_t *bits)
+{
+    return line_words_missing(line, line_columns_spread(pattern), bits);
+}
 
 # include "kind/ops_pick.h"
 

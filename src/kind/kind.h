@@ -67,7 +67,6 @@ struct bgi_core {
     uint32_t ahead;       /* how far batches prefetch; 0 = the filter fits the cache  */
     const struct bgi_ops *ops;
     const struct bgi_word_ops *word_ops;
-    uint64_t spare;
     uint32_t window[BGI_WINDOW_WORDS];
 };
 
@@ -84,6 +83,7 @@ struct bgi_model {
     uint32_t lanes;
     uint32_t active;
     uint32_t draws;
+    bool scattered; /* one unit of many bits: classic, partitioned                    */
 };
 
 /* The description of a kind. */

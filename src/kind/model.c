@@ -10,7 +10,7 @@
  *   blocked, k <= 8   lines     8         k        64         1
  *   blocked, k > 8    lines     16        k        32         1
  *   split             blocks    8         8        32         1
- *   register          words     1         1        64         k
+ *   register          words     64        k        1          1
  *
  * Why not the textbook formula (1 - e^(-kn/m))^k: keys are not spread evenly over the
  * units. The number of keys in a unit is binomial, close to a Poisson distribution, and
@@ -18,7 +18,7 @@
  * by 20 % in a blocked filter at 1 %, by a factor of 2 at 0.1 % (Putze, Sanders, Singler,
  * "Cache-, hash- and space-efficient Bloom filters", 2007).
  *
- * The exact rate, lanes with one draw. A false positive is an absent key whose a bits are
+ * The exact rate of many units. A false positive is an absent key whose a bits are
  * all set. By inclusion and exclusion over the set S of its bits that are NOT set,
  *
  *     rate = sum over s = 0..a of  (-1)^s C(a, s) Q(s)^n
@@ -31,12 +31,6 @@
  *
  * No sum over loads remains. (The lanes of a masked filter are rotations of one pattern,
  * not random subsets; blocked.c has patterns for which the difference is below 0.6 %.)
- *
- * One lane with r draws. The absent key's r draws hit d different bits with probability
- * D(d) = S(r,d) b!/(b-d)! / b^r (S: Stirling numbers of the second kind), and one key
- * misses s given bits with probability q(s) = (1 - s/b)^r, so
- *
- *     rate = sum over d of D(d)  sum over s = 0..d of (-1)^s C(d, s) Q(s)^n.
  *
  * Digits. The sums alternate: they lose what the largest term, C(16,8) = 12870, has over
  * the result. Long doubles carry at least 18 digits on most machines, 15 on some; where
@@ -56,7 +50,6 @@
 
 #include <math.h>
 
-enum { MODEL_LANES_MAX = 16, MODEL_DRAWS_MAX = 10 };
 static const double model_smallest_exact = 1e-10;
 
 static long double model_choose(unsigned n, unsigned k)
@@ -107,47 +100,11 @@ static double model_rate_lanes(const struct bgi_model *m, double n)
     return (double)rate;
 }
 
-/* D(d) for d = 0 .. draws: how many different bits the draws hit. One draw more finds a
- * bit that was hit already with probability d/b. */
-static void model_distinct(const struct bgi_model *m, long double *d)
-{
-    for (unsigned i = 0; i <= m->draws; i++) {
-        d[i] = i == 0;
-    }
-    for (unsigned draw = 0; draw < m->draws; draw++) {
-        for (unsigned i = draw + 1; i > 0; i--) {
-            long double again = i / (long double)m->lane_bits;
-            long double fresh = 1 - (i - 1) / (long double)m->lane_bits;
-            d[i] = d[i] * again + d[i - 1] * fresh;
-        }
-        d[0] = 0;
-    }
-}
-
-static double model_rate_draws(const struct bgi_model *m, double n)
-{
-    long double distinct[MODEL_DRAWS_MAX + 1], none[MODEL_DRAWS_MAX + 1], rate = 0;
-    model_distinct(m, distinct);
-    for (unsigned s = 0; s <= m->draws; s++) {
-        long double miss = powl(1 - s / (long double)m->lane_bits, m->draws);
-        none[s] = model_none(m, miss, n);
-    }
-    for (unsigned d = 1; d <= m->draws; d++) {
-        long double all_hit = 0, sign = 1;
-        for (unsigned s = 0; s <= d; s++) {
-            all_hit += sign * model_choose(d, s) * none[s];
-            sign = -sign;
-        }
-        rate += distinct[d] * all_hit;
-    }
-    return (double)rate;
-}
-
 /* The sum over the number of keys in a unit; every term is positive. Starts at the most
  * likely number and walks both ways until terms no longer matter. */
 static double model_rate_loads(const struct bgi_model *m, double n)
 {
-    double load = n / m->units, k = m->active * (double)m->draws;
+    double load = n / m->units, k = m->active;
     double miss = log1p(-k / (m->lanes * m->lane_bits));
     double sum = 0;
     double start = floor(load) > 1 ? floor(load) : 1;
@@ -166,7 +123,7 @@ static double model_rate_loads(const struct bgi_model *m, double n)
 }
 
 /* One unit of many bits: the mean fill to the power k, corrected for its variance. */
-static double model_rate_single(const struct bgi_model *m, double n)
+static double model_rate_scattered(const struct bgi_model *m, double n)
 {
     double k = m->active * (double)m->draws;
     double balls = n * m->draws / m->lane_bits;
@@ -183,10 +140,10 @@ double bgi_model_rate(const struct bgi_model *m, double items)
     if (!(items > 0)) {
         return 0;
     }
-    if (m->lane_bits > 64 || m->draws > MODEL_DRAWS_MAX || m->lanes > MODEL_LANES_MAX) {
-        rate = model_rate_single(m, items);
+    if (m->scattered) {
+        rate = model_rate_scattered(m, items);
     } else {
-        rate = m->draws > 1 ? model_rate_draws(m, items) : model_rate_lanes(m, items);
+        rate = model_rate_lanes(m, items);
         if (!(rate > model_smallest_exact)) {
             rate = model_rate_loads(m, items);
         }

@@ -33,7 +33,7 @@ static uint32_t partitioned_unit_bytes(uint32_t k)
 static struct bgi_model partitioned_model(uint64_t units, uint32_t k)
 {
     return (struct bgi_model){
-        .units = 1, .lanes = k, .active = k, .draws = 1, .lane_bits = 64 * (double)units
+        .scattered = true, .units = 1, .lanes = k, .active = k, .draws = 1, .lane_bits = 64 * (double)units
     };
 }
 

@@ -3,7 +3,8 @@
  *
  * Compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k positions
  * are six bits each of one product of the hash with an odd constant, from the top down,
- * so k is at most 10. k is a constant of each instance.
+ * so k is at most 10. A position that is taken moves up to the next free bit, beginning
+ * again at the bottom where there is none above. k is a constant of each instance.
  *
  * Batches make the masks of eight keys side by side in vector registers, where shifts by
  * a different amount in each lane exist, and test the words one by one.
@@ -36,7 +37,10 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask)(uint64_t hash, const uint32_t
 {
     uint64_t product = hash * register_multiplier, mask = 0;
     for (uint32_t i = 0; i < k; i++) {
-        mask |= (uint64_t)1 << ((product >> (58 - 6 * i)) & 63);
+        uint64_t bit = (uint64_t)1 << ((product >> (58 - 6 * i)) & 63);
+        uint64_t free = ~mask & (0 - bit); /* free bits from this one up */
+        free = free ? free : ~mask;
+        mask |= free & (0 - free);
     }
     return mask;
 }
@@ -51,7 +55,10 @@ BGI_INLINE ISA_TARGET void REGISTER_NAME(masks)(const uint64_t *hashes, uint64_t
     }
     const REGISTER_NAME(lanes) one = { 1, 1, 1, 1, 1, 1, 1, 1 };
     for (uint32_t i = 0; i < k; i++) {
-        mask |= one << ((product >> (58 - 6 * i)) & 63);
+        REGISTER_NAME(lanes) bit = one << ((product >> (58 - 6 * i)) & 63);
+        REGISTER_NAME(lanes) free = ~mask & -bit;
+        free |= ~mask & (REGISTER_NAME(lanes))(free == 0);
+        mask |= free & -free;
     }
     memcpy(masks, &mask, sizeof mask);
 }
