@@ -26,29 +26,39 @@ static const struct batch_row {
     enum batch_target target;
 } batch_rows[] = {
     { "look-up absent, hashes",
-      { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_ALL }, TARGET_FILTER },
-    { "look-up absent, hashes by 64",
-      { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_64 }, TARGET_FILTER },
+      { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
+      TARGET_FILTER },
+    { "look-up absent, hashes by 32",
+      { BGB_FORM_HASH, BGB_LOAD_ABSENT, BGB_GRAIN_32 },
+      TARGET_FILTER },
     { "look-up half present, hashes",
-      { BGB_FORM_HASH, BGB_LOAD_MIXED, BGB_GRAIN_ALL }, TARGET_FILTER },
+      { BGB_FORM_HASH, BGB_LOAD_MIXED, BGB_GRAIN_ALL },
+      TARGET_FILTER },
     { "look-up present, hashes",
-      { BGB_FORM_HASH, BGB_LOAD_PRESENT, BGB_GRAIN_ALL }, TARGET_FILTER },
+      { BGB_FORM_HASH, BGB_LOAD_PRESENT, BGB_GRAIN_ALL },
+      TARGET_FILTER },
     { "look-up absent, u64",
-      { BGB_FORM_U64, BGB_LOAD_ABSENT, BGB_GRAIN_ALL }, TARGET_FILTER },
+      { BGB_FORM_U64, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
+      TARGET_FILTER },
     { "look-up absent, 16-byte strings",
-      { BGB_FORM_BYTES, BGB_LOAD_ABSENT, BGB_GRAIN_ALL }, TARGET_FILTER },
+      { BGB_FORM_BYTES, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
+      TARGET_FILTER },
     { "add exclusive, hashes",
-      { BGB_FORM_HASH, BGB_LOAD_ADD, BGB_GRAIN_ALL }, TARGET_EXCLUSIVE },
+      { BGB_FORM_HASH, BGB_LOAD_ADD, BGB_GRAIN_ALL },
+      TARGET_EXCLUSIVE },
     { "add exclusive, u64",
-      { BGB_FORM_U64, BGB_LOAD_ADD, BGB_GRAIN_ALL }, TARGET_EXCLUSIVE },
+      { BGB_FORM_U64, BGB_LOAD_ADD, BGB_GRAIN_ALL },
+      TARGET_EXCLUSIVE },
     { "add exclusive, 16-byte strings",
-      { BGB_FORM_BYTES, BGB_LOAD_ADD, BGB_GRAIN_ALL }, TARGET_EXCLUSIVE },
+      { BGB_FORM_BYTES, BGB_LOAD_ADD, BGB_GRAIN_ALL },
+      TARGET_EXCLUSIVE },
     { "add shared, hashes",
-      { BGB_FORM_HASH, BGB_LOAD_ADD, BGB_GRAIN_ALL }, TARGET_SHARED },
-    { "add shared, u64",
-      { BGB_FORM_U64, BGB_LOAD_ADD, BGB_GRAIN_ALL }, TARGET_SHARED },
+      { BGB_FORM_HASH, BGB_LOAD_ADD, BGB_GRAIN_ALL },
+      TARGET_SHARED },
+    { "add shared, u64", { BGB_FORM_U64, BGB_LOAD_ADD, BGB_GRAIN_ALL }, TARGET_SHARED },
     { "re-add shared, hashes",
-      { BGB_FORM_HASH, BGB_LOAD_READD, BGB_GRAIN_ALL }, TARGET_FILTER },
+      { BGB_FORM_HASH, BGB_LOAD_READD, BGB_GRAIN_ALL },
+      TARGET_FILTER },
 };
 
 enum {
@@ -57,7 +67,7 @@ enum {
     WRITE_LIMIT,
     BUILD,
     SUBJECTS,
-    BUILD_MAX = 10000000 /* keys of a build are kept, and it is done in one pass      */
+    BUILD_MAX = 10000000 /* keys of a build are kept, and it is done in one pass */
 };
 
 /* All of one table. */
@@ -66,8 +76,8 @@ struct batch_table {
     struct bgb_ours states[ROWS];
     struct bgb_limit limits[2];
     struct bgb_region region;
-    bg_filter *filter;             /* shared mode, n keys                              */
-    struct bgb_arena arenas[2];    /* exclusive, shared; n / 2 keys                    */
+    bg_filter *filter;          /* shared mode, n keys */
+    struct bgb_arena arenas[2]; /* exclusive, shared; n / 2 keys */
     bg_filter *built;
     uint64_t *build_keys;
 };
@@ -80,7 +90,8 @@ static uint64_t batch_build(void *state, size_t first, size_t n)
     return bg_filter_add_many_u64(t->built, t->build_keys + first, n, NULL);
 }
 
-static size_t batch_prepare_build(struct batch_table *t, const bg_spec *spec, uint64_t n)
+static size_t batch_prepare_build(struct batch_table *t, const bg_spec *spec,
+                                  uint64_t n)
 {
     if (n > BUILD_MAX) {
         return 0;
@@ -108,8 +119,8 @@ static size_t batch_prepare(struct batch_table *t, const struct bgb_keys *keys,
     bg_spec shared = bgb_spec(kind, keys->n, rate, 0);
     bg_spec exclusive = bgb_spec(kind, keys->n, rate, BG_EXCLUSIVE);
     t->filter = bgb_filter_make(&shared, keys->n);
-    bgb_arena_make(&t->arenas[0], &exclusive, keys->n / 2);
-    bgb_arena_make(&t->arenas[1], &shared, keys->n / 2);
+    bgb_arena_make(&t->arenas[0], &exclusive, keys->n / 2, 0);
+    bgb_arena_make(&t->arenas[1], &shared, keys->n / 2, 0);
     for (int i = 0; i < ROWS; i++) {
         const struct batch_row *row = &batch_rows[i];
         struct bgb_arena *arena =

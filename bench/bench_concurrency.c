@@ -1,15 +1,16 @@
 /*
- * bench_concurrency.c - what do several threads on one filter cost, by how they are kept
- * apart?
+ * bench_concurrency.c - what do several threads on one filter cost, by how they are
+ * kept apart?
  *
- * The same keys, the same kind, the same number of bits in all: behind one mutex, behind
- * one readers-writer lock, in 64 shards with a mutex each, with atomic instructions and
- * no lock (Bloomgate's own shared mode), and in 64 shards of those. Locked filters are
- * made with BG_EXCLUSIVE, as one would. Every scheme takes single calls; the two ways
- * without shards also take batches. Loads: adds of fresh keys, look-ups of which half
- * are present, and nine look-ups to one add. 1 thread up to twice as many as there are
- * cores. The ratio is that to one mutex with as many threads; "scaling" is that to the
- * same scheme with one thread. All thread counts of a load run in turn with each other.
+ * The same keys, the same kind, the same number of bits in all: behind one mutex,
+ * behind one readers-writer lock, in 64 shards with a mutex each, with atomic
+ * instructions and no lock (Bloomgate's own shared mode), and in 64 shards of those.
+ * Locked filters are made with BG_EXCLUSIVE, as one would. Every scheme takes single
+ * calls; the two ways without shards also take batches. Loads: adds of fresh keys,
+ * look-ups of which half are present, and nine look-ups to one add. 1 thread up to
+ * twice as many as there are cores. The ratio is that to one mutex with as many
+ * threads; "scaling" is that to the same scheme with one thread. All thread counts of a
+ * load run in turn with each other.
  */
 #define _GNU_SOURCE /* pthread_rwlock_t under -std=c17 */
 
@@ -24,7 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SHARDS = 64, BATCH = 640, COUNTS_MAX = 16, THREADS_MAX = 512 };
+enum { SHARDS = 64, SKEW = 65 * 64, BATCH = 640, COUNTS_MAX = 16, THREADS_MAX = 512 };
 
 enum conc_scheme {
     CONC_MUTEX,
@@ -38,8 +39,13 @@ enum conc_scheme {
 };
 
 static const char *const conc_names[CONC_SCHEMES] = {
-    "one mutex", "one rwlock", "64 mutexes", "atomic (ours)", "64 atomic shards",
-    "one mutex, batches", "atomic (ours), batches",
+    "one mutex",
+    "one rwlock",
+    "64 mutexes",
+    "atomic (ours)",
+    "64 atomic shards",
+    "one mutex, batches",
+    "atomic (ours), batches",
 };
 
 enum conc_load { CONC_ADDS, CONC_LOOKUPS, CONC_NINE_TO_ONE, CONC_LOADS };
@@ -53,7 +59,7 @@ struct conc_lock {
 };
 
 /* One scheme: its filters (one, or one per shard) and its locks. */
-struct conc_filters {
+struct conc_filters { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     enum conc_scheme scheme;
     size_t shards;
     struct bgb_arena *arenas;
@@ -177,8 +183,8 @@ static uint64_t conc_batches(const struct conc_state *s, size_t first, size_t n)
         }
         size_t looks = count - adds;
         if (looks) {
-            positives += conc_batch(s->filters, s->keys->mixed_hash + first + i, looks,
-                                    false);
+            positives +=
+                conc_batch(s->filters, s->keys->mixed_hash + first + i, looks, false);
         }
         if (adds) {
             positives += conc_batch(s->filters, s->keys->fresh_hash + first + i + looks,
@@ -231,7 +237,8 @@ static void conc_fill_shards(struct conc_filters *f, uint64_t n)
     }
 }
 
-/* The filter holds all n present keys: fresh ones come on top, so it is sized for 2 n. */
+/* The filter holds all n present keys: fresh ones come on top, so it is sized for 2 n.
+ * */
 static void conc_filters_make(struct conc_filters *f, enum conc_scheme scheme,
                               uint32_t kind, uint64_t n, double rate)
 {
@@ -243,7 +250,7 @@ static void conc_filters_make(struct conc_filters *f, enum conc_scheme scheme,
     f->arenas = bgb_alloc(f->shards, sizeof *f->arenas);
     bg_spec spec = bgb_spec(kind, 2 * n / f->shards, rate, atomic ? 0 : BG_EXCLUSIVE);
     for (size_t i = 0; i < f->shards; i++) {
-        bgb_arena_make(&f->arenas[i], &spec, 0);
+        bgb_arena_make(&f->arenas[i], &spec, 0, i * SKEW);
         (void)pthread_mutex_init(&f->locks[i].mutex, NULL);
     }
     (void)pthread_rwlock_init(&f->rwlock, NULL);
@@ -328,6 +335,8 @@ static void conc_print(const struct bgb_subject *subjects, const unsigned *count
             bgb_cell_text("subject", "subject", -34, s->name);
             bgb_cell_text("load", "", 0, conc_loads[load]);
             bgb_cell_count("n", "n", 10, n);
+            bgb_cell_real("bits_per_key", "", 0, 0, BGB_NONE);
+            bgb_cell_real("fpr", "", 0, 0, BGB_NONE);
             bgb_cell_count("threads", "threads", 7, counts[c]);
             bgb_cell_real("mops", "Mops/s", 8, 1, 1000 / s->p5);
             bgb_cell_real("mops_median", "median", 8, 1, 1000 / s->median);

@@ -3,9 +3,9 @@
  * batches?
  *
  * Keys are records of one width that lie one after another, few enough to stay in the
- * second-level cache, so that the hash is measured and not the memory. Single hashes are
- * independent of each other: this is throughput, not latency. The ratio is the row's ns
- * over that of `fast` on the same keys in the same form.
+ * second-level cache, so that the hash is measured and not the memory. Single hashes
+ * are independent of each other: this is throughput, not latency. The ratio is the
+ * row's ns over that of `fast` on the same keys in the same form.
  */
 #include "bench.h"
 #include "keys.h"
@@ -29,7 +29,8 @@ struct hash_state {
     uint64_t *out;
 };
 
-/* The custom profile's function: what a user might bring along, eight bytes at a time. */
+/* The custom profile's function: what a user might bring along, eight bytes at a time.
+ * */
 static uint64_t hash_custom(void *context, const void *key, size_t len)
 {
     const unsigned char *p = key;
@@ -110,7 +111,8 @@ static void hash_check(const struct hash_state *s, struct bgb_subject *subject)
     }
 }
 
-static void hash_print(const struct bgb_subject *subjects, size_t profiles, size_t width)
+static void hash_print(const struct bgb_subject *subjects, size_t profiles,
+                       size_t width)
 {
     for (size_t i = 0; i < profiles * FORMS; i++) {
         const struct bgb_subject *fast = &subjects[i % FORMS]; /* profile 0 is `fast` */

@@ -45,7 +45,8 @@ static void kinds_add(struct kinds_table *t, const struct bgb_keys *keys, uint32
     }
 }
 
-/* All keys that were added must be answered "maybe"; asks for as many as are laid out. */
+/* All keys that were added must be answered "maybe"; asks for as many as are laid out.
+ * */
 static bool kinds_has_all(const bg_filter *filter, const struct bgb_keys *keys)
 {
     bool all = bg_filter_may_contain_many_u64(filter, keys->present, keys->pool, NULL)
@@ -69,7 +70,8 @@ static void kinds_print(const struct kinds_table *t, size_t i,
     }
     double wanted = 20000 / rate; /* positives enough for a narrow interval */
     uint64_t trials = wanted < TRIALS_MAX ? (uint64_t)wanted : TRIALS_MAX;
-    bg_estimate seen = bg_observed_rate(bgb_ours_false_positives(filter, trials), trials);
+    bg_estimate seen =
+        bg_observed_rate(bgb_ours_false_positives(filter, trials), trials);
     double predicted = info.design_rate;
     bool off = fabs(predicted / seen.value - 1) > 0.05
                && (predicted < seen.low || predicted > seen.high);
@@ -121,7 +123,8 @@ void bgb_bench_kinds(const struct bgb_options *options)
     static const double rates[] = { 0.01, 0.001 };
     uint64_t n[BGB_SIZES_MAX];
     size_t count = bgb_options_sizes(options, defaults, 1, n);
-    bgb_table("kinds", "rates in %%, ns of look-ups of absent keys, ratio single / batch");
+    bgb_table("kinds",
+              "rates in %%, ns of look-ups of absent keys, ratio single / batch");
     for (size_t i = 0; i < count; i++) {
         struct bgb_keys keys;
         bgb_keys_make(&keys, n[i]);

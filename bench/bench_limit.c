@@ -1,9 +1,10 @@
 /*
- * bench_limit.c - what does this machine allow: on large and on small pages, reading and
- * rewriting, on one core and on all of them?
+ * bench_limit.c - what does this machine allow: on large and on small pages, reading
+ * and rewriting, on one core and on all of them?
  *
  * For every table size all prefetch distances are run in turn, on both sorts of pages;
- * the best distance of each sort makes its row. The rows of all cores use that distance.
+ * the best distance of each sort makes its row. The rows of all cores use that
+ * distance.
  */
 #include "bench.h"
 #include "keys.h"
@@ -14,9 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { GROUPS = 4, SUBJECTS = GROUPS * BGB_LIMIT_DISTANCES };
+enum {
+    GROUPS = 4,
+    SUBJECTS = GROUPS * BGB_LIMIT_DISTANCES,
+    LARGE_FROM = 2 << 20 /* no large pages are asked for below that */
+};
 
-/* One size: two regions, and for each of the four groups (pages x mode) every distance. */
+/* One size: two regions, and for each of the four groups (pages x mode) every distance.
+ * */
 struct limit_size {
     struct bgb_keys keys;
     struct bgb_region regions[2];
@@ -100,7 +106,8 @@ static void limit_row(const struct limit_size *s, const struct bgb_subject *subj
     bgb_row_end();
 }
 
-static void limit_size_run(const struct bgb_options *options, uint64_t bytes, uint64_t n)
+static void limit_size_run(const struct bgb_options *options, uint64_t bytes,
+                           uint64_t n)
 {
     struct limit_size *s = bgb_alloc(1, sizeof *s);
     bgb_keys_make(&s->keys, n);
@@ -112,7 +119,7 @@ static void limit_size_run(const struct bgb_options *options, uint64_t bytes, ui
     limit_add_subjects(s);
     bgb_run(s->subjects, SUBJECTS, options->seconds / 2);
     limit_run_all_cores(s, options->seconds);
-    for (int group = 0; group < GROUPS; group++) {
+    for (int group = bytes < LARGE_FROM ? 2 : 0; group < GROUPS; group++) {
         const struct bgb_subject *one = &s->subjects[limit_best(s, group)];
         limit_row(s, one, one, share[group >> 1]);
         limit_row(s, &s->all_subjects[group], one, share[group >> 1]);

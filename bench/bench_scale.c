@@ -1,9 +1,9 @@
 /*
  * bench_scale.c - what happens when a filter outgrows one cache after another?
  *
- * One row per size, of one kind (blocked unless --kind says otherwise): single and batch
- * look-ups of absent keys and the line limit at that size, run in turn. The ratio is the
- * limit's ns over that of the batch.
+ * One row per size, of one kind (blocked unless --kind says otherwise): single and
+ * batch look-ups of absent keys and the line limit at that size, run in turn. The ratio
+ * is the limit's ns over that of the batch.
  */
 #include "bench.h"
 #include "keys.h"
@@ -46,7 +46,8 @@ static void scale_run(const struct bgb_options *options, uint32_t kind, uint64_t
     bg_spec spec = bgb_spec(kind, n, options->rate > 0 ? options->rate : 0.01, 0);
     bg_filter *filter = bgb_filter_make(&spec, n);
     uint64_t bytes = bg_filter_size_bytes(filter);
-    struct bgb_subject subjects[SUBJECTS] = { { .name = "single" }, { .name = "batch" } };
+    struct bgb_subject subjects[SUBJECTS] = { { .name = "single" },
+                                              { .name = "batch" } };
     struct bgb_ours states[2];
     for (int i = SINGLE; i <= BATCH; i++) {
         struct bgb_ours_what what = { BGB_FORM_HASH, BGB_LOAD_ABSENT,
@@ -69,7 +70,7 @@ static void scale_run(const struct bgb_options *options, uint32_t kind, uint64_t
 
 void bgb_bench_scale(const struct bgb_options *options)
 {
-    static const uint64_t defaults[] = { 100000,  300000,   1000000,  3000000,
+    static const uint64_t defaults[] = { 100000,   300000,   1000000,  3000000,
                                          10000000, 30000000, 100000000 };
     uint64_t n[BGB_SIZES_MAX];
     size_t count =

@@ -1,9 +1,9 @@
 /*
  * bench_single.c - what does one call per key cost, through the public functions?
  *
- * Hashes are given, so this is the price of the call and of the filter alone. Beyond the
- * cache it is governed by how many look-ups the processor overlaps by itself. The ratio
- * is that to the limit (limit.h) of the same size, as for batches.
+ * Hashes are given, so this is the price of the call and of the filter alone. Beyond
+ * the cache it is governed by how many look-ups the processor overlaps by itself. The
+ * ratio is that to the limit (limit.h) of the same size, as for batches.
  */
 #include "bench.h"
 #include "keys.h"
@@ -44,10 +44,11 @@ static void single_prepare(struct single_table *t, const struct bgb_keys *keys,
     bg_spec shared = bgb_spec(kind, keys->n, rate, 0);
     bg_spec exclusive = bgb_spec(kind, keys->n, rate, BG_EXCLUSIVE);
     t->filter = bgb_filter_make(&shared, keys->n);
-    bgb_arena_make(&t->arenas[0], &exclusive, keys->n / 2);
-    bgb_arena_make(&t->arenas[1], &shared, keys->n / 2);
+    bgb_arena_make(&t->arenas[0], &exclusive, keys->n / 2, 0);
+    bgb_arena_make(&t->arenas[1], &shared, keys->n / 2, 0);
     for (int i = 0; i < ROWS; i++) {
-        struct bgb_arena *arena = i < ROW_EXCLUSIVE ? NULL : &t->arenas[i - ROW_EXCLUSIVE];
+        struct bgb_arena *arena =
+            i < ROW_EXCLUSIVE ? NULL : &t->arenas[i - ROW_EXCLUSIVE];
         (void)snprintf(t->subjects[i].name, BGB_NAME_BYTES, "%s", single_rows[i].name);
         bgb_ours_prepare(&t->states[i], &t->subjects[i], keys, single_rows[i].what,
                          t->filter, arena);
@@ -78,7 +79,8 @@ static void single_print(const struct single_table *t, uint32_t kind, uint64_t n
         const struct bgb_subject *s = &t->subjects[i];
         bool writes = i == WRITE_LIMIT || i == ROW_EXCLUSIVE || i == ROW_SHARED;
         bool absent = i == ROW_ABSENT || i == ROW_U64;
-        const struct bgb_subject *bound = &t->subjects[writes ? WRITE_LIMIT : READ_LIMIT];
+        const struct bgb_subject *bound =
+            &t->subjects[writes ? WRITE_LIMIT : READ_LIMIT];
         bgb_row_begin();
         bgb_cells_subject(s->name, n,
                           i >= ROWS ? BGB_NONE : bgb_ours_bits_per_key(t->filter, n),

@@ -28,7 +28,8 @@ enum { BGBENCH_COMMANDS = sizeof bgbench_commands / sizeof *bgbench_commands };
 /* Whether `command` names the i-th subcommand, by itself or with all others. */
 static int bgbench_named(const char *command, int i)
 {
-    return strcmp(command, "all") == 0 || strcmp(command, bgbench_commands[i].name) == 0;
+    return strcmp(command, "all") == 0
+           || strcmp(command, bgbench_commands[i].name) == 0;
 }
 
 int main(int argc, char **argv)
@@ -53,5 +54,6 @@ int main(int argc, char **argv)
             bgbench_commands[i].run(&options);
         }
     }
+    bgb_machine_warn();
     return bgb_broken_count() ? 1 : 0;
 }

@@ -1,12 +1,12 @@
 /*
  * harness.h - how fast are several subjects, measured fairly against each other?
  *
- * Machines are shared, clocks change, neighbours come and go. So the subjects of a table
- * are not run one after another: the harness visits them in turn, many times, for a few
- * short passes each, until the time budget is used up. Whatever slows the machine for a
- * while then slows all of them alike, and the ratios within a table hold even where the
- * figures do not. Of all passes of a subject the 5th percentile is the figure quoted;
- * the best and the median stand beside it.
+ * Machines are shared, clocks change, neighbours come and go. So the subjects of a
+ * table are not run one after another: the harness visits them in turn, many times, for
+ * a few short passes each, until the time budget is used up. Whatever slows the machine
+ * for a while then slows all of them alike, and the ratios within a table hold even
+ * where the figures do not. Of all passes of a subject the 5th percentile is the figure
+ * quoted; the best and the median stand beside it.
  *
  * A visit is: rewind (where a subject has one), one untimed pass that brings the memory
  * back into the cache, then the timed passes. Every pass takes the next `chunk` keys of
@@ -27,20 +27,20 @@ enum { BGB_NAME_BYTES = 64, BGB_TIMED_PASSES = 3 };
 struct bgb_subject {
     /* What it is, set by the table's author. */
     char name[BGB_NAME_BYTES];
-    uint64_t (*pass)(void *state, size_t first, size_t n); /* returns the positives   */
-    void (*rewind)(void *state); /* untimed, before every visit; NULL: none            */
+    uint64_t (*pass)(void *state, size_t first, size_t n); /* returns the positives */
+    void (*rewind)(void *state); /* untimed, before every visit; NULL: none */
     void *state;
-    size_t pool;            /* keys there are: passes take them in turn                */
-    size_t chunk;           /* keys per pass, at most `pool`                           */
-    bool cold;              /* no warming pass, one timed pass: for whole builds       */
-    double least, most;     /* the share of positives that is not BROKEN               */
-    const uint64_t *own_ns; /* the pass times itself and leaves the result here        */
+    size_t pool;            /* keys there are: passes take them in turn */
+    size_t chunk;           /* keys per pass, at most `pool` */
+    double least, most;     /* the share of positives that is not BROKEN */
+    const uint64_t *own_ns; /* the pass times itself and leaves the result here */
+    bool cold;              /* no warming pass, one timed pass: for whole builds */
+    bool broken;            /* an answer was wrong: set by bgb_run, or before it */
 
     /* What came out, set by bgb_run: nanoseconds per key. */
     double best, p5, median;
-    double share;           /* of positives, over all timed passes                     */
+    double share; /* of positives, over all timed passes */
     uint64_t passes;
-    bool broken;            /* may also be set before the run                           */
 
     /* The harness's own. */
     double *samples;
@@ -49,8 +49,8 @@ struct bgb_subject {
     uint64_t positives, keys;
 };
 
-/* Runs `count` subjects in turn, for `seconds` each on average, and at least for three
- * visits each; then fills in their results. */
+/* Runs `count` subjects in turn, for `seconds` each on average, and at least for seven
+ * visits each (three in a table of builds); then fills in their results. */
 void bgb_run(struct bgb_subject *subjects, size_t count, double seconds);
 
 /* How many subjects were BROKEN so far, in the whole program; and marks one more. */

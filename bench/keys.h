@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Streams are followed by this many readable keys: prefetching runs ahead of the end. */
+/* Streams are followed by this many readable keys: prefetching runs ahead of the end.
+ * */
 enum { BGB_KEYS_SLACK = 256, BGB_RECORD_BYTES = 16 };
 
 enum bgb_set { BGB_SET_PRESENT = 1, BGB_SET_ABSENT, BGB_SET_FRESH, BGB_SET_RECORDS };
@@ -37,19 +38,19 @@ static inline uint64_t bgb_mulhi(uint64_t x, uint64_t range)
 }
 
 struct bgb_keys {
-    uint64_t n;          /* how many keys are present                                  */
-    size_t pool;         /* how many of each sort are laid out below                   */
-    size_t fresh_pool;   /* ... of the fresh ones: at most n / 2                       */
-    uint64_t *present;   /* some of the n present keys, in random order                */
+    uint64_t n;        /* how many keys are present */
+    size_t pool;       /* how many of each sort are laid out below */
+    size_t fresh_pool; /* ... of the fresh ones: at most n / 2 */
+    uint64_t *present; /* some of the n present keys, in random order */
     uint64_t *absent;
-    uint64_t *mixed;     /* present or absent at random, half and half                 */
-    uint64_t *fresh;     /* neither present nor asked for elsewhere: to be added       */
-    uint64_t *present_hash; /* the same through `fast`, seed 0                         */
+    uint64_t *mixed;        /* present or absent at random, half and half */
+    uint64_t *fresh;        /* neither present nor asked for elsewhere: to be added */
+    uint64_t *present_hash; /* the same through `fast`, seed 0 */
     uint64_t *absent_hash;
     uint64_t *mixed_hash;
     uint64_t *fresh_hash;
     bg_bytes *absent_bytes; /* other keys: pointer and length of 16-byte records that
-                               lie one after another                                   */
+                               lie one after another */
     bg_bytes *fresh_bytes;
     unsigned char *records;
 };

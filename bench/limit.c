@@ -124,10 +124,9 @@ void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
                                  .mode = mode };
     chunk = chunk < pool ? chunk : pool;
     limit->distance = limit_best_distance(limit, pool, chunk);
-    *subject = (struct bgb_subject){ .pass = bgb_limit_pass,
-                                     .state = limit,
-                                     .pool = pool,
-                                     .chunk = chunk };
+    *subject = (struct bgb_subject){
+        .pass = bgb_limit_pass, .state = limit, .pool = pool, .chunk = chunk
+    };
     (void)snprintf(subject->name, sizeof subject->name, "limit: %s, distance %zu",
                    mode == BGB_LIMIT_READ ? "lines read" : "lines rewritten",
                    limit->distance);

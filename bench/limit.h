@@ -2,11 +2,11 @@
  * limit.h - how many random cache lines can this machine touch, at best?
  *
  * A filter that keeps a key in one line cannot answer faster than a line arrives. The
- * limit is a loop that does nothing but that: it reads the same kind of stream of 64-bit
- * random numbers that the filters get their hashes from, takes line mulhi(h, lines) and
- * reads 8 bytes of it (or ors a bit into them), with the prefetch distance that turns
- * out best. It runs as a subject among the others, so that a ratio to it compares what
- * was measured in the same moments.
+ * limit is a loop that does nothing but that: it reads the same kind of stream of
+ * 64-bit random numbers that the filters get their hashes from, takes line mulhi(h,
+ * lines) and reads 8 bytes of it (or ors a bit into them), with the prefetch distance
+ * that turns out best. It runs as a subject among the others, so that a ratio to it
+ * compares what was measured in the same moments.
  */
 #ifndef BGB_LIMIT_H
 #define BGB_LIMIT_H
@@ -24,12 +24,12 @@ enum bgb_limit_mode { BGB_LIMIT_READ, BGB_LIMIT_WRITE };
 struct bgb_limit {
     unsigned char *memory;
     uint64_t lines;
-    const uint64_t *stream;  /* BGB_KEYS_SLACK readable words follow its end           */
+    const uint64_t *stream; /* BGB_KEYS_SLACK readable words follow its end */
     enum bgb_limit_mode mode;
-    size_t distance;         /* lines prefetched ahead; 0: none                        */
-    struct bgb_team *team;   /* NULL: this thread alone                                */
+    size_t distance;       /* lines prefetched ahead; 0: none */
+    struct bgb_team *team; /* NULL: this thread alone */
     uint64_t team_ns;
-    size_t first, n;         /* what the team is at                                    */
+    size_t first, n; /* what the team is at */
 };
 
 /* Prefetch distances to be tried. */
@@ -37,7 +37,7 @@ enum { BGB_LIMIT_DISTANCES = 7 };
 extern const size_t bgb_limit_distances[BGB_LIMIT_DISTANCES];
 
 /* One pass over `n` numbers of the stream from `first` on: a subject's pass. */
-uint64_t bgb_limit_pass(void *limit, size_t first, size_t n);
+uint64_t bgb_limit_pass(void *state, size_t first, size_t n);
 
 /*
  * Prepares a limit on `region` and the subject that runs it. The distance is chosen by

@@ -16,13 +16,13 @@
 #include <sys/utsname.h>
 
 #ifndef BGB_FLAGS
-# define BGB_FLAGS "unknown"
+#define BGB_FLAGS "unknown"
 #endif
 
 #if defined(__clang__)
-# define MACHINE_COMPILER "clang " __clang_version__
+#define MACHINE_COMPILER "clang " __clang_version__
 #else
-# define MACHINE_COMPILER "gcc " __VERSION__
+#define MACHINE_COMPILER "gcc " __VERSION__
 #endif
 
 /* The cores that were allowed when the program began, before any pinning. */
@@ -68,7 +68,8 @@ void bgb_machine_pin(unsigned core)
     CPU_SET(core, &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0 && !told) {
         told = 1;
-        (void)fprintf(stderr, "bgbench: cannot pin to core %u, going on unpinned\n", core);
+        (void)fprintf(stderr, "bgbench: cannot pin to core %u, going on unpinned\n",
+                      core);
     }
 }
 
@@ -119,6 +120,31 @@ static void machine_pages(char *mode, size_t room)
     }
 }
 
+/* The data caches of core 0: "L1 32K, L2 512K, L3 32768K". */
+static void machine_caches(char *text, size_t room)
+{
+    static const char base[] = "/sys/devices/system/cpu/cpu0/cache/index";
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < 8 && used < room; i++) {
+        char path[96], level[16], type[32], size[32];
+        (void)snprintf(path, sizeof path, "%s%d/level", base, i);
+        machine_line(path, level, sizeof level);
+        (void)snprintf(path, sizeof path, "%s%d/type", base, i);
+        machine_line(path, type, sizeof type);
+        (void)snprintf(path, sizeof path, "%s%d/size", base, i);
+        machine_line(path, size, sizeof size);
+        if (strcmp(type, "Data") == 0 || strcmp(type, "Unified") == 0) {
+            int n = snprintf(text + used, room - used, "%sL%s %s", used ? ", " : "",
+                             level, size);
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+    if (used == 0) {
+        (void)snprintf(text, room, "unknown");
+    }
+}
+
 static void machine_fact(const char *key, const char *value)
 {
     if (bgb_out_is_json()) {
@@ -140,9 +166,7 @@ void bgb_machine_print(void)
     machine_fact("cpu", text);
     (void)snprintf(text, sizeof text, "%u", bgb_machine_cores());
     machine_fact("cores", text);
-    (void)snprintf(text, sizeof text, "L1 %zu KiB, L2 %zu KiB, L3 %zu KiB",
-                   bg_cpu_cache_bytes(1) >> 10, bg_cpu_cache_bytes(2) >> 10,
-                   bg_cpu_cache_bytes(3) >> 10);
+    machine_caches(text, sizeof text);
     machine_fact("caches", text);
     machine_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor,
                  sizeof governor);
@@ -162,5 +186,18 @@ void bgb_machine_print(void)
     machine_fact("instructions", bg_cpu_name(bg_cpu_current()));
     if (bgb_out_is_json()) {
         bgb_row_end();
+    }
+}
+
+/* This program alone makes a load of about 1. */
+void bgb_machine_warn(void)
+{
+    double load = 0;
+    if (getloadavg(&load, 1) == 1 && load > 1.5) {
+        bgb_note(
+            "\nThe load of the last minute was %.1f: others were at work here. Trust "
+            "ratios\nwithin a table rather than figures, and measure again on a quiet "
+            "machine.",
+            load);
     }
 }

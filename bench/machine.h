@@ -7,6 +7,9 @@
 /* Prints the machine: the first thing of every run. */
 void bgb_machine_print(void);
 
+/* Says so when others used this machine during the run: the last thing of every run. */
+void bgb_machine_warn(void);
+
 /* How many cores this process may use, and the number of the i-th of them. */
 unsigned bgb_machine_cores(void);
 unsigned bgb_machine_core(unsigned i);

@@ -38,16 +38,16 @@ static const char OPTIONS_HELP[] =
     "  bgbench peers --n 1e6 --json > peers.jsonl\n"
     "  bgbench limit --bytes 1Mi,128Mi --seconds 1\n"
     "\n"
-    "Figures are nanoseconds per key: the 5th percentile of many short passes, with the\n"
-    "best and the median beside it. Exit code: 0 done, 1 a subject gave a wrong answer,\n"
-    "2 a mistake in the options, 3 no memory.\n";
+    "Figures are nanoseconds per key: the 5th percentile of many short passes, with\n"
+    "the best and the median beside it. Exit code: 0 done, 1 a subject gave a wrong\n"
+    "answer, 2 a mistake in the options, 3 no memory.\n";
 
 static _Noreturn void options_refuse(const char *what, const char *found,
                                      const char *expected)
 {
     (void)fprintf(stderr, "bgbench: %s: found %s, expected %s\nTry bgbench --help.\n",
                   what, found, expected);
-    exit(2);
+    exit(2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
 }
 
 /* A number with an optional suffix: 1e6, 10k, 5M, 128Ki, 12Mi, 1Gi. Returns where it
@@ -57,8 +57,8 @@ static const char *options_number(const char *text, double *value)
     static const struct {
         const char *suffix;
         double factor;
-    } suffixes[] = { { "Ki", 1024.0 },    { "Mi", 1048576.0 }, { "Gi", 1073741824.0 },
-                     { "k", 1e3 },        { "M", 1e6 },        { "G", 1e9 } };
+    } suffixes[] = { { "Ki", 1024.0 }, { "Mi", 1048576.0 }, { "Gi", 1073741824.0 },
+                     { "k", 1e3 },     { "M", 1e6 },        { "G", 1e9 } };
     char *end;
     *value = strtod(text, &end);
     if (end == text || !isfinite(*value)) {
@@ -104,8 +104,8 @@ static double options_real(const char *what, const char *text, double above,
     }
     if (end == text || *end != '\0' || !(value > above && value < below)) {
         char expected[80];
-        (void)snprintf(expected, sizeof expected, "a number above %g and below %g", above,
-                       below);
+        (void)snprintf(expected, sizeof expected, "a number above %g and below %g",
+                       above, below);
         options_refuse(what, text, expected);
     }
     return value;
@@ -170,7 +170,7 @@ void bgb_options_read(struct bgb_options *o, int argc, char **argv)
         const char *arg = argv[i];
         if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
             (void)fputs(OPTIONS_HELP, stdout);
-            exit(0);
+            exit(0); /* NOLINT(concurrency-mt-unsafe): there is one thread */
         }
         if (strcmp(arg, "--json") == 0) {
             o->json = true;
@@ -187,7 +187,7 @@ void bgb_options_read(struct bgb_options *o, int argc, char **argv)
     }
     if (!o->command) {
         (void)fputs(OPTIONS_HELP, stderr);
-        exit(2);
+        exit(2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
     }
 }
 

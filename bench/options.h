@@ -13,14 +13,14 @@ enum { BGB_SIZES_MAX = 32 };
 struct bgb_options {
     const char *command;
     bool json;
-    uint64_t n[BGB_SIZES_MAX];     /* --n; none: the subcommand's own                  */
+    uint64_t n[BGB_SIZES_MAX]; /* --n; none: the subcommand's own */
     size_t n_count;
-    uint64_t bytes[BGB_SIZES_MAX]; /* --bytes, for `limit` only                        */
+    uint64_t bytes[BGB_SIZES_MAX]; /* --bytes, for `limit` only */
     size_t bytes_count;
-    double seconds;                /* per cell                                         */
-    double rate;                   /* --rate; 0: the subcommand's own                  */
-    uint32_t kind;                 /* a bg_kind; BG_KIND_AUTO: the subcommand's own    */
-    int core;                      /* -1: the first one allowed                        */
+    double seconds; /* per cell */
+    double rate;    /* --rate; 0: the subcommand's own */
+    uint32_t kind;  /* a bg_kind; BG_KIND_AUTO: the subcommand's own */
+    int core;       /* -1: the first one allowed */
 };
 
 /* Reads the command line. Prints help or a complaint and exits when there is no

@@ -29,7 +29,8 @@ bg_filter *bgb_filter_make(const bg_spec *spec, uint64_t n)
     return filter;
 }
 
-void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill)
+void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill,
+                    size_t skew)
 {
     bg_errinfo why;
     size_t bytes;
@@ -37,9 +38,10 @@ void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill)
     if (bg_filter_bytes(spec, &bytes, &why) != BG_OK) {
         bgb_die("%s", why.message);
     }
-    bgb_region_make(&arena->region, bytes, (spec->flags & BG_SMALL_PAGES) != 0);
-    if (bg_filter_init_at(arena->region.base, bytes, spec, &arena->filter, &why)
-        != BG_OK) {
+    bool small_pages = (spec->flags & BG_SMALL_PAGES) != 0;
+    bgb_region_make(&arena->region, bytes + skew, small_pages);
+    void *memory = arena->region.base + skew;
+    if (bg_filter_init_at(memory, bytes, spec, &arena->filter, &why) != BG_OK) {
         bgb_die("%s", why.message);
     }
     if (fill) {
@@ -97,7 +99,8 @@ static uint64_t ours_look_bytes_one(void *state, size_t first, size_t n)
     const struct bgb_ours *s = state;
     uint64_t positives = 0;
     for (size_t i = first; i < first + n; i++) {
-        positives += bg_filter_may_contain(s->filter, s->bytes[i].data, s->bytes[i].len);
+        positives +=
+            bg_filter_may_contain(s->filter, s->bytes[i].data, s->bytes[i].len);
     }
     return positives;
 }
@@ -168,34 +171,34 @@ static uint64_t ours_add_bytes_all(void *state, size_t first, size_t n)
     return bg_filter_add_many(s->filter, s->bytes + first, n, s->bitmap);
 }
 
-/* The same in calls of 64 keys, by way of the pass for all of them. */
-#define OURS_BY_64(name)                                                               \
-    static uint64_t ours_##name##_64(void *state, size_t first, size_t n)              \
+/* The same in calls of 32 keys, by way of the pass for all of them. */
+#define OURS_BY_32(name)                                                               \
+    static uint64_t ours_##name##_32(void *state, size_t first, size_t n)              \
     {                                                                                  \
         uint64_t positives = 0;                                                        \
-        for (size_t i = 0; i < n; i += 64) {                                           \
-            positives += ours_##name##_all(state, first + i, n - i < 64 ? n - i : 64); \
+        for (size_t i = 0; i < n; i += 32) {                                           \
+            positives += ours_##name##_all(state, first + i, n - i < 32 ? n - i : 32); \
         }                                                                              \
         return positives;                                                              \
     }
 
-OURS_BY_64(look_hash)
-OURS_BY_64(look_u64)
-OURS_BY_64(look_bytes)
-OURS_BY_64(add_hash)
-OURS_BY_64(add_u64)
-OURS_BY_64(add_bytes)
+OURS_BY_32(look_hash)
+OURS_BY_32(look_u64)
+OURS_BY_32(look_bytes)
+OURS_BY_32(add_hash)
+OURS_BY_32(add_u64)
+OURS_BY_32(add_bytes)
 
 typedef uint64_t ours_pass(void *state, size_t first, size_t n);
 
 /* [is it an add][form][grain] */
 static ours_pass *const ours_passes[2][3][3] = {
-    { { ours_look_hash_one, ours_look_hash_64, ours_look_hash_all },
-      { ours_look_u64_one, ours_look_u64_64, ours_look_u64_all },
-      { ours_look_bytes_one, ours_look_bytes_64, ours_look_bytes_all } },
-    { { ours_add_hash_one, ours_add_hash_64, ours_add_hash_all },
-      { ours_add_u64_one, ours_add_u64_64, ours_add_u64_all },
-      { ours_add_bytes_one, ours_add_bytes_64, ours_add_bytes_all } },
+    { { ours_look_hash_one, ours_look_hash_32, ours_look_hash_all },
+      { ours_look_u64_one, ours_look_u64_32, ours_look_u64_all },
+      { ours_look_bytes_one, ours_look_bytes_32, ours_look_bytes_all } },
+    { { ours_add_hash_one, ours_add_hash_32, ours_add_hash_all },
+      { ours_add_u64_one, ours_add_u64_32, ours_add_u64_all },
+      { ours_add_bytes_one, ours_add_bytes_32, ours_add_bytes_all } },
 };
 
 /* Before every visit of a subject that adds. */
@@ -273,7 +276,8 @@ void bgb_ours_prepare(struct bgb_ours *state, struct bgb_subject *subject,
 {
     bool add = what.load == BGB_LOAD_ADD;
     bool writes = add || what.load == BGB_LOAD_READD;
-    *state = (struct bgb_ours){ .filter = add ? arena->filter : filter, .arena = arena };
+    *state =
+        (struct bgb_ours){ .filter = add ? arena->filter : filter, .arena = arena };
     ours_take_keys(state, keys, what);
     state->bitmap = bgb_alloc(BG_BITMAP_WORDS(keys->pool), sizeof(uint64_t));
 

@@ -5,9 +5,9 @@
  * lives in memory of its own that was touched before (bg_filter_init_at), is filled
  * with n / 2 keys, and that state is kept aside. Every visit first copies it back and
  * then adds keys that were never added: no page faults, no clearing, and a fill between
- * half and full, as in real use. Such rows are called "add". "re-add" adds keys that are
- * present. "build" is a whole life: clear, then add all n keys; it pays for the pages
- * that clearing gave back to the system.
+ * half and full, as in real use. Such rows are called "add". "re-add" adds keys that
+ * are present. "build" is a whole life: clear, then add all n keys; it pays for the
+ * pages that clearing gave back to the system.
  */
 #ifndef BGB_OURS_H
 #define BGB_OURS_H
@@ -30,13 +30,17 @@ struct bgb_arena {
 };
 
 /* Creates the filter and fills it with `fill` present keys; no `fill`, no saved state.
- * Ends the program on an error. */
-void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill);
+ * It begins `skew` bytes (a multiple of 64) behind a page's beginning: many filters at
+ * the same place of their pages would drive each other out of the cache. Ends the
+ * program on an error. */
+void bgb_arena_make(struct bgb_arena *arena, const bg_spec *spec, uint64_t fill,
+                    size_t skew);
 void bgb_arena_save(struct bgb_arena *arena);
 void bgb_arena_rewind(struct bgb_arena *arena);
 void bgb_arena_free(struct bgb_arena *arena);
 
-/* A filter in the library's own memory with n present keys, or the end of the program. */
+/* A filter in the library's own memory with n present keys, or the end of the program.
+ * */
 bg_filter *bgb_filter_make(const bg_spec *spec, uint64_t n);
 
 /* A spec of a kind for n keys at a rate. */
@@ -46,16 +50,21 @@ bg_spec bgb_spec(uint32_t kind, uint64_t n, double rate, uint32_t flags);
 enum bgb_form { BGB_FORM_HASH, BGB_FORM_U64, BGB_FORM_BYTES };
 
 /* Which keys, and whether they are added or asked for. */
-enum bgb_load { BGB_LOAD_ABSENT, BGB_LOAD_PRESENT, BGB_LOAD_MIXED, BGB_LOAD_ADD,
-                BGB_LOAD_READD };
+enum bgb_load {
+    BGB_LOAD_ABSENT,
+    BGB_LOAD_PRESENT,
+    BGB_LOAD_MIXED,
+    BGB_LOAD_ADD,
+    BGB_LOAD_READD
+};
 
-/* How many per call: one, 64, or the whole pass. */
-enum bgb_grain { BGB_GRAIN_ONE, BGB_GRAIN_64, BGB_GRAIN_ALL };
+/* How many per call: one, 32 (what RocksDB's batches take), or the whole pass. */
+enum bgb_grain { BGB_GRAIN_ONE, BGB_GRAIN_32, BGB_GRAIN_ALL };
 
 struct bgb_ours {
     bg_filter *filter;
-    struct bgb_arena *arena; /* for adds only                                          */
-    const uint64_t *words;   /* hashes or integers                                     */
+    struct bgb_arena *arena; /* for adds only */
+    const uint64_t *words;   /* hashes or integers */
     const bg_bytes *bytes;
     uint64_t *bitmap;
 };

@@ -13,14 +13,14 @@ enum { LINE_BYTES = 2048 };
 /* What is being put together; bgbench prints from one thread only. */
 static struct {
     bool json;
-    bool heading;            /* the next row is the first of its table                 */
+    bool heading; /* the next row is the first of its table */
     const char *bench;
     char titles[LINE_BYTES];
     char line[LINE_BYTES];
 } output;
 
 __attribute__((format(printf, 2, 3))) static void output_add(char *to,
-                                                              const char *format, ...)
+                                                             const char *format, ...)
 {
     size_t used = strlen(to);
     va_list args;
@@ -181,5 +181,5 @@ void bgb_cells_times(const struct bgb_subject *s, double ratio)
     bgb_cell_real("ns_best", "best", 8, 2, s->best);
     bgb_cell_real("ns_median", "median", 8, 2, s->median);
     bgb_cell_real("ratio", "ratio", 6, 2, ratio);
-    bgb_cell_count("passes", "passes", 0, s->passes);
+    bgb_cell_count("passes", "passes", 6, s->passes);
 }

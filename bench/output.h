@@ -2,8 +2,9 @@
  * output.h - one row, two forms: a line of a table for people, an object for programs.
  *
  * A row is a list of cells. Each has a key for JSON and a title and a width for the
- * table; width 0 keeps a cell out of the table. The titles of a table's first row become
- * its heading, so a table has no separate list of columns that could disagree with it.
+ * table; width 0 keeps a cell out of the table. The titles of a table's first row
+ * become its heading, so a table has no separate list of columns that could disagree
+ * with it.
  */
 #ifndef BGB_OUTPUT_H
 #define BGB_OUTPUT_H

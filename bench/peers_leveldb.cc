@@ -13,7 +13,8 @@
 #include <leveldb/filter_policy.h>
 #include <leveldb/slice.h>
 
-namespace {
+namespace
+{
 
 struct LevelFilter {
     std::unique_ptr<const leveldb::FilterPolicy> policy;

@@ -1,6 +1,6 @@
 /*
- * peers_libbloom.c - libbloom by Jyri Virkki (Debian: libbloom-dev), a classic filter in
- * C over Murmur hashes.
+ * peers_libbloom.c - libbloom by Jyri Virkki (Debian: libbloom-dev), a classic filter
+ * in C over Murmur hashes.
  */
 #include "peers.h"
 
@@ -39,7 +39,8 @@ static size_t peers_libbloom_bytes(const void *filter)
 
 static size_t peers_libbloom_look(const void *filter, const uint64_t *keys, size_t n)
 {
-    struct bloom *bloom = (struct bloom *)(uintptr_t)filter; /* its check is not const */
+    struct bloom *bloom =
+        (struct bloom *)(uintptr_t)filter; /* its check is not const */
     size_t positives = 0;
     for (size_t i = 0; i < n; i++) {
         positives += bloom_check(bloom, &keys[i], 8) == 1;

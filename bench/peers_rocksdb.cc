@@ -20,10 +20,11 @@
 
 #define PEERS_ROCKSDB_VERSION (ROCKSDB_MAJOR * 100 + ROCKSDB_MINOR)
 #if PEERS_ROCKSDB_VERSION < 700 || PEERS_ROCKSDB_VERSION > 1099
-# error "The order of RocksDB's virtual functions is not known for this version."
+#error "The order of RocksDB's virtual functions is not known for this version."
 #endif
 
-namespace ROCKSDB_NAMESPACE {
+namespace ROCKSDB_NAMESPACE
+{
 
 class FilterBitsBuilder
 {
@@ -49,11 +50,12 @@ class FilterBitsReader
 
 } // namespace ROCKSDB_NAMESPACE
 
-namespace {
+namespace
+{
 
 namespace rocks = ROCKSDB_NAMESPACE;
 
-constexpr size_t kGroup = 32; /* keys per batch: what MultiGet hands over             */
+constexpr size_t kGroup = 32; /* keys per batch: what MultiGet hands over */
 
 struct RocksFilter {
     std::unique_ptr<const rocks::FilterPolicy> policy;

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -44,23 +45,38 @@ void bgb_region_free(struct bgb_region *region)
     memset(region, 0, sizeof *region);
 }
 
+/* Whether a line of smaps begins a mapping ("from-to ..."), and if so, its range. */
+static bool region_mapping(const char *line, unsigned long long *from,
+                           unsigned long long *to)
+{
+    char *end;
+    *from = strtoull(line, &end, 16);
+    if (end == line || *end != '-') {
+        return false;
+    }
+    const char *second = end + 1;
+    *to = strtoull(second, &end, 16);
+    return end != second && *end == ' ';
+}
+
 /* Adds up AnonHugePages of the mappings that overlap the region. Neighbouring mappings
  * with the same settings may be merged by the kernel, hence the cap at 1. */
 double bgb_region_large_share(const struct bgb_region *region)
 {
+    static const char field[] = "AnonHugePages:";
     FILE *file = fopen("/proc/self/smaps", "r");
     if (!file) {
         return (double)NAN;
     }
     char line[512];
     bool inside = false;
-    unsigned long long from, to, kib, large = 0;
+    unsigned long long from, to, large = 0;
     uintptr_t base = (uintptr_t)region->base;
     while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "%llx-%llx ", &from, &to) == 2) {
+        if (region_mapping(line, &from, &to)) {
             inside = from < base + region->bytes && to > base;
-        } else if (inside && sscanf(line, "AnonHugePages: %llu kB", &kib) == 1) {
-            large += kib << 10;
+        } else if (inside && strncmp(line, field, sizeof field - 1) == 0) {
+            large += strtoull(line + sizeof field - 1, NULL, 10) << 10;
         }
     }
     (void)fclose(file);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 struct bgb_region {
-    unsigned char *base; /* aligned to 2 MiB                                           */
+    unsigned char *base; /* aligned to 2 MiB */
     size_t bytes;
     void *map;
     size_t map_bytes;

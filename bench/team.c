@@ -26,8 +26,8 @@ struct team_member {
 
 struct bgb_team {
     unsigned size;
-    pthread_barrier_t asleep; /* the members and the one who gives work                */
-    _Atomic unsigned awake;   /* members that are ready to begin                       */
+    pthread_barrier_t asleep; /* the members and the one who gives work */
+    _Atomic unsigned awake;   /* members that are ready to begin */
     void (*work)(void *arg, unsigned i);
     void *arg;
     struct team_member *members;

@@ -8,8 +8,8 @@
 
 struct bgb_team;
 
-/* Starts `threads` threads, the i-th on the i-th core, starting over when there are more
- * threads than cores. They sleep until there is work. */
+/* Starts `threads` threads, the i-th on the i-th core, starting over when there are
+ * more threads than cores. They sleep until there is work. */
 struct bgb_team *bgb_team_start(unsigned threads);
 void bgb_team_stop(struct bgb_team *team);
 unsigned bgb_team_size(const struct bgb_team *team);

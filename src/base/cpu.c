@@ -47,7 +47,7 @@ static uint32_t cpu_detect(void)
         zmm_saved = (saved & 0xe6) == 0xe6;
     }
     const uint32_t avx2 = bit_AVX2 | bit_BMI | bit_BMI2;
-    const uint32_t avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+    const uint32_t avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL | bit_AVX512IFMA;
     if (ymm_saved && (b7 & avx2) == avx2 && (c1 & bit_POPCNT)) {
         found |= BGI_HAS_AVX2;
     }

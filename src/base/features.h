@@ -13,7 +13,7 @@
 
 enum {
     BGI_HAS_AVX2 = 1u << 0,    /* AVX2, BMI1, BMI2, POPCNT */
-    BGI_HAS_AVX512 = 1u << 1,  /* AVX-512 F, BW, DQ, VL on top of it */
+    BGI_HAS_AVX512 = 1u << 1,  /* AVX-512 F, BW, DQ, VL, IFMA on top of it */
     BGI_HAS_AESNI = 1u << 2,   /* AES round instructions */
     BGI_HAS_VAES512 = 1u << 3, /* ... on 512-bit registers */
     BGI_HAS_NEON = 1u << 4,    /* ARMv8 vectors */

@@ -3,16 +3,12 @@
  *
  * A random cache line of a large filter takes 100 ns to arrive, but some twenty can be on
  * their way at the same time, so one every 5 to 8 ns. A single look-up waits; a batch asks
- * for the lines of the keys to come while it works on the present one.
+ * for the lines of the keys to come while it works on the present ones.
  *
- * Hashes given: a rolling window. While key i is tested, the line of key i + ahead is
- * asked for. The words of answers are made by the kind's `has_word` and `add_word`, 64
- * keys a call; this file only sees to it that nothing beyond the end is asked for.
- *
- * Keys given: hashing takes as long as half a line's arrival, so it must run while lines
- * are on their way. Two buffers of 64 hashes: the next 64 keys are hashed in groups of 16,
- * and each group's lines are asked for at once; then the previous 64 are tested, whose
- * lines have arrived meanwhile. Small filters, which stay in the cache, skip the asking.
+ * Keys go in words of 64, with two buffers: first the next 64 are prepared, that is hashed
+ * (unless hashes are given), located, and their lines asked for; then the previous 64,
+ * whose lines have arrived meanwhile, are answered. Hashing is done in groups of 16 keys,
+ * each followed by asking for its lines, so that it runs while lines are on their way.
  */
 #include "bloomgate/filter.h"
 
@@ -23,110 +19,84 @@
 
 enum { BATCH_WORD = 64, BATCH_GROUP = 16 };
 
-/* What a batch does, in the words of the kind. */
+/* One batch: what it works on, what it does, what came out. */
 struct batch {
     struct bgi_core *core;
-    uint64_t (*word)(const struct batch *batch, const uint64_t *hashes, unsigned n,
-                     size_t ahead);
-    void (*ask)(const struct bgi_core *core, const uint64_t *hashes, size_t n);
+    void (*locate)(const struct bgi_core *core, const uint64_t *hashes, unsigned n,
+                   uint64_t *at);
+    bool adding;
+    const bg_hasher *hasher;     /* with keys                                          */
+    const struct bgi_keys *keys; /* NULL: hashes are given                             */
+    const uint64_t *hashes;      /* ... here                                           */
+    size_t n;
     uint64_t *bitmap; /* NULL: only count                                              */
     size_t count;
 };
 
-static uint64_t batch_has_word(const struct batch *b, const uint64_t *hashes, unsigned n,
-                               size_t ahead)
+/* Up to 64 keys that are prepared. */
+struct batch_word {
+    size_t first; /* number of the first key                                           */
+    unsigned n;
+    const uint64_t *hashes;
+    uint64_t hashed[BATCH_WORD];
+    uint64_t at[BATCH_WORD];
+};
+
+static void batch_prepare(const struct batch *b, size_t first, struct batch_word *word)
 {
-    return b->core->ops->has_word(b->core, hashes, n, ahead);
+    word->first = first;
+    word->n = b->n - first < BATCH_WORD ? (unsigned)(b->n - first) : BATCH_WORD;
+    if (!b->keys) {
+        word->hashes = b->hashes + first;
+        b->locate(b->core, word->hashes, word->n, word->at);
+        return;
+    }
+    word->hashes = word->hashed;
+    unsigned step = b->core->large ? BATCH_GROUP : BATCH_WORD;
+    for (unsigned i = 0; i < word->n; i += step) {
+        unsigned group = word->n - i < step ? word->n - i : step;
+        bgi_hash_range(b->hasher, b->keys, first + i, group, word->hashed + i);
+        b->locate(b->core, word->hashed + i, group, word->at + i);
+    }
 }
 
-static uint64_t batch_add_word(const struct batch *b, const uint64_t *hashes, unsigned n,
-                               size_t ahead)
+static void batch_answer(struct batch *b, const struct batch_word *word)
 {
-    return b->core->ops->add_word(b->core, hashes, n, ahead);
-}
-
-/* Answers the word that begins at key `first`. */
-static void batch_answer(struct batch *b, size_t first, const uint64_t *hashes,
-                         unsigned n, size_t ahead)
-{
-    uint64_t word = b->word(b, hashes, n, ahead);
+    const struct bgi_ops *ops = b->core->ops;
+    uint64_t bits = b->adding ? ops->add_word(b->core, word->hashes, word->at, word->n)
+                              : ops->has_word(b->core, word->hashes, word->at, word->n);
     if (b->bitmap) {
-        b->bitmap[first / BATCH_WORD] = word;
+        b->bitmap[word->first / BATCH_WORD] = bits;
     }
-    b->count += (size_t)__builtin_popcountll(word);
+    b->count += (size_t)__builtin_popcountll(bits);
 }
 
-static size_t batch_hashes(struct batch *b, const uint64_t *hashes, size_t n)
+static size_t batch_run(struct batch *b)
 {
-    size_t ahead = b->core->ahead;
-    size_t asked = ahead < n ? ahead : n; /* memory of hashes[0 .. asked) is asked for  */
-    if (ahead) {
-        b->ask(b->core, hashes, asked);
-    }
-    for (size_t i = 0; i < n; i += BATCH_WORD) {
-        unsigned here = n - i < BATCH_WORD ? (unsigned)(n - i) : BATCH_WORD;
-        if (ahead && asked + here <= n) {
-            batch_answer(b, i, hashes + i, here, ahead);
-            asked += here;
-            continue;
-        }
-        if (ahead && asked < n) {
-            b->ask(b->core, hashes + asked, n - asked);
-            asked = n;
-        }
-        batch_answer(b, i, hashes + i, here, 0);
-    }
-    return b->count;
-}
-
-/* Hashes up to 64 keys from `first` on and asks for their memory, group by group. */
-static unsigned batch_hash(const struct batch *b, const bg_hasher *hasher,
-                           const struct bgi_keys *keys, size_t first, size_t n,
-                           uint64_t *hashes)
-{
-    unsigned here = n - first < BATCH_WORD ? (unsigned)(n - first) : BATCH_WORD;
-    if (!b->core->ahead) {
-        bgi_hash_range(hasher, keys, first, here, hashes);
-        return here;
-    }
-    for (unsigned i = 0; i < here; i += BATCH_GROUP) {
-        unsigned group = here - i < BATCH_GROUP ? here - i : BATCH_GROUP;
-        bgi_hash_range(hasher, keys, first + i, group, hashes + i);
-        b->ask(b->core, hashes + i, group);
-    }
-    return here;
-}
-
-static size_t batch_keys(struct batch *b, const bg_hasher *hasher,
-                         const struct bgi_keys *keys, size_t n)
-{
-    uint64_t hashes[2][BATCH_WORD];
-    unsigned which = 0;
-    if (n == 0) {
+    struct batch_word word[2];
+    unsigned now = 0;
+    if (b->n == 0) {
         return 0;
     }
-    unsigned here = batch_hash(b, hasher, keys, 0, n, hashes[0]);
-    for (size_t i = 0; i < n;) {
-        size_t next = i + here;
-        unsigned coming = 0;
-        if (next < n) {
-            coming = batch_hash(b, hasher, keys, next, n, hashes[which ^ 1]);
-        }
-        batch_answer(b, i, hashes[which], here, 0);
-        which ^= 1;
-        here = coming;
-        i = next;
+    batch_prepare(b, 0, &word[now]);
+    for (size_t next = BATCH_WORD; next < b->n; next += BATCH_WORD) {
+        batch_prepare(b, next, &word[now ^ 1]);
+        batch_answer(b, &word[now]);
+        now ^= 1;
     }
+    batch_answer(b, &word[now]);
     return b->count;
 }
 
 /* ---- Adds -------------------------------------------------------------------------- */
 
-static struct batch batch_of_adds(bg_filter *filter, uint64_t *is_new)
+static struct batch batch_of_adds(bg_filter *filter, size_t n, uint64_t *is_new)
 {
     return (struct batch){ .core = &filter->core,
-                           .word = batch_add_word,
-                           .ask = filter->core.ops->prefetch_add,
+                           .locate = filter->core.ops->locate_add,
+                           .adding = true,
+                           .hasher = &filter->hasher,
+                           .n = n,
                            .bitmap = is_new };
 }
 
@@ -145,8 +115,9 @@ static size_t batch_add_keys(bg_filter *filter, const struct bgi_keys *keys, siz
     if (!filter) {
         return batch_no_adds(is_new, n);
     }
-    struct batch b = batch_of_adds(filter, is_new);
-    return batch_keys(&b, &filter->hasher, keys, n);
+    struct batch b = batch_of_adds(filter, n, is_new);
+    b.keys = keys;
+    return batch_run(&b);
 }
 
 size_t bg_filter_add_many(bg_filter *filter, const bg_bytes *keys, size_t n,
@@ -176,18 +147,20 @@ size_t bg_filter_add_many_hash(bg_filter *filter, const uint64_t *hashes, size_t
     if (!filter) {
         return batch_no_adds(is_new, n);
     }
-    struct batch b = batch_of_adds(filter, is_new);
-    return batch_hashes(&b, hashes, n);
+    struct batch b = batch_of_adds(filter, n, is_new);
+    b.hashes = hashes;
+    return batch_run(&b);
 }
 
 /* ---- Look-ups ------------------------------------------------------------------------ */
 
-static struct batch batch_of_queries(const bg_filter *filter, uint64_t *maybe)
+static struct batch batch_of_queries(const bg_filter *filter, size_t n, uint64_t *maybe)
 {
     /* The kind's has_word leaves the core alone; `struct batch` serves adds as well. */
     return (struct batch){ .core = (struct bgi_core *)(uintptr_t)&filter->core,
-                           .word = batch_has_word,
-                           .ask = filter->core.ops->prefetch_has,
+                           .locate = filter->core.ops->locate_has,
+                           .hasher = &filter->hasher,
+                           .n = n,
                            .bitmap = maybe };
 }
 
@@ -209,8 +182,9 @@ static size_t batch_query_keys(const bg_filter *filter, const struct bgi_keys *k
     if (!filter) {
         return batch_all_maybe(maybe, n);
     }
-    struct batch b = batch_of_queries(filter, maybe);
-    return batch_keys(&b, &filter->hasher, keys, n);
+    struct batch b = batch_of_queries(filter, n, maybe);
+    b.keys = keys;
+    return batch_run(&b);
 }
 
 size_t bg_filter_may_contain_many(const bg_filter *filter, const bg_bytes *keys, size_t n,
@@ -240,6 +214,7 @@ size_t bg_filter_may_contain_many_hash(const bg_filter *filter, const uint64_t *
     if (!filter) {
         return batch_all_maybe(maybe, n);
     }
-    struct batch b = batch_of_queries(filter, maybe);
-    return batch_hashes(&b, hashes, n);
+    struct batch b = batch_of_queries(filter, n, maybe);
+    b.hashes = hashes;
+    return batch_run(&b);
 }

@@ -15,9 +15,7 @@
 
 enum {
     LINE_BYTES = 64,
-    /* How many keys ahead batches ask for memory: measured, see docs/benchmarks.md. */
-    FILTER_AHEAD = 32,
-    FILTER_SMALL_BYTES = 256 << 10 /* where the system does not tell its caches */
+    FILTER_SMALL_BYTES = 512 << 10 /* up to here a batch need not ask for memory */
 };
 
 void bg_spec_init(bg_spec *spec)
@@ -32,14 +30,6 @@ bg_spec bg_spec_default(void)
 }
 
 /* ---- Life ------------------------------------------------------------------------ */
-
-/* How far batches should look ahead in a filter of that size: not at all while it stays
- * in the second-level cache. */
-static uint32_t filter_ahead(size_t bytes)
-{
-    size_t cache = bg_cpu_cache_bytes(2);
-    return bytes <= (cache ? cache / 2 : FILTER_SMALL_BYTES) ? 0 : FILTER_AHEAD;
-}
 
 /* Bytes of bits and handle together, and where the handle begins. */
 static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *handle,
@@ -76,7 +66,7 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->core.words = base;
     f->core.units = g->units;
     f->core.k = g->k;
-    f->core.ahead = filter_ahead(bits);
+    f->core.large = bits > FILTER_SMALL_BYTES;
     f->core.ops = bgi_kind_ops(g->kind->id, g->k, spec->flags & BG_EXCLUSIVE, f->cpu);
     f->core.word_ops = bgi_kind_word_ops(f->cpu);
     f->core.has = f->core.ops->has;

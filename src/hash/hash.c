@@ -262,71 +262,67 @@ static void hash_xxh64_pairs(const struct bgi_hasher *h, const bg_bytes *keys, s
     }
 }
 
-/* The keys of a chunk that go through the same function: where they come from, their
- * bytes one after another, and their hashes. */
-struct hash_group {
-    size_t count;
-    uint8_t from[HASH_CHUNK];
-    uint8_t bytes[HASH_CHUNK * BGI_AES_BLOCK];
-    uint64_t hashes[HASH_CHUNK];
-};
-
-/* Takes the keys of `width` bytes, 8 or 16, out of a chunk. */
-BGI_INLINE void hash_gather(struct hash_group *group, const bg_bytes *keys, size_t n,
-                            const size_t width)
+/* Puts the hashes of some keys of a chunk where their keys came from. */
+static void hash_scatter(const uint64_t *hashes, const uint8_t *from, size_t n,
+                         uint64_t *out)
 {
-    group->count = 0;
+    for (size_t i = 0; i < n; i++) {
+        out[from[i]] = hashes[i];
+    }
+}
+
+/* Hashes the keys of `width` bytes, 8 or 16, of a chunk, and returns how many. */
+BGI_INLINE size_t hash_integer_width(const struct bgi_hasher *h, const bg_bytes *keys,
+                                     size_t n, const size_t width, uint64_t *out)
+{
+    const struct bgi_aes *aes = width == 8 ? &h->u.integer.aes8 : &h->u.integer.aes16;
+    uint8_t bytes[HASH_CHUNK * BGI_AES_BLOCK], from[HASH_CHUNK];
+    uint64_t hashes[HASH_CHUNK];
+    size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         if (keys[i].len == width) {
-            memcpy(group->bytes + group->count * width, keys[i].data, width);
-            group->from[group->count++] = (uint8_t)i;
+            memcpy(bytes + count * width, keys[i].data, width);
+            from[count++] = (uint8_t)i;
         }
     }
-}
-
-static void hash_scatter(const struct hash_group *group, uint64_t *out)
-{
-    for (size_t i = 0; i < group->count; i++) {
-        out[group->from[i]] = group->hashes[i];
+    if (count == 0) {
+        return 0;
     }
+    bgi_aes_hash(aes, h->features, bytes, width, count, hashes);
+    hash_scatter(hashes, from, count, out);
+    return count;
 }
 
-/*
- * Sorts the pairs of a chunk by length, because AES wants many keys of one length in a
- * row; the hashes go back to where the keys came from.
- */
+/* Hashes the keys of a chunk that are neither 8 nor 16 bytes long. */
+static void hash_integer_rest(const struct bgi_hasher *h, const bg_bytes *keys,
+                              size_t n, uint64_t *out)
+{
+    bg_bytes rest[HASH_CHUNK];
+    uint8_t from[HASH_CHUNK];
+    uint64_t hashes[HASH_CHUNK];
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (keys[i].len != 8 && keys[i].len != 16) {
+            rest[count] = keys[i];
+            from[count++] = (uint8_t)i;
+        }
+    }
+    bgi_siphash_pairs(BGI_SIPHASH_13, h->features, h->sip, rest, count, hashes);
+    hash_scatter(hashes, from, count, out);
+}
+
+/* Sorts the pairs of a chunk by length, because AES wants many keys of one length in a
+ * row. */
 static void hash_integer_chunk(const struct bgi_hasher *h, const bg_bytes *keys,
                                size_t n, uint64_t *out)
 {
-    struct hash_group group;
-    bg_bytes others[HASH_CHUNK];
-    size_t done;
-    hash_gather(&group, keys, n, 16);
-    bgi_aes_hash(&h->u.integer.aes16, h->features, group.bytes, 16, group.count,
-                 group.hashes);
-    hash_scatter(&group, out);
-    done = group.count;
-    if (done == n) {
-        return;
+    size_t done = hash_integer_width(h, keys, n, 16, out);
+    if (done < n) {
+        done += hash_integer_width(h, keys, n, 8, out);
     }
-    hash_gather(&group, keys, n, 8);
-    bgi_aes_hash(&h->u.integer.aes8, h->features, group.bytes, 8, group.count,
-                 group.hashes);
-    hash_scatter(&group, out);
-    done += group.count;
-    if (done == n) {
-        return;
+    if (done < n) {
+        hash_integer_rest(h, keys, n, out);
     }
-    group.count = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (keys[i].len != 8 && keys[i].len != 16) {
-            others[group.count] = keys[i];
-            group.from[group.count++] = (uint8_t)i;
-        }
-    }
-    bgi_siphash_pairs(BGI_SIPHASH_13, h->features, h->sip, others, group.count,
-                      group.hashes);
-    hash_scatter(&group, out);
 }
 
 static void hash_integer_pairs(const struct bgi_hasher *h, const bg_bytes *keys,

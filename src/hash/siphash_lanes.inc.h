@@ -51,21 +51,19 @@ LANES_TARGET BGI_INLINE void LANES_NAME(equal)(const bgi_siphash_key key,
                                                uint64_t *out, const int c, const int d)
 {
     struct LANES_STATE s;
-    LANES_VECTOR word = { 0 };
     LANES_NAME(begin)(&s, key);
     for (size_t at = 0; len - at >= 8; at += 8) {
-        for (int lane = 0; lane < LANES; lane++) {
-            word[lane] = bgi_load_le64(p[lane] + at);
-        }
-        LANES_NAME(word)(&s, word, c);
+#define LANES_WORD(lane) bgi_load_le64(p[lane] + at)
+        LANES_NAME(word)(&s, (LANES_VECTOR)LANES_EACH(LANES_WORD), c);
+#undef LANES_WORD
     }
-    word = (LANES_VECTOR){ 0 } + ((uint64_t)len << 56);
-    if (len % 8 != 0) {
-        for (int lane = 0; lane < LANES; lane++) {
-            word[lane] = bgi_siphash_last(p[lane], len);
-        }
+    if (len % 8 == 0) { /* no bytes are left: all lanes have the same last word */
+        LANES_NAME(word)(&s, (LANES_VECTOR){ 0 } + ((uint64_t)len << 56), c);
+    } else {
+#define LANES_WORD(lane) bgi_siphash_last(p[lane], len)
+        LANES_NAME(word)(&s, (LANES_VECTOR)LANES_EACH(LANES_WORD), c);
+#undef LANES_WORD
     }
-    LANES_NAME(word)(&s, word, c);
     LANES_NAME(end)(&s, out, d);
 }
 
@@ -215,6 +213,7 @@ LANES_TARGET size_t LANES_PAIRS(enum bgi_siphash variant, const bgi_siphash_key 
 }
 
 #undef LANES
+#undef LANES_EACH
 #undef LANES_TARGET
 #undef LANES_VECTOR
 #undef LANES_NAME

@@ -16,7 +16,11 @@
 /* Pairs are hashed side by side up to this many words: 63 bytes and the last word. */
 enum { SIPHASH_X86_WORDS = 8 };
 
-#define LANES            4
+#define LANES 4
+#define LANES_EACH(f)                                                                  \
+    {                                                                                  \
+        f(0), f(1), f(2), f(3)                                                         \
+    }
 #define LANES_TARGET     __attribute__((target("avx2")))
 #define LANES_VECTOR     siphash_x86_vector4
 #define LANES_NAME(name) siphash_x86_##name##4
@@ -26,7 +30,11 @@ enum { SIPHASH_X86_WORDS = 8 };
 #define LANES_PAIRS      bgi_siphash_pairs_avx2
 #include "hash/siphash_lanes.inc.h"
 
-#define LANES            8
+#define LANES 8
+#define LANES_EACH(f)                                                                  \
+    {                                                                                  \
+        f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)                                 \
+    }
 #define LANES_TARGET     __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw")))
 #define LANES_VECTOR     siphash_x86_vector8
 #define LANES_NAME(name) siphash_x86_##name##8

@@ -79,6 +79,11 @@ static void blocked_setup(struct bgi_core *core)
     for (uint32_t i = 0; i < BGI_WINDOW_WORDS; i++) {
         core->window[i] = (blocked_patterns[core->k] >> (i % lanes) & 1) ? UINT32_MAX : 0;
     }
+    for (uint32_t r = 0; r < 8; r++) {
+        for (uint32_t lane = 0; lane < 8; lane++) {
+            core->rotations |= (uint64_t)(core->window[lane + r] & 1) << (8 * r + lane);
+        }
+    }
 }
 
 static void blocked_fold(struct bgi_core *to, const struct bgi_core *from)

@@ -12,7 +12,7 @@
 
 # define ISA avx512
 # define ISA_TARGET                                                                    \
-     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi,bmi2,popcnt")))
+     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,avx2,bmi,bmi2,popcnt")))
 
 typedef __m256i line_split;
 
@@ -135,6 +135,117 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const void *line,
                                                     line_columns pattern, uint64_t *bits)
 {
     return line_words_missing(line, line_columns_spread(pattern), bits);
+}
+
+/*
+ * Eight hashes at once. Their lines are found in one go. They are looked up two at a
+ * time, half a register for each; the answers of all eight come out as bytes that are
+ * zero where no bit is missing.
+ */
+# define ISA_EIGHTS
+
+BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t units,
+                                              uint64_t *at)
+{
+    __m512i high = _mm512_srli_epi64(_mm512_loadu_si512(hashes), 32);
+    __m512i product = _mm512_mul_epu32(high, _mm512_set1_epi64((long long)units));
+    __m512i line = _mm512_srli_epi64(product, 32);
+    _mm512_storeu_si512(at, _mm512_slli_epi64(line, 5));
+}
+
+BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t units,
+                                              uint64_t *at)
+{
+    __m512i high = _mm512_srli_epi64(_mm512_loadu_si512(hashes), 12);
+    __m512i line = _mm512_madd52hi_epu64(_mm512_setzero_si512(), high,
+                                         _mm512_set1_epi64((long long)units));
+    _mm512_storeu_si512(at, _mm512_slli_epi64(line, 6));
+}
+
+# define line_columns_locate8 line_words_locate8
+
+/* The low halves of hashes 2 * pair and 2 * pair + 1, eight times each. */
+BGI_INLINE ISA_TARGET __m512i line_avx512_two(__m512i hashes, int pair)
+{
+    const __m512i first = _mm512_set_epi32(2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0);
+    __m512i index = _mm512_add_epi32(first, _mm512_set1_epi32(4 * pair));
+    return _mm512_permutexvar_epi32(index, hashes);
+}
+
+BGI_INLINE ISA_TARGET __m512i line_avx512_join(const void *low, const void *high)
+{
+    __m256i first = _mm256_load_si256((const __m256i *)low);
+    __m256i second = _mm256_load_si256((const __m256i *)high);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
+}
+
+BGI_INLINE ISA_TARGET __m512i line_avx512_salts(const uint32_t *salts)
+{
+    return _mm512_broadcast_i32x8(
+        _mm256_loadu_si256((const __m256i *)(const void *)salts));
+}
+
+/* One bit for each of eight bytes, given as four pairs: whether it is zero. */
+BGI_INLINE ISA_TARGET uint64_t line_avx512_zero_bytes(const __mmask16 *pair)
+{
+    __mmask32 low = _mm512_kunpackw(pair[1], pair[0]);
+    __mmask32 high = _mm512_kunpackw(pair[3], pair[2]);
+    __m128i bytes = _mm_cvtsi64_si128((long long)_mm512_kunpackd(high, low));
+    __m128i zero = _mm_cmpeq_epi8(bytes, _mm_setzero_si128());
+    return (uint64_t)_mm_movemask_epi8(zero) & 0xff;
+}
+
+BGI_INLINE ISA_TARGET uint64_t line_split_test8(const unsigned char *words,
+                                                const uint64_t *at,
+                                                const uint64_t *hashes,
+                                                const uint64_t *rotations)
+{
+    const __m512i salt = line_avx512_salts(line_split_salts);
+    const __m512i one = _mm512_set1_epi32(1);
+    __m512i all = _mm512_loadu_si512(hashes);
+    __mmask16 missing[4];
+    (void)rotations;
+    for (int pair = 0; pair < 4; pair++) {
+        __m512i product = _mm512_mullo_epi32(line_avx512_two(all, pair), salt);
+        __m512i bit = _mm512_sllv_epi32(one, _mm512_srli_epi32(product, 27));
+        __m512i block = line_avx512_join(words + at[2 * pair], words + at[2 * pair + 1]);
+        missing[pair] = _mm512_testn_epi32_mask(block, bit);
+    }
+    return line_avx512_zero_bytes(missing);
+}
+
+/* The lanes in use of eight keys, one byte each: `rotations` shifted to the byte that the
+ * top three bits of line_rotation's product number. */
+BGI_INLINE ISA_TARGET uint64_t line_avx512_lanes(__m512i hashes, uint64_t rotations)
+{
+    __m512i product = _mm512_mullo_epi32(hashes, _mm512_set1_epi64(line_rotation_salt));
+    __m512i shift = _mm512_and_si512(_mm512_srli_epi32(product, 26),
+                                     _mm512_set1_epi64(0x38));
+    __m512i byte = _mm512_srlv_epi64(_mm512_set1_epi64((long long)rotations), shift);
+    return (uint64_t)_mm_cvtsi128_si64(_mm512_cvtepi64_epi8(byte));
+}
+
+BGI_INLINE ISA_TARGET uint64_t line_columns_test8(const unsigned char *words,
+                                                  const uint64_t *at,
+                                                  const uint64_t *hashes,
+                                                  const uint64_t *rotations)
+{
+    const __m512i salt = line_avx512_salts(line_words_salts);
+    const __m512i one = _mm512_set1_epi32(1);
+    __m512i all = _mm512_loadu_si512(hashes);
+    uint64_t lanes = rotations ? line_avx512_lanes(all, *rotations) : UINT64_MAX;
+    __mmask16 missing[4];
+    for (int pair = 0; pair < 4; pair++) {
+        const unsigned char *a = words + at[2 * pair], *b = words + at[2 * pair + 1];
+        __m512i product = _mm512_mullo_epi32(line_avx512_two(all, pair), salt);
+        __m512i bit = _mm512_rolv_epi32(one, _mm512_srli_epi32(product, 26));
+        __m512i chosen = _mm512_mask_blend_epi32(_mm512_movepi32_mask(product),
+                                                 line_avx512_join(a, b),
+                                                 line_avx512_join(a + 32, b + 32));
+        __mmask16 active = (__mmask16)(lanes >> (16 * pair));
+        missing[pair] = _mm512_mask_testn_epi32_mask(active, chosen, bit);
+    }
+    return line_avx512_zero_bytes(missing);
 }
 
 # include "kind/ops_pick.h"

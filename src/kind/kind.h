@@ -28,21 +28,23 @@
 struct bgi_core;
 
 /*
- * Operations on hashes. `has_word` and `add_word` answer up to 64 hashes with one bit
- * each: "maybe" for has, "new" for add; a batch is a row of them (filter/batch.c). When
- * `ahead` is not 0 there are at least n + ahead hashes, and while hashes[i] is worked on
- * the memory of hashes[i + ahead] is asked for; with 0 it is on its way already, or in
- * the cache. `prefetch_has` and `prefetch_add` only ask.
+ * Operations on hashes. A batch works in words of up to 64 hashes, each in two steps
+ * (filter/batch.c): `locate` finds out where the hashes' units are, as byte offsets into
+ * the words, and asks for that memory; later, when it has arrived, `has_word` or
+ * `add_word` answers with one bit per hash: "maybe" for has, "new" for add. A kind
+ * whose units are not in one place may leave the offsets alone.
  */
 struct bgi_ops {
     bool (*has)(const struct bgi_core *core, uint64_t hash);
     bool (*add)(struct bgi_core *core, uint64_t hash);
-    uint64_t (*has_word)(const struct bgi_core *core, const uint64_t *hashes, unsigned n,
-                         size_t ahead);
-    uint64_t (*add_word)(struct bgi_core *core, const uint64_t *hashes, unsigned n,
-                         size_t ahead);
-    void (*prefetch_has)(const struct bgi_core *core, const uint64_t *hashes, size_t n);
-    void (*prefetch_add)(const struct bgi_core *core, const uint64_t *hashes, size_t n);
+    void (*locate_has)(const struct bgi_core *core, const uint64_t *hashes, unsigned n,
+                       uint64_t *at);
+    void (*locate_add)(const struct bgi_core *core, const uint64_t *hashes, unsigned n,
+                       uint64_t *at);
+    uint64_t (*has_word)(const struct bgi_core *core, const uint64_t *hashes,
+                         const uint64_t *at, unsigned n);
+    uint64_t (*add_word)(struct bgi_core *core, const uint64_t *hashes,
+                         const uint64_t *at, unsigned n);
 };
 
 /* Operations on whole arrays of words, the same for every kind. */
@@ -64,10 +66,11 @@ struct bgi_core {
     unsigned char *words; /* the bits, 64-byte aligned                                */
     uint64_t units;       /* how many units; hashes are mapped to this range          */
     uint32_t k;           /* bits per key                                             */
-    uint32_t ahead;       /* how far batches prefetch; 0 = the filter fits the cache  */
+    uint32_t large;       /* 1: beyond the cache, so that batches ask for memory      */
     const struct bgi_ops *ops;
     const struct bgi_word_ops *word_ops;
     uint32_t window[BGI_WINDOW_WORDS];
+    uint64_t rotations; /* of 8 lanes: byte r has the lanes of the rotation by r       */
 };
 
 /*

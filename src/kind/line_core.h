@@ -8,6 +8,8 @@
  *   ISA_TARGET    the function attribute that allows the instructions
  *   LINE_SHAPE    split, columns or words: see line_shapes.h
  *   LINE_MASKED   1: only some of the lanes are used, a rotation of a pattern
+ *   ISA_EIGHTS    defined: there are line_S_locate8 for all shapes, and line_S_test8 for
+ *                 split and columns
  *
  * and the instruction set's file has defined, for each shape S,
  *
@@ -18,6 +20,9 @@
  *   line_S_set(line, pattern)              sets them; whether one was missing
  *   line_S_missing(line, pattern, bits)    stores the pattern as 64-bit words and tells,
  *                                          as a mask, which of them lack bits
+ *   line_S_locate8(hashes, units, at)      where the lines of eight hashes are
+ *   line_S_test8(words, at, hashes, rotations)  eight look-ups at once; rotations is
+ *                                          core->rotations of a masked shape, or NULL
  *
  * Concurrency. In shared mode words change only by atomic OR of 64-bit words, and only
  * where a bit is missing. Look-ups read vectors; every aligned 8-byte part of a vector
@@ -38,14 +43,24 @@
 #define LINE_WORD(word) LINE_PASTE2(LINE_TYPE, word) /* line_columns_test              */
 #define LINE(name)      LINE_PASTE4(LINE_TYPE, LINE_MASKED, name, ISA)
 
+#define LINE_HAS_TEST8_split   1
+#define LINE_HAS_TEST8_columns 1
+#define LINE_HAS_TEST8_words   0
+#ifdef ISA_EIGHTS
+# define LINE_IN_EIGHTS LINE_PASTE2(LINE_HAS_TEST8, LINE_SHAPE)
+#else
+# define LINE_IN_EIGHTS 0
+#endif
+
 #ifndef BGI_LINE_OPERATIONS
 # define BGI_LINE_OPERATIONS
 enum line_operation { LINE_HAS, LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
 #endif
 
-BGI_INLINE ISA_TARGET unsigned char *LINE(at)(const struct bgi_core *core, uint64_t hash)
+/* Where a hash's line is: its offset in the words. */
+BGI_INLINE ISA_TARGET uint64_t LINE(at)(const struct bgi_core *core, uint64_t hash)
 {
-    return core->words + LINE_WORD(index)(hash, core->units) * LINE_WORD(bytes);
+    return LINE_WORD(index)(hash, core->units) * LINE_WORD(bytes);
 }
 
 BGI_INLINE ISA_TARGET LINE_TYPE LINE(pattern)(const struct bgi_core *core, uint64_t hash)
@@ -75,9 +90,9 @@ BGI_INLINE ISA_TARGET bool LINE(or_missing)(uint64_t *line, LINE_TYPE pattern)
 /* One hash; `what` is a constant wherever this is called, so that only one case is left.
  * Returns "maybe" for a look-up and "new" for an add. */
 BGI_INLINE ISA_TARGET bool LINE(one)(const struct bgi_core *core, uint64_t hash,
-                                     const enum line_operation what)
+                                     uint64_t at, const enum line_operation what)
 {
-    unsigned char *line = LINE(at)(core, hash);
+    unsigned char *line = core->words + at;
     LINE_TYPE pattern = LINE(pattern)(core, hash);
     switch (what) {
     case LINE_HAS: return LINE_WORD(test)(line, pattern);
@@ -87,62 +102,72 @@ BGI_INLINE ISA_TARGET bool LINE(one)(const struct bgi_core *core, uint64_t hash,
     return true;
 }
 
-ISA_TARGET static void LINE(prefetch)(const struct bgi_core *core, const uint64_t *hashes,
-                                      size_t n)
+ISA_TARGET static void LINE(locate)(const struct bgi_core *core, const uint64_t *hashes,
+                                    unsigned n, uint64_t *at)
 {
-    for (size_t i = 0; i < n; i++) {
-        __builtin_prefetch(LINE(at)(core, hashes[i]));
+    unsigned i = 0;
+#ifdef ISA_EIGHTS
+    for (; i + 8 <= n; i += 8) {
+        LINE_WORD(locate8)(hashes + i, core->units, at + i);
+    }
+#endif
+    for (; i < n; i++) {
+        at[i] = LINE(at)(core, hashes[i]);
+    }
+    for (i = 0; core->large && i < n; i++) {
+        __builtin_prefetch(core->words + at[i]);
     }
 }
 
 BGI_INLINE ISA_TARGET uint64_t LINE(word)(const struct bgi_core *core,
-                                          const uint64_t *hashes, unsigned n,
-                                          size_t ahead, const enum line_operation what)
+                                          const uint64_t *hashes, const uint64_t *at,
+                                          unsigned n, const enum line_operation what)
 {
     uint64_t word = 0;
-    if (!ahead) {
-        for (unsigned i = 0; i < n; i++) {
-            word |= (uint64_t)LINE(one)(core, hashes[i], what) << i;
-        }
-        return word;
+    unsigned i = 0;
+#if LINE_IN_EIGHTS
+    for (; what == LINE_HAS && i + 8 <= n; i += 8) {
+        word |= LINE_WORD(test8)(core->words, at + i, hashes + i,
+                                 LINE_MASKED ? &core->rotations : NULL)
+                << i;
     }
-    for (unsigned i = 0; i < n; i++) {
-        __builtin_prefetch(LINE(at)(core, hashes[i + ahead]));
-        word |= (uint64_t)LINE(one)(core, hashes[i], what) << i;
+#endif
+    for (; i < n; i++) {
+        word |= (uint64_t)LINE(one)(core, hashes[i], at[i], what) << i;
     }
     return word;
 }
 
 ISA_TARGET BGI_NO_TSAN static bool LINE(has)(const struct bgi_core *core, uint64_t hash)
 {
-    return LINE(one)(core, hash, LINE_HAS);
+    return LINE(one)(core, hash, LINE(at)(core, hash), LINE_HAS);
 }
 
 ISA_TARGET BGI_NO_TSAN static uint64_t LINE(has_word)(const struct bgi_core *core,
-                                                      const uint64_t *hashes, unsigned n,
-                                                      size_t ahead)
+                                                      const uint64_t *hashes,
+                                                      const uint64_t *at, unsigned n)
 {
-    return LINE(word)(core, hashes, n, ahead, LINE_HAS);
+    return LINE(word)(core, hashes, at, n, LINE_HAS);
 }
 
 #define LINE_DEFINE_MODE(mode, what)                                                   \
     ISA_TARGET BGI_NO_TSAN static bool LINE(add_##mode)(struct bgi_core *core,         \
                                                         uint64_t hash)                 \
     {                                                                                  \
-        return LINE(one)(core, hash, what);                                            \
+        return LINE(one)(core, hash, LINE(at)(core, hash), what);                      \
     }                                                                                  \
     ISA_TARGET BGI_NO_TSAN static uint64_t LINE(add_word_##mode)(                      \
-        struct bgi_core *core, const uint64_t *hashes, unsigned n, size_t ahead)       \
+        struct bgi_core *core, const uint64_t *hashes, const uint64_t *at, unsigned n) \
     {                                                                                  \
-        return LINE(word)(core, hashes, n, ahead, what);                               \
+        return LINE(word)(core, hashes, at, n, what);                                  \
     }                                                                                  \
     static const struct bgi_ops LINE(ops_##mode) = {                                   \
         .has = LINE(has),                                                              \
         .add = LINE(add_##mode),                                                       \
+        .locate_has = LINE(locate),                                                    \
+        .locate_add = LINE(locate),                                                    \
         .has_word = LINE(has_word),                                                    \
         .add_word = LINE(add_word_##mode),                                             \
-        .prefetch_has = LINE(prefetch),                                                \
-        .prefetch_add = LINE(prefetch),                                                \
     };
 
 LINE_DEFINE_MODE(exclusive, LINE_ADD_EXCLUSIVE)
@@ -156,5 +181,9 @@ LINE_DEFINE_MODE(shared, LINE_ADD_SHARED)
 #undef LINE_PASTE4_
 #undef LINE_PASTE2
 #undef LINE_PASTE2_
+#undef LINE_IN_EIGHTS
+#undef LINE_HAS_TEST8_words
+#undef LINE_HAS_TEST8_columns
+#undef LINE_HAS_TEST8_split
 #undef LINE_MASKED
 #undef LINE_SHAPE

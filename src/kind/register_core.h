@@ -4,7 +4,9 @@
  * Compiled once per instruction set (ISA, ISA_TARGET: see line_core.h). The k positions
  * are six bits each of one product of the hash with an odd constant, from the top down,
  * so k is at most 10. A position that is taken moves up to the next free bit, beginning
- * again at the bottom where there is none above. k is a constant of each instance.
+ * again at the bottom where there is none above: that is what the carry of an addition
+ * does, with the carry out of the top coming in again at the bottom. k is a constant of
+ * each instance.
  *
  * Batches make the masks of eight keys side by side in vector registers, where shifts by
  * a different amount in each lane exist, and test the words one by one.
@@ -27,10 +29,17 @@ static const uint64_t register_multiplier = 0xa0761d6478bd642fu;
 
 typedef uint64_t REGISTER_NAME(lanes) __attribute__((vector_size(64)));
 
-BGI_INLINE ISA_TARGET uint64_t *REGISTER_NAME(at)(const struct bgi_core *core,
-                                                  uint64_t hash)
+/* Where a hash's word is: its offset in the words, in bytes. */
+BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(at)(const struct bgi_core *core,
+                                                 uint64_t hash)
 {
-    return (uint64_t *)(void *)core->words + bgi_mulhi(hash, core->units);
+    return bgi_mulhi(hash, core->units) * 8;
+}
+
+BGI_INLINE ISA_TARGET uint64_t *REGISTER_NAME(word_at)(const struct bgi_core *core,
+                                                       uint64_t at)
+{
+    return (uint64_t *)(void *)(core->words + at);
 }
 
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask)(uint64_t hash, const uint32_t k)
@@ -38,9 +47,8 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask)(uint64_t hash, const uint32_t
     uint64_t product = hash * register_multiplier, mask = 0;
     for (uint32_t i = 0; i < k; i++) {
         uint64_t bit = (uint64_t)1 << ((product >> (58 - 6 * i)) & 63);
-        uint64_t free = ~mask & (0 - bit); /* free bits from this one up */
-        free = free ? free : ~mask;
-        mask |= free & (0 - free);
+        uint64_t sum = mask + bit;
+        mask |= sum + (sum < bit);
     }
     return mask;
 }
@@ -56,9 +64,8 @@ BGI_INLINE ISA_TARGET void REGISTER_NAME(masks)(const uint64_t *hashes, uint64_t
     const REGISTER_NAME(lanes) one = { 1, 1, 1, 1, 1, 1, 1, 1 };
     for (uint32_t i = 0; i < k; i++) {
         REGISTER_NAME(lanes) bit = one << ((product >> (58 - 6 * i)) & 63);
-        REGISTER_NAME(lanes) free = ~mask & -bit;
-        free |= ~mask & (REGISTER_NAME(lanes))(free == 0);
-        mask |= free & -free;
+        REGISTER_NAME(lanes) sum = mask + bit;
+        mask |= sum - (REGISTER_NAME(lanes))(sum < bit); /* true is -1 */
     }
     memcpy(masks, &mask, sizeof mask);
 }
@@ -78,73 +85,73 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(touch)(uint64_t *word, uint64_t mask,
     return (old & mask) != mask;
 }
 
-BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(group)(const struct bgi_core *core,
-                                                    const uint64_t *hashes,
-                                                    const uint32_t k,
-                                                    const enum register_operation what)
+ISA_TARGET static void REGISTER_NAME(locate)(const struct bgi_core *core,
+                                             const uint64_t *hashes, unsigned n,
+                                             uint64_t *at)
 {
-    uint64_t masks[REGISTER_GROUP], answer = 0;
-    REGISTER_NAME(masks)(hashes, masks, k);
-    for (unsigned i = 0; i < REGISTER_GROUP; i++) {
-        uint64_t *word = REGISTER_NAME(at)(core, hashes[i]);
-        answer |= (uint64_t)REGISTER_NAME(touch)(word, masks[i], what) << i;
+    for (unsigned i = 0; i < n; i++) {
+        at[i] = REGISTER_NAME(at)(core, hashes[i]);
     }
-    return answer;
-}
-
-ISA_TARGET static void REGISTER_NAME(prefetch)(const struct bgi_core *core,
-                                               const uint64_t *hashes, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        __builtin_prefetch(REGISTER_NAME(at)(core, hashes[i]));
+    for (unsigned i = 0; core->large && i < n; i++) {
+        __builtin_prefetch(core->words + at[i]);
     }
 }
 
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
-                                                   const uint64_t *hashes, unsigned n,
-                                                   size_t ahead, const uint32_t k,
+                                                   const uint64_t *hashes,
+                                                   const uint64_t *at, unsigned n,
+                                                   const uint32_t k,
                                                    const enum register_operation what)
 {
-    uint64_t word = 0;
-    unsigned i = 0;
-    for (; i + REGISTER_GROUP <= n; i += REGISTER_GROUP) {
-        if (ahead) {
-            REGISTER_NAME(prefetch)(core, hashes + i + ahead, REGISTER_GROUP);
+    uint64_t word = 0, masks[REGISTER_GROUP];
+    for (unsigned i = 0; i < n; i += REGISTER_GROUP) {
+        unsigned here = n - i < REGISTER_GROUP ? n - i : REGISTER_GROUP;
+        if (here == REGISTER_GROUP) {
+            REGISTER_NAME(masks)(hashes + i, masks, k);
+        } else {
+            for (unsigned j = 0; j < here; j++) {
+                masks[j] = REGISTER_NAME(mask)(hashes[i + j], k);
+            }
         }
-        word |= REGISTER_NAME(group)(core, hashes + i, k, what) << i;
-    }
-    for (; i < n; i++) {
-        uint64_t mask = REGISTER_NAME(mask)(hashes[i], k);
-        uint64_t *at = REGISTER_NAME(at)(core, hashes[i]);
-        word |= (uint64_t)REGISTER_NAME(touch)(at, mask, what) << i;
+        for (unsigned j = 0; j < here; j++) {
+            uint64_t *unit = REGISTER_NAME(word_at)(core, at[i + j]);
+            word |= (uint64_t)REGISTER_NAME(touch)(unit, masks[j], what) << (i + j);
+        }
     }
     return word;
+}
+
+BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core, uint64_t hash,
+                                              const uint32_t k,
+                                              const enum register_operation what)
+{
+    uint64_t *unit = REGISTER_NAME(word_at)(core, REGISTER_NAME(at)(core, hash));
+    return REGISTER_NAME(touch)(unit, REGISTER_NAME(mask)(hash, k), what);
 }
 
 #define REGISTER_DEFINE_MODE(k, mode, what)                                            \
     ISA_TARGET static bool REGISTER_NAME(add_##mode##_##k)(struct bgi_core *core,      \
                                                            uint64_t hash)              \
     {                                                                                  \
-        return REGISTER_NAME(touch)(REGISTER_NAME(at)(core, hash),                     \
-                                    REGISTER_NAME(mask)(hash, k), what);               \
+        return REGISTER_NAME(one)(core, hash, k, what);                                \
     }                                                                                  \
     ISA_TARGET static uint64_t REGISTER_NAME(add_word_##mode##_##k)(                   \
-        struct bgi_core *core, const uint64_t *hashes, unsigned n, size_t ahead)       \
+        struct bgi_core *core, const uint64_t *hashes, const uint64_t *at, unsigned n) \
     {                                                                                  \
-        return REGISTER_NAME(word)(core, hashes, n, ahead, k, what);                   \
+        return REGISTER_NAME(word)(core, hashes, at, n, k, what);                      \
     }
 
 #define REGISTER_DEFINE(k)                                                             \
     ISA_TARGET static bool REGISTER_NAME(has_##k)(const struct bgi_core *core,         \
                                                   uint64_t hash)                       \
     {                                                                                  \
-        return REGISTER_NAME(touch)(REGISTER_NAME(at)(core, hash),                     \
-                                    REGISTER_NAME(mask)(hash, k), REGISTER_HAS);       \
+        return REGISTER_NAME(one)(core, hash, k, REGISTER_HAS);                        \
     }                                                                                  \
     ISA_TARGET static uint64_t REGISTER_NAME(has_word_##k)(                            \
-        const struct bgi_core *core, const uint64_t *hashes, unsigned n, size_t ahead) \
+        const struct bgi_core *core, const uint64_t *hashes, const uint64_t *at,       \
+        unsigned n)                                                                    \
     {                                                                                  \
-        return REGISTER_NAME(word)(core, hashes, n, ahead, k, REGISTER_HAS);           \
+        return REGISTER_NAME(word)(core, hashes, at, n, k, REGISTER_HAS);              \
     }                                                                                  \
     REGISTER_DEFINE_MODE(k, exclusive, REGISTER_ADD_EXCLUSIVE)                         \
     REGISTER_DEFINE_MODE(k, shared, REGISTER_ADD_SHARED)
@@ -165,8 +172,7 @@ REGISTER_DEFINE(10)
         .has = REGISTER_NAME(has_##k), .add = REGISTER_NAME(add_##mode##_##k),         \
         .has_word = REGISTER_NAME(has_word_##k),                                       \
         .add_word = REGISTER_NAME(add_word_##mode##_##k),                              \
-        .prefetch_has = REGISTER_NAME(prefetch),                                       \
-        .prefetch_add = REGISTER_NAME(prefetch),                                       \
+        .locate_has = REGISTER_NAME(locate), .locate_add = REGISTER_NAME(locate),      \
     }
 #define REGISTER_TABLE(mode)                                                           \
     static const struct bgi_ops REGISTER_NAME(ops_##mode)[10] = {                      \

@@ -114,39 +114,39 @@ ISA_TARGET static bool SCATTER_NAME(has)(const struct bgi_core *core, uint64_t h
     return SCATTER_NAME(test)(core, &walk, core->k);
 }
 
-ISA_TARGET static void SCATTER_NAME(prefetch_has)(const struct bgi_core *core,
-                                                  const uint64_t *hashes, size_t n)
+/* Asks for the first bits of each key: look-ups go on from there. */
+ISA_TARGET static void SCATTER_NAME(locate_has)(const struct bgi_core *core,
+                                                const uint64_t *hashes, unsigned n,
+                                                uint64_t *at)
 {
     uint32_t first = core->k < SCATTER_FIRST ? core->k : SCATTER_FIRST;
-    for (size_t i = 0; i < n; i++) {
+    (void)at;
+    for (unsigned i = 0; core->large && i < n; i++) {
         SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[i], 0 }, first);
     }
 }
 
-/* All bits of the first few keys only: the rest of them follows key by key. */
-ISA_TARGET static void SCATTER_NAME(prefetch_add)(const struct bgi_core *core,
-                                                  const uint64_t *hashes, size_t n)
+/* Adds touch all bits of every key: add_word asks for them itself, a few keys ahead. */
+ISA_TARGET static void SCATTER_NAME(locate_add)(const struct bgi_core *core,
+                                                const uint64_t *hashes, unsigned n,
+                                                uint64_t *at)
 {
-    for (size_t i = 0; i < n && i < SCATTER_ADD_AHEAD; i++) {
-        SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[i], 0 }, core->k);
-    }
+    (void)core, (void)hashes, (void)n, (void)at;
 }
 
 ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
-                                                  const uint64_t *hashes, unsigned n,
-                                                  size_t ahead)
+                                                  const uint64_t *hashes,
+                                                  const uint64_t *at, unsigned n)
 {
     struct scatter_walk walk[64];
     uint64_t maybe = 0, word = 0;
     uint32_t first = core->k < SCATTER_FIRST ? core->k : SCATTER_FIRST;
+    (void)at;
     for (unsigned i = 0; i < n; i++) {
-        if (ahead) {
-            SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[i + ahead], 0 }, first);
-        }
         walk[i] = (struct scatter_walk){ hashes[i], 0 };
         if (SCATTER_NAME(test)(core, &walk[i], first)) {
             maybe |= (uint64_t)1 << i;
-            SCATTER_NAME(ask)(core, walk[i], core->k - first);
+            SCATTER_NAME(ask)(core, walk[i], core->large ? core->k - first : 0);
         }
     }
     for (; maybe; maybe &= maybe - 1) {
@@ -156,18 +156,15 @@ ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
     return word;
 }
 
-/* Adds touch all k lines of every key: all of them are asked for, a few keys ahead. */
 BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *core,
                                                       const uint64_t *hashes, unsigned n,
-                                                      unsigned beyond,
                                                       const enum scatter_operation what)
 {
     uint64_t word = 0;
+    unsigned asked = 0;
     for (unsigned i = 0; i < n; i++) {
-        if (core->ahead && i + SCATTER_ADD_AHEAD < n + beyond) {
-            SCATTER_NAME(ask)(core,
-                              (struct scatter_walk){ hashes[i + SCATTER_ADD_AHEAD], 0 },
-                              core->k);
+        for (; core->large && asked < n && asked <= i + SCATTER_ADD_AHEAD; asked++) {
+            SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[asked], 0 }, core->k);
         }
         word |= (uint64_t)SCATTER_NAME(put)(core, hashes[i], what) << i;
     }
@@ -181,18 +178,18 @@ BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *cor
         return SCATTER_NAME(put)(core, hash, what);                                    \
     }                                                                                  \
     ISA_TARGET static uint64_t SCATTER_NAME(add_word_##mode)(                          \
-        struct bgi_core *core, const uint64_t *hashes, unsigned n, size_t ahead)       \
+        struct bgi_core *core, const uint64_t *hashes, const uint64_t *at, unsigned n) \
     {                                                                                  \
-        return SCATTER_NAME(put_word)(core, hashes, n, ahead ? SCATTER_ADD_AHEAD : 0,  \
-                                      what);                                           \
+        (void)at;                                                                      \
+        return SCATTER_NAME(put_word)(core, hashes, n, what);                          \
     }                                                                                  \
     static const struct bgi_ops SCATTER_NAME(ops_##mode) = {                           \
         .has = SCATTER_NAME(has),                                                      \
         .add = SCATTER_NAME(add_##mode),                                               \
+        .locate_has = SCATTER_NAME(locate_has),                                        \
+        .locate_add = SCATTER_NAME(locate_add),                                        \
         .has_word = SCATTER_NAME(has_word),                                            \
         .add_word = SCATTER_NAME(add_word_##mode),                                     \
-        .prefetch_has = SCATTER_NAME(prefetch_has),                                    \
-        .prefetch_add = SCATTER_NAME(prefetch_add),                                    \
     };
 
 SCATTER_DEFINE_MODE(exclusive, SCATTER_ADD_EXCLUSIVE)

@@ -1,0 +1,195 @@
+/*
+ * bgdemo - what do the five kinds of filter give, and what do they cost?
+ *
+ * Adds the same keys to a filter of every kind, once one by one and once in batches,
+ * and asks for as many keys that were never added: the predicted rate stands beside the
+ * measured one, and nanoseconds per key beside megabytes. It also checks what a filter
+ * promises: every key that was added is answered "maybe", and both ways of adding give
+ * the very same bits. Only the public headers are used; this is also an example of
+ * them.
+ */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+
+#include "bloomgate/bloomgate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { BLOCK = 1 << 14 };
+
+/* Seconds spent on something, added up over blocks of keys. */
+struct bgdemo_times {
+    double add_single, add_batch, look_single, look_batch;
+};
+
+static double bgdemo_now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Key i of the keys that are added (set 0) or of those that are not (set 1): a
+ * one-to-one mixture, so that no key occurs twice. */
+static uint64_t bgdemo_key(uint64_t set, uint64_t i)
+{
+    uint64_t x = (i << 1 | set) + UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
+/* The next block of keys; returns how many there are. */
+static size_t bgdemo_block(uint64_t set, uint64_t at, uint64_t items, uint64_t *block)
+{
+    size_t count = items - at < BLOCK ? (size_t)(items - at) : BLOCK;
+    for (size_t i = 0; i < count; i++) {
+        block[i] = bgdemo_key(set, at + i);
+    }
+    return count;
+}
+
+/* Adds all keys to both filters, to the one singly, to the other in batches. */
+static void bgdemo_add(bg_filter *single, bg_filter *batch, uint64_t items,
+                       struct bgdemo_times *times)
+{
+    uint64_t block[BLOCK];
+    for (uint64_t at = 0; at < items; at += BLOCK) {
+        size_t count = bgdemo_block(0, at, items, block);
+        double begin = bgdemo_now();
+        for (size_t i = 0; i < count; i++) {
+            (void)bg_filter_add_u64(single, block[i]);
+        }
+        double middle = bgdemo_now();
+        (void)bg_filter_add_many_u64(batch, block, count, NULL);
+        times->add_batch += bgdemo_now() - middle;
+        times->add_single += middle - begin;
+    }
+}
+
+/* Asks for `items` keys that were never added; returns how many are answered "maybe".
+ * */
+static uint64_t bgdemo_look(const bg_filter *filter, uint64_t items,
+                            struct bgdemo_times *times)
+{
+    uint64_t block[BLOCK], hits = 0, again = 0;
+    for (uint64_t at = 0; at < items; at += BLOCK) {
+        size_t count = bgdemo_block(1, at, items, block);
+        double begin = bgdemo_now();
+        for (size_t i = 0; i < count; i++) {
+            hits += bg_filter_may_contain_u64(filter, block[i]);
+        }
+        double middle = bgdemo_now();
+        again += bg_filter_may_contain_many_u64(filter, block, count, NULL);
+        times->look_batch += bgdemo_now() - middle;
+        times->look_single += middle - begin;
+    }
+    return hits == again ? hits : UINT64_MAX;
+}
+
+static bool bgdemo_has_all(const bg_filter *filter, uint64_t items)
+{
+    uint64_t block[BLOCK];
+    for (uint64_t at = 0; at < items; at += BLOCK) {
+        size_t count = bgdemo_block(0, at, items, block);
+        if (bg_filter_may_contain_many_u64(filter, block, count, NULL) != count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void bgdemo_print(bg_kind kind, const bg_info *info, bg_estimate seen,
+                         uint64_t items, const struct bgdemo_times *times)
+{
+    double per_key = 1e9 / (double)items;
+    printf("%-12s %8.1f %6.2f   %7.4f  %7.4f   %7.1f %7.1f   %7.1f %7.1f\n",
+           bg_kind_name(kind), (double)info->bytes / 1e6,
+           (double)info->bits / (double)items, 100 * info->design_rate,
+           100 * seen.value, per_key * times->add_single, per_key * times->add_batch,
+           per_key * times->look_single, per_key * times->look_batch);
+    (void)fflush(stdout);
+}
+
+/* One row; false when the filter broke a promise or could not be made. */
+static bool bgdemo_kind(bg_kind kind, uint64_t items, double rate)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = (uint32_t)kind;
+    spec.items = items;
+    spec.rate = rate;
+    bg_errinfo why;
+    bg_filter *single = NULL, *batch = NULL;
+    bool kept = false;
+    if (bg_filter_create(&spec, &single, &why) != BG_OK
+        || bg_filter_create(&spec, &batch, &why) != BG_OK) {
+        (void)fprintf(stderr, "bgdemo: %s\n", why.message);
+        goto out;
+    }
+    struct bgdemo_times times = { 0 };
+    bgdemo_add(single, batch, items, &times);
+    uint64_t hits = bgdemo_look(batch, items, &times);
+    bg_info info = { .struct_size = sizeof info };
+    kept = bg_filter_equal(single, batch) && hits != UINT64_MAX
+           && bgdemo_has_all(batch, items) && bg_filter_info(batch, &info) == BG_OK;
+    if (!kept) {
+        (void)fprintf(stderr, "bgdemo: %s: BROKEN\n", bg_kind_name(kind));
+        goto out;
+    }
+    bgdemo_print(kind, &info, bg_observed_rate(hits, items), items, &times);
+out:
+    bg_filter_free(single);
+    bg_filter_free(batch);
+    return kept;
+}
+
+static uint64_t bgdemo_items(int argc, char **argv)
+{
+    if (argc == 1) {
+        return 10000000;
+    }
+    char *end = NULL;
+    double items =
+        argc == 3 && strcmp(argv[1], "--items") == 0 ? strtod(argv[2], &end) : 0;
+    if (end && *end == '\0' && items >= 1000 && items <= 1e10) {
+        return (uint64_t)items;
+    }
+    bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
+    (void)fprintf(
+        help ? stdout : stderr,
+        "usage: bgdemo [--items N]\n"
+        "Fills a filter of every kind with N keys, 1000 to 1e10 (default 1e7),\n"
+        "at a rate of 1 %%, and shows what that costs and gives.\n");
+    exit(help ? 0 : 2); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+}
+
+int main(int argc, char **argv)
+{
+    static const bg_kind kinds[] = {
+#define BGDEMO_KIND(NAME, number, name) BG_KIND_##NAME,
+        BG_KINDS(BGDEMO_KIND)
+#undef BGDEMO_KIND
+    };
+    uint64_t items = bgdemo_items(argc, argv);
+    printf("Bloomgate %s, instruction set %s: %" PRIu64 " keys, planned at 1 %%\n\n",
+           bg_version(), bg_cpu_name(bg_cpu_current()), items);
+    printf("%-12s %8s %6s   %7s  %7s   %7s %7s   %7s %7s\n", "", "memory", "bits",
+           "rate %", "rate %", "add ns", "add ns", "look ns", "look ns");
+    printf("%-12s %8s %6s   %7s  %7s   %7s %7s   %7s %7s\n", "kind", "MB", "/key",
+           "planned", "found", "single", "batch", "single", "batch");
+    bool kept = true;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        kept = bgdemo_kind(kinds[i], items, 0.01) && kept;
+    }
+    if (!kept) {
+        return 1;
+    }
+    printf(
+        "\nNo key that was added was answered \"no\", and adding singly or in batches\n"
+        "gave the same bits. Next: bgdemo --items 1e8, where memory sets the pace;\n"
+        "bgbench limit, how near that is to what this machine can do.\n");
+    return 0;
+}

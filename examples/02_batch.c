@@ -1,0 +1,116 @@
+/*
+ * 02_batch.c - many keys in one call: the fast way.
+ *
+ * Shows: adding and asking in batches, in all four forms that keys can have (pointers
+ * and lengths, records of one width, integers, hashes), reading the bitmap of answers,
+ * and that batches and single calls give the same bits. It prints what batches save on
+ * this machine; that figure depends on the machine and is not checked.
+ */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+
+#include <bloomgate/bloomgate.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { KEYS = 2000000, WORDS = 6 };
+
+static double now(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bg_filter *make(uint64_t items)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.items = items;
+    spec.rate = 0.001;
+    bg_errinfo why;
+    bg_filter *filter;
+    if (bg_filter_create(&spec, &filter, &why) != BG_OK) {
+        fprintf(stderr, "%s\n", why.message);
+        exit(1); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+    }
+    return filter;
+}
+
+/* Words from a text: the first time a word comes, the filter has not seen it. */
+static bool new_words(void)
+{
+    const bg_bytes text[WORDS] = { { "to", 2 },  { "be", 2 }, { "or", 2 },
+                                   { "not", 3 }, { "to", 2 }, { "be", 2 } };
+    bg_filter *seen = make(1000);
+    uint64_t is_new[BG_BITMAP_WORDS(WORDS)];
+    size_t count = bg_filter_add_many(seen, text, WORDS, is_new);
+
+    printf("%zu of %d words are new:", count, WORDS);
+    for (size_t word = 0; word < BG_BITMAP_WORDS(WORDS); word++) {
+        /* Bit i % 64 of word i / 64 is the answer for key i; this visits the ones. */
+        for (uint64_t bits = is_new[word]; bits; bits &= bits - 1) {
+            size_t i = 64 * word + (size_t)__builtin_ctzll(bits);
+            printf(" %.*s", (int)text[i].len, (const char *)text[i].data);
+        }
+    }
+    printf("\n");
+    bg_filter_free(seen);
+    return count == 4 && is_new[0] == 0xf; /* the first four, and not the last two */
+}
+
+/* One key, four forms: an integer is the same key as its 8 bytes in little-endian
+ * order, and its hash is what the filter's own hasher makes of it. */
+static bool forms_agree(void)
+{
+    const unsigned char records[2][8] = { { 1 }, { 2 } };
+    const uint64_t integers[2] = { 1, 2 };
+    bg_filter *filter = make(1000);
+    uint64_t hashes[2], maybe = 0;
+    bg_hash_many_u64(bg_filter_hasher(filter), integers, 2, hashes);
+
+    size_t added = bg_filter_add_many_fixed(filter, records, 8, 2, NULL);
+    size_t by_integer = bg_filter_may_contain_many_u64(filter, integers, 2, &maybe);
+    size_t by_hash = bg_filter_may_contain_many_hash(filter, hashes, 2, NULL);
+    bg_filter_free(filter);
+    printf("Two records added as bytes, found again as integers and as hashes.\n");
+    return added == 2 && by_integer == 2 && by_hash == 2 && maybe == 3;
+}
+
+/* The same keys, one call each and then all in one call. */
+static bool same_bits(uint64_t *keys)
+{
+    bg_filter *single = make(KEYS), *batch = make(KEYS);
+    for (uint64_t i = 0; i < KEYS; i++) {
+        keys[i] = i;
+        bg_filter_add_u64(single, i);
+    }
+    bg_filter_add_many_u64(batch, keys, KEYS, NULL);
+    bool good = bg_filter_equal(single, batch);
+
+    size_t found_single = 0, found_batch;
+    double start = now();
+    for (size_t i = 0; i < KEYS; i++) {
+        found_single += bg_filter_may_contain_u64(single, keys[i]);
+    }
+    double middle = now();
+    found_batch = bg_filter_may_contain_many_u64(batch, keys, KEYS, NULL);
+    double end = now();
+    good = good && found_single == KEYS && found_batch == KEYS;
+    printf(
+        "%d look-ups: %.1f ns each singly, %.1f ns each in one batch; the same bits.\n",
+        KEYS, 1e9 * (middle - start) / KEYS, 1e9 * (end - middle) / KEYS);
+    bg_filter_free(single);
+    bg_filter_free(batch);
+    return good;
+}
+
+int main(void)
+{
+    uint64_t *keys = malloc(KEYS * sizeof *keys);
+    bool good = keys && new_words() && forms_agree() && same_bits(keys);
+    free(keys);
+    printf("%s\n", good ? "All of that held." : "SOMETHING ABOVE DOES NOT HOLD");
+    return good ? 0 : 1;
+}

@@ -1,0 +1,148 @@
+/*
+ * 04_own_hashes.c - who computes the hash?
+ *
+ * Shows four answers: the filter (with a secret, for keys that strangers choose); you,
+ * once, for several filters; a function of yours that the filter calls; and what goes
+ * wrong when a "hash" is not well mixed.
+ */
+#include <bloomgate/bloomgate.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { KEYS = 100000, ABSENT = 200000 };
+
+static bool make(const bg_hash_spec *hash, bg_filter **filter)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.items = KEYS;
+    spec.rate = 0.01;
+    spec.hash = *hash;
+    bg_errinfo why;
+    if (bg_filter_create(&spec, filter, &why) != BG_OK) {
+        fprintf(stderr, "%s\n", why.message);
+        return false;
+    }
+    return true;
+}
+
+/* A keyed profile: without the secret nobody can compute which bits a key has. Take the
+ * secret from where you keep secrets (16 bytes of getrandom(2), stored safely); this one
+ * is fixed so that the example always prints the same. */
+static bool with_a_secret(void)
+{
+    const uint8_t secret[BG_SECRET_BYTES] = { 0x5e, 0xc4, 0xe7 };
+    const uint8_t other_secret[BG_SECRET_BYTES] = { 0x0d, 0x0d };
+    bg_hash_spec keyed = { .profile = BG_HASH_KEYED, .secret = secret };
+    bg_hash_spec other = { .profile = BG_HASH_KEYED, .secret = other_secret };
+    bg_filter *a = NULL, *b = NULL;
+    bg_errinfo why;
+    bool good = make(&keyed, &a) && make(&other, &b);
+    good = good && bg_filter_merge(a, b, &why) == BG_EINCOMPAT;
+    if (good) {
+        printf("Filters with different secrets cannot be merged: %s\n", why.message);
+    }
+    bg_filter_free(a);
+    bg_filter_free(b);
+    return good;
+}
+
+/* One hash, asked of three filters: the filters must hash in the same way. */
+static bool once_for_several(void)
+{
+    bg_hash_spec fast = { .profile = BG_HASH_FAST };
+    bg_filter *days[3] = { NULL, NULL, NULL };
+    bool good = make(&fast, &days[0]) && make(&fast, &days[1]) && make(&fast, &days[2]);
+    if (good) {
+        const char *key = "203.0.113.7";
+        bg_filter_add(days[1], key, strlen(key));
+        uint64_t hash = bg_hash_str(bg_filter_hasher(days[0]), key);
+        bool maybe[3];
+        for (int i = 0; i < 3; i++) {
+            maybe[i] = bg_filter_may_contain_hash(days[i], hash);
+        }
+        printf("Hashed once, asked of three filters: %s, %s, %s.\n",
+               maybe[0] ? "maybe" : "no", maybe[1] ? "maybe" : "no",
+               maybe[2] ? "maybe" : "no");
+        good = !maybe[0] && maybe[1] && !maybe[2];
+    }
+    for (int i = 0; i < 3; i++) {
+        bg_filter_free(days[i]);
+    }
+    return good;
+}
+
+/* A hash function as one may have it already. It is well mixed in all 64 bits, but not
+ * a protection against chosen keys. */
+static uint64_t my_hash(void *context, const void *key, size_t len)
+{
+    const unsigned char *p = key;
+    uint64_t h = *(const uint64_t *)context + len;
+    for (size_t i = 0; i < len; i++) {
+        h = (h ^ p[i]) * 0x100000001b3u;
+    }
+    /* Up to here it is FNV-1a, whose high bits depend little on the last bytes. */
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ h >> 27) * 0x94d049bb133111ebu;
+    return h ^ h >> 31;
+}
+
+/* The share of absent keys that are answered "maybe". Keys are numbers: 0, 1, 2, ... are
+ * added, those from KEYS on are not; `hash_of` makes hashes of them. */
+static double measured(bg_filter *filter, uint64_t (*hash_of)(uint64_t number))
+{
+    uint64_t maybe = 0;
+    for (uint64_t i = 0; i < KEYS; i++) {
+        bg_filter_add_hash(filter, hash_of(i));
+    }
+    for (uint64_t i = KEYS; i < KEYS + ABSENT; i++) {
+        maybe += bg_filter_may_contain_hash(filter, hash_of(i));
+    }
+    return (double)maybe / ABSENT;
+}
+
+static uint64_t my_basis = 0xcbf29ce484222325u;
+
+static uint64_t hash_well(uint64_t number)
+{
+    return my_hash(&my_basis, &number, sizeof number);
+}
+
+static uint64_t hash_not_at_all(uint64_t number)
+{
+    return number; /* a counter is not a hash */
+}
+
+static bool with_a_function(void)
+{
+    bg_hash_spec custom = { .profile = BG_HASH_CUSTOM,
+                            .custom = my_hash,
+                            .custom_context = &my_basis,
+                            .custom_name = "fnv1a-mixed" };
+    bg_filter *mixed = NULL, *counter = NULL;
+    bool good = make(&custom, &mixed) && make(&custom, &counter);
+    if (good) {
+        bg_filter_add(mixed, "apple", 5);
+        good = bg_filter_may_contain(mixed, "apple", 5)
+               && bg_filter_may_contain_hash(mixed, my_hash(&my_basis, "apple", 5));
+        double well = measured(mixed, hash_well);
+        double badly = measured(counter, hash_not_at_all);
+        printf(
+            "Planned for 1 %%: a mixed hash gives %.2f %%, counters passed as hashes "
+            "give %.0f %%.\n",
+            100 * well, 100 * badly);
+        good = good && well > 0.009 && well < 0.011 && badly > 0.5;
+    }
+    bg_filter_free(mixed);
+    bg_filter_free(counter);
+    return good;
+}
+
+int main(void)
+{
+    bool good = with_a_secret();
+    good = once_for_several() && good;
+    good = with_a_function() && good;
+    printf("%s\n", good ? "All of that held." : "SOMETHING ABOVE DOES NOT HOLD");
+    return good ? 0 : 1;
+}

@@ -1,0 +1,164 @@
+/*
+ * prop_large.c - filters of more than 2^32 bits: every part of them is used, evenly; no
+ * member is lost; the rate is the predicted one.
+ *
+ * Always: 2^32 + 2^29 bits of each kind, nearly empty: 5e6 keys with the fewest bits per
+ * key that the kind allows, which for most of them leaves a rate that can be measured.
+ * In soak: 450e6 keys at 1 % in each kind, every one of them asked for; and, given the
+ * memory, nearly empty filters of 2^35 + 2^29 bits.
+ */
+#define _DEFAULT_SOURCE /* _SC_AVPHYS_PAGES */
+
+#include "bloomgate/filter.h"
+#include "filter/handle.h"
+#include "prop/measure.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { CHUNK = 4096, PARTS = 16 };
+
+/* Members are the first `n` numbers of a sequence, probes are those that follow. */
+struct members {
+    uint64_t start;
+    uint64_t n;
+};
+
+/* Adds or asks for n numbers of a sequence; returns how many were new or contained. */
+static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
+{
+    uint64_t hashes[CHUNK], count = 0;
+    while (n) {
+        size_t here = n < CHUNK ? (size_t)n : CHUNK;
+        for (size_t i = 0; i < here; i++) {
+            hashes[i] = check_random_next(state);
+        }
+        count += add ? bg_filter_add_many_hash(filter, hashes, here, NULL)
+                     : bg_filter_may_contain_many_hash(filter, hashes, here, NULL);
+        n -= here;
+    }
+    return count;
+}
+
+/* Every sixteenth of the filter holds a sixteenth of the ones. */
+static void large_check_parts(const bg_filter *filter)
+{
+    size_t words = (size_t)bg_filter_size_bytes(filter) / 8 / PARTS;
+    double parts[PARTS], all = 0;
+    for (unsigned p = 0; p < PARTS; p++) {
+        parts[p] = (double)filter->core.word_ops->count(
+            bgi_filter_words(filter) + p * words, words);
+        all += parts[p];
+    }
+    for (unsigned p = 0; p < PARTS; p++) {
+        double share = all / PARTS; /* up to 16 ones of a key go together */
+        CHECK_NEAR(parts[p], share, 6 * sqrt(16 / share));
+    }
+}
+
+static void large_check_rate(bg_filter *filter, uint64_t state, double probes,
+                             double predicted)
+{
+    double hits = (double)large_run(filter, &state, (uint64_t)probes, false);
+    double expected = predicted * probes;
+    printf("= %s of %.2f x 2^32 bits: predicted %.3e, measured %.3e (%.0f hits, %.0f "
+           "expected, sigma %.2f %%)\n",
+           bg_kind_name(bg_filter_kind(filter)),
+           8 * (double)bg_filter_size_bytes(filter) / 4294967296.0, predicted,
+           hits / probes, hits, expected, 100 / sqrt(expected));
+    if (expected >= 10000) {
+        CHECK_NEAR(hits, expected, 0.05);
+    } else {
+        CHECK(fabs(hits - expected) <= 0.05 * expected + 5 * sqrt(expected) + 5);
+    }
+}
+
+static void large_check(bg_filter *filter, struct members members, double probes,
+                        double predicted)
+{
+    uint64_t state = members.start;
+    CHECK(bg_filter_size_bytes(filter) > (uint64_t)1 << 29);
+    uint64_t added = large_run(filter, &state, members.n, true);
+    uint64_t first_probe = state;
+    CHECK(added <= members.n);
+    CHECK((double)added > (double)members.n * (1 - predicted));
+    state = members.start;
+    CHECK_EQ(large_run(filter, &state, members.n, false), members.n);
+    large_check_parts(filter);
+    large_check_rate(filter, first_probe, probes, predicted);
+}
+
+static uint32_t large_fewest_k(bg_kind kind)
+{
+    return kind == BG_KIND_PARTITIONED ? 2 : bgi_kind_of(kind)->k_min;
+}
+
+/* A nearly empty filter of `bytes` bytes. */
+static void large_sparse(bg_kind kind, uint64_t bytes, uint32_t flags)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = kind;
+    spec.bytes = bytes;
+    spec.k = large_fewest_k(kind);
+    spec.flags = flags;
+    bg_filter *filter;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    struct members members = { check_random(), 5000000 };
+    double predicted =
+        bg_predict_rate(kind, bg_filter_size_bytes(filter), spec.k, members.n);
+    large_check(filter, members, 1e7, predicted);
+    bg_filter_free(filter);
+}
+
+#define LARGE_SPARSE(NAME, number, name)                                               \
+    TEST(large__sparse_##name)                                                         \
+    {                                                                                  \
+        uint64_t bytes = ((uint64_t)1 << 29) + ((uint64_t)1 << 26);                    \
+        large_sparse(BG_KIND_##NAME, bytes, (number) % 2 ? BG_EXCLUSIVE : 0);          \
+    }
+BG_KINDS(LARGE_SPARSE)
+
+static double large_free_memory(void)
+{
+    return (double)sysconf(_SC_AVPHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+#define LARGE_HUGE(NAME, number, name)                                                 \
+    TEST(large__huge_##name)                                                           \
+    {                                                                                  \
+        uint64_t bytes = ((uint64_t)1 << 32) + ((uint64_t)1 << 26);                    \
+        if (measure_soaks() && large_free_memory() > 1.5 * (double)bytes) {            \
+            large_sparse(BG_KIND_##NAME, bytes, 0);                                    \
+        }                                                                              \
+    }
+BG_KINDS(LARGE_HUGE)
+
+/* A full one. */
+static void large_full(bg_kind kind)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = kind;
+    spec.items = 450000000;
+    spec.rate = 0.01;
+    bg_filter *filter;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    bg_info info = { .struct_size = sizeof info };
+    CHECK_OK(bg_filter_info(filter, &info));
+    CHECK(info.bits > (uint64_t)1 << 32);
+    struct members members = { check_random(), spec.items };
+    large_check(filter, members, 1e7, info.design_rate);
+    CHECK_OK(bg_filter_info(filter, &info));
+    CHECK_NEAR(info.items.value, (double)spec.items, 0.001);
+    CHECK_NEAR(info.rate, info.design_rate, 0.01);
+    bg_filter_free(filter);
+}
+
+#define LARGE_FULL(NAME, number, name)                                                 \
+    TEST(large__full_##name)                                                           \
+    {                                                                                  \
+        if (measure_soaks()) {                                                         \
+            large_full(BG_KIND_##NAME);                                                \
+        }                                                                              \
+    }
+BG_KINDS(LARGE_FULL)

@@ -1,0 +1,105 @@
+/*
+ * prop_rate.c - the rate that is predicted is the rate that is measured, for every kind
+ * over a grid of sizes and rates. Keys here are hashes from a generator, so what is
+ * tested is the layout and its model; prop_keys.c has real keys and hashes.
+ *
+ *   items   1e3 .. 1e6, in soak 1e7      rate   1e-1 .. 1e-4, in soak 1e-5
+ *   (1e-4 takes most of the time: without soak for 1e4 and 1e6 items only)
+ *
+ * Each cell aims at 16,000 false positives (sigma 0.8 %), in soak at 1000 x scale, over
+ * so many filters that their own scatter is small too: 4e6 keys in all, x scale.
+ */
+#include "bloomgate/filter.h"
+#include "prop/measure.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { CHUNK = 4096 };
+
+/* Adds or asks for `n` random hashes, which have not been drawn before; returns how many
+ * were new, or may be contained. */
+static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
+{
+    uint64_t hashes[CHUNK];
+    size_t count = 0;
+    while (n) {
+        size_t here = n < CHUNK ? (size_t)n : CHUNK;
+        for (size_t i = 0; i < here; i++) {
+            hashes[i] = check_random_next(state);
+        }
+        count += add ? bg_filter_add_many_hash(filter, hashes, here, NULL)
+                     : bg_filter_may_contain_many_hash(filter, hashes, here, NULL);
+        n -= here;
+    }
+    return count;
+}
+
+/* How many filters, and how many probes of each. */
+static void rate_effort(uint64_t items, double rate, double *filters, double *probes)
+{
+    double keys = 4e6 * (measure_soaks() ? (double)check_scale() : 1);
+    double hits = measure_soaks() ? fmax(16000, 1000 * (double)check_scale()) : 16000;
+    if (MEASURE_SANITIZED) {
+        keys /= 8;
+        hits /= 16;
+    }
+    *filters = fmax(measure_soaks() ? 8 : 4, ceil(keys / (double)items));
+    *probes = fmax(256, ceil(hits / rate / *filters));
+}
+
+static void rate_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state,
+                      struct measure_summary *summary)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = kind;
+    spec.items = items;
+    spec.rate = rate;
+    spec.flags = BG_EXCLUSIVE;
+    bg_filter *filter;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    bg_info info = { .struct_size = sizeof info };
+    CHECK_OK(bg_filter_info(filter, &info));
+    CHECK(info.design_rate <= rate);
+
+    double filters, probes;
+    struct measure cell = { 0 };
+    rate_effort(items, info.design_rate, &filters, &probes);
+    for (; filters > 0; filters--) {
+        bg_filter_clear(filter);
+        (void)rate_run(filter, state, items, true);
+        measure_add(&cell, rate_run(filter, state, (uint64_t)probes, false),
+                    (size_t)probes);
+    }
+    char name[64];
+    (void)snprintf(name, sizeof name, "%-11s %.0e items, rate %.0e, k %2u, %4.1f b/key",
+                   bg_kind_name(kind), (double)items, rate, info.k,
+                   (double)info.bits / (double)items);
+    measure_enter(summary, name, &cell, info.design_rate);
+    bg_filter_free(filter);
+}
+
+static void rate_grid(bg_kind kind)
+{
+    const uint64_t most = measure_soaks() ? 10000000 : 1000000;
+    const double least = measure_soaks() ? 0.9e-5 : 0.9e-4;
+    struct measure_summary summary = { 0 };
+    uint64_t state = check_random();
+    for (uint64_t items = 1000; items <= most; items *= 10) {
+        for (double rate = 0.1; rate > least; rate /= 10) {
+            bool dear = rate < 2e-4 && (items == 1000 || items == 100000);
+            if (measure_soaks() || !dear) {
+                rate_cell(kind, items, rate, &state, &summary);
+            }
+        }
+    }
+    measure_close(&summary, bg_kind_name(kind));
+    CHECK_EQ(summary.bad, 0);
+}
+
+#define RATE_TEST(NAME, number, name)                                                  \
+    TEST(rate__##name)                                                                 \
+    {                                                                                  \
+        rate_grid(BG_KIND_##NAME);                                                     \
+    }
+BG_KINDS(RATE_TEST)

@@ -1,0 +1,192 @@
+/*
+ * filters.h - what the tests of filters share: the kinds and what the headers promise of
+ * them, exact specs, hashes, an allocator that counts and fails on demand. Public
+ * headers only, so that api tests may use it.
+ */
+#ifndef FILTERS_H
+#define FILTERS_H
+
+#include "bloomgate/bloomgate.h"
+#include "support/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Kinds ----------------------------------------------------------------------- */
+
+#define FILTERS_COUNT(NAME, number, name) +1
+#define FILTERS_LIST(NAME, number, name)  BG_KIND_##NAME,
+enum { KIND_COUNT = BG_KINDS(FILTERS_COUNT) };
+
+static inline bg_kind kind_at(int i)
+{
+    static const bg_kind all[] = { BG_KINDS(FILTERS_LIST) };
+    return all[i];
+}
+
+/* The k of each kind as spec.h has them. No default: a new kind must be added here. */
+static inline uint32_t kind_k_min(bg_kind kind)
+{
+    switch (kind) {
+    case BG_KIND_AUTO: break;
+    case BG_KIND_CLASSIC:
+    case BG_KIND_PARTITIONED:
+    case BG_KIND_REGISTER: return 1;
+    case BG_KIND_BLOCKED: return 3;
+    case BG_KIND_SPLIT: return 8;
+    }
+    return 0;
+}
+
+static inline uint32_t kind_k_max(bg_kind kind)
+{
+    switch (kind) {
+    case BG_KIND_AUTO: break;
+    case BG_KIND_CLASSIC:
+    case BG_KIND_PARTITIONED: return 64;
+    case BG_KIND_REGISTER: return 10;
+    case BG_KIND_BLOCKED: return 16;
+    case BG_KIND_SPLIT: return 8;
+    }
+    return 0;
+}
+
+static inline uint32_t kind_unit_bytes(bg_kind kind, uint32_t k)
+{
+    switch (kind) {
+    case BG_KIND_AUTO: break;
+    case BG_KIND_CLASSIC:
+    case BG_KIND_REGISTER: return 8;
+    case BG_KIND_PARTITIONED: return 8 * k;
+    case BG_KIND_BLOCKED: return 64;
+    case BG_KIND_SPLIT: return 32;
+    }
+    return 0;
+}
+
+/* A k in the middle of what the kind allows, good for about 10 bits per key. */
+static inline uint32_t kind_k_usual(bg_kind kind)
+{
+    return kind == BG_KIND_SPLIT ? 8 : kind == BG_KIND_REGISTER ? 5 : 6;
+}
+
+/* ---- Specs and filters ------------------------------------------------------------ */
+
+static inline bg_spec exact_spec(bg_kind kind, uint64_t units, uint32_t k,
+                                 uint32_t flags)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = (uint32_t)kind;
+    spec.k = k;
+    spec.bytes = units * kind_unit_bytes(kind, k);
+    spec.flags = flags;
+    return spec;
+}
+
+static inline bg_filter *must_create(const bg_spec *spec)
+{
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    if (bg_filter_create(spec, &filter, &why) != BG_OK) {
+        check_fail(__FILE__, __LINE__, "create: %s", why.message);
+    }
+    return filter;
+}
+
+/* A filter of about `bytes` bytes of that kind, whose units can be halved `folds` times. */
+static inline bg_filter *make_filter(bg_kind kind, uint64_t bytes, unsigned folds)
+{
+    uint32_t k = kind_k_usual(kind);
+    uint64_t step = (uint64_t)1 << folds, units = bytes / kind_unit_bytes(kind, k);
+    units = units < step ? step : units - units % step;
+    bg_spec spec = exact_spec(kind, units, k, 0);
+    return must_create(&spec);
+}
+
+static inline bg_info info_of(const bg_filter *filter)
+{
+    bg_info info = { .struct_size = sizeof info };
+    CHECK_OK(bg_filter_info(filter, &info));
+    return info;
+}
+
+static inline void random_hashes(uint64_t *hashes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        hashes[i] = check_random();
+    }
+}
+
+/* Memory on a line boundary, as bg_filter_init_at wants it; to be freed. */
+static inline void *line_memory(size_t bytes)
+{
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    CHECK(memory != NULL);
+    return memory;
+}
+
+/* ---- An allocator that counts ------------------------------------------------------ */
+
+enum { COUNTING_MOST = 32 };
+
+struct counting {
+    bg_allocator hooks;
+    size_t calls;      /* of allocate */
+    size_t fail_at;    /* the call that gets nothing, from 1; 0: none */
+    bool fail_onwards; /* and all after it */
+    size_t live;       /* pieces that are out */
+    size_t mistakes;   /* releases of unknown memory, or with another size */
+    struct {
+        void *memory;
+        size_t bytes;
+    } piece[COUNTING_MOST];
+};
+
+static inline void *counting_allocate(void *context, size_t bytes, size_t alignment,
+                                      int zeroed)
+{
+    struct counting *c = context;
+    c->calls++;
+    bool fails = c->fail_at
+                 && (c->fail_onwards ? c->calls >= c->fail_at : c->calls == c->fail_at);
+    size_t whole = (bytes + alignment - 1) / alignment * alignment;
+    void *memory = fails ? NULL : aligned_alloc(alignment, whole);
+    if (!memory) {
+        return NULL;
+    }
+    memset(memory, zeroed ? 0 : 0xa5, bytes);
+    for (int i = 0; i < COUNTING_MOST; i++) {
+        if (!c->piece[i].memory) {
+            c->piece[i].memory = memory;
+            c->piece[i].bytes = bytes;
+            c->live++;
+            return memory;
+        }
+    }
+    free(memory);
+    return NULL;
+}
+
+static inline void counting_release(void *context, void *memory, size_t bytes)
+{
+    struct counting *c = context;
+    for (int i = 0; i < COUNTING_MOST; i++) {
+        if (memory && c->piece[i].memory == memory) {
+            c->mistakes += c->piece[i].bytes != bytes;
+            c->piece[i].memory = NULL;
+            c->live--;
+            free(memory);
+            return;
+        }
+    }
+    c->mistakes++;
+}
+
+/* Starts to count; `c` must stay in its place. */
+static inline void counting_start(struct counting *c)
+{
+    memset(c, 0, sizeof *c);
+    c->hooks = (bg_allocator){ counting_allocate, counting_release, c };
+}
+
+#endif

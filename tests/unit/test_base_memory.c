@@ -1,0 +1,161 @@
+/* Memory for filters: aligned, zero, zero again, given back to where it came from. */
+#include "support/check.h"
+#include "support/filters.h"
+
+#include "base/memory.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static bool all_zero(const unsigned char *p, size_t n)
+{
+    for (; n >= 8; p += 8, n -= 8) {
+        uint64_t word;
+        memcpy(&word, p, 8);
+        if (word) {
+            return false;
+        }
+    }
+    for (; n; p++, n--) {
+        if (*p) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes, fills, zeroes and gives back; all of it must be as memory.h says. */
+static void check_piece(size_t bytes, bool small_pages)
+{
+    struct bgi_memory memory;
+    CHECK(bgi_memory_take(&memory, bytes, NULL, small_pages));
+    CHECK(memory.base != NULL);
+    CHECK_EQ(memory.bytes, bytes);
+    CHECK_EQ((uintptr_t)memory.base % 64, 0);
+    CHECK(all_zero(memory.base, bytes));
+    memset(memory.base, 0xff, bytes);
+    bgi_memory_zero(&memory, memory.base, bytes);
+    CHECK(all_zero(memory.base, bytes));
+    bgi_memory_give(&memory);
+    CHECK(memory.base == NULL);
+    CHECK_EQ(memory.bytes, 0);
+    bgi_memory_give(&memory); /* empty: nothing happens */
+}
+
+TEST(memory__is_aligned_and_zero_in_every_size)
+{
+    static const size_t sizes[] = { 0,           1,           7,           63,
+                                    64,          65,          4095,        4096,
+                                    4097,        131071,      131072,      131073,
+                                    1000003,     2097151,     2097152,     2097153,
+                                    4194304 - 1, 4194304 + 1, 5242880 - 3, 5242880 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        check_piece(sizes[i], false);
+        check_piece(sizes[i], true);
+    }
+    for (size_t i = 0; i < 10 * check_scale(); i++) {
+        check_piece((size_t)check_random_below(5 << 20), i % 2);
+    }
+}
+
+TEST(memory__large_pieces_begin_at_a_large_page)
+{
+    struct bgi_memory memory;
+    for (size_t bytes = 2 << 20; bytes < (5 << 20); bytes += 777777) {
+        CHECK(bgi_memory_take(&memory, bytes, NULL, false));
+        CHECK_EQ((uintptr_t)memory.base % (2 << 20), 0);
+        bgi_memory_give(&memory);
+    }
+}
+
+/* More than 16 MiB go back to the kernel where they are zeroed; begin and end of the
+ * range lie inside pages, and what is beside it must stay. */
+TEST(memory__zeroes_a_range_and_nothing_else)
+{
+    const size_t bytes = (20 << 20) + 12345;
+    for (int small_pages = 0; small_pages <= 1; small_pages++) {
+        struct bgi_memory memory;
+        CHECK(bgi_memory_take(&memory, bytes, NULL, small_pages));
+        unsigned char *p = memory.base;
+        memset(p, 0xff, bytes);
+        const size_t from = 4097, to = bytes - 777;
+        bgi_memory_zero(&memory, p + from, to - from);
+        CHECK(all_zero(p + from, to - from));
+        CHECK_EQ(p[from - 1], 0xff);
+        CHECK_EQ(p[0], 0xff);
+        CHECK_EQ(p[to], 0xff);
+        CHECK_EQ(p[bytes - 1], 0xff);
+        bgi_memory_give(&memory);
+    }
+}
+
+TEST(memory__of_the_caller_is_written_not_handed_back)
+{
+    enum { BYTES = 20 << 20 };
+    struct bgi_memory none = { 0 };
+    unsigned char *p = malloc(BYTES);
+    CHECK(p != NULL);
+    memset(p, 0xff, BYTES);
+    bgi_memory_zero(&none, p + 1, BYTES - 2);
+    CHECK(all_zero(p + 1, BYTES - 2));
+    CHECK_EQ(p[0], 0xff);
+    CHECK_EQ(p[BYTES - 1], 0xff);
+    free(p);
+}
+
+TEST(memory__from_an_allocator_goes_back_to_it)
+{
+    static struct counting c;
+    counting_start(&c);
+    struct bgi_memory one, two;
+    CHECK(bgi_memory_take(&one, 100, &c.hooks, false));
+    CHECK(bgi_memory_take(&two, 3000001, &c.hooks, true));
+    CHECK_EQ(c.calls, 2);
+    CHECK_EQ(c.live, 2);
+    CHECK(all_zero(one.base, 100));
+    CHECK_EQ((uintptr_t)two.base % 64, 0);
+    memset(two.base, 0xff, two.bytes);
+    bgi_memory_zero(&two, two.base, two.bytes);
+    CHECK(all_zero(two.base, two.bytes));
+    bgi_memory_give(&one);
+    CHECK_EQ(c.live, 1);
+    bgi_memory_give(&two);
+    bgi_memory_give(&two);
+    CHECK_EQ(c.live, 0);
+    CHECK_EQ(c.mistakes, 0);
+}
+
+TEST(memory__is_empty_when_the_allocator_has_none)
+{
+    static struct counting c;
+    struct bgi_memory memory;
+    counting_start(&c);
+    c.fail_at = 1;
+    memset(&memory, 0xff, sizeof memory);
+    CHECK(!bgi_memory_take(&memory, 100, &c.hooks, false));
+    CHECK(memory.base == NULL);
+    CHECK_EQ(memory.bytes, 0);
+    bgi_memory_give(&memory);
+    CHECK_EQ(c.mistakes, 0);
+}
+
+TEST(memory__that_nobody_has_is_refused)
+{
+    struct bgi_memory memory;
+    for (int small_pages = 0; small_pages <= 1; small_pages++) {
+        CHECK(!bgi_memory_take(&memory, PTRDIFF_MAX, NULL, small_pages));
+        CHECK(memory.base == NULL);
+        CHECK(!bgi_memory_take(&memory, SIZE_MAX, NULL, small_pages));
+        CHECK(memory.base == NULL);
+    }
+}
+
+TEST(memory__is_wiped)
+{
+    unsigned char secret[100];
+    memset(secret, 0x77, sizeof secret);
+    bgi_wipe(secret + 1, sizeof secret - 2);
+    CHECK(all_zero(secret + 1, sizeof secret - 2));
+    CHECK_EQ(secret[0], 0x77);
+    CHECK_EQ(secret[99], 0x77);
+}
