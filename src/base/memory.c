@@ -11,8 +11,9 @@
 
 enum {
     LINE_BYTES = 64,
-    MAP_FROM = 128 << 10, /* smaller pieces come from calloc's pool */
-    HUGE_BYTES = 2 << 20  /* a large page on x86-64, and on arm64 with 4 KiB pages */
+    MAP_FROM = 128 << 10,  /* smaller pieces come from the C library's pool */
+    HUGE_BYTES = 2 << 20,  /* a large page on x86-64, and on arm64 with 4 KiB pages */
+    HUGE_FROM = 1 << 20    /* what fills at least half of one gets it */
 };
 
 static bool memory_is_mapped(size_t bytes)
@@ -20,20 +21,28 @@ static bool memory_is_mapped(size_t bytes)
     return bytes >= MAP_FROM;
 }
 
+/* How many bytes a mapping really has: whole large pages, so that its end is on one as
+ * well. Pages that are never touched cost nothing. */
+static size_t memory_map_bytes(size_t bytes)
+{
+    size_t page = HUGE_BYTES;
+    return bytes < HUGE_FROM ? bytes : (bytes + page - 1) & ~(page - 1);
+}
+
 /*
- * Maps `bytes` at a 2 MiB boundary where that matters: reserve 2 MiB more than asked
+ * Maps `bytes` at a 2 MiB boundary where that matters: reserve 2 MiB more than needed
  * and return the ends to the kernel.
  */
 static void *memory_map(size_t bytes, bool small_pages)
 {
-    bool large = bytes >= HUGE_BYTES && !small_pages;
-    size_t slack = large ? HUGE_BYTES : 0;
-    if (bytes > (size_t)PTRDIFF_MAX - slack) {
+    if (bytes > (size_t)PTRDIFF_MAX - 2 * (size_t)HUGE_BYTES) {
         return NULL;
     }
-    size_t length = bytes + slack;
-    char *p =
-        mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    bool large = bytes >= HUGE_FROM;
+    size_t wanted = memory_map_bytes(bytes);
+    size_t length = wanted + (large ? HUGE_BYTES : 0);
+    char *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                   0);
     if (p == MAP_FAILED) {
         return NULL;
     }
@@ -41,15 +50,15 @@ static void *memory_map(size_t bytes, bool small_pages)
         return p;
     }
     size_t head = (HUGE_BYTES - ((uintptr_t)p & (HUGE_BYTES - 1))) & (HUGE_BYTES - 1);
-    size_t page = 4096;
-    size_t end = (head + bytes + page - 1) & ~(page - 1);
     if (head) {
         (void)munmap(p, head);
     }
-    if (end < length) {
-        (void)munmap(p + end, length - end);
+    if (head < HUGE_BYTES) {
+        (void)munmap(p + head + wanted, HUGE_BYTES - head);
     }
-    (void)madvise(p + head, bytes, MADV_HUGEPAGE); /* a wish: either way it works */
+    if (!small_pages) {
+        (void)madvise(p + head, wanted, MADV_HUGEPAGE); /* a wish: either way it works */
+    }
     return p + head;
 }
 
@@ -89,7 +98,7 @@ void bgi_memory_give(struct bgi_memory *memory)
         memory->allocator.release(memory->allocator.context, memory->base,
                                   memory->bytes);
     } else if (memory_is_mapped(memory->bytes)) {
-        (void)munmap(memory->base, memory->bytes);
+        (void)munmap(memory->base, memory_map_bytes(memory->bytes));
     } else {
         free(memory->base);
     }

@@ -3,7 +3,7 @@
  *
  * A filter is read at random places. On 4 KiB pages nearly every look-up in a large
  * filter also misses the TLB and walks the page tables; on 2 MiB pages it does not.
- * Linux gives large pages to those who ask (madvise), so we ask, from 2 MiB upwards.
+ * Linux gives large pages to those who ask (madvise), so we ask, from 1 MiB upwards.
  * Fresh pages are zeroed by the kernel when they are first touched, so creating a
  * filter of many GiB costs nothing until it is used.
  */

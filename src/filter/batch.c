@@ -5,10 +5,10 @@
  * their way at the same time, so one every 5 to 8 ns. A single look-up waits; a batch asks
  * for the lines of the keys to come while it works on the present ones.
  *
- * Keys go in words of 64, with two buffers: first the next 64 are prepared, that is hashed
- * (unless hashes are given), located, and their lines asked for; then the previous 64,
- * whose lines have arrived meanwhile, are answered. Hashing is done in groups of 16 keys,
- * each followed by asking for its lines, so that it runs while lines are on their way.
+ * Keys go in words of 64, with two buffers. The next 64 are prepared, that is hashed
+ * (unless hashes are given) and located. Then the present 64, whose lines have arrived
+ * meanwhile, are answered, and one by one the lines of the next 64 are asked for. So each
+ * line has the time of about 64 keys to arrive, in which hashing is done as well.
  */
 #include "bloomgate/filter.h"
 
@@ -17,13 +17,11 @@
 
 #include <string.h>
 
-enum { BATCH_WORD = 64, BATCH_GROUP = 16 };
+enum { BATCH_WORD = 64 };
 
 /* One batch: what it works on, what it does, what came out. */
 struct batch {
     struct bgi_core *core;
-    void (*locate)(const struct bgi_core *core, const uint64_t *hashes, unsigned n,
-                   uint64_t *at);
     bool adding;
     const bg_hasher *hasher;     /* with keys                                          */
     const struct bgi_keys *keys; /* NULL: hashes are given                             */
@@ -33,58 +31,53 @@ struct batch {
     size_t count;
 };
 
-/* Up to 64 keys that are prepared. */
+/* A word and the room for its hashes. */
 struct batch_word {
-    size_t first; /* number of the first key                                           */
-    unsigned n;
-    const uint64_t *hashes;
+    struct bgi_word word;
     uint64_t hashed[BATCH_WORD];
-    uint64_t at[BATCH_WORD];
 };
 
-static void batch_prepare(const struct batch *b, size_t first, struct batch_word *word)
+/* Prepares the keys from `first` on; none when that is the end. */
+static void batch_prepare(const struct batch *b, size_t first, struct batch_word *to)
 {
-    word->first = first;
-    word->n = b->n - first < BATCH_WORD ? (unsigned)(b->n - first) : BATCH_WORD;
-    if (!b->keys) {
-        word->hashes = b->hashes + first;
-        b->locate(b->core, word->hashes, word->n, word->at);
-        return;
+    size_t rest = first < b->n ? b->n - first : 0;
+    to->word.n = rest < BATCH_WORD ? (unsigned)rest : BATCH_WORD;
+    if (b->keys) {
+        bgi_hash_range(b->hasher, b->keys, first, to->word.n, to->hashed);
+        to->word.hashes = to->hashed;
+    } else {
+        to->word.hashes = b->hashes + first;
     }
-    word->hashes = word->hashed;
-    unsigned step = b->core->large ? BATCH_GROUP : BATCH_WORD;
-    for (unsigned i = 0; i < word->n; i += step) {
-        unsigned group = word->n - i < step ? word->n - i : step;
-        bgi_hash_range(b->hasher, b->keys, first + i, group, word->hashed + i);
-        b->locate(b->core, word->hashed + i, group, word->at + i);
-    }
+    b->core->ops->locate(b->core, &to->word);
 }
 
-static void batch_answer(struct batch *b, const struct batch_word *word)
+static uint64_t batch_answer(const struct batch *b, const struct bgi_word *word,
+                             const struct bgi_word *next)
 {
     const struct bgi_ops *ops = b->core->ops;
-    uint64_t bits = b->adding ? ops->add_word(b->core, word->hashes, word->at, word->n)
-                              : ops->has_word(b->core, word->hashes, word->at, word->n);
-    if (b->bitmap) {
-        b->bitmap[word->first / BATCH_WORD] = bits;
-    }
-    b->count += (size_t)__builtin_popcountll(bits);
+    next = b->core->large && next->n ? next : NULL;
+    return b->adding ? ops->add_word(b->core, word, next)
+                     : ops->has_word(b->core, word, next);
 }
 
 static size_t batch_run(struct batch *b)
 {
-    struct batch_word word[2];
+    struct batch_word two[2];
     unsigned now = 0;
-    if (b->n == 0) {
-        return 0;
+    two[1].word.n = 0;
+    batch_prepare(b, 0, &two[now]);
+    if (b->core->large) {
+        (void)batch_answer(b, &two[1].word, &two[now].word); /* only asks */
     }
-    batch_prepare(b, 0, &word[now]);
-    for (size_t next = BATCH_WORD; next < b->n; next += BATCH_WORD) {
-        batch_prepare(b, next, &word[now ^ 1]);
-        batch_answer(b, &word[now]);
+    for (size_t first = 0; first < b->n; first += BATCH_WORD) {
+        batch_prepare(b, first + BATCH_WORD, &two[now ^ 1]);
+        uint64_t answers = batch_answer(b, &two[now].word, &two[now ^ 1].word);
+        if (b->bitmap) {
+            b->bitmap[first / BATCH_WORD] = answers;
+        }
+        b->count += (size_t)__builtin_popcountll(answers);
         now ^= 1;
     }
-    batch_answer(b, &word[now]);
     return b->count;
 }
 
@@ -93,7 +86,6 @@ static size_t batch_run(struct batch *b)
 static struct batch batch_of_adds(bg_filter *filter, size_t n, uint64_t *is_new)
 {
     return (struct batch){ .core = &filter->core,
-                           .locate = filter->core.ops->locate_add,
                            .adding = true,
                            .hasher = &filter->hasher,
                            .n = n,
@@ -158,7 +150,6 @@ static struct batch batch_of_queries(const bg_filter *filter, size_t n, uint64_t
 {
     /* The kind's has_word leaves the core alone; `struct batch` serves adds as well. */
     return (struct batch){ .core = (struct bgi_core *)(uintptr_t)&filter->core,
-                           .locate = filter->core.ops->locate_has,
                            .hasher = &filter->hasher,
                            .n = n,
                            .bitmap = maybe };

@@ -1,9 +1,9 @@
 /*
  * solve.c - from what is asked to a geometry: kind, k, number of units.
  *
- * The rate of a kind falls with its units and, for given units, has one minimum over k.
- * So
- *   - a size is given: climb from the textbook's k to the k of the lowest rate;
+ * The rate of a kind falls with its units and, for given bits, has one minimum over k. So
+ *   - a size is given: try every k for the lowest rate (no climbing: where a unit grows
+ *     with k, as in partitioned filters, small sizes have several minima);
  *   - a rate is given: for one k bisect for the fewest units that reach it; climb from
  *     the textbook's k to the k of the fewest bytes.
  * Everything is computed with the model of the kind (kind/model.c), so the rate that is
@@ -192,9 +192,27 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
         || units > g->kind->units_max) {
         return HUGE_VAL;
     }
-    /* What was said in bytes must not be exceeded, what was said in bits is rounded. */
-    g->units = units ? units : (spec->bytes ? 0 : 1);
+    /* What was said in bytes must not be exceeded. What was said in bits is rounded up to
+     * one unit, but not to one that a smaller k would make smaller. */
+    bool smallest = spec->k || g->k == g->kind->k_min;
+    g->units = units ? units : (!spec->bytes && smallest ? 1 : 0);
     return g->units ? solve_rate(g) : HUGE_VAL;
+}
+
+/* Tries every k. */
+static double solve_scan(const bg_spec *spec, struct bgi_geometry *g)
+{
+    struct bgi_geometry try = *g;
+    double best = HUGE_VAL;
+    g->k = g->kind->k_min;
+    for (try.k = g->kind->k_min; try.k <= g->kind->k_max; try.k++) {
+        double cost = solve_cost(spec, &try);
+        if (cost < best) {
+            best = cost;
+            *g = try;
+        }
+    }
+    return best;
 }
 
 /* Climbs from g->k in steps of one as long as the cost falls. */
@@ -218,14 +236,11 @@ static double solve_climb(const bg_spec *spec, struct bgi_geometry *g)
     return best;
 }
 
-/* The textbook's k for a rate or a size, within what the kind allows. */
-static uint32_t solve_first_k(const bg_spec *spec, const struct bgi_geometry *g)
+/* The textbook's k for a rate, within what the kind allows. */
+static uint32_t solve_first_k(const bg_spec *spec, const struct bgi_kind *kind)
 {
-    double bits = spec->rate > 0 ? -log(spec->rate) / solve_ln2 / solve_ln2
-                  : spec->bytes  ? 8 * (double)spec->bytes / (double)g->items
-                                 : spec->bits_per_key;
-    double k = fmin(fmax(rint(bits * solve_ln2), g->kind->k_min), g->kind->k_max);
-    return (uint32_t)k;
+    double k = rint(-log(spec->rate) / solve_ln2);
+    return (uint32_t)fmin(fmax(k, kind->k_min), kind->k_max);
 }
 
 static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
@@ -235,9 +250,11 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g, bg_err
     if (spec->k || g->items == 0) {
         g->k = spec->k;
         cost = solve_cost(spec, g);
-    } else {
-        g->k = solve_first_k(spec, g);
+    } else if (spec->rate > 0) {
+        g->k = solve_first_k(spec, g->kind);
         cost = solve_climb(spec, g);
+    } else {
+        cost = solve_scan(spec, g);
     }
     if (!(cost < HUGE_VAL) || g->units == 0) {
         if (spec->rate > 0) {

@@ -79,10 +79,12 @@ static void blocked_setup(struct bgi_core *core)
     for (uint32_t i = 0; i < BGI_WINDOW_WORDS; i++) {
         core->window[i] = (blocked_patterns[core->k] >> (i % lanes) & 1) ? UINT32_MAX : 0;
     }
-    for (uint32_t r = 0; r < 8; r++) {
-        for (uint32_t lane = 0; lane < 8; lane++) {
-            core->rotations |= (uint64_t)(core->window[lane + r] & 1) << (8 * r + lane);
+    for (uint32_t r = 0; r < lanes; r++) {
+        uint32_t used = 0;
+        for (uint32_t lane = 0; lane < lanes; lane++) {
+            used |= (core->window[lane + r] & 1) << lane;
         }
+        core->rotations[r] = (uint16_t)used;
     }
 }
 

@@ -32,10 +32,17 @@ BGI_INLINE ISA_TARGET __m256i line_avx2_product(uint32_t x, const uint32_t *salt
     return _mm256_mullo_epi32(_mm256_set1_epi32((int)x), salt);
 }
 
-/* One bit in each lane, at the top five bits of the product. */
-BGI_INLINE ISA_TARGET __m256i line_avx2_bit(__m256i product)
+/* One bit in each lane, at the place, from the top, that the top five bits tell. */
+BGI_INLINE ISA_TARGET __m256i line_avx2_bit(__m256i top5)
 {
-    return _mm256_sllv_epi32(_mm256_set1_epi32(1), _mm256_srli_epi32(product, 27));
+    return _mm256_srlv_epi32(_mm256_set1_epi32(INT32_MIN), _mm256_srli_epi32(top5, 27));
+}
+
+/* The lanes whose bit, named in the same way, is set in `words`. */
+BGI_INLINE ISA_TARGET uint32_t line_avx2_found(__m256i words, __m256i top5)
+{
+    __m256i sign = _mm256_sllv_epi32(words, _mm256_srli_epi32(top5, 27));
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(sign));
 }
 
 BGI_INLINE ISA_TARGET __m256i line_avx2_load(const void *p)
@@ -64,14 +71,18 @@ BGI_INLINE ISA_TARGET void line_avx2_store(uint64_t *to, __m256i bits)
     _mm256_storeu_si256((__m256i *)(void *)to, bits);
 }
 
+/* Parquet counts bits from the bottom. */
 BGI_INLINE ISA_TARGET line_split line_split_make(uint32_t x)
 {
-    return line_avx2_bit(line_avx2_product(x, line_split_salts));
+    __m256i product = line_avx2_product(x, line_split_salts);
+    return _mm256_sllv_epi32(_mm256_set1_epi32(1), _mm256_srli_epi32(product, 27));
 }
 
-BGI_INLINE ISA_TARGET bool line_split_test(const void *line, line_split pattern)
+BGI_INLINE ISA_TARGET uint32_t line_split_found(const void *line, uint32_t x)
 {
-    return _mm256_testc_si256(line_avx2_load(line), pattern);
+    __m256i bit = line_split_make(x);
+    __m256i same = _mm256_cmpeq_epi32(_mm256_and_si256(line_avx2_load(line), bit), bit);
+    return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(same));
 }
 
 BGI_INLINE ISA_TARGET bool line_split_set(void *line, line_split pattern)
@@ -93,8 +104,7 @@ BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
     return (line_columns){ line_avx2_bit(_mm256_slli_epi32(product, 1)), product };
 }
 
-BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
-                                                     const uint32_t *window)
+BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern, const uint32_t *window)
 {
     __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)window);
     pattern.bit = _mm256_and_si256(pattern.bit, lanes);
@@ -102,13 +112,13 @@ BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
 }
 
 /* A blend takes each lane's word from the half that its key chose. */
-BGI_INLINE ISA_TARGET bool line_columns_test(const unsigned char *line,
-                                             line_columns pattern)
+BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uint32_t x)
 {
+    __m256i product = line_avx2_product(x, line_words_salts);
     __m256 low = _mm256_castsi256_ps(line_avx2_load(line));
     __m256 high = _mm256_castsi256_ps(line_avx2_load(line + 32));
-    __m256 chosen = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(pattern.upper));
-    return _mm256_testc_si256(_mm256_castps_si256(chosen), pattern.bit);
+    __m256 chosen = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(product));
+    return line_avx2_found(_mm256_castps_si256(chosen), _mm256_slli_epi32(product, 1));
 }
 
 /* The pattern as the words of the whole line. */
@@ -125,8 +135,7 @@ BGI_INLINE ISA_TARGET line_words line_words_make(uint32_t x)
                          line_avx2_bit(line_avx2_product(x, line_words_salts + 8)) };
 }
 
-BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
-                                                 const uint32_t *window)
+BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern, const uint32_t *window)
 {
     __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)window);
     __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(window + 8));
@@ -134,12 +143,13 @@ BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
                          _mm256_and_si256(pattern.high, high) };
 }
 
-BGI_INLINE ISA_TARGET bool line_words_test(const unsigned char *line, line_words pattern)
+BGI_INLINE ISA_TARGET uint32_t line_words_found(const unsigned char *line, uint32_t x)
 {
-    __m256i low = _mm256_andnot_si256(line_avx2_load(line), pattern.low);
-    __m256i high = _mm256_andnot_si256(line_avx2_load(line + 32), pattern.high);
-    __m256i missing = _mm256_or_si256(low, high);
-    return _mm256_testz_si256(missing, missing);
+    uint32_t low = line_avx2_found(line_avx2_load(line),
+                                   line_avx2_product(x, line_words_salts));
+    uint32_t high = line_avx2_found(line_avx2_load(line + 32),
+                                    line_avx2_product(x, line_words_salts + 8));
+    return low | high << 8;
 }
 
 BGI_INLINE ISA_TARGET bool line_words_set(unsigned char *line, line_words pattern)
@@ -168,6 +178,45 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const uint64_t *line,
                                                     line_columns pattern, uint64_t *bits)
 {
     return line_words_missing(line, line_columns_spread(pattern), bits);
+}
+
+/* Bytes of `needed` and not of `found` that are zero, as bits. */
+BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_bytes(const void *found, const void *needed)
+{
+    __m256i lacks = _mm256_andnot_si256(line_avx2_load(found), line_avx2_load(needed));
+    __m256i zero = _mm256_cmpeq_epi8(lacks, _mm256_setzero_si256());
+    return (uint32_t)_mm256_movemask_epi8(zero);
+}
+
+BGI_INLINE ISA_TARGET uint64_t line_columns_all(const uint8_t *found,
+                                                const uint8_t *needed)
+{
+    return line_avx2_zero_bytes(found, needed)
+           | line_avx2_zero_bytes(found + 32, needed + 32) << 32;
+}
+
+# define line_split_all line_columns_all
+
+/* Packing two vectors of 16-bit answers to bytes goes by halves; the permutation puts
+ * them in order. */
+BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_pairs(const uint16_t *found,
+                                                    const uint16_t *needed)
+{
+    const __m256i none = _mm256_setzero_si256();
+    __m256i a = _mm256_andnot_si256(line_avx2_load(found), line_avx2_load(needed));
+    __m256i b = _mm256_andnot_si256(line_avx2_load(found + 16),
+                                    line_avx2_load(needed + 16));
+    __m256i packed = _mm256_packs_epi16(_mm256_cmpeq_epi16(a, none),
+                                        _mm256_cmpeq_epi16(b, none));
+    __m256i sorted = _mm256_permute4x64_epi64(packed, 0xd8);
+    return (uint32_t)_mm256_movemask_epi8(sorted);
+}
+
+BGI_INLINE ISA_TARGET uint64_t line_words_all(const uint16_t *found,
+                                              const uint16_t *needed)
+{
+    return line_avx2_zero_pairs(found, needed)
+           | line_avx2_zero_pairs(found + 32, needed + 32) << 32;
 }
 
 # include "kind/ops_pick.h"

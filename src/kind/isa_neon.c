@@ -29,19 +29,69 @@ BGI_INLINE uint32x4_t line_neon_product(uint32_t x, const uint32_t *salts)
     return vmulq_n_u32(vld1q_u32(salts), x);
 }
 
-/* One bit in each lane, at the top five bits of the product. */
-BGI_INLINE uint32x4_t line_neon_bit(uint32x4_t product)
+/* Places of bits, from the top of the word or from its bottom, by the top five bits. */
+BGI_INLINE int32x4_t line_neon_place(uint32x4_t top5)
 {
-    return vshlq_u32(vdupq_n_u32(1), vreinterpretq_s32_u32(vshrq_n_u32(product, 27)));
+    return vreinterpretq_s32_u32(vshrq_n_u32(top5, 27));
 }
 
+BGI_INLINE uint32x4_t line_neon_bit(uint32x4_t top5)
+{
+    return vshlq_u32(vdupq_n_u32(0x80000000u), vnegq_s32(line_neon_place(top5)));
+}
+
+/* The sign bits of four lanes as bits 0 .. 3. */
+BGI_INLINE uint32_t line_neon_signs(uint32x4_t v)
+{
+    const int32x4_t place = { 0, 1, 2, 3 };
+    return vaddvq_u32(vshlq_u32(vshrq_n_u32(v, 31), place));
+}
+
+/* The lanes whose bit is set in `words`. */
+BGI_INLINE uint32_t line_neon_found(uint32x4_t words, uint32x4_t top5)
+{
+    return line_neon_signs(vshlq_u32(words, line_neon_place(top5)));
+}
+
+/* Parquet counts bits from the bottom. */
 BGI_INLINE line_split line_split_make(uint32_t x)
 {
     line_split pattern;
     for (unsigned i = 0; i < 2; i++) {
-        pattern.part[i] = line_neon_bit(line_neon_product(x, line_split_salts + 4 * i));
+        uint32x4_t product = line_neon_product(x, line_split_salts + 4 * i);
+        pattern.part[i] = vshlq_u32(vdupq_n_u32(1), line_neon_place(product));
     }
     return pattern;
+}
+
+BGI_INLINE uint32_t line_split_found(const void *line, uint32_t x)
+{
+    line_split pattern = line_split_make(x);
+    uint32_t found = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        uint32x4_t words = vld1q_u32((const uint32_t *)line + 4 * i);
+        found |= line_neon_signs(vtstq_u32(words, pattern.part[i])) << (4 * i);
+    }
+    return found;
+}
+
+/* The half of a column's pair that its product chooses: all ones for the upper one. */
+BGI_INLINE uint32x4_t line_neon_upper(uint32x4_t product)
+{
+    return vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(product), 31));
+}
+
+BGI_INLINE uint32_t line_columns_found(const void *line, uint32_t x)
+{
+    const uint32_t *at = line;
+    uint32_t found = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        uint32x4_t product = line_neon_product(x, line_words_salts + 4 * i);
+        uint32x4_t chosen = vbslq_u32(line_neon_upper(product),
+                                      vld1q_u32(at + 8 + 4 * i), vld1q_u32(at + 4 * i));
+        found |= line_neon_found(chosen, vshlq_n_u32(product, 1)) << (4 * i);
+    }
+    return found;
 }
 
 BGI_INLINE line_columns line_columns_make(uint32_t x)
@@ -50,8 +100,7 @@ BGI_INLINE line_columns line_columns_make(uint32_t x)
     for (unsigned i = 0; i < 2; i++) {
         uint32x4_t product = line_neon_product(x, line_words_salts + 4 * i);
         uint32x4_t bit = line_neon_bit(vshlq_n_u32(product, 1));
-        uint32x4_t upper
-            = vreinterpretq_u32_s32(vshrq_n_s32(vreinterpretq_s32_u32(product), 31));
+        uint32x4_t upper = line_neon_upper(product);
         pattern.part[i] = vbicq_u32(bit, upper);
         pattern.part[i + 2] = vandq_u32(bit, upper);
     }
@@ -64,6 +113,17 @@ BGI_INLINE line_columns line_columns_mask(line_columns pattern, const uint32_t *
         pattern.part[i] = vandq_u32(pattern.part[i], vld1q_u32(window + 4 * (i % 2)));
     }
     return pattern;
+}
+
+BGI_INLINE uint32_t line_words_found(const void *line, uint32_t x)
+{
+    uint32_t found = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        uint32x4_t words = vld1q_u32((const uint32_t *)line + 4 * i);
+        uint32x4_t product = line_neon_product(x, line_words_salts + 4 * i);
+        found |= line_neon_found(words, product) << (4 * i);
+    }
+    return found;
 }
 
 BGI_INLINE line_words line_words_make(uint32_t x)
@@ -83,23 +143,7 @@ BGI_INLINE line_words line_words_mask(line_words pattern, const uint32_t *window
     return pattern;
 }
 
-/* Whether a vector has any bit set. */
-BGI_INLINE bool line_neon_any(uint32x4_t v)
-{
-    return vmaxvq_u32(v) != 0;
-}
-
 /* The rest is the same for all shapes: a row of `parts` vectors. */
-BGI_INLINE bool line_neon_test(const void *line, const uint32x4_t *part, unsigned parts)
-{
-    const uint32_t *at = line;
-    uint32x4_t missing = vdupq_n_u32(0);
-    for (unsigned i = 0; i < parts; i++) {
-        missing = vorrq_u32(missing, vbicq_u32(part[i], vld1q_u32(at + 4 * i)));
-    }
-    return !line_neon_any(missing);
-}
-
 BGI_INLINE bool line_neon_set(void *line, const uint32x4_t *part, unsigned parts)
 {
     uint32_t *at = line;
@@ -109,7 +153,7 @@ BGI_INLINE bool line_neon_set(void *line, const uint32x4_t *part, unsigned parts
         missing = vorrq_u32(missing, vbicq_u32(part[i], old));
         vst1q_u32(at + 4 * i, vorrq_u32(old, part[i]));
     }
-    return line_neon_any(missing);
+    return vmaxvq_u32(missing) != 0;
 }
 
 BGI_INLINE uint32_t line_neon_missing(const void *line, const uint32x4_t *part,
@@ -128,10 +172,6 @@ BGI_INLINE uint32_t line_neon_missing(const void *line, const uint32x4_t *part,
 }
 
 # define NEON_SHAPE(shape)                                                             \
-     BGI_INLINE bool shape##_test(const void *line, shape pattern)                     \
-     {                                                                                 \
-         return line_neon_test(line, pattern.part, shape##_bytes / 16);                \
-     }                                                                                 \
      BGI_INLINE bool shape##_set(void *line, shape pattern)                            \
      {                                                                                 \
          return line_neon_set(line, pattern.part, shape##_bytes / 16);                 \
@@ -140,6 +180,15 @@ BGI_INLINE uint32_t line_neon_missing(const void *line, const uint32x4_t *part,
                                          uint64_t *bits)                               \
      {                                                                                 \
          return line_neon_missing(line, pattern.part, bits, shape##_bytes / 16);       \
+     }                                                                                 \
+     BGI_INLINE uint64_t shape##_all(const shape##_bits *found,                        \
+                                     const shape##_bits *needed)                       \
+     {                                                                                 \
+         uint64_t all = 0;                                                             \
+         for (unsigned i = 0; i < 64; i++) {                                           \
+             all |= (uint64_t)((needed[i] & ~found[i]) == 0) << i;                     \
+         }                                                                             \
+         return all;                                                                   \
      }
 
 NEON_SHAPE(line_split)

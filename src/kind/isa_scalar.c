@@ -38,7 +38,7 @@ BGI_INLINE line_columns line_columns_make(uint32_t x)
     line_columns pattern;
     for (unsigned j = 0; j < 8; j++) {
         uint32_t product = x * line_words_salts[j];
-        uint32_t bit = 1u << ((product >> 26) & 31);
+        uint32_t bit = 0x80000000u >> ((product >> 26) & 31);
         uint32_t high = 0u - (product >> 31);
         pattern.word[j] = bit & ~high;
         pattern.word[j + 8] = bit & high;
@@ -50,7 +50,7 @@ BGI_INLINE line_words line_words_make(uint32_t x)
 {
     line_words pattern;
     for (unsigned j = 0; j < 16; j++) {
-        pattern.word[j] = 1u << ((x * line_words_salts[j]) >> 27);
+        pattern.word[j] = 0x80000000u >> ((x * line_words_salts[j]) >> 27);
     }
     return pattern;
 }
@@ -70,6 +70,42 @@ BGI_INLINE line_words line_words_mask(line_words pattern, const uint32_t *window
         pattern.word[j] &= window[j];
     }
     return pattern;
+}
+
+BGI_INLINE uint32_t line_scalar_word(const void *line, unsigned word)
+{
+    return __atomic_load_n((const uint32_t *)line + word, __ATOMIC_RELAXED);
+}
+
+BGI_INLINE uint32_t line_split_found(const void *line, uint32_t x)
+{
+    uint32_t found = 0;
+    for (unsigned j = 0; j < 8; j++) {
+        uint32_t product = x * line_split_salts[j];
+        found |= (line_scalar_word(line, j) >> (product >> 27) & 1) << j;
+    }
+    return found;
+}
+
+BGI_INLINE uint32_t line_columns_found(const void *line, uint32_t x)
+{
+    uint32_t found = 0;
+    for (unsigned j = 0; j < 8; j++) {
+        uint32_t product = x * line_words_salts[j];
+        uint32_t word = line_scalar_word(line, j + 8 * (product >> 31));
+        found |= (word << ((product >> 26) & 31)) >> 31 << j;
+    }
+    return found;
+}
+
+BGI_INLINE uint32_t line_words_found(const void *line, uint32_t x)
+{
+    uint32_t found = 0;
+    for (unsigned j = 0; j < 16; j++) {
+        uint32_t product = x * line_words_salts[j];
+        found |= (line_scalar_word(line, j) << (product >> 27)) >> 31 << j;
+    }
+    return found;
 }
 
 /* The rest is the same for all shapes: arrays of n 32-bit words, handled as n / 2 64-bit
@@ -98,11 +134,6 @@ BGI_INLINE bool line_scalar_set(void *line, const void *pattern, unsigned words6
 }
 
 #define SCALAR_SHAPE(shape)                                                            \
-    BGI_INLINE bool shape##_test(const void *line, shape pattern)                      \
-    {                                                                                  \
-        uint64_t bits[8];                                                              \
-        return line_scalar_missing(line, &pattern, bits, shape##_bytes / 8) == 0;      \
-    }                                                                                  \
     BGI_INLINE bool shape##_set(void *line, shape pattern)                             \
     {                                                                                  \
         return line_scalar_set(line, &pattern, shape##_bytes / 8);                     \
@@ -111,6 +142,15 @@ BGI_INLINE bool line_scalar_set(void *line, const void *pattern, unsigned words6
                                         uint64_t *bits)                                \
     {                                                                                  \
         return line_scalar_missing(line, &pattern, bits, shape##_bytes / 8);           \
+    }                                                                                  \
+    BGI_INLINE uint64_t shape##_all(const shape##_bits *found,                         \
+                                    const shape##_bits *needed)                        \
+    {                                                                                  \
+        uint64_t all = 0;                                                              \
+        for (unsigned i = 0; i < 64; i++) {                                            \
+            all |= (uint64_t)((needed[i] & ~found[i]) == 0) << i;                      \
+        }                                                                              \
+        return all;                                                                    \
     }
 
 SCALAR_SHAPE(line_split)

@@ -27,24 +27,28 @@
 
 struct bgi_core;
 
+/* Up to 64 hashes of a batch, and where their units are: byte offsets into the words,
+ * found by `locate`. A kind that keeps a key in more than one place leaves them alone. */
+struct bgi_word {
+    const uint64_t *hashes;
+    unsigned n;
+    _Alignas(64) uint64_t at[64];
+};
+
 /*
- * Operations on hashes. A batch works in words of up to 64 hashes, each in two steps
- * (filter/batch.c): `locate` finds out where the hashes' units are, as byte offsets into
- * the words, and asks for that memory; later, when it has arrived, `has_word` or
- * `add_word` answers with one bit per hash: "maybe" for has, "new" for add. A kind
- * whose units are not in one place may leave the offsets alone.
+ * Operations on hashes. A batch works in words (filter/batch.c). `has_word` and `add_word`
+ * answer one with a bit per hash, "maybe" for has and "new" for add, and meanwhile ask
+ * for the memory of the `next` one, which is located already; NULL when there is none, or
+ * when the filter stays in the cache. An empty word (n = 0) only asks.
  */
 struct bgi_ops {
     bool (*has)(const struct bgi_core *core, uint64_t hash);
     bool (*add)(struct bgi_core *core, uint64_t hash);
-    void (*locate_has)(const struct bgi_core *core, const uint64_t *hashes, unsigned n,
-                       uint64_t *at);
-    void (*locate_add)(const struct bgi_core *core, const uint64_t *hashes, unsigned n,
-                       uint64_t *at);
-    uint64_t (*has_word)(const struct bgi_core *core, const uint64_t *hashes,
-                         const uint64_t *at, unsigned n);
-    uint64_t (*add_word)(struct bgi_core *core, const uint64_t *hashes,
-                         const uint64_t *at, unsigned n);
+    void (*locate)(const struct bgi_core *core, struct bgi_word *word);
+    uint64_t (*has_word)(const struct bgi_core *core, const struct bgi_word *word,
+                         const struct bgi_word *next);
+    uint64_t (*add_word)(struct bgi_core *core, const struct bgi_word *word,
+                         const struct bgi_word *next);
 };
 
 /* Operations on whole arrays of words, the same for every kind. */
@@ -53,7 +57,7 @@ struct bgi_word_ops {
     uint64_t (*count_or)(const uint64_t *a, const uint64_t *b, size_t n); /* |a or b| */
 };
 
-/* Words that hold the rotations of a lane pattern: see line_core.h. */
+/* Words that hold the rotations of a lane pattern: twice 16 lanes. */
 enum { BGI_WINDOW_WORDS = 32 };
 
 /*
@@ -69,8 +73,11 @@ struct bgi_core {
     uint32_t large;       /* 1: beyond the cache, so that batches ask for memory      */
     const struct bgi_ops *ops;
     const struct bgi_word_ops *word_ops;
-    uint32_t window[BGI_WINDOW_WORDS];
-    uint64_t rotations; /* of 8 lanes: byte r has the lanes of the rotation by r       */
+    /* Lanes in use of a masked line kind, for each rotation, as words and as bits: see
+     * line_shapes.h. The words begin at a cache line, so that eight of them are read
+     * from one. */
+    _Alignas(64) uint32_t window[BGI_WINDOW_WORDS];
+    uint16_t rotations[BGI_WINDOW_WORDS / 2];
 };
 
 /*

@@ -8,21 +8,20 @@
  *   ISA_TARGET    the function attribute that allows the instructions
  *   LINE_SHAPE    split, columns or words: see line_shapes.h
  *   LINE_MASKED   1: only some of the lanes are used, a rotation of a pattern
- *   ISA_EIGHTS    defined: there are line_S_locate8 for all shapes, and line_S_test8 for
- *                 split and columns
+ *   ISA_EIGHTS    defined: there are line_S_locate8 and line_S_needed8
  *
  * and the instruction set's file has defined, for each shape S,
  *
- *   line_S                                 the type of a prepared pattern
- *   line_S_make(x)                         the pattern of x
- *   line_S_mask(pattern, window)           the same, restricted to a window (not split)
- *   line_S_test(line, pattern)             whether all its bits are set
- *   line_S_set(line, pattern)              sets them; whether one was missing
- *   line_S_missing(line, pattern, bits)    stores the pattern as 64-bit words and tells,
- *                                          as a mask, which of them lack bits
- *   line_S_locate8(hashes, units, at)      where the lines of eight hashes are
- *   line_S_test8(words, at, hashes, rotations)  eight look-ups at once; rotations is
- *                                          core->rotations of a masked shape, or NULL
+ *   line_S_found(line, x)                which lanes have x's bit set, as bits
+ *   line_S                               the type of a pattern of bits to set
+ *   line_S_make(x)                       the pattern of x
+ *   line_S_mask(pattern, window)         the same, restricted to some lanes (not split)
+ *   line_S_set(line, pattern)            sets them; whether one was missing
+ *   line_S_missing(line, pattern, bits)  stores the pattern as 64-bit words and tells, as
+ *                                        a mask, which of them lack bits
+ *   line_S_all(found, needed)            64 times: whether all needed lanes are found
+ *   line_S_locate8(hashes, units, at)    where the lines of eight hashes are
+ *   line_S_needed8(hashes, rotations, needed)  the lanes that eight hashes use (masked)
  *
  * Concurrency. In shared mode words change only by atomic OR of 64-bit words, and only
  * where a bit is missing. Look-ups read vectors; every aligned 8-byte part of a vector
@@ -43,24 +42,28 @@
 #define LINE_WORD(word) LINE_PASTE2(LINE_TYPE, word) /* line_columns_test              */
 #define LINE(name)      LINE_PASTE4(LINE_TYPE, LINE_MASKED, name, ISA)
 
-#define LINE_HAS_TEST8_split   1
-#define LINE_HAS_TEST8_columns 1
-#define LINE_HAS_TEST8_words   0
-#ifdef ISA_EIGHTS
-# define LINE_IN_EIGHTS LINE_PASTE2(LINE_HAS_TEST8, LINE_SHAPE)
-#else
-# define LINE_IN_EIGHTS 0
-#endif
-
 #ifndef BGI_LINE_OPERATIONS
 # define BGI_LINE_OPERATIONS
-enum line_operation { LINE_HAS, LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
+enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
 #endif
 
 /* Where a hash's line is: its offset in the words. */
 BGI_INLINE ISA_TARGET uint64_t LINE(at)(const struct bgi_core *core, uint64_t hash)
 {
     return LINE_WORD(index)(hash, core->units) * LINE_WORD(bytes);
+}
+
+/* The lanes that a hash uses. */
+BGI_INLINE ISA_TARGET LINE_WORD(bits) LINE(needed)(const struct bgi_core *core,
+                                                   uint64_t hash)
+{
+#if LINE_MASKED
+    return (LINE_WORD(bits))core->rotations[line_rotation((uint32_t)hash,
+                                                          LINE_WORD(lanes))];
+#else
+    (void)core, (void)hash;
+    return (LINE_WORD(bits))-1;
+#endif
 }
 
 BGI_INLINE ISA_TARGET LINE_TYPE LINE(pattern)(const struct bgi_core *core, uint64_t hash)
@@ -87,85 +90,126 @@ BGI_INLINE ISA_TARGET bool LINE(or_missing)(uint64_t *line, LINE_TYPE pattern)
     return is_new;
 }
 
-/* One hash; `what` is a constant wherever this is called, so that only one case is left.
- * Returns "maybe" for a look-up and "new" for an add. */
-BGI_INLINE ISA_TARGET bool LINE(one)(const struct bgi_core *core, uint64_t hash,
+/* One add; `what` is a constant wherever this is called, so that only one case is left.
+ * True when the key is new. */
+BGI_INLINE ISA_TARGET bool LINE(put)(const struct bgi_core *core, uint64_t hash,
                                      uint64_t at, const enum line_operation what)
 {
     unsigned char *line = core->words + at;
     LINE_TYPE pattern = LINE(pattern)(core, hash);
-    switch (what) {
-    case LINE_HAS: return LINE_WORD(test)(line, pattern);
-    case LINE_ADD_EXCLUSIVE: return LINE_WORD(set)(line, pattern);
-    case LINE_ADD_SHARED: return LINE(or_missing)((uint64_t *)(void *)line, pattern);
-    }
-    return true;
+    return what == LINE_ADD_EXCLUSIVE
+               ? LINE_WORD(set)(line, pattern)
+               : LINE(or_missing)((uint64_t *)(void *)line, pattern);
 }
 
-ISA_TARGET static void LINE(locate)(const struct bgi_core *core, const uint64_t *hashes,
-                                    unsigned n, uint64_t *at)
+ISA_TARGET static void LINE(locate)(const struct bgi_core *core, struct bgi_word *word)
 {
     unsigned i = 0;
 #ifdef ISA_EIGHTS
-    for (; i + 8 <= n; i += 8) {
-        LINE_WORD(locate8)(hashes + i, core->units, at + i);
+    for (; i + 8 <= word->n; i += 8) {
+        LINE_WORD(locate8)(word->hashes + i, core->units, word->at + i);
     }
 #endif
-    for (; i < n; i++) {
-        at[i] = LINE(at)(core, hashes[i]);
-    }
-    for (i = 0; core->large && i < n; i++) {
-        __builtin_prefetch(core->words + at[i]);
+    for (; i < word->n; i++) {
+        word->at[i] = LINE(at)(core, word->hashes[i]);
     }
 }
 
-BGI_INLINE ISA_TARGET uint64_t LINE(word)(const struct bgi_core *core,
-                                          const uint64_t *hashes, const uint64_t *at,
-                                          unsigned n, const enum line_operation what)
+/* Asks for the lines from .. n-1 of the next word. */
+BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_core *core,
+                                     const struct bgi_word *next, unsigned from)
 {
-    uint64_t word = 0;
-    unsigned i = 0;
-#if LINE_IN_EIGHTS
-    for (; what == LINE_HAS && i + 8 <= n; i += 8) {
-        word |= LINE_WORD(test8)(core->words, at + i, hashes + i,
-                                 LINE_MASKED ? &core->rotations : NULL)
-                << i;
+    for (unsigned i = from; next && i < next->n; i++) {
+        __builtin_prefetch(core->words + next->at[i]);
     }
-#endif
-    for (; i < n; i++) {
-        word |= (uint64_t)LINE(one)(core, hashes[i], at[i], what) << i;
-    }
-    return word;
 }
 
 ISA_TARGET BGI_NO_TSAN static bool LINE(has)(const struct bgi_core *core, uint64_t hash)
 {
-    return LINE(one)(core, hash, LINE(at)(core, hash), LINE_HAS);
+    const unsigned char *line = core->words + LINE(at)(core, hash);
+    uint32_t found = LINE_WORD(found)(line, (uint32_t)hash);
+    return (LINE(needed)(core, hash) & ~found) == 0;
 }
 
-ISA_TARGET BGI_NO_TSAN static uint64_t LINE(has_word)(const struct bgi_core *core,
-                                                      const uint64_t *hashes,
-                                                      const uint64_t *at, unsigned n)
+/* The lanes that hashes use; those beyond n need what is never found. */
+BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
+                                             const uint64_t *hashes, unsigned n,
+                                             LINE_WORD(bits) *needed)
 {
-    return LINE(word)(core, hashes, at, n, LINE_HAS);
+    unsigned i = 0;
+#if LINE_MASKED && defined(ISA_EIGHTS)
+    for (; i + 8 <= n; i += 8) {
+        LINE_WORD(needed8)(hashes + i, core->rotations, needed + i);
+    }
+#endif
+    for (; i < n; i++) {
+        needed[i] = LINE(needed)(core, hashes[i]);
+    }
+    for (; i < 64; i++) {
+        needed[i] = 1;
+    }
+}
+
+/* The lanes found and needed are collected for all hashes and compared in one go. */
+ISA_TARGET BGI_NO_TSAN static uint64_t LINE(has_word)(const struct bgi_core *core,
+                                                      const struct bgi_word *word,
+                                                      const struct bgi_word *next)
+{
+    _Alignas(64) LINE_WORD(bits) found[64], needed[64];
+    const uint64_t *hashes = word->hashes;
+    const unsigned char *words = core->words;
+    unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
+    LINE(needed_word)(core, hashes, word->n, needed);
+    for (; i < both; i++) {
+        __builtin_prefetch(words + next->at[i]);
+        found[i] = (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i],
+                                                     (uint32_t)hashes[i]);
+    }
+    LINE(ask)(core, next, i);
+    for (; i < word->n; i++) {
+        found[i] = (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i],
+                                                     (uint32_t)hashes[i]);
+    }
+    for (; i < 64; i++) {
+        found[i] = 0;
+    }
+    return LINE_WORD(all)(found, needed);
+}
+
+BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
+                                              const struct bgi_word *word,
+                                              const struct bgi_word *next,
+                                              const enum line_operation what)
+{
+    uint64_t answer = 0;
+    unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
+    for (; i < both; i++) {
+        __builtin_prefetch(core->words + next->at[i]);
+        answer |= (uint64_t)LINE(put)(core, word->hashes[i], word->at[i], what) << i;
+    }
+    LINE(ask)(core, next, i);
+    for (; i < word->n; i++) {
+        answer |= (uint64_t)LINE(put)(core, word->hashes[i], word->at[i], what) << i;
+    }
+    return answer;
 }
 
 #define LINE_DEFINE_MODE(mode, what)                                                   \
     ISA_TARGET BGI_NO_TSAN static bool LINE(add_##mode)(struct bgi_core *core,         \
                                                         uint64_t hash)                 \
     {                                                                                  \
-        return LINE(one)(core, hash, LINE(at)(core, hash), what);                      \
+        return LINE(put)(core, hash, LINE(at)(core, hash), what);                      \
     }                                                                                  \
     ISA_TARGET BGI_NO_TSAN static uint64_t LINE(add_word_##mode)(                      \
-        struct bgi_core *core, const uint64_t *hashes, const uint64_t *at, unsigned n) \
+        struct bgi_core *core, const struct bgi_word *word,                            \
+        const struct bgi_word *next)                                                   \
     {                                                                                  \
-        return LINE(word)(core, hashes, at, n, what);                                  \
+        return LINE(put_word)(core, word, next, what);                                 \
     }                                                                                  \
     static const struct bgi_ops LINE(ops_##mode) = {                                   \
         .has = LINE(has),                                                              \
         .add = LINE(add_##mode),                                                       \
-        .locate_has = LINE(locate),                                                    \
-        .locate_add = LINE(locate),                                                    \
+        .locate = LINE(locate),                                                        \
         .has_word = LINE(has_word),                                                    \
         .add_word = LINE(add_word_##mode),                                             \
     };
@@ -181,9 +225,5 @@ LINE_DEFINE_MODE(shared, LINE_ADD_SHARED)
 #undef LINE_PASTE4_
 #undef LINE_PASTE2
 #undef LINE_PASTE2_
-#undef LINE_IN_EIGHTS
-#undef LINE_HAS_TEST8_words
-#undef LINE_HAS_TEST8_columns
-#undef LINE_HAS_TEST8_split
 #undef LINE_MASKED
 #undef LINE_SHAPE

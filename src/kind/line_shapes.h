@@ -6,7 +6,9 @@
  * bits by its low 32 bits x: lane j gets the product p = x * salt[j] modulo 2^32, whose
  * best bits are the top ones (multiply-shift: Dietzfelbinger et al., "A reliable
  * randomized algorithm for the closest-pair problem", 1997). One vector multiplication
- * gives the positions in all lanes at once.
+ * gives the positions in all lanes at once. In our own shapes positions count from the top
+ * of a word, so that a look-up can shift the bit it asks for into the sign, where one
+ * instruction collects it from all lanes.
  *
  *   split      8 words; lane j is word j; the bit is p >> 27
  *
@@ -14,7 +16,7 @@
  *                      [..x...][.....x][x.....]     [...x..]        32 bytes
  *
  *   columns   16 words; lane j is the pair of words j and j + 8; the top bit of p
- *             chooses the word, the next five bits the bit in it
+ *             chooses the word, the next five bits the bit in it, from the top
  *
  *                word     0       1       2      ...     7
  *                      [..x...][......][x.....]     [......]        64 bytes
@@ -23,11 +25,12 @@
  *
  *             Each lane has 64 bits, yet 32-bit arithmetic and one choice suffice.
  *
- *   words     16 words; lane j is word j; the bit is p >> 27
+ *   words     16 words; lane j is word j; the bit is p >> 27, from the top
  *
  * Masked columns and words use k of the 8 or 16 lanes: a fixed pattern of k lanes,
- * rotated by an amount that comes from x. core->window holds the pattern twice in a row,
- * as words that are all ones or all zeros; reading it from offset r is the rotation by r.
+ * rotated by an amount r that comes from x: core->rotations[r] has the lanes in use.
+ * core->window has them as words that are all ones or all zeros, the pattern twice in a
+ * row: read from offset r on it is the rotation by r.
  */
 #ifndef BGI_LINE_SHAPES_H
 #define BGI_LINE_SHAPES_H
@@ -44,6 +47,11 @@ enum {
     line_columns_lanes = 8,
     line_words_lanes = 16
 };
+
+/* Lanes as bits, lane 0 lowest. */
+typedef uint8_t line_split_bits;
+typedef uint8_t line_columns_bits;
+typedef uint16_t line_words_bits;
 
 /* How many different patterns there are: one for each low half of a hash. */
 static const double line_patterns = 4294967296.0;

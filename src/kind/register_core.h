@@ -86,39 +86,46 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(touch)(uint64_t *word, uint64_t mask,
 }
 
 ISA_TARGET static void REGISTER_NAME(locate)(const struct bgi_core *core,
-                                             const uint64_t *hashes, unsigned n,
-                                             uint64_t *at)
+                                             struct bgi_word *word)
 {
-    for (unsigned i = 0; i < n; i++) {
-        at[i] = REGISTER_NAME(at)(core, hashes[i]);
+    for (unsigned i = 0; i < word->n; i++) {
+        word->at[i] = REGISTER_NAME(at)(core, word->hashes[i]);
     }
-    for (unsigned i = 0; core->large && i < n; i++) {
-        __builtin_prefetch(core->words + at[i]);
+}
+
+/* The masks of up to 64 hashes. */
+BGI_INLINE ISA_TARGET void REGISTER_NAME(mask_word)(const struct bgi_word *word,
+                                                    uint64_t *masks, const uint32_t k)
+{
+    unsigned i = 0;
+    for (; i + REGISTER_GROUP <= word->n; i += REGISTER_GROUP) {
+        REGISTER_NAME(masks)(word->hashes + i, masks + i, k);
+    }
+    for (; i < word->n; i++) {
+        masks[i] = REGISTER_NAME(mask)(word->hashes[i], k);
     }
 }
 
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
-                                                   const uint64_t *hashes,
-                                                   const uint64_t *at, unsigned n,
+                                                   const struct bgi_word *word,
+                                                   const struct bgi_word *next,
                                                    const uint32_t k,
                                                    const enum register_operation what)
 {
-    uint64_t word = 0, masks[REGISTER_GROUP];
-    for (unsigned i = 0; i < n; i += REGISTER_GROUP) {
-        unsigned here = n - i < REGISTER_GROUP ? n - i : REGISTER_GROUP;
-        if (here == REGISTER_GROUP) {
-            REGISTER_NAME(masks)(hashes + i, masks, k);
-        } else {
-            for (unsigned j = 0; j < here; j++) {
-                masks[j] = REGISTER_NAME(mask)(hashes[i + j], k);
-            }
+    uint64_t answer = 0, masks[64];
+    unsigned i = 0;
+    REGISTER_NAME(mask_word)(word, masks, k);
+    for (; i < word->n; i++) {
+        if (next && i < next->n) {
+            __builtin_prefetch(core->words + next->at[i]);
         }
-        for (unsigned j = 0; j < here; j++) {
-            uint64_t *unit = REGISTER_NAME(word_at)(core, at[i + j]);
-            word |= (uint64_t)REGISTER_NAME(touch)(unit, masks[j], what) << (i + j);
-        }
+        uint64_t *unit = REGISTER_NAME(word_at)(core, word->at[i]);
+        answer |= (uint64_t)REGISTER_NAME(touch)(unit, masks[i], what) << i;
     }
-    return word;
+    for (; next && i < next->n; i++) {
+        __builtin_prefetch(core->words + next->at[i]);
+    }
+    return answer;
 }
 
 BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core, uint64_t hash,
@@ -136,9 +143,10 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core, uint6
         return REGISTER_NAME(one)(core, hash, k, what);                                \
     }                                                                                  \
     ISA_TARGET static uint64_t REGISTER_NAME(add_word_##mode##_##k)(                   \
-        struct bgi_core *core, const uint64_t *hashes, const uint64_t *at, unsigned n) \
+        struct bgi_core *core, const struct bgi_word *word,                            \
+        const struct bgi_word *next)                                                   \
     {                                                                                  \
-        return REGISTER_NAME(word)(core, hashes, at, n, k, what);                      \
+        return REGISTER_NAME(word)(core, word, next, k, what);                         \
     }
 
 #define REGISTER_DEFINE(k)                                                             \
@@ -148,10 +156,10 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core, uint6
         return REGISTER_NAME(one)(core, hash, k, REGISTER_HAS);                        \
     }                                                                                  \
     ISA_TARGET static uint64_t REGISTER_NAME(has_word_##k)(                            \
-        const struct bgi_core *core, const uint64_t *hashes, const uint64_t *at,       \
-        unsigned n)                                                                    \
+        const struct bgi_core *core, const struct bgi_word *word,                      \
+        const struct bgi_word *next)                                                   \
     {                                                                                  \
-        return REGISTER_NAME(word)(core, hashes, at, n, k, REGISTER_HAS);              \
+        return REGISTER_NAME(word)(core, word, next, k, REGISTER_HAS);                 \
     }                                                                                  \
     REGISTER_DEFINE_MODE(k, exclusive, REGISTER_ADD_EXCLUSIVE)                         \
     REGISTER_DEFINE_MODE(k, shared, REGISTER_ADD_SHARED)
@@ -172,7 +180,7 @@ REGISTER_DEFINE(10)
         .has = REGISTER_NAME(has_##k), .add = REGISTER_NAME(add_##mode##_##k),         \
         .has_word = REGISTER_NAME(has_word_##k),                                       \
         .add_word = REGISTER_NAME(add_word_##mode##_##k),                              \
-        .locate_has = REGISTER_NAME(locate), .locate_add = REGISTER_NAME(locate),      \
+        .locate = REGISTER_NAME(locate),                                               \
     }
 #define REGISTER_TABLE(mode)                                                           \
     static const struct bgi_ops REGISTER_NAME(ops_##mode)[10] = {                      \

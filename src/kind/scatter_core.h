@@ -114,61 +114,63 @@ ISA_TARGET static bool SCATTER_NAME(has)(const struct bgi_core *core, uint64_t h
     return SCATTER_NAME(test)(core, &walk, core->k);
 }
 
-/* Asks for the first bits of each key: look-ups go on from there. */
-ISA_TARGET static void SCATTER_NAME(locate_has)(const struct bgi_core *core,
-                                                const uint64_t *hashes, unsigned n,
-                                                uint64_t *at)
+ISA_TARGET static void SCATTER_NAME(locate)(const struct bgi_core *core,
+                                            struct bgi_word *word)
 {
-    uint32_t first = core->k < SCATTER_FIRST ? core->k : SCATTER_FIRST;
-    (void)at;
-    for (unsigned i = 0; core->large && i < n; i++) {
-        SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[i], 0 }, first);
-    }
+    (void)core, (void)word;
 }
 
-/* Adds touch all bits of every key: add_word asks for them itself, a few keys ahead. */
-ISA_TARGET static void SCATTER_NAME(locate_add)(const struct bgi_core *core,
-                                                const uint64_t *hashes, unsigned n,
-                                                uint64_t *at)
+BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
 {
-    (void)core, (void)hashes, (void)n, (void)at;
+    return (struct scatter_walk){ hash, 0 };
 }
 
+/* Asks for the next word's first bits, tests those of this one and asks for the rest of
+ * the keys that are still possible; then tests that. */
 ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
-                                                  const uint64_t *hashes,
-                                                  const uint64_t *at, unsigned n)
+                                                  const struct bgi_word *word,
+                                                  const struct bgi_word *next)
 {
     struct scatter_walk walk[64];
-    uint64_t maybe = 0, word = 0;
+    uint64_t maybe = 0, answer = 0;
     uint32_t first = core->k < SCATTER_FIRST ? core->k : SCATTER_FIRST;
-    (void)at;
-    for (unsigned i = 0; i < n; i++) {
-        walk[i] = (struct scatter_walk){ hashes[i], 0 };
+    uint32_t rest = core->k - first;
+    for (unsigned i = 0; next && i < next->n; i++) {
+        SCATTER_NAME(ask)(core, SCATTER_NAME(start)(next->hashes[i]), first);
+    }
+    for (unsigned i = 0; i < word->n; i++) {
+        walk[i] = SCATTER_NAME(start)(word->hashes[i]);
         if (SCATTER_NAME(test)(core, &walk[i], first)) {
             maybe |= (uint64_t)1 << i;
-            SCATTER_NAME(ask)(core, walk[i], core->large ? core->k - first : 0);
+            SCATTER_NAME(ask)(core, walk[i], core->large ? rest : 0);
         }
     }
     for (; maybe; maybe &= maybe - 1) {
         unsigned i = (unsigned)__builtin_ctzll(maybe);
-        word |= (uint64_t)SCATTER_NAME(test)(core, &walk[i], core->k - first) << i;
+        answer |= (uint64_t)SCATTER_NAME(test)(core, &walk[i], rest) << i;
     }
-    return word;
+    return answer;
 }
 
+/* Adds touch all bits of every key: they are asked for a few keys ahead, into the next
+ * word as well. */
 BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *core,
-                                                      const uint64_t *hashes, unsigned n,
+                                                      const struct bgi_word *word,
+                                                      const struct bgi_word *next,
                                                       const enum scatter_operation what)
 {
-    uint64_t word = 0;
-    unsigned asked = 0;
-    for (unsigned i = 0; i < n; i++) {
-        for (; core->large && asked < n && asked <= i + SCATTER_ADD_AHEAD; asked++) {
-            SCATTER_NAME(ask)(core, (struct scatter_walk){ hashes[asked], 0 }, core->k);
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < word->n; i++) {
+        unsigned ahead = i + SCATTER_ADD_AHEAD;
+        if (core->large && ahead < word->n) {
+            SCATTER_NAME(ask)(core, SCATTER_NAME(start)(word->hashes[ahead]), core->k);
+        } else if (next && ahead - word->n < next->n) {
+            SCATTER_NAME(ask)(core, SCATTER_NAME(start)(next->hashes[ahead - word->n]),
+                              core->k);
         }
-        word |= (uint64_t)SCATTER_NAME(put)(core, hashes[i], what) << i;
+        answer |= (uint64_t)SCATTER_NAME(put)(core, word->hashes[i], what) << i;
     }
-    return word;
+    return answer;
 }
 
 #define SCATTER_DEFINE_MODE(mode, what)                                                \
@@ -178,16 +180,15 @@ BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *cor
         return SCATTER_NAME(put)(core, hash, what);                                    \
     }                                                                                  \
     ISA_TARGET static uint64_t SCATTER_NAME(add_word_##mode)(                          \
-        struct bgi_core *core, const uint64_t *hashes, const uint64_t *at, unsigned n) \
+        struct bgi_core *core, const struct bgi_word *word,                            \
+        const struct bgi_word *next)                                                   \
     {                                                                                  \
-        (void)at;                                                                      \
-        return SCATTER_NAME(put_word)(core, hashes, n, what);                          \
+        return SCATTER_NAME(put_word)(core, word, next, what);                         \
     }                                                                                  \
     static const struct bgi_ops SCATTER_NAME(ops_##mode) = {                           \
         .has = SCATTER_NAME(has),                                                      \
         .add = SCATTER_NAME(add_##mode),                                               \
-        .locate_has = SCATTER_NAME(locate_has),                                        \
-        .locate_add = SCATTER_NAME(locate_add),                                        \
+        .locate = SCATTER_NAME(locate),                                                \
         .has_word = SCATTER_NAME(has_word),                                            \
         .add_word = SCATTER_NAME(add_word_##mode),                                     \
     };

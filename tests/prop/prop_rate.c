@@ -48,8 +48,9 @@ static void rate_effort(uint64_t items, double rate, double *filters, double *pr
     *probes = fmax(256, ceil(hits / rate / *filters));
 }
 
-static void rate_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state,
-                      struct measure_summary *summary)
+/* One cell: filters designed for `items` at `rate`, with `load` times as many keys. */
+static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
+                      uint64_t *state, struct measure_summary *summary)
 {
     bg_spec spec = BG_SPEC_INIT;
     spec.kind = kind;
@@ -64,18 +65,23 @@ static void rate_cell(bg_kind kind, uint64_t items, double rate, uint64_t *state
 
     double filters, probes;
     struct measure cell = { 0 };
-    rate_effort(items, info.design_rate, &filters, &probes);
+    uint64_t keys = (uint64_t)((double)items * load);
+    double predicted = info.design_rate;
+    if (keys != items) {
+        predicted = bg_predict_rate(kind, info.bytes, info.k, keys);
+    }
+    rate_effort(keys, predicted, &filters, &probes);
     for (; filters > 0; filters--) {
         bg_filter_clear(filter);
-        (void)rate_run(filter, state, items, true);
+        (void)rate_run(filter, state, keys, true);
         measure_add(&cell, rate_run(filter, state, (uint64_t)probes, false),
                     (size_t)probes);
     }
-    char name[64];
-    (void)snprintf(name, sizeof name, "%-11s %.0e items, rate %.0e, k %2u, %4.1f b/key",
-                   bg_kind_name(kind), (double)items, rate, info.k,
+    char name[96];
+    (void)snprintf(name, sizeof name, "%-11s %.0e x %-4g rate %.0e, k %2u, %4.1f b/key",
+                   bg_kind_name(kind), (double)items, load, rate, info.k,
                    (double)info.bits / (double)items);
-    measure_enter(summary, name, &cell, info.design_rate);
+    measure_enter(summary, name, &cell, predicted);
     bg_filter_free(filter);
 }
 
@@ -89,13 +95,35 @@ static void rate_grid(bg_kind kind)
         for (double rate = 0.1; rate > least; rate /= 10) {
             bool dear = rate < 2e-4 && (items == 1000 || items == 100000);
             if (measure_soaks() || !dear) {
-                rate_cell(kind, items, rate, &state, &summary);
+                rate_cell(kind, items, rate, 1, &state, &summary);
             }
         }
     }
     measure_close(&summary, bg_kind_name(kind));
     CHECK_EQ(summary.bad, 0);
 }
+
+/* Filters with fewer and with more keys than they were made for. */
+static void rate_loads(bg_kind kind)
+{
+    const double loads[] = { 0.25, 0.5, 0.75, 2, 4 };
+    struct measure_summary summary = { 0 };
+    uint64_t state = check_random();
+    for (double rate = 0.1; rate > 0.9e-3; rate /= 10) {
+        for (size_t i = 0; i < sizeof loads / sizeof *loads; i++) {
+            rate_cell(kind, 100000, rate, loads[i], &state, &summary);
+        }
+    }
+    measure_close(&summary, bg_kind_name(kind));
+    CHECK_EQ(summary.bad, 0);
+}
+
+#define LOAD_TEST(NAME, number, name)                                                  \
+    TEST(load__##name)                                                                 \
+    {                                                                                  \
+        rate_loads(BG_KIND_##NAME);                                                    \
+    }
+BG_KINDS(LOAD_TEST)
 
 #define RATE_TEST(NAME, number, name)                                                  \
     TEST(rate__##name)                                                                 \

@@ -156,10 +156,10 @@ static void check_single(bg_kind kind, uint32_t k, uint32_t flags, bg_cpu cpu)
 }
 
 static void check_batches(bg_kind kind, uint32_t k, uint32_t flags, bg_cpu cpu,
-                          uint32_t ahead)
+                          bool large)
 {
     struct seen s = seen_create(kind, units_of(kind, k), k, flags, cpu);
-    s.filter->core.ahead = ahead; /* as in a filter that is larger than the cache */
+    s.filter->core.large = large; /* as if it were larger than the cache */
     add_in_batches(s.filter, true);
     CHECK(memcmp(s.memory, expect_words, 8 * words) == 0);
     ask_in_batches(s.filter);
@@ -179,8 +179,8 @@ static void check_kind(bg_kind kind)
             for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
                 if (bg_cpu_available((bg_cpu)cpu)) {
                     check_single(kind, k, flags, (bg_cpu)cpu);
-                    check_batches(kind, k, flags, (bg_cpu)cpu, 0);
-                    check_batches(kind, k, flags, (bg_cpu)cpu, 32);
+                    check_batches(kind, k, flags, (bg_cpu)cpu, false);
+                    check_batches(kind, k, flags, (bg_cpu)cpu, true);
                 }
             }
         }
@@ -206,7 +206,7 @@ static void check_large(bg_kind kind, bg_cpu cpu)
     uint64_t units = 2 * cache / kind_unit_bytes(kind, k) + 1;
     struct seen one = seen_create(kind, units, k, 0, BG_CPU_SCALAR);
     struct seen many = seen_create(kind, units, k, 0, cpu);
-    CHECK(many.filter->core.ahead > 0);
+    CHECK(many.filter->core.large);
     for (size_t i = 0; i < HASHES; i++) {
         expect_new[i] = bg_filter_add_hash(one.filter, hashes[i]);
     }
@@ -238,7 +238,7 @@ TEST(kind__large_filters_ask_ahead_and_equal_scalar)
 TEST(kind__small_filters_do_not_ask_ahead)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
-    CHECK_EQ(filter->core.ahead, 0);
+    CHECK(!filter->core.large);
     bg_filter_free(filter);
 }
 
