@@ -35,6 +35,15 @@ BGI_INLINE uint64_t bgi_rotl64(uint64_t x, unsigned by)
     return x << (by & 63) | x >> (-by & 63);
 }
 
+/* How many ones; inline, where the compiler may not use the instruction for it. */
+BGI_INLINE unsigned bgi_popcount64(uint64_t x)
+{
+    x -= x >> 1 & 0x5555555555555555u;
+    x = (x & 0x3333333333333333u) + (x >> 2 & 0x3333333333333333u);
+    x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (unsigned)((x * 0x0101010101010101u) >> 56);
+}
+
 BGI_INLINE uint64_t bgi_le64(uint64_t x)
 {
     return BGI_BIG_ENDIAN ? __builtin_bswap64(x) : x;

@@ -162,7 +162,8 @@ static double plan_cheapest_rate(const bg_plan_request *ask, double growth)
             c2 = plan_cost_at(ask, growth, x2);
         }
     }
-    return exp((low + high) / 2);
+    /* Not the middle between low and high: with max_bytes that can be too large. */
+    return exp(c1 < c2 ? x1 : x2);
 }
 
 /* Sets spec->rate from the objective and the costs where the caller left it open. */

@@ -43,6 +43,28 @@ BGI_INLINE struct bgi_keys bgi_keys_u64(const uint64_t *keys)
 }
 
 /*
+ * Asks for the memory that hashing keys first .. first + n - 1 will read. Pipelines read
+ * in bursts, which outruns the processor's own detection of streams, and keys given as
+ * pairs may lie anywhere. Reads the pairs themselves, so those must be near: `far` asks
+ * for what is needed for that, some groups earlier.
+ */
+BGI_INLINE void bgi_keys_ask(const struct bgi_keys *keys, size_t first, size_t n, int far)
+{
+    const char *data = (const char *)keys->data;
+    size_t width = keys->form == BGI_KEYS_PAIRS ? sizeof(bg_bytes) : keys->width;
+    if (keys->form == BGI_KEYS_PAIRS && !far) {
+        const bg_bytes *pairs = (const bg_bytes *)keys->data + first;
+        for (size_t i = 0; i < n; i++) {
+            __builtin_prefetch(pairs[i].data);
+        }
+    } else if (far) {
+        for (size_t at = first * width; at < (first + n) * width; at += 64) {
+            __builtin_prefetch(data + at);
+        }
+    }
+}
+
+/*
  * The hashes of keys first .. first + n - 1 of `keys`, into out[0..n). Each equals that
  * of the single call. Any n is allowed; from 8 on the keys run side by side.
  */

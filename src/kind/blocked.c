@@ -84,7 +84,7 @@ static void blocked_setup(struct bgi_core *core)
         for (uint32_t lane = 0; lane < lanes; lane++) {
             used |= (core->window[lane + r] & 1) << lane;
         }
-        core->rotations[r] = (uint16_t)used;
+        core->rotations[r] = (uint16_t)(lanes == 8 ? used << 8 | used : used);
     }
 }
 

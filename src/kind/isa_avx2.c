@@ -85,7 +85,7 @@ BGI_INLINE ISA_TARGET uint32_t line_split_found(const void *line, uint32_t x)
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(same));
 }
 
-BGI_INLINE ISA_TARGET bool line_split_set(void *line, line_split pattern)
+BGI_INLINE ISA_TARGET uint32_t line_split_set(void *line, line_split pattern)
 {
     __m256i missing = line_avx2_or(line, pattern);
     return !_mm256_testz_si256(missing, missing);
@@ -104,8 +104,10 @@ BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
     return (line_columns){ line_avx2_bit(_mm256_slli_epi32(product, 1)), product };
 }
 
-BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern, const uint32_t *window)
+BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
+const struct bgi_core *core, uint32_t rotation)
 {
+    const uint32_t *window = core->window + rotation;
     __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)window);
     pattern.bit = _mm256_and_si256(pattern.bit, lanes);
     return pattern;
@@ -135,8 +137,10 @@ BGI_INLINE ISA_TARGET line_words line_words_make(uint32_t x)
                          line_avx2_bit(line_avx2_product(x, line_words_salts + 8)) };
 }
 
-BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern, const uint32_t *window)
+BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
+const struct bgi_core *core, uint32_t rotation)
 {
+    const uint32_t *window = core->window + rotation;
     __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)window);
     __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(window + 8));
     return (line_words){ _mm256_and_si256(pattern.low, low),
@@ -152,7 +156,7 @@ BGI_INLINE ISA_TARGET uint32_t line_words_found(const unsigned char *line, uint3
     return low | high << 8;
 }
 
-BGI_INLINE ISA_TARGET bool line_words_set(unsigned char *line, line_words pattern)
+BGI_INLINE ISA_TARGET uint32_t line_words_set(unsigned char *line, line_words pattern)
 {
     __m256i low = line_avx2_or(line, pattern.low);
     __m256i high = line_avx2_or(line + 32, pattern.high);
@@ -169,7 +173,7 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const uint64_t *line,
            | line_avx2_lacking(line + 4, pattern.high) << 4;
 }
 
-BGI_INLINE ISA_TARGET bool line_columns_set(unsigned char *line, line_columns pattern)
+BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line, line_columns pattern)
 {
     return line_words_set(line, line_columns_spread(pattern));
 }

@@ -90,11 +90,11 @@ BGI_INLINE ISA_TARGET uint32_t line_split_found(const void *line, uint32_t x)
     return _mm256_test_epi32_mask(line_avx512_load(line), line_split_make(x));
 }
 
-BGI_INLINE ISA_TARGET bool line_split_set(void *line, line_split pattern)
+BGI_INLINE ISA_TARGET uint32_t line_split_set(void *line, line_split pattern)
 {
     __m256i words = line_avx512_load(line);
     _mm256_store_si256((__m256i *)line, _mm256_or_si256(words, pattern));
-    return _mm256_testn_epi32_mask(words, pattern) != 0;
+    return _mm256_testn_epi32_mask(words, pattern);
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_split_missing(const void *line, line_split pattern,
@@ -127,17 +127,18 @@ BGI_INLINE ISA_TARGET line_words line_words_make(uint32_t x)
 }
 
 BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
-                                                 const uint32_t *window)
+                                                 const struct bgi_core *core,
+                                                 uint32_t rotation)
 {
-    return _mm512_and_si512(pattern, _mm512_loadu_si512(window));
+    return _mm512_maskz_mov_epi32(core->rotations[rotation], pattern);
 }
 
-BGI_INLINE ISA_TARGET bool line_words_set(void *line, line_words pattern)
+BGI_INLINE ISA_TARGET uint32_t line_words_set(void *line, line_words pattern)
 {
     __m512i words = _mm512_load_si512(line);
     __m512i lacks = _mm512_andnot_si512(words, pattern);
     _mm512_store_si512(line, _mm512_or_si512(words, pattern));
-    return _mm512_test_epi32_mask(lacks, lacks) != 0;
+    return _mm512_test_epi32_mask(lacks, lacks);
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words pattern,
@@ -150,12 +151,7 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words p
 
 /* ---- Columns ---------------------------------------------------------------------- */
 
-/* Bits of the lanes, and a vector whose sign bits say which lanes are in the upper half
- * of the line. */
-typedef struct {
-    __m256i bit;
-    __m256i upper;
-} line_columns;
+typedef __m512i line_columns;
 
 /*
  * A blend takes each lane's word from the half that its key chose. Rotations take their
@@ -173,40 +169,22 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(sign));
 }
 
+/* For adds each column's product stands in both halves, and a word counts if the sign
+ * bit says its half. */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 {
-    __m256i product = line_avx512_product(x, line_words_salts);
-    __m256i bit = _mm256_rorv_epi32(_mm256_set1_epi32(INT32_MIN),
-                                    _mm256_srli_epi32(product, 26));
-    return (line_columns){ bit, product };
+    const __m512i flip = _mm512_inserti64x4(_mm512_setzero_si512(),
+                                            _mm256_set1_epi32(INT32_MIN), 0);
+    __m512i product = _mm512_broadcast_i64x4(line_avx512_product(x, line_words_salts));
+    __mmask16 words = _mm512_movepi32_mask(_mm512_xor_si512(product, flip));
+    return _mm512_maskz_rorv_epi32(words, _mm512_set1_epi32(INT32_MIN),
+                                   _mm512_srli_epi32(product, 26));
 }
 
-BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
-                                                     const uint32_t *window)
-{
-    __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)window);
-    pattern.bit = _mm256_and_si256(pattern.bit, lanes);
-    return pattern;
-}
-
-/* The pattern as the words of the whole line. */
-BGI_INLINE ISA_TARGET line_words line_columns_spread(line_columns pattern)
-{
-    uint32_t upper = _mm256_movepi32_mask(pattern.upper);
-    __mmask16 words = (__mmask16)(upper << 8 | (upper ^ 0xff));
-    return _mm512_maskz_broadcast_i32x8(words, pattern.bit);
-}
-
-BGI_INLINE ISA_TARGET bool line_columns_set(void *line, line_columns pattern)
-{
-    return line_words_set(line, line_columns_spread(pattern));
-}
-
-BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const void *line,
-                                                    line_columns pattern, uint64_t *bits)
-{
-    return line_words_missing(line, line_columns_spread(pattern), bits);
-}
+/* Rotations of 8 lanes stand twice in their 16 bits: once for each half. */
+# define line_columns_mask    line_words_mask
+# define line_columns_set     line_words_set
+# define line_columns_missing line_words_missing
 
 /* ---- 64 answers ------------------------------------------------------------------- */
 

@@ -107,8 +107,10 @@ BGI_INLINE line_columns line_columns_make(uint32_t x)
     return pattern;
 }
 
-BGI_INLINE line_columns line_columns_mask(line_columns pattern, const uint32_t *window)
+BGI_INLINE line_columns line_columns_mask(line_columns pattern,
+const struct bgi_core *core, uint32_t rotation)
 {
+    const uint32_t *window = core->window + rotation;
     for (unsigned i = 0; i < 4; i++) {
         pattern.part[i] = vandq_u32(pattern.part[i], vld1q_u32(window + 4 * (i % 2)));
     }
@@ -135,8 +137,10 @@ BGI_INLINE line_words line_words_make(uint32_t x)
     return pattern;
 }
 
-BGI_INLINE line_words line_words_mask(line_words pattern, const uint32_t *window)
+BGI_INLINE line_words line_words_mask(line_words pattern,
+const struct bgi_core *core, uint32_t rotation)
 {
+    const uint32_t *window = core->window + rotation;
     for (unsigned i = 0; i < 4; i++) {
         pattern.part[i] = vandq_u32(pattern.part[i], vld1q_u32(window + 4 * i));
     }
@@ -144,7 +148,7 @@ BGI_INLINE line_words line_words_mask(line_words pattern, const uint32_t *window
 }
 
 /* The rest is the same for all shapes: a row of `parts` vectors. */
-BGI_INLINE bool line_neon_set(void *line, const uint32x4_t *part, unsigned parts)
+BGI_INLINE uint32_t line_neon_set(void *line, const uint32x4_t *part, unsigned parts)
 {
     uint32_t *at = line;
     uint32x4_t missing = vdupq_n_u32(0);
@@ -172,7 +176,7 @@ BGI_INLINE uint32_t line_neon_missing(const void *line, const uint32x4_t *part,
 }
 
 # define NEON_SHAPE(shape)                                                             \
-     BGI_INLINE bool shape##_set(void *line, shape pattern)                            \
+     BGI_INLINE uint32_t shape##_set(void *line, shape pattern)                            \
      {                                                                                 \
          return line_neon_set(line, pattern.part, shape##_bytes / 16);                 \
      }                                                                                 \

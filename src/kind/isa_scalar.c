@@ -55,8 +55,10 @@ BGI_INLINE line_words line_words_make(uint32_t x)
     return pattern;
 }
 
-BGI_INLINE line_columns line_columns_mask(line_columns pattern, const uint32_t *window)
+BGI_INLINE line_columns line_columns_mask(line_columns pattern,
+const struct bgi_core *core, uint32_t rotation)
 {
+    const uint32_t *window = core->window + rotation;
     for (unsigned j = 0; j < 8; j++) {
         pattern.word[j] &= window[j];
         pattern.word[j + 8] &= window[j];
@@ -64,8 +66,10 @@ BGI_INLINE line_columns line_columns_mask(line_columns pattern, const uint32_t *
     return pattern;
 }
 
-BGI_INLINE line_words line_words_mask(line_words pattern, const uint32_t *window)
+BGI_INLINE line_words line_words_mask(line_words pattern,
+const struct bgi_core *core, uint32_t rotation)
 {
+    const uint32_t *window = core->window + rotation;
     for (unsigned j = 0; j < 16; j++) {
         pattern.word[j] &= window[j];
     }
@@ -123,18 +127,18 @@ BGI_INLINE uint32_t line_scalar_missing(const void *line, const void *pattern,
     return missing;
 }
 
-BGI_INLINE bool line_scalar_set(void *line, const void *pattern, unsigned words64)
+BGI_INLINE uint32_t line_scalar_set(void *line, const void *pattern, unsigned words64)
 {
     uint64_t bits[8], *at = line;
-    bool is_new = line_scalar_missing(line, pattern, bits, words64) != 0;
+    uint32_t missing = line_scalar_missing(line, pattern, bits, words64);
     for (unsigned w = 0; w < words64; w++) {
         at[w] |= bits[w];
     }
-    return is_new;
+    return missing;
 }
 
 #define SCALAR_SHAPE(shape)                                                            \
-    BGI_INLINE bool shape##_set(void *line, shape pattern)                             \
+    BGI_INLINE uint32_t shape##_set(void *line, shape pattern)                             \
     {                                                                                  \
         return line_scalar_set(line, &pattern, shape##_bytes / 8);                     \
     }                                                                                  \

@@ -15,8 +15,9 @@
  *   line_S_found(line, x)                which lanes have x's bit set, as bits
  *   line_S                               the type of a pattern of bits to set
  *   line_S_make(x)                       the pattern of x
- *   line_S_mask(pattern, window)         the same, restricted to some lanes (not split)
- *   line_S_set(line, pattern)            sets them; whether one was missing
+ *   line_S_mask(pattern, core, r)        the same, restricted to the lanes of rotation r
+ *                                        (not split)
+ *   line_S_set(line, pattern)            sets them; not 0 when one was missing (16 bits)
  *   line_S_missing(line, pattern, bits)  stores the pattern as 64-bit words and tells, as
  *                                        a mask, which of them lack bits
  *   line_S_all(found, needed)            64 times: whether all needed lanes are found
@@ -71,28 +72,27 @@ BGI_INLINE ISA_TARGET LINE_TYPE LINE(pattern)(const struct bgi_core *core, uint6
     LINE_TYPE pattern = LINE_WORD(make)((uint32_t)hash);
 #if LINE_MASKED
     uint32_t rotation = line_rotation((uint32_t)hash, LINE_WORD(lanes));
-    pattern = LINE_WORD(mask)(pattern, core->window + rotation);
+    pattern = LINE_WORD(mask)(pattern, core, rotation);
 #else
     (void)core;
 #endif
     return pattern;
 }
 
-BGI_INLINE ISA_TARGET bool LINE(or_missing)(uint64_t *line, LINE_TYPE pattern)
+BGI_INLINE ISA_TARGET uint32_t LINE(or_missing)(uint64_t *line, LINE_TYPE pattern)
 {
     uint64_t bits[LINE_WORD(bytes) / 8];
     uint32_t missing = LINE_WORD(missing)(line, pattern, bits);
-    bool is_new = missing != 0;
-    for (; missing; missing &= missing - 1) {
-        unsigned w = (unsigned)__builtin_ctz(missing);
+    for (uint32_t todo = missing; todo; todo &= todo - 1) {
+        unsigned w = (unsigned)__builtin_ctz(todo);
         (void)__atomic_fetch_or(&line[w], bits[w], __ATOMIC_RELAXED);
     }
-    return is_new;
+    return missing;
 }
 
 /* One add; `what` is a constant wherever this is called, so that only one case is left.
- * True when the key is new. */
-BGI_INLINE ISA_TARGET bool LINE(put)(const struct bgi_core *core, uint64_t hash,
+ * Not 0 when the key is new. */
+BGI_INLINE ISA_TARGET uint32_t LINE(put)(const struct bgi_core *core, uint64_t hash,
                                      uint64_t at, const enum line_operation what)
 {
     unsigned char *line = core->words + at;
@@ -176,29 +176,34 @@ ISA_TARGET BGI_NO_TSAN static uint64_t LINE(has_word)(const struct bgi_core *cor
     return LINE_WORD(all)(found, needed);
 }
 
+/* What was missing is collected as well, and turned into bits in one go. */
 BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
                                               const struct bgi_word *word,
                                               const struct bgi_word *next,
                                               const enum line_operation what)
 {
-    uint64_t answer = 0;
+    _Alignas(64) static const uint16_t none[64] = { 0 };
+    _Alignas(64) uint16_t missing[64];
     unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
     for (; i < both; i++) {
         __builtin_prefetch(core->words + next->at[i]);
-        answer |= (uint64_t)LINE(put)(core, word->hashes[i], word->at[i], what) << i;
+        missing[i] = (uint16_t)LINE(put)(core, word->hashes[i], word->at[i], what);
     }
     LINE(ask)(core, next, i);
     for (; i < word->n; i++) {
-        answer |= (uint64_t)LINE(put)(core, word->hashes[i], word->at[i], what) << i;
+        missing[i] = (uint16_t)LINE(put)(core, word->hashes[i], word->at[i], what);
     }
-    return answer;
+    for (; i < 64; i++) {
+        missing[i] = 0;
+    }
+    return ~line_words_all(none, missing);
 }
 
 #define LINE_DEFINE_MODE(mode, what)                                                   \
     ISA_TARGET BGI_NO_TSAN static bool LINE(add_##mode)(struct bgi_core *core,         \
                                                         uint64_t hash)                 \
     {                                                                                  \
-        return LINE(put)(core, hash, LINE(at)(core, hash), what);                      \
+        return LINE(put)(core, hash, LINE(at)(core, hash), what) != 0;                 \
     }                                                                                  \
     ISA_TARGET BGI_NO_TSAN static uint64_t LINE(add_word_##mode)(                      \
         struct bgi_core *core, const struct bgi_word *word,                            \

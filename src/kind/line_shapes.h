@@ -28,7 +28,8 @@
  *   words     16 words; lane j is word j; the bit is p >> 27, from the top
  *
  * Masked columns and words use k of the 8 or 16 lanes: a fixed pattern of k lanes,
- * rotated by an amount r that comes from x: core->rotations[r] has the lanes in use.
+ * rotated by an amount r that comes from x: core->rotations[r] has the lanes in use (8 lanes
+ * twice, once for each half of the line).
  * core->window has them as words that are all ones or all zeros, the pattern twice in a
  * row: read from offset r on it is the rotation by r.
  */

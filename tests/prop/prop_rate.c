@@ -70,6 +70,11 @@ static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
     if (keys != items) {
         predicted = bg_predict_rate(kind, info.bytes, info.k, keys);
     }
+    if (load != 1
+        && predicted < (measure_soaks() ? 0.5e-5 : 2e-4)) { /* takes too long */
+        bg_filter_free(filter);
+        return;
+    }
     rate_effort(keys, predicted, &filters, &probes);
     for (; filters > 0; filters--) {
         bg_filter_clear(filter);

@@ -1,0 +1,311 @@
+/*
+ * Bad arguments: each is refused with its code, the details name the argument, what was
+ * found and what is allowed, nothing is allocated and the handle is NULL.
+ */
+#include "support/check.h"
+#include "support/filters.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+static struct counting c;
+
+static bg_spec good_spec(void)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    counting_start(&c);
+    spec.items = 1000;
+    spec.rate = 0.01;
+    spec.allocator = &c.hooks;
+    return spec;
+}
+
+/* `allowed` must stand in the text of what is expected. */
+static void check_refused(const bg_spec *spec, bg_err code, const char *what,
+                          const char *found, const char *allowed)
+{
+    bg_filter *filter = (bg_filter *)(void *)&c;
+    bg_errinfo why;
+    size_t bytes = 12345;
+    memset(&why, 0xff, sizeof why);
+    CHECK_EQ(bg_filter_create(spec, &filter, &why), code);
+    CHECK(filter == NULL);
+    CHECK_EQ(why.code, code);
+    CHECK_STR(why.what, what);
+    CHECK_STR(why.found, found);
+    CHECK(strstr(why.expected, allowed) != NULL);
+    CHECK(strstr(why.message, what) && strstr(why.message, found)
+          && strstr(why.message, allowed));
+    CHECK_EQ(c.calls, 0);
+    filter = (bg_filter *)(void *)&c;
+    CHECK_EQ(bg_filter_create(spec, &filter, NULL), code);
+    CHECK(filter == NULL);
+    CHECK_EQ(bg_filter_bytes(spec, &bytes, &why), code);
+    CHECK_EQ(bytes, 12345);
+    CHECK_STR(why.what, what);
+    filter = (bg_filter *)(void *)&c;
+    CHECK_EQ(bg_filter_init_at(&c, sizeof c, spec, &filter, &why), code);
+    CHECK(filter == NULL);
+    CHECK_STR(why.what, what);
+}
+
+/* ---- Items --------------------------------------------------------------------------------- */
+
+TEST(arguments__items)
+{
+    bg_spec spec = good_spec();
+    spec.items = 0;
+    check_refused(&spec, BG_EINVAL, "items", "0", "1 or more");
+    spec.items = (UINT64_C(1) << 56) + 1;
+    check_refused(&spec, BG_EINVAL, "items", "72057594037927937", "2^56");
+    spec.items = UINT64_C(1) << 63;
+    check_refused(&spec, BG_EINVAL, "items", "9223372036854775808", "2^56");
+    spec.items = UINT64_MAX;
+    check_refused(&spec, BG_EINVAL, "items", "18446744073709551615", "2^56");
+}
+
+TEST(arguments__items_beside_bytes)
+{
+    for (int i = 0; i < KIND_COUNT; i++) {
+        bg_spec spec = exact_spec(kind_at(i), 100, kind_k_usual(kind_at(i)), 0);
+        (void)good_spec();
+        spec.k = 0; /* kind and bytes alone do not name a geometry */
+        check_refused(&spec, BG_EINVAL, "items", "0", "1 or more");
+        spec.k = kind_k_usual(kind_at(i));
+        spec.kind = BG_KIND_AUTO;
+        check_refused(&spec, BG_EINVAL, "items", "0", "1 or more");
+    }
+}
+
+/* ---- Rates and sizes ------------------------------------------------------------------------- */
+
+TEST(arguments__rate)
+{
+    static const struct {
+        double rate;
+        const char *text;
+    } bad[] = { { 1, "1" },
+                { 1.5, "1.5" },
+                { -0.01, "-0.01" },
+                { -DBL_MIN, "-2.22507e-308" },
+                { (double)NAN, "nan" },
+                { (double)INFINITY, "inf" },
+                { -(double)INFINITY, "-inf" },
+                { DBL_MAX, "1.79769e+308" } };
+    bg_spec spec = good_spec();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        spec.rate = bad[i].rate;
+        check_refused(&spec, BG_EINVAL, "rate", bad[i].text, "above 0 and below 1");
+    }
+    spec.rate = 0;
+    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "0 of them",
+                  "exactly one");
+    spec.rate = 4.94065645841246544e-324; /* the smallest there is: legal, not reachable */
+    for (int i = 0; i < KIND_COUNT; i++) {
+        spec.kind = (uint32_t)kind_at(i);
+        check_refused(&spec, BG_ENOTSUP, "rate", "4.94066e-324", "1024 bits");
+    }
+}
+
+TEST(arguments__bits_per_key)
+{
+    static const struct {
+        double bits;
+        const char *text;
+    } bad[] = { { 0.99, "0.99" },       { 1024.5, "1024.5" },
+                { 1e9, "1e+09" },       { -1, "-1" },
+                { DBL_MIN, "2.22507e-308" }, { (double)NAN, "nan" },
+                { (double)INFINITY, "inf" } };
+    bg_spec spec = good_spec();
+    spec.rate = 0;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        spec.bits_per_key = bad[i].bits;
+        check_refused(&spec, BG_EINVAL, "bits_per_key", bad[i].text, "1 .. 1024");
+    }
+}
+
+TEST(arguments__exactly_one_size)
+{
+    bg_spec spec = good_spec();
+    spec.bits_per_key = 10;
+    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "2 of them",
+                  "exactly one");
+    spec.bytes = 1000;
+    check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "3 of them",
+                  "exactly one");
+}
+
+TEST(arguments__bytes)
+{
+    for (int i = 0; i < KIND_COUNT; i++) {
+        bg_kind kind = kind_at(i);
+        bg_spec spec = exact_spec(kind, 1, kind_k_max(kind), 0);
+        (void)good_spec();
+        char text[32];
+        spec.bytes--; /* less than a unit */
+        (void)snprintf(text, sizeof text, "%llu", (unsigned long long)spec.bytes);
+        check_refused(&spec, BG_EINVAL, "bytes", text, bg_kind_name(kind));
+        spec.bytes = UINT64_MAX;
+        check_refused(&spec, BG_EINVAL, "bytes", "18446744073709551615",
+                      bg_kind_name(kind));
+        spec.k = 0;
+        spec.items = 1000;
+        check_refused(&spec, BG_EINVAL, "bytes", "18446744073709551615",
+                      bg_kind_name(kind));
+    }
+}
+
+/* What is legal but more than any machine has: refused before memory is asked for. */
+TEST(arguments__sizes_that_no_machine_has)
+{
+    for (int i = 0; i < KIND_COUNT; i++) {
+        bg_spec spec = good_spec();
+        bg_filter *filter = (bg_filter *)(void *)&c;
+        bg_errinfo why;
+        spec.kind = (uint32_t)kind_at(i);
+        spec.items = UINT64_C(1) << 56;
+        spec.rate = 0;
+        spec.bits_per_key = 1024;
+        bg_err err = bg_filter_create(&spec, &filter, &why);
+        CHECK(err == BG_EINVAL || err == BG_ENOMEM);
+        CHECK(filter == NULL);
+        CHECK_EQ(c.calls, 0);
+        CHECK(why.message[0] != 0);
+    }
+}
+
+/* ---- The rest ---------------------------------------------------------------------------------- */
+
+TEST(arguments__k)
+{
+    for (int i = 0; i < KIND_COUNT; i++) {
+        bg_kind kind = kind_at(i);
+        const uint32_t bad[] = { kind_k_min(kind) - 1, kind_k_max(kind) + 1, UINT32_MAX };
+        for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
+            bg_spec spec = good_spec();
+            char text[32], range[64];
+            spec.kind = (uint32_t)kind;
+            spec.k = bad[b];
+            if (spec.k == 0) {
+                continue; /* asks for the best one */
+            }
+            (void)snprintf(text, sizeof text, "%u", bad[b]);
+            (void)snprintf(range, sizeof range, "%u .. %u for a %s filter",
+                           kind_k_min(kind), kind_k_max(kind), bg_kind_name(kind));
+            check_refused(&spec, BG_EINVAL, "k", text, range);
+        }
+    }
+}
+
+TEST(arguments__words)
+{
+    bg_spec spec = good_spec();
+    spec.folds = 21;
+    check_refused(&spec, BG_EINVAL, "folds", "21", "0 .. 20");
+    spec.folds = UINT32_MAX;
+    check_refused(&spec, BG_EINVAL, "folds", "4294967295", "0 .. 20");
+    spec = good_spec();
+    spec.flags = 1u << 3;
+    check_refused(&spec, BG_EINVAL, "flags", "0x8", "BG_EXCLUSIVE");
+    spec.flags = UINT32_MAX;
+    check_refused(&spec, BG_EINVAL, "flags", "0xffffffff", "BG_ONE_WINNER");
+    spec = good_spec();
+    spec.kind = 6;
+    check_refused(&spec, BG_EINVAL, "kind", "6", "kind.h");
+    spec.kind = UINT32_MAX;
+    check_refused(&spec, BG_EINVAL, "kind", "4294967295", "kind.h");
+    spec = good_spec();
+    spec.reserved = 7;
+    check_refused(&spec, BG_EINVAL, "reserved", "7", "0");
+}
+
+TEST(arguments__struct_size)
+{
+    static const uint32_t wrong[] = { 0, 4, sizeof(bg_spec) - 1, sizeof(bg_spec) + 8 };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        bg_spec spec = good_spec();
+        char text[32];
+        spec.struct_size = wrong[i];
+        (void)snprintf(text, sizeof text, "%u", wrong[i]);
+        check_refused(&spec, BG_EINVAL, "struct_size", text, "BG_SPEC_INIT");
+    }
+}
+
+TEST(arguments__allocator_without_a_function)
+{
+    bg_spec spec = good_spec();
+    bg_allocator half = c.hooks;
+    half.release = NULL;
+    spec.allocator = &half;
+    check_refused(&spec, BG_EINVAL, "allocator", "a NULL function", "both functions");
+    half = c.hooks;
+    half.allocate = NULL;
+    check_refused(&spec, BG_EINVAL, "allocator", "a NULL function", "both functions");
+}
+
+/* What concerns the hash is refused by creating, before memory is taken. */
+static void check_hash_refused(const bg_hash_spec *hash)
+{
+    bg_spec spec = good_spec();
+    bg_filter *filter = (bg_filter *)(void *)&c;
+    bg_errinfo why;
+    spec.hash = *hash;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    CHECK(filter == NULL);
+    CHECK_EQ(c.calls, 0);
+    CHECK_EQ(why.code, BG_EINVAL);
+    CHECK(why.what[0] && why.message[0]);
+}
+
+TEST(arguments__hash)
+{
+    check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_CUSTOM + 1 });
+    check_hash_refused(&(bg_hash_spec){ .profile = UINT32_MAX });
+    check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_KEYED });
+    check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_KEYED24 });
+    check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_KEYED_INT });
+    check_hash_refused(&(bg_hash_spec){ .profile = BG_HASH_CUSTOM });
+}
+
+TEST(arguments__nothing_at_all)
+{
+    bg_spec spec = good_spec();
+    bg_filter *filter = (bg_filter *)(void *)&c;
+    bg_errinfo why;
+    size_t bytes;
+    CHECK_EQ(bg_filter_create(NULL, &filter, &why), BG_EINVAL);
+    CHECK(filter == NULL);
+    CHECK_STR(why.what, "spec");
+    CHECK_STR(why.found, "NULL");
+    CHECK_EQ(bg_filter_create(&spec, NULL, &why), BG_EINVAL);
+    CHECK_STR(why.what, "filter");
+    CHECK_EQ(bg_filter_create(NULL, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_filter_bytes(NULL, &bytes, &why), BG_EINVAL);
+    CHECK_STR(why.what, "spec");
+    CHECK_EQ(bg_filter_bytes(&spec, NULL, &why), BG_EINVAL);
+    CHECK_STR(why.what, "bytes");
+    CHECK_EQ(bg_filter_init_at(&c, sizeof c, NULL, &filter, &why), BG_EINVAL);
+    CHECK_STR(why.what, "spec");
+    CHECK_EQ(c.calls, 0);
+}
+
+/* Details of an earlier failure do not stay. */
+TEST(arguments__success_clears_the_details)
+{
+    bg_spec spec = good_spec();
+    bg_errinfo why, zero;
+    bg_filter *filter = NULL;
+    size_t bytes;
+    memset(&why, 0xff, sizeof why);
+    memset(&zero, 0, sizeof zero);
+    CHECK_OK(bg_filter_create(&spec, &filter, &why));
+    CHECK(memcmp(&why, &zero, sizeof why) == 0);
+    memset(&why, 0xff, sizeof why);
+    CHECK_OK(bg_filter_bytes(&spec, &bytes, &why));
+    CHECK(memcmp(&why, &zero, sizeof why) == 0);
+    memset(&why, 0xff, sizeof why);
+    CHECK_OK(bg_filter_merge(filter, filter, &why));
+    CHECK(memcmp(&why, &zero, sizeof why) == 0);
+    bg_filter_free(filter);
+}
