@@ -27,8 +27,8 @@ run: build ## show what it does: a filter in front of something slow
 test: deps ## run everything that fits in a quarter of an hour
 	@tools/run_tests.py
 
-bench: build ## measure speed (ARGS= for bgbench)
-	@build/bin/bgbench $(ARGS)
+bench: build ## measure speed; ARGS="batch --kind blocked" for a part, ARGS=--help for more
+	@build/bin/bgbench $(or $(ARGS),all)
 
 fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)

@@ -11,7 +11,13 @@
 
 #include <math.h>
 
-enum { SLOTS = 3, KEYS_MOST = 400, BATCH_MOST = 200, STEPS_MOST = 60, BYTES_MOST = 1 << 20 };
+enum {
+    SLOTS = 3,
+    KEYS_MOST = 400,
+    BATCH_MOST = 200,
+    STEPS_MOST = 60,
+    BYTES_MOST = 1 << 20
+};
 
 struct slot {
     bg_filter *filter;
@@ -111,7 +117,7 @@ static bg_spec take_spec(struct fuzz_input *in)
         spec.struct_size = how & 4 ? fuzz_u32(in) : spec.struct_size;
     }
     spec.folds = how & 16 ? fuzz_byte(in) % 24 : 0;
-    spec.flags = fuzz_byte(in) % (how & 32 ? 16 : 8);
+    spec.flags = fuzz_byte(in) & (how & 32 ? 15u : 7u);
     take_hash(in, &spec.hash);
     return spec;
 }

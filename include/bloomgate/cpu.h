@@ -71,7 +71,7 @@ BG_API const char *bg_cpu_name(bg_cpu cpu);
 /*
  * Size in bytes of this machine's data cache of level 1, 2 or 3 as the operating
  * system tells it; 0 when it does not, or for another level.
- * Thread safety: MT-Safe. Cost: a system library call.
+ * Thread safety: MT-Safe. Cost: reads small files of the kernel.
  */
 BG_API size_t bg_cpu_cache_bytes(int level);
 

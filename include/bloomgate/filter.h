@@ -196,7 +196,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *
                                             bg_errinfo *info);
 
 /*
- * A new filter of half the size that contains the same keys, at a higher rate; `times`
+ * A new filter of half the size that may contain the same keys, at a higher rate; `times`
  * halvings at once. It equals the one that would have come of adding the keys to a
  * filter of that size. Size generously, fold when the number of keys is known.
  * Errors: BG_EINVAL when the size cannot be halved that often (see bg_spec.folds),

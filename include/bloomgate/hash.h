@@ -102,7 +102,8 @@ typedef struct bg_bytes {
  * Prepares a hasher. `spec` may be NULL for the default.
  * Errors: BG_EINVAL for an unknown profile, a keyed profile without a secret, a custom
  * one without function or name (or with a name over 31 bytes).
- * Thread safety: MT-Safe on different hashers. Cost: a key schedule, below 1 us.
+ * Thread safety: MT-Safe on different hashers. Cost: below 1 us; keyed-int on a
+ * processor without AES instructions about 4 us.
  */
 BG_API BG_MUST_CHECK bg_err bg_hasher_init(bg_hasher *hasher, const bg_hash_spec *spec,
                                            bg_errinfo *info);

@@ -52,7 +52,8 @@ typedef struct bg_plan_request {
     double call_seconds;       /* how long one call to what is behind takes */
     double latency_objective;  /* mean seconds per absent key that must be kept, calls
                                   wasted on false positives included: bounds the rate
-                                  by latency_objective / call_seconds; 0 = none */
+                                  by latency_objective / call_seconds, so it must be
+                                  less than call_seconds; 0 = none */
 } bg_plan_request;
 
 #ifdef __cplusplus
@@ -93,7 +94,8 @@ typedef struct bg_plan {
  * the size exceeds spec.max_bytes or what this machine can address; BG_ENOTSUP when the
  * kind cannot reach the rate at all, or flags ask for what it cannot do. Nothing is
  * allocated.
- * Thread safety: MT-Safe. Cost: tens of microseconds.
+ * Thread safety: MT-Safe. Cost: below a millisecond; some ten of them when it looks for
+ * the cheapest size.
  */
 BG_API BG_MUST_CHECK bg_err bg_plan_make(const bg_plan_request *request, bg_plan *plan,
                                          bg_errinfo *info);

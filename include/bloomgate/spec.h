@@ -9,8 +9,8 @@
  *     spec.rate = 0.01;
  *
  * or how much memory there is (`bytes`), or how many bits per key (`bits_per_key`).
- * Sufficient are: items and one of rate, bits_per_key, bytes; or bytes alone together
- * with k, which names a geometry exactly. From there the library chooses what is left:
+ * Sufficient are: items and one of rate, bits_per_key, bytes; or kind, bytes and k, which
+ * name a geometry exactly. From there the library chooses what is left:
  * the kind, the number of bits per key and their layout (plan.h shows all of it without
  * creating anything).
  */

@@ -1,8 +1,12 @@
+#define _POSIX_C_SOURCE 200809L /* O_CLOEXEC */
+
 #include "bloomgate/cpu.h"
 
 #include "base/compiler.h"
 #include "base/features.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,7 +51,8 @@ static uint32_t cpu_detect(void)
         zmm_saved = (saved & 0xe6) == 0xe6;
     }
     const uint32_t avx2 = bit_AVX2 | bit_BMI | bit_BMI2;
-    const uint32_t avx512 = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL | bit_AVX512IFMA;
+    const uint32_t avx512 =
+        bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL | bit_AVX512IFMA;
     if (ymm_saved && (b7 & avx2) == avx2 && (c1 & bit_POPCNT)) {
         found |= BGI_HAS_AVX2;
     }
@@ -190,20 +195,42 @@ const char *bg_cpu_name(bg_cpu cpu)
     return "unknown";
 }
 
+/* Reads a short file of the kernel's description of the first processor's cache `index`;
+ * an empty text when there is none. */
+static void cpu_cache_text(int index, const char *what, char *text, size_t room)
+{
+    char path[96];
+    (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s",
+                   index, what);
+    text[0] = '\0';
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        ssize_t got = read(file, text, room - 1);
+        text[got > 0 ? got : 0] = '\0';
+        (void)close(file);
+    }
+}
+
+/* From the kernel, not from the C library: in virtual machines the latter multiplies. */
 size_t bg_cpu_cache_bytes(int level)
 {
-    long bytes = 0;
-#if defined(_SC_LEVEL1_DCACHE_SIZE)
-    switch (level) {
-    case 1: bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE); break;
-    case 2: bytes = sysconf(_SC_LEVEL2_CACHE_SIZE); break;
-    case 3: bytes = sysconf(_SC_LEVEL3_CACHE_SIZE); break;
-    default: break;
+    enum { CACHES = 8 };
+    char text[32];
+    for (int index = 0; index < CACHES; index++) {
+        cpu_cache_text(index, "level", text, sizeof text);
+        if (strtol(text, NULL, 10) != level) {
+            continue;
+        }
+        cpu_cache_text(index, "type", text, sizeof text);
+        if (text[0] == 'I') {
+            continue; /* instructions */
+        }
+        char *unit;
+        cpu_cache_text(index, "size", text, sizeof text);
+        unsigned long size = strtoul(text, &unit, 10);
+        return (size_t)size << (*unit == 'K' ? 10 : *unit == 'M' ? 20 : 0);
     }
-#else
-    (void)level;
-#endif
-    return bytes > 0 ? (size_t)bytes : 0;
+    return 0;
 }
 
 uint32_t bgi_features(void)

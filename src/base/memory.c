@@ -11,9 +11,9 @@
 
 enum {
     LINE_BYTES = 64,
-    MAP_FROM = 128 << 10,  /* smaller pieces come from the C library's pool */
-    HUGE_BYTES = 2 << 20,  /* a large page on x86-64, and on arm64 with 4 KiB pages */
-    HUGE_FROM = 1 << 20    /* what fills at least half of one gets it */
+    MAP_FROM = 128 << 10, /* smaller pieces come from the C library's pool */
+    HUGE_BYTES = 2 << 20, /* a large page on x86-64, and on arm64 with 4 KiB pages */
+    HUGE_FROM = 1 << 20   /* what fills at least half of one gets it */
 };
 
 static bool memory_is_mapped(size_t bytes)
@@ -41,8 +41,8 @@ static void *memory_map(size_t bytes, bool small_pages)
     bool large = bytes >= HUGE_FROM;
     size_t wanted = memory_map_bytes(bytes);
     size_t length = wanted + (large ? HUGE_BYTES : 0);
-    char *p = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                   0);
+    char *p =
+        mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
         return NULL;
     }
@@ -57,7 +57,8 @@ static void *memory_map(size_t bytes, bool small_pages)
         (void)munmap(p + head + wanted, HUGE_BYTES - head);
     }
     if (!small_pages) {
-        (void)madvise(p + head, wanted, MADV_HUGEPAGE); /* a wish: either way it works */
+        (void)madvise(p + head, wanted,
+                      MADV_HUGEPAGE); /* a wish: either way it works */
     }
     return p + head;
 }

@@ -24,10 +24,10 @@ enum { BATCH_WORD = 64, BATCH_FAR = 4 };
 struct batch {
     struct bgi_core *core;
     bool adding;
-    const bg_hasher *hasher; /* NULL: the keys are hashes                              */
+    const bg_hasher *hasher; /* NULL: the keys are hashes */
     struct bgi_keys keys;
     size_t n;
-    uint64_t *bitmap; /* NULL: only count                                              */
+    uint64_t *bitmap; /* NULL: only count */
     size_t count;
 };
 
@@ -177,8 +177,8 @@ static size_t batch_query(const bg_filter *filter, struct bgi_keys keys, bool ha
     return batch_run(&b);
 }
 
-size_t bg_filter_may_contain_many(const bg_filter *filter, const bg_bytes *keys, size_t n,
-                                  uint64_t *maybe)
+size_t bg_filter_may_contain_many(const bg_filter *filter, const bg_bytes *keys,
+                                  size_t n, uint64_t *maybe)
 {
     return batch_query(filter, bgi_keys_pairs(keys), false, n, maybe);
 }

@@ -16,9 +16,10 @@
 #include "kind/model.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
-static const double estimate_z = 1.959963984540054; /* 95 % of a normal distribution   */
+static const double estimate_z = 1.959963984540054; /* 95 % of a normal distribution */
 
 /* The number of keys that left `ones` bits set. A filter with no zero left could hold
  * any number above the one that is most likely to leave half a zero. */
@@ -60,14 +61,15 @@ const bg_hasher *bg_filter_hasher(const bg_filter *filter)
 
 bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
 {
-    if (!filter || !info || info->struct_size != sizeof *info) {
+    if (!filter || !info || info->struct_size < offsetof(bg_info, units)
+        || info->struct_size > sizeof *info) {
         return BG_EINVAL;
     }
     struct bgi_model model = bgi_filter_model(filter);
     uint64_t ones = estimate_ones(filter), bits = 8 * (uint64_t)filter->bytes;
     bg_estimate items = estimate_items(&model, ones, bits);
-    *info = (bg_info){
-        .struct_size = sizeof *info,
+    bg_info all = {
+        .struct_size = info->struct_size,
         .kind = filter->kind->id,
         .units = filter->core.units,
         .bits = bits,
@@ -85,6 +87,7 @@ bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
         .cpu = filter->cpu,
         .flags = filter->flags,
     };
+    memcpy(info, &all, info->struct_size);
     return BG_OK;
 }
 
@@ -109,7 +112,8 @@ bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b, bg_overlap *ove
         return err;
     }
     if (!overlap) {
-        return bgi_err(info, BG_EINVAL, "overlap", "where to put the estimates", "NULL");
+        return bgi_err(info, BG_EINVAL, "overlap", "where to put the estimates",
+                       "NULL");
     }
     struct bgi_model model = bgi_filter_model(a);
     uint64_t bits = 8 * (uint64_t)a->bytes;

@@ -38,8 +38,8 @@ static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *
     uint64_t bytes, start, end;
     if (!bgi_geometry_bytes(g, &bytes) || !bgi_round_up_u64(bytes, LINE_BYTES, &start)
         || !bgi_add_u64(start, sizeof(bg_filter), &end) || !bgi_fits_size(end, all)) {
-        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed", "%llu units",
-                       (unsigned long long)g->units);
+        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
+                       "%llu units", (unsigned long long)g->units);
     }
     *bits = (size_t)bytes;
     *handle = (size_t)start;
@@ -187,7 +187,8 @@ bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **fil
                               .k = like->core.k,
                               .units = units,
                               .items = like->design_items,
-                              .rate = units == like->core.units ? like->design_rate : 0 };
+                              .rate =
+                                  units == like->core.units ? like->design_rate : 0 };
     bg_spec spec = BG_SPEC_INIT;
     spec.flags = like->flags;
     spec.allocator = like->allocator.allocate ? &like->allocator : NULL;
@@ -232,7 +233,8 @@ bool bg_filter_add_hash(bg_filter *filter, uint64_t hash)
 
 bool bg_filter_add(bg_filter *filter, const void *key, size_t len)
 {
-    return filter && filter->core.add(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
+    return filter
+           && filter->core.add(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
 }
 
 bool bg_filter_add_u64(bg_filter *filter, uint64_t key)
@@ -247,10 +249,12 @@ bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash)
 
 bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len)
 {
-    return !filter || filter->core.has(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
+    return !filter
+           || filter->core.has(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
 }
 
 bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key)
 {
-    return !filter || filter->core.has(&filter->core, bg_hash_u64(&filter->hasher, key));
+    return !filter
+           || filter->core.has(&filter->core, bg_hash_u64(&filter->hasher, key));
 }

@@ -17,12 +17,12 @@
 #include "kind/kind.h"
 
 struct bg_filter {
-    struct bgi_core core; /* must be first: its first 64 bytes are what look-ups read  */
+    struct bgi_core core; /* must be first: its first 64 bytes are what look-ups read */
     const struct bgi_kind *kind;
     bg_hasher hasher;
-    struct bgi_memory memory; /* empty base: the caller's memory                       */
-    bg_allocator allocator;   /* of copies; allocate NULL: the system's                */
-    size_t bytes;             /* of the bits                                           */
+    struct bgi_memory memory; /* empty base: the caller's memory */
+    bg_allocator allocator;   /* of copies; allocate NULL: the system's */
+    size_t bytes;             /* of the bits */
     uint64_t design_items;
     double design_rate;
     bg_cpu cpu;
@@ -34,9 +34,9 @@ struct bgi_geometry {
     const struct bgi_kind *kind;
     uint32_t k;
     uint64_t units;
-    uint64_t items;  /* what it is designed for, or 0                                  */
-    double rate;     /* predicted for them, or 0                                       */
-    char reason[160]; /* why this kind and k                                           */
+    uint64_t items;   /* what it is designed for, or 0 */
+    double rate;      /* predicted for them, or 0 */
+    char reason[160]; /* why this kind and k */
 };
 
 /* Bytes of the bits; false when they cannot be addressed. */

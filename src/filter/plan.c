@@ -84,7 +84,8 @@ static bg_err plan_check_number(const char *name, double value, double most,
 {
     if (!(value >= 0 && value <= most)) {
         return bgi_err(info, BG_EINVAL, name,
-                       most <= 1 ? "0 .. 1" : "a finite number, 0 or more", "%g", value);
+                       most <= 1 ? "0 .. 1" : "a finite number, 0 or more", "%g",
+                       value);
     }
     return BG_OK;
 }
@@ -112,11 +113,17 @@ static bg_err plan_check(const bg_plan_request *ask, bg_errinfo *info)
     }
     bg_err err = BG_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && !err; i++) {
-        err = plan_check_number(numbers[i].name, numbers[i].value, numbers[i].most, info);
+        err =
+            plan_check_number(numbers[i].name, numbers[i].value, numbers[i].most, info);
     }
     if (!err && ask->latency_objective > 0 && !(ask->call_seconds > 0)) {
         err = bgi_err(info, BG_EINVAL, "call_seconds",
                       "above 0, with a latency_objective", "%g", ask->call_seconds);
+    } else if (!err && ask->latency_objective > 0
+               && ask->latency_objective >= ask->call_seconds) {
+        err = bgi_err(info, BG_EINVAL, "latency_objective",
+                      "less than call_seconds: else no filter is needed", "%g",
+                      ask->latency_objective);
     }
     return err;
 }
@@ -169,13 +176,14 @@ static double plan_cheapest_rate(const bg_plan_request *ask, double growth)
 /* Sets spec->rate from the objective and the costs where the caller left it open. */
 static void plan_choose_rate(const bg_plan_request *ask, double growth, bg_spec *spec)
 {
-    bool costs = ask->call_cost > 0 && ask->queries_per_second > 0 && ask->memory_cost > 0;
+    bool costs =
+        ask->call_cost > 0 && ask->queries_per_second > 0 && ask->memory_cost > 0;
     if (!plan_size_is_given(spec) && costs && spec->items) {
         spec->rate = plan_cheapest_rate(ask, growth);
     }
     if (ask->latency_objective > 0 && spec->bits_per_key == 0 && spec->bytes == 0) {
         double most = ask->latency_objective / ask->call_seconds;
-        if (most < 1 && !(spec->rate > 0 && spec->rate <= most)) {
+        if (!(spec->rate > 0 && spec->rate <= most)) {
             spec->rate = most;
         }
     }
@@ -186,8 +194,8 @@ bg_err bg_plan_make(const bg_plan_request *request, bg_plan *plan, bg_errinfo *i
     struct bgi_geometry g;
     bgi_err_clear(info);
     if (!request || !plan) {
-        return bgi_err(info, BG_EINVAL, "request", "a request, and where to put the plan",
-                       "NULL");
+        return bgi_err(info, BG_EINVAL, "request",
+                       "a request, and where to put the plan", "NULL");
     }
     bg_err err = plan_check(request, info);
     if (err) {

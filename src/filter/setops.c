@@ -31,10 +31,11 @@ bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info
     if (!bg_hasher_equal(&a->hasher, &b->hasher)) {
         bg_hash_profile first = bg_hasher_profile(&a->hasher);
         bg_hash_profile second = bg_hasher_profile(&b->hasher);
-        const char *inside = first == second ? ", with another seed, secret or function"
-                                             : "";
+        const char *inside =
+            first == second ? ", with another seed, secret or function" : "";
         return bgi_err(info, BG_EINCOMPAT, "hash", "the same in both filters",
-                       "%s and %s%s", bg_hash_name(first), bg_hash_name(second), inside);
+                       "%s and %s%s", bg_hash_name(first), bg_hash_name(second),
+                       inside);
     }
     return BG_OK;
 }
@@ -87,8 +88,8 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
         if (folded) {
             *folded = NULL;
         }
-        return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the result",
-                       "NULL");
+        return bgi_err(info, BG_EINVAL, "filter",
+                       "a filter, and where to put the result", "NULL");
     }
     bgi_err_clear(info);
     *folded = NULL;

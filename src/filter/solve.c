@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double solve_bits_max = 1024; /* bits per key                             */
-static const double solve_items_max = 72057594037927936.0; /* 2^56                     */
+static const double solve_bits_max = 1024;                 /* bits per key */
+static const double solve_items_max = 72057594037927936.0; /* 2^56 */
 static const double solve_ln2 = 0.693147180559945309;
 
 bool bgi_geometry_bytes(const struct bgi_geometry *g, uint64_t *bytes)
@@ -63,16 +63,18 @@ static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
 {
     const uint32_t known = BG_EXCLUSIVE | BG_ONE_WINNER | BG_SMALL_PAGES;
     if (spec->struct_size != sizeof *spec) {
-        return bgi_err(info, BG_EINVAL, "struct_size", "sizeof(bg_spec): use BG_SPEC_INIT",
-                       "%u", spec->struct_size);
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_spec): use BG_SPEC_INIT", "%u", spec->struct_size);
     }
     if (spec->kind != BG_KIND_AUTO && !bgi_kind_of((bg_kind)spec->kind)) {
         return bgi_err(info, BG_EINVAL, "kind", "a kind of bloomgate/kind.h", "%u",
                        spec->kind);
     }
     if (spec->flags & ~known) {
-        return bgi_err(info, BG_EINVAL, "flags", "BG_EXCLUSIVE, BG_ONE_WINNER, "
-                       "BG_SMALL_PAGES or 0", "0x%x", spec->flags);
+        return bgi_err(info, BG_EINVAL, "flags",
+                       "BG_EXCLUSIVE, BG_ONE_WINNER, "
+                       "BG_SMALL_PAGES or 0",
+                       "0x%x", spec->flags);
     }
     if (spec->reserved) {
         return bgi_err(info, BG_EINVAL, "reserved", "0", "%u", spec->reserved);
@@ -89,8 +91,8 @@ static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
 {
     int sizes = (spec->rate > 0) + (spec->bits_per_key > 0) + (spec->bytes > 0);
     if (sizes != 1) {
-        return bgi_err(info, BG_EINVAL, "rate, bits_per_key, bytes", "exactly one of them",
-                       "%d of them", sizes);
+        return bgi_err(info, BG_EINVAL, "rate, bits_per_key, bytes",
+                       "exactly one of them", "%d of them", sizes);
     }
     bool exact = spec->bytes && spec->k && spec->kind != BG_KIND_AUTO;
     if (spec->items == 0 && !exact) {
@@ -105,8 +107,8 @@ static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
 {
     if (spec->k && (spec->k < kind->k_min || spec->k > kind->k_max)) {
         char expected[64];
-        (void)snprintf(expected, sizeof expected, "%u .. %u for a %s filter", kind->k_min,
-                       kind->k_max, bg_kind_name(kind->id));
+        (void)snprintf(expected, sizeof expected, "%u .. %u for a %s filter",
+                       kind->k_min, kind->k_max, bg_kind_name(kind->id));
         return bgi_err(info, BG_EINVAL, "k", expected, "%u", spec->k);
     }
     if ((spec->flags & BG_ONE_WINNER) && kind->id != BG_KIND_REGISTER) {
@@ -134,7 +136,8 @@ static double solve_rate(const struct bgi_geometry *g)
 static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *units)
 {
     double unit_bits = 8.0 * g->kind->unit_bytes(g->k);
-    return bgi_u64_from_double(fmax(1, ceil((double)g->items * bits / unit_bits)), units);
+    return bgi_u64_from_double(fmax(1, ceil((double)g->items * bits / unit_bits)),
+                               units);
 }
 
 /* The fewest units, within 1 in 4096, at which `rate` is reached; false when 1024 bits
@@ -146,7 +149,7 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
         return false;
     }
     uint64_t most = high < g->kind->units_max ? high : g->kind->units_max;
-    double bits = -log(rate) / solve_ln2; /* no filter does it with fewer               */
+    double bits = -log(rate) / solve_ln2; /* no filter does it with fewer */
     do {
         bits *= 1.3;
         if (!solve_units(g, bits, &high)) {
@@ -185,8 +188,8 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
                    ? (double)g->units * g->kind->unit_bytes(g->k)
                    : HUGE_VAL;
     }
-    double bytes = spec->bytes ? (double)spec->bytes
-                               : (double)g->items * spec->bits_per_key / 8;
+    double bytes =
+        spec->bytes ? (double)spec->bytes : (double)g->items * spec->bits_per_key / 8;
     uint64_t units;
     if (!bgi_u64_from_double(bytes / g->kind->unit_bytes(g->k), &units)
         || units > g->kind->units_max) {
@@ -243,7 +246,8 @@ static uint32_t solve_first_k(const bg_spec *spec, const struct bgi_kind *kind)
     return (uint32_t)fmin(fmax(k, kind->k_min), kind->k_max);
 }
 
-static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
+static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
+                             bg_errinfo *info)
 {
     double cost;
     g->units = 0;
@@ -258,14 +262,20 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g, bg_err
     }
     if (!(cost < HUGE_VAL) || g->units == 0) {
         if (spec->rate > 0) {
-            return bgi_err(info, BG_ENOTSUP, "rate",
-                           "one that this kind reaches with 1024 bits per key", "%g",
-                           spec->rate);
+            char reach[96];
+            (void)snprintf(
+                reach, sizeof reach,
+                "one that a %s filter reaches with 1024 bits per key and %llu "
+                "units",
+                bg_kind_name(g->kind->id), (unsigned long long)g->kind->units_max);
+            return bgi_err(info, BG_ENOTSUP, "rate", reach, "%g for %llu items",
+                           spec->rate, (unsigned long long)g->items);
         }
         char expected[96];
-        (void)snprintf(expected, sizeof expected, "%u bytes to %llu units of a %s filter",
-                       g->kind->unit_bytes(g->k), (unsigned long long)g->kind->units_max,
-                       bg_kind_name(g->kind->id));
+        (void)snprintf(
+            expected, sizeof expected, "%u bytes to %llu units of a %s filter",
+            g->kind->unit_bytes(g->k), (unsigned long long)g->kind->units_max,
+            bg_kind_name(g->kind->id));
         return bgi_err(info, BG_EINVAL, "bytes", expected, "%llu",
                        (unsigned long long)spec->bytes);
     }
@@ -273,12 +283,12 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g, bg_err
         /* Not more than the bytes that were asked for: round down. */
         g->units -= g->units % ((uint64_t)1 << spec->folds);
         if (g->units == 0) {
-            return bgi_err(info, BG_EINVAL, "bytes", "enough for a size that folds", "%llu",
-                           (unsigned long long)spec->bytes);
+            return bgi_err(info, BG_EINVAL, "bytes", "enough for a size that folds",
+                           "%llu", (unsigned long long)spec->bytes);
         }
     } else if (!solve_round(spec, &g->units)) {
-        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed", "%llu units",
-                       (unsigned long long)g->units);
+        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
+                       "%llu units", (unsigned long long)g->units);
     }
     g->rate = g->items ? solve_rate(g) : 0;
     return BG_OK;
@@ -291,8 +301,9 @@ static bg_err solve_check_size(const bg_spec *spec, const struct bgi_geometry *g
 {
     uint64_t bytes = 0;
     if (g->units > g->kind->units_max || !bgi_geometry_bytes(g, &bytes)) {
-        return bgi_err(info, BG_ENOMEM, "size", "one that this kind and machine can address",
-                       "%llu units", (unsigned long long)g->units);
+        return bgi_err(info, BG_ENOMEM, "size",
+                       "one that this kind and machine can address", "%llu units",
+                       (unsigned long long)g->units);
     }
     if (spec->max_bytes && bytes > spec->max_bytes) {
         char expected[64];
@@ -315,30 +326,35 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
     return err ? err : solve_check_size(spec, g, info);
 }
 
-/* `auto`: register where one winner is needed, else blocked, else classic where only
- * that fits. */
+/*
+ * `auto`: register where one winner is needed, else blocked. Where a blocked filter does
+ * not fit the limits, or would take more than one and a half times the memory, as it does
+ * below a rate of about 1e-7, classic.
+ */
 static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo *info)
 {
+    const double too_much = 1.5;
     if (spec->flags & BG_ONE_WINNER) {
         (void)snprintf(g->reason, sizeof g->reason,
                        "register: exactly one of two threads is told \"new\"");
         return solve_as(BG_KIND_REGISTER, spec, g, info);
     }
+    struct bgi_geometry scattered = *g;
+    bg_err no_classic = solve_as(BG_KIND_CLASSIC, spec, &scattered, NULL);
     bg_err err = solve_as(BG_KIND_BLOCKED, spec, g, info);
-    if (!err) {
+    double limit = too_much * 8 * (double)scattered.units;
+    if (no_classic || (!err && 64 * (double)g->units <= limit)) {
         (void)snprintf(g->reason, sizeof g->reason,
                        "blocked: a look-up reads one cache line, %u bits in it", g->k);
-        return BG_OK;
-    }
-    struct bgi_geometry smaller = *g;
-    if (solve_as(BG_KIND_CLASSIC, spec, &smaller, NULL) != BG_OK) {
         return err;
     }
-    *g = smaller;
+    *g = scattered;
     bgi_err_clear(info);
-    (void)snprintf(g->reason, sizeof g->reason,
-                   "classic: a blocked filter would not do it within the limits; a "
-                   "look-up reads up to %u cache lines", g->k);
+    (void)snprintf(
+        g->reason, sizeof g->reason,
+        "classic: a blocked filter would %s; a look-up reads up to %u cache "
+        "lines",
+        err ? "not do it within the limits" : "take half as much memory again", g->k);
     return BG_OK;
 }
 

@@ -48,7 +48,8 @@ BGI_INLINE struct bgi_keys bgi_keys_u64(const uint64_t *keys)
  * pairs may lie anywhere. Reads the pairs themselves, so those must be near: `far` asks
  * for what is needed for that, some groups earlier.
  */
-BGI_INLINE void bgi_keys_ask(const struct bgi_keys *keys, size_t first, size_t n, int far)
+BGI_INLINE void bgi_keys_ask(const struct bgi_keys *keys, size_t first, size_t n,
+                             int far)
 {
     const char *data = (const char *)keys->data;
     size_t width = keys->form == BGI_KEYS_PAIRS ? sizeof(bg_bytes) : keys->width;

@@ -28,9 +28,12 @@ static uint32_t classic_unit_bytes(uint32_t k)
 
 static struct bgi_model classic_model(uint64_t units, uint32_t k)
 {
-    return (struct bgi_model){
-        .scattered = true, .units = 1, .lanes = 1, .active = 1, .draws = k, .lane_bits = 64 * (double)units
-    };
+    return (struct bgi_model){ .scattered = true,
+                               .units = 1,
+                               .lanes = 1,
+                               .active = 1,
+                               .draws = k,
+                               .lane_bits = 64 * (double)units };
 }
 
 static uint32_t classic_lines(uint32_t k)

@@ -6,11 +6,124 @@
 
 #if defined(BGI_X86_64)
 
-# include <immintrin.h>
-# include <string.h>
+#include <immintrin.h>
+#include <string.h>
 
-# define ISA avx2
-# define ISA_TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define ISA        avx2
+#define ISA_TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
+
+#define ISA_EIGHTS
+#define ISA_EIGHTS_UNITS UINT32_MAX
+
+/* ---- Eight hashes at once: where their lines are, which lanes they use ------------ */
+
+BGI_INLINE ISA_TARGET __m256i line_avx2_loadu(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+BGI_INLINE ISA_TARGET void line_avx2_storeu(void *p, __m256i v)
+{
+    _mm256_storeu_si256((__m256i *)p, v);
+}
+
+BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t units,
+                                              uint64_t *at)
+{
+    const __m256i range = _mm256_set1_epi64x((long long)units);
+    for (unsigned i = 0; i < 8; i += 4) {
+        __m256i high = _mm256_srli_epi64(line_avx2_loadu(hashes + i), 32);
+        __m256i line = _mm256_srli_epi64(_mm256_mul_epu32(high, range), 32);
+        line_avx2_storeu(at + i, _mm256_slli_epi64(line, 5));
+    }
+}
+
+/* bgi_range52 of eight hashes, shifted left. The high part of a product of 52 bits with 32, from two products of 32 bits: with
+ * a = a1 2^32 + a0, floor(a u / 2^52) = floor((a1 u + floor(a0 u / 2^32)) / 2^20). */
+BGI_INLINE ISA_TARGET void isa_range52_8(const uint64_t *hashes, uint64_t units,
+                                         unsigned shift, uint64_t *at)
+{
+    const __m256i range = _mm256_set1_epi64x((long long)units);
+    for (unsigned i = 0; i < 8; i += 4) {
+        __m256i a = _mm256_srli_epi64(line_avx2_loadu(hashes + i), 12);
+        __m256i low = _mm256_srli_epi64(_mm256_mul_epu32(a, range), 32);
+        __m256i high = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), range);
+        __m256i line = _mm256_srli_epi64(_mm256_add_epi64(high, low), 20);
+        line_avx2_storeu(at + i, _mm256_slli_epi64(line, (int)shift));
+    }
+}
+
+BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t units,
+                                              uint64_t *at)
+{
+    isa_range52_8(hashes, units, 6, at);
+}
+
+#define line_columns_locate8 line_words_locate8
+
+/* The number of the rotation of four hashes, in the low byte of each 64-bit part. */
+BGI_INLINE ISA_TARGET __m256i line_avx2_rotation(const uint64_t *hashes, int shift)
+{
+    const __m256i salt = _mm256_set1_epi64x(line_rotation_salt);
+    __m256i product = _mm256_mullo_epi32(line_avx2_loadu(hashes), salt);
+    return _mm256_srli_epi32(product, shift);
+}
+
+/* Byte 0 of each 64-bit part, looked up in 16 bytes and pushed together: two bytes at the
+ * bottom of each half. */
+BGI_INLINE ISA_TARGET __m256i line_avx2_look_up(__m256i index, __m128i table)
+{
+    const __m256i pick =
+        _mm256_setr_epi8(0, 8, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1,
+                         0, 8, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1);
+    __m256i both = _mm256_broadcastsi128_si256(table);
+    return _mm256_shuffle_epi8(_mm256_shuffle_epi8(both, index), pick);
+}
+
+/* The low bytes of 16 numbers of 16 bits, or with a shift of 8 the high ones. */
+BGI_INLINE ISA_TARGET __m128i line_avx2_bytes(const uint16_t *numbers, int shift)
+{
+    __m256i half = _mm256_srli_epi16(line_avx2_loadu(numbers), shift);
+    __m256i byte = _mm256_and_si256(half, _mm256_set1_epi16(0xff));
+    return _mm_packus_epi16(_mm256_castsi256_si128(byte),
+                            _mm256_extracti128_si256(byte, 1));
+}
+
+BGI_INLINE ISA_TARGET uint32_t line_avx2_four(__m256i looked_up)
+{
+    uint32_t low = (uint32_t)_mm256_cvtsi256_si32(looked_up);
+    uint32_t high = (uint32_t)_mm_cvtsi128_si32(_mm256_extracti128_si256(looked_up, 1));
+    return low | high << 16;
+}
+
+BGI_INLINE ISA_TARGET void
+line_columns_needed8(const uint64_t *hashes, const uint16_t *rotations, uint8_t *needed)
+{
+    const __m128i table = line_avx2_bytes(rotations, 0);
+    for (unsigned i = 0; i < 8; i += 4) {
+        __m256i index = line_avx2_rotation(hashes + i, 29);
+        uint32_t four = line_avx2_four(line_avx2_look_up(index, table));
+        memcpy(needed + i, &four, sizeof four);
+    }
+}
+
+BGI_INLINE ISA_TARGET void
+line_words_needed8(const uint64_t *hashes, const uint16_t *rotations, uint16_t *needed)
+{
+    const __m128i low = line_avx2_bytes(rotations, 0);
+    const __m128i high = line_avx2_bytes(rotations, 8);
+    for (unsigned i = 0; i < 8; i += 4) {
+        __m256i index = line_avx2_rotation(hashes + i, 28);
+        __m256i lanes = _mm256_unpacklo_epi8(line_avx2_look_up(index, low),
+                                             line_avx2_look_up(index, high));
+        uint64_t upper =
+            (uint32_t)_mm_cvtsi128_si32(_mm256_extracti128_si256(lanes, 1));
+        uint64_t four = (uint32_t)_mm256_cvtsi256_si32(lanes) | upper << 32;
+        memcpy(needed + i, &four, sizeof four);
+    }
+}
+
+/* ---- The shapes --------------------------------------------------------------------- */
 
 typedef __m256i line_split;
 
@@ -105,7 +218,8 @@ BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 }
 
 BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
-const struct bgi_core *core, uint32_t rotation)
+                                                     const struct bgi_core *core,
+                                                     uint32_t rotation)
 {
     const uint32_t *window = core->window + rotation;
     __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)window);
@@ -138,7 +252,8 @@ BGI_INLINE ISA_TARGET line_words line_words_make(uint32_t x)
 }
 
 BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
-const struct bgi_core *core, uint32_t rotation)
+                                                 const struct bgi_core *core,
+                                                 uint32_t rotation)
 {
     const uint32_t *window = core->window + rotation;
     __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)window);
@@ -149,8 +264,8 @@ const struct bgi_core *core, uint32_t rotation)
 
 BGI_INLINE ISA_TARGET uint32_t line_words_found(const unsigned char *line, uint32_t x)
 {
-    uint32_t low = line_avx2_found(line_avx2_load(line),
-                                   line_avx2_product(x, line_words_salts));
+    uint32_t low =
+        line_avx2_found(line_avx2_load(line), line_avx2_product(x, line_words_salts));
     uint32_t high = line_avx2_found(line_avx2_load(line + 32),
                                     line_avx2_product(x, line_words_salts + 8));
     return low | high << 8;
@@ -173,19 +288,22 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const uint64_t *line,
            | line_avx2_lacking(line + 4, pattern.high) << 4;
 }
 
-BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line, line_columns pattern)
+BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line,
+                                                line_columns pattern)
 {
     return line_words_set(line, line_columns_spread(pattern));
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const uint64_t *line,
-                                                    line_columns pattern, uint64_t *bits)
+                                                    line_columns pattern,
+                                                    uint64_t *bits)
 {
     return line_words_missing(line, line_columns_spread(pattern), bits);
 }
 
 /* Bytes of `needed` and not of `found` that are zero, as bits. */
-BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_bytes(const void *found, const void *needed)
+BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_bytes(const void *found,
+                                                    const void *needed)
 {
     __m256i lacks = _mm256_andnot_si256(line_avx2_load(found), line_avx2_load(needed));
     __m256i zero = _mm256_cmpeq_epi8(lacks, _mm256_setzero_si256());
@@ -199,7 +317,7 @@ BGI_INLINE ISA_TARGET uint64_t line_columns_all(const uint8_t *found,
            | line_avx2_zero_bytes(found + 32, needed + 32) << 32;
 }
 
-# define line_split_all line_columns_all
+#define line_split_all line_columns_all
 
 /* Packing two vectors of 16-bit answers to bytes goes by halves; the permutation puts
  * them in order. */
@@ -208,10 +326,10 @@ BGI_INLINE ISA_TARGET uint64_t line_avx2_zero_pairs(const uint16_t *found,
 {
     const __m256i none = _mm256_setzero_si256();
     __m256i a = _mm256_andnot_si256(line_avx2_load(found), line_avx2_load(needed));
-    __m256i b = _mm256_andnot_si256(line_avx2_load(found + 16),
-                                    line_avx2_load(needed + 16));
-    __m256i packed = _mm256_packs_epi16(_mm256_cmpeq_epi16(a, none),
-                                        _mm256_cmpeq_epi16(b, none));
+    __m256i b =
+        _mm256_andnot_si256(line_avx2_load(found + 16), line_avx2_load(needed + 16));
+    __m256i packed =
+        _mm256_packs_epi16(_mm256_cmpeq_epi16(a, none), _mm256_cmpeq_epi16(b, none));
     __m256i sorted = _mm256_permute4x64_epi64(packed, 0xd8);
     return (uint32_t)_mm256_movemask_epi8(sorted);
 }
@@ -223,6 +341,6 @@ BGI_INLINE ISA_TARGET uint64_t line_words_all(const uint16_t *found,
            | line_avx2_zero_pairs(found + 32, needed + 32) << 32;
 }
 
-# include "kind/ops_pick.h"
+#include "kind/ops_pick.h"
 
 #endif

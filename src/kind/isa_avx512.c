@@ -6,14 +6,16 @@
 
 #if defined(BGI_X86_64)
 
-# include <immintrin.h>
-# include <string.h>
+#include <immintrin.h>
+#include <string.h>
 
-# define ISA avx512
-# define ISA_TARGET                                                                    \
-     __attribute__((target(                                                            \
-         "avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,avx2,bmi,bmi2,popcnt")))
-# define ISA_EIGHTS
+#define ISA avx512
+#define ISA_TARGET                                                                     \
+    __attribute__((                                                                    \
+        target("avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,avx2,bmi,bmi2,popcnt")))
+#define ISA_WIDE_COMPARE
+#define ISA_EIGHTS
+#define ISA_EIGHTS_UNITS ((uint64_t)1 << 52)
 
 /* ---- Eight hashes at once: where their lines are, which lanes they use ------------ */
 
@@ -26,16 +28,23 @@ BGI_INLINE ISA_TARGET void line_split_locate8(const uint64_t *hashes, uint64_t u
     _mm512_storeu_si512(at, _mm512_slli_epi64(line, 5));
 }
 
-BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t units,
-                                              uint64_t *at)
+/* bgi_range52 of eight hashes, shifted left. */
+BGI_INLINE ISA_TARGET void isa_range52_8(const uint64_t *hashes, uint64_t units,
+                                         unsigned shift, uint64_t *at)
 {
     __m512i high = _mm512_srli_epi64(_mm512_loadu_si512(hashes), 12);
     __m512i line = _mm512_madd52hi_epu64(_mm512_setzero_si512(), high,
                                          _mm512_set1_epi64((long long)units));
-    _mm512_storeu_si512(at, _mm512_slli_epi64(line, 6));
+    _mm512_storeu_si512(at, _mm512_slli_epi64(line, shift));
 }
 
-# define line_columns_locate8 line_words_locate8
+BGI_INLINE ISA_TARGET void line_words_locate8(const uint64_t *hashes, uint64_t units,
+                                              uint64_t *at)
+{
+    isa_range52_8(hashes, units, 6, at);
+}
+
+#define line_columns_locate8 line_words_locate8
 
 /* Their lanes, from the table of rotations: element 0 of each 64-bit part is looked up. */
 BGI_INLINE ISA_TARGET __m512i line_avx512_lanes(const uint64_t *hashes,
@@ -48,17 +57,15 @@ BGI_INLINE ISA_TARGET __m512i line_avx512_lanes(const uint64_t *hashes,
     return _mm512_permutexvar_epi16(index, _mm512_broadcast_i64x4(once));
 }
 
-BGI_INLINE ISA_TARGET void line_columns_needed8(const uint64_t *hashes,
-                                                const uint16_t *rotations,
-                                                uint8_t *needed)
+BGI_INLINE ISA_TARGET void
+line_columns_needed8(const uint64_t *hashes, const uint16_t *rotations, uint8_t *needed)
 {
     __m512i lanes = line_avx512_lanes(hashes, rotations, 29);
     _mm_storel_epi64((__m128i *)(void *)needed, _mm512_cvtepi64_epi8(lanes));
 }
 
-BGI_INLINE ISA_TARGET void line_words_needed8(const uint64_t *hashes,
-                                              const uint16_t *rotations,
-                                              uint16_t *needed)
+BGI_INLINE ISA_TARGET void
+line_words_needed8(const uint64_t *hashes, const uint16_t *rotations, uint16_t *needed)
 {
     __m512i lanes = line_avx512_lanes(hashes, rotations, 28);
     _mm_storeu_si128((__m128i *)(void *)needed, _mm512_cvtepi64_epi16(lanes));
@@ -164,8 +171,8 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
     __m256 low = _mm256_castsi256_ps(line_avx512_load(line));
     __m256 high = _mm256_castsi256_ps(line_avx512_load(line + 32));
     __m256 chosen = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(product));
-    __m256i sign = _mm256_rolv_epi32(_mm256_castps_si256(chosen),
-                                     _mm256_srli_epi32(product, 26));
+    __m256i sign =
+        _mm256_rolv_epi32(_mm256_castps_si256(chosen), _mm256_srli_epi32(product, 26));
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(sign));
 }
 
@@ -173,8 +180,8 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
  * bit says its half. */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 {
-    const __m512i flip = _mm512_inserti64x4(_mm512_setzero_si512(),
-                                            _mm256_set1_epi32(INT32_MIN), 0);
+    const __m512i flip =
+        _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi32(INT32_MIN), 0);
     __m512i product = _mm512_broadcast_i64x4(line_avx512_product(x, line_words_salts));
     __mmask16 words = _mm512_movepi32_mask(_mm512_xor_si512(product, flip));
     return _mm512_maskz_rorv_epi32(words, _mm512_set1_epi32(INT32_MIN),
@@ -182,33 +189,33 @@ BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 }
 
 /* Rotations of 8 lanes stand twice in their 16 bits: once for each half. */
-# define line_columns_mask    line_words_mask
-# define line_columns_set     line_words_set
-# define line_columns_missing line_words_missing
+#define line_columns_mask    line_words_mask
+#define line_columns_set     line_words_set
+#define line_columns_missing line_words_missing
 
 /* ---- 64 answers ------------------------------------------------------------------- */
 
 BGI_INLINE ISA_TARGET uint64_t line_columns_all(const uint8_t *found,
                                                 const uint8_t *needed)
 {
-    __m512i lacks = _mm512_andnot_si512(_mm512_load_si512(found),
-                                        _mm512_load_si512(needed));
+    __m512i lacks =
+        _mm512_andnot_si512(_mm512_load_si512(found), _mm512_load_si512(needed));
     return _mm512_testn_epi8_mask(lacks, lacks);
 }
 
-# define line_split_all line_columns_all
+#define line_split_all line_columns_all
 
 BGI_INLINE ISA_TARGET uint64_t line_words_all(const uint16_t *found,
                                               const uint16_t *needed)
 {
-    __m512i low = _mm512_andnot_si512(_mm512_load_si512(found),
-                                      _mm512_load_si512(needed));
+    __m512i low =
+        _mm512_andnot_si512(_mm512_load_si512(found), _mm512_load_si512(needed));
     __m512i high = _mm512_andnot_si512(_mm512_load_si512(found + 32),
                                        _mm512_load_si512(needed + 32));
     return _mm512_testn_epi16_mask(low, low)
            | (uint64_t)_mm512_testn_epi16_mask(high, high) << 32;
 }
 
-# include "kind/ops_pick.h"
+#include "kind/ops_pick.h"
 
 #endif

@@ -7,11 +7,11 @@
 
 #if defined(BGI_AARCH64)
 
-# include <arm_neon.h>
-# include <string.h>
+#include <arm_neon.h>
+#include <string.h>
 
-# define ISA neon
-# define ISA_TARGET
+#define ISA neon
+#define ISA_TARGET
 
 /* A pattern is the words of the line with its bits set. */
 typedef struct {
@@ -108,7 +108,8 @@ BGI_INLINE line_columns line_columns_make(uint32_t x)
 }
 
 BGI_INLINE line_columns line_columns_mask(line_columns pattern,
-const struct bgi_core *core, uint32_t rotation)
+                                          const struct bgi_core *core,
+                                          uint32_t rotation)
 {
     const uint32_t *window = core->window + rotation;
     for (unsigned i = 0; i < 4; i++) {
@@ -137,8 +138,8 @@ BGI_INLINE line_words line_words_make(uint32_t x)
     return pattern;
 }
 
-BGI_INLINE line_words line_words_mask(line_words pattern,
-const struct bgi_core *core, uint32_t rotation)
+BGI_INLINE line_words line_words_mask(line_words pattern, const struct bgi_core *core,
+                                      uint32_t rotation)
 {
     const uint32_t *window = core->window + rotation;
     for (unsigned i = 0; i < 4; i++) {
@@ -175,30 +176,30 @@ BGI_INLINE uint32_t line_neon_missing(const void *line, const uint32x4_t *part,
     return missing;
 }
 
-# define NEON_SHAPE(shape)                                                             \
-     BGI_INLINE uint32_t shape##_set(void *line, shape pattern)                            \
-     {                                                                                 \
-         return line_neon_set(line, pattern.part, shape##_bytes / 16);                 \
-     }                                                                                 \
-     BGI_INLINE uint32_t shape##_missing(const void *line, shape pattern,              \
-                                         uint64_t *bits)                               \
-     {                                                                                 \
-         return line_neon_missing(line, pattern.part, bits, shape##_bytes / 16);       \
-     }                                                                                 \
-     BGI_INLINE uint64_t shape##_all(const shape##_bits *found,                        \
-                                     const shape##_bits *needed)                       \
-     {                                                                                 \
-         uint64_t all = 0;                                                             \
-         for (unsigned i = 0; i < 64; i++) {                                           \
-             all |= (uint64_t)((needed[i] & ~found[i]) == 0) << i;                     \
-         }                                                                             \
-         return all;                                                                   \
-     }
+#define NEON_SHAPE(shape)                                                              \
+    BGI_INLINE uint32_t shape##_set(void *line, shape pattern)                         \
+    {                                                                                  \
+        return line_neon_set(line, pattern.part, shape##_bytes / 16);                  \
+    }                                                                                  \
+    BGI_INLINE uint32_t shape##_missing(const void *line, shape pattern,               \
+                                        uint64_t *bits)                                \
+    {                                                                                  \
+        return line_neon_missing(line, pattern.part, bits, shape##_bytes / 16);        \
+    }                                                                                  \
+    BGI_INLINE uint64_t shape##_all(const shape##_bits *found,                         \
+                                    const shape##_bits *needed)                        \
+    {                                                                                  \
+        uint64_t all = 0;                                                              \
+        for (unsigned i = 0; i < 64; i++) {                                            \
+            all |= (uint64_t)((needed[i] & ~found[i]) == 0) << i;                      \
+        }                                                                              \
+        return all;                                                                    \
+    }
 
 NEON_SHAPE(line_split)
 NEON_SHAPE(line_columns)
 NEON_SHAPE(line_words)
 
-# include "kind/ops_pick.h"
+#include "kind/ops_pick.h"
 
 #endif

@@ -56,7 +56,8 @@ BGI_INLINE line_words line_words_make(uint32_t x)
 }
 
 BGI_INLINE line_columns line_columns_mask(line_columns pattern,
-const struct bgi_core *core, uint32_t rotation)
+                                          const struct bgi_core *core,
+                                          uint32_t rotation)
 {
     const uint32_t *window = core->window + rotation;
     for (unsigned j = 0; j < 8; j++) {
@@ -66,8 +67,8 @@ const struct bgi_core *core, uint32_t rotation)
     return pattern;
 }
 
-BGI_INLINE line_words line_words_mask(line_words pattern,
-const struct bgi_core *core, uint32_t rotation)
+BGI_INLINE line_words line_words_mask(line_words pattern, const struct bgi_core *core,
+                                      uint32_t rotation)
 {
     const uint32_t *window = core->window + rotation;
     for (unsigned j = 0; j < 16; j++) {
@@ -138,7 +139,7 @@ BGI_INLINE uint32_t line_scalar_set(void *line, const void *pattern, unsigned wo
 }
 
 #define SCALAR_SHAPE(shape)                                                            \
-    BGI_INLINE uint32_t shape##_set(void *line, shape pattern)                             \
+    BGI_INLINE uint32_t shape##_set(void *line, shape pattern)                         \
     {                                                                                  \
         return line_scalar_set(line, &pattern, shape##_bytes / 8);                     \
     }                                                                                  \

@@ -96,6 +96,7 @@ void bgi_fold_bits(uint64_t *to, const uint64_t *from, size_t words)
     for (size_t w = 0; w + 1 < words; w += 2) {
         uint64_t low = __atomic_load_n(&from[w], __ATOMIC_RELAXED);
         uint64_t high = __atomic_load_n(&from[w + 1], __ATOMIC_RELAXED);
-        to[w / 2] = kind_pack_even(low | low >> 1) | kind_pack_even(high | high >> 1) << 32;
+        to[w / 2] =
+            kind_pack_even(low | low >> 1) | kind_pack_even(high | high >> 1) << 32;
     }
 }

@@ -53,7 +53,7 @@ struct bgi_ops {
 
 /* Operations on whole arrays of words, the same for every kind. */
 struct bgi_word_ops {
-    uint64_t (*count)(const uint64_t *a, size_t n);                      /* |a|      */
+    uint64_t (*count)(const uint64_t *a, size_t n);                       /* |a| */
     uint64_t (*count_or)(const uint64_t *a, const uint64_t *b, size_t n); /* |a or b| */
 };
 
@@ -65,12 +65,12 @@ enum { BGI_WINDOW_WORDS = 32 };
  * 64 bytes.
  */
 struct bgi_core {
-    bool (*has)(const struct bgi_core *core, uint64_t hash); /* = ops->has           */
-    bool (*add)(struct bgi_core *core, uint64_t hash);       /* = ops->add           */
-    unsigned char *words; /* the bits, 64-byte aligned                                */
-    uint64_t units;       /* how many units; hashes are mapped to this range          */
-    uint32_t k;           /* bits per key                                             */
-    uint32_t large;       /* 1: beyond the cache, so that batches ask for memory      */
+    bool (*has)(const struct bgi_core *core, uint64_t hash); /* = ops->has */
+    bool (*add)(struct bgi_core *core, uint64_t hash);       /* = ops->add */
+    unsigned char *words; /* the bits, 64-byte aligned */
+    uint64_t units;       /* how many units; hashes are mapped to this range */
+    uint32_t k;           /* bits per key */
+    uint32_t large;       /* 1: beyond the cache, so that batches ask for memory */
     const struct bgi_ops *ops;
     const struct bgi_word_ops *word_ops;
     /* Lanes in use of a masked line kind, for each rotation, as words and as bits: see
@@ -93,7 +93,7 @@ struct bgi_model {
     uint32_t lanes;
     uint32_t active;
     uint32_t draws;
-    bool scattered; /* one unit of many bits: classic, partitioned                    */
+    bool scattered; /* one unit of many bits: classic, partitioned */
 };
 
 /* The description of a kind. */
@@ -115,7 +115,8 @@ struct bgi_kind {
 };
 
 /* One description per kind, bgi_kind_classic and so on; NULL for an unknown number. */
-#define BGI_KIND_DECLARE(NAME, number, name) extern const struct bgi_kind bgi_kind_##name;
+#define BGI_KIND_DECLARE(NAME, number, name)                                           \
+    extern const struct bgi_kind bgi_kind_##name;
 BG_KINDS(BGI_KIND_DECLARE)
 #undef BGI_KIND_DECLARE
 const struct bgi_kind *bgi_kind_of(bg_kind id);
@@ -127,7 +128,8 @@ const struct bgi_word_ops *bgi_kind_word_ops(bg_cpu cpu);
 
 /* ORs neighbouring units of `unit_words` 64-bit words: the fold of every kind that maps
  * a hash to a unit by its high bits. */
-void bgi_fold_units(struct bgi_core *to, const struct bgi_core *from, size_t unit_words);
+void bgi_fold_units(struct bgi_core *to, const struct bgi_core *from,
+                    size_t unit_words);
 
 /* ORs neighbouring bits of `words` words into half as many. */
 void bgi_fold_bits(uint64_t *to, const uint64_t *from, size_t words);

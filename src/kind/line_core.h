@@ -8,7 +8,8 @@
  *   ISA_TARGET    the function attribute that allows the instructions
  *   LINE_SHAPE    split, columns or words: see line_shapes.h
  *   LINE_MASKED   1: only some of the lanes are used, a rotation of a pattern
- *   ISA_EIGHTS    defined: there are line_S_locate8 and line_S_needed8
+ *   ISA_EIGHTS    defined: there are line_S_locate8, for up to ISA_EIGHTS_UNITS
+ *                 lines, and line_S_needed8
  *
  * and the instruction set's file has defined, for each shape S,
  *
@@ -40,11 +41,11 @@
 #define LINE_PASTE4(a, b, c, d)  LINE_PASTE4_(a, b, c, d)
 
 #define LINE_TYPE       LINE_PASTE2(line, LINE_SHAPE)
-#define LINE_WORD(word) LINE_PASTE2(LINE_TYPE, word) /* line_columns_test              */
+#define LINE_WORD(word) LINE_PASTE2(LINE_TYPE, word) /* line_columns_test */
 #define LINE(name)      LINE_PASTE4(LINE_TYPE, LINE_MASKED, name, ISA)
 
 #ifndef BGI_LINE_OPERATIONS
-# define BGI_LINE_OPERATIONS
+#define BGI_LINE_OPERATIONS
 enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
 #endif
 
@@ -55,19 +56,20 @@ BGI_INLINE ISA_TARGET uint64_t LINE(at)(const struct bgi_core *core, uint64_t ha
 }
 
 /* The lanes that a hash uses. */
-BGI_INLINE ISA_TARGET LINE_WORD(bits) LINE(needed)(const struct bgi_core *core,
-                                                   uint64_t hash)
+BGI_INLINE ISA_TARGET LINE_WORD(bits)
+    LINE(needed)(const struct bgi_core *core, uint64_t hash)
 {
 #if LINE_MASKED
-    return (LINE_WORD(bits))core->rotations[line_rotation((uint32_t)hash,
-                                                          LINE_WORD(lanes))];
+    return (LINE_WORD(
+        bits))core->rotations[line_rotation((uint32_t)hash, LINE_WORD(lanes))];
 #else
     (void)core, (void)hash;
-    return (LINE_WORD(bits))-1;
+    return (LINE_WORD(bits)) - 1;
 #endif
 }
 
-BGI_INLINE ISA_TARGET LINE_TYPE LINE(pattern)(const struct bgi_core *core, uint64_t hash)
+BGI_INLINE ISA_TARGET LINE_TYPE LINE(pattern)(const struct bgi_core *core,
+                                              uint64_t hash)
 {
     LINE_TYPE pattern = LINE_WORD(make)((uint32_t)hash);
 #if LINE_MASKED
@@ -93,7 +95,7 @@ BGI_INLINE ISA_TARGET uint32_t LINE(or_missing)(uint64_t *line, LINE_TYPE patter
 /* One add; `what` is a constant wherever this is called, so that only one case is left.
  * Not 0 when the key is new. */
 BGI_INLINE ISA_TARGET uint32_t LINE(put)(const struct bgi_core *core, uint64_t hash,
-                                     uint64_t at, const enum line_operation what)
+                                         uint64_t at, const enum line_operation what)
 {
     unsigned char *line = core->words + at;
     LINE_TYPE pattern = LINE(pattern)(core, hash);
@@ -106,7 +108,7 @@ ISA_TARGET static void LINE(locate)(const struct bgi_core *core, struct bgi_word
 {
     unsigned i = 0;
 #ifdef ISA_EIGHTS
-    for (; i + 8 <= word->n; i += 8) {
+    for (; core->units <= ISA_EIGHTS_UNITS && i + 8 <= word->n; i += 8) {
         LINE_WORD(locate8)(word->hashes + i, core->units, word->at + i);
     }
 #endif
@@ -134,7 +136,7 @@ ISA_TARGET BGI_NO_TSAN static bool LINE(has)(const struct bgi_core *core, uint64
 /* The lanes that hashes use; those beyond n need what is never found. */
 BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
                                              const uint64_t *hashes, unsigned n,
-                                             LINE_WORD(bits) *needed)
+                                             LINE_WORD(bits) * needed)
 {
     unsigned i = 0;
 #if LINE_MASKED && defined(ISA_EIGHTS)
@@ -162,13 +164,13 @@ ISA_TARGET BGI_NO_TSAN static uint64_t LINE(has_word)(const struct bgi_core *cor
     LINE(needed_word)(core, hashes, word->n, needed);
     for (; i < both; i++) {
         __builtin_prefetch(words + next->at[i]);
-        found[i] = (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i],
-                                                     (uint32_t)hashes[i]);
+        found[i] =
+            (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i], (uint32_t)hashes[i]);
     }
     LINE(ask)(core, next, i);
     for (; i < word->n; i++) {
-        found[i] = (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i],
-                                                     (uint32_t)hashes[i]);
+        found[i] =
+            (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i], (uint32_t)hashes[i]);
     }
     for (; i < 64; i++) {
         found[i] = 0;
@@ -200,13 +202,13 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
 }
 
 #define LINE_DEFINE_MODE(mode, what)                                                   \
-    ISA_TARGET BGI_NO_TSAN static bool LINE(add_##mode)(struct bgi_core *core,         \
+    ISA_TARGET BGI_NO_TSAN static bool LINE(add_##mode)(struct bgi_core * core,        \
                                                         uint64_t hash)                 \
     {                                                                                  \
         return LINE(put)(core, hash, LINE(at)(core, hash), what) != 0;                 \
     }                                                                                  \
     ISA_TARGET BGI_NO_TSAN static uint64_t LINE(add_word_##mode)(                      \
-        struct bgi_core *core, const struct bgi_word *word,                            \
+        struct bgi_core * core, const struct bgi_word *word,                           \
         const struct bgi_word *next)                                                   \
     {                                                                                  \
         return LINE(put_word)(core, word, next, what);                                 \

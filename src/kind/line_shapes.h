@@ -72,14 +72,9 @@ static const uint32_t line_words_salts[16] = {
 
 /*
  * The number of a hash's line among `units`. Split lines are numbered by the high 32 bits
- * of the hash, as Parquet does; the others by the high 52 bits, which processors that have
- * it can do for eight hashes at once (AVX-512 IFMA multiplies 52-bit numbers). 2^52
- * different values keep the lines evenly filled at any size that can be addressed. Either
- * way halving the number of lines halves the line's number (see bgi_mulhi), which is what
- * folding needs.
+ * of the hash, as Parquet does; the others by the high 52 bits. Either way halving the
+ * number of lines halves the line's number (see bgi_mulhi), which is what folding needs.
  */
-static const uint64_t line_index_bits = ~(uint64_t)0xfff;
-
 BGI_INLINE uint64_t line_split_index(uint64_t hash, uint64_t units)
 {
     return ((hash >> 32) * units) >> 32;
@@ -87,12 +82,12 @@ BGI_INLINE uint64_t line_split_index(uint64_t hash, uint64_t units)
 
 BGI_INLINE uint64_t line_words_index(uint64_t hash, uint64_t units)
 {
-    return bgi_mulhi(hash & line_index_bits, units);
+    return bgi_range52(hash, units);
 }
 
 BGI_INLINE uint64_t line_columns_index(uint64_t hash, uint64_t units)
 {
-    return line_words_index(hash, units);
+    return bgi_range52(hash, units);
 }
 
 static const uint32_t line_rotation_salt = 0x9216d5d9u;

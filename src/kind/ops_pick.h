@@ -32,9 +32,9 @@
 #include "kind/count_core.h"
 #include "kind/register_core.h"
 
-#define PICK_PASTE_(a, b)     a##_##b
-#define PICK_PASTE(a, b)      PICK_PASTE_(a, b)
-#define PICK_NAME(name)       PICK_PASTE(name, ISA)
+#define PICK_PASTE_(a, b) a##_##b
+#define PICK_PASTE(a, b)  PICK_PASTE_(a, b)
+#define PICK_NAME(name)   PICK_PASTE(name, ISA)
 /* The table `name`_ops_`mode`_`isa` of the mode in force. */
 #define PICK_OPS(name)                                                                 \
     (exclusive ? &PICK_NAME(name##_ops_exclusive) : &PICK_NAME(name##_ops_shared))

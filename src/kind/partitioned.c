@@ -32,9 +32,12 @@ static uint32_t partitioned_unit_bytes(uint32_t k)
 
 static struct bgi_model partitioned_model(uint64_t units, uint32_t k)
 {
-    return (struct bgi_model){
-        .scattered = true, .units = 1, .lanes = k, .active = k, .draws = 1, .lane_bits = 64 * (double)units
-    };
+    return (struct bgi_model){ .scattered = true,
+                               .units = 1,
+                               .lanes = k,
+                               .active = k,
+                               .draws = 1,
+                               .lane_bits = 64 * (double)units };
 }
 
 static uint32_t partitioned_lines(uint32_t k)

@@ -16,7 +16,7 @@
  * (register_core.h).
  *
  * Invariants
- *   (I1) A hash's word is floor(h * units / 2^64): folding ORs neighbouring words.
+ *   (I1) A hash's word is floor(h' * units / 2^64), h' being its high 52 bits: folding ORs neighbouring words.
  *   (I2) In shared mode a word changes only by an atomic OR of a key's whole mask.
  */
 #include "kind/kind.h"

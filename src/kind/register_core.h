@@ -8,8 +8,9 @@
  * does, with the carry out of the top coming in again at the bottom. k is a constant of
  * each instance.
  *
- * Batches make the masks of eight keys side by side in vector registers, where shifts by
- * a different amount in each lane exist, and test the words one by one.
+ * Batches make the masks of eight keys side by side where the instruction set can shift
+ * and compare 64-bit lanes (ISA_WIDE_COMPARE; without unsigned comparison it does not
+ * pay), and test the words one by one.
  *
  * Concurrency. An add is one atomic OR that returns the old word. The ORs on a word are
  * totally ordered, so of two adds of the same key the later one finds all its bits set:
@@ -21,19 +22,17 @@
 #define REGISTER_NAME(name)       REGISTER_PASTE3(register, name, ISA)
 
 #ifndef BGI_REGISTER_CONSTANTS
-# define BGI_REGISTER_CONSTANTS
+#define BGI_REGISTER_CONSTANTS
 enum register_operation { REGISTER_HAS, REGISTER_ADD_EXCLUSIVE, REGISTER_ADD_SHARED };
 enum { REGISTER_GROUP = 8 };
 static const uint64_t register_multiplier = 0xa0761d6478bd642fu;
 #endif
 
-typedef uint64_t REGISTER_NAME(lanes) __attribute__((vector_size(64)));
-
 /* Where a hash's word is: its offset in the words, in bytes. */
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(at)(const struct bgi_core *core,
                                                  uint64_t hash)
 {
-    return bgi_mulhi(hash, core->units) * 8;
+    return bgi_range52(hash, core->units) * 8;
 }
 
 BGI_INLINE ISA_TARGET uint64_t *REGISTER_NAME(word_at)(const struct bgi_core *core,
@@ -53,7 +52,11 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask)(uint64_t hash, const uint32_t
     return mask;
 }
 
-/* The masks of REGISTER_GROUP hashes. */
+#ifdef ISA_WIDE_COMPARE
+#define REGISTER_MADE 1
+/* The masks of REGISTER_GROUP hashes, side by side. */
+typedef uint64_t REGISTER_NAME(lanes) __attribute__((vector_size(64)));
+
 BGI_INLINE ISA_TARGET void REGISTER_NAME(masks)(const uint64_t *hashes, uint64_t *masks,
                                                 const uint32_t k)
 {
@@ -69,6 +72,9 @@ BGI_INLINE ISA_TARGET void REGISTER_NAME(masks)(const uint64_t *hashes, uint64_t
     }
     memcpy(masks, &mask, sizeof mask);
 }
+#else
+#define REGISTER_MADE 0
+#endif
 
 BGI_INLINE ISA_TARGET bool REGISTER_NAME(touch)(uint64_t *word, uint64_t mask,
                                                 const enum register_operation what)
@@ -88,22 +94,24 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(touch)(uint64_t *word, uint64_t mask,
 ISA_TARGET static void REGISTER_NAME(locate)(const struct bgi_core *core,
                                              struct bgi_word *word)
 {
-    for (unsigned i = 0; i < word->n; i++) {
+    unsigned i = 0;
+#ifdef ISA_EIGHTS
+    for (; core->units <= ISA_EIGHTS_UNITS && i + 8 <= word->n; i += 8) {
+        isa_range52_8(word->hashes + i, core->units, 3, word->at + i);
+    }
+#endif
+    for (; i < word->n; i++) {
         word->at[i] = REGISTER_NAME(at)(core, word->hashes[i]);
     }
 }
 
-/* The masks of up to 64 hashes. */
-BGI_INLINE ISA_TARGET void REGISTER_NAME(mask_word)(const struct bgi_word *word,
-                                                    uint64_t *masks, const uint32_t k)
+/* The mask of hash i of a word: made beforehand where that pays. */
+BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(mask_of)(const struct bgi_word *word,
+                                                      const uint64_t *masks, unsigned i,
+                                                      const uint32_t k)
 {
-    unsigned i = 0;
-    for (; i + REGISTER_GROUP <= word->n; i += REGISTER_GROUP) {
-        REGISTER_NAME(masks)(word->hashes + i, masks + i, k);
-    }
-    for (; i < word->n; i++) {
-        masks[i] = REGISTER_NAME(mask)(word->hashes[i], k);
-    }
+    unsigned made = REGISTER_MADE * (word->n & ~(REGISTER_GROUP - 1u));
+    return i < made ? masks[i] : REGISTER_NAME(mask)(word->hashes[i], k);
 }
 
 BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
@@ -114,13 +122,18 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
 {
     uint64_t answer = 0, masks[64];
     unsigned i = 0;
-    REGISTER_NAME(mask_word)(word, masks, k);
-    for (; i < word->n; i++) {
+#if REGISTER_MADE
+    for (; i + REGISTER_GROUP <= word->n; i += REGISTER_GROUP) {
+        REGISTER_NAME(masks)(word->hashes + i, masks + i, k);
+    }
+#endif
+    for (i = 0; i < word->n; i++) {
         if (next && i < next->n) {
             __builtin_prefetch(core->words + next->at[i]);
         }
         uint64_t *unit = REGISTER_NAME(word_at)(core, word->at[i]);
-        answer |= (uint64_t)REGISTER_NAME(touch)(unit, masks[i], what) << i;
+        uint64_t mask = REGISTER_NAME(mask_of)(word, masks, i, k);
+        answer |= (uint64_t)REGISTER_NAME(touch)(unit, mask, what) << i;
     }
     for (; next && i < next->n; i++) {
         __builtin_prefetch(core->words + next->at[i]);
@@ -128,8 +141,8 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
     return answer;
 }
 
-BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core, uint64_t hash,
-                                              const uint32_t k,
+BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core,
+                                              uint64_t hash, const uint32_t k,
                                               const enum register_operation what)
 {
     uint64_t *unit = REGISTER_NAME(word_at)(core, REGISTER_NAME(at)(core, hash));
@@ -137,13 +150,13 @@ BGI_INLINE ISA_TARGET bool REGISTER_NAME(one)(const struct bgi_core *core, uint6
 }
 
 #define REGISTER_DEFINE_MODE(k, mode, what)                                            \
-    ISA_TARGET static bool REGISTER_NAME(add_##mode##_##k)(struct bgi_core *core,      \
+    ISA_TARGET static bool REGISTER_NAME(add_##mode##_##k)(struct bgi_core * core,     \
                                                            uint64_t hash)              \
     {                                                                                  \
         return REGISTER_NAME(one)(core, hash, k, what);                                \
     }                                                                                  \
     ISA_TARGET static uint64_t REGISTER_NAME(add_word_##mode##_##k)(                   \
-        struct bgi_core *core, const struct bgi_word *word,                            \
+        struct bgi_core * core, const struct bgi_word *word,                           \
         const struct bgi_word *next)                                                   \
     {                                                                                  \
         return REGISTER_NAME(word)(core, word, next, k, what);                         \
@@ -184,9 +197,9 @@ REGISTER_DEFINE(10)
     }
 #define REGISTER_TABLE(mode)                                                           \
     static const struct bgi_ops REGISTER_NAME(ops_##mode)[10] = {                      \
-        REGISTER_OPS(1, mode), REGISTER_OPS(2, mode), REGISTER_OPS(3, mode),           \
-        REGISTER_OPS(4, mode), REGISTER_OPS(5, mode), REGISTER_OPS(6, mode),           \
-        REGISTER_OPS(7, mode), REGISTER_OPS(8, mode), REGISTER_OPS(9, mode),           \
+        REGISTER_OPS(1, mode),  REGISTER_OPS(2, mode), REGISTER_OPS(3, mode),          \
+        REGISTER_OPS(4, mode),  REGISTER_OPS(5, mode), REGISTER_OPS(6, mode),          \
+        REGISTER_OPS(7, mode),  REGISTER_OPS(8, mode), REGISTER_OPS(9, mode),          \
         REGISTER_OPS(10, mode),                                                        \
     };
 REGISTER_TABLE(exclusive)
@@ -196,6 +209,7 @@ REGISTER_TABLE(shared)
 #undef REGISTER_OPS
 #undef REGISTER_DEFINE
 #undef REGISTER_DEFINE_MODE
+#undef REGISTER_MADE
 #undef REGISTER_NAME
 #undef REGISTER_PASTE3
 #undef REGISTER_PASTE3_

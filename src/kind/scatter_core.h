@@ -10,7 +10,7 @@
  * that is seeded with the hash. Double hashing (g_i = h1 + i h2), usual in this place,
  * gives two keys the same bits whenever both h1 and h2 agree modulo the range, a floor of
  * n / m^2 on the rate: at 1000 keys and a design for 1e-5 it adds a sixth. Here each
- * position depends on all 64 bits of the hash. In a classic filter the range is all its
+ * position but the first depends on all 64 bits of the hash. In a classic filter the range is all its
  * bits, in a partitioned one the bits of a slice, and bit i goes into slice i.
  *
  * Order of memory: nearly all absent keys are found out by their first bits, members need
@@ -32,7 +32,7 @@
 #define SCATTER_PARTITIONED         SCATTER_IS_PASTE(SCATTER)
 
 #ifndef BGI_SCATTER_CONSTANTS
-# define BGI_SCATTER_CONSTANTS
+#define BGI_SCATTER_CONSTANTS
 enum scatter_operation { SCATTER_ADD_EXCLUSIVE, SCATTER_ADD_SHARED };
 enum { SCATTER_FIRST = 2, SCATTER_ADD_AHEAD = 8 };
 /* Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022. */
@@ -41,10 +41,10 @@ static const uint64_t scatter_multiplier = 0xd1342543de82ef95u;
 
 /* The walk over a hash's positions. */
 #ifndef BGI_SCATTER_WALK
-# define BGI_SCATTER_WALK
+#define BGI_SCATTER_WALK
 struct scatter_walk {
     uint64_t x;
-    uint64_t slice; /* number of the first bit of the slice: 0 in a classic filter     */
+    uint64_t slice; /* number of the first bit of the slice: 0 in a classic filter */
 };
 struct scatter_bit {
     uint64_t *word;
@@ -165,8 +165,8 @@ BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *cor
         if (core->large && ahead < word->n) {
             SCATTER_NAME(ask)(core, SCATTER_NAME(start)(word->hashes[ahead]), core->k);
         } else if (next && ahead - word->n < next->n) {
-            SCATTER_NAME(ask)(core, SCATTER_NAME(start)(next->hashes[ahead - word->n]),
-                              core->k);
+            SCATTER_NAME(ask)
+            (core, SCATTER_NAME(start)(next->hashes[ahead - word->n]), core->k);
         }
         answer |= (uint64_t)SCATTER_NAME(put)(core, word->hashes[i], what) << i;
     }
@@ -174,13 +174,13 @@ BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *cor
 }
 
 #define SCATTER_DEFINE_MODE(mode, what)                                                \
-    ISA_TARGET static bool SCATTER_NAME(add_##mode)(struct bgi_core *core,             \
+    ISA_TARGET static bool SCATTER_NAME(add_##mode)(struct bgi_core * core,            \
                                                     uint64_t hash)                     \
     {                                                                                  \
         return SCATTER_NAME(put)(core, hash, what);                                    \
     }                                                                                  \
     ISA_TARGET static uint64_t SCATTER_NAME(add_word_##mode)(                          \
-        struct bgi_core *core, const struct bgi_word *word,                            \
+        struct bgi_core * core, const struct bgi_word *word,                           \
         const struct bgi_word *next)                                                   \
     {                                                                                  \
         return SCATTER_NAME(put_word)(core, word, next, what);                         \

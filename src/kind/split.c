@@ -9,7 +9,7 @@
  * plain-encoded value, the words of this filter, little-endian, are the bitset there.
  *
  * Price. A smaller block is filled more unevenly than a whole line: 10.5 bits per key at
- * 1 %, 16.9 at 0.1 %, where `blocked` needs 9.95 and 15.6 at the same speed. Choose it to
+ * 1 %, 16.9 at 0.1 %, where `blocked` needs 9.93 and 15.6 at the same speed. Choose it to
  * exchange filters with Parquet, Arrow, Impala or Iceberg.
  *
  * Layout. Unit: a block; shape "split" of line_shapes.h.

@@ -48,8 +48,9 @@ TEST(api__without_a_filter_every_query_says_maybe)
         for (int form = 0; form < 4; form++) {
             memset(maybe, 0x55, sizeof maybe);
             size_t count =
-                form == 0   ? bg_filter_may_contain_many(NULL, keys, n, maybe)
-                : form == 1 ? bg_filter_may_contain_many_fixed(NULL, numbers, 8, n, maybe)
+                form == 0 ? bg_filter_may_contain_many(NULL, keys, n, maybe)
+                : form == 1
+                    ? bg_filter_may_contain_many_fixed(NULL, numbers, 8, n, maybe)
                 : form == 2 ? bg_filter_may_contain_many_u64(NULL, numbers, n, maybe)
                             : bg_filter_may_contain_many_hash(NULL, numbers, n, maybe);
             CHECK_EQ(count, n);
@@ -72,8 +73,9 @@ TEST(api__without_a_filter_adds_do_nothing)
     CHECK(!bg_filter_add_hash(NULL, 1));
     for (int form = 0; form < 4; form++) {
         memset(is_new, 0xff, sizeof is_new);
-        size_t count = form == 0   ? bg_filter_add_many(NULL, keys, 70, is_new)
-                       : form == 1 ? bg_filter_add_many_fixed(NULL, numbers, 8, 70, is_new)
+        size_t count = form == 0 ? bg_filter_add_many(NULL, keys, 70, is_new)
+                       : form == 1
+                           ? bg_filter_add_many_fixed(NULL, numbers, 8, 70, is_new)
                        : form == 2 ? bg_filter_add_many_u64(NULL, numbers, 70, is_new)
                                    : bg_filter_add_many_hash(NULL, numbers, 70, is_new);
         CHECK_EQ(count, 0);
@@ -99,7 +101,8 @@ TEST(api__a_number_is_its_eight_little_endian_bytes)
         CHECK(bg_filter_add_u64(filter, number) || i > 0);
         CHECK(bg_filter_may_contain(filter, bytes, 8));
         CHECK(!bg_filter_add(filter, bytes, 8));
-        CHECK(!bg_filter_add_hash(filter, bg_hash_u64(bg_filter_hasher(filter), number)));
+        CHECK(
+            !bg_filter_add_hash(filter, bg_hash_u64(bg_filter_hasher(filter), number)));
     }
     bg_filter_free(filter);
 }

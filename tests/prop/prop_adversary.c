@@ -34,6 +34,13 @@ static unsigned adversary_filters(void)
     return MEASURE_SANITIZED ? 8 : measure_soaks() ? 32 * (unsigned)check_scale() : 64;
 }
 
+/* The keyed profiles take turns: `keyed` hashes the integers here by SipHash, `keyed-int`
+ * by AES. */
+static bg_hash_profile adversary_keyed(unsigned turn)
+{
+    return turn % 2 ? BG_HASH_KEYED : BG_HASH_KEYED_INT;
+}
+
 /* A filter for ITEMS keys at 1 %; keyed ones get a new secret each time. */
 static bg_filter *adversary_filter(bg_kind kind, bg_hash_profile profile, uint64_t seed)
 {
@@ -160,16 +167,21 @@ static void adversary_pollution(bg_kind kind)
     struct measure keyed = { 0 };
     struct measure_summary summary = { 0 };
     double fast = pollution_of_fast(kind, keys);
-    bg_filter *replica = adversary_filter(kind, BG_HASH_KEYED, 0); /* a wrong secret */
-    double predicted = adversary_predicted(replica);
-    attack_pollute(replica, keys);
-    for (unsigned f = 0; f < adversary_filters(); f++) {
-        bg_filter *victim = adversary_filter(kind, BG_HASH_KEYED, 0);
+    unsigned filters = adversary_filters();
+    double predicted = 0;
+    for (unsigned f = 0; f < filters; f++) {
+        bg_hash_profile profile = adversary_keyed(f / (filters / 2));
+        if (f % (filters / 2) == 0) { /* the attacker guesses the secret wrong */
+            bg_filter *replica = adversary_filter(kind, profile, 0);
+            predicted = adversary_predicted(replica);
+            attack_pollute(replica, keys);
+            bg_filter_free(replica);
+        }
+        bg_filter *victim = adversary_filter(kind, profile, 0);
         adversary_add(victim, keys);
         adversary_probe(victim, 50000, &keyed);
         bg_filter_free(victim);
     }
-    bg_filter_free(replica);
     printf(
         "= pollution of %s: predicted %.3f %%; fast %.2f %%, x %.1f; keyed %.3f %%\n",
         bg_kind_name(kind), 100 * predicted, 100 * fast, fast / predicted,
@@ -210,13 +222,13 @@ static void adversary_harvest(bg_kind kind)
     unsigned rounds = adversary_filters() * (MEASURE_SANITIZED ? 1 : 8);
     for (unsigned f = 0; f < rounds; f++) {
         if (f % 16 == 0) {
-            replica = adversary_filter(kind, BG_HASH_KEYED, 0);
+            replica = adversary_filter(kind, adversary_keyed(f / 16), 0);
             predicted = adversary_predicted(replica);
             adversary_add(replica, members);
             attack_harvest(replica, found);
             bg_filter_free(replica);
         }
-        victim = adversary_filter(kind, BG_HASH_KEYED, 0);
+        victim = adversary_filter(kind, adversary_keyed(f / 16), 0);
         adversary_add(victim, members);
         measure_add(&keyed,
                     bg_filter_may_contain_many_u64(victim, found, HARVEST, NULL),
@@ -279,7 +291,7 @@ static void adversary_adaptive(bg_kind kind)
     struct measure_summary summary = { 0 };
     double predicted = 0;
     for (unsigned f = 0; f < adversary_filters(); f++) {
-        bg_filter *victim = adversary_filter(kind, BG_HASH_KEYED, 0);
+        bg_filter *victim = adversary_filter(kind, adversary_keyed(f), 0);
         predicted = adversary_predicted(victim);
         adaptive_fill(victim);
         adversary_probe(victim, 50000, &fresh);

@@ -85,7 +85,8 @@ TEST(checked__doubles_become_counts_or_nothing)
     CHECK(!bgi_u64_from_double(9223372036854775808.0, &out));
     CHECK(!bgi_u64_from_double(1e300, &out));
     CHECK_EQ(out, 7);
-    CHECK(bgi_u64_from_double(9223372036854774784.0, &out)); /* the double before 2^63 */
+    CHECK(
+        bgi_u64_from_double(9223372036854774784.0, &out)); /* the double before 2^63 */
     CHECK_EQ(out, UINT64_C(9223372036854774784));
     CHECK(bgi_u64_from_double(-0.0, &out));
     CHECK_EQ(out, 0);

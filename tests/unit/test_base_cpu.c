@@ -82,9 +82,8 @@ static bg_cpu best_of(int available)
 
 TEST(cpu__environment_unset_or_unknown_takes_the_best)
 {
-    static const char *const names[] = {
-        NULL, "", "AVX2", "avx", "avx2 ", "avx5120", "best", "scalar,avx2"
-    };
+    static const char *const names[] = { NULL,    "",        "AVX2", "avx",
+                                         "avx2 ", "avx5120", "best", "scalar,avx2" };
     int available = in_child(NULL, ask_available);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         CHECK_EQ(in_child(names[i], ask_current), best_of(available));

@@ -259,8 +259,8 @@ static void check_wilson_bound(double observed, double n, double p)
 
 TEST(observed_rate__is_the_wilson_interval)
 {
-    static const uint64_t cases[][2] = { { 5, 100 },   { 10, 100 },   { 99, 100 },
-                                         { 1, 2 },     { 3, 1000000 }, { 1, 7 },
+    static const uint64_t cases[][2] = { { 5, 100 },      { 10, 100 },    { 99, 100 },
+                                         { 1, 2 },        { 3, 1000000 }, { 1, 7 },
                                          { 12345, 23456 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double n = (double)cases[i][1], observed = (double)cases[i][0] / n;

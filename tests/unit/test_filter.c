@@ -168,8 +168,9 @@ TEST(init_at__refuses_memory_that_is_misaligned_or_too_small)
 /* The handle holds the secret: freeing leaves nothing of it behind. */
 TEST(filter__free_wipes_the_handle)
 {
-    const uint8_t secret[BG_SECRET_BYTES] = { 0xa1, 0xb2, 0xc3, 0xd4, 0xe5, 0xf6, 7, 8,
-                                              9,    10,   11,   12,   13,   14,   15, 16 };
+    const uint8_t secret[BG_SECRET_BYTES] = {
+        0xa1, 0xb2, 0xc3, 0xd4, 0xe5, 0xf6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
+    };
     bg_spec spec = exact_spec(BG_KIND_BLOCKED, 10, 8, 0);
     spec.hash.profile = BG_HASH_KEYED;
     spec.hash.secret = secret;

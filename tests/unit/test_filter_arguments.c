@@ -101,7 +101,8 @@ TEST(arguments__rate)
     spec.rate = 0;
     check_refused(&spec, BG_EINVAL, "rate, bits_per_key, bytes", "0 of them",
                   "exactly one");
-    spec.rate = 4.94065645841246544e-324; /* the smallest there is: legal, not reachable */
+    spec.rate =
+        4.94065645841246544e-324; /* the smallest there is: legal, not reachable */
     for (int i = 0; i < KIND_COUNT; i++) {
         spec.kind = (uint32_t)kind_at(i);
         check_refused(&spec, BG_ENOTSUP, "rate", "4.94066e-324", "1024 bits");
@@ -113,9 +114,12 @@ TEST(arguments__bits_per_key)
     static const struct {
         double bits;
         const char *text;
-    } bad[] = { { 0.99, "0.99" },       { 1024.5, "1024.5" },
-                { 1e9, "1e+09" },       { -1, "-1" },
-                { DBL_MIN, "2.22507e-308" }, { (double)NAN, "nan" },
+    } bad[] = { { 0.99, "0.99" },
+                { 1024.5, "1024.5" },
+                { 1e9, "1e+09" },
+                { -1, "-1" },
+                { DBL_MIN, "2.22507e-308" },
+                { (double)NAN, "nan" },
                 { (double)INFINITY, "inf" } };
     bg_spec spec = good_spec();
     spec.rate = 0;
@@ -181,7 +185,8 @@ TEST(arguments__k)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_kind kind = kind_at(i);
-        const uint32_t bad[] = { kind_k_min(kind) - 1, kind_k_max(kind) + 1, UINT32_MAX };
+        const uint32_t bad[] = { kind_k_min(kind) - 1, kind_k_max(kind) + 1,
+                                 UINT32_MAX };
         for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
             bg_spec spec = good_spec();
             char text[32], range[64];

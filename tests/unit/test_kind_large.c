@@ -135,7 +135,8 @@ static void check_size(bg_kind kind, unsigned log2_bytes)
 TEST(large__beyond_2_to_the_32_bits)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
-        check_size(kind_at(i), 30); /* 2^33 bits: the halves alias in 32-bit arithmetic */
+        check_size(kind_at(i),
+                   30); /* 2^33 bits: the halves alias in 32-bit arithmetic */
     }
 }
 

@@ -52,8 +52,7 @@ static uint64_t digest_for(bg_kind kind, uint32_t k)
     for (int i = 0; i < KEYS; i++) {
         bg_filter_add_hash(filter, check_random_next(&state));
     }
-    uint64_t digest =
-        digest_of(kind, memory, (size_t)bg_filter_size_bytes(filter));
+    uint64_t digest = digest_of(kind, memory, (size_t)bg_filter_size_bytes(filter));
     bg_filter_free(filter);
     free(memory);
     return digest;

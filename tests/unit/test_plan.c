@@ -74,7 +74,8 @@ TEST(plan__cache_level_is_the_smallest_that_holds_it)
         bg_plan p = plan_of(&ask);
         uint32_t expected = 4;
         for (int level = 3; level >= 1; level--) {
-            expected = p.bytes <= bg_cpu_cache_bytes(level) ? (uint32_t)level : expected;
+            expected =
+                p.bytes <= bg_cpu_cache_bytes(level) ? (uint32_t)level : expected;
         }
         CHECK_EQ(p.cache_level, expected);
         CHECK(p.cache_level >= last || bg_cpu_cache_bytes(1) == 0);

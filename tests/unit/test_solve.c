@@ -99,8 +99,8 @@ static void check_best_for_rate(bg_kind kind, uint64_t items, double rate)
         }
         CHECK_EQ(other.k, spec.k);
         CHECK(other.rate <= rate);
-        double most = (double)other.bytes * (1 + 2.0 / 4096)
-                      + kind_unit_bytes(kind, best.k);
+        double most =
+            (double)other.bytes * (1 + 2.0 / 4096) + kind_unit_bytes(kind, best.k);
         if ((double)best.bytes > most) {
             check_fail(__FILE__, __LINE__,
                        "%s, %llu items, rate %g: k %u takes %llu bytes, k %u %llu",
@@ -235,11 +235,10 @@ TEST(solve__size_is_not_larger_than_needed)
             }
             double rate = bg_predict_rate(plan.kind, --less * unit, plan.k, items);
             if (!(rate > 0.01)) {
-                check_fail(__FILE__, __LINE__,
-                           "%s, %llu items: %llu units, but %llu give %g",
-                           bg_kind_name(plan.kind), (unsigned long long)items,
-                           (unsigned long long)plan.units, (unsigned long long)less,
-                           rate);
+                check_fail(
+                    __FILE__, __LINE__, "%s, %llu items: %llu units, but %llu give %g",
+                    bg_kind_name(plan.kind), (unsigned long long)items,
+                    (unsigned long long)plan.units, (unsigned long long)less, rate);
             }
         }
     }
