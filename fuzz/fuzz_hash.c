@@ -72,8 +72,9 @@ static void take_keys(struct fuzz_input *in, struct keys *keys)
         keys->pair[keys->n] = (bg_bytes){ len ? in->data : NULL, len };
         keys->number[keys->n] = 0;
         memcpy(&keys->number[keys->n], in->data, in->left < 8 ? in->left : 8);
-        in->data += len ? len : 1;
-        in->left -= len ? len : 1;
+        size_t step = len ? len : in->left > 0; /* empty keys must come to an end */
+        in->data += step;
+        in->left -= step;
     }
     keys->fixed_n = keys->fixed_n < KEYS_MOST ? keys->fixed_n : KEYS_MOST;
 }

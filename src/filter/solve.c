@@ -188,10 +188,10 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
                    ? (double)g->units * g->kind->unit_bytes(g->k)
                    : HUGE_VAL;
     }
-    double bytes =
-        spec->bytes ? (double)spec->bytes : (double)g->items * spec->bits_per_key / 8;
-    uint64_t units;
-    if (!bgi_u64_from_double(bytes / g->kind->unit_bytes(g->k), &units)
+    uint32_t unit = g->kind->unit_bytes(g->k);
+    uint64_t units = spec->bytes / unit; /* not by way of double: 53 bits are too few */
+    double bits = (double)g->items * spec->bits_per_key;
+    if ((!spec->bytes && !bgi_u64_from_double(bits / 8 / unit, &units))
         || units > g->kind->units_max) {
         return HUGE_VAL;
     }

@@ -4,6 +4,8 @@
 
 #include "filter/handle.h"
 
+#include <stddef.h>
+
 TEST(filter__remembers_what_was_added)
 {
     for (int i = 0; i < KIND_COUNT; i++) {
@@ -222,8 +224,9 @@ TEST(info__needs_its_struct_size)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
     bg_info info, before;
-    static const uint32_t wrong[] = { 0, 1, sizeof info - 1, sizeof info + 1,
-                                      UINT32_MAX };
+    static const uint32_t wrong[] = {
+        0, 1, 4, offsetof(bg_info, units) - 1, sizeof info + 1, UINT32_MAX
+    };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         memset(&info, 0x55, sizeof info);
         info.struct_size = wrong[i];
@@ -234,6 +237,27 @@ TEST(info__needs_its_struct_size)
     info.struct_size = sizeof info;
     CHECK_EQ(bg_filter_info(NULL, &info), BG_EINVAL);
     CHECK_EQ(bg_filter_info(filter, NULL), BG_EINVAL);
+    bg_filter_free(filter);
+}
+
+/* A program that was compiled when the struct was shorter gets what it has room for. */
+TEST(info__is_filled_in_as_far_as_it_reaches)
+{
+    bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
+    bg_info all = info_of(filter), info;
+    static const uint32_t sizes[] = { offsetof(bg_info, units), offsetof(bg_info, k),
+                                      offsetof(bg_info, items),
+                                      offsetof(bg_info, flags), sizeof info };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        memset(&info, 0x55, sizeof info);
+        info.struct_size = sizes[i];
+        CHECK_OK(bg_filter_info(filter, &info));
+        CHECK_EQ(info.struct_size, sizes[i]);
+        CHECK(memcmp((char *)&info + 4, (char *)&all + 4, sizes[i] - 4) == 0);
+        for (size_t b = sizes[i]; b < sizeof info; b++) {
+            CHECK_EQ(((unsigned char *)&info)[b], 0x55);
+        }
+    }
     bg_filter_free(filter);
 }
 

@@ -267,3 +267,31 @@ TEST(model__a_single_smallest_unit)
         }
     }
 }
+
+/*
+ * With few keys in many bits, keys rarely share one, and the error of the number that
+ * follows from the ones falls with the square root of the size: sixteen times the size,
+ * a quarter of the error. What is left is small against the terms that it is the
+ * difference of, so it must not be computed as that difference.
+ */
+TEST(model__items_error_of_few_keys_falls_with_size)
+{
+    for (int i = 0; i < KIND_COUNT; i++) {
+        bg_kind kind = kind_at(i);
+        uint32_t k = kind_k_usual(kind);
+        uint64_t units = (UINT64_C(1) << 20) / kind_unit_bytes(kind, k);
+        struct bgi_model model = model_of(kind, units, k);
+        double last = bgi_model_items_error(&model, 10000);
+        CHECK(last > 1 && last < 10);
+        for (int step = 0; step < 4; step++) { /* up to 64 GiB */
+            units *= 16;
+            model = model_of(kind, units, k);
+            double error = bgi_model_items_error(&model, 10000);
+            if (!(fabs(last / error - 4) < 0.2)) {
+                check_fail(__FILE__, __LINE__, "%s, %llu units: %g after %g",
+                           bg_kind_name(kind), (unsigned long long)units, error, last);
+            }
+            last = error;
+        }
+    }
+}

@@ -276,6 +276,20 @@ TEST(solve__exact_geometry_needs_no_items)
     }
 }
 
+/* More bytes than a double has digits for: still rounded down, to the very unit. */
+TEST(solve__bytes_are_exact_beyond_2_to_the_53)
+{
+    if (sizeof(size_t) < 8) {
+        return;
+    }
+    bg_spec spec = exact_spec(BG_KIND_REGISTER, UINT64_C(12057449592163819), 5, 0);
+    for (uint64_t more = 0; more < 8; more++) {
+        CHECK_EQ(plan_of(&spec).units, UINT64_C(12057449592163819));
+        spec.bytes++;
+    }
+    CHECK_EQ(plan_of(&spec).units, UINT64_C(12057449592163820));
+}
+
 /* ---- Folds ------------------------------------------------------------------------------ */
 
 TEST(solve__folds_are_honoured)
@@ -387,6 +401,26 @@ TEST(solve__auto_is_classic_where_only_that_fits)
     CHECK_EQ(plan.k, 40);
 }
 
+/* Below a rate of about 1e-7 lines are filled too unevenly. */
+TEST(solve__auto_is_classic_where_blocked_takes_half_as_much_again)
+{
+    for (double rate = 0.1; rate > 1e-9; rate /= 3) {
+        bg_spec spec = rate_spec(BG_KIND_AUTO, 1000000, rate);
+        bg_plan chosen = plan_of(&spec);
+        spec.kind = BG_KIND_CLASSIC;
+        double classic = (double)plan_of(&spec).bytes;
+        bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+        bg_plan blocked;
+        ask.spec = spec;
+        ask.spec.kind = BG_KIND_BLOCKED;
+        bool pays = bg_plan_make(&ask, &blocked, NULL) == BG_OK
+                    && (double)blocked.bytes <= 1.5 * classic;
+        CHECK_EQ(chosen.kind, pays ? BG_KIND_BLOCKED : BG_KIND_CLASSIC);
+        CHECK(pays || rate < 1e-5);
+        CHECK(!pays || rate > 1e-9);
+    }
+}
+
 TEST(solve__one_winner_is_register)
 {
     bg_spec spec = rate_spec(BG_KIND_AUTO, 1000000, 0.01);
@@ -420,7 +454,7 @@ TEST(solve__a_rate_that_no_size_reaches)
         CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOTSUP);
         CHECK(filter == NULL);
         CHECK_STR(why.what, "rate");
-        CHECK_STR(why.found, "1e-300");
+        CHECK_STR(why.found, "1e-300 for 1000 items");
         CHECK(strstr(why.expected, "1024 bits") != NULL);
     }
 }
