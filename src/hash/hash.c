@@ -140,8 +140,12 @@ HASH_FLAT uint64_t bg_hash_str(const bg_hasher *hasher, const char *key)
 HASH_FLAT uint64_t bg_hash_u64(const bg_hasher *hasher, uint64_t key)
 {
     assert(hasher);
+    const struct bgi_hasher *h = bgi_hasher_in(hasher);
+    if (BGI_LIKELY(h->profile == BG_HASH_FAST)) {
+        return bgi_fast8_one(h->seed, key);
+    }
     key = bgi_le64(key);
-    return hash_one(bgi_hasher_in(hasher), &key, sizeof key);
+    return hash_one_other(h, &key, sizeof key);
 }
 
 /* Keys of one width. */
