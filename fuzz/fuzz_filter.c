@@ -29,7 +29,7 @@ struct slot {
 static struct slot slots[SLOTS];
 static const uint8_t secret[BG_SECRET_BYTES] = { 1, 2, 3, 4, 5 };
 
-/* ---- The exact sets ------------------------------------------------------------------- */
+/* ---- The exact sets -------------------------------------------------------------- */
 
 static bool slot_has(const struct slot *s, uint64_t key)
 {
@@ -85,7 +85,7 @@ static uint64_t take_key(struct fuzz_input *in)
     return how & 1 ? fuzz_u64(in) : how;
 }
 
-/* ---- Creating --------------------------------------------------------------------------- */
+/* ---- Creating -------------------------------------------------------------------- */
 
 static void take_hash(struct fuzz_input *in, bg_hash_spec *hash)
 {
@@ -171,7 +171,7 @@ static void do_init_at(struct fuzz_input *in, struct slot *s)
     }
 }
 
-/* ---- Adding and asking -------------------------------------------------------------------- */
+/* ---- Adding and asking ----------------------------------------------------------- */
 
 static bool ask_all_ways(const bg_filter *filter, uint64_t key)
 {
@@ -306,7 +306,7 @@ static void do_ask_many(struct fuzz_input *in, struct slot *s)
     }
 }
 
-/* ---- Whole filters ------------------------------------------------------------------------- */
+/* ---- Whole filters --------------------------------------------------------------- */
 
 static void do_merge(struct slot *s, struct slot *other)
 {

@@ -1,7 +1,7 @@
 /*
- * fuzz_hash.c - keys of any content and length under every profile: batches equal single
- * calls, every instruction set equals scalar, strings and integers equal their bytes,
- * and specs that lack something are refused.
+ * fuzz_hash.c - keys of any content and length under every profile: batches equal
+ * single calls, every instruction set equals scalar, strings and integers equal their
+ * bytes, and specs that lack something are refused.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
@@ -59,7 +59,7 @@ static bool is_complete(const bg_hash_spec *spec)
     }
 }
 
-/* The rest of the input is cut into keys; a byte in front of each says how long it is. */
+/* The rest of the input is cut into keys; a byte in front of each tells its length. */
 static void take_keys(struct fuzz_input *in, struct keys *keys)
 {
     size_t same = fuzz_byte(in); /* below 64: all keys have that length */

@@ -1,7 +1,7 @@
 /*
- * fuzz_plan.c - plans from any numbers at all. No request may crash, hang or overflow; a
- * refusal says why; a plan keeps to the limits, its figures are in range, and the spec
- * that is made of it leads to the same geometry again.
+ * fuzz_plan.c - plans from any numbers at all. No request may crash, hang or overflow;
+ * a refusal says why; a plan keeps to the limits, its figures are in range, and the
+ * spec that is made of it leads to the same geometry again.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"

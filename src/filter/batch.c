@@ -56,8 +56,11 @@ BGI_INLINE void batch_read_ahead(const struct batch *b, size_t first)
 /* Prepares the keys from `first` on; none when that is the end. */
 static void batch_prepare(const struct batch *b, size_t first, struct batch_word *to)
 {
-    size_t rest = first < b->n ? b->n - first : 0;
-    to->word.n = rest < BATCH_WORD ? (unsigned)rest : BATCH_WORD;
+    to->word.n = 0;
+    if (first >= b->n) {
+        return; /* data + first may lie outside of the array, or data be NULL */
+    }
+    to->word.n = b->n - first < BATCH_WORD ? (unsigned)(b->n - first) : BATCH_WORD;
     batch_read_ahead(b, first);
     if (b->hasher) {
         bgi_hash_range(b->hasher, &b->keys, first, to->word.n, to->hashed);

@@ -11,6 +11,7 @@
 #include "base/errinfo.h"
 #include "filter/handle.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -207,14 +208,16 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     }
     bgi_err_clear(info);
     bg_err err = bgi_filter_similar(filter, filter->core.units, copy, info);
-    if (!err) {
-        const uint64_t *from = bgi_filter_words(filter);
-        uint64_t *to = bgi_filter_words(*copy);
-        for (size_t i = 0; i < filter->bytes / 8; i++) {
-            to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
-        }
+    if (err) {
+        return err;
     }
-    return err;
+    assert(*copy);
+    const uint64_t *from = bgi_filter_words(filter);
+    uint64_t *to = bgi_filter_words(*copy);
+    for (size_t i = 0; i < filter->bytes / 8; i++) {
+        to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+    }
+    return BG_OK;
 }
 
 void bg_filter_clear(bg_filter *filter)

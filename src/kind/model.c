@@ -50,6 +50,7 @@
 
 #include <math.h>
 
+enum { MODEL_TAIL = 1000 };
 static const double model_smallest_exact = 1e-10;
 
 static long double model_choose(unsigned n, unsigned k)
@@ -100,23 +101,36 @@ static double model_rate_lanes(const struct bgi_model *m, double n)
     return (double)rate;
 }
 
+/* The probability that a Poisson variable of mean `load` is i. (Not by lgamma, which
+ * writes a global variable.) */
+static double model_poisson(double load, unsigned i)
+{
+    double log_p = -load;
+    for (unsigned j = 1; j <= i; j++) {
+        log_p += log(load / j);
+    }
+    return exp(log_p);
+}
+
 /* The sum over the number of keys in a unit; every term is positive. Starts at the most
- * likely number and walks both ways until terms no longer matter. */
+ * likely number and walks both ways until terms no longer matter. Only for loads at
+ * which rates are tiny, so for few keys. */
 static double model_rate_loads(const struct bgi_model *m, double n)
 {
     double load = n / m->units, k = m->active;
     double miss = log1p(-k / (m->lanes * m->lane_bits));
-    double sum = 0;
-    double start = floor(load) > 1 ? floor(load) : 1;
-    for (int step = -1; step <= 1; step += 2) {
-        double before = sum;
-        for (double i = step < 0 ? start : start + 1; i >= 1; i += step) {
-            double p = exp(i * log(load) - load - lgamma(i + 1));
-            double term = p * pow(-expm1(i * miss), k);
-            sum += term;
-            if (term < (sum - before) * 1e-12 && (step < 0 || i > load + k)) {
-                break;
-            }
+    unsigned start = load > 1 ? (unsigned)load : 1;
+    double likely = model_poisson(load, start), sum = 0, p = likely;
+    for (unsigned i = start; i >= 1; p *= i / load, i--) {
+        sum += p * pow(-expm1(i * miss), k);
+    }
+    p = likely;
+    for (unsigned i = start + 1; i <= start + MODEL_TAIL; i++) {
+        p *= load / i;
+        double term = p * pow(-expm1(i * miss), k);
+        sum += term;
+        if (i > load + k && term < sum * 1e-12) {
+            break;
         }
     }
     return sum;

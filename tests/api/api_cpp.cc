@@ -1,4 +1,4 @@
-// The headers in C++: they compile without a warning, and what they declare links and works.
+// The headers in C++: they compile without a warning, and what they declare works.
 // It does without the harness, which is C, but says the same last line.
 #include "bloomgate/bloomgate.h"
 
@@ -10,9 +10,9 @@
 static unsigned wrong;
 
 #define MUST(condition)                                                                \
-    ((condition)                                                                       \
-         ? (void)0                                                                     \
-         : (void)(wrong++, std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition)))
+    ((condition) ? (void)0                                                             \
+                 : (void)(wrong++,                                                     \
+                          std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition)))
 
 static void uses_a_filter()
 {

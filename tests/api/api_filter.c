@@ -34,7 +34,7 @@ TEST(api__example_of_the_header)
     bg_filter_free(seen);
 }
 
-/* ---- No filter: never a false "no" ----------------------------------------------------- */
+/* ---- No filter: never a false "no" ----------------------------------------------- */
 
 TEST(api__without_a_filter_every_query_says_maybe)
 {
@@ -87,7 +87,7 @@ TEST(api__without_a_filter_adds_do_nothing)
     bg_filter_free(NULL);
 }
 
-/* ---- Ways to name a key ------------------------------------------------------------------ */
+/* ---- Ways to name a key ---------------------------------------------------------- */
 
 TEST(api__a_number_is_its_eight_little_endian_bytes)
 {
@@ -161,7 +161,7 @@ TEST(api__keys_of_any_length_and_content)
     bg_filter_free(filter);
 }
 
-/* ---- Hash profiles ------------------------------------------------------------------------- */
+/* ---- Hash profiles --------------------------------------------------------------- */
 
 static uint64_t custom_hash(void *context, const void *key, size_t len)
 {
@@ -238,7 +238,7 @@ TEST(api__the_seed_changes_the_hash)
     }
 }
 
-/* ---- Structs --------------------------------------------------------------------------------- */
+/* ---- Structs --------------------------------------------------------------------- */
 
 TEST(api__defaults_by_function_and_by_macro_are_the_same)
 {

@@ -1,6 +1,6 @@
 /*
- * filters.h - what the tests of filters share: the kinds and what the headers promise of
- * them, exact specs, hashes, an allocator that counts and fails on demand. Public
+ * filters.h - what the tests of filters share: the kinds and what the headers promise
+ * of them, exact specs, hashes, an allocator that counts and fails on demand. Public
  * headers only, so that api tests may use it.
  */
 #ifndef FILTERS_H
@@ -70,7 +70,7 @@ static inline uint32_t kind_k_usual(bg_kind kind)
     return kind == BG_KIND_SPLIT ? 8 : kind == BG_KIND_REGISTER ? 5 : 6;
 }
 
-/* ---- Specs and filters ------------------------------------------------------------ */
+/* ---- Specs and filters ----------------------------------------------------------- */
 
 static inline bg_spec exact_spec(bg_kind kind, uint64_t units, uint32_t k,
                                  uint32_t flags)
@@ -93,7 +93,7 @@ static inline bg_filter *must_create(const bg_spec *spec)
     return filter;
 }
 
-/* A filter of about `bytes` bytes of that kind, whose units can be halved `folds` times. */
+/* A filter of about `bytes` bytes of that kind that can be halved `folds` times. */
 static inline bg_filter *make_filter(bg_kind kind, uint64_t bytes, unsigned folds)
 {
     uint32_t k = kind_k_usual(kind);
@@ -125,7 +125,7 @@ static inline void *line_memory(size_t bytes)
     return memory;
 }
 
-/* ---- An allocator that counts ------------------------------------------------------ */
+/* ---- An allocator that counts ---------------------------------------------------- */
 
 enum { COUNTING_MOST = 32 };
 

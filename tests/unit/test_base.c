@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- checked.h -------------------------------------------------------------------- */
+/* ---- checked.h ------------------------------------------------------------------- */
 
 TEST(checked__products_that_fit)
 {
@@ -96,7 +96,7 @@ TEST(checked__doubles_become_counts_or_nothing)
     CHECK_EQ(out, 0);
 }
 
-/* ---- bits.h ------------------------------------------------------------------------ */
+/* ---- bits.h ---------------------------------------------------------------------- */
 
 /* The high half of a product by long multiplication, bit after bit. */
 static uint64_t slow_mulhi(uint64_t a, uint64_t b)
@@ -167,7 +167,7 @@ TEST(bits__little_endian_loads_at_odd_addresses)
     CHECK_EQ(copy[9], 0);
 }
 
-/* ---- Errors ------------------------------------------------------------------------ */
+/* ---- Errors ---------------------------------------------------------------------- */
 
 TEST(err__every_code_has_its_number_name_and_text)
 {

@@ -121,7 +121,7 @@ TEST(cpu__scalar_leaves_no_features)
     }
 }
 
-/* ---- From here on the library is used in this process ------------------------------- */
+/* ---- From here on the library is used in this process ---------------------------- */
 
 TEST(cpu__names)
 {

@@ -2,9 +2,9 @@
  * What a filter says of itself. The intervals are promised to hold the true value 19
  * times out of 20. That is counted over many seeded trials; it may fall short by four
  * standard deviations of such a count, and by 1 % for the model. So that an interval
- * cannot win by being too wide, its width is compared with how much the estimates really
- * scatter: five standard errors of the scatter seen, and 3 % for the model. Both bounds
- * close in as BG_TEST_SCALE adds trials.
+ * cannot win by being too wide, its width is compared with how much the estimates
+ * really scatter: five standard errors of the scatter seen, and 3 % for the model. Both
+ * bounds close in as BG_TEST_SCALE adds trials.
  */
 #include "support/check.h"
 #include "support/filters.h"
@@ -67,7 +67,7 @@ static size_t keys_for(const bg_filter *filter, double fill)
     return n;
 }
 
-/* ---- One filter ------------------------------------------------------------------------ */
+/* ---- One filter ------------------------------------------------------------------ */
 
 static void check_items(bg_kind kind, uint32_t k, double fill)
 {
@@ -172,7 +172,7 @@ TEST(estimate__rate_is_the_predicted_one_at_this_fill)
     }
 }
 
-/* ---- Two filters ------------------------------------------------------------------------- */
+/* ---- Two filters ----------------------------------------------------------------- */
 
 /* Sets with `common` keys of n in both. */
 static void check_overlap(bg_kind kind, size_t n, size_t common)
@@ -247,7 +247,7 @@ TEST(overlap__with_a_full_filter_has_no_upper_bound)
     bg_filter_free(full);
 }
 
-/* ---- Observed rates ---------------------------------------------------------------------- */
+/* ---- Observed rates -------------------------------------------------------------- */
 
 /* The bounds are, by definition, the rates p from which the observed one is just 1.96
  * standard deviations away: |hits / n - p| = 1.96 sqrt(p (1 - p) / n). */

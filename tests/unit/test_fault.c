@@ -1,6 +1,6 @@
 /*
- * No memory: an allocator that fails at its n-th call, once or from then on, for every n
- * that a scenario reaches; and a system that has none left. Nothing leaks, nothing
+ * No memory: an allocator that fails at its n-th call, once or from then on, for every
+ * n that a scenario reaches; and a system that has none left. Nothing leaks, nothing
  * crashes, the error is reported, and what was there stays as it was.
  */
 #define _DEFAULT_SOURCE /* fork, setrlimit */
@@ -155,14 +155,14 @@ TEST(fault__fold_fails_halfway)
     CHECK_EQ(c.live, 0);
 }
 
-/* ---- The system has none ----------------------------------------------------------------- */
+/* ---- The system has none --------------------------------------------------------- */
 
 static bool same_error(bg_err err, const bg_filter *filter, const bg_errinfo *why)
 {
     return err == BG_ENOMEM && !filter && why->code == BG_ENOMEM && why->message[0];
 }
 
-/* In a process whose address space is limited; returns 0 when all is as it should be. */
+/* In a process whose address space is limited; returns 0 when all is as it should. */
 static int without_memory(void)
 {
     bg_spec spec = exact_spec(BG_KIND_BLOCKED, (200 << 20) / 64, 8, 0);

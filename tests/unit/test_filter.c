@@ -75,7 +75,7 @@ TEST(filter__handle_and_bits_do_not_touch)
     }
 }
 
-/* ---- In the caller's memory ------------------------------------------------------------ */
+/* ---- In the caller's memory ------------------------------------------------------ */
 
 TEST(init_at__needs_what_bytes_says_and_allocates_nothing)
 {
@@ -189,7 +189,7 @@ TEST(filter__free_wipes_the_handle)
     bg_filter_free(NULL);
 }
 
-/* ---- Figures ------------------------------------------------------------------------------ */
+/* ---- Figures --------------------------------------------------------------------- */
 
 TEST(info__tells_what_was_asked_for)
 {

@@ -196,7 +196,7 @@ static void check_kind(bg_kind kind)
 BG_KINDS(KIND_TEST)
 #undef KIND_TEST
 
-/* ---- Beyond the cache --------------------------------------------------------------- */
+/* ---- Beyond the cache ------------------------------------------------------------ */
 
 /* Larger than any second-level cache, so that the library itself asks ahead. */
 static void check_large(bg_kind kind, bg_cpu cpu)
@@ -242,7 +242,7 @@ TEST(kind__small_filters_do_not_ask_ahead)
     bg_filter_free(filter);
 }
 
-/* ---- Counting ----------------------------------------------------------------------- */
+/* ---- Counting -------------------------------------------------------------------- */
 
 static uint64_t slow_count(const uint64_t *a, const uint64_t *b, size_t n)
 {
@@ -275,7 +275,7 @@ TEST(kind__counts_ones_on_every_set)
     }
 }
 
-/* ---- Names -------------------------------------------------------------------------- */
+/* ---- Names ----------------------------------------------------------------------- */
 
 TEST(kind__names_and_numbers)
 {

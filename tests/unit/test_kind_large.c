@@ -41,8 +41,8 @@ static bool any_bit(const bg_filter *filter, uint64_t start, size_t bytes)
     return false;
 }
 
-/* Where the first bit of a hash must lie, in bytes: its share of the whole filter, or of
- * the first slice; the unit is the smallest thing that this can name. */
+/* Where the first bit of a hash must lie, in bytes: its share of the whole filter, or
+ * of the first slice; the unit is the smallest thing that this can name. */
 static uint64_t place_of(const bg_filter *filter, uint64_t hash)
 {
     uint64_t units = filter->core.units;
@@ -150,8 +150,8 @@ TEST(large__beyond_4_gib)
     }
 }
 
-/* More than the kind has places for, or, where size_t has 32 bits, more than that: it is
- * refused, not cut. */
+/* More than the kind has places for, or, where size_t has 32 bits, more than that: it
+ * is refused, not cut. */
 TEST(large__what_cannot_be_addressed_is_refused)
 {
     const bool narrow = sizeof(size_t) < 8;

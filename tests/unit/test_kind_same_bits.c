@@ -1,8 +1,8 @@
 /*
  * The bits of a hash are the same on every machine and in every version: a filter that
  * was written anywhere answers the same everywhere. The digests below were made on
- * x86-64; the words are read as numbers, so the order of bytes does not matter. When one
- * of them changes, files that exist can no longer be read.
+ * x86-64; the words are read as numbers, so the order of bytes does not matter. When
+ * one of them changes, files that exist can no longer be read.
  */
 #include "support/check.h"
 #include "support/filters.h"

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* ---- The formula --------------------------------------------------------------------- */
+/* ---- The formula ----------------------------------------------------------------- */
 
 /* Sets the bits of a hash in a bitset as it stands in a Parquet file: bytes. */
 static void reference_add(uint8_t *bitset, uint64_t blocks, uint64_t hash)
@@ -75,7 +75,7 @@ TEST(split__has_the_bits_of_the_formula)
     }
 }
 
-/* ---- Filters that DuckDB wrote --------------------------------------------------------- */
+/* ---- Filters that DuckDB wrote --------------------------------------------------- */
 
 static FILE *open_golden(const char *name, const char *ending)
 {

@@ -38,7 +38,7 @@ static void occupancy(unsigned bits, unsigned balls, double *after)
     }
 }
 
-/* The chance that k throws hit bits that are set, after `balls` throws have set some. */
+/* The chance that k throws hit bits that are set, after `balls` throws set some. */
 static double slow_rate_throws(unsigned bits, unsigned balls, unsigned k)
 {
     static double after[BITS_MOST + 1];
@@ -73,7 +73,7 @@ static void check_rate(const struct bgi_model *model, double n, double exact)
     }
 }
 
-/* ---- Rates --------------------------------------------------------------------------- */
+/* ---- Rates ----------------------------------------------------------------------- */
 
 static void check_lanes(bg_kind kind, uint32_t k, unsigned bits, unsigned n)
 {
@@ -216,7 +216,7 @@ TEST(model__rate_falls_with_size)
     }
 }
 
-/* ---- Fill and its inverse -------------------------------------------------------------- */
+/* ---- Fill and its inverse -------------------------------------------------------- */
 
 TEST(model__items_is_the_inverse_of_fill)
 {

@@ -25,7 +25,7 @@ static bg_plan plan_of(const bg_plan_request *ask)
     return plan;
 }
 
-/* ---- What follows --------------------------------------------------------------------- */
+/* ---- What follows ---------------------------------------------------------------- */
 
 TEST(plan__figures_agree_with_each_other)
 {
@@ -121,7 +121,7 @@ TEST(plan__calls_avoided_and_wasted)
     CHECK_NEAR(p.cost, 7 * (double)p.bytes / 1073741824.0 + 3 * p.calls_wasted, 1e-12);
 }
 
-/* ---- To a filter ------------------------------------------------------------------------ */
+/* ---- To a filter ----------------------------------------------------------------- */
 
 static void check_same_geometry(const bg_plan_request *ask)
 {
@@ -185,7 +185,7 @@ TEST(plan__create_planned_needs_both)
     CHECK_EQ(bg_filter_create_planned(NULL, NULL, NULL, NULL), BG_EINVAL);
 }
 
-/* ---- The cheapest, and the latency ------------------------------------------------------- */
+/* ---- The cheapest, and the latency ----------------------------------------------- */
 
 static double cost_at(bg_plan_request ask, double rate)
 {
@@ -289,7 +289,7 @@ TEST(plan__calibration_measures_the_keyed_hash)
     bg_plan_calibrate(NULL);
 }
 
-/* ---- Predictions --------------------------------------------------------------------------- */
+/* ---- Predictions ----------------------------------------------------------------- */
 
 TEST(predict__no_such_geometry_is_nan)
 {
@@ -318,7 +318,7 @@ TEST(predict__rounds_bytes_down_to_units)
     CHECK(bg_predict_rate(BG_KIND_BLOCKED, 704, 8, 50) < whole);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------ */
+/* ---- What is refused ------------------------------------------------------------- */
 
 /* The plan is left alone, and the details name the argument and what was found. */
 static void check_refused(const bg_plan_request *ask, const char *what,

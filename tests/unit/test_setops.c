@@ -17,7 +17,7 @@ static void check_members(const bg_filter *filter, size_t from, size_t to)
              to - from);
 }
 
-/* ---- Folding ------------------------------------------------------------------------- */
+/* ---- Folding --------------------------------------------------------------------- */
 
 /* Folding equals building at the smaller size, however often it is done. */
 static void check_fold(bg_kind kind, uint32_t k, uint32_t flags)
@@ -108,7 +108,7 @@ TEST(fold__without_filter_or_place_is_refused)
     bg_filter_free(filter);
 }
 
-/* ---- Merging ------------------------------------------------------------------------- */
+/* ---- Merging --------------------------------------------------------------------- */
 
 TEST(merge__equals_adding_both)
 {
@@ -253,7 +253,7 @@ TEST(merge__takes_filters_of_another_mode_and_set)
     }
 }
 
-/* ---- Copies, equality, clearing ---------------------------------------------------------- */
+/* ---- Copies, equality, clearing -------------------------------------------------- */
 
 TEST(copy__is_equal_and_independent)
 {

@@ -42,7 +42,7 @@ static double bits_for(bg_kind kind, double rate)
     return plan_of(&spec).bits_per_key;
 }
 
-/* ---- What the headers promise ------------------------------------------------------- */
+/* ---- What the headers promise ---------------------------------------------------- */
 
 TEST(solve__promised_bits_per_key)
 {
@@ -81,7 +81,7 @@ TEST(solve__rates_at_10_bits_per_key)
     CHECK_NEAR(plan_of(&spec).rate, 0.0127, 0.01);
 }
 
-/* ---- The best k ----------------------------------------------------------------------- */
+/* ---- The best k ------------------------------------------------------------------ */
 
 /* With a rate given: no other k needs fewer bytes, but for the 1 in 4096 within which
  * sizes are searched, and a unit. */
@@ -159,7 +159,7 @@ TEST(solve__k_is_the_best_for_a_size)
     }
 }
 
-/* ---- Bits per key ---------------------------------------------------------------------- */
+/* ---- Bits per key ---------------------------------------------------------------- */
 
 /* What was asked for, within a unit of the kind; a small filter does not swell. */
 TEST(solve__bits_per_key_are_kept)
@@ -197,7 +197,7 @@ TEST(solve__bits_per_key_with_k)
     CHECK_EQ(plan.bytes, 160);
 }
 
-/* ---- Sizes ------------------------------------------------------------------------------ */
+/* ---- Sizes ----------------------------------------------------------------------- */
 
 TEST(solve__size_grows_with_items_and_shrinks_with_rate)
 {
@@ -290,7 +290,7 @@ TEST(solve__bytes_are_exact_beyond_2_to_the_53)
     CHECK_EQ(plan_of(&spec).units, UINT64_C(12057449592163820));
 }
 
-/* ---- Folds ------------------------------------------------------------------------------ */
+/* ---- Folds ----------------------------------------------------------------------- */
 
 TEST(solve__folds_are_honoured)
 {
@@ -335,7 +335,7 @@ TEST(solve__folds_within_given_bytes)
     CHECK_STR(why.what, "bytes");
 }
 
-/* ---- Limits ------------------------------------------------------------------------------ */
+/* ---- Limits ---------------------------------------------------------------------- */
 
 TEST(solve__max_bytes_is_a_limit_and_nothing_is_allocated)
 {
@@ -365,7 +365,7 @@ TEST(solve__max_bytes_is_a_limit_and_nothing_is_allocated)
     }
 }
 
-/* ---- The kind ------------------------------------------------------------------------------ */
+/* ---- The kind -------------------------------------------------------------------- */
 
 TEST(solve__auto_is_blocked)
 {
