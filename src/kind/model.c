@@ -188,33 +188,55 @@ double bgi_model_items(const struct bgi_model *m, double fill)
 }
 
 /*
- * Let Z be the number of bits not set. For n keys, with two bits of one lane missed by a
- * key with probability q2 and two bits of different lanes with q11 (of one unit: bits of
- * different units are nearly independent),
+ * The spread of the estimate. Let Z be the number of bits not set, p the probability that
+ * a given bit is one of them. For n keys
  *
- *   Var Z = sum over pairs of bits of (P(both missed) - P(one missed)^2)
+ *   Var Z = sum over pairs of bits (P(neither set) - p^2)
  *
- * and an error of dZ bits in Z is one of dZ / |dE[Z]/dn| items.
+ * and an error of dZ in Z is one of dZ / |dE[Z]/dn| in items. One key sets a given bit
+ * with probability a, and both of two given bits with probability h, so that
+ *
+ *   P(neither set) - p^2 = (1 - 2a + h)^n - (1 - a)^2n
+ *                        = p^2 ((1 + (h - a^2) / (1 - a)^2)^n - 1).
+ *
+ * h differs for two bits of one lane, of two lanes of a unit, and of two units (0).
+ *
+ * The terms cancel up to the second order in n a, the fill. Long doubles and expm1 bear
+ * that down to a fill of 1e-4; below, the second order is all that matters:
+ * n^2/2 times the sum of h^2 over pairs of bits, a bit with itself (h = a) included.
  */
+static long double model_covariance(long double a, long double h, double n)
+{
+    long double x = (h - a * a) / ((1 - a) * (1 - a));
+    return expm1l((long double)n * log1pl(x));
+}
+
 double bgi_model_items_error(const struct bgi_model *m, double items)
 {
-    double g = m->lanes, b = m->lane_bits, a = m->active, r = m->draws, u = m->units;
-    double q1 = model_miss_bit(m);
-    double used = a / g;
-    double q2 = 1 - used + used * pow(1 - 2 / b, r);
-    double both_used = g > 1 ? a * (a - 1) / (g * (g - 1)) : 0;
-    double one = pow(1 - 1 / b, r);
-    double q11 =
-        1 - 2 * used + both_used + 2 * (used - both_used) * one + both_used * one * one;
-    double empty = exp(items * log1p(-(1 - q1) / u));
-    double same_lane = exp(items * log1p(-(1 - q2) / u));
-    double same_unit = exp(items * log1p(-(1 - q11) / u));
-    double other_unit = u > 1 ? exp(items * log1p(-2 * (1 - q1) / u)) : 0;
-    double square = empty * empty;
-    double variance = empty - square + (b - 1) * (same_lane - square);
-    variance += (g - 1) * b * (same_unit - square);
-    variance += u > 1 ? (u - 1) * g * b * (other_unit - square) : 0;
-    double bits = u * g * b;
-    double slope = bits * empty * (1 - q1) / u;
-    return slope > 0 ? sqrt(fmax(variance, 0) * bits) / slope : HUGE_VAL;
+    long double g = m->lanes, b = (long double)m->lane_bits, u = (long double)m->units;
+    long double used = m->active / g;
+    long double both_used = g > 1 ? used * (m->active - 1) / (g - 1) : 0;
+    /* Within an active lane: one bit hit; two bits hit. */
+    long double one = b > 1 ? -expm1l(m->draws * log1pl(-1 / b)) : 1;
+    long double two = b > 2 ? 2 * one + expm1l(m->draws * log1pl(-2 / b)) : 0;
+    long double a = used * one / u;
+    if (a >= 1) {
+        return 0; /* one key sets every bit */
+    }
+    long double in_lane = used * two / u, in_unit = both_used * one * one / u;
+    long double n = (long double)items, log_empty = n * log1pl(-a);
+    long double empty = expl(log_empty), variance;
+    if (n * a < 1e-4L) {
+        long double squares = a * a + (b - 1) * in_lane * in_lane;
+        variance = n * n / 2 * (squares + (g - 1) * b * in_unit * in_unit);
+    } else {
+        long double pairs = (b - 1) * model_covariance(a, in_lane, items);
+        pairs += (g - 1) * b * model_covariance(a, in_unit, items);
+        pairs += (u - 1) * g * b * model_covariance(a, 0, items);
+        variance = -empty * expm1l(log_empty) + empty * empty * pairs;
+    }
+    long double bits = u * g * b, slope = bits * empty * a;
+    long double error =
+        slope > 0 ? sqrtl(fmaxl(variance, 0) * bits) / slope : HUGE_VALL;
+    return (double)error;
 }

@@ -115,8 +115,8 @@ static void keys_name(struct keys *keys, const bg_filter *filter, uint64_t seed,
         keys->numbers[i] = conc_key(seed, first + i);
         bgi_store_le64(keys->fixed[i], keys->numbers[i]);
         keys->pairs[i] = (bg_bytes){ keys->fixed[i], 8 };
+        keys->hashes[i] = bg_hash_u64(bg_filter_hasher(filter), keys->numbers[i]);
     }
-    bg_hash_many_u64(bg_filter_hasher(filter), keys->numbers, n, keys->hashes);
 }
 
 static void keys_set_bit(struct keys *keys, size_t i, bool value)
