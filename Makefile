@@ -34,9 +34,8 @@ fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
-soak: build ## run the tests with SOAK_SCALE (20) times the work and a random seed
-	@BG_TEST_SCALE=$(SOAK_SCALE) BG_TEST_SEED=random ctest --test-dir build -L 'unit|prop|conc' \
-		-j $(JOBS) --timeout 14400 --output-on-failure
+soak: build ## run the tests with SOAK_SCALE (20) times the work and a random seed, for half an hour
+	@tests/soak/soak.sh build $(SOAK_SCALE)
 
 format: ## apply .clang-format
 	@tools/format.py $(C_FILES)

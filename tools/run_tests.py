@@ -70,11 +70,11 @@ def folder(preset):
     return "build" if preset == "release" else f"build-{preset}"
 
 
-def ctest(preset, labels=".", env=None, wrapper=()):
-    """Runs the tests with these labels (a regular expression) and counts what they say."""
+def ctest(preset, labels=".", env=None, wrapper=(), without="^$"):
+    """Runs the tests with these labels (regular expressions) and counts what they say."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as results:
         good, output = run([*wrapper, "ctest", "--test-dir", folder(preset), "-j", JOBS, "-L", labels,
-                            "--output-junit", results.name, "--test-output-size-passed", "10000000"],
+                            "-LE", without, "--output-junit", results.name, "--test-output-size-passed", "10000000"],
                            env)
         try:
             cases = xml.etree.ElementTree.parse(results.name).getroot().findall("testcase")
@@ -130,16 +130,16 @@ def instruction_sets():
         return ["scalar", "neon"]
     with open("/proc/cpuinfo", encoding="utf-8") as f:
         flags = set(f.read().split())
-    wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= flags
+    wide = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512ifma"} <= flags
     return ["scalar"] + ["avx2"] * ("avx2" in flags) + ["avx512"] * wide
 
 
 def dev():
-    """gcc with assertions: every test, then unit and prop once per instruction set"""
+    """gcc with assertions: all but the statistics, then unit tests per instruction set"""
     if build("dev"):
-        ctest("dev")
+        ctest("dev", without="prop")
         for cpu in instruction_sets():
-            ctest("dev", "unit|prop", {"BLOOMGATE_CPU": cpu})
+            ctest("dev", "unit", {"BLOOMGATE_CPU": cpu})
 
 
 def clang():
@@ -151,7 +151,7 @@ def clang():
 def asan():
     """addresses and undefined behaviour"""
     if build("asan-ubsan"):
-        ctest("asan-ubsan", "unit|prop|api|examples|fuzz",
+        ctest("asan-ubsan", "unit|api|examples|fuzz",
               {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
 
 
@@ -160,8 +160,11 @@ def tsan():
     if build("tsan"):
         # Without address randomisation, which newer kernels use more of than this TSan can map.
         fixed = ["setarch", platform.machine(), "-R"]
-        ctest("tsan", "conc|unit", {"TSAN_OPTIONS": "halt_on_error=1"},
-              fixed if run([*fixed, "true"])[0] else ())
+        fixed = fixed if run([*fixed, "true"])[0] else ()
+        options = {"TSAN_OPTIONS": "halt_on_error=1"}
+        ctest("tsan", "conc|unit", options, fixed)
+        # The sanitizer does not see vector loads: the scalar path is the one it can prove.
+        ctest("tsan", "conc", {**options, "BLOOMGATE_CPU": "scalar"}, fixed)
 
 
 def release():

@@ -41,6 +41,16 @@ static uint64_t large_run(bg_filter *filter, uint64_t *state, uint64_t n, bool a
     return count;
 }
 
+/* Batches and single calls agree: asks for members, and adds some, one by one. */
+static void large_check_single(bg_filter *filter, uint64_t state)
+{
+    for (unsigned i = 0; i < 200000; i++) {
+        uint64_t hash = check_random_next(&state);
+        CHECK(bg_filter_may_contain_hash(filter, hash));
+        CHECK(!bg_filter_add_hash(filter, hash));
+    }
+}
+
 /* Every sixteenth of the filter holds a sixteenth of the ones. */
 static void large_check_parts(const bg_filter *filter)
 {
@@ -86,6 +96,7 @@ static void large_check(bg_filter *filter, struct members members, double probes
     CHECK((double)(members.n - added) <= seen + 6 * sqrt(seen) + 6);
     state = members.start;
     CHECK_EQ(large_run(filter, &state, members.n, false), members.n);
+    large_check_single(filter, members.start);
     large_check_parts(filter);
     large_check_rate(filter, first_probe, probes, predicted);
 }

@@ -331,6 +331,17 @@ static void op_clear(struct world *world, struct slot *slot)
     world->checks++;
 }
 
+/* Equal means the same words. */
+static void op_equal(struct world *world, struct slot *slot)
+{
+    const struct slot *other = &world->slots[model_below(SLOTS)];
+    bool same = memcmp(bgi_filter_words(slot->filter), bgi_filter_words(other->filter),
+                       slot->filter->bytes)
+                == 0;
+    CHECK(bg_filter_equal(slot->filter, other->filter) == same);
+    world->checks++;
+}
+
 static void op_info(struct world *world, struct slot *slot)
 {
     bg_info a = { .struct_size = sizeof a }, b = { .struct_size = sizeof b };
@@ -348,12 +359,12 @@ static const struct {
 } operations[] = {
     { op_add, 20 },  { op_ask, 20 }, { op_add_many, 20 }, { op_ask_many, 40 },
     { op_merge, 3 }, { op_copy, 2 }, { op_fold, 1 },      { op_check_all, 4 },
-    { op_clear, 1 }, { op_info, 1 },
+    { op_clear, 1 }, { op_info, 1 }, { op_equal, 2 },
 };
 
 static void model_step(struct world *world)
 {
-    unsigned draw = model_below(112), i = 0;
+    unsigned draw = model_below(114), i = 0;
     while (draw >= operations[i].weight) {
         draw -= operations[i++].weight;
     }

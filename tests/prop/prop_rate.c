@@ -119,7 +119,9 @@ static void rate_loads(bg_kind kind)
             rate_cell(kind, 100000, rate, loads[i], &state, &summary);
         }
     }
-    measure_close(&summary, bg_kind_name(kind));
+    char what[64];
+    (void)snprintf(what, sizeof what, "%s at other loads", bg_kind_name(kind));
+    measure_close(&summary, what);
     CHECK_EQ(summary.bad, 0);
 }
 
