@@ -158,7 +158,12 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words p
 
 /* ---- Columns ---------------------------------------------------------------------- */
 
-typedef __m512i line_columns;
+/* Bits of the lanes, and a vector whose sign bits say which lanes are in the upper half
+ * of the line. */
+typedef struct {
+    __m256i bit;
+    __m256i upper;
+} line_columns;
 
 /*
  * A blend takes each lane's word from the half that its key chose. Rotations take their
@@ -176,22 +181,51 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(sign));
 }
 
-/* For adds each column's product stands in both halves, and a word counts if the sign
- * bit says its half. */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 {
-    const __m512i flip =
-        _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi32(INT32_MIN), 0);
-    __m512i product = _mm512_broadcast_i64x4(line_avx512_product(x, line_words_salts));
-    __mmask16 words = _mm512_movepi32_mask(_mm512_xor_si512(product, flip));
-    return _mm512_maskz_rorv_epi32(words, _mm512_set1_epi32(INT32_MIN),
-                                   _mm512_srli_epi32(product, 26));
+    __m256i product = line_avx512_product(x, line_words_salts);
+    __m256i bit =
+        _mm256_rorv_epi32(_mm256_set1_epi32(INT32_MIN), _mm256_srli_epi32(product, 26));
+    return (line_columns){ bit, product };
 }
 
-/* Rotations of 8 lanes stand twice in their 16 bits: once for each half. */
-#define line_columns_mask    line_words_mask
-#define line_columns_set     line_words_set
-#define line_columns_missing line_words_missing
+BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
+                                                     const struct bgi_core *core,
+                                                     uint32_t rotation)
+{
+    const void *window = core->window + rotation;
+    pattern.bit =
+        _mm256_and_si256(pattern.bit, _mm256_loadu_si256((const __m256i *)window));
+    return pattern;
+}
+
+/* What is missing is seen in the chosen words alone. Halves, not the whole line: 512-bit
+ * operations take twice as long. */
+BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line,
+                                                line_columns pattern)
+{
+    __m256i low = line_avx512_load(line), high = line_avx512_load(line + 32);
+    __m256i upper = _mm256_srai_epi32(pattern.upper, 31);
+    __m256 chosen =
+        _mm256_blendv_ps(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high),
+                         _mm256_castsi256_ps(pattern.upper));
+    __m256i low_bit = _mm256_andnot_si256(upper, pattern.bit);
+    __m256i high_bit = _mm256_and_si256(upper, pattern.bit);
+    _mm256_store_si256((__m256i *)(void *)line, _mm256_or_si256(low, low_bit));
+    _mm256_store_si256((__m256i *)(void *)(line + 32), _mm256_or_si256(high, high_bit));
+    __m256i lacks = _mm256_andnot_si256(_mm256_castps_si256(chosen), pattern.bit);
+    return _mm256_test_epi32_mask(lacks, lacks);
+}
+
+BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const void *line,
+                                                    line_columns pattern,
+                                                    uint64_t *bits)
+{
+    uint32_t upper = _mm256_movepi32_mask(pattern.upper);
+    __mmask16 words = (__mmask16)(upper << 8 | (upper ^ 0xff));
+    return line_words_missing(line, _mm512_maskz_broadcast_i32x8(words, pattern.bit),
+                              bits);
+}
 
 /* ---- 64 answers ------------------------------------------------------------------- */
 

@@ -95,9 +95,9 @@ BGI_INLINE ISA_TARGET uint32_t LINE(or_missing)(uint64_t *line, LINE_TYPE patter
 /* One add; `what` is a constant wherever this is called, so that only one case is left.
  * Not 0 when the key is new. */
 BGI_INLINE ISA_TARGET uint32_t LINE(put)(const struct bgi_core *core, uint64_t hash,
-                                         uint64_t at, const enum line_operation what)
+                                         unsigned char *line,
+                                         const enum line_operation what)
 {
-    unsigned char *line = core->words + at;
     LINE_TYPE pattern = LINE(pattern)(core, hash);
     return what == LINE_ADD_EXCLUSIVE
                ? LINE_WORD(set)(line, pattern)
@@ -186,14 +186,17 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
 {
     _Alignas(64) static const uint16_t none[64] = { 0 };
     _Alignas(64) uint16_t missing[64];
-    unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
+    /* Copies: stores to the line might change the structs, for all the compiler knows. */
+    const uint64_t *hashes = word->hashes, *at = word->at;
+    unsigned char *words = core->words;
+    unsigned i = 0, n = word->n, both = next ? (next->n < n ? next->n : n) : 0;
     for (; i < both; i++) {
-        __builtin_prefetch(core->words + next->at[i]);
-        missing[i] = (uint16_t)LINE(put)(core, word->hashes[i], word->at[i], what);
+        __builtin_prefetch(words + next->at[i]);
+        missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i], what);
     }
     LINE(ask)(core, next, i);
-    for (; i < word->n; i++) {
-        missing[i] = (uint16_t)LINE(put)(core, word->hashes[i], word->at[i], what);
+    for (; i < n; i++) {
+        missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i], what);
     }
     for (; i < 64; i++) {
         missing[i] = 0;
@@ -205,7 +208,7 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     ISA_TARGET BGI_NO_TSAN static bool LINE(add_##mode)(struct bgi_core * core,        \
                                                         uint64_t hash)                 \
     {                                                                                  \
-        return LINE(put)(core, hash, LINE(at)(core, hash), what) != 0;                 \
+        return LINE(put)(core, hash, core->words + LINE(at)(core, hash), what) != 0;   \
     }                                                                                  \
     ISA_TARGET BGI_NO_TSAN static uint64_t LINE(add_word_##mode)(                      \
         struct bgi_core * core, const struct bgi_word *word,                           \

@@ -3,12 +3,16 @@
  * of keys in a unit, and over the number of bits that are set. (Measured rates are
  * compared in tests/prop.)
  */
+#define _POSIX_C_SOURCE 200809L /* fork, alarm */
+
 #include "support/check.h"
 #include "support/filters.h"
 
 #include "kind/model.h"
 
 #include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { BITS_MOST = 1024 };
 
@@ -294,4 +298,33 @@ TEST(model__items_error_of_few_keys_falls_with_size)
             last = error;
         }
     }
+}
+
+/* ---- Few keys in more bits than any machine has: found by fuzz_plan -------------- */
+
+TEST(model__rates_are_never_negative)
+{
+    for (double bits = 1e9; bits < 1e18; bits *= 3) {
+        for (uint32_t k = 2; k <= 64; k++) {
+            struct bgi_model model =
+                model_of(BG_KIND_CLASSIC, (uint64_t)(bits / 64), k);
+            CHECK(bgi_model_rate(&model, 4) >= 0);
+        }
+    }
+}
+
+/* The sum over loads ends even where its terms vanish beside the first. In a child, so
+ * that a sum without end fails this test alone. */
+TEST(model__sums_over_tiny_loads_end)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct bgi_model model = model_of(BG_KIND_REGISTER, UINT64_C(1) << 54, 1);
+        (void)alarm(10);
+        _exit(bgi_model_rate(&model, 1) > 0 ? 0 : 1);
+    }
+    int status = 0;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }

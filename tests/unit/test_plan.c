@@ -68,8 +68,9 @@ TEST(plan__fill_is_what_comes)
 
 TEST(plan__cache_level_is_the_smallest_that_holds_it)
 {
+    const bool narrow = sizeof(size_t) < 8;
     uint32_t last = 1;
-    for (uint64_t items = 100; items < UINT64_C(1) << 36; items *= 4) {
+    for (uint64_t items = 100; items < UINT64_C(1) << (narrow ? 29 : 36); items *= 4) {
         bg_plan_request ask = request_of(items, 0.01);
         bg_plan p = plan_of(&ask);
         uint32_t expected = 4;
@@ -81,7 +82,7 @@ TEST(plan__cache_level_is_the_smallest_that_holds_it)
         CHECK(p.cache_level >= last || bg_cpu_cache_bytes(1) == 0);
         last = p.cache_level;
     }
-    CHECK_EQ(last, 4);
+    CHECK(last == 4 || narrow);
 }
 
 TEST(plan__growth_multiplies_the_items)
