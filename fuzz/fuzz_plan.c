@@ -11,7 +11,7 @@
 
 /* Where the true rate is below 1e-10 the model changes its method and says too much, in
  * the smallest filters up to this: there rates need not be in order. */
-static const double small_rate = 1e-6;
+static const double small_rate = 1e-4;
 
 static double take_number(struct fuzz_input *in)
 {

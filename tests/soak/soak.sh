@@ -34,5 +34,5 @@ for file in tests/unit/*.c tests/prop/*.c tests/conc/*.c; do
     case " $programs " in *" $name "*) ;; *) programs="$programs $name" ;; esac
 done
 echo "$programs" | tr ' ' '\n' | xargs -P "$(nproc)" -n 1 "$0" --one "$build" && status=0 || status=1
-echo "soak: scale $BG_TEST_SCALE, $SECONDS s, $([ $status = 0 ] && echo all passed || echo FAILED)"
-exit $status
+echo "soak: scale $BG_TEST_SCALE, $SECONDS s, $([ "$status" = 0 ] && echo all passed || echo FAILED)"
+exit "$status"
