@@ -143,7 +143,10 @@ static double model_rate_scattered(const struct bgi_model *m, double n)
     double balls = n * m->draws / m->lane_bits;
     double fill = bgi_model_fill(m, n);
     double empty = 1 - fill;
-    double variance = empty * (1 - (1 + balls) * empty) / m->lane_bits;
+    /* 1 - (1 + x) e^-x, which for small x is x^2/2 and would cancel away. */
+    double shared = balls < 1e-3 ? balls * balls * (0.5 - balls / 3)
+                                 : 1 - (1 + balls) * exp(-balls);
+    double variance = empty * shared / m->lane_bits;
     double pairs = m->draws * (m->draws - 1.0) / 2 * m->active;
     return pow(fill, k) * (1 + (fill > 0 ? pairs * variance / (fill * fill) : 0));
 }

@@ -3,15 +3,15 @@
  *
  *   publish     threads add, announce what they added by a release store, and ask for
  *               what others announced: never a false negative
- *   race        threads add the same keys at once: somebody is told "new"; in a register
- *               filter exactly one
+ *   race        threads add the same keys at once: somebody is told "new"; in a
+ *               register filter exactly one
  *   set         merge, copy, fold and the rest while others add
  *   handover    exclusive filters, passed on under a lock
  *
- * and after each: the words are those of a filter built by one thread. All of it for every
- * kind and every instruction set that this machine has. One check is one answer about one
- * key. Reads of vectors are invisible to the thread sanitizer; what it proves is the
- * scalar path.
+ * and after each: the words are those of a filter built by one thread. All of it for
+ * every kind and every instruction set that this machine has. One check is one answer
+ * about one key. Reads of vectors are invisible to the thread sanitizer; what it proves
+ * is the scalar path.
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock */
 
@@ -28,7 +28,7 @@
 
 enum { THREADS = 64, BATCH = 128, BATCH_WORDS = BATCH / 64, SOAK = 10 };
 
-/* ---- Teams ----------------------------------------------------------------------------- */
+/* ---- Teams ---------------------------------------------------------------------- */
 
 struct member {
     pthread_t thread;
@@ -88,7 +88,7 @@ static unsigned conc_rounds(unsigned usual)
     return usual * (scale >= SOAK ? 10 * scale : scale);
 }
 
-/* ---- Keys --------------------------------------------------------------------------- */
+/* ---- Keys ----------------------------------------------------------------------- */
 
 /* Key `number` of a round. */
 static uint64_t conc_key(uint64_t seed, uint64_t number)
@@ -165,7 +165,7 @@ static size_t keys_ask(const struct keys *k, const bg_filter *filter, uint64_t h
     return count;
 }
 
-/* ---- Filters -------------------------------------------------------------------------- */
+/* ---- Filters -------------------------------------------------------------------- */
 
 static bg_filter *conc_filter(bg_kind kind, uint64_t items, double bits, uint32_t flags)
 {
@@ -220,7 +220,7 @@ static void conc_each_cpu(bg_kind kind, const char *what,
         conc_each_cpu(BG_KIND_##KIND, #what, what##_test);                             \
     }
 
-/* ---- First use: threads race for what the library does once ------------------------------ */
+/* ---- First use: threads race for what the library does once --------------------- */
 
 static void first_use(struct member *m)
 {
@@ -235,7 +235,7 @@ TEST(first_use)
     CHECK_EQ(team_run(THREADS, first_use, NULL), THREADS);
 }
 
-/* ---- Publish ----------------------------------------------------------------------------- */
+/* ---- Publish -------------------------------------------------------------------- */
 
 /* What a thread has added: the first `count` keys of its range. One line each. */
 struct published {
@@ -315,7 +315,7 @@ static uint64_t publish_test(bg_kind kind)
     return checks;
 }
 
-/* ---- Race --------------------------------------------------------------------------------- */
+/* ---- Race ----------------------------------------------------------------------- */
 
 enum { RACE_KEYS = 1024 };
 
@@ -356,9 +356,9 @@ static unsigned race_winners(const struct race *job, size_t key)
 }
 
 /*
- * Every bit was missing to the add that set it first, which therefore was told "new". So
- * the keys that were new to somebody have set all bits: a filter of these keys alone has
- * the same words. Where there is room for all keys, every one of them was new.
+ * Every bit was missing to the add that set it first, which therefore was told "new".
+ * So the keys that were new to somebody have set all bits: a filter of these keys alone
+ * has the same words. Where there is room for all keys, every one of them was new.
  */
 static void race_check(const struct race *job, bool roomy)
 {
@@ -397,7 +397,7 @@ static uint64_t race_test(bg_kind kind)
     return checks;
 }
 
-/* ---- Sets: merge, copy, fold and the rest while others add ---------------------------------- */
+/* ---- Sets: merge, copy, fold and the rest while others add ---------------------- */
 
 enum { SET_ADDERS = 8, SET_OTHERS = 5, SET_KEYS = 2000 };
 
@@ -527,7 +527,7 @@ static uint64_t sets_test(bg_kind kind)
     return checks;
 }
 
-/* ---- Handover: exclusive filters ------------------------------------------------------------ */
+/* ---- Handover: exclusive filters ------------------------------------------------ */
 
 enum { HANDOVER_THREADS = 16, HANDOVER_KEYS = 20000 };
 
@@ -594,7 +594,7 @@ static uint64_t handover_test(bg_kind kind)
     return checks;
 }
 
-/* ---- All of them, for every kind -------------------------------------------------------------- */
+/* ---- All of them, for every kind ------------------------------------------------ */
 
 #define CONC_TESTS(NAME, number, name)                                                 \
     CONC_TEST(publish, name, NAME)                                                     \

@@ -4,11 +4,13 @@
  * A cell is one geometry, measured with one or more filters. Its uncertainty (sigma) is
  * relative to the predicted rate and has two sources: the number of hits, which is
  * binomial, and the filters themselves, since with few keys chance makes one filter
- * fuller than the next. With 8 filters or more the scatter between them shows both; with
- * fewer only the first is known, and the caller takes care that the second is small.
+ * fuller than the next. With 8 filters or more the scatter between them shows both;
+ * with fewer only the first is known, and the caller takes care that the second is
+ * small.
  *
- * A cell is good when the measured rate is within 5 % of the predicted one. Where 5 % is
- * less than 5 sigma the cell is weak: it is allowed 5 % + 4 sigma, and counted apart.
+ * A cell is good when the measured rate is within 5 % of the predicted one. Where 5 %
+ * is less than 5 sigma the cell is weak: it is allowed 5 % + 4 sigma, and counted
+ * apart.
  *
  * BG_TEST_TABLE=1, or a BG_TEST_SCALE of 10 or more, prints every cell.
  */

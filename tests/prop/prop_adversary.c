@@ -2,8 +2,8 @@
  * prop_adversary.c - what somebody who chooses keys against a filter can do to it.
  *
  * The attacker knows this library, the filter's geometry and, for `fast`, its hash and
- * seed. Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom filters",
- * 2015):
+ * seed. Attacks (Gerbet, Kumar, Lauradoux, "The power of evil choices in Bloom
+ * filters", 2015):
  *
  *   pollution   insert only keys that set as many fresh bits as possible, so that the
  *               filter is full before its time; where a key has one line or word, only
@@ -12,8 +12,8 @@
  *   forgery     find keys with the very hash of a member.
  *
  * `fast` falls to all three, as hash.h says: these tests show that the attacks work.
- * `keyed` must withstand the same attacker, who has to guess the secret: after the attack
- * absent keys hit at the predicted rate, within 5 % (and 4 sigma where weak).
+ * `keyed` must withstand the same attacker, who has to guess the secret: after the
+ * attack absent keys hit at the predicted rate, within 5 % (and 4 sigma where weak).
  */
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
@@ -34,8 +34,8 @@ static unsigned adversary_filters(void)
     return MEASURE_SANITIZED ? 8 : measure_soaks() ? 32 * (unsigned)check_scale() : 64;
 }
 
-/* The keyed profiles take turns: `keyed` hashes the integers here by SipHash, `keyed-int`
- * by AES, which takes too long without the processor's help. */
+/* The keyed profiles take turns: `keyed` hashes the integers here by SipHash,
+ * `keyed-int` by AES, which takes too long without the processor's help. */
 static bg_hash_profile adversary_keyed(unsigned turn)
 {
     return turn % 2 || bg_cpu_current() == BG_CPU_SCALAR ? BG_HASH_KEYED
@@ -87,10 +87,10 @@ static void adversary_add(bg_filter *filter, const uint64_t *keys)
     (void)bg_filter_add_many_u64(filter, keys, ITEMS, NULL);
 }
 
-/* ---- The attacker's tools ------------------------------------------------------------- */
+/* ---- The attacker's tools ------------------------------------------------------- */
 
-/* How many bits a key would set that `filter` lacks in its first `words` words; `scratch`
- * is an empty filter of the same geometry and hash, and is left empty. */
+/* How many bits a key would set that `filter` lacks in its first `words` words;
+ * `scratch` is an empty filter of the same geometry and hash, and is left empty. */
 static unsigned attack_fresh_bits(const bg_filter *filter, bg_filter *scratch,
                                   size_t words, uint64_t key)
 {
@@ -143,7 +143,7 @@ static void attack_harvest(const bg_filter *replica, uint64_t *keys)
     }
 }
 
-/* ---- Pollution -------------------------------------------------------------------------- */
+/* ---- Pollution ------------------------------------------------------------------ */
 
 /* The rate of a `fast` filter that was filled by an attacker who knows the seed. */
 static double pollution_of_fast(bg_kind kind, uint64_t *keys)
@@ -199,7 +199,7 @@ static void adversary_pollution(bg_kind kind)
     }
 BG_KINDS(ADVERSARY_POLLUTION)
 
-/* ---- Harvest ------------------------------------------------------------------------------ */
+/* ---- Harvest -------------------------------------------------------------------- */
 
 /* The attacker knows the members and looks for false positives on his own machine. */
 static void adversary_harvest(bg_kind kind)
@@ -249,7 +249,7 @@ static void adversary_harvest(bg_kind kind)
     }
 BG_KINDS(ADVERSARY_HARVEST)
 
-/* ---- An attacker who sees answers --------------------------------------------------------- */
+/* ---- An attacker who sees answers ----------------------------------------------- */
 
 /* Without the secret but with the filter's answers: asks before each insertion and
  * inserts only what is absent, so that no insertion is lost on a false positive. */
@@ -316,12 +316,12 @@ static void adversary_adaptive(bg_kind kind)
     }
 BG_KINDS(ADVERSARY_ADAPTIVE)
 
-/* ---- Forgery ------------------------------------------------------------------------------- */
+/* ---- Forgery -------------------------------------------------------------------- */
 
 /*
- * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)) of the first
- * two words w and words s of a public constant. With w0 = s0 + seed it is 0 whatever w1
- * is: 2^64 keys with one hash.
+ * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)) of the
+ * first two words w and words s of a public constant. With w0 = s0 + seed it is 0
+ * whatever w1 is: 2^64 keys with one hash.
  */
 static void forge_key(unsigned char *key, uint64_t seed, uint64_t free_word)
 {

@@ -1,13 +1,13 @@
 /*
- * prop_keys.c - the predicted rate holds for the keys that people have, through the real
- * hash functions: counters, pointers, UUIDs, URLs, long common prefixes, keys of 1 byte
- * to 64 KiB, keys that differ in one bit, keys full of NULs.
+ * prop_keys.c - the predicted rate holds for the keys that people have, through the
+ * real hash functions: counters, pointers, UUIDs, URLs, long common prefixes, keys of 1
+ * byte to 64 KiB, keys that differ in one bit, keys full of NULs.
  *
- * For each set of keys and each hash profile: filters of all kinds at 1 % and 0.1 %, that
- * share one hasher. Members are added as keys. For the probes each key is hashed once and
- * all filters are asked for the hash; the first probes are asked for as keys as well, and
- * must give the same answers. Then again with another seed or secret, since one filter of
- * 1e5 keys is fuller or emptier than the model by chance.
+ * For each set of keys and each hash profile: filters of all kinds at 1 % and 0.1 %,
+ * that share one hasher. Members are added as keys. For the probes each key is hashed
+ * once and all filters are asked for the hash; the first probes are asked for as keys
+ * as well, and must give the same answers. Then again with another seed or secret,
+ * since one filter of 1e5 keys is fuller or emptier than the model by chance.
  */
 #include "bloomgate/filter.h"
 #include "prop/measure.h"
@@ -28,7 +28,7 @@ struct arena {
     uint64_t salt;
 };
 
-/* Writes key number i and returns its length. Keys of different numbers are different. */
+/* Writes key number i and returns its length. Different numbers give different keys. */
 typedef size_t key_maker(const struct arena *arena, uint64_t i, unsigned char *key);
 
 static uint64_t keys_mix(uint64_t x)
@@ -67,7 +67,7 @@ static size_t keys_put_text(unsigned char *key, const char *text)
     return n;
 }
 
-/* ---- Sets of keys ------------------------------------------------------------------ */
+/* ---- Sets of keys --------------------------------------------------------------- */
 
 static size_t key_counter(const struct arena *arena, uint64_t i, unsigned char *key)
 {
@@ -164,8 +164,8 @@ static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *ke
     return length;
 }
 
-/* Members are 32 random bytes, probes are members with one bit flipped (after 256 rounds
- * through the members, with two). */
+/* Members are 32 random bytes, probes are members with one bit flipped (after 256
+ * rounds through the members, with two). */
 static size_t key_one_bit(const struct arena *arena, uint64_t i, unsigned char *key)
 {
     uint64_t member = i % arena->members, flip = i / arena->members;
@@ -204,7 +204,7 @@ static const struct key_set {
 };
 enum { KEY_SETS = sizeof key_sets / sizeof *key_sets };
 
-/* ---- Filters ----------------------------------------------------------------------- */
+/* ---- Filters -------------------------------------------------------------------- */
 
 /* One filter of each kind and rate, with one hasher. */
 struct row {
@@ -258,7 +258,7 @@ static void rows_free(struct row *rows)
     }
 }
 
-/* ---- Measuring --------------------------------------------------------------------- */
+/* ---- Measuring ------------------------------------------------------------------ */
 
 /* Makes keys first .. first + n - 1. */
 static void keys_make(struct arena *arena, const struct key_set *set, uint64_t first,
@@ -285,8 +285,8 @@ static void keys_add(struct row *rows, struct arena *arena, const struct key_set
     }
 }
 
-/* Asks all filters of the first rates for `probes[0]`, those of the second for `probes[1]`
- * keys that are no members. */
+/* Asks all filters of the first rates for `probes[0]`, those of the second for
+ * `probes[1]` keys that are no members. */
 static void keys_probe(struct row *rows, struct arena *arena, const struct key_set *set,
                        const uint64_t *probes)
 {

@@ -2,10 +2,10 @@
  * prop_large.c - filters of more than 2^32 bits: every part of them is used, evenly; no
  * member is lost; the rate is the predicted one.
  *
- * Always: 2^32 + 2^29 bits of each kind, nearly empty: 5e6 keys with the fewest bits per
- * key that the kind allows, which for most of them leaves a rate that can be measured.
- * In soak: 450e6 keys at 1 % in each kind, every one of them asked for; and, given the
- * memory, nearly empty filters of 2^35 + 2^29 bits.
+ * Always: 2^32 + 2^29 bits of each kind, nearly empty: 5e6 keys with the fewest bits
+ * per key that the kind allows, which for most of them leaves a rate that can be
+ * measured. In soak: 450e6 keys at 1 % in each kind, every one of them asked for; and,
+ * given the memory, nearly empty filters of 2^35 + 2^29 bits.
  */
 #define _DEFAULT_SOURCE /* _SC_AVPHYS_PAGES */
 

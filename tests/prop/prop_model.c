@@ -3,8 +3,8 @@
  *
  * A world is a few filters of one random geometry, each with the exact set of the keys
  * that it was given. Operations are drawn at random: adds and look-ups, single and in
- * batches, by bytes, fixed width, integer and hash; merge, fold, copy, clear. After each,
- * what must hold is checked:
+ * batches, by bytes, fixed width, integer and hash; merge, fold, copy, clear. After
+ * each, what must hold is checked:
  *
  *   - a member is answered "maybe", for ever;
  *   - an add says "new" only for a key that is no member, and exactly when a look-up
@@ -86,7 +86,7 @@ static uint64_t model_custom_hash(void *context, const void *key, size_t len)
     return check_random_next(&state);
 }
 
-/* ---- One key, both ways -------------------------------------------------------------- */
+/* ---- One key, both ways --------------------------------------------------------- */
 
 static uint64_t model_hash(const bg_filter *filter, unsigned id)
 {
@@ -122,7 +122,7 @@ static bool model_ask(const bg_filter *filter, unsigned id)
     }
 }
 
-/* ---- Many keys, all named in one way -------------------------------------------------- */
+/* ---- Many keys, all named in one way -------------------------------------------- */
 
 struct batch_keys {
     size_t n;
@@ -190,7 +190,7 @@ static void batch_check_bitmap(const struct batch_keys *b, size_t count)
     }
 }
 
-/* ---- Operations ------------------------------------------------------------------------ */
+/* ---- Operations ----------------------------------------------------------------- */
 
 typedef void operation(struct world *world, struct slot *slot);
 
@@ -371,7 +371,7 @@ static void model_step(struct world *world)
     operations[i].run(world, &world->slots[model_below(SLOTS)]);
 }
 
-/* ---- Worlds ------------------------------------------------------------------------------ */
+/* ---- Worlds --------------------------------------------------------------------- */
 
 /* A geometry: tiny, small, or too large for the second-level cache. */
 static void world_size(struct world *world, const struct bgi_kind *kind)

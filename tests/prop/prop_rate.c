@@ -17,8 +17,8 @@
 
 enum { CHUNK = 4096 };
 
-/* Adds or asks for `n` random hashes, which have not been drawn before; returns how many
- * were new, or may be contained. */
+/* Adds or asks for `n` random hashes, which have not been drawn before; returns how
+ * many were new, or may be contained. */
 static size_t rate_run(bg_filter *filter, uint64_t *state, uint64_t n, bool add)
 {
     uint64_t hashes[CHUNK];
@@ -70,8 +70,7 @@ static void rate_cell(bg_kind kind, uint64_t items, double rate, double load,
     if (keys != items) {
         predicted = bg_predict_rate(kind, info.bytes, info.k, keys);
     }
-    if (load != 1
-        && predicted < (measure_soaks() ? 0.5e-5 : 2e-4)) { /* takes too long */
+    if (load != 1 && predicted < (measure_soaks() ? 2e-5 : 2e-4)) { /* takes too long */
         bg_filter_free(filter);
         return;
     }
