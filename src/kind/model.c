@@ -35,7 +35,8 @@
  * Digits. The sums alternate: they lose what the largest term, C(16,8) = 12870, has over
  * the result. Long doubles carry at least 18 digits on most machines, 15 on some; where
  * the result is too small for them (below 1e-10) the sum over loads, all of whose terms
- * are positive, is used instead, with lanes taken as independent.
+ * are positive, is used instead, with lanes taken as independent: good to an order of
+ * magnitude, and never above 1e-10.
  *
  * The floor. The pattern inside a line comes from 32 bits of the hash; a key that shares
  * both line and these bits with another one is a false positive: items / units / 2^32 are
@@ -162,7 +163,7 @@ double bgi_model_rate(const struct bgi_model *m, double items)
     } else {
         rate = model_rate_lanes(m, items);
         if (!(rate > model_smallest_exact)) {
-            rate = model_rate_loads(m, items);
+            rate = fmin(model_rate_loads(m, items), model_smallest_exact);
         }
     }
     if (m->patterns > 0) {

@@ -116,7 +116,7 @@ static void attack_pollute(bg_filter *replica, uint64_t *keys)
     bg_filter_clear(scratch);
     bg_kind kind = bg_filter_kind(replica);
     bool scattered = kind == BG_KIND_CLASSIC || kind == BG_KIND_PARTITIONED;
-    size_t words = bg_filter_size_bytes(replica) / (scattered ? 8 : 16);
+    size_t words = (size_t)bg_filter_size_bytes(replica) / (scattered ? 8 : 16);
     for (size_t i = 0; i < ITEMS; i++) {
         unsigned most = 0;
         for (unsigned c = 0; c < CANDIDATES; c++) {

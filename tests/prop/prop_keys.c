@@ -153,12 +153,12 @@ static size_t key_mixed(const struct arena *arena, uint64_t i, unsigned char *ke
         return keys_put(key, 2 * (j - 128) + probe, 2);
     }
     uint64_t r = keys_mix(arena->salt ^ i);
-    size_t length = 8 + (r >> 8) % 56;
+    size_t length = 8 + (size_t)((r >> 8) % 56);
     if (r % 32 == 0) {
         length = (size_t)exp2(6 + 10 * (double)(r >> 40) / 16777216.0);
         length = r % 8192 == 0 ? LONGEST : length;
     }
-    const size_t places[] = { 0, length - 8, (r >> 16) % (length - 7) };
+    const size_t places[] = { 0, length - 8, (size_t)((r >> 16) % (length - 7)) };
     memcpy(key, arena->pool, length);
     keys_put(key + places[(r >> 13) % 3], i, 8);
     return length;
@@ -189,7 +189,7 @@ static size_t key_nuls(const struct arena *arena, uint64_t i, unsigned char *key
     (void)arena;
     memset(key, 0, 32);
     (void)keys_put(key, i / 24, 8);
-    return 8 + i % 24;
+    return 8 + (size_t)(i % 24);
 }
 
 static const struct key_set {

@@ -66,7 +66,8 @@ static void names_make(void)
         names.pool[i] = (unsigned char)check_random();
     }
     for (size_t i = 0; i < IDS; i++) {
-        size_t length = check_random_below(check_random_below(16) ? 70 : LONG_BYTES);
+        size_t length =
+            (size_t)check_random_below(check_random_below(16) ? 70 : LONG_BYTES);
         names.bytes[i] = (bg_bytes){ length ? names.pool + i : NULL, length };
         for (size_t b = 0; b < KEY_BYTES; b++) {
             names.fixed[i][b] = (unsigned char)check_random();

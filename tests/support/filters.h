@@ -61,7 +61,7 @@ static inline uint32_t kind_unit_bytes(bg_kind kind, uint32_t k)
     case BG_KIND_BLOCKED: return 64;
     case BG_KIND_SPLIT: return 32;
     }
-    return 0;
+    return 1; /* not 0: callers divide by it */
 }
 
 /* A k in the middle of what the kind allows, good for about 10 bits per key. */

@@ -253,7 +253,16 @@ TEST(info__is_filled_in_as_far_as_it_reaches)
         info.struct_size = sizes[i];
         CHECK_OK(bg_filter_info(filter, &info));
         CHECK_EQ(info.struct_size, sizes[i]);
-        CHECK(memcmp((char *)&info + 4, (char *)&all + 4, sizes[i] - 4) == 0);
+        /* Up to `hash` there is no padding, whose content would be nobody's. */
+        size_t plain = offsetof(bg_info, hash);
+        size_t same = sizes[i] < plain ? sizes[i] : plain;
+        CHECK(memcmp((char *)&info + 4, (char *)&all + 4, same - 4) == 0);
+        if (sizes[i] == sizeof info) {
+            CHECK_EQ(info.hash, all.hash);
+            CHECK_EQ(info.hash_check, all.hash_check);
+            CHECK_EQ(info.cpu, all.cpu);
+            CHECK_EQ(info.flags, all.flags);
+        }
         for (size_t b = sizes[i]; b < sizeof info; b++) {
             CHECK_EQ(((unsigned char *)&info)[b], 0x55);
         }
