@@ -2,9 +2,8 @@
  * bench_limit.c - what does this machine allow: on large and on small pages, reading
  * and rewriting, on one core and on all of them?
  *
- * For every table size all prefetch distances are run in turn, on both sorts of pages;
- * the best distance of each sort makes its row. The rows of all cores use that
- * distance.
+ * For every table size all ways of prefetching are run in turn, on both sorts of pages;
+ * the best one of each sort makes its row. The rows of all cores use that way.
  */
 #include "bench.h"
 #include "keys.h"
@@ -17,12 +16,12 @@
 
 enum {
     GROUPS = 4,
-    SUBJECTS = GROUPS * BGB_LIMIT_DISTANCES,
+    SUBJECTS = GROUPS * BGB_LIMIT_WAYS,
     LARGE_FROM = 2 << 20 /* no large pages are asked for below that */
 };
 
-/* One size: two regions, and for each of the four groups (pages x mode) every distance.
- * */
+/* One size: two regions, and for each of the four groups (pages x mode) every way of
+ * prefetching. */
 struct limit_size {
     struct bgb_keys keys;
     struct bgb_region regions[2];
@@ -43,14 +42,14 @@ static void limit_group_name(char name[BGB_NAME_BYTES], int group, unsigned core
 static void limit_add_subjects(struct limit_size *s)
 {
     for (int i = 0; i < SUBJECTS; i++) {
-        int group = i / BGB_LIMIT_DISTANCES;
+        int group = i / BGB_LIMIT_WAYS;
         const struct bgb_region *region = &s->regions[group >> 1];
         s->limits[i] = (struct bgb_limit){
             .memory = region->base,
             .lines = region->bytes / 64,
             .stream = s->keys.absent_hash,
             .mode = group & 1 ? BGB_LIMIT_WRITE : BGB_LIMIT_READ,
-            .distance = bgb_limit_distances[i % BGB_LIMIT_DISTANCES],
+            .way = bgb_limit_ways[i % BGB_LIMIT_WAYS],
         };
         s->subjects[i] = (struct bgb_subject){ .pass = bgb_limit_pass,
                                                .state = &s->limits[i],
@@ -60,11 +59,11 @@ static void limit_add_subjects(struct limit_size *s)
     }
 }
 
-/* The subject with the best distance of a group. */
+/* The subject with the best way of a group. */
 static int limit_best(const struct limit_size *s, int group)
 {
-    int best = group * BGB_LIMIT_DISTANCES;
-    for (int i = best; i < (group + 1) * BGB_LIMIT_DISTANCES; i++) {
+    int best = group * BGB_LIMIT_WAYS;
+    for (int i = best; i < (group + 1) * BGB_LIMIT_WAYS; i++) {
         best = s->subjects[i].p5 < s->subjects[best].p5 ? i : best;
     }
     return best;
@@ -100,7 +99,8 @@ static void limit_row(const struct limit_size *s, const struct bgb_subject *subj
     bgb_cell_real("bits_per_key", "", 0, 0, BGB_NONE);
     bgb_cell_real("fpr", "", 0, 0, BGB_NONE);
     bgb_cell_real("large_pages_share", "large", 6, 2, large_share);
-    bgb_cell_count("distance", "ahead", 6, limit->distance);
+    bgb_cell_count("distance", "ahead", 6, limit->way.distance);
+    bgb_cell_text("into", "to", 3, limit->way.second ? "L2" : "L1");
     bgb_cells_times(subject, one_core->p5 / subject->p5);
     bgb_cell_real("lines_per_us", "lines/us", 9, 0, 1000 / subject->p5);
     bgb_row_end();

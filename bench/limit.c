@@ -11,7 +11,11 @@
 
 enum { LINE_BYTES = 64, TRIALS = 4 };
 
-const size_t bgb_limit_distances[BGB_LIMIT_DISTANCES] = { 0, 4, 8, 16, 32, 64, 128 };
+const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS] = {
+    { 0, false },  { 4, false },   { 8, false },  { 16, false }, { 32, false },
+    { 64, false }, { 128, false }, { 4, true },   { 8, true },   { 16, true },
+    { 32, true },  { 64, true },   { 128, true },
+};
 
 #define LIMIT_INLINE static inline __attribute__((always_inline))
 
@@ -23,14 +27,24 @@ LIMIT_INLINE _Atomic uint64_t *limit_word(const struct bgb_limit *l, uint64_t ra
     return (_Atomic uint64_t *)(void *)(l->memory + line * LINE_BYTES);
 }
 
+/* Asks for a line; `second` is a constant wherever this is called. */
+LIMIT_INLINE void limit_ask(const struct bgb_limit *l, uint64_t random, bool second)
+{
+    if (second) {
+        __builtin_prefetch(limit_word(l, random), 0, 2);
+    } else {
+        __builtin_prefetch(limit_word(l, random), 0, 3);
+    }
+}
+
 LIMIT_INLINE uint64_t limit_read(const struct bgb_limit *l, size_t first, size_t n,
-                                 size_t distance)
+                                 size_t distance, bool second)
 {
     const uint64_t *stream = l->stream + first;
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         if (distance) {
-            __builtin_prefetch(limit_word(l, stream[i + distance]), 0, 3);
+            limit_ask(l, stream[i + distance], second);
         }
         sum += atomic_load_explicit(limit_word(l, stream[i]), memory_order_relaxed);
     }
@@ -38,12 +52,12 @@ LIMIT_INLINE uint64_t limit_read(const struct bgb_limit *l, size_t first, size_t
 }
 
 LIMIT_INLINE uint64_t limit_write(const struct bgb_limit *l, size_t first, size_t n,
-                                  size_t distance)
+                                  size_t distance, bool second)
 {
     const uint64_t *stream = l->stream + first;
     for (size_t i = 0; i < n; i++) {
         if (distance) {
-            __builtin_prefetch(limit_word(l, stream[i + distance]), 1, 3);
+            limit_ask(l, stream[i + distance], second);
         }
         _Atomic uint64_t *word = limit_word(l, stream[i]);
         uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
@@ -53,20 +67,25 @@ LIMIT_INLINE uint64_t limit_write(const struct bgb_limit *l, size_t first, size_
     return n;
 }
 
-/* The distance as a constant, so that each has a loop of its own. */
+/* The way as constants, so that each has a loop of its own. */
 #define LIMIT_EACH(X) X(4) X(8) X(16) X(32) X(64) X(128)
+
+LIMIT_INLINE uint64_t limit_loop(const struct bgb_limit *l, size_t first, size_t n,
+                                 size_t distance, bool second)
+{
+    return l->mode == BGB_LIMIT_READ ? limit_read(l, first, n, distance, second)
+                                     : limit_write(l, first, n, distance, second);
+}
 
 static uint64_t limit_run(const struct bgb_limit *l, size_t first, size_t n)
 {
 #define LIMIT_CASE(d)                                                                  \
     case d:                                                                            \
-        return l->mode == BGB_LIMIT_READ ? limit_read(l, first, n, d)                  \
-                                         : limit_write(l, first, n, d);
-    switch (l->distance) {
+        return l->way.second ? limit_loop(l, first, n, d, true)                        \
+                             : limit_loop(l, first, n, d, false);
+    switch (l->way.distance) {
         LIMIT_EACH(LIMIT_CASE)
-    default:
-        return l->mode == BGB_LIMIT_READ ? limit_read(l, first, n, 0)
-                                         : limit_write(l, first, n, 0);
+    default: return limit_loop(l, first, n, 0, false);
     }
 #undef LIMIT_CASE
 }
@@ -92,14 +111,16 @@ uint64_t bgb_limit_pass(void *state, size_t first, size_t n)
     return 0; /* nothing is asked, so nothing is positive */
 }
 
-/* The best distance of a few interleaved trials, the first of them not counted. */
-static size_t limit_best_distance(struct bgb_limit *l, size_t pool, size_t chunk)
+/* The best way of a few interleaved trials, the first of them not counted. */
+static struct bgb_limit_way limit_best_way(struct bgb_limit *l, size_t pool,
+                                           size_t chunk)
 {
     double best = (double)INFINITY;
-    size_t choice = 0, at = 0;
+    struct bgb_limit_way choice = bgb_limit_ways[0];
+    size_t at = 0;
     for (int trial = 0; trial < TRIALS; trial++) {
-        for (int i = 0; i < BGB_LIMIT_DISTANCES; i++) {
-            l->distance = bgb_limit_distances[i];
+        for (int i = 0; i < BGB_LIMIT_WAYS; i++) {
+            l->way = bgb_limit_ways[i];
             at = at + chunk > pool ? 0 : at;
             uint64_t begin = bgb_now_ns();
             (void)bgb_limit_pass(l, at, chunk);
@@ -107,7 +128,7 @@ static size_t limit_best_distance(struct bgb_limit *l, size_t pool, size_t chunk
             at += chunk;
             if (trial > 0 && ns < best) {
                 best = ns;
-                choice = l->distance;
+                choice = l->way;
             }
         }
     }
@@ -123,11 +144,11 @@ void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
                                  .stream = stream,
                                  .mode = mode };
     chunk = chunk < pool ? chunk : pool;
-    limit->distance = limit_best_distance(limit, pool, chunk);
+    limit->way = limit_best_way(limit, pool, chunk);
     *subject = (struct bgb_subject){
         .pass = bgb_limit_pass, .state = limit, .pool = pool, .chunk = chunk
     };
-    (void)snprintf(subject->name, sizeof subject->name, "limit: %s, distance %zu",
+    (void)snprintf(subject->name, sizeof subject->name, "limit: %s, %zu ahead%s",
                    mode == BGB_LIMIT_READ ? "lines read" : "lines rewritten",
-                   limit->distance);
+                   limit->way.distance, limit->way.second ? " to L2" : "");
 }

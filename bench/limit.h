@@ -4,9 +4,13 @@
  * A filter that keeps a key in one line cannot answer faster than a line arrives. The
  * limit is a loop that does nothing but that: it reads the same kind of stream of
  * 64-bit random numbers that the filters get their hashes from, takes line mulhi(h,
- * lines) and reads 8 bytes of it (or ors a bit into them), with the prefetch distance
- * that turns out best. It runs as a subject among the others, so that a ratio to it
- * compares what was measured in the same moments.
+ * lines) and reads 8 bytes of it (or ors a bit into them), in the way of prefetching that
+ * turns out best. It runs as a subject among the others, so that a ratio to it compares
+ * what was measured in the same moments.
+ *
+ * Two things make a way: the distance, and whether lines are asked for into the first or
+ * only into the second-level cache. The latter can have more of them on their way, and
+ * beyond the caches that can be worth a factor of 2.
  */
 #ifndef BGB_LIMIT_H
 #define BGB_LIMIT_H
@@ -21,27 +25,32 @@
 
 enum bgb_limit_mode { BGB_LIMIT_READ, BGB_LIMIT_WRITE };
 
+struct bgb_limit_way {
+    size_t distance; /* lines asked for ahead; 0: none */
+    bool second;     /* into the second-level cache only */
+};
+
 struct bgb_limit {
     unsigned char *memory;
     uint64_t lines;
     const uint64_t *stream; /* BGB_KEYS_SLACK readable words follow its end */
     enum bgb_limit_mode mode;
-    size_t distance;       /* lines prefetched ahead; 0: none */
+    struct bgb_limit_way way;
     struct bgb_team *team; /* NULL: this thread alone */
     uint64_t team_ns;
     size_t first, n; /* what the team is at */
 };
 
-/* Prefetch distances to be tried. */
-enum { BGB_LIMIT_DISTANCES = 7 };
-extern const size_t bgb_limit_distances[BGB_LIMIT_DISTANCES];
+/* Ways of prefetching to be tried. */
+enum { BGB_LIMIT_WAYS = 13 };
+extern const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS];
 
 /* One pass over `n` numbers of the stream from `first` on: a subject's pass. */
 uint64_t bgb_limit_pass(void *state, size_t first, size_t n);
 
 /*
- * Prepares a limit on `region` and the subject that runs it. The distance is chosen by
- * a few trial passes.
+ * Prepares a limit on `region` and the subject that runs it. The way is chosen by a
+ * few trial passes.
  */
 void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
                        const struct bgb_region *region, const uint64_t *stream,

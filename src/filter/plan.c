@@ -207,9 +207,10 @@ bg_err bg_plan_make(const bg_plan_request *request, bg_plan *plan, bg_errinfo *i
     err = bgi_solve(&spec, growth, &g, info);
     if (!err && request->latency_objective > 0
         && g.rate * request->call_seconds > request->latency_objective) {
-        err = bgi_err(info, BG_ENOTSUP, "latency_objective",
-                      "one that the size given can keep", "%g where it takes %g seconds",
-                      request->latency_objective, g.rate * request->call_seconds);
+        err =
+            bgi_err(info, BG_ENOTSUP, "latency_objective",
+                    "one that the size given can keep", "%g where it takes %g seconds",
+                    request->latency_objective, g.rate * request->call_seconds);
     }
     if (!err) {
         plan_fill_in(&g, request, plan);

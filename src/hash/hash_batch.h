@@ -56,11 +56,11 @@ BGI_INLINE void bgi_keys_ask(const struct bgi_keys *keys, size_t first, size_t n
     if (keys->form == BGI_KEYS_PAIRS && !far) {
         const bg_bytes *pairs = (const bg_bytes *)keys->data + first;
         for (size_t i = 0; i < n; i++) {
-            __builtin_prefetch(pairs[i].data);
+            BGI_PREFETCH(pairs[i].data);
         }
     } else if (far) {
         for (size_t at = first * width; at < (first + n) * width; at += 64) {
-            __builtin_prefetch(data + at);
+            BGI_PREFETCH(data + at);
         }
     }
 }

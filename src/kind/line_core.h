@@ -122,7 +122,7 @@ BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_core *core,
                                      const struct bgi_word *next, unsigned from)
 {
     for (unsigned i = from; next && i < next->n; i++) {
-        __builtin_prefetch(core->words + next->at[i]);
+        BGI_PREFETCH(core->words + next->at[i]);
     }
 }
 
@@ -163,7 +163,7 @@ ISA_TARGET BGI_NO_TSAN static uint64_t LINE(has_word)(const struct bgi_core *cor
     unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
     LINE(needed_word)(core, hashes, word->n, needed);
     for (; i < both; i++) {
-        __builtin_prefetch(words + next->at[i]);
+        BGI_PREFETCH(words + next->at[i]);
         found[i] =
             (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i], (uint32_t)hashes[i]);
     }
@@ -191,7 +191,7 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     unsigned char *words = core->words;
     unsigned i = 0, n = word->n, both = next ? (next->n < n ? next->n : n) : 0;
     for (; i < both; i++) {
-        __builtin_prefetch(words + next->at[i]);
+        BGI_PREFETCH(words + next->at[i]);
         missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i], what);
     }
     LINE(ask)(core, next, i);

@@ -129,14 +129,14 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
 #endif
     for (i = 0; i < word->n; i++) {
         if (next && i < next->n) {
-            __builtin_prefetch(core->words + next->at[i]);
+            BGI_PREFETCH(core->words + next->at[i]);
         }
         uint64_t *unit = REGISTER_NAME(word_at)(core, word->at[i]);
         uint64_t mask = REGISTER_NAME(mask_of)(word, masks, i, k);
         answer |= (uint64_t)REGISTER_NAME(touch)(unit, mask, what) << i;
     }
     for (; next && i < next->n; i++) {
-        __builtin_prefetch(core->words + next->at[i]);
+        BGI_PREFETCH(core->words + next->at[i]);
     }
     return answer;
 }

@@ -84,7 +84,7 @@ BGI_INLINE ISA_TARGET void SCATTER_NAME(ask)(const struct bgi_core *core,
                                              struct scatter_walk walk, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        __builtin_prefetch(SCATTER_NAME(next)(core, &walk).word);
+        BGI_PREFETCH(SCATTER_NAME(next)(core, &walk).word);
     }
 }
 
