@@ -52,16 +52,16 @@ BGI_INLINE void bgi_keys_ask(const struct bgi_keys *keys, size_t first, size_t n
                              int far)
 {
     const char *data = (const char *)keys->data;
-    size_t width = keys->form == BGI_KEYS_PAIRS ? sizeof(bg_bytes) : keys->width;
-    if (keys->form == BGI_KEYS_PAIRS && !far) {
-        const bg_bytes *pairs = (const bg_bytes *)keys->data + first;
-        for (size_t i = 0; i < n; i++) {
-            BGI_PREFETCH(pairs[i].data);
+    if (keys->form != BGI_KEYS_PAIRS) {
+        for (size_t at = first * keys->width; far && at < (first + n) * keys->width;
+             at += 64) {
+            __builtin_prefetch(data + at); /* few lines: they may go all the way */
         }
-    } else if (far) {
-        for (size_t at = first * width; at < (first + n) * width; at += 64) {
-            BGI_PREFETCH(data + at);
-        }
+        return;
+    }
+    const bg_bytes *pairs = (const bg_bytes *)keys->data + first;
+    for (size_t i = 0; i < n; i += far ? 64 / sizeof *pairs : 1) {
+        BGI_PREFETCH(far ? (const void *)&pairs[i] : pairs[i].data);
     }
 }
 
