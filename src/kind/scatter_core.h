@@ -125,8 +125,22 @@ BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
     return (struct scatter_walk){ hash, 0 };
 }
 
-/* Asks for the next word's first bits, tests those of this one and asks for the rest of
- * the keys that are still possible; then tests that. */
+/* The same without stopping: which bit is the first that is not set cannot be predicted,
+ * and a wrong guess costs more than a look at one bit too many. */
+BGI_INLINE ISA_TARGET bool SCATTER_NAME(test_all)(const struct bgi_core *core,
+                                                  struct scatter_walk *walk,
+                                                  uint32_t count)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < count; i++) {
+        struct scatter_bit at = SCATTER_NAME(next)(core, walk);
+        all &= (__atomic_load_n(at.word, __ATOMIC_RELAXED) & at.bit) != 0;
+    }
+    return all;
+}
+
+/* Asks for the next word's first bits and tests those of this one; asks for the rest of
+ * the keys that are still possible; tests that. */
 ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
                                                   const struct bgi_word *word,
                                                   const struct bgi_word *next)
@@ -135,15 +149,15 @@ ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
     uint64_t maybe = 0, answer = 0;
     uint32_t first = core->k < SCATTER_FIRST ? core->k : SCATTER_FIRST;
     uint32_t rest = core->k - first;
+    for (unsigned i = 0; i < word->n; i++) {
+        walk[i] = SCATTER_NAME(start)(word->hashes[i]);
+        maybe |= (uint64_t)SCATTER_NAME(test_all)(core, &walk[i], first) << i;
+    }
     for (unsigned i = 0; next && i < next->n; i++) {
         SCATTER_NAME(ask)(core, SCATTER_NAME(start)(next->hashes[i]), first);
     }
-    for (unsigned i = 0; i < word->n; i++) {
-        walk[i] = SCATTER_NAME(start)(word->hashes[i]);
-        if (SCATTER_NAME(test)(core, &walk[i], first)) {
-            maybe |= (uint64_t)1 << i;
-            SCATTER_NAME(ask)(core, walk[i], core->large ? rest : 0);
-        }
+    for (uint64_t todo = core->large ? maybe : 0; todo; todo &= todo - 1) {
+        SCATTER_NAME(ask)(core, walk[__builtin_ctzll(todo)], rest);
     }
     for (; maybe; maybe &= maybe - 1) {
         unsigned i = (unsigned)__builtin_ctzll(maybe);
