@@ -185,20 +185,15 @@ BGI_INLINE uint32_t line_neon_missing(const void *line, const uint32x4_t *part,
                                         uint64_t *bits)                                \
     {                                                                                  \
         return line_neon_missing(line, pattern.part, bits, shape##_bytes / 16);        \
-    }                                                                                  \
-    BGI_INLINE uint64_t shape##_all(const shape##_bits *found,                         \
-                                    const shape##_bits *needed)                        \
-    {                                                                                  \
-        uint64_t all = 0;                                                              \
-        for (unsigned i = 0; i < 64; i++) {                                            \
-            all |= (uint64_t)((needed[i] & ~found[i]) == 0) << i;                      \
-        }                                                                              \
-        return all;                                                                    \
     }
 
 NEON_SHAPE(line_split)
 NEON_SHAPE(line_columns)
 NEON_SHAPE(line_words)
+
+#define line_split_all   line_all8
+#define line_columns_all line_all8
+#define line_words_all   line_all16
 
 #include "kind/ops_pick.h"
 

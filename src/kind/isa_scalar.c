@@ -147,19 +147,14 @@ BGI_INLINE uint32_t line_scalar_set(void *line, const void *pattern, unsigned wo
                                         uint64_t *bits)                                \
     {                                                                                  \
         return line_scalar_missing(line, &pattern, bits, shape##_bytes / 8);           \
-    }                                                                                  \
-    BGI_INLINE uint64_t shape##_all(const shape##_bits *found,                         \
-                                    const shape##_bits *needed)                        \
-    {                                                                                  \
-        uint64_t all = 0;                                                              \
-        for (unsigned i = 0; i < 64; i++) {                                            \
-            all |= (uint64_t)((needed[i] & ~found[i]) == 0) << i;                      \
-        }                                                                              \
-        return all;                                                                    \
     }
 
 SCALAR_SHAPE(line_split)
 SCALAR_SHAPE(line_columns)
 SCALAR_SHAPE(line_words)
+
+#define line_split_all   line_all8
+#define line_columns_all line_all8
+#define line_words_all   line_all16
 
 #include "kind/ops_pick.h"

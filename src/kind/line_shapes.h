@@ -90,6 +90,22 @@ BGI_INLINE uint64_t line_columns_index(uint64_t hash, uint64_t units)
     return bgi_range52(hash, units);
 }
 
+/* 64 times: whether all needed lanes are found. For instruction sets that have nothing
+ * better. */
+#define LINE_SHAPES_ALL(name, type)                                                    \
+    BGI_INLINE uint64_t name(const type *found, const type *needed)                    \
+    {                                                                                  \
+        uint64_t all = 0;                                                              \
+        for (unsigned i = 0; i < 64; i++) {                                            \
+            all |= (uint64_t)((needed[i] & ~found[i]) == 0) << i;                      \
+        }                                                                              \
+        return all;                                                                    \
+    }
+
+LINE_SHAPES_ALL(line_all8, uint8_t)
+LINE_SHAPES_ALL(line_all16, uint16_t)
+#undef LINE_SHAPES_ALL
+
 static const uint32_t line_rotation_salt = 0x9216d5d9u;
 
 /* By how many lanes the pattern of a masked shape is rotated: 0 .. lanes - 1. */
