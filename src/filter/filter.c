@@ -12,6 +12,7 @@
 #include "filter/handle.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
 
 enum {
@@ -229,10 +230,15 @@ void bg_filter_clear(bg_filter *filter)
 
 /* ---- One key ----------------------------------------------------------------------- */
 
-bool bg_filter_add_hash(bg_filter *filter, uint64_t hash)
-{
-    return BGI_LIKELY(filter) && filter->core.add(&filter->core, hash);
-}
+/* The symbols of the two that are inline in the header, and what they rely on. */
+extern inline bool bg_filter_add_hash(bg_filter *filter, uint64_t hash);
+extern inline bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash);
+_Static_assert(offsetof(bg_filter, core) == 0
+                   && offsetof(struct bgi_core, has)
+                          == offsetof(struct bg_filter_calls, may_contain)
+                   && offsetof(struct bgi_core, add)
+                          == offsetof(struct bg_filter_calls, add),
+               "a filter begins with its calls");
 
 bool bg_filter_add(bg_filter *filter, const void *key, size_t len)
 {
@@ -243,11 +249,6 @@ bool bg_filter_add(bg_filter *filter, const void *key, size_t len)
 bool bg_filter_add_u64(bg_filter *filter, uint64_t key)
 {
     return filter && filter->core.add(&filter->core, bg_hash_u64(&filter->hasher, key));
-}
-
-bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash)
-{
-    return BGI_UNLIKELY(!filter) || filter->core.has(&filter->core, hash);
 }
 
 bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len)
