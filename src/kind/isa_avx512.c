@@ -15,7 +15,7 @@
         target("avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,avx2,bmi,bmi2,popcnt")))
 #define ISA_WIDE_COMPARE
 #define ISA_EIGHTS
-#define ISA_EIGHTS_UNITS ((uint64_t)1 << 52)
+#define ISA_EIGHTS_UNITS (((uint64_t)1 << 52) - 1)
 
 /* ---- Eight hashes at once: where their lines are, which lanes they use ------------ */
 

@@ -41,7 +41,7 @@
 #define LINE_PASTE4(a, b, c, d)  LINE_PASTE4_(a, b, c, d)
 
 #define LINE_TYPE       LINE_PASTE2(line, LINE_SHAPE)
-#define LINE_WORD(word) LINE_PASTE2(LINE_TYPE, word) /* line_columns_test */
+#define LINE_WORD(word) LINE_PASTE2(LINE_TYPE, word) /* line_columns_make */
 #define LINE(name)      LINE_PASTE4(LINE_TYPE, LINE_MASKED, name, ISA)
 
 #ifndef BGI_LINE_OPERATIONS
@@ -60,11 +60,11 @@ BGI_INLINE ISA_TARGET LINE_WORD(bits)
     LINE(needed)(const struct bgi_core *core, uint64_t hash)
 {
 #if LINE_MASKED
-    return (LINE_WORD(
-        bits))core->rotations[line_rotation((uint32_t)hash, LINE_WORD(lanes))];
+    uint32_t rotation = line_rotation((uint32_t)hash, LINE_WORD(lanes));
+    return (LINE_WORD(bits))(core->rotations[rotation]);
 #else
     (void)core, (void)hash;
-    return (LINE_WORD(bits)) - 1;
+    return (LINE_WORD(bits))UINT16_MAX;
 #endif
 }
 
