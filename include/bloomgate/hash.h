@@ -22,7 +22,8 @@
  * Caveats
  *   - A seed is not a secret. Pairs of keys that collide under XXH3 for very many seeds
  *     are public, so whoever can choose keys can forge members of a `fast` filter, and
- *     can fill it faster than honest keys would. Use a keyed profile for such keys.
+ *     can fill it faster than honest keys would, the kinds that keep a key in one block by
+ *     far the fastest. Use a keyed profile for such keys.
  *   - Two filters can be merged or compared only when their hashing is identical:
  *     profile, and seed or secret.
  *   - A 64-bit hash of n keys gives a floor to any filter's error rate of about

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define ISA        avx2
+#define ISA_RACES  BGI_NO_TSAN
 #define ISA_TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
 
 #define ISA_EIGHTS

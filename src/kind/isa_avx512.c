@@ -9,7 +9,8 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define ISA avx512
+#define ISA       avx512
+#define ISA_RACES BGI_NO_TSAN
 #define ISA_TARGET                                                                     \
     __attribute__((                                                                    \
         target("avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,avx2,bmi,bmi2,popcnt")))

@@ -10,7 +10,8 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#define ISA neon
+#define ISA       neon
+#define ISA_RACES BGI_NO_TSAN
 #define ISA_TARGET
 
 /* A pattern is the words of the line with its bits set. */

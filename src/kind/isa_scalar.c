@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define ISA scalar
+#define ISA_RACES
 #define ISA_TARGET
 
 /* A pattern is the words of the line with its bits set. */

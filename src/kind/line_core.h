@@ -6,6 +6,8 @@
  *
  *   ISA           the suffix of all names: avx2
  *   ISA_TARGET    the function attribute that allows the instructions
+ *   ISA_RACES     the attribute of functions whose vector loads race with atomic ORs by
+ *                 design: BGI_NO_TSAN, or nothing where loads are C atomics
  *   LINE_SHAPE    split, columns or words: see line_shapes.h
  *   LINE_MASKED   1: only some of the lanes are used, a rotation of a pattern
  *   ISA_EIGHTS    defined: there are line_S_locate8, for up to ISA_EIGHTS_UNITS
@@ -126,7 +128,7 @@ BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_core *core,
     }
 }
 
-ISA_TARGET BGI_NO_TSAN static bool LINE(has)(const struct bgi_core *core, uint64_t hash)
+ISA_TARGET ISA_RACES static bool LINE(has)(const struct bgi_core *core, uint64_t hash)
 {
     const unsigned char *line = core->words + LINE(at)(core, hash);
     uint32_t found = LINE_WORD(found)(line, (uint32_t)hash);
@@ -153,9 +155,9 @@ BGI_INLINE ISA_TARGET void LINE(needed_word)(const struct bgi_core *core,
 }
 
 /* The lanes found and needed are collected for all hashes and compared in one go. */
-ISA_TARGET BGI_NO_TSAN static uint64_t LINE(has_word)(const struct bgi_core *core,
-                                                      const struct bgi_word *word,
-                                                      const struct bgi_word *next)
+ISA_TARGET ISA_RACES static uint64_t LINE(has_word)(const struct bgi_core *core,
+                                                    const struct bgi_word *word,
+                                                    const struct bgi_word *next)
 {
     _Alignas(64) LINE_WORD(bits) found[64], needed[64];
     const uint64_t *hashes = word->hashes;
@@ -205,12 +207,12 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
 }
 
 #define LINE_DEFINE_MODE(mode, what)                                                   \
-    ISA_TARGET BGI_NO_TSAN static bool LINE(add_##mode)(struct bgi_core * core,        \
-                                                        uint64_t hash)                 \
+    ISA_TARGET ISA_RACES static bool LINE(add_##mode)(struct bgi_core * core,          \
+                                                      uint64_t hash)                   \
     {                                                                                  \
         return LINE(put)(core, hash, core->words + LINE(at)(core, hash), what) != 0;   \
     }                                                                                  \
-    ISA_TARGET BGI_NO_TSAN static uint64_t LINE(add_word_##mode)(                      \
+    ISA_TARGET ISA_RACES static uint64_t LINE(add_word_##mode)(                        \
         struct bgi_core * core, const struct bgi_word *word,                           \
         const struct bgi_word *next)                                                   \
     {                                                                                  \

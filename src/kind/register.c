@@ -15,6 +15,10 @@
  * at 0.001 %; so a position that is taken moves up to the next free one
  * (register_core.h).
  *
+ * The model takes the k bits for a random subset. Positions that moved up lie next to
+ * others, so keys overlap a little more: measured rates are above the model's by 0.3 % at
+ * a rate of 1 %, 1 % at 0.1 %, and up to 4 % at 0.001 %.
+ *
  * Invariants
  *   (I1) A hash's word is floor(h' * units / 2^64), h' being its high 52 bits: folding ORs neighbouring words.
  *   (I2) In shared mode a word changes only by an atomic OR of a key's whole mask.
