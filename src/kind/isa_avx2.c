@@ -9,9 +9,10 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define ISA        avx2
-#define ISA_RACES  BGI_NO_TSAN
-#define ISA_TARGET __attribute__((target("avx2,bmi,bmi2,popcnt")))
+#define ISA            avx2
+#define ISA_RACES      BGI_NO_TSAN
+#define ISA_LANE_MASKS 0
+#define ISA_TARGET     __attribute__((target("avx2,bmi,bmi2,popcnt")))
 
 #define ISA_EIGHTS
 #define ISA_EIGHTS_UNITS UINT32_MAX
@@ -220,11 +221,12 @@ BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 
 BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
                                                      const struct bgi_core *core,
-                                                     uint32_t rotation)
+                                                     uint32_t rotation, uint32_t lanes)
 {
+    (void)lanes;
     const uint32_t *window = core->window + rotation;
-    __m256i lanes = _mm256_loadu_si256((const __m256i *)(const void *)window);
-    pattern.bit = _mm256_and_si256(pattern.bit, lanes);
+    __m256i used = _mm256_loadu_si256((const __m256i *)(const void *)window);
+    pattern.bit = _mm256_and_si256(pattern.bit, used);
     return pattern;
 }
 
@@ -254,8 +256,9 @@ BGI_INLINE ISA_TARGET line_words line_words_make(uint32_t x)
 
 BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
                                                  const struct bgi_core *core,
-                                                 uint32_t rotation)
+                                                 uint32_t rotation, uint32_t lanes)
 {
+    (void)lanes;
     const uint32_t *window = core->window + rotation;
     __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)window);
     __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(window + 8));

@@ -9,8 +9,9 @@
 #include <immintrin.h>
 #include <string.h>
 
-#define ISA       avx512
-#define ISA_RACES BGI_NO_TSAN
+#define ISA            avx512
+#define ISA_RACES      BGI_NO_TSAN
+#define ISA_LANE_MASKS 1
 #define ISA_TARGET                                                                     \
     __attribute__((                                                                    \
         target("avx512f,avx512bw,avx512dq,avx512vl,avx512ifma,avx2,bmi,bmi2,popcnt")))
@@ -136,9 +137,10 @@ BGI_INLINE ISA_TARGET line_words line_words_make(uint32_t x)
 
 BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
                                                  const struct bgi_core *core,
-                                                 uint32_t rotation)
+                                                 uint32_t rotation, uint32_t lanes)
 {
-    return _mm512_maskz_mov_epi32(core->rotations[rotation], pattern);
+    (void)core, (void)rotation;
+    return _mm512_maskz_mov_epi32((__mmask16)lanes, pattern);
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_words_set(void *line, line_words pattern)
@@ -159,11 +161,12 @@ BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words p
 
 /* ---- Columns ---------------------------------------------------------------------- */
 
-/* Bits of the lanes, and a vector whose sign bits say which lanes are in the upper half
- * of the line. */
+/* Bits of the lanes, a vector whose sign bits say which lanes are in the upper half of the
+ * line, and which lanes are used. */
 typedef struct {
     __m256i bit;
     __m256i upper;
+    __mmask8 lanes;
 } line_columns;
 
 /*
@@ -187,16 +190,16 @@ BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
     __m256i product = line_avx512_product(x, line_words_salts);
     __m256i bit =
         _mm256_rorv_epi32(_mm256_set1_epi32(INT32_MIN), _mm256_srli_epi32(product, 26));
-    return (line_columns){ bit, product };
+    return (line_columns){ bit, product, 0xff };
 }
 
 BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
                                                      const struct bgi_core *core,
-                                                     uint32_t rotation)
+                                                     uint32_t rotation, uint32_t lanes)
 {
-    const void *window = core->window + rotation;
-    pattern.bit =
-        _mm256_and_si256(pattern.bit, _mm256_loadu_si256((const __m256i *)window));
+    (void)core, (void)rotation;
+    pattern.lanes = (__mmask8)lanes;
+    pattern.bit = _mm256_maskz_mov_epi32(pattern.lanes, pattern.bit);
     return pattern;
 }
 
@@ -214,8 +217,8 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line,
     __m256i high_bit = _mm256_and_si256(upper, pattern.bit);
     _mm256_store_si256((__m256i *)(void *)line, _mm256_or_si256(low, low_bit));
     _mm256_store_si256((__m256i *)(void *)(line + 32), _mm256_or_si256(high, high_bit));
-    __m256i lacks = _mm256_andnot_si256(_mm256_castps_si256(chosen), pattern.bit);
-    return _mm256_test_epi32_mask(lacks, lacks);
+    return _mm256_mask_testn_epi32_mask(pattern.lanes, _mm256_castps_si256(chosen),
+                                        pattern.bit);
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const void *line,

@@ -10,8 +10,9 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#define ISA       neon
-#define ISA_RACES BGI_NO_TSAN
+#define ISA            neon
+#define ISA_RACES      BGI_NO_TSAN
+#define ISA_LANE_MASKS 0
 #define ISA_TARGET
 
 /* A pattern is the words of the line with its bits set. */
@@ -110,8 +111,9 @@ BGI_INLINE line_columns line_columns_make(uint32_t x)
 
 BGI_INLINE line_columns line_columns_mask(line_columns pattern,
                                           const struct bgi_core *core,
-                                          uint32_t rotation)
+                                          uint32_t rotation, uint32_t lanes)
 {
+    (void)lanes;
     const uint32_t *window = core->window + rotation;
     for (unsigned i = 0; i < 4; i++) {
         pattern.part[i] = vandq_u32(pattern.part[i], vld1q_u32(window + 4 * (i % 2)));
@@ -140,8 +142,9 @@ BGI_INLINE line_words line_words_make(uint32_t x)
 }
 
 BGI_INLINE line_words line_words_mask(line_words pattern, const struct bgi_core *core,
-                                      uint32_t rotation)
+                                      uint32_t rotation, uint32_t lanes)
 {
+    (void)lanes;
     const uint32_t *window = core->window + rotation;
     for (unsigned i = 0; i < 4; i++) {
         pattern.part[i] = vandq_u32(pattern.part[i], vld1q_u32(window + 4 * i));

@@ -10,6 +10,7 @@
 
 #define ISA scalar
 #define ISA_RACES
+#define ISA_LANE_MASKS 0
 #define ISA_TARGET
 
 /* A pattern is the words of the line with its bits set. */
@@ -58,8 +59,9 @@ BGI_INLINE line_words line_words_make(uint32_t x)
 
 BGI_INLINE line_columns line_columns_mask(line_columns pattern,
                                           const struct bgi_core *core,
-                                          uint32_t rotation)
+                                          uint32_t rotation, uint32_t lanes)
 {
+    (void)lanes;
     const uint32_t *window = core->window + rotation;
     for (unsigned j = 0; j < 8; j++) {
         pattern.word[j] &= window[j];
@@ -69,8 +71,9 @@ BGI_INLINE line_columns line_columns_mask(line_columns pattern,
 }
 
 BGI_INLINE line_words line_words_mask(line_words pattern, const struct bgi_core *core,
-                                      uint32_t rotation)
+                                      uint32_t rotation, uint32_t lanes)
 {
+    (void)lanes;
     const uint32_t *window = core->window + rotation;
     for (unsigned j = 0; j < 16; j++) {
         pattern.word[j] &= window[j];

@@ -10,6 +10,7 @@
  *                 design: BGI_NO_TSAN, or nothing where loads are C atomics
  *   LINE_SHAPE    split, columns or words: see line_shapes.h
  *   LINE_MASKED   1: only some of the lanes are used, a rotation of a pattern
+ *   ISA_LANE_MASKS  1: line_S_mask takes the lanes as bits, 0: by their rotation
  *   ISA_EIGHTS    defined: there are line_S_locate8, for up to ISA_EIGHTS_UNITS
  *                 lines, and line_S_needed8
  *
@@ -18,8 +19,8 @@
  *   line_S_found(line, x)                which lanes have x's bit set, as bits
  *   line_S                               the type of a pattern of bits to set
  *   line_S_make(x)                       the pattern of x
- *   line_S_mask(pattern, core, r)        the same, restricted to the lanes of rotation r
- *                                        (not split)
+ *   line_S_mask(pattern, core, r, lanes) the same, restricted to the lanes of rotation r,
+ *                                        or given as bits (not split)
  *   line_S_set(line, pattern)            sets them; not 0 when one was missing (16 bits)
  *   line_S_missing(line, pattern, bits)  stores the pattern as 64-bit words and tells, as
  *                                        a mask, which of them lack bits
@@ -71,14 +72,14 @@ BGI_INLINE ISA_TARGET LINE_WORD(bits)
 }
 
 BGI_INLINE ISA_TARGET LINE_TYPE LINE(pattern)(const struct bgi_core *core,
-                                              uint64_t hash)
+                                              uint64_t hash, LINE_WORD(bits) needed)
 {
     LINE_TYPE pattern = LINE_WORD(make)((uint32_t)hash);
 #if LINE_MASKED
     uint32_t rotation = line_rotation((uint32_t)hash, LINE_WORD(lanes));
-    pattern = LINE_WORD(mask)(pattern, core, rotation);
+    pattern = LINE_WORD(mask)(pattern, core, rotation, needed);
 #else
-    (void)core;
+    (void)core, (void)needed;
 #endif
     return pattern;
 }
@@ -97,10 +98,10 @@ BGI_INLINE ISA_TARGET uint32_t LINE(or_missing)(uint64_t *line, LINE_TYPE patter
 /* One add; `what` is a constant wherever this is called, so that only one case is left.
  * Not 0 when the key is new. */
 BGI_INLINE ISA_TARGET uint32_t LINE(put)(const struct bgi_core *core, uint64_t hash,
-                                         unsigned char *line,
+                                         unsigned char *line, LINE_WORD(bits) needed,
                                          const enum line_operation what)
 {
-    LINE_TYPE pattern = LINE(pattern)(core, hash);
+    LINE_TYPE pattern = LINE(pattern)(core, hash, needed);
     return what == LINE_ADD_EXCLUSIVE
                ? LINE_WORD(set)(line, pattern)
                : LINE(or_missing)((uint64_t *)(void *)line, pattern);
@@ -188,17 +189,23 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
 {
     _Alignas(64) static const uint16_t none[64] = { 0 };
     _Alignas(64) uint16_t missing[64];
+    _Alignas(64) LINE_WORD(bits) needed[64];
     /* Copies: stores to the line might change the structs, for all the compiler knows. */
     const uint64_t *hashes = word->hashes, *at = word->at;
     unsigned char *words = core->words;
     unsigned i = 0, n = word->n, both = next ? (next->n < n ? next->n : n) : 0;
+    if (ISA_LANE_MASKS) {
+        LINE(needed_word)(core, hashes, n, needed);
+    }
     for (; i < both; i++) {
         BGI_PREFETCH(words + next->at[i]);
-        missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i], what);
+        missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i],
+                                         ISA_LANE_MASKS ? needed[i] : 0, what);
     }
     LINE(ask)(core, next, i);
     for (; i < n; i++) {
-        missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i], what);
+        missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i],
+                                         ISA_LANE_MASKS ? needed[i] : 0, what);
     }
     for (; i < 64; i++) {
         missing[i] = 0;
@@ -210,7 +217,9 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     ISA_TARGET ISA_RACES static bool LINE(add_##mode)(struct bgi_core * core,          \
                                                       uint64_t hash)                   \
     {                                                                                  \
-        return LINE(put)(core, hash, core->words + LINE(at)(core, hash), what) != 0;   \
+        return LINE(put)(core, hash, core->words + LINE(at)(core, hash),               \
+                         LINE(needed)(core, hash), what)                               \
+               != 0;                                                                   \
     }                                                                                  \
     ISA_TARGET ISA_RACES static uint64_t LINE(add_word_##mode)(                        \
         struct bgi_core * core, const struct bgi_word *word,                           \
