@@ -94,6 +94,7 @@ struct bgi_model {
     uint32_t active;
     uint32_t draws;
     bool scattered; /* one unit of many bits: classic, partitioned */
+    bool clustered; /* taken positions move to their neighbour: register */
 };
 
 /* The description of a kind. */

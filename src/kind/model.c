@@ -42,6 +42,12 @@
  * both line and these bits with another one is a false positive: items / units / 2^32 are
  * added to the rate.
  *
+ * Clusters. In a register filter a position that is taken moves to its neighbour, so that
+ * a key's bits are not quite a random subset, and keys overlap a little more. The excess
+ * was measured over 39 cells (k = 3 .. 9, a quarter to four times the design load, 1e10
+ * probes): 0.4, 1.0, 1.9 and 3.3 % at rates of 1e-2, 1e-3, 1e-4 and 1e-5, whatever k. It
+ * is added as 0.00081 (-log10 rate)^2.3.
+ *
  * A single unit of many bits (classic, partitioned). The fill is sharply concentrated;
  * the rate is the mean fill to the power k, times 1 + C(k,2) Var/fill^2, a correction that
  * matters below some thousand bits (Bose et al., "On the false-positive rate of Bloom
@@ -53,6 +59,7 @@
 
 enum { MODEL_TAIL = 1000 };
 static const double model_smallest_exact = 1e-10;
+static const double model_cluster = 0.00081, model_cluster_power = 2.3;
 
 static long double model_choose(unsigned n, unsigned k)
 {
@@ -165,6 +172,9 @@ double bgi_model_rate(const struct bgi_model *m, double items)
         if (!(rate > model_smallest_exact)) {
             rate = fmin(model_rate_loads(m, items), model_smallest_exact);
         }
+    }
+    if (m->clustered && rate > 0 && rate < 1) {
+        rate *= 1 + model_cluster * pow(-log10(rate), model_cluster_power);
     }
     if (m->patterns > 0) {
         rate += items / m->units / m->patterns;

@@ -15,9 +15,8 @@
  * at 0.001 %; so a position that is taken moves up to the next free one
  * (register_core.h).
  *
- * The model takes the k bits for a random subset. Positions that moved up lie next to
- * others, so keys overlap a little more: measured rates are above the model's by 0.3 % at
- * a rate of 1 %, 1 % at 0.1 %, and up to 4 % at 0.001 %.
+ * Positions that moved up lie next to others, so keys overlap a little more than random
+ * subsets would; the model adds what that was measured to cost (model.c).
  *
  * Invariants
  *   (I1) A hash's word is floor(h' * units / 2^64), h' being its high 52 bits: folding ORs neighbouring words.
@@ -33,9 +32,12 @@ static uint32_t register_unit_bytes(uint32_t k)
 
 static struct bgi_model register_model(uint64_t units, uint32_t k)
 {
-    return (struct bgi_model){
-        .units = (double)units, .lanes = 64, .active = k, .draws = 1, .lane_bits = 1
-    };
+    return (struct bgi_model){ .clustered = k > 2,
+                               .units = (double)units,
+                               .lanes = 64,
+                               .active = k,
+                               .draws = 1,
+                               .lane_bits = 1 };
 }
 
 static uint32_t register_lines(uint32_t k)
