@@ -7,7 +7,7 @@
  *   partitioned  k slices, one bit in each              9.6    14.4     1..k    no
  *   blocked      all bits in one 64-byte line           9.9    15.6     1       no
  *   split        8 bits in one 32-byte block           10.5    16.9     1       no
- *   register     all bits in one 64-bit word           11.8    23.1     1       no
+ *   register     all bits in one 64-bit word           11.9    23.2     1       no
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
