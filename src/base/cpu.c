@@ -18,11 +18,21 @@
 #endif
 
 /*
- * The library's only mutable global: the features found and the set selected, in one
- * word so that both change together. 0 = not looked yet. Two threads that look at the
- * same time find the same and store the same.
+ * The library's only mutable global: what was found and the set selected, in one word so
+ * that all of it changes together. 0 = not looked yet. Two threads that look at the same
+ * time find the same and store the same.
+ *
+ *   bits 0 .. 15   features          bits 24 .. 30  set selected
+ *   bits 16 .. 23  second-level cache in units of 64 KiB, at most 255
  */
-enum { CPU_KNOWN = 1u << 31, CPU_SELECT_SHIFT = 24, CPU_FEATURE_MASK = 0xffffff };
+enum {
+    CPU_KNOWN = 1u << 31,
+    CPU_SELECT_SHIFT = 24,
+    CPU_CACHE_SHIFT = 16,
+    CPU_CACHE_UNIT = 64 << 10,
+    CPU_CACHE_MOST = 0xff,
+    CPU_FEATURE_MASK = 0xffff
+};
 static uint32_t cpu_state;
 
 #if defined(BGI_X86_64)
@@ -148,7 +158,10 @@ static uint32_t cpu_load(void)
     if (state == 0) {
         uint32_t features = cpu_detect();
         bg_cpu cpu = cpu_best(features, cpu_wanted(features));
-        state = CPU_KNOWN | (uint32_t)cpu << CPU_SELECT_SHIFT | features;
+        size_t cache = bg_cpu_cache_bytes(2) / CPU_CACHE_UNIT;
+        cache = cache < CPU_CACHE_MOST ? cache : CPU_CACHE_MOST;
+        state = CPU_KNOWN | (uint32_t)cpu << CPU_SELECT_SHIFT
+                | (uint32_t)cache << CPU_CACHE_SHIFT | features;
         __atomic_store_n(&cpu_state, state, __ATOMIC_RELAXED);
     }
     return state;
@@ -177,9 +190,8 @@ bg_err bg_cpu_select(bg_cpu cpu)
     if (!bg_cpu_available(cpu)) {
         return BG_ENOTSUP;
     }
-    uint32_t features = cpu_load() & CPU_FEATURE_MASK;
-    __atomic_store_n(&cpu_state,
-                     CPU_KNOWN | (uint32_t)cpu << CPU_SELECT_SHIFT | features,
+    uint32_t found = cpu_load() & ((1u << CPU_SELECT_SHIFT) - 1);
+    __atomic_store_n(&cpu_state, CPU_KNOWN | (uint32_t)cpu << CPU_SELECT_SHIFT | found,
                      __ATOMIC_RELAXED);
     return BG_OK;
 }
@@ -237,4 +249,11 @@ uint32_t bgi_features(void)
 {
     uint32_t state = cpu_load();
     return state & cpu_allowed(cpu_selected(state)) & CPU_FEATURE_MASK;
+}
+
+size_t bgi_second_level_bytes(void)
+{
+    const size_t unknown = 256 << 10;
+    size_t units = cpu_load() >> CPU_CACHE_SHIFT & CPU_CACHE_MOST;
+    return units ? units * CPU_CACHE_UNIT : unknown;
 }

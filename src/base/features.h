@@ -9,6 +9,7 @@
 #define BGI_FEATURES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -24,5 +25,9 @@ enum {
 /* All features of this machine as BGI_HAS_ bits; what BLOOMGATE_CPU or bg_cpu_select
  * rule out is left out: `scalar` leaves nothing. Thread safety: MT-Safe. */
 uint32_t bgi_features(void);
+
+/* The size of the second-level cache, found out once; a small one where the system does
+ * not tell. Thread safety: MT-Safe. */
+size_t bgi_second_level_bytes(void);
 
 #endif

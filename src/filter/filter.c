@@ -9,16 +9,14 @@
 
 #include "base/checked.h"
 #include "base/errinfo.h"
+#include "base/features.h"
 #include "filter/handle.h"
 
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
 
-enum {
-    LINE_BYTES = 64,
-    FILTER_SMALL_BYTES = 512 << 10 /* up to here a batch need not ask for memory */
-};
+enum { LINE_BYTES = 64 };
 
 void bg_spec_init(bg_spec *spec)
 {
@@ -68,7 +66,8 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->core.words = base;
     f->core.units = g->units;
     f->core.k = g->k;
-    f->core.large = bits > FILTER_SMALL_BYTES;
+    /* A little more than fits is still faster without asking for it. */
+    f->core.large = bits > bgi_second_level_bytes() / 4 * 5;
     f->core.ops = bgi_kind_ops(g->kind->id, g->k, spec->flags & BG_EXCLUSIVE, f->cpu);
     f->core.word_ops = bgi_kind_word_ops(f->cpu);
     f->core.has = f->core.ops->has;
