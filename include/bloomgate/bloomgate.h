@@ -5,7 +5,8 @@
  * a filter; kind.h which kinds there are; hash.h how keys become hashes; err.h how
  * errors are told; cpu.h which instructions are used.
  *
- * The library opens no sockets, prints nothing, never exits, starts no threads and
+ * The library opens no sockets, and no files but the kernel's description of the caches
+ * (once), prints nothing, never exits, starts no threads and
  * installs no signal handlers; it needs no initialisation, and its only global state is
  * what it found out about the processor.
  */

@@ -20,8 +20,8 @@
  * (`_u64`), which is the same key as its 8 bytes in little-endian order; or a hash of
  * your own (`_hash`), see the caveats in hash.h.
  *
- * Batches. The `_many` functions are the fast way, on large filters by a factor of 3 to
- * 5: while one key is being tested the memory of the next ones is already on its way.
+ * Batches. The `_many` functions are the fast way, on large filters by a factor of 2
+ * to 5: while one key is being tested the memory of the next ones is already on its way.
  * Answers come back as a bitmap, bit i % 64 of word i / 64 for key i, together with the
  * number of ones. A bitmap has BG_BITMAP_WORDS(n) words; the bits beyond n are zero; NULL
  * leaves it out.
@@ -79,7 +79,7 @@ typedef struct bg_filter bg_filter;
  * Creates an empty filter.
  * Errors: those of bg_plan_make and bg_hasher_init, and BG_ENOMEM. On error *filter is
  * NULL and nothing stays allocated.
- * Thread safety: MT-Safe. Cost: microseconds; memory is zeroed by the system when it is
+ * Thread safety: MT-Safe. Cost: sizing, below a millisecond; memory is zeroed by the system when it is
  * first touched.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter,

@@ -11,7 +11,7 @@
  *     picked once, when a filter is created.
  *
  * Adding a kind: a line in BG_KINDS (bloomgate/kind.h), a file with its essay and its
- * description, a core, and its case in `bgi_ops_pick` of ops_pick.h. Tests, fuzzers and
+ * description, a core, and its case in the function at the end of ops_pick.h. Tests, fuzzers and
  * benches follow the list.
  */
 #ifndef BGI_KIND_H
