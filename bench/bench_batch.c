@@ -2,7 +2,8 @@
  * bench_batch.c - do batches run at the pace at which the memory delivers lines?
  *
  * For every size and kind one table: look-ups and adds in batches, keys as hashes, as
- * integers and as 16-byte strings, with and without atomic instructions, each with its
+ * integers, as 16-byte records (one after another) and as 16-byte strings (pointer and
+ * length), with and without atomic instructions, each with its
  * ratio to the limit (limit.h) of a table of the same size: of reading for look-ups, of
  * rewriting for adds. 1.00 means that the machine can do no better with one line per
  * key. Classic and partitioned filters touch more lines than one.
@@ -40,6 +41,9 @@ static const struct batch_row {
     { "look-up absent, u64",
       { BGB_FORM_U64, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
       TARGET_FILTER },
+    { "look-up absent, 16-byte records",
+      { BGB_FORM_FIXED, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
+      TARGET_FILTER },
     { "look-up absent, 16-byte strings",
       { BGB_FORM_BYTES, BGB_LOAD_ABSENT, BGB_GRAIN_ALL },
       TARGET_FILTER },
@@ -48,6 +52,9 @@ static const struct batch_row {
       TARGET_EXCLUSIVE },
     { "add exclusive, u64",
       { BGB_FORM_U64, BGB_LOAD_ADD, BGB_GRAIN_ALL },
+      TARGET_EXCLUSIVE },
+    { "add exclusive, 16-byte records",
+      { BGB_FORM_FIXED, BGB_LOAD_ADD, BGB_GRAIN_ALL },
       TARGET_EXCLUSIVE },
     { "add exclusive, 16-byte strings",
       { BGB_FORM_BYTES, BGB_LOAD_ADD, BGB_GRAIN_ALL },

@@ -171,6 +171,24 @@ static uint64_t ours_add_bytes_all(void *state, size_t first, size_t n)
     return bg_filter_add_many(s->filter, s->bytes + first, n, s->bitmap);
 }
 
+/* One record is given by pointer and length; several by where the first one is. */
+#define ours_look_fixed_one ours_look_bytes_one
+#define ours_add_fixed_one  ours_add_bytes_one
+
+static uint64_t ours_look_fixed_all(void *state, size_t first, size_t n)
+{
+    const struct bgb_ours *s = state;
+    return bg_filter_may_contain_many_fixed(s->filter, s->bytes[first].data,
+                                            BGB_RECORD_BYTES, n, s->bitmap);
+}
+
+static uint64_t ours_add_fixed_all(void *state, size_t first, size_t n)
+{
+    const struct bgb_ours *s = state;
+    return bg_filter_add_many_fixed(s->filter, s->bytes[first].data, BGB_RECORD_BYTES,
+                                    n, s->bitmap);
+}
+
 /* The same in calls of 32 keys, by way of the pass for all of them. */
 #define OURS_BY_32(name)                                                               \
     static uint64_t ours_##name##_32(void *state, size_t first, size_t n)              \
@@ -185,20 +203,24 @@ static uint64_t ours_add_bytes_all(void *state, size_t first, size_t n)
 OURS_BY_32(look_hash)
 OURS_BY_32(look_u64)
 OURS_BY_32(look_bytes)
+OURS_BY_32(look_fixed)
 OURS_BY_32(add_hash)
 OURS_BY_32(add_u64)
 OURS_BY_32(add_bytes)
+OURS_BY_32(add_fixed)
 
 typedef uint64_t ours_pass(void *state, size_t first, size_t n);
 
 /* [is it an add][form][grain] */
-static ours_pass *const ours_passes[2][3][3] = {
+static ours_pass *const ours_passes[2][BGB_FORMS][3] = {
     { { ours_look_hash_one, ours_look_hash_32, ours_look_hash_all },
       { ours_look_u64_one, ours_look_u64_32, ours_look_u64_all },
-      { ours_look_bytes_one, ours_look_bytes_32, ours_look_bytes_all } },
+      { ours_look_bytes_one, ours_look_bytes_32, ours_look_bytes_all },
+      { ours_look_fixed_one, ours_look_fixed_32, ours_look_fixed_all } },
     { { ours_add_hash_one, ours_add_hash_32, ours_add_hash_all },
       { ours_add_u64_one, ours_add_u64_32, ours_add_u64_all },
-      { ours_add_bytes_one, ours_add_bytes_32, ours_add_bytes_all } },
+      { ours_add_bytes_one, ours_add_bytes_32, ours_add_bytes_all },
+      { ours_add_fixed_one, ours_add_fixed_32, ours_add_fixed_all } },
 };
 
 /* Before every visit of a subject that adds. */

@@ -46,8 +46,15 @@ bg_filter *bgb_filter_make(const bg_spec *spec, uint64_t n);
 /* A spec of a kind for n keys at a rate. */
 bg_spec bgb_spec(uint32_t kind, uint64_t n, double rate, uint32_t flags);
 
-/* How keys are handed over. */
-enum bgb_form { BGB_FORM_HASH, BGB_FORM_U64, BGB_FORM_BYTES };
+/* How keys are handed over. Bytes are (pointer, length) pairs of records; fixed are the
+ * same records, one after another. */
+enum bgb_form {
+    BGB_FORM_HASH,
+    BGB_FORM_U64,
+    BGB_FORM_BYTES,
+    BGB_FORM_FIXED,
+    BGB_FORMS
+};
 
 /* Which keys, and whether they are added or asked for. */
 enum bgb_load {

@@ -56,8 +56,9 @@ _Static_assert(XXH_SECRET_DEFAULT_SIZE == BGI_FAST_SECRET, "as written in files"
 #define HASH_FLAT  __attribute__((flatten))
 #define HASH_APART static __attribute__((noinline))
 
-/* How many pairs are sorted by length at a time. */
-enum { HASH_CHUNK = 64 };
+/* How many pairs are sorted by length at a time, and how many are hashed one by one when
+ * pairs side by side turned out to differ in length. */
+enum { HASH_CHUNK = 64, HASH_OTHERS = 32 };
 
 void bgi_hasher_prepare_fast(struct bgi_hasher *h)
 {
@@ -173,13 +174,25 @@ BGI_INLINE void hash_fast_8(const struct bgi_hasher *h, const uint8_t *keys, siz
     hash_fast_width(h, keys + 8 * done, 8, n - done, out + done);
 }
 
+BGI_INLINE void hash_fast_16(const struct bgi_hasher *h, const uint8_t *keys, size_t n,
+                             uint64_t *out)
+{
+    size_t done = 0;
+#if defined(BGI_X86_64)
+    if (h->features & BGI_HAS_AVX512) {
+        done = bgi_fast16_avx512(h->seed, keys, n, out);
+    }
+#endif
+    hash_fast_width(h, keys + 16 * done, 16, n - done, out + done);
+}
+
 HASH_FLAT static void hash_fast_fixed(const struct bgi_hasher *h, const uint8_t *keys,
                                       size_t width, size_t n, uint64_t *out)
 {
     switch (width) {
     case 4: hash_fast_width(h, keys, 4, n, out); break;
     case 8: hash_fast_8(h, keys, n, out); break;
-    case 16: hash_fast_width(h, keys, 16, n, out); break;
+    case 16: hash_fast_16(h, keys, n, out); break;
     default: hash_fast_width(h, keys, width, n, out); break;
     }
 }
@@ -268,8 +281,16 @@ HASH_FLAT static void hash_fast_pairs(const struct bgi_hasher *h, const bg_bytes
                                       size_t n, uint64_t *out)
 {
     const uint64_t seed = h->seed;
-    for (size_t i = 0; i < n; i++) {
-        out[i] = hash_fast(keys[i].data, keys[i].len, seed, h->u.fast_secret);
+    size_t i = 0;
+    while (i < n) {
+#if defined(BGI_X86_64)
+        if (h->features & BGI_HAS_AVX512) {
+            i += bgi_fast_pairs_avx512(seed, keys + i, n - i, out + i);
+        }
+#endif
+        for (size_t end = n - i < HASH_OTHERS ? n : i + HASH_OTHERS; i < end; i++) {
+            out[i] = hash_fast(keys[i].data, keys[i].len, seed, h->u.fast_secret);
+        }
     }
 }
 

@@ -231,6 +231,18 @@ static void integer_lengths_body(const bg_hasher *hasher, const bg_hasher *scala
         }
         check_pairs(hasher, scalar, lengths, MOST, 9);
     }
+    for (size_t round = 0; round < 4 * check_scale();
+         round++) { /* runs of one length */
+        size_t i = 0;
+        while (i < MOST) {
+            size_t len = choice[check_random_below(6)];
+            for (size_t end = i + 1 + check_random_below(40); i < end && i < MOST;
+                 i++) {
+                lengths[i] = len;
+            }
+        }
+        check_pairs(hasher, scalar, lengths, MOST, 7);
+    }
 }
 
 TEST(hash_many__equals_single_for_8_and_16_bytes_mixed)
