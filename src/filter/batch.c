@@ -71,11 +71,16 @@ static void batch_prepare(const struct batch *b, size_t first, struct batch_word
     b->core->ops->locate(b->core, &to->word);
 }
 
+static bool batch_asks(const struct batch *b)
+{
+    return b->adding ? b->core->adds_ask : b->core->looks_ask;
+}
+
 static uint64_t batch_answer(const struct batch *b, const struct bgi_word *word,
                              const struct bgi_word *next)
 {
     const struct bgi_ops *ops = b->core->ops;
-    next = b->core->large && next->n ? next : NULL;
+    next = batch_asks(b) && next->n ? next : NULL;
     return b->adding ? ops->add_word(b->core, word, next)
                      : ops->has_word(b->core, word, next);
 }
@@ -86,7 +91,7 @@ static size_t batch_run(struct batch *b)
     unsigned now = 0;
     two[1].word.n = 0;
     batch_prepare(b, 0, &two[now]);
-    if (b->core->large) {
+    if (batch_asks(b)) {
         (void)batch_answer(b, &two[1].word, &two[now].word); /* only asks */
     }
     for (size_t first = 0; first < b->n; first += BATCH_WORD) {

@@ -66,8 +66,9 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->core.words = base;
     f->core.units = g->units;
     f->core.k = g->k;
-    /* A little more than fits is still faster without asking for it. */
-    f->core.large = bits > bgi_second_level_bytes() / 4 * 5;
+    /* Look-ups in a little more than fits are still faster without asking for it. */
+    f->core.adds_ask = bits > bgi_second_level_bytes();
+    f->core.looks_ask = bits > bgi_second_level_bytes() / 4 * 5;
     f->core.ops = bgi_kind_ops(g->kind->id, g->k, spec->flags & BG_EXCLUSIVE, f->cpu);
     f->core.word_ops = bgi_kind_word_ops(f->cpu);
     f->core.has = f->core.ops->has;

@@ -118,6 +118,20 @@ BGI_INLINE ISA_TARGET uint32_t line_split_missing(const void *line, line_split p
 
 typedef __m512i line_words;
 
+/*
+ * A line, read in two halves. With one 512-bit load a batch at 1e8 keys takes 7.6 ns per
+ * key instead of 4.9: such a load seems to occupy two of the places for lines on their way
+ * (Zen 4). The empty asm keeps compilers from joining the halves.
+ */
+BGI_INLINE ISA_TARGET __m512i line_avx512_load_line(const void *line)
+{
+    const __m256i *half = line;
+    __m256i low = line_avx512_load(half);
+    __asm__("" : "+v"(low));
+    return _mm512_inserti64x4(_mm512_castsi256_si512(low), line_avx512_load(half + 1),
+                              1);
+}
+
 BGI_INLINE ISA_TARGET __m512i line_words_place(uint32_t x)
 {
     __m512i salt = _mm512_loadu_si512(line_words_salts);
@@ -126,7 +140,7 @@ BGI_INLINE ISA_TARGET __m512i line_words_place(uint32_t x)
 
 BGI_INLINE ISA_TARGET uint32_t line_words_found(const void *line, uint32_t x)
 {
-    __m512i sign = _mm512_sllv_epi32(_mm512_load_si512(line), line_words_place(x));
+    __m512i sign = _mm512_sllv_epi32(line_avx512_load_line(line), line_words_place(x));
     return _mm512_movepi32_mask(sign);
 }
 
@@ -145,28 +159,28 @@ BGI_INLINE ISA_TARGET line_words line_words_mask(line_words pattern,
 
 BGI_INLINE ISA_TARGET uint32_t line_words_set(void *line, line_words pattern)
 {
-    __m512i words = _mm512_load_si512(line);
-    __m512i lacks = _mm512_andnot_si512(words, pattern);
-    _mm512_store_si512(line, _mm512_or_si512(words, pattern));
-    return _mm512_test_epi32_mask(lacks, lacks);
+    __m512i words = line_avx512_load_line(line),
+            after = _mm512_or_si512(words, pattern);
+    _mm512_store_si512(line, after);
+    return _mm512_cmpneq_epi32_mask(words, after);
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_words_missing(const void *line, line_words pattern,
                                                   uint64_t *bits)
 {
-    __m512i lacks = _mm512_andnot_si512(_mm512_load_si512(line), pattern);
+    __m512i lacks = _mm512_andnot_si512(line_avx512_load_line(line), pattern);
     _mm512_storeu_si512(bits, pattern);
     return _mm512_test_epi64_mask(lacks, lacks);
 }
 
 /* ---- Columns ---------------------------------------------------------------------- */
 
-/* Bits of the lanes, a vector whose sign bits say which lanes are in the upper half of the
- * line, and which lanes are used. */
+/*
+ * Halves, not the whole line: 512-bit operations take twice as long, and with 512-bit
+ * loads only half as many lines can be on their way from memory.
+ */
 typedef struct {
-    __m256i bit;
-    __m256i upper;
-    __mmask8 lanes;
+    __m256i low, high;
 } line_columns;
 
 /*
@@ -185,12 +199,18 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_found(const unsigned char *line, uin
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(sign));
 }
 
+/*
+ * Shifts by 32 and more give 0. Six bits of the product are a bit's distance from the top
+ * of its lower word, and from the top of its upper word when the highest of the six is
+ * flipped; so each is out of range in the word that was not chosen.
+ */
 BGI_INLINE ISA_TARGET line_columns line_columns_make(uint32_t x)
 {
-    __m256i product = line_avx512_product(x, line_words_salts);
-    __m256i bit =
-        _mm256_rorv_epi32(_mm256_set1_epi32(INT32_MIN), _mm256_srli_epi32(product, 26));
-    return (line_columns){ bit, product, 0xff };
+    __m256i place = _mm256_srli_epi32(line_avx512_product(x, line_words_salts), 26);
+    __m256i other = _mm256_xor_si256(place, _mm256_set1_epi32(32));
+    __m256i top = _mm256_set1_epi32(INT32_MIN);
+    return (line_columns){ _mm256_srlv_epi32(top, place),
+                           _mm256_srlv_epi32(top, other) };
 }
 
 BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
@@ -198,37 +218,31 @@ BGI_INLINE ISA_TARGET line_columns line_columns_mask(line_columns pattern,
                                                      uint32_t rotation, uint32_t lanes)
 {
     (void)core, (void)rotation;
-    pattern.lanes = (__mmask8)lanes;
-    pattern.bit = _mm256_maskz_mov_epi32(pattern.lanes, pattern.bit);
-    return pattern;
+    return (line_columns){ _mm256_maskz_mov_epi32((__mmask8)lanes, pattern.low),
+                           _mm256_maskz_mov_epi32((__mmask8)lanes, pattern.high) };
 }
 
-/* What is missing is seen in the chosen words alone. Halves, not the whole line: 512-bit
- * operations take twice as long. */
 BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line,
                                                 line_columns pattern)
 {
     __m256i low = line_avx512_load(line), high = line_avx512_load(line + 32);
-    __m256i upper = _mm256_srai_epi32(pattern.upper, 31);
-    __m256 chosen =
-        _mm256_blendv_ps(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high),
-                         _mm256_castsi256_ps(pattern.upper));
-    __m256i low_bit = _mm256_andnot_si256(upper, pattern.bit);
-    __m256i high_bit = _mm256_and_si256(upper, pattern.bit);
-    _mm256_store_si256((__m256i *)(void *)line, _mm256_or_si256(low, low_bit));
-    _mm256_store_si256((__m256i *)(void *)(line + 32), _mm256_or_si256(high, high_bit));
-    return _mm256_mask_testn_epi32_mask(pattern.lanes, _mm256_castps_si256(chosen),
-                                        pattern.bit);
+    __m256i low_after = _mm256_or_si256(low, pattern.low);
+    __m256i high_after = _mm256_or_si256(high, pattern.high);
+    _mm256_store_si256((__m256i *)(void *)line, low_after);
+    _mm256_store_si256((__m256i *)(void *)(line + 32), high_after);
+    const int a_or_b_xor_c = 0xf6;
+    __m256i changed = _mm256_ternarylogic_epi32(_mm256_xor_si256(low, low_after), high,
+                                                high_after, a_or_b_xor_c);
+    return _mm256_test_epi32_mask(changed, changed);
 }
 
 BGI_INLINE ISA_TARGET uint32_t line_columns_missing(const void *line,
                                                     line_columns pattern,
                                                     uint64_t *bits)
 {
-    uint32_t upper = _mm256_movepi32_mask(pattern.upper);
-    __mmask16 words = (__mmask16)(upper << 8 | (upper ^ 0xff));
-    return line_words_missing(line, _mm512_maskz_broadcast_i32x8(words, pattern.bit),
-                              bits);
+    __m512i both =
+        _mm512_inserti64x4(_mm512_castsi256_si512(pattern.low), pattern.high, 1);
+    return line_words_missing(line, both, bits);
 }
 
 /* ---- 64 answers ------------------------------------------------------------------- */

@@ -70,7 +70,8 @@ struct bgi_core {
     unsigned char *words; /* the bits, 64-byte aligned */
     uint64_t units;       /* how many units; hashes are mapped to this range */
     uint32_t k;           /* bits per key */
-    uint32_t large;       /* 1: beyond the cache, so that batches ask for memory */
+    uint16_t adds_ask;    /* 1: beyond the cache, so that batches of adds ... */
+    uint16_t looks_ask;   /* ... and those of look-ups ask for memory */
     const struct bgi_ops *ops;
     const struct bgi_word_ops *word_ops;
     /* Lanes in use of a masked line kind, for each rotation, as words and as bits: see

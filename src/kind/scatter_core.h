@@ -156,7 +156,7 @@ ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
     for (unsigned i = 0; next && i < next->n; i++) {
         SCATTER_NAME(ask)(core, SCATTER_NAME(start)(next->hashes[i]), first);
     }
-    for (uint64_t todo = core->large ? maybe : 0; todo; todo &= todo - 1) {
+    for (uint64_t todo = core->looks_ask ? maybe : 0; todo; todo &= todo - 1) {
         SCATTER_NAME(ask)(core, walk[__builtin_ctzll(todo)], rest);
     }
     for (; maybe; maybe &= maybe - 1) {
@@ -176,7 +176,7 @@ BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *cor
     uint64_t answer = 0;
     for (unsigned i = 0; i < word->n; i++) {
         unsigned ahead = i + SCATTER_ADD_AHEAD;
-        if (core->large && ahead < word->n) {
+        if (core->adds_ask && ahead < word->n) {
             SCATTER_NAME(ask)(core, SCATTER_NAME(start)(word->hashes[ahead]), core->k);
         } else if (next && ahead - word->n < next->n) {
             SCATTER_NAME(ask)

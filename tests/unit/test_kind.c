@@ -159,7 +159,8 @@ static void check_batches(bg_kind kind, uint32_t k, uint32_t flags, bg_cpu cpu,
                           bool large)
 {
     struct seen s = seen_create(kind, units_of(kind, k), k, flags, cpu);
-    s.filter->core.large = large; /* as if it were larger than the cache */
+    s.filter->core.adds_ask = large; /* as if it were larger than the cache */
+    s.filter->core.looks_ask = large;
     add_in_batches(s.filter, true);
     CHECK(memcmp(s.memory, expect_words, 8 * words) == 0);
     ask_in_batches(s.filter);
@@ -206,7 +207,7 @@ static void check_large(bg_kind kind, bg_cpu cpu)
     uint64_t units = 2 * cache / kind_unit_bytes(kind, k) + 1;
     struct seen one = seen_create(kind, units, k, 0, BG_CPU_SCALAR);
     struct seen many = seen_create(kind, units, k, 0, cpu);
-    CHECK(many.filter->core.large);
+    CHECK(many.filter->core.adds_ask && many.filter->core.looks_ask);
     for (size_t i = 0; i < HASHES; i++) {
         expect_new[i] = bg_filter_add_hash(one.filter, hashes[i]);
     }
@@ -238,7 +239,7 @@ TEST(kind__large_filters_ask_ahead_and_equal_scalar)
 TEST(kind__small_filters_do_not_ask_ahead)
 {
     bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
-    CHECK(!filter->core.large);
+    CHECK(!filter->core.looks_ask);
     bg_filter_free(filter);
 }
 
