@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static const struct bgb_peer *const peers_all[] = {
 #ifdef BGB_HAVE_LIBBLOOM
@@ -294,6 +295,11 @@ static void peers_run(const struct bgb_options *options, const struct bgb_peer *
     free(t);
 }
 
+static bool peers_wants(const struct bgb_options *options, const struct bgb_peer *peer)
+{
+    return !options->peer || strcasecmp(options->peer, peer->name) == 0;
+}
+
 static void peers_size_run(const struct bgb_options *options, uint64_t n)
 {
     struct bgb_keys keys;
@@ -303,6 +309,9 @@ static void peers_size_run(const struct bgb_options *options, uint64_t n)
         all[i] = bgb_key(BGB_SET_PRESENT, i);
     }
     for (size_t i = 0; peers_all[i]; i++) {
+        if (!peers_wants(options, peers_all[i])) {
+            continue;
+        }
         const double bits[] = { 10, 16, peers_all[i]->bits_for_one_percent };
         for (int b = 0; b < 3; b++) {
             if (b < 2 || bits[b] < 10) {
@@ -323,6 +332,15 @@ void bgb_bench_peers(const struct bgb_options *options)
         bgb_note("\npeers: none was found when bgbench was built (libbloom-dev, "
                  "librocksdb-dev, libleveldb-dev)");
         return;
+    }
+    size_t wanted = 0;
+    for (size_t i = 0; peers_all[i]; i++) {
+        wanted += peers_wants(options, peers_all[i]);
+    }
+    if (wanted == 0) {
+        bgb_options_refuse(
+            "--peer", options->peer,
+            "a peer that bgbench was built with: libbloom, RocksDB, LevelDB");
     }
     for (size_t i = 0; i < count; i++) {
         peers_size_run(options, n[i]);

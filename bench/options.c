@@ -27,6 +27,7 @@ static const char OPTIONS_HELP[] =
     "  --bytes LIST   table sizes for `limit`: 128Ki,12Mi,1Gi\n"
     "  --rate P       false-positive rate, 0.01 or 1%\n"
     "  --kind K       classic, partitioned, blocked, split or register\n"
+    "  --peer NAME    libbloom, RocksDB or LevelDB, for `peers`\n"
     "  --cpu NAME     scalar, avx2, avx512 or neon\n"
     "  --seconds S    time for each cell of a table (default 0.2)\n"
     "  --core C       pin to that core (default: the first one allowed)\n"
@@ -42,8 +43,8 @@ static const char OPTIONS_HELP[] =
     "the best and the median beside it. Exit code: 0 done, 1 a subject gave a wrong\n"
     "answer, 2 a mistake in the options, 3 no memory.\n";
 
-static _Noreturn void options_refuse(const char *what, const char *found,
-                                     const char *expected)
+_Noreturn void bgb_options_refuse(const char *what, const char *found,
+                                  const char *expected)
 {
     (void)fprintf(stderr, "bgbench: %s: found %s, expected %s\nTry bgbench --help.\n",
                   what, found, expected);
@@ -90,7 +91,7 @@ static size_t options_list(const char *what, const char *text, double least,
         }
         p++;
     }
-    options_refuse(what, text, "a list of up to 32 numbers such as 1e5,1e6");
+    bgb_options_refuse(what, text, "a list of up to 32 numbers such as 1e5,1e6");
 }
 
 static double options_real(const char *what, const char *text, double above,
@@ -106,7 +107,7 @@ static double options_real(const char *what, const char *text, double above,
         char expected[80];
         (void)snprintf(expected, sizeof expected, "a number above %g and below %g",
                        above, below);
-        options_refuse(what, text, expected);
+        bgb_options_refuse(what, text, expected);
     }
     return value;
 }
@@ -115,8 +116,8 @@ static uint32_t options_kind(const char *text)
 {
     int kind = bg_kind_from_name(text);
     if (kind < 0) {
-        options_refuse("--kind", text,
-                       "classic, partitioned, blocked, split or register");
+        bgb_options_refuse("--kind", text,
+                           "classic, partitioned, blocked, split or register");
     }
     return (uint32_t)kind;
 }
@@ -131,12 +132,12 @@ static void options_cpu(const char *text)
     for (size_t i = 0; i < sizeof cpus / sizeof *cpus; i++) {
         if (strcmp(text, bg_cpu_name(cpus[i])) == 0) {
             if (bg_cpu_select(cpus[i]) != BG_OK) {
-                options_refuse("--cpu", text, "a set that this machine has");
+                bgb_options_refuse("--cpu", text, "a set that this machine has");
             }
             return;
         }
     }
-    options_refuse("--cpu", text, "scalar, avx2, avx512 or neon");
+    bgb_options_refuse("--cpu", text, "scalar, avx2, avx512 or neon");
 }
 
 /* Takes one option and its value. */
@@ -152,12 +153,14 @@ static void options_take(struct bgb_options *o, const char *name, const char *va
         o->rate = options_real(name, value, 0, 1);
     } else if (strcmp(name, "--kind") == 0) {
         o->kind = options_kind(value);
+    } else if (strcmp(name, "--peer") == 0) {
+        o->peer = value;
     } else if (strcmp(name, "--cpu") == 0) {
         options_cpu(value);
     } else if (strcmp(name, "--core") == 0) {
         o->core = (int)options_real(name, value, -1, 4096);
     } else {
-        options_refuse("option", name, "one of those in --help");
+        bgb_options_refuse("option", name, "one of those in --help");
     }
 }
 
@@ -176,13 +179,13 @@ void bgb_options_read(struct bgb_options *o, int argc, char **argv)
             o->json = true;
         } else if (arg[0] != '-') {
             if (o->command) {
-                options_refuse("subcommand", arg, "only one");
+                bgb_options_refuse("subcommand", arg, "only one");
             }
             o->command = arg;
         } else if (i + 1 < argc) {
             options_take(o, arg, argv[++i]);
         } else {
-            options_refuse(arg, "nothing after it", "a value");
+            bgb_options_refuse(arg, "nothing after it", "a value");
         }
     }
     if (!o->command) {

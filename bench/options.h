@@ -17,11 +17,16 @@ struct bgb_options {
     size_t n_count;
     uint64_t bytes[BGB_SIZES_MAX]; /* --bytes, for `limit` only */
     size_t bytes_count;
-    double seconds; /* per cell */
-    double rate;    /* --rate; 0: the subcommand's own */
-    uint32_t kind;  /* a bg_kind; BG_KIND_AUTO: the subcommand's own */
-    int core;       /* -1: the first one allowed */
+    double seconds;   /* per cell */
+    double rate;      /* --rate; 0: the subcommand's own */
+    uint32_t kind;    /* a bg_kind; BG_KIND_AUTO: the subcommand's own */
+    const char *peer; /* --peer; NULL: all of them */
+    int core;         /* -1: the first one allowed */
 };
+
+/* Ends the program over a mistake in the options. */
+_Noreturn void bgb_options_refuse(const char *what, const char *found,
+                                  const char *expected);
 
 /* Reads the command line. Prints help or a complaint and exits when there is no
  * subcommand to be run (0 after --help, 2 after a mistake). */
