@@ -136,7 +136,6 @@ BG_API void bg_filter_clear(bg_filter *filter);
  * blocked, split and register, k lines for classic and partitioned.
  */
 BG_API bool bg_filter_add(bg_filter *filter, const void *key, size_t len);
-BG_API bool bg_filter_add_u64(bg_filter *filter, uint64_t key);
 
 /*
  * False: the key was certainly never added. True: it may have been.
@@ -144,19 +143,21 @@ BG_API bool bg_filter_add_u64(bg_filter *filter, uint64_t key);
  * bit that is not set.
  */
 BG_API bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len);
-BG_API bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key);
 
 /*
- * The same with a hash of your own. These two are inline, so that they take one call and
- * not two (the library has them as symbols too, for foreign-function interfaces): every
- * filter begins with the addresses of its own functions. That much of a handle is fixed;
- * use it through these functions only.
+ * The same for an integer, whose 8 little-endian bytes are the key, and for a hash of
+ * your own. These are inline, so that they take one call and not two (the library has
+ * them as symbols too, for foreign-function interfaces): every filter begins with the
+ * addresses of its own functions. That much of a handle is fixed; use it through these
+ * functions only.
  */
 struct bgi_core; /* what is inside of a filter: private */
 
 struct bg_filter_calls {
     bool (*may_contain)(const struct bgi_core *core, uint64_t hash);
     bool (*add)(struct bgi_core *core, uint64_t hash);
+    bool (*may_contain_u64)(const struct bgi_core *core, uint64_t key);
+    bool (*add_u64)(struct bgi_core *core, uint64_t key);
 };
 
 BG_API inline bool bg_filter_add_hash(bg_filter *filter, uint64_t hash)
@@ -166,12 +167,28 @@ BG_API inline bool bg_filter_add_hash(bg_filter *filter, uint64_t hash)
     return filter && calls->add((struct bgi_core *)(void *)filter, hash);
 }
 
+BG_API inline bool bg_filter_add_u64(bg_filter *filter, uint64_t key)
+{
+    const struct bg_filter_calls *calls =
+        (const struct bg_filter_calls *)(void *)filter;
+    return filter && calls->add_u64((struct bgi_core *)(void *)filter, key);
+}
+
 BG_API inline bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash)
 {
     const struct bg_filter_calls *calls =
         (const struct bg_filter_calls *)(const void *)filter;
     return !filter
            || calls->may_contain((const struct bgi_core *)(const void *)filter, hash);
+}
+
+BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key)
+{
+    const struct bg_filter_calls *calls =
+        (const struct bg_filter_calls *)(const void *)filter;
+    return !filter
+           || calls->may_contain_u64((const struct bgi_core *)(const void *)filter,
+                                     key);
 }
 
 /* ---- Many keys ----------------------------------------------------------------- */

@@ -11,6 +11,8 @@
 #include "base/errinfo.h"
 #include "base/features.h"
 #include "filter/handle.h"
+#include "hash/fast.h"
+#include "hash/hasher.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -46,6 +48,32 @@ static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *
     return BG_OK;
 }
 
+/* Integers under any profile and kind: hash, then look. A core begins its filter. */
+static bool filter_has_u64(const struct bgi_core *core, uint64_t key)
+{
+    const bg_filter *filter = (const bg_filter *)(const void *)core;
+    return core->has(core, bg_hash_u64(&filter->hasher, key));
+}
+
+static bool filter_add_u64(struct bgi_core *core, uint64_t key)
+{
+    const bg_filter *filter = (const bg_filter *)(void *)core;
+    return core->add(core, bg_hash_u64(&filter->hasher, key));
+}
+
+/* The calls that a filter begins with. */
+static void filter_set_calls(bg_filter *f)
+{
+    const struct bgi_hasher *hasher = bgi_hasher_in(&f->hasher);
+    const struct bgi_ops *ops = f->core.ops;
+    bool fused = hasher->profile == BG_HASH_FAST && ops->has_u64;
+    f->core.has = ops->has;
+    f->core.add = ops->add;
+    f->core.has_u64 = fused ? ops->has_u64 : filter_has_u64;
+    f->core.add_u64 = fused ? ops->add_u64 : filter_add_u64;
+    f->core.fast8_mask = bgi_fast8_mask(hasher->seed);
+}
+
 /* Makes the handle in memory whose bits are zero. Cannot fail. */
 static bg_filter *filter_place(void *base, size_t bits, size_t handle,
                                const struct bgi_geometry *g, const bg_spec *spec,
@@ -71,8 +99,7 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->core.looks_ask = bits > bgi_second_level_bytes() / 4 * 5;
     f->core.ops = bgi_kind_ops(g->kind->id, g->k, spec->flags & BG_EXCLUSIVE, f->cpu);
     f->core.word_ops = bgi_kind_word_ops(f->cpu);
-    f->core.has = f->core.ops->has;
-    f->core.add = f->core.ops->add;
+    filter_set_calls(f);
     if (g->kind->setup) {
         g->kind->setup(&f->core);
     }
@@ -230,15 +257,20 @@ void bg_filter_clear(bg_filter *filter)
 
 /* ---- One key ----------------------------------------------------------------------- */
 
-/* The symbols of the two that are inline in the header, and what they rely on. */
+/* The symbols of those that are inline in the header, and what they rely on. */
 extern inline bool bg_filter_add_hash(bg_filter *filter, uint64_t hash);
+extern inline bool bg_filter_add_u64(bg_filter *filter, uint64_t key);
 extern inline bool bg_filter_may_contain_hash(const bg_filter *filter, uint64_t hash);
-_Static_assert(offsetof(bg_filter, core) == 0
-                   && offsetof(struct bgi_core, has)
-                          == offsetof(struct bg_filter_calls, may_contain)
-                   && offsetof(struct bgi_core, add)
-                          == offsetof(struct bg_filter_calls, add),
+extern inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key);
+
+#define FILTER_CALL_AT(member, call)                                                   \
+    (offsetof(struct bgi_core, member) == offsetof(struct bg_filter_calls, call))
+_Static_assert(offsetof(bg_filter, core) == 0 && FILTER_CALL_AT(has, may_contain)
+                   && FILTER_CALL_AT(add, add)
+                   && FILTER_CALL_AT(has_u64, may_contain_u64)
+                   && FILTER_CALL_AT(add_u64, add_u64),
                "a filter begins with its calls");
+#undef FILTER_CALL_AT
 
 bool bg_filter_add(bg_filter *filter, const void *key, size_t len)
 {
@@ -246,19 +278,8 @@ bool bg_filter_add(bg_filter *filter, const void *key, size_t len)
            && filter->core.add(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
 }
 
-bool bg_filter_add_u64(bg_filter *filter, uint64_t key)
-{
-    return filter && filter->core.add(&filter->core, bg_hash_u64(&filter->hasher, key));
-}
-
 bool bg_filter_may_contain(const bg_filter *filter, const void *key, size_t len)
 {
     return !filter
            || filter->core.has(&filter->core, bg_hash_bytes(&filter->hasher, key, len));
-}
-
-bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t key)
-{
-    return !filter
-           || filter->core.has(&filter->core, bg_hash_u64(&filter->hasher, key));
 }

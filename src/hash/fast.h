@@ -43,11 +43,17 @@ BGI_INLINE uint64_t bgi_fast8_mask(uint64_t seed)
            - (seed ^ (uint64_t)__builtin_bswap32((uint32_t)seed) << 32);
 }
 
-/* The hash of the 8 bytes of `key` in little-endian order. */
+/* The hash of the 8 bytes of `key` in little-endian order, by the seed's mask ... */
+BGI_INLINE uint64_t bgi_fast8_masked(uint64_t mask, uint64_t key)
+{
+    BGI_FAST8(key, mask);
+    return key;
+}
+
+/* ... or by the seed itself. */
 BGI_INLINE uint64_t bgi_fast8_one(uint64_t seed, uint64_t key)
 {
-    BGI_FAST8(key, bgi_fast8_mask(seed));
-    return key;
+    return bgi_fast8_masked(bgi_fast8_mask(seed), key);
 }
 
 #define BGI_FAST16_SECRET_LOW                                                          \

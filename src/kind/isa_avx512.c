@@ -230,9 +230,9 @@ BGI_INLINE ISA_TARGET uint32_t line_columns_set(unsigned char *line,
     __m256i high_after = _mm256_or_si256(high, pattern.high);
     _mm256_store_si256((__m256i *)(void *)line, low_after);
     _mm256_store_si256((__m256i *)(void *)(line + 32), high_after);
-    const int a_or_b_xor_c = 0xf6;
+    enum { A_OR_B_XOR_C = 0xf6 };
     __m256i changed = _mm256_ternarylogic_epi32(_mm256_xor_si256(low, low_after), high,
-                                                high_after, a_or_b_xor_c);
+                                                high_after, A_OR_B_XOR_C);
     return _mm256_test_epi32_mask(changed, changed);
 }
 

@@ -40,10 +40,15 @@ struct bgi_word {
  * answer one with a bit per hash, "maybe" for has and "new" for add, and meanwhile ask
  * for the memory of the `next` one, which is located already; NULL when there is none, or
  * when the filter stays in the cache. An empty word (n = 0) only asks.
+ *
+ * A kind may have `has_u64` and `add_u64`: the same for 8-byte keys under the profile
+ * `fast`, hash included, so that a look-up is one call. NULL: it is made of two.
  */
 struct bgi_ops {
     bool (*has)(const struct bgi_core *core, uint64_t hash);
     bool (*add)(struct bgi_core *core, uint64_t hash);
+    bool (*has_u64)(const struct bgi_core *core, uint64_t key);
+    bool (*add_u64)(struct bgi_core *core, uint64_t key);
     void (*locate)(const struct bgi_core *core, struct bgi_word *word);
     uint64_t (*has_word)(const struct bgi_core *core, const struct bgi_word *word,
                          const struct bgi_word *next);
@@ -65,20 +70,23 @@ enum { BGI_WINDOW_WORDS = 32 };
  * 64 bytes.
  */
 struct bgi_core {
-    bool (*has)(const struct bgi_core *core, uint64_t hash); /* = ops->has */
-    bool (*add)(struct bgi_core *core, uint64_t hash);       /* = ops->add */
+    bool (*has)(const struct bgi_core *core, uint64_t hash);    /* = ops->has */
+    bool (*add)(struct bgi_core *core, uint64_t hash);          /* = ops->add */
+    bool (*has_u64)(const struct bgi_core *core, uint64_t key); /* never NULL */
+    bool (*add_u64)(struct bgi_core *core, uint64_t key);
     unsigned char *words; /* the bits, 64-byte aligned */
     uint64_t units;       /* how many units; hashes are mapped to this range */
+    uint64_t fast8_mask;  /* of the seed, under `fast`: see hash/fast.h */
     uint32_t k;           /* bits per key */
     uint16_t adds_ask;    /* 1: beyond the cache, so that batches of adds ... */
     uint16_t looks_ask;   /* ... and those of look-ups ask for memory */
-    const struct bgi_ops *ops;
-    const struct bgi_word_ops *word_ops;
     /* Lanes in use of a masked line kind, for each rotation, as words and as bits: see
      * line_shapes.h. The words begin at a cache line, so that eight of them are read
      * from one. */
     _Alignas(64) uint32_t window[BGI_WINDOW_WORDS];
     uint16_t rotations[BGI_WINDOW_WORDS / 2];
+    const struct bgi_ops *ops;
+    const struct bgi_word_ops *word_ops;
 };
 
 /*

@@ -129,11 +129,22 @@ BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_core *core,
     }
 }
 
-ISA_TARGET ISA_RACES static bool LINE(has)(const struct bgi_core *core, uint64_t hash)
+BGI_INLINE ISA_TARGET bool LINE(test)(const struct bgi_core *core, uint64_t hash)
 {
     const unsigned char *line = core->words + LINE(at)(core, hash);
     uint32_t found = LINE_WORD(found)(line, (uint32_t)hash);
     return (LINE(needed)(core, hash) & ~found) == 0;
+}
+
+ISA_TARGET ISA_RACES static bool LINE(has)(const struct bgi_core *core, uint64_t hash)
+{
+    return LINE(test)(core, hash);
+}
+
+ISA_TARGET ISA_RACES static bool LINE(has_u64)(const struct bgi_core *core,
+                                               uint64_t key)
+{
+    return LINE(test)(core, bgi_fast8_masked(core->fast8_mask, key));
 }
 
 /* The lanes that hashes use; those beyond n need what is never found. */
@@ -213,13 +224,23 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     return ~line_words_all(none, missing);
 }
 
+BGI_INLINE ISA_TARGET bool LINE(put_one)(const struct bgi_core *core, uint64_t hash,
+                                         const enum line_operation what)
+{
+    unsigned char *line = core->words + LINE(at)(core, hash);
+    return LINE(put)(core, hash, line, LINE(needed)(core, hash), what) != 0;
+}
+
 #define LINE_DEFINE_MODE(mode, what)                                                   \
     ISA_TARGET ISA_RACES static bool LINE(add_##mode)(struct bgi_core * core,          \
                                                       uint64_t hash)                   \
     {                                                                                  \
-        return LINE(put)(core, hash, core->words + LINE(at)(core, hash),               \
-                         LINE(needed)(core, hash), what)                               \
-               != 0;                                                                   \
+        return LINE(put_one)(core, hash, what);                                        \
+    }                                                                                  \
+    ISA_TARGET ISA_RACES static bool LINE(add_u64_##mode)(struct bgi_core * core,      \
+                                                          uint64_t key)                \
+    {                                                                                  \
+        return LINE(put_one)(core, bgi_fast8_masked(core->fast8_mask, key), what);     \
     }                                                                                  \
     ISA_TARGET ISA_RACES static uint64_t LINE(add_word_##mode)(                        \
         struct bgi_core * core, const struct bgi_word *word,                           \
@@ -230,6 +251,8 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
     static const struct bgi_ops LINE(ops_##mode) = {                                   \
         .has = LINE(has),                                                              \
         .add = LINE(add_##mode),                                                       \
+        .has_u64 = LINE(has_u64),                                                      \
+        .add_u64 = LINE(add_u64_##mode),                                               \
         .locate = LINE(locate),                                                        \
         .has_word = LINE(has_word),                                                    \
         .add_word = LINE(add_word_##mode),                                             \

@@ -37,6 +37,7 @@
 #define BGI_LINE_SHAPES_H
 
 #include "base/bits.h"
+#include "hash/fast.h"
 
 #include <stdint.h>
 

@@ -236,8 +236,8 @@ static void integer_lengths_body(const bg_hasher *hasher, const bg_hasher *scala
         size_t i = 0;
         while (i < MOST) {
             size_t len = choice[check_random_below(6)];
-            for (size_t end = i + 1 + check_random_below(40); i < end && i < MOST;
-                 i++) {
+            for (size_t end = i + 1 + (size_t)check_random_below(40);
+                 i < end && i < MOST; i++) {
                 lengths[i] = len;
             }
         }
