@@ -170,7 +170,7 @@ int main(int argc, char **argv)
 {
     static const bg_kind kinds[] = {
 #define BGDEMO_KIND(NAME, number, name) BG_KIND_##NAME,
-        BG_KINDS(BGDEMO_KIND)
+        BG_BLOOM_KINDS(BGDEMO_KIND)
 #undef BGDEMO_KIND
     };
     uint64_t items = bgdemo_items(argc, argv);

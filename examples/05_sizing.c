@@ -29,7 +29,7 @@ static bool table_of_kinds(void)
 {
     static const bg_kind kinds[] = {
 #define SIZING_KIND(NAME, number, name) BG_KIND_##NAME,
-        BG_KINDS(SIZING_KIND)
+        BG_BLOOM_KINDS(SIZING_KIND)
 #undef SIZING_KIND
     };
     printf(

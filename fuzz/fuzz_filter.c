@@ -113,11 +113,11 @@ static bg_spec take_spec(struct fuzz_input *in)
         spec.bits_per_key = fuzz_double(in);
         spec.bytes = fuzz_any(in);
         spec.k = fuzz_u32(in);
-        spec.reserved = how & 2 ? fuzz_u32(in) : 0;
+        spec.width = how & 2 ? fuzz_u32(in) : 0;
         spec.struct_size = how & 4 ? fuzz_u32(in) : spec.struct_size;
     }
     spec.folds = how & 16 ? fuzz_byte(in) % 24 : 0;
-    spec.flags = fuzz_byte(in) & (how & 32 ? 15u : 7u);
+    spec.flags = fuzz_byte(in) & (how & 32 ? 31u : 15u);
     take_hash(in, &spec.hash);
     return spec;
 }

@@ -50,7 +50,7 @@ static bg_plan_request take_request(struct fuzz_input *in)
         ask.struct_size = fuzz_u32(in);
         ask.reserved = fuzz_byte(in);
         ask.spec.struct_size = fuzz_u32(in);
-        ask.spec.reserved = fuzz_byte(in);
+        ask.spec.width = fuzz_byte(in);
     }
     return ask;
 }

@@ -44,7 +44,8 @@ extern "C" {
     X(EVERSION, 7, "the format is newer than this library")                            \
     X(ECHECKSUM, 8, "checksum mismatch")                                               \
     X(EIO, 9, "input/output error")                                                    \
-    X(EBUILD, 10, "construction did not converge")
+    X(EBUILD, 10, "construction did not converge")                                     \
+    X(ENOTFOUND, 11, "the filter does not contain that key")
 
 typedef enum bg_err {
 #define BG_ERR_ENUM(name, number, text) BG_##name = (number),

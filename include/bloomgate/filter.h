@@ -40,8 +40,10 @@
  * MT-Excl, its queries are safe beside other queries.
  *
  * Caveats
- *   - Nothing is ever removed. A filter that takes more keys than it was made for goes
+ *   - Bloom kinds never forget. A filter that takes more keys than it was made for goes
  *     on answering correctly, with a rising share of "maybe": watch bg_filter_info.
+ *   - Kinds that can remove (bg_kind_traits) must only be asked to remove what was added:
+ *     see bg_filter_remove.
  *   - A filter does not keep keys; it cannot list them, and cannot be enlarged. It can be
  *     halved (bg_filter_fold), so size generously where the number is not known.
  *   - NULL for a filter is a programming error. Queries then answer "maybe", adds do
@@ -191,6 +193,46 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
                                      key);
 }
 
+/*
+ * Adds a key, or says that it cannot: BG_EFULL, when the filter is of a kind that takes a
+ * limited number of keys (BG_CAN_FILL_UP) and has no room. It is unchanged then, and goes
+ * on serving. *is_new, unless NULL, says what the add would have returned.
+ *
+ * bg_filter_add cannot fail; where an insert would be refused it gives up telling keys
+ * apart: from then on every query answers "maybe" (bg_info.overflowed). So use inserts
+ * with these kinds.
+ * Errors: BG_EFULL; BG_ENOTSUP for a static kind; BG_EINVAL for NULL.
+ * Thread safety and cost: as bg_filter_add.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_insert(bg_filter *filter, const void *key,
+                                             size_t len, bool *is_new);
+BG_API BG_MUST_CHECK bg_err bg_filter_insert_u64(bg_filter *filter, uint64_t key,
+                                                 bool *is_new);
+BG_API BG_MUST_CHECK bg_err bg_filter_insert_hash(bg_filter *filter, uint64_t hash,
+                                                  bool *is_new);
+
+/*
+ * Takes back one add of a key. Only of a key that was added, and not more often than it
+ * was: a filter cannot tell a key that was never added from one that it takes for a
+ * member by chance, and what it would remove then belongs to others, who would go missing.
+ * Returns BG_ENOTFOUND, with nothing changed, when the key is certainly not there.
+ * Errors: BG_ENOTFOUND; BG_ENOTSUP unless the kind has BG_CAN_REMOVE; BG_EINVAL for NULL.
+ * Thread safety: MT-Safe; removes of neighbouring keys wait for each other, adds and
+ * queries do not (a BG_EXCLUSIVE filter: MT-Excl). Cost: as an add.
+ */
+BG_API bg_err bg_filter_remove(bg_filter *filter, const void *key, size_t len);
+BG_API bg_err bg_filter_remove_u64(bg_filter *filter, uint64_t key);
+BG_API bg_err bg_filter_remove_hash(bg_filter *filter, uint64_t hash);
+
+/*
+ * How often a key may have been added: at least as often as it was, less what was
+ * removed; 0 means certainly not. Kinds without BG_CAN_COUNT answer 0 or 1.
+ * Thread safety: MT-Safe. Cost: as a query.
+ */
+BG_API uint64_t bg_filter_count(const bg_filter *filter, const void *key, size_t len);
+BG_API uint64_t bg_filter_count_u64(const bg_filter *filter, uint64_t key);
+BG_API uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash);
+
 /* ---- Many keys ----------------------------------------------------------------- */
 
 /*
@@ -226,12 +268,47 @@ BG_API size_t bg_filter_may_contain_many_hash(const bg_filter *filter,
                                               const uint64_t *hashes, size_t n,
                                               uint64_t *maybe);
 
+/*
+ * Inserts n keys in order, up to the first that does not fit; *done says how many are in,
+ * *added, unless NULL, how many of them were certainly new.
+ * Errors, thread safety: as bg_filter_insert. Cost: as bg_filter_add_many.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_insert_many(bg_filter *filter,
+                                                  const bg_bytes *keys, size_t n,
+                                                  size_t *done, size_t *added);
+BG_API BG_MUST_CHECK bg_err bg_filter_insert_many_fixed(bg_filter *filter,
+                                                        const void *keys, size_t width,
+                                                        size_t n, size_t *done,
+                                                        size_t *added);
+BG_API BG_MUST_CHECK bg_err bg_filter_insert_many_u64(bg_filter *filter,
+                                                      const uint64_t *keys, size_t n,
+                                                      size_t *done, size_t *added);
+BG_API BG_MUST_CHECK bg_err bg_filter_insert_many_hash(bg_filter *filter,
+                                                       const uint64_t *hashes, size_t n,
+                                                       size_t *done, size_t *added);
+
+/*
+ * Removes n keys; returns how many were there, and which in `removed` unless NULL. A kind
+ * that cannot remove removes none. Thread safety: as bg_filter_remove.
+ */
+BG_API size_t bg_filter_remove_many(bg_filter *filter, const bg_bytes *keys, size_t n,
+                                    uint64_t *removed);
+BG_API size_t bg_filter_remove_many_fixed(bg_filter *filter, const void *keys,
+                                          size_t width, size_t n, uint64_t *removed);
+BG_API size_t bg_filter_remove_many_u64(bg_filter *filter, const uint64_t *keys,
+                                        size_t n, uint64_t *removed);
+BG_API size_t bg_filter_remove_many_hash(bg_filter *filter, const uint64_t *hashes,
+                                         size_t n, uint64_t *removed);
+
 /* ---- Two filters --------------------------------------------------------------- */
 
 /*
  * Adds everything that is in `other` to `filter`: afterwards it answers as if the keys
  * of both had been added to it. Merging a filter into itself changes nothing.
+ * Counters add up, so that each key can be removed as often as it was added to either;
+ * such a filter is not merged into itself.
  * Errors: BG_EINCOMPAT when kind, size, k or hash differ; the details say which.
+ * BG_ENOTSUP unless the kind has BG_CAN_MERGE.
  * Thread safety: MT-Safe (a BG_EXCLUSIVE `filter`: MT-Excl). Cost: reads both, writes
  * one.
  */
@@ -243,7 +320,7 @@ BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *
  * halvings at once. It equals the one that would have come of adding the keys to a
  * filter of that size. Size generously, fold when the number of keys is known.
  * Errors: BG_EINVAL when the size cannot be halved that often (see bg_spec.folds),
- * BG_ENOMEM.
+ * BG_ENOTSUP unless the kind has BG_CAN_FOLD, BG_ENOMEM.
  * Thread safety: MT-Safe. Cost: reads every byte.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_fold(const bg_filter *filter, uint32_t times,
@@ -278,14 +355,17 @@ typedef struct bg_info {
     uint32_t foldable;     /* how often it can be halved */
     uint64_t design_items; /* what the spec said, or 0 */
     double design_rate;    /* predicted rate at design_items, or 0 */
-    uint64_t ones;         /* bits set */
+    uint64_t ones;         /* bits set; counters above 0; slots in use */
     double fill;           /* the same as a share */
-    bg_estimate items;     /* how many different keys were added, from the fill */
+    bg_estimate items;     /* how many different keys are in, from the fill */
     double rate;           /* predicted rate at this fill */
     bg_hash_profile hash;
     uint64_t hash_check; /* see bg_hasher_check */
     bg_cpu cpu;          /* the instruction set in use */
     uint32_t flags;      /* of the spec */
+    uint32_t width;      /* of the spec: bits of a counter; 0 where it means nothing */
+    bool overflowed;     /* an add found no room: every query answers "maybe" */
+    uint64_t saturated;  /* counters at their highest value, which no longer count */
 } bg_info;
 
 /*
@@ -315,7 +395,8 @@ typedef struct bg_overlap {
 
 /*
  * Estimates how much two compatible filters' sets overlap.
- * Errors: BG_EINCOMPAT. Thread safety: MT-Safe. Cost: reads both.
+ * Errors: BG_EINCOMPAT; BG_ENOTSUP unless the kind has BG_CAN_OVERLAP.
+ * Thread safety: MT-Safe. Cost: reads both.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b,
                                               bg_overlap *overlap, bg_errinfo *info);

@@ -8,6 +8,7 @@
  *   blocked      all bits in one 64-byte line           9.9    15.6     1       no
  *   split        8 bits in one 32-byte block           10.5    16.9     1       no
  *   register     all bits in one 64-bit word           11.9    23.2     1       no
+ *   counting     4-bit counters instead of bits          44      78     1       yes
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
@@ -27,15 +28,25 @@
 extern "C" {
 #endif
 
-/* X(NAME, number, name): the one list of kinds. It feeds this enum, the tables of
+/*
+ * X(NAME, number, name): the one list of kinds. It feeds this enum, the tables of
  * operations, the names, the tests and the benches. Numbers are frozen, they are also
- * written in files; 0 is no kind: it asks for the best one to be picked. */
-#define BG_KINDS(X)                                                                    \
+ * written in files; 0 is no kind: it asks for the best one to be picked.
+ *
+ * Bloom kinds are sets of bits that only ever fill up.
+ */
+#define BG_BLOOM_KINDS(X)                                                              \
     X(CLASSIC, 1, classic)                                                             \
     X(PARTITIONED, 2, partitioned)                                                     \
     X(BLOCKED, 3, blocked)                                                             \
     X(SPLIT, 4, split)                                                                 \
     X(REGISTER, 5, register)
+
+#define BG_OTHER_KINDS(X) X(COUNTING, 6, counting)
+
+#define BG_KINDS(X)                                                                    \
+    BG_BLOOM_KINDS(X)                                                                  \
+    BG_OTHER_KINDS(X)
 
 typedef enum bg_kind {
     BG_KIND_AUTO = 0,
@@ -43,6 +54,23 @@ typedef enum bg_kind {
     BG_KINDS(BG_KIND_ENUM)
 #undef BG_KIND_ENUM
 } bg_kind;
+
+/* What a kind can do beside adding and asking: see bg_kind_traits. */
+enum {
+    BG_CAN_REMOVE = 1u << 0,  /* bg_filter_remove */
+    BG_CAN_COUNT = 1u << 1,   /* bg_filter_count says how often, not only whether */
+    BG_CAN_MERGE = 1u << 2,   /* bg_filter_merge */
+    BG_CAN_FOLD = 1u << 3,    /* bg_filter_fold */
+    BG_CAN_OVERLAP = 1u << 4, /* bg_filter_overlap */
+    BG_CAN_FILL_UP = 1u << 5, /* takes a limited number of keys: see bg_filter_insert */
+    BG_IS_STATIC = 1u << 6    /* made of all keys at once by a bg_builder */
+};
+
+/*
+ * The traits of a kind, BG_CAN_REMOVE and so on; 0 for BG_KIND_AUTO and for an unknown
+ * number. Thread safety: MT-Safe.
+ */
+BG_API uint32_t bg_kind_traits(bg_kind kind);
 
 /*
  * The name of a kind: "blocked". Never NULL; "auto" for 0, "unknown" for an unknown

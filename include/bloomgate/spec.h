@@ -53,7 +53,12 @@ enum {
      */
     BG_ONE_WINNER = 1u << 1,
     /* Do not ask for 2 MiB pages. */
-    BG_SMALL_PAGES = 1u << 2
+    BG_SMALL_PAGES = 1u << 2,
+    /*
+     * counting: counters anywhere in the filter instead of in one line: an eighth less
+     * memory at 1 %, but k cache lines per operation.
+     */
+    BG_SCATTERED = 1u << 3
 };
 
 typedef struct bg_spec {
@@ -64,13 +69,14 @@ typedef struct bg_spec {
     double bits_per_key;  /* instead of rate: 1 .. 1024 */
     uint64_t bytes;       /* instead of rate: size of the filter's bits; rounded down to
                              whole units of the kind (8, 32 or 64 bytes) */
-    uint32_t k;         /* bits per key; 0 picks the best. classic, partitioned: 1..64,
-                           blocked: 3..16, split: 8, register: 1..10 */
-    uint32_t folds;     /* how often it must be possible to halve it, 0 .. 20 */
-    uint32_t flags;     /* BG_EXCLUSIVE and so on */
-    uint32_t reserved;  /* 0 */
-    uint64_t max_bytes; /* refuse a filter over this size; 0 = no limit */
-    bg_hash_spec hash;  /* all zero: `fast`, seed 0 */
+    uint32_t k;     /* bits per key; 0 picks the best. classic, partitioned: 1..64,
+                       blocked: 3..16, split: 8, register: 1..10; counting: 1..8
+                       counters per key, scattered 1..32 */
+    uint32_t folds; /* how often it must be possible to halve it, 0 .. 20 */
+    uint32_t flags; /* BG_EXCLUSIVE and so on */
+    uint32_t width; /* counting: bits of a counter, 4 (also 0), 8, 16 or 32; else 0 */
+    uint64_t max_bytes;            /* refuse a filter over this size; 0 = no limit */
+    bg_hash_spec hash;             /* all zero: `fast`, seed 0 */
     const bg_allocator *allocator; /* NULL: the system's memory, on 2 MiB pages where it
                                       pays; it is copied, but its context must outlive
                                       the filter */

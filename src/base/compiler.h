@@ -21,6 +21,16 @@
  */
 #define BGI_PREFETCH(p) __builtin_prefetch((p), 0, 2)
 
+/* In a loop that waits for another thread. */
+BGI_INLINE void bgi_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #if defined(__x86_64__)
 #define BGI_X86_64 1
 #elif defined(__aarch64__)

@@ -76,11 +76,30 @@ static bool batch_asks(const struct batch *b)
     return b->adding ? b->core->adds_ask : b->core->looks_ask;
 }
 
+/* For kinds that have no operations on words. */
+static uint64_t batch_one_by_one(const struct batch *b, const struct bgi_word *word,
+                                 const struct bgi_word *next)
+{
+    uint64_t answer = 0;
+    if (next && b->core->ops->ask) {
+        b->core->ops->ask(b->core, next);
+    }
+    for (unsigned i = 0; i < word->n; i++) {
+        bool yes = b->adding ? b->core->add(b->core, word->hashes[i])
+                             : b->core->has(b->core, word->hashes[i]);
+        answer |= (uint64_t)yes << i;
+    }
+    return answer;
+}
+
 static uint64_t batch_answer(const struct batch *b, const struct bgi_word *word,
                              const struct bgi_word *next)
 {
     const struct bgi_ops *ops = b->core->ops;
     next = batch_asks(b) && next->n ? next : NULL;
+    if (!ops->has_word) {
+        return batch_one_by_one(b, word, next);
+    }
     return b->adding ? ops->add_word(b->core, word, next)
                      : ops->has_word(b->core, word, next);
 }
@@ -108,7 +127,7 @@ static size_t batch_run(struct batch *b)
 
 /* ---- Adds -------------------------------------------------------------------------- */
 
-/* Without a filter nothing is added, so nothing is new. */
+/* Without a filter nothing is added, so nothing is new; nor removed. */
 static size_t batch_no_adds(uint64_t *is_new, size_t n)
 {
     if (is_new) {
@@ -207,4 +226,161 @@ size_t bg_filter_may_contain_many_hash(const bg_filter *filter, const uint64_t *
                                        size_t n, uint64_t *maybe)
 {
     return batch_query(filter, bgi_keys_u64(hashes), true, n, maybe);
+}
+
+/* ---- Inserts and removes ----------------------------------------------------------- */
+
+/*
+ * Walks over the words of a batch, asking for the memory of the next one, and calls
+ * `visit` for each until it says no.
+ */
+static void batch_walk(const struct batch *b,
+                       bool (*visit)(const struct batch *b, const struct bgi_word *word,
+                                     size_t first, void *context),
+                       void *context)
+{
+    const struct bgi_ops *ops = b->core->ops;
+    struct batch_word two[2];
+    unsigned now = 0;
+    batch_prepare(b, 0, &two[now]);
+    for (size_t first = 0; first < b->n; first += BATCH_WORD) {
+        batch_prepare(b, first + BATCH_WORD, &two[now ^ 1]);
+        if (ops->ask && b->core->adds_ask) {
+            ops->ask(b->core, &two[now ^ 1].word);
+        }
+        if (!visit(b, &two[now].word, first, context)) {
+            return;
+        }
+        now ^= 1;
+    }
+}
+
+struct batch_inserted {
+    size_t done, added;
+    bg_err err;
+};
+
+static bool batch_insert_word(const struct batch *b, const struct bgi_word *word,
+                              size_t first, void *context)
+{
+    struct batch_inserted *in = context;
+    (void)first;
+    for (unsigned i = 0; i < word->n; i++) {
+        bool is_new = false;
+        in->err = b->core->ops->insert(b->core, word->hashes[i], &is_new);
+        if (in->err) {
+            return false;
+        }
+        in->done++;
+        in->added += is_new;
+    }
+    return true;
+}
+
+static bg_err batch_insert(bg_filter *filter, struct bgi_keys keys, bool hashed,
+                           size_t n, size_t *done, size_t *added)
+{
+    struct batch_inserted in = { 0, 0, BG_OK };
+    if (!filter || !done) {
+        in.err = BG_EINVAL;
+    } else if (filter->kind->traits & BG_IS_STATIC) {
+        in.err = BG_ENOTSUP;
+    } else if (!filter->core.ops->insert) {
+        in.added = batch_add(filter, keys, hashed, n, NULL);
+        in.done = n;
+    } else {
+        struct batch b = { .core = &filter->core,
+                           .adding = true,
+                           .hasher = hashed ? NULL : &filter->hasher,
+                           .keys = keys,
+                           .n = n };
+        batch_walk(&b, batch_insert_word, &in);
+    }
+    if (done) {
+        *done = in.done;
+    }
+    if (added) {
+        *added = in.added;
+    }
+    return in.err;
+}
+
+bg_err bg_filter_insert_many(bg_filter *filter, const bg_bytes *keys, size_t n,
+                             size_t *done, size_t *added)
+{
+    return batch_insert(filter, bgi_keys_pairs(keys), false, n, done, added);
+}
+
+bg_err bg_filter_insert_many_fixed(bg_filter *filter, const void *keys, size_t width,
+                                   size_t n, size_t *done, size_t *added)
+{
+    return batch_insert(filter, bgi_keys_fixed(keys, width), false, n, done, added);
+}
+
+bg_err bg_filter_insert_many_u64(bg_filter *filter, const uint64_t *keys, size_t n,
+                                 size_t *done, size_t *added)
+{
+    return batch_insert(filter, bgi_keys_u64(keys), false, n, done, added);
+}
+
+bg_err bg_filter_insert_many_hash(bg_filter *filter, const uint64_t *hashes, size_t n,
+                                  size_t *done, size_t *added)
+{
+    return batch_insert(filter, bgi_keys_u64(hashes), true, n, done, added);
+}
+
+static bool batch_remove_word(const struct batch *b, const struct bgi_word *word,
+                              size_t first, void *context)
+{
+    size_t *count = context;
+    uint64_t removed = 0;
+    for (unsigned i = 0; i < word->n; i++) {
+        bool was_there = b->core->ops->remove(b->core, word->hashes[i]) == BG_OK;
+        removed |= (uint64_t)was_there << i;
+    }
+    if (b->bitmap) {
+        b->bitmap[first / BATCH_WORD] = removed;
+    }
+    *count += bgi_popcount64(removed);
+    return true;
+}
+
+static size_t batch_remove(bg_filter *filter, struct bgi_keys keys, bool hashed,
+                           size_t n, uint64_t *removed)
+{
+    if (!filter || !filter->core.ops->remove) {
+        return batch_no_adds(removed, n);
+    }
+    size_t count = 0;
+    struct batch b = { .core = &filter->core,
+                       .hasher = hashed ? NULL : &filter->hasher,
+                       .keys = keys,
+                       .n = n,
+                       .bitmap = removed };
+    batch_walk(&b, batch_remove_word, &count);
+    return count;
+}
+
+size_t bg_filter_remove_many(bg_filter *filter, const bg_bytes *keys, size_t n,
+                             uint64_t *removed)
+{
+    return batch_remove(filter, bgi_keys_pairs(keys), false, n, removed);
+}
+
+size_t bg_filter_remove_many_fixed(bg_filter *filter, const void *keys, size_t width,
+                                   size_t n, uint64_t *removed)
+{
+    return batch_remove(filter, bgi_keys_fixed(keys, width), false, n, removed);
+}
+
+size_t bg_filter_remove_many_u64(bg_filter *filter, const uint64_t *keys, size_t n,
+                                 uint64_t *removed)
+{
+    return batch_remove(filter, bgi_keys_u64(keys), false, n, removed);
+}
+
+size_t bg_filter_remove_many_hash(bg_filter *filter, const uint64_t *hashes, size_t n,
+                                  uint64_t *removed)
+{
+    return batch_remove(filter, bgi_keys_u64(hashes), true, n, removed);
 }

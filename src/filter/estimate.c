@@ -21,27 +21,42 @@
 
 static const double estimate_z = 1.959963984540054; /* 95 % of a normal distribution */
 
-/* The number of keys that left `ones` bits set. A filter with no zero left could hold
- * any number above the one that is most likely to leave half a zero. */
-static bg_estimate estimate_items(const struct bgi_model *model, uint64_t ones,
-                                  uint64_t bits)
+/* What is in a set of bits, by counting them. */
+static void estimate_bits(const bg_filter *filter, struct bgi_measure *m)
 {
-    bool full = ones >= bits;
-    double fill = full ? 1 - 0.5 / (double)bits : (double)ones / (double)bits;
-    double items = bgi_model_items(model, fill);
-    double error = ones ? estimate_z * bgi_model_items_error(model, items) : 0;
-    return (bg_estimate){ items, fmax(0, items - error),
-                          full ? HUGE_VAL : items + error };
+    struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);
+    memset(m, 0, sizeof *m);
+    m->ones = filter->core.word_ops->count(bgi_filter_words(filter), filter->bytes / 8);
+    m->of = 8 * (uint64_t)filter->bytes;
+    bgi_model_measure(&model, m);
 }
 
-static uint64_t estimate_ones(const bg_filter *filter)
+static void estimate_measure(const bg_filter *filter, struct bgi_measure *m)
 {
-    return filter->core.word_ops->count(bgi_filter_words(filter), filter->bytes / 8);
+    if (filter->kind->measure) {
+        memset(m, 0, sizeof *m);
+        filter->kind->measure(&filter->core, m);
+    } else {
+        estimate_bits(filter, m);
+    }
+}
+
+static bg_estimate estimate_items(const struct bgi_measure *m)
+{
+    double error = estimate_z * m->error;
+    bool full = m->ones >= m->of || m->overflowed;
+    return (bg_estimate){ m->items, fmax(0, m->items - error),
+                          full ? HUGE_VAL : m->items + error };
 }
 
 double bg_filter_fill(const bg_filter *filter)
 {
-    return filter ? (double)estimate_ones(filter) / (8 * (double)filter->bytes) : 0;
+    struct bgi_measure m;
+    if (!filter) {
+        return 0;
+    }
+    estimate_measure(filter, &m);
+    return (double)m.ones / (double)m.of;
 }
 
 bg_kind bg_filter_kind(const bg_filter *filter)
@@ -65,27 +80,29 @@ bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
         || info->struct_size > sizeof *info) {
         return BG_EINVAL;
     }
-    struct bgi_model model = bgi_filter_model(filter);
-    uint64_t ones = estimate_ones(filter), bits = 8 * (uint64_t)filter->bytes;
-    bg_estimate items = estimate_items(&model, ones, bits);
+    struct bgi_measure m;
+    estimate_measure(filter, &m);
     bg_info all = {
         .struct_size = info->struct_size,
         .kind = filter->kind->id,
         .units = filter->core.units,
-        .bits = bits,
+        .bits = 8 * (uint64_t)filter->bytes,
         .bytes = filter->bytes,
         .k = filter->core.k,
-        .foldable = (uint32_t)__builtin_ctzll(filter->core.units),
+        .foldable = bgi_filter_foldable(filter),
         .design_items = filter->design_items,
         .design_rate = filter->design_rate,
-        .ones = ones,
-        .fill = (double)ones / (double)bits,
-        .items = items,
-        .rate = ones >= bits ? 1 : bgi_model_rate(&model, items.value),
+        .ones = m.ones,
+        .fill = (double)m.ones / (double)m.of,
+        .items = estimate_items(&m),
+        .rate = m.overflowed ? 1 : m.rate,
         .hash = bg_hasher_profile(&filter->hasher),
         .hash_check = bg_hasher_check(&filter->hasher),
         .cpu = filter->cpu,
         .flags = filter->flags,
+        .width = filter->kind->width,
+        .overflowed = m.overflowed,
+        .saturated = m.saturated,
     };
     memcpy(info, &all, info->struct_size);
     return BG_OK;
@@ -103,11 +120,25 @@ static bg_estimate estimate_interval(double value, double deviation, double most
     return (bg_estimate){ value, fmax(0, value - error), fmin(most, value + error) };
 }
 
+/* What a merge of the two would contain. */
+static void estimate_either(const bg_filter *a, const bg_filter *b,
+                            struct bgi_measure *m)
+{
+    estimate_measure(a, m);
+    m->ones = a->kind->ones_or
+                  ? a->kind->ones_or(&a->core, &b->core)
+                  : a->core.word_ops->count_or(bgi_filter_words(a), bgi_filter_words(b),
+                                               a->bytes / 8);
+    struct bgi_model model = a->kind->model(a->core.units, a->core.k);
+    bgi_model_measure(&model, m);
+}
+
 bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b, bg_overlap *overlap,
                          bg_errinfo *info)
 {
     bgi_err_clear(info);
     bg_err err = bgi_filter_match(a, b, info);
+    err = err ? err : bgi_filter_can(a, BG_CAN_OVERLAP, "compared", info);
     if (err) {
         return err;
     }
@@ -115,14 +146,13 @@ bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b, bg_overlap *ove
         return bgi_err(info, BG_EINVAL, "overlap", "where to put the estimates",
                        "NULL");
     }
-    struct bgi_model model = bgi_filter_model(a);
-    uint64_t bits = 8 * (uint64_t)a->bytes;
-    uint64_t ones = a->core.word_ops->count_or(bgi_filter_words(a), bgi_filter_words(b),
-                                               a->bytes / 8);
-    bg_overlap o;
-    o.a = estimate_items(&model, estimate_ones(a), bits);
-    o.b = estimate_items(&model, estimate_ones(b), bits);
-    o.either = estimate_items(&model, ones, bits);
+    struct bgi_measure in_a, in_b, either;
+    estimate_measure(a, &in_a);
+    estimate_measure(b, &in_b);
+    estimate_either(a, b, &either);
+    bg_overlap o = { .a = estimate_items(&in_a),
+                     .b = estimate_items(&in_b),
+                     .either = estimate_items(&either) };
     double sa = estimate_deviation(o.a), sb = estimate_deviation(o.b);
     double se = estimate_deviation(o.either);
     double sboth = sqrt(sa * sa + sb * sb + se * se);

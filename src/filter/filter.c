@@ -18,7 +18,11 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { LINE_BYTES = 64 };
+enum {
+    LINE_BYTES = 64,
+    /* Of the handle; the kind's own state follows at a line of its own. */
+    FILTER_HANDLE_BYTES = (sizeof(bg_filter) + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES
+};
 
 void bg_spec_init(bg_spec *spec)
 {
@@ -33,13 +37,21 @@ bg_spec bg_spec_default(void)
 
 /* ---- Life ------------------------------------------------------------------------ */
 
-/* Bytes of bits and handle together, and where the handle begins. */
+static size_t filter_state_bytes(const struct bgi_kind *kind, uint64_t units,
+                                 uint32_t k)
+{
+    return kind->state_bytes ? kind->state_bytes(units, k) : 0;
+}
+
+/* Bytes of bits, handle and state together, and where the handle begins. */
 static bg_err filter_layout(const struct bgi_geometry *g, size_t *bits, size_t *handle,
                             size_t *all, bg_errinfo *info)
 {
     uint64_t bytes, start, end;
+    size_t state = filter_state_bytes(g->kind, g->units, g->k);
     if (!bgi_geometry_bytes(g, &bytes) || !bgi_round_up_u64(bytes, LINE_BYTES, &start)
-        || !bgi_add_u64(start, sizeof(bg_filter), &end) || !bgi_fits_size(end, all)) {
+        || !bgi_add_u64(start, FILTER_HANDLE_BYTES, &end)
+        || !bgi_add_u64(end, state, &end) || !bgi_fits_size(end, all)) {
         return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
                        "%llu units", (unsigned long long)g->units);
     }
@@ -80,7 +92,9 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
                                const bg_hasher *hasher)
 {
     bg_filter *f = (bg_filter *)(void *)((char *)base + handle);
-    memset(f, 0, sizeof *f);
+    size_t state = filter_state_bytes(g->kind, g->units, g->k);
+    memset(f, 0, FILTER_HANDLE_BYTES + state);
+    f->core.state = state ? (char *)f + FILTER_HANDLE_BYTES : NULL;
     f->kind = g->kind;
     f->hasher = *hasher;
     f->bytes = bits;
@@ -97,7 +111,7 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     /* Look-ups in a little more than fits are still faster without asking for it. */
     f->core.adds_ask = bits > bgi_second_level_bytes();
     f->core.looks_ask = bits > bgi_second_level_bytes() / 4 * 5;
-    f->core.ops = bgi_kind_ops(g->kind->id, g->k, spec->flags & BG_EXCLUSIVE, f->cpu);
+    f->core.ops = bgi_kind_ops(g->kind, g->k, spec->flags & BG_EXCLUSIVE, f->cpu);
     f->core.word_ops = bgi_kind_word_ops(f->cpu);
     filter_set_calls(f);
     if (g->kind->setup) {
@@ -245,13 +259,24 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     for (size_t i = 0; i < filter->bytes / 8; i++) {
         to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
     }
+    if (filter->kind->copied) {
+        filter->kind->copied(&(*copy)->core, &filter->core);
+    }
     return BG_OK;
 }
 
 void bg_filter_clear(bg_filter *filter)
 {
-    if (filter) {
-        bgi_memory_zero(&filter->memory, filter->core.words, filter->bytes);
+    if (!filter) {
+        return;
+    }
+    bgi_memory_zero(&filter->memory, filter->core.words, filter->bytes);
+    if (filter->core.state) {
+        memset(filter->core.state, 0,
+               filter_state_bytes(filter->kind, filter->core.units, filter->core.k));
+    }
+    if (filter->kind->setup) {
+        filter->kind->setup(&filter->core);
     }
 }
 

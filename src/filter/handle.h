@@ -56,15 +56,22 @@ bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **fil
 /* BG_OK, or which of kind, size, k and hash two filters differ in. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
 
+/* BG_OK, or BG_ENOTSUP when the filter's kind lacks a trait: it cannot be `what`. */
+bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
+                      bg_errinfo *info);
+
+/* How often it can be halved. */
+BGI_INLINE uint32_t bgi_filter_foldable(const bg_filter *filter)
+{
+    return filter->kind->traits & BG_CAN_FOLD
+               ? (uint32_t)__builtin_ctzll(filter->core.units)
+               : 0;
+}
+
 /* The bits as 64-bit words. */
 BGI_INLINE uint64_t *bgi_filter_words(const bg_filter *filter)
 {
     return (uint64_t *)(void *)filter->core.words;
-}
-
-BGI_INLINE struct bgi_model bgi_filter_model(const bg_filter *filter)
-{
-    return filter->kind->model(filter->core.units, filter->core.k);
 }
 
 #endif

@@ -52,10 +52,18 @@ static double plan_absent_queries(const bg_plan_request *ask)
     return ask->queries_per_second * share;
 }
 
+static double plan_fill(const struct bgi_geometry *g, double items)
+{
+    if (g->kind->fill) {
+        return g->kind->fill(g->units, g->k, items);
+    }
+    struct bgi_model model = g->kind->model(g->units, g->k);
+    return bgi_model_fill(&model, items);
+}
+
 static void plan_fill_in(const struct bgi_geometry *g, const bg_plan_request *ask,
                          bg_plan *plan)
 {
-    struct bgi_model model = g->kind->model(g->units, g->k);
     double items = (double)g->items, absent = plan_absent_queries(ask);
     memset(plan, 0, sizeof *plan);
     plan->kind = g->kind->id;
@@ -65,9 +73,9 @@ static void plan_fill_in(const struct bgi_geometry *g, const bg_plan_request *as
     (void)bgi_geometry_bytes(g, &plan->bytes);
     plan->bits_per_key = g->items ? 8 * (double)plan->bytes / items : 0;
     plan->rate = g->rate;
-    plan->rate_2x = bgi_model_rate(&model, 2 * items);
-    plan->rate_10x = bgi_model_rate(&model, 10 * items);
-    plan->fill = bgi_model_fill(&model, items);
+    plan->rate_2x = bgi_kind_rate(g->kind, g->units, g->k, 2 * items);
+    plan->rate_10x = bgi_kind_rate(g->kind, g->units, g->k, 10 * items);
+    plan->fill = plan_fill(g, items);
     plan->cache_level = plan_cache_level(plan->bytes);
     plan->lines_per_lookup = g->kind->lines(g->k);
     plan->calls_wasted = absent * plan->rate;
@@ -235,12 +243,12 @@ double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items)
     if (!description || k < description->k_min || k > description->k_max) {
         return (double)NAN;
     }
-    uint64_t units = bytes / description->unit_bytes(k);
+    uint32_t unit = description->unit_bytes(k);
+    uint64_t units = unit ? bytes / unit : 0;
     if (units == 0 || units > description->units_max) {
         return (double)NAN;
     }
-    struct bgi_model model = description->model(units, k);
-    return bgi_model_rate(&model, (double)items);
+    return bgi_kind_rate(description, units, k, (double)items);
 }
 
 /* ---- Calibration ---------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
@@ -16,9 +17,15 @@ bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info
     if (!a || !b) {
         return bgi_err(info, BG_EINVAL, "filter", "two filters", "NULL");
     }
-    if (a->kind != b->kind) {
+    if (a->kind->id != b->kind->id) {
         return bgi_err(info, BG_EINCOMPAT, "kind", bg_kind_name(a->kind->id), "%s",
                        bg_kind_name(b->kind->id));
+    }
+    if (a->kind->width != b->kind->width || a->kind->flags != b->kind->flags) {
+        return bgi_err(info, BG_EINCOMPAT, "width, flags", "the same in both filters",
+                       "%u%s and %u%s", a->kind->width,
+                       a->kind->flags ? " scattered" : "", b->kind->width,
+                       b->kind->flags ? " scattered" : "");
     }
     if (a->core.k != b->core.k) {
         return bgi_err(info, BG_EINCOMPAT, "k", "the same in both filters", "%u and %u",
@@ -38,6 +45,18 @@ bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info
                        inside);
     }
     return BG_OK;
+}
+
+bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
+                      bg_errinfo *info)
+{
+    if (filter->kind->traits & trait) {
+        return BG_OK;
+    }
+    char expected[64];
+    (void)snprintf(expected, sizeof expected, "a kind that can be %s", what);
+    return bgi_err(info, BG_ENOTSUP, "kind", expected, "%s",
+                   bg_kind_name(filter->kind->id));
 }
 
 bool bg_filter_compatible(const bg_filter *a, const bg_filter *b)
@@ -64,10 +83,20 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
 {
     bgi_err_clear(info);
     bg_err err = bgi_filter_match(filter, other, info);
+    err = err ? err : bgi_filter_can(filter, BG_CAN_MERGE, "merged", info);
     if (err) {
         return err;
     }
     bool exclusive = filter->flags & BG_EXCLUSIVE;
+    if (filter->kind->merge) {
+        if (filter == other) {
+            return bgi_err(info, BG_EINVAL, "other", "another filter", "the same");
+        }
+        err = filter->kind->merge(&filter->core, &other->core, exclusive);
+        return err ? bgi_err(info, err, "filter", "room for the keys of both",
+                             "not enough")
+                   : BG_OK;
+    }
     const uint64_t *from = bgi_filter_words(other);
     uint64_t *to = bgi_filter_words(filter);
     for (size_t i = 0; i < filter->bytes / 8; i++) {
@@ -93,7 +122,11 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
     }
     bgi_err_clear(info);
     *folded = NULL;
-    uint32_t possible = (uint32_t)__builtin_ctzll(filter->core.units);
+    bg_err cannot = bgi_filter_can(filter, BG_CAN_FOLD, "folded", info);
+    if (cannot) {
+        return cannot;
+    }
+    uint32_t possible = bgi_filter_foldable(filter);
     if (times < 1 || times > possible) {
         return bgi_err(info, BG_EINVAL, "times",
                        "1 up to how often the number of units can be halved",

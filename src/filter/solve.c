@@ -61,7 +61,7 @@ static bg_err solve_check_numbers(const bg_spec *spec, double growth, bg_errinfo
 
 static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
 {
-    const uint32_t known = BG_EXCLUSIVE | BG_ONE_WINNER | BG_SMALL_PAGES;
+    const uint32_t known = BG_EXCLUSIVE | BG_ONE_WINNER | BG_SMALL_PAGES | BG_SCATTERED;
     if (spec->struct_size != sizeof *spec) {
         return bgi_err(info, BG_EINVAL, "struct_size",
                        "sizeof(bg_spec): use BG_SPEC_INIT", "%u", spec->struct_size);
@@ -73,11 +73,8 @@ static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
     if (spec->flags & ~known) {
         return bgi_err(info, BG_EINVAL, "flags",
                        "BG_EXCLUSIVE, BG_ONE_WINNER, "
-                       "BG_SMALL_PAGES or 0",
+                       "BG_SMALL_PAGES, BG_SCATTERED or 0",
                        "0x%x", spec->flags);
-    }
-    if (spec->reserved) {
-        return bgi_err(info, BG_EINVAL, "reserved", "0", "%u", spec->reserved);
     }
     if (spec->allocator && (!spec->allocator->allocate || !spec->allocator->release)) {
         return bgi_err(info, BG_EINVAL, "allocator", "both functions, or no allocator",
@@ -105,11 +102,17 @@ static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
 static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
                                bg_errinfo *info)
 {
-    if (spec->k && (spec->k < kind->k_min || spec->k > kind->k_max)) {
+    if (spec->k
+        && (spec->k < kind->k_min || spec->k > kind->k_max
+            || kind->unit_bytes(spec->k) == 0)) {
         char expected[64];
         (void)snprintf(expected, sizeof expected, "%u .. %u for a %s filter",
                        kind->k_min, kind->k_max, bg_kind_name(kind->id));
         return bgi_err(info, BG_EINVAL, "k", expected, "%u", spec->k);
+    }
+    if (spec->folds && !(kind->traits & BG_CAN_FOLD)) {
+        return bgi_err(info, BG_ENOTSUP, "folds", "0 for a kind that does not fold",
+                       "%u for a %s filter", spec->folds, bg_kind_name(kind->id));
     }
     if ((spec->flags & BG_ONE_WINNER) && kind->id != BG_KIND_REGISTER) {
         return bgi_err(info, BG_ENOTSUP, "kind", "register, for BG_ONE_WINNER", "%s",
@@ -128,8 +131,7 @@ static bool solve_round(const bg_spec *spec, uint64_t *units)
 
 static double solve_rate(const struct bgi_geometry *g)
 {
-    struct bgi_model model = g->kind->model(g->units, g->k);
-    return bgi_model_rate(&model, (double)g->items);
+    return bgi_kind_rate(g->kind, g->units, g->k, (double)g->items);
 }
 
 /* The units that `bits` bits per key come to, at least 1. */
@@ -183,6 +185,9 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
  */
 static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
 {
+    if (g->kind->unit_bytes(g->k) == 0) {
+        return HUGE_VAL; /* no such k */
+    }
     if (spec->rate > 0) {
         return solve_fewest(g, spec->rate)
                    ? (double)g->units * g->kind->unit_bytes(g->k)
@@ -254,7 +259,7 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
     if (spec->k || g->items == 0) {
         g->k = spec->k;
         cost = solve_cost(spec, g);
-    } else if (spec->rate > 0) {
+    } else if (spec->rate > 0 && g->kind->model) {
         g->k = solve_first_k(spec, g->kind);
         cost = solve_climb(spec, g);
     } else {
@@ -318,7 +323,14 @@ static bg_err solve_check_size(const bg_spec *spec, const struct bgi_geometry *g
 static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
                        bg_errinfo *info)
 {
-    g->kind = bgi_kind_of(id);
+    g->kind = bgi_kind_variant(id, spec->width, spec->flags);
+    if (!g->kind) {
+        return bgi_err(info, BG_EINVAL, "width, flags",
+                       "a width and BG_SCATTERED as spec.h has them for this kind",
+                       "%u%s for a %s filter", spec->width,
+                       spec->flags & BG_SCATTERED ? " and BG_SCATTERED" : "",
+                       bg_kind_name(id));
+    }
     bg_err err = solve_check_kind(spec, g->kind, info);
     if (!err) {
         err = solve_for_kind(spec, g, info);

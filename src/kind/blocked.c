@@ -98,6 +98,7 @@ static void blocked_fold(struct bgi_core *to, const struct bgi_core *from)
 
 const struct bgi_kind bgi_kind_blocked = {
     .id = BG_KIND_BLOCKED,
+    .traits = BGI_BLOOM_TRAITS,
     .k_min = 3,
     .k_max = 16,
     .units_max = (uint64_t)1 << 52,

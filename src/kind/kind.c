@@ -1,6 +1,9 @@
 #include "kind/kind.h"
 
+#include "bloomgate/spec.h"
+
 #include "kind/isa.h"
+#include "kind/model.h"
 
 #include <string.h>
 
@@ -42,16 +45,45 @@ const struct bgi_kind *bgi_kind_of(bg_kind id)
     return NULL;
 }
 
-const struct bgi_ops *bgi_kind_ops(bg_kind id, uint32_t k, bool exclusive, bg_cpu cpu)
+uint32_t bg_kind_traits(bg_kind kind)
 {
+    const struct bgi_kind *found = bgi_kind_of(kind);
+    return found ? found->traits : 0;
+}
+
+const struct bgi_kind *bgi_kind_variant(bg_kind id, uint32_t width, uint32_t flags)
+{
+    const struct bgi_kind *kind = bgi_kind_of(id);
+    flags &= BG_SCATTERED;
+    if (kind && kind->pick) {
+        return kind->pick(width, flags);
+    }
+    return width == 0 && flags == 0 ? kind : NULL;
+}
+
+double bgi_kind_rate(const struct bgi_kind *kind, uint64_t units, uint32_t k, double n)
+{
+    if (kind->rate) {
+        return kind->rate(units, k, n);
+    }
+    struct bgi_model model = kind->model(units, k);
+    return bgi_model_rate(&model, n);
+}
+
+const struct bgi_ops *bgi_kind_ops(const struct bgi_kind *kind, uint32_t k,
+                                   bool exclusive, bg_cpu cpu)
+{
+    if (kind->ops) {
+        return kind->ops(k, exclusive, cpu);
+    }
     switch (cpu) {
 #if defined(BGI_X86_64)
-    case BG_CPU_AVX2: return bgi_ops_avx2(id, k, exclusive);
-    case BG_CPU_AVX512: return bgi_ops_avx512(id, k, exclusive);
+    case BG_CPU_AVX2: return bgi_ops_avx2(kind->id, k, exclusive);
+    case BG_CPU_AVX512: return bgi_ops_avx512(kind->id, k, exclusive);
 #elif defined(BGI_AARCH64)
-    case BG_CPU_NEON: return bgi_ops_neon(id, k, exclusive);
+    case BG_CPU_NEON: return bgi_ops_neon(kind->id, k, exclusive);
 #endif
-    default: return bgi_ops_scalar(id, k, exclusive);
+    default: return bgi_ops_scalar(kind->id, k, exclusive);
     }
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/compiler.h"
 #include "bloomgate/cpu.h"
+#include "bloomgate/err.h"
 #include "bloomgate/kind.h"
 
 #include <stdbool.h>
@@ -54,6 +55,17 @@ struct bgi_ops {
                          const struct bgi_word *next);
     uint64_t (*add_word)(struct bgi_core *core, const struct bgi_word *word,
                          const struct bgi_word *next);
+    /*
+     * Of kinds with the trait in question, else NULL. Batches of these ask for the
+     * memory of a located word by `ask`.
+     * insert: BG_OK, or BG_EFULL with nothing changed (BG_CAN_FILL_UP).
+     * remove: BG_OK, or BG_ENOTFOUND with nothing changed (BG_CAN_REMOVE).
+     * count: how often, at least (BG_CAN_COUNT).
+     */
+    void (*ask)(const struct bgi_core *core, const struct bgi_word *word); /* or NULL */
+    bg_err (*insert)(struct bgi_core *core, uint64_t hash, bool *is_new);
+    bg_err (*remove)(struct bgi_core *core, uint64_t hash);
+    uint64_t (*count)(const struct bgi_core *core, uint64_t hash);
 };
 
 /* Operations on whole arrays of words, the same for every kind. */
@@ -87,6 +99,7 @@ struct bgi_core {
     uint16_t rotations[BGI_WINDOW_WORDS / 2];
     const struct bgi_ops *ops;
     const struct bgi_word_ops *word_ops;
+    void *state; /* bgi_kind.state_bytes of the kind's own, zero at first; or NULL */
 };
 
 /*
@@ -106,23 +119,71 @@ struct bgi_model {
     bool clustered; /* taken positions move to their neighbour: register */
 };
 
-/* The description of a kind. */
+/* What a filter can say of its own content: see bg_info. */
+struct bgi_measure {
+    uint64_t ones; /* in use ... */
+    uint64_t of;   /* ... of so many */
+    double items;  /* different keys */
+    double error;  /* standard deviation of that */
+    double rate;   /* at this content */
+    uint64_t saturated;
+    bool overflowed;
+};
+
+/*
+ * The description of a kind, or of one variant of it: `pick` finds the variant that a spec
+ * asks for, so that each has a description of its own and all other functions need only
+ * `units` and `k`. Functions marked "or NULL" have a default, which is right for sets of
+ * bits.
+ */
 struct bgi_kind {
     bg_kind id;
+    uint32_t traits; /* BG_CAN_REMOVE and so on */
+    uint32_t width;  /* of the variant: see bg_spec.width */
+    uint32_t flags;  /* of the variant: BG_SCATTERED or 0 */
     uint32_t k_min;
     uint32_t k_max;
     uint64_t units_max;
-    /* Bytes of one unit, for k bits per key. */
+    /* The variant for a width and flags; NULL when there is none. Or NULL: only one. */
+    const struct bgi_kind *(*pick)(uint32_t width, uint32_t flags);
+    /* Bytes of one unit, for k bits per key; 0 when there is no such k. */
     uint32_t (*unit_bytes)(uint32_t k);
-    /* The rate model of `units` units with k bits per key. */
+    /* The rate model of `units` units with k bits per key ... */
     struct bgi_model (*model)(uint64_t units, uint32_t k);
+    /* ... or NULL, and the rate itself with n keys, 1 for more than fit; and the fill. */
+    double (*rate)(uint64_t units, uint32_t k, double n);
+    double (*fill)(uint64_t units, uint32_t k, double n);
     /* Cache lines that a look-up of a member reads. */
     uint32_t (*lines)(uint32_t k);
-    /* Fills in core->window; NULL when there is nothing to do. */
+    /* The operations; or NULL: those of ops_pick.h. */
+    const struct bgi_ops *(*ops)(uint32_t k, bool exclusive, bg_cpu cpu);
+    /* Bytes of core->state; or NULL: none. */
+    size_t (*state_bytes)(uint64_t units, uint32_t k);
+    /* Prepares a core whose words and state are all zero: after creation and after a
+     * clear. Or NULL. */
     void (*setup)(struct bgi_core *core);
-    /* Writes the content of `from`, with twice the units, into `to`, all zero. */
+    /* Called after the words of `from` were copied to `to`, for the state. Or NULL. */
+    void (*copied)(struct bgi_core *to, const struct bgi_core *from);
+    /* Adds the content of a filter of the same geometry. Or NULL: ORs the words, if the
+     * traits say that it can. */
+    bg_err (*merge)(struct bgi_core *to, const struct bgi_core *from, bool exclusive);
+    /* What is in it. Or NULL: by counting bits. */
+    void (*measure)(const struct bgi_core *core, struct bgi_measure *measure);
+    /* What `ones` would be after a merge (BG_CAN_OVERLAP). Or NULL: by counting bits. */
+    uint64_t (*ones_or)(const struct bgi_core *a, const struct bgi_core *b);
+    /* Writes the content of `from`, with twice the units, into `to`, all zero
+     * (BG_CAN_FOLD). */
     void (*fold)(struct bgi_core *to, const struct bgi_core *from);
 };
+
+/* Traits of all Bloom kinds. */
+enum { BGI_BLOOM_TRAITS = BG_CAN_MERGE | BG_CAN_FOLD | BG_CAN_OVERLAP };
+
+/* The predicted rate of `units` units with n keys. */
+double bgi_kind_rate(const struct bgi_kind *kind, uint64_t units, uint32_t k, double n);
+
+/* The variant of a kind that a spec's width and flags ask for; NULL when there is none. */
+const struct bgi_kind *bgi_kind_variant(bg_kind id, uint32_t width, uint32_t flags);
 
 /* One description per kind, bgi_kind_classic and so on; NULL for an unknown number. */
 #define BGI_KIND_DECLARE(NAME, number, name)                                           \
@@ -133,7 +194,8 @@ const struct bgi_kind *bgi_kind_of(bg_kind id);
 
 /* The operations of a kind with k bits per key under an instruction set that this
  * machine has. */
-const struct bgi_ops *bgi_kind_ops(bg_kind id, uint32_t k, bool exclusive, bg_cpu cpu);
+const struct bgi_ops *bgi_kind_ops(const struct bgi_kind *kind, uint32_t k,
+                                   bool exclusive, bg_cpu cpu);
 const struct bgi_word_ops *bgi_kind_word_ops(bg_cpu cpu);
 
 /* ORs neighbouring units of `unit_words` 64-bit words: the fold of every kind that maps

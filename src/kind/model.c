@@ -254,3 +254,13 @@ double bgi_model_items_error(const struct bgi_model *m, double items)
         slope > 0 ? sqrtl(fmaxl(variance, 0) * bits) / slope : HUGE_VALL;
     return (double)error;
 }
+
+void bgi_model_measure(const struct bgi_model *m, struct bgi_measure *measure)
+{
+    double of = (double)measure->of;
+    bool full = measure->ones >= measure->of;
+    double fill = full ? 1 - 0.5 / of : (double)measure->ones / of;
+    measure->items = bgi_model_items(m, fill);
+    measure->error = measure->ones ? bgi_model_items_error(m, measure->items) : 0;
+    measure->rate = full ? 1 : bgi_model_rate(m, measure->items);
+}

@@ -17,4 +17,8 @@ double bgi_model_items(const struct bgi_model *model, double fill);
  * in. */
 double bgi_model_items_error(const struct bgi_model *model, double items);
 
+/* Items, their error and the rate from `ones` of `of`. A filter with no zero left could
+ * hold any number above the one that is most likely to leave half a zero. */
+void bgi_model_measure(const struct bgi_model *model, struct bgi_measure *measure);
+
 #endif

@@ -57,6 +57,7 @@ static void partitioned_fold(struct bgi_core *to, const struct bgi_core *from)
 
 const struct bgi_kind bgi_kind_partitioned = {
     .id = BG_KIND_PARTITIONED,
+    .traits = BGI_BLOOM_TRAITS,
     .k_min = 1,
     .k_max = 64,
     .units_max = (uint64_t)1 << 49,

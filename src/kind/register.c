@@ -53,6 +53,7 @@ static void register_fold(struct bgi_core *to, const struct bgi_core *from)
 
 const struct bgi_kind bgi_kind_register = {
     .id = BG_KIND_REGISTER,
+    .traits = BGI_BLOOM_TRAITS,
     .k_min = 1,
     .k_max = 10,
     .units_max = (uint64_t)1 << 55,

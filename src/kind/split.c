@@ -52,6 +52,7 @@ static void split_fold(struct bgi_core *to, const struct bgi_core *from)
 
 const struct bgi_kind bgi_kind_split = {
     .id = BG_KIND_SPLIT,
+    .traits = BGI_BLOOM_TRAITS,
     .k_min = line_split_lanes,
     .k_max = line_split_lanes,
     .units_max = (uint64_t)1 << 31,

@@ -601,4 +601,4 @@ static uint64_t handover_test(bg_kind kind)
     CONC_TEST(race, name, NAME)                                                        \
     CONC_TEST(sets, name, NAME)                                                        \
     CONC_TEST(handover, name, NAME)
-BG_KINDS(CONC_TESTS)
+BG_BLOOM_KINDS(CONC_TESTS)

@@ -197,7 +197,7 @@ static void adversary_pollution(bg_kind kind)
     {                                                                                  \
         adversary_pollution(BG_KIND_##NAME);                                           \
     }
-BG_KINDS(ADVERSARY_POLLUTION)
+BG_BLOOM_KINDS(ADVERSARY_POLLUTION)
 
 /* ---- Harvest -------------------------------------------------------------------- */
 
@@ -247,7 +247,7 @@ static void adversary_harvest(bg_kind kind)
     {                                                                                  \
         adversary_harvest(BG_KIND_##NAME);                                             \
     }
-BG_KINDS(ADVERSARY_HARVEST)
+BG_BLOOM_KINDS(ADVERSARY_HARVEST)
 
 /* ---- An attacker who sees answers ----------------------------------------------- */
 
@@ -314,7 +314,7 @@ static void adversary_adaptive(bg_kind kind)
     {                                                                                  \
         adversary_adaptive(BG_KIND_##NAME);                                            \
     }
-BG_KINDS(ADVERSARY_ADAPTIVE)
+BG_BLOOM_KINDS(ADVERSARY_ADAPTIVE)
 
 /* ---- Forgery -------------------------------------------------------------------- */
 

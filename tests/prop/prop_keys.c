@@ -216,7 +216,7 @@ struct row {
 };
 
 #define KEYS_COUNT(NAME, number, name) +1
-enum { ROWS = RATES * (0 BG_KINDS(KEYS_COUNT)) };
+enum { ROWS = RATES * (0 BG_BLOOM_KINDS(KEYS_COUNT)) };
 static const double rates[RATES] = { 1e-2, 1e-3 };
 
 static void rows_list(struct row *rows)
@@ -225,7 +225,7 @@ static void rows_list(struct row *rows)
     for (unsigned r = 0; r < RATES; r++) {
 #define KEYS_ROW(NAME, number, name)                                                   \
     *rows++ = (struct row){ .kind = BG_KIND_##NAME, .rate = rates[r] };
-        BG_KINDS(KEYS_ROW)
+        BG_BLOOM_KINDS(KEYS_ROW)
     }
 }
 

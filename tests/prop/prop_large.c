@@ -129,7 +129,7 @@ static void large_sparse(bg_kind kind, uint64_t bytes, uint32_t flags)
         uint64_t bytes = ((uint64_t)1 << 29) + ((uint64_t)1 << 26);                    \
         large_sparse(BG_KIND_##NAME, bytes, (number) % 2 ? BG_EXCLUSIVE : 0);          \
     }
-BG_KINDS(LARGE_SPARSE)
+BG_BLOOM_KINDS(LARGE_SPARSE)
 
 static double large_free_memory(void)
 {
@@ -144,7 +144,7 @@ static double large_free_memory(void)
             large_sparse(BG_KIND_##NAME, bytes, 0);                                    \
         }                                                                              \
     }
-BG_KINDS(LARGE_HUGE)
+BG_BLOOM_KINDS(LARGE_HUGE)
 
 /* A full one. */
 static void large_full(bg_kind kind)
@@ -173,4 +173,4 @@ static void large_full(bg_kind kind)
             large_full(BG_KIND_##NAME);                                                \
         }                                                                              \
     }
-BG_KINDS(LARGE_FULL)
+BG_BLOOM_KINDS(LARGE_FULL)

@@ -497,4 +497,4 @@ static void model_kind(bg_kind kind)
     {                                                                                  \
         model_kind(BG_KIND_##NAME);                                                    \
     }
-BG_KINDS(MODEL_TEST)
+BG_BLOOM_KINDS(MODEL_TEST)

@@ -129,11 +129,11 @@ static void rate_loads(bg_kind kind)
     {                                                                                  \
         rate_loads(BG_KIND_##NAME);                                                    \
     }
-BG_KINDS(LOAD_TEST)
+BG_BLOOM_KINDS(LOAD_TEST)
 
 #define RATE_TEST(NAME, number, name)                                                  \
     TEST(rate__##name)                                                                 \
     {                                                                                  \
         rate_grid(BG_KIND_##NAME);                                                     \
     }
-BG_KINDS(RATE_TEST)
+BG_BLOOM_KINDS(RATE_TEST)

@@ -16,19 +16,19 @@
 
 #define FILTERS_COUNT(NAME, number, name) +1
 #define FILTERS_LIST(NAME, number, name)  BG_KIND_##NAME,
-enum { KIND_COUNT = BG_KINDS(FILTERS_COUNT) };
+enum { KIND_COUNT = BG_BLOOM_KINDS(FILTERS_COUNT) };
 
 static inline bg_kind kind_at(int i)
 {
-    static const bg_kind all[] = { BG_KINDS(FILTERS_LIST) };
+    static const bg_kind all[] = { BG_BLOOM_KINDS(FILTERS_LIST) };
     return all[i];
 }
 
-/* The k of each kind as spec.h has them. No default: a new kind must be added here. */
+/* The k of each Bloom kind as spec.h has them. */
 static inline uint32_t kind_k_min(bg_kind kind)
 {
     switch (kind) {
-    case BG_KIND_AUTO: break;
+    default: break;
     case BG_KIND_CLASSIC:
     case BG_KIND_PARTITIONED:
     case BG_KIND_REGISTER: return 1;
@@ -41,7 +41,7 @@ static inline uint32_t kind_k_min(bg_kind kind)
 static inline uint32_t kind_k_max(bg_kind kind)
 {
     switch (kind) {
-    case BG_KIND_AUTO: break;
+    default: break;
     case BG_KIND_CLASSIC:
     case BG_KIND_PARTITIONED: return 64;
     case BG_KIND_REGISTER: return 10;
@@ -54,7 +54,7 @@ static inline uint32_t kind_k_max(bg_kind kind)
 static inline uint32_t kind_unit_bytes(bg_kind kind, uint32_t k)
 {
     switch (kind) {
-    case BG_KIND_AUTO: break;
+    default: break;
     case BG_KIND_CLASSIC:
     case BG_KIND_REGISTER: return 8;
     case BG_KIND_PARTITIONED: return 8 * k;

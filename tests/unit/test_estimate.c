@@ -61,7 +61,7 @@ static void tally_check_width(const struct tally *t, bg_kind kind, double fill)
 /* How many keys bring a filter to that fill. */
 static size_t keys_for(const bg_filter *filter, double fill)
 {
-    struct bgi_model model = bgi_filter_model(filter);
+    struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);
     size_t n = (size_t)bgi_model_items(&model, fill);
     CHECK(n > 0 && n <= MOST);
     return n;
@@ -97,7 +97,7 @@ static void check_items(bg_kind kind, uint32_t k, double fill)
             check_items(BG_KIND_##NAME, kind_k_max(BG_KIND_##NAME), fills[i]);         \
         }                                                                              \
     }
-BG_KINDS(ITEMS_TEST)
+BG_BLOOM_KINDS(ITEMS_TEST)
 #undef ITEMS_TEST
 
 /* A large filter with few keys: nearly every key set k bits of its own. */

@@ -212,18 +212,30 @@ TEST(arguments__words)
     spec.folds = UINT32_MAX;
     check_refused(&spec, BG_EINVAL, "folds", "4294967295", "0 .. 20");
     spec = good_spec();
-    spec.flags = 1u << 3;
-    check_refused(&spec, BG_EINVAL, "flags", "0x8", "BG_EXCLUSIVE");
+    spec.flags = 1u << 9;
+    check_refused(&spec, BG_EINVAL, "flags", "0x200", "BG_EXCLUSIVE");
     spec.flags = UINT32_MAX;
     check_refused(&spec, BG_EINVAL, "flags", "0xffffffff", "BG_ONE_WINNER");
     spec = good_spec();
-    spec.kind = 6;
-    check_refused(&spec, BG_EINVAL, "kind", "6", "kind.h");
+    spec.kind = 99;
+    check_refused(&spec, BG_EINVAL, "kind", "99", "kind.h");
     spec.kind = UINT32_MAX;
     check_refused(&spec, BG_EINVAL, "kind", "4294967295", "kind.h");
     spec = good_spec();
-    spec.reserved = 7;
-    check_refused(&spec, BG_EINVAL, "reserved", "7", "0");
+    spec.kind = BG_KIND_BLOCKED;
+    spec.width = 7;
+    check_refused(&spec, BG_EINVAL, "width, flags", "7 for a blocked filter", "spec.h");
+    spec.kind = BG_KIND_COUNTING;
+    check_refused(&spec, BG_EINVAL, "width, flags", "7 for a counting filter",
+                  "spec.h");
+    spec.width = 4;
+    spec.folds = 1;
+    check_refused(&spec, BG_ENOTSUP, "folds", "1 for a counting filter", "0");
+    spec = good_spec();
+    spec.kind = BG_KIND_SPLIT;
+    spec.flags = BG_SCATTERED;
+    check_refused(&spec, BG_EINVAL, "width, flags",
+                  "0 and BG_SCATTERED for a split filter", "spec.h");
 }
 
 TEST(arguments__struct_size)

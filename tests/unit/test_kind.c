@@ -194,7 +194,7 @@ static void check_kind(bg_kind kind)
     {                                                                                  \
         check_kind(BG_KIND_##NAME);                                                    \
     }
-BG_KINDS(KIND_TEST)
+BG_BLOOM_KINDS(KIND_TEST)
 #undef KIND_TEST
 
 /* ---- Beyond the cache ------------------------------------------------------------ */
@@ -285,7 +285,7 @@ TEST(kind__names_and_numbers)
     CHECK_STR(bg_kind_name(BG_KIND_##NAME), #name);                                    \
     CHECK_EQ(bg_kind_from_name(#name), BG_KIND_##NAME);                                \
     CHECK_EQ(bgi_kind_of(BG_KIND_##NAME)->id, BG_KIND_##NAME);
-    BG_KINDS(SAME)
+    BG_BLOOM_KINDS(SAME)
 #undef SAME
     CHECK_STR(bg_kind_name(BG_KIND_AUTO), "auto");
     CHECK_EQ(bg_kind_from_name("auto"), BG_KIND_AUTO);

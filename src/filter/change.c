@@ -1,0 +1,81 @@
+/*
+ * change.c - single keys, for the kinds that can do more than add and ask: inserts that can
+ * be refused, removes, counts. Bloom kinds take part as far as they can.
+ */
+#include "bloomgate/filter.h"
+
+#include "filter/handle.h"
+
+bg_err bg_filter_insert_hash(bg_filter *filter, uint64_t hash, bool *is_new)
+{
+    bool unused;
+    is_new = is_new ? is_new : &unused;
+    *is_new = false;
+    if (!filter) {
+        return BG_EINVAL;
+    }
+    if (filter->kind->traits & BG_IS_STATIC) {
+        return BG_ENOTSUP;
+    }
+    if (filter->core.ops->insert) {
+        return filter->core.ops->insert(&filter->core, hash, is_new);
+    }
+    *is_new = filter->core.add(&filter->core, hash);
+    return BG_OK;
+}
+
+bg_err bg_filter_remove_hash(bg_filter *filter, uint64_t hash)
+{
+    if (!filter) {
+        return BG_EINVAL;
+    }
+    return filter->core.ops->remove ? filter->core.ops->remove(&filter->core, hash)
+                                    : BG_ENOTSUP;
+}
+
+uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash)
+{
+    if (!filter) {
+        return 1; /* maybe */
+    }
+    return filter->core.ops->count ? filter->core.ops->count(&filter->core, hash)
+                                   : filter->core.has(&filter->core, hash);
+}
+
+/* Keys of the other two forms become hashes; without a filter there is no hasher. */
+
+bg_err bg_filter_insert(bg_filter *filter, const void *key, size_t len, bool *is_new)
+{
+    uint64_t hash = filter ? bg_hash_bytes(&filter->hasher, key, len) : 0;
+    return bg_filter_insert_hash(filter, hash, is_new);
+}
+
+bg_err bg_filter_insert_u64(bg_filter *filter, uint64_t key, bool *is_new)
+{
+    uint64_t hash = filter ? bg_hash_u64(&filter->hasher, key) : 0;
+    return bg_filter_insert_hash(filter, hash, is_new);
+}
+
+bg_err bg_filter_remove(bg_filter *filter, const void *key, size_t len)
+{
+    uint64_t hash = filter ? bg_hash_bytes(&filter->hasher, key, len) : 0;
+    return bg_filter_remove_hash(filter, hash);
+}
+
+bg_err bg_filter_remove_u64(bg_filter *filter, uint64_t key)
+{
+    uint64_t hash = filter ? bg_hash_u64(&filter->hasher, key) : 0;
+    return bg_filter_remove_hash(filter, hash);
+}
+
+uint64_t bg_filter_count(const bg_filter *filter, const void *key, size_t len)
+{
+    uint64_t hash = filter ? bg_hash_bytes(&filter->hasher, key, len) : 0;
+    return bg_filter_count_hash(filter, hash);
+}
+
+uint64_t bg_filter_count_u64(const bg_filter *filter, uint64_t key)
+{
+    uint64_t hash = filter ? bg_hash_u64(&filter->hasher, key) : 0;
+    return bg_filter_count_hash(filter, hash);
+}

@@ -1,0 +1,161 @@
+/*
+ * counting.c - counters instead of bits, so that keys can be removed.
+ *
+ * Idea. A Bloom filter whose bits are small counters: an add increments a key's k
+ * counters, a remove decrements them, and a key may be in while none of them is 0 (Fan,
+ * Cao, Almeida, Broder, "Summary cache", 1998). Four bits suffice in practice: at the best
+ * fill a counter reaches 15 with a probability of about 1e-15 per counter, if keys are
+ * not added more than once. A counter that has reached its highest value stays there: it
+ * no longer knows what went into it, and a "maybe" too many is harmless where a "no" too
+ * many is not. bg_info.saturated says how many there are.
+ *
+ * Layout. Counters anywhere cost k cache lines for every operation, which is what makes
+ * counting filters slow. Here a key has its counters in one unit of 128, with at most one
+ * in each of 8 lanes of 16 counters: with 4-bit counters a unit is one line.
+ *
+ *            lane 0            lane 1                    lane 7
+ *      [ 3 . . 1 . ... ] [ . . 2 . . ... ]  ...  [ . 1 . . . ... ]     16 x 4 bits each
+ *
+ * Lane j's counter is number (x * salt[j]) >> 28, with x the low 32 bits of the hash, and
+ * k of the 8 lanes are in use, as in `blocked` (line_shapes.h). Small units are filled
+ * unevenly, which costs memory: 44 bits per key at 1 % where scattered counters
+ * (BG_SCATTERED) need 38, 78 against 58 at 0.1 %. Wider counters, for those who want to know how often a key was
+ * added, leave everything as it is but make units of 2, 4 or 8 lines, of which a key
+ * touches as many.
+ *
+ * What a remove can do wrong. The filter cannot know whether a key was added. If one of
+ * its counters is 0 it was not, and nothing is changed. If all are above 0 by chance (for
+ * a share `rate` of strangers) the counters belong to others, and a remove would make those
+ * go missing. So only what was added may be removed; see bg_filter_remove.
+ *
+ * Invariants
+ *   (I1) A counter below its highest value is the number of adds less removes of the keys
+ *        that use it (a scattered key that draws it twice counting twice).
+ *   (I2) A saturated counter never changes again.
+ *   (I3) A unit is found by the high 52 bits of the hash, counters in it by the low 32.
+ */
+#include "base/bits.h"
+#include "bloomgate/spec.h"
+#include "kind/kind.h"
+#include "kind/line_shapes.h"
+#include "kind/model.h"
+
+#include <string.h>
+
+enum {
+    COUNTING_UNIT = 128, /* counters */
+    COUNTING_LANES = 8,
+    COUNTING_LANE = COUNTING_UNIT / COUNTING_LANES,
+    COUNTING_SHIFT = 28, /* the top 4 bits of 32 choose one of 16 */
+    COUNTING_LOCKS = 64
+};
+
+/* As in scatter_core.h. */
+static const uint64_t counting_multiplier = 0xd1342543de82ef95u;
+
+/* Lanes in use, lowest bit first, for k = 1 .. 8: those of blocked.c. */
+static const uint8_t counting_patterns[COUNTING_LANES + 1] = {
+    0, 0x01, 0x03, 0x0b, 0x17, 0x2f, 0x3f, 0x7f, 0xff,
+};
+
+struct counting_state {
+    uint64_t saturated; /* counters at their highest value */
+    unsigned char locks[COUNTING_LOCKS];
+};
+
+struct counting_place {
+    uint64_t *word;
+    unsigned shift;
+};
+
+struct counting_walk {
+    unsigned char *base;
+    uint64_t x;
+    uint32_t lanes; /* those still to come */
+};
+
+static size_t counting_state_bytes(uint64_t units, uint32_t k)
+{
+    (void)units, (void)k;
+    return sizeof(struct counting_state);
+}
+
+static void counting_setup(struct bgi_core *core)
+{
+    if (core->k > COUNTING_LANES) {
+        return; /* scattered */
+    }
+    uint32_t pattern = counting_patterns[core->k];
+    for (uint32_t r = 0; r < COUNTING_LANES; r++) {
+        core->rotations[r] =
+            (uint16_t)((pattern << r | pattern >> (COUNTING_LANES - r)) & 0xff);
+    }
+}
+
+static void counting_copied(struct bgi_core *to, const struct bgi_core *from)
+{
+    struct counting_state *copy = to->state;
+    const struct counting_state *state = from->state;
+    copy->saturated = __atomic_load_n(&state->saturated, __ATOMIC_RELAXED);
+}
+
+/* Waits for the lock of the unit at offset `at`. */
+static unsigned char *counting_lock(struct bgi_core *core, uint64_t at)
+{
+    struct counting_state *state = core->state;
+    unsigned char *lock = &state->locks[at / 64 % COUNTING_LOCKS];
+    while (__atomic_test_and_set(lock, __ATOMIC_ACQUIRE)) {
+        while (__atomic_load_n(lock, __ATOMIC_RELAXED)) {
+            bgi_pause();
+        }
+    }
+    return lock;
+}
+
+static void counting_unlock(unsigned char *lock)
+{
+    __atomic_clear(lock, __ATOMIC_RELEASE);
+}
+
+static const struct bgi_kind *counting_pick(uint32_t width, uint32_t flags);
+
+#define COUNTING_WIDTH     4
+#define COUNTING_SCATTERED 0
+#include "kind/counting_core.h"
+#define COUNTING_WIDTH     8
+#define COUNTING_SCATTERED 0
+#include "kind/counting_core.h"
+#define COUNTING_WIDTH     16
+#define COUNTING_SCATTERED 0
+#include "kind/counting_core.h"
+#define COUNTING_WIDTH     32
+#define COUNTING_SCATTERED 0
+#include "kind/counting_core.h"
+#define COUNTING_WIDTH     4
+#define COUNTING_SCATTERED 1
+#include "kind/counting_core.h"
+#define COUNTING_WIDTH     8
+#define COUNTING_SCATTERED 1
+#include "kind/counting_core.h"
+#define COUNTING_WIDTH     16
+#define COUNTING_SCATTERED 1
+#include "kind/counting_core.h"
+#define COUNTING_WIDTH     32
+#define COUNTING_SCATTERED 1
+#include "kind/counting_core.h"
+
+static const struct bgi_kind *counting_pick(uint32_t width, uint32_t flags)
+{
+    static const struct bgi_kind *const all[] = {
+        &bgi_kind_counting,  &counting_kind_8_0,  &counting_kind_16_0,
+        &counting_kind_32_0, &counting_kind_4_1,  &counting_kind_8_1,
+        &counting_kind_16_1, &counting_kind_32_1,
+    };
+    width = width ? width : 4;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i]->width == width && all[i]->flags == flags) {
+            return all[i];
+        }
+    }
+    return NULL;
+}

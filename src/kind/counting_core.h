@@ -1,0 +1,404 @@
+/*
+ * counting_core.h - the operations of counting filters, for one width and layout.
+ *
+ * Included once for each pair. Before each inclusion are defined
+ *
+ *   COUNTING_WIDTH       bits of a counter: 4, 8, 16 or 32
+ *   COUNTING_SCATTERED   1: counters anywhere, 0: in one unit
+ *
+ * Concurrency. A counter changes by compare-and-swap of the 64-bit word around it, so
+ * adds never wait and neighbours are not disturbed. A remove must be all or nothing, and
+ * must never take a counter below what other keys put into it: it looks at all counters
+ * first, and nobody else may decrement between the look and its own decrements. Hence
+ * removes hold a lock, one of COUNTING_LOCKS chosen by the unit (a scattered filter, whose
+ * units are everywhere, has one). Adds may run in between: they only raise what was seen.
+ * Look-ups read each counter once; a counter of a key that is in is above 0 throughout.
+ */
+
+#define COUNTING_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
+#define COUNTING_PASTE4(a, b, c, d)  COUNTING_PASTE4_(a, b, c, d)
+#define COUNTING(name)                                                                 \
+    COUNTING_PASTE4(counting, name, COUNTING_WIDTH, COUNTING_SCATTERED)
+#define COUNTING_MOST (UINT64_MAX >> (64 - COUNTING_WIDTH))
+
+/* Where counter number `index` of those that begin at `base` is. */
+BGI_INLINE struct counting_place COUNTING(place)(unsigned char *base, uint64_t index)
+{
+    uint64_t bit = index * COUNTING_WIDTH;
+    return (struct counting_place){ (uint64_t *)(void *)base + bit / 64,
+                                    (unsigned)(bit % 64) };
+}
+
+/* The walk over a key's counters: `start`, then `next` k times. */
+BGI_INLINE struct counting_walk COUNTING(start)(const struct bgi_core *core,
+                                                uint64_t hash, uint64_t at)
+{
+    struct counting_walk walk = { .base = core->words + at, .x = hash };
+#if !COUNTING_SCATTERED
+    walk.x = (uint32_t)hash;
+    walk.lanes = core->rotations[line_rotation((uint32_t)hash, COUNTING_LANES)];
+#endif
+    return walk;
+}
+
+BGI_INLINE struct counting_place COUNTING(next)(const struct bgi_core *core,
+                                                struct counting_walk *walk)
+{
+#if COUNTING_SCATTERED
+    uint64_t index = bgi_mulhi(walk->x, core->units * COUNTING_UNIT);
+    walk->x *= counting_multiplier;
+#else
+    (void)core;
+    unsigned lane = (unsigned)__builtin_ctz(walk->lanes);
+    walk->lanes &= walk->lanes - 1;
+    uint32_t product = (uint32_t)walk->x * line_words_salts[lane];
+    uint64_t index = lane * COUNTING_LANE + (product >> COUNTING_SHIFT);
+#endif
+    return COUNTING(place)(walk->base, index);
+}
+
+BGI_INLINE uint64_t COUNTING(at)(const struct bgi_core *core, uint64_t hash)
+{
+#if COUNTING_SCATTERED
+    (void)core, (void)hash;
+    return 0;
+#else
+    return bgi_range52(hash, core->units) * (COUNTING_UNIT * COUNTING_WIDTH / 8);
+#endif
+}
+
+BGI_INLINE uint64_t COUNTING(value)(uint64_t word, unsigned shift)
+{
+    return word >> shift & COUNTING_MOST;
+}
+
+BGI_INLINE uint64_t COUNTING(read)(struct counting_place place)
+{
+    return COUNTING(value)(__atomic_load_n(place.word, __ATOMIC_RELAXED), place.shift);
+}
+
+/* The smallest of a key's counters. */
+BGI_INLINE uint64_t COUNTING(least)(const struct bgi_core *core, uint64_t hash,
+                                    uint64_t at)
+{
+    struct counting_walk walk = COUNTING(start)(core, hash, at);
+    uint64_t least = COUNTING_MOST;
+    for (uint32_t i = 0; i < core->k; i++) {
+        uint64_t value = COUNTING(read)(COUNTING(next)(core, &walk));
+        least = value < least ? value : least;
+    }
+    return least;
+}
+
+/* Adds `by`, 1 or -1, to a counter that is neither saturated nor, for -1, 0. Returns
+ * what it was. */
+BGI_INLINE uint64_t COUNTING(step)(struct bgi_core *core, struct counting_place place,
+                                   const int by, const bool exclusive)
+{
+    uint64_t old = __atomic_load_n(place.word, __ATOMIC_RELAXED), after, value;
+    do {
+        value = COUNTING(value)(old, place.shift);
+        if (value == COUNTING_MOST || (by < 0 && value == 0)) {
+            return value;
+        }
+        uint64_t one = (uint64_t)1 << place.shift;
+        after = by > 0 ? old + one : old - one;
+        if (exclusive) {
+            *place.word = after;
+            break;
+        }
+    } while (!__atomic_compare_exchange_n(place.word, &old, after, true,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    if (by > 0 && value == COUNTING_MOST - 1) {
+        struct counting_state *state = core->state;
+        (void)__atomic_fetch_add(&state->saturated, 1, __ATOMIC_RELAXED);
+    }
+    return value;
+}
+
+BGI_INLINE bool COUNTING(add_at)(struct bgi_core *core, uint64_t hash, uint64_t at,
+                                 const bool exclusive)
+{
+    struct counting_walk walk = COUNTING(start)(core, hash, at);
+    bool is_new = false;
+    for (uint32_t i = 0; i < core->k; i++) {
+        is_new |= COUNTING(step)(core, COUNTING(next)(core, &walk), 1, exclusive) == 0;
+    }
+    return is_new;
+}
+
+/* Nobody else removes meanwhile. */
+BGI_INLINE bg_err COUNTING(remove_alone)(struct bgi_core *core, uint64_t hash,
+                                         uint64_t at, const bool exclusive)
+{
+    if (COUNTING(least)(core, hash, at) == 0) {
+        return BG_ENOTFOUND;
+    }
+    struct counting_walk walk = COUNTING(start)(core, hash, at);
+    for (uint32_t i = 0; i < core->k; i++) {
+        (void)COUNTING(step)(core, COUNTING(next)(core, &walk), -1, exclusive);
+    }
+    return BG_OK;
+}
+
+/* ---- The operations --------------------------------------------------------------- */
+
+static bool COUNTING(has)(const struct bgi_core *core, uint64_t hash)
+{
+    return COUNTING(least)(core, hash, COUNTING(at)(core, hash)) != 0;
+}
+
+static uint64_t COUNTING(count)(const struct bgi_core *core, uint64_t hash)
+{
+    return COUNTING(least)(core, hash, COUNTING(at)(core, hash));
+}
+
+static void COUNTING(locate)(const struct bgi_core *core, struct bgi_word *word)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        word->at[i] = COUNTING(at)(core, word->hashes[i]);
+    }
+}
+
+/* Asks for the memory of one key. A unit of 4-bit counters is one line. */
+BGI_INLINE void COUNTING(ask_one)(const struct bgi_core *core, uint64_t hash,
+                                  uint64_t at)
+{
+    if (COUNTING_WIDTH == 4 && !COUNTING_SCATTERED) {
+        BGI_PREFETCH(core->words + at);
+        return;
+    }
+    struct counting_walk walk = COUNTING(start)(core, hash, at);
+    for (uint32_t i = 0; i < core->k; i++) {
+        BGI_PREFETCH(COUNTING(next)(core, &walk).word);
+    }
+}
+
+static void COUNTING(ask)(const struct bgi_core *core, const struct bgi_word *word)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        COUNTING(ask_one)(core, word->hashes[i], word->at[i]);
+    }
+}
+
+/* Asks for key i of the next word, if there is one. */
+BGI_INLINE void COUNTING(ask_next)(const struct bgi_core *core,
+                                   const struct bgi_word *next, unsigned i)
+{
+    if (next && i < next->n) {
+        COUNTING(ask_one)(core, next->hashes[i], next->at[i]);
+    }
+}
+
+static uint64_t COUNTING(has_word)(const struct bgi_core *core,
+                                   const struct bgi_word *word,
+                                   const struct bgi_word *next)
+{
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < 64; i++) {
+        COUNTING(ask_next)(core, next, i);
+        if (i < word->n) {
+            bool maybe = COUNTING(least)(core, word->hashes[i], word->at[i]) != 0;
+            answer |= (uint64_t)maybe << i;
+        }
+    }
+    return answer;
+}
+
+BGI_INLINE uint64_t COUNTING(put_word)(struct bgi_core *core,
+                                       const struct bgi_word *word,
+                                       const struct bgi_word *next,
+                                       const bool exclusive)
+{
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < 64; i++) {
+        COUNTING(ask_next)(core, next, i);
+        if (i < word->n) {
+            bool is_new =
+                COUNTING(add_at)(core, word->hashes[i], word->at[i], exclusive);
+            answer |= (uint64_t)is_new << i;
+        }
+    }
+    return answer;
+}
+
+static bg_err COUNTING(remove_exclusive)(struct bgi_core *core, uint64_t hash)
+{
+    return COUNTING(remove_alone)(core, hash, COUNTING(at)(core, hash), true);
+}
+
+static bg_err COUNTING(remove_shared)(struct bgi_core *core, uint64_t hash)
+{
+    uint64_t at = COUNTING(at)(core, hash);
+    unsigned char *lock = counting_lock(core, at);
+    bg_err err = COUNTING(remove_alone)(core, hash, at, false);
+    counting_unlock(lock);
+    return err;
+}
+
+#define COUNTING_DEFINE_MODE(mode, is_exclusive)                                       \
+    static bool COUNTING(add_##mode)(struct bgi_core * core, uint64_t hash)            \
+    {                                                                                  \
+        return COUNTING(add_at)(core, hash, COUNTING(at)(core, hash), is_exclusive);   \
+    }                                                                                  \
+    static uint64_t COUNTING(add_word_##mode)(struct bgi_core * core,                  \
+                                              const struct bgi_word *word,             \
+                                              const struct bgi_word *next)             \
+    {                                                                                  \
+        return COUNTING(put_word)(core, word, next, is_exclusive);                     \
+    }                                                                                  \
+    static const struct bgi_ops COUNTING(ops_##mode) = {                               \
+        .has = COUNTING(has),                                                          \
+        .add = COUNTING(add_##mode),                                                   \
+        .locate = COUNTING(locate),                                                    \
+        .has_word = COUNTING(has_word),                                                \
+        .add_word = COUNTING(add_word_##mode),                                         \
+        .ask = COUNTING(ask),                                                          \
+        .remove = COUNTING(remove_##mode),                                             \
+        .count = COUNTING(count),                                                      \
+    };
+
+COUNTING_DEFINE_MODE(exclusive, true)
+COUNTING_DEFINE_MODE(shared, false)
+#undef COUNTING_DEFINE_MODE
+
+static const struct bgi_ops *COUNTING(ops)(uint32_t k, bool exclusive, bg_cpu cpu)
+{
+    (void)k, (void)cpu;
+    return exclusive ? &COUNTING(ops_exclusive) : &COUNTING(ops_shared);
+}
+
+/* ---- Whole filters ---------------------------------------------------------------- */
+
+/* One bit, at its lowest place, for each counter of a word that is not 0. */
+BGI_INLINE uint64_t COUNTING(above_zero)(uint64_t word)
+{
+    for (unsigned by = COUNTING_WIDTH / 2; by > 0; by /= 2) {
+        word |= word >> by;
+    }
+    return word & (UINT64_MAX / COUNTING_MOST);
+}
+
+/* The sums of the counters of two words; *saturated counts those that became so. */
+static uint64_t COUNTING(sum)(uint64_t a, uint64_t b, uint64_t *saturated)
+{
+    uint64_t sum = 0;
+    for (unsigned shift = 0; shift < 64; shift += COUNTING_WIDTH) {
+        uint64_t va = COUNTING(value)(a, shift), vb = COUNTING(value)(b, shift);
+        bool over = va + vb >= COUNTING_MOST;
+        *saturated += over && va != COUNTING_MOST;
+        sum |= (over ? COUNTING_MOST : va + vb) << shift;
+    }
+    return sum;
+}
+
+static bg_err COUNTING(merge)(struct bgi_core *to, const struct bgi_core *from,
+                              bool exclusive)
+{
+    struct counting_state *state = to->state;
+    const uint64_t *in = (const uint64_t *)(const void *)from->words;
+    uint64_t *out = (uint64_t *)(void *)to->words;
+    (void)exclusive;
+    for (size_t i = 0; i < COUNTING_UNIT * COUNTING_WIDTH / 64 * to->units; i++) {
+        uint64_t more = __atomic_load_n(&in[i], __ATOMIC_RELAXED), after, saturated;
+        uint64_t old = __atomic_load_n(&out[i], __ATOMIC_RELAXED);
+        if (more == 0) {
+            continue;
+        }
+        do {
+            saturated = 0;
+            after = COUNTING(sum)(old, more, &saturated);
+        } while (!__atomic_compare_exchange_n(&out[i], &old, after, true,
+                                              __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+        (void)__atomic_fetch_add(&state->saturated, saturated, __ATOMIC_RELAXED);
+    }
+    return BG_OK;
+}
+
+/* Counters above 0 in one filter or the other. */
+static uint64_t COUNTING(ones_or)(const struct bgi_core *a, const struct bgi_core *b)
+{
+    const uint64_t *in_a = (const uint64_t *)(const void *)a->words;
+    const uint64_t *in_b = (const uint64_t *)(const void *)b->words;
+    uint64_t ones = 0;
+    for (size_t i = 0; i < COUNTING_UNIT * COUNTING_WIDTH / 64 * a->units; i++) {
+        ones += bgi_popcount64(
+            COUNTING(above_zero)(__atomic_load_n(&in_a[i], __ATOMIC_RELAXED)
+                                 | __atomic_load_n(&in_b[i], __ATOMIC_RELAXED)));
+    }
+    return ones;
+}
+
+static uint32_t COUNTING(unit_bytes)(uint32_t k)
+{
+    (void)k;
+    return COUNTING_UNIT * COUNTING_WIDTH / 8;
+}
+
+static struct bgi_model COUNTING(model)(uint64_t units, uint32_t k)
+{
+#if COUNTING_SCATTERED
+    return (struct bgi_model){ .scattered = true,
+                               .units = 1,
+                               .lanes = 1,
+                               .active = 1,
+                               .draws = k,
+                               .lane_bits = COUNTING_UNIT * (double)units };
+#else
+    return (struct bgi_model){ .units = (double)units,
+                               .lanes = COUNTING_LANES,
+                               .active = k,
+                               .draws = 1,
+                               .lane_bits = COUNTING_LANE,
+                               .patterns = line_patterns };
+#endif
+}
+
+static void COUNTING(measure)(const struct bgi_core *core, struct bgi_measure *measure)
+{
+    const struct counting_state *state = core->state;
+    struct bgi_model model = COUNTING(model)(core->units, core->k);
+    measure->ones = COUNTING(ones_or)(core, core);
+    measure->of = COUNTING_UNIT * core->units;
+    measure->saturated = __atomic_load_n(&state->saturated, __ATOMIC_RELAXED);
+    bgi_model_measure(&model, measure);
+}
+
+static uint32_t COUNTING(lines)(uint32_t k)
+{
+    uint32_t lines = COUNTING_WIDTH / 4; /* of a unit */
+    return COUNTING_SCATTERED || lines > k ? k : lines;
+}
+
+#if COUNTING_WIDTH == 4 && !COUNTING_SCATTERED
+const struct bgi_kind bgi_kind_counting = {
+/* the usual variant stands for the kind */
+#else
+static const struct bgi_kind COUNTING(kind) = {
+#endif
+    .id = BG_KIND_COUNTING,
+    .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP,
+    .width = COUNTING_WIDTH,
+    .flags = COUNTING_SCATTERED ? BG_SCATTERED : 0,
+    .k_min = 1,
+    .k_max = COUNTING_SCATTERED ? 32 : COUNTING_LANES,
+    .units_max = (uint64_t)1 << 46,
+    .pick = counting_pick,
+    .unit_bytes = COUNTING(unit_bytes),
+    .model = COUNTING(model),
+    .lines = COUNTING(lines),
+    .ops = COUNTING(ops),
+    .state_bytes = counting_state_bytes,
+    .setup = counting_setup,
+    .copied = counting_copied,
+    .merge = COUNTING(merge),
+    .measure = COUNTING(measure),
+    .ones_or = COUNTING(ones_or),
+};
+
+#undef COUNTING_MOST
+#undef COUNTING
+#undef COUNTING_PASTE4
+#undef COUNTING_PASTE4_
+#undef COUNTING_WIDTH
+#undef COUNTING_SCATTERED
