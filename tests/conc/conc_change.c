@@ -1,0 +1,115 @@
+/*
+ * conc_change.c - adds, removes and queries of many threads at once, on one filter of a kind
+ * that can remove.
+ *
+ * Some keys are in throughout: readers ask for them all the time, and one "no" is a failure.
+ * Meanwhile writers, each with keys of its own, add and remove them again and check that a
+ * key is there between its add and its remove. At the end every writer has taken back
+ * all that was its own, so that the filter must equal, in number of keys, what it was at the
+ * beginning.
+ */
+#include "bloomgate/filter.h"
+#include "support/check.h"
+#include "support/filters.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { FIXED = 2000, OWN = 200, WRITERS = 3, READERS = 2 };
+
+struct crowd {
+    bg_filter *filter;
+    size_t rounds;
+    int writing; /* writers still at work */
+};
+
+struct member {
+    struct crowd *crowd;
+    uint64_t first; /* of the keys of its own */
+};
+
+static void *write_and_take_back(void *arg)
+{
+    const struct member *m = arg;
+    bg_filter *filter = m->crowd->filter;
+    for (size_t round = 0; round < m->crowd->rounds; round++) {
+        for (uint64_t i = 0; i < OWN; i++) {
+            CHECK_OK(bg_filter_insert_u64(filter, m->first + i, NULL));
+            CHECK(bg_filter_may_contain_u64(filter, m->first + i));
+        }
+        for (uint64_t i = 0; i < OWN; i++) {
+            CHECK(bg_filter_may_contain_u64(filter, m->first + i));
+            CHECK_OK(bg_filter_remove_u64(filter, m->first + i));
+        }
+    }
+    (void)__atomic_fetch_sub(&m->crowd->writing, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void *ask_for_the_fixed(void *arg)
+{
+    const struct member *m = arg;
+    uint64_t keys[FIXED], missing = 0;
+    for (uint64_t i = 0; i < FIXED; i++) {
+        keys[i] = i;
+    }
+    do {
+        for (uint64_t i = 0; i < FIXED; i++) {
+            missing += !bg_filter_may_contain_u64(m->crowd->filter, i);
+        }
+        missing +=
+            FIXED - bg_filter_may_contain_many_u64(m->crowd->filter, keys, FIXED, NULL);
+    } while (__atomic_load_n(&m->crowd->writing, __ATOMIC_ACQUIRE) > 0);
+    CHECK_EQ(missing, 0);
+    return NULL;
+}
+
+static void crowd_run(bg_kind kind, uint32_t width, uint32_t flags)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = (uint32_t)kind;
+    spec.items = FIXED + WRITERS * OWN;
+    spec.rate = 0.01;
+    spec.width = width;
+    spec.flags = flags;
+    struct crowd crowd = { .filter = must_create(&spec),
+                           .rounds = (CHECK_SANITIZED || CHECK_EMULATED ? 10 : 200)
+                                     * check_scale(),
+                           .writing = WRITERS };
+    for (uint64_t i = 0; i < FIXED; i++) {
+        CHECK_OK(bg_filter_insert_u64(crowd.filter, i, NULL));
+    }
+    uint64_t before = info_of(crowd.filter).ones;
+    pthread_t threads[WRITERS + READERS];
+    struct member members[WRITERS + READERS];
+    for (int i = 0; i < WRITERS + READERS; i++) {
+        members[i] = (struct member){ &crowd, (uint64_t)(i + 1) << 32 };
+        CHECK_EQ(pthread_create(&threads[i], NULL,
+                                i < WRITERS ? write_and_take_back : ask_for_the_fixed,
+                                &members[i]),
+                 0);
+    }
+    for (int i = 0; i < WRITERS + READERS; i++) {
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    }
+    CHECK_EQ(info_of(crowd.filter).ones, before);
+    CHECK_EQ(info_of(crowd.filter).saturated, 0);
+    bg_filter_free(crowd.filter);
+}
+
+#define CONC_CHANGE(NAME, number, name)                                                \
+    TEST(change__threads_add_and_remove__##name)                                       \
+    {                                                                                  \
+        if (bg_kind_traits(BG_KIND_##NAME) & BG_CAN_REMOVE) {                          \
+            crowd_run(BG_KIND_##NAME, 0, 0);                                           \
+        }                                                                              \
+    }
+BG_OTHER_KINDS(CONC_CHANGE)
+#undef CONC_CHANGE
+
+TEST(change__threads_add_and_remove__counting_variants)
+{
+    crowd_run(BG_KIND_COUNTING, 4, BG_SCATTERED);
+    crowd_run(BG_KIND_COUNTING, 8, 0);
+    crowd_run(BG_KIND_COUNTING, 32, BG_SCATTERED);
+}

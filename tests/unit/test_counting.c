@@ -1,0 +1,357 @@
+/*
+ * test_counting.c - what counting filters do beyond the contract of all kinds: widths and
+ * layouts, saturation, removes that find nothing, merging.
+ */
+#include "bloomgate/filter.h"
+#include "filter/handle.h"
+#include "support/check.h"
+#include "support/filters.h"
+
+#include <string.h>
+
+enum { KEYS = 2000 };
+
+static const uint32_t widths[] = { 4, 8, 16, 32 };
+enum { WIDTHS = sizeof widths / sizeof *widths };
+
+static bg_spec counting_spec(uint32_t width, uint32_t flags)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_COUNTING;
+    spec.items = KEYS;
+    spec.rate = 0.01;
+    spec.width = width;
+    spec.flags = flags;
+    return spec;
+}
+
+/* Runs a test on every width, layout and mode. */
+static void for_each_variant(void (*body)(const bg_spec *spec))
+{
+    for (int w = 0; w < WIDTHS; w++) {
+        for (uint32_t mode = 0; mode < 4; mode++) {
+            bg_spec spec =
+                counting_spec(widths[w], (mode & 1 ? BG_EXCLUSIVE : 0)
+                                             | (mode & 2 ? BG_SCATTERED : 0));
+            body(&spec);
+        }
+    }
+}
+
+static uint64_t highest(uint32_t width)
+{
+    return UINT64_MAX >> (64 - width);
+}
+
+static void remembers_body(const bg_spec *spec)
+{
+    bg_filter *filter = must_create(spec);
+    for (uint64_t key = 0; key < KEYS; key++) {
+        bool known = bg_filter_may_contain_u64(filter, key);
+        CHECK_EQ(bg_filter_add_u64(filter, key), !known);
+    }
+    for (uint64_t key = 0; key < KEYS; key++) {
+        CHECK(bg_filter_may_contain_u64(filter, key));
+        CHECK(bg_filter_count_u64(filter, key) >= 1);
+    }
+    bg_info info = info_of(filter);
+    CHECK_EQ(info.width, spec->width);
+    CHECK_NEAR(info.items.value, KEYS, 0.05);
+    for (uint64_t key = 0; key < KEYS; key++) {
+        CHECK_OK(bg_filter_remove_u64(filter, key));
+    }
+    info = info_of(filter);
+    CHECK_EQ(info.ones, 0);
+    CHECK_EQ(info.saturated, 0);
+    CHECK(!bg_filter_may_contain_u64(filter, 7));
+    bg_filter_free(filter);
+}
+
+TEST(counting__remembers_and_forgets)
+{
+    for_each_variant(remembers_body);
+}
+
+static void strangers_body(const bg_spec *spec)
+{
+    bg_filter *filter = must_create(spec);
+    for (uint64_t key = 0; key < KEYS / 2; key++) {
+        (void)bg_filter_add_u64(filter, key);
+    }
+    bg_filter *before = NULL;
+    CHECK_OK(bg_filter_copy(filter, &before, NULL));
+    size_t refused = 0;
+    for (uint64_t key = 1000000; key < 1000000 + KEYS; key++) {
+        if (!bg_filter_may_contain_u64(filter, key)) {
+            CHECK_EQ(bg_filter_count_u64(filter, key), 0);
+            CHECK_EQ(bg_filter_remove_u64(filter, key), BG_ENOTFOUND);
+            refused++;
+        }
+    }
+    CHECK(refused > KEYS * 9 / 10);
+    CHECK(bg_filter_equal(filter, before)); /* all or nothing */
+    CHECK_OK(bg_filter_remove_u64(filter, 3));
+    if (!bg_filter_may_contain_u64(filter, 3)) { /* taken back once, not twice */
+        CHECK_EQ(bg_filter_remove_u64(filter, 3), BG_ENOTFOUND);
+    }
+    for (uint64_t key = 0; key < KEYS / 2; key++) {
+        CHECK(key == 3 || bg_filter_may_contain_u64(filter, key));
+    }
+    bg_filter_free(before);
+    bg_filter_free(filter);
+}
+
+TEST(counting__refuses_to_remove_strangers)
+{
+    for_each_variant(strangers_body);
+}
+
+/* Counts are exact as long as nothing else shares the counters. */
+static void counts_body(const bg_spec *spec)
+{
+    bg_filter *filter = must_create(spec);
+    uint64_t times = highest(spec->width) < 200 ? highest(spec->width) - 1 : 200;
+    times = spec->flags & BG_SCATTERED ? times / 4 : times; /* may draw one twice */
+    for (uint64_t i = 1; i <= times; i++) {
+        CHECK_EQ(bg_filter_add(filter, "again", 5), i == 1);
+        CHECK(bg_filter_count(filter, "again", 5) >= i);
+    }
+    if (!(spec->flags & BG_SCATTERED)) {
+        CHECK_EQ(bg_filter_count(filter, "again", 5), times);
+    }
+    for (uint64_t i = times; i > 0; i--) {
+        CHECK(bg_filter_may_contain(filter, "again", 5));
+        CHECK_OK(bg_filter_remove(filter, "again", 5));
+    }
+    CHECK(!bg_filter_may_contain(filter, "again", 5));
+    CHECK_EQ(bg_filter_remove(filter, "again", 5), BG_ENOTFOUND);
+    bg_filter_free(filter);
+}
+
+TEST(counting__counts)
+{
+    for_each_variant(counts_body);
+}
+
+/* A counter at its highest value no longer counts: the key stays, whatever is removed. */
+static void saturation_body(const bg_spec *spec)
+{
+    if (spec->width > 8) {
+        return; /* takes too long */
+    }
+    bg_filter *filter = must_create(spec);
+    uint64_t most = highest(spec->width);
+    for (uint64_t i = 0; i < most + 5; i++) {
+        (void)bg_filter_add_u64(filter, 42);
+    }
+    bg_info info = info_of(filter);
+    CHECK(info.saturated >= 1 && info.saturated <= info.k);
+    CHECK_EQ(info.saturated, info.ones);
+    CHECK_EQ(bg_filter_count_u64(filter, 42), most);
+    for (uint64_t i = 0; i < 3 * most; i++) {
+        CHECK_OK(bg_filter_remove_u64(filter, 42));
+    }
+    CHECK(bg_filter_may_contain_u64(filter, 42));
+    bg_filter *copy = NULL;
+    CHECK_OK(bg_filter_copy(filter, &copy, NULL));
+    CHECK_EQ(info_of(copy).saturated, info.saturated);
+    bg_filter_clear(filter);
+    CHECK_EQ(info_of(filter).saturated, 0);
+    CHECK_EQ(info_of(filter).ones, 0);
+    (void)bg_filter_add_u64(filter, 42); /* a clear leaves a working filter behind */
+    CHECK(bg_filter_may_contain_u64(filter, 42));
+    CHECK(bg_filter_may_contain_u64(copy, 42));
+    bg_filter_free(copy);
+    bg_filter_free(filter);
+}
+
+TEST(counting__saturated_counters_stay)
+{
+    for_each_variant(saturation_body);
+}
+
+/* Merging adds counters: what is in both must be removed twice. */
+static void merge_body(const bg_spec *spec)
+{
+    bg_filter *a = must_create(spec), *b = must_create(spec), *sum = must_create(spec);
+    for (uint64_t key = 0; key < 600; key++) {
+        (void)bg_filter_add_u64(a, key);
+        (void)bg_filter_add_u64(b, key + 300);
+        (void)bg_filter_add_u64(sum, key);
+        (void)bg_filter_add_u64(sum, key + 300);
+    }
+    bg_overlap overlap;
+    CHECK_OK(bg_filter_overlap(a, b, &overlap, NULL));
+    CHECK_NEAR(overlap.both.value, 300, 0.25);
+    CHECK_NEAR(overlap.either.value, 900, 0.08);
+    CHECK_OK(bg_filter_merge(a, b, NULL));
+    CHECK(bg_filter_equal(a, sum));
+    CHECK_OK(bg_filter_remove_u64(a, 400));
+    CHECK(bg_filter_may_contain_u64(a, 400));
+    bg_errinfo why;
+    CHECK_EQ(bg_filter_merge(a, a, &why), BG_EINVAL);
+    bg_filter *folded = NULL;
+    CHECK_EQ(bg_filter_fold(a, 1, &folded, &why), BG_ENOTSUP);
+    CHECK(!folded && strstr(why.message, "counting"));
+    bg_filter_free(a);
+    bg_filter_free(b);
+    bg_filter_free(sum);
+}
+
+TEST(counting__merge_adds)
+{
+    for_each_variant(merge_body);
+}
+
+TEST(counting__merge_saturates)
+{
+    bg_spec spec = counting_spec(4, 0);
+    bg_filter *a = must_create(&spec), *b = must_create(&spec);
+    for (int i = 0; i < 9; i++) {
+        (void)bg_filter_add_u64(a, 1);
+        (void)bg_filter_add_u64(b, 1);
+    }
+    CHECK_OK(bg_filter_merge(a, b, NULL));
+    CHECK_EQ(bg_filter_count_u64(a, 1), 15);
+    CHECK_EQ(info_of(a).saturated, info_of(a).k);
+    bg_filter_free(a);
+    bg_filter_free(b);
+}
+
+TEST(counting__variants_do_not_mix)
+{
+    bg_errinfo why;
+    bg_spec four = counting_spec(4, 0), eight = counting_spec(8, 0);
+    bg_spec scattered = counting_spec(4, BG_SCATTERED);
+    bg_filter *a = must_create(&four), *b = must_create(&eight);
+    bg_filter *c = must_create(&scattered);
+    CHECK_EQ(bg_filter_merge(a, b, &why), BG_EINCOMPAT);
+    CHECK_STR(why.what, "width, flags");
+    CHECK_EQ(bg_filter_merge(a, c, &why), BG_EINCOMPAT);
+    CHECK(!bg_filter_compatible(a, b) && !bg_filter_equal(a, c));
+    bg_filter_free(a);
+    bg_filter_free(b);
+    bg_filter_free(c);
+}
+
+/* Batches give what single calls give. */
+static void batches_body(const bg_spec *spec)
+{
+    uint64_t keys[300], bitmap[BG_BITMAP_WORDS(300)];
+    bg_filter *one = must_create(spec), *many = must_create(spec);
+    many->core.adds_ask = many->core.looks_ask = 1; /* as if beyond the cache */
+    for (size_t i = 0; i < 300; i++) {
+        keys[i] = check_random_below(200);
+    }
+    size_t added = 0, done = 0, count = 0;
+    CHECK_OK(bg_filter_insert_many_u64(many, keys, 300, &done, &added));
+    CHECK_EQ(done, 300);
+    for (size_t i = 0; i < 300; i++) {
+        bool is_new;
+        CHECK_OK(bg_filter_insert_u64(one, keys[i], &is_new));
+        count += is_new;
+    }
+    CHECK_EQ(added, count);
+    CHECK(bg_filter_equal(one, many));
+    for (size_t i = 0; i < 300; i++) {
+        keys[i] += i % 3 == 0 ? 1000 : 0; /* not there */
+    }
+    count = bg_filter_may_contain_many_u64(many, keys, 300, bitmap);
+    for (size_t i = 0; i < 300; i++) {
+        bool maybe = bitmap[i / 64] >> (i % 64) & 1;
+        CHECK_EQ(maybe, bg_filter_may_contain_u64(one, keys[i]));
+        count -= maybe;
+    }
+    CHECK_EQ(count, 0);
+    count = bg_filter_remove_many_u64(many, keys, 300, bitmap);
+    for (size_t i = 0; i < 300; i++) {
+        bool removed = bitmap[i / 64] >> (i % 64) & 1;
+        CHECK_EQ(removed, bg_filter_remove_u64(one, keys[i]) == BG_OK);
+        count -= removed;
+    }
+    CHECK_EQ(count, 0);
+    CHECK(bg_filter_equal(one, many));
+    bg_filter_free(one);
+    bg_filter_free(many);
+}
+
+TEST(counting__batches_equal_single_calls)
+{
+    for_each_variant(batches_body);
+}
+
+/* Predicted and measured rate, over many small filters or a few large ones: a single
+ * small one may well be off. */
+static void rate_of(uint64_t items, double rate, uint32_t flags)
+{
+    bg_spec spec = counting_spec(4, flags | BG_EXCLUSIVE);
+    spec.items = items;
+    spec.rate = rate;
+    bg_filter *filter = must_create(&spec);
+    uint64_t filters = 1 + 100000 / items, hits = 0;
+    uint64_t trials = 1 + (uint64_t)(40000 / rate) / filters;
+    double predicted = 0;
+    for (uint64_t f = 0; f < filters; f++) {
+        bg_filter_clear(filter);
+        for (uint64_t i = 0; i < items; i++) {
+            (void)bg_filter_add_hash(filter, check_random());
+        }
+        for (uint64_t i = 0; i < trials; i++) {
+            hits += bg_filter_may_contain_hash(filter, check_random());
+        }
+        predicted += info_of(filter).rate;
+    }
+    CHECK_NEAR((double)hits / (double)trials, predicted, 0.04);
+    CHECK_NEAR(predicted / (double)filters, info_of(filter).design_rate, 0.04);
+    CHECK(info_of(filter).design_rate <= rate);
+    bg_filter_free(filter);
+}
+
+TEST(counting__rate_is_as_predicted)
+{
+    if (CHECK_EMULATED || CHECK_SANITIZED) {
+        return; /* arithmetic, the same everywhere */
+    }
+    static const double rates[] = { 0.1, 0.01, 0.001 };
+    for (int r = 0; r < 3; r++) {
+        for (uint64_t items = 1000; items <= 100000; items *= 10) {
+            rate_of(items, rates[r], 0);
+            rate_of(items, rates[r], BG_SCATTERED);
+        }
+    }
+}
+
+TEST(change__null_and_kinds_that_cannot)
+{
+    bool is_new = true;
+    size_t done = 9;
+    uint64_t bitmap = 1;
+    CHECK_EQ(bg_filter_insert(NULL, "a", 1, &is_new), BG_EINVAL);
+    CHECK(!is_new);
+    CHECK_EQ(bg_filter_remove(NULL, "a", 1), BG_EINVAL);
+    CHECK_EQ(bg_filter_count(NULL, "a", 1), 1);
+    CHECK_EQ(bg_filter_insert_many_u64(NULL, &bitmap, 1, &done, NULL), BG_EINVAL);
+    CHECK_EQ(done, 0);
+    CHECK_EQ(bg_filter_remove_many_u64(NULL, &bitmap, 1, &bitmap), 0);
+    CHECK_EQ(bitmap, 0);
+    for (int i = 0; i < KIND_COUNT; i++) {
+        bg_filter *filter = make_filter(kind_at(i), 4096, 0);
+        CHECK_EQ(bg_kind_traits(kind_at(i)),
+                 BG_CAN_MERGE | BG_CAN_FOLD | BG_CAN_OVERLAP);
+        CHECK_OK(bg_filter_insert(filter, "a", 1, &is_new));
+        CHECK(is_new);
+        CHECK_OK(bg_filter_insert(filter, "a", 1, &is_new));
+        CHECK(!is_new);
+        CHECK_EQ(bg_filter_count(filter, "a", 1), 1);
+        CHECK_EQ(bg_filter_remove(filter, "a", 1), BG_ENOTSUP);
+        CHECK(bg_filter_may_contain(filter, "a", 1));
+        uint64_t keys[3] = { 1, 2, 1 };
+        size_t added;
+        CHECK_OK(bg_filter_insert_many_u64(filter, keys, 3, &done, &added));
+        CHECK(done == 3 && added == 2);
+        CHECK_EQ(bg_filter_remove_many_u64(filter, keys, 3, &bitmap), 0);
+        bg_filter_free(filter);
+    }
+    CHECK_EQ(bg_kind_traits(BG_KIND_AUTO), 0);
+    CHECK_EQ(bg_kind_traits((bg_kind)99), 0);
+}
