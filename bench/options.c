@@ -16,6 +16,7 @@ static const char OPTIONS_HELP[] =
     "  limit        the machine's bound: random 64-byte lines per nanosecond\n"
     "  hash         hash profiles on keys of 8 to 64 bytes\n"
     "  kinds        bits per key, predicted and measured rate, speed of every kind\n"
+    "  others       the kinds that remove, count, grow, forget or freeze\n"
     "  batch        batches of adds and look-ups against the limit\n"
     "  single       one call per key\n"
     "  concurrency  locks, shards and atomics, 1 to twice as many threads as cores\n"
@@ -26,7 +27,7 @@ static const char OPTIONS_HELP[] =
     "  --n LIST       numbers of keys: 1e5,1e6,1e7,1e8\n"
     "  --bytes LIST   table sizes for `limit`: 128Ki,12Mi,1Gi\n"
     "  --rate P       false-positive rate, 0.01 or 1%\n"
-    "  --kind K       classic, partitioned, blocked, split or register\n"
+    "  --kind K       a kind by its name: blocked, counting, ...\n"
     "  --peer NAME    libbloom, RocksDB or LevelDB, for `peers`\n"
     "  --cpu NAME     scalar, avx2, avx512 or neon\n"
     "  --seconds S    time for each cell of a table (default 0.2)\n"
@@ -117,7 +118,7 @@ static uint32_t options_kind(const char *text)
     int kind = bg_kind_from_name(text);
     if (kind < 0) {
         bgb_options_refuse("--kind", text,
-                           "classic, partitioned, blocked, split or register");
+                           "the name of a kind: blocked, counting, ...");
     }
     return (uint32_t)kind;
 }

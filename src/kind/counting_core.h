@@ -195,12 +195,14 @@ static uint64_t COUNTING(has_word)(const struct bgi_core *core,
                                    const struct bgi_word *next)
 {
     uint64_t answer = 0;
-    for (unsigned i = 0; i < 64; i++) {
+    unsigned i = 0;
+    for (; i < word->n; i++) {
         COUNTING(ask_next)(core, next, i);
-        if (i < word->n) {
-            bool maybe = COUNTING(least)(core, word->hashes[i], word->at[i]) != 0;
-            answer |= (uint64_t)maybe << i;
-        }
+        bool maybe = COUNTING(least)(core, word->hashes[i], word->at[i]) != 0;
+        answer |= (uint64_t)maybe << i;
+    }
+    for (; next && i < next->n; i++) {
+        COUNTING(ask_next)(core, next, i);
     }
     return answer;
 }
@@ -211,13 +213,14 @@ BGI_INLINE uint64_t COUNTING(put_word)(struct bgi_core *core,
                                        const bool exclusive)
 {
     uint64_t answer = 0;
-    for (unsigned i = 0; i < 64; i++) {
+    unsigned i = 0;
+    for (; i < word->n; i++) {
         COUNTING(ask_next)(core, next, i);
-        if (i < word->n) {
-            bool is_new =
-                COUNTING(add_at)(core, word->hashes[i], word->at[i], exclusive);
-            answer |= (uint64_t)is_new << i;
-        }
+        bool is_new = COUNTING(add_at)(core, word->hashes[i], word->at[i], exclusive);
+        answer |= (uint64_t)is_new << i;
+    }
+    for (; next && i < next->n; i++) {
+        COUNTING(ask_next)(core, next, i);
     }
     return answer;
 }
@@ -371,9 +374,16 @@ static uint32_t COUNTING(lines)(uint32_t k)
 }
 
 #if COUNTING_WIDTH == 4 && !COUNTING_SCATTERED
+#if defined(BGI_X86_64)
+#include "kind/counting_avx2.h"
+#define COUNTING_BEST_OPS counting_ops_avx2
+#else
+#define COUNTING_BEST_OPS COUNTING(ops)
+#endif
 const struct bgi_kind bgi_kind_counting = {
 /* the usual variant stands for the kind */
 #else
+#define COUNTING_BEST_OPS COUNTING(ops)
 static const struct bgi_kind COUNTING(kind) = {
 #endif
     .id = BG_KIND_COUNTING,
@@ -387,7 +397,7 @@ static const struct bgi_kind COUNTING(kind) = {
     .unit_bytes = COUNTING(unit_bytes),
     .model = COUNTING(model),
     .lines = COUNTING(lines),
-    .ops = COUNTING(ops),
+    .ops = COUNTING_BEST_OPS,
     .state_bytes = counting_state_bytes,
     .setup = counting_setup,
     .copied = counting_copied,
@@ -396,6 +406,7 @@ static const struct bgi_kind COUNTING(kind) = {
     .ones_or = COUNTING(ones_or),
 };
 
+#undef COUNTING_BEST_OPS
 #undef COUNTING_MOST
 #undef COUNTING
 #undef COUNTING_PASTE4

@@ -1,0 +1,251 @@
+/*
+ * bench_others.c - what do the kinds cost that remove, count, grow, forget or freeze?
+ *
+ * One table per number of keys and setup (a kind with its variant and rate). Look-ups
+ * singly and in batches, in a filter that holds n keys, as many as it was made for; where
+ * the kind can, inserts into such a filter and removes from it: a pass inserts fresh keys
+ * and takes them back, each half with a clock of its own, so that the filter stays as full
+ * as it is. "build" is from nothing to n keys. The ratio is to the limit (limit.h) of
+ * random lines read, at the filter's size; what touches two lines per key cannot do better
+ * than about 0.5, three lines 0.33.
+ */
+#include "bench.h"
+#include "keys.h"
+#include "limit.h"
+#include "ours.h"
+#include "output.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct others_setup {
+    const char *name;
+    bg_kind kind;
+    uint32_t k; /* 0: by the rate */
+    uint32_t width;
+    uint32_t flags;
+    double rate;
+};
+
+static const struct others_setup others_setups[] = {
+    { "counting", BG_KIND_COUNTING, 0, 4, 0, 0.01 },
+    { "counting, scattered", BG_KIND_COUNTING, 0, 4, BG_SCATTERED, 0.01 },
+};
+
+enum {
+    OTHERS_SETUPS = sizeof others_setups / sizeof *others_setups,
+    OTHERS_BUILD_MAX = 200000000
+};
+
+enum {
+    ROW_ABSENT_ONE,
+    ROW_PRESENT_ONE,
+    ROW_ABSENT,
+    ROW_PRESENT,
+    ROW_INSERT,
+    ROW_REMOVE,
+    ROWS
+};
+
+static const char *const others_rows[ROWS] = {
+    "look-up absent, single", "look-up present, single", "look-up absent, batch",
+    "look-up present, batch", "insert, batch",           "remove, batch",
+};
+
+/* One setup: a filter and all that is measured of it. */
+struct others {
+    const struct others_setup *setup;
+    const struct bgb_keys *keys;
+    bg_filter *filter;
+    uint64_t *bitmap;
+    uint64_t own_ns; /* of the half of a pass that counts */
+    double build_ns;
+    double fpr;
+    struct bgb_subject subjects[ROWS + 1];
+    int row_of[ROWS + 1];
+    size_t count;
+    struct bgb_region region;
+    struct bgb_limit limit;
+};
+
+/* ---- Passes -------------------------------------------------------------------- */
+
+static uint64_t others_absent_one(void *state, size_t first, size_t n)
+{
+    const struct others *o = state;
+    uint64_t positives = 0;
+    for (size_t i = first; i < first + n; i++) {
+        positives += bg_filter_may_contain_hash(o->filter, o->keys->absent_hash[i]);
+    }
+    return positives;
+}
+
+static uint64_t others_present_one(void *state, size_t first, size_t n)
+{
+    const struct others *o = state;
+    uint64_t positives = 0;
+    for (size_t i = first; i < first + n; i++) {
+        positives += bg_filter_may_contain_hash(o->filter, o->keys->present_hash[i]);
+    }
+    return positives;
+}
+
+static uint64_t others_absent(void *state, size_t first, size_t n)
+{
+    const struct others *o = state;
+    return bg_filter_may_contain_many_hash(o->filter, o->keys->absent_hash + first, n,
+                                           o->bitmap);
+}
+
+static uint64_t others_present(void *state, size_t first, size_t n)
+{
+    const struct others *o = state;
+    return bg_filter_may_contain_many_hash(o->filter, o->keys->present_hash + first, n,
+                                           o->bitmap);
+}
+
+/* Inserts and takes back; returns how many were done, and when each half ended. */
+static size_t others_both(struct others *o, size_t first, size_t n, uint64_t *between,
+                          uint64_t *end)
+{
+    const uint64_t *fresh = o->keys->fresh_hash + first;
+    size_t done = 0;
+    if (bg_filter_insert_many_hash(o->filter, fresh, n, &done, NULL) != BG_OK) {
+        bgb_die("%s: no room for another key", o->setup->name);
+    }
+    *between = bgb_now_ns();
+    done = bg_filter_remove_many_hash(o->filter, fresh, n, o->bitmap);
+    *end = bgb_now_ns();
+    return done;
+}
+
+static uint64_t others_insert(void *state, size_t first, size_t n)
+{
+    struct others *o = state;
+    uint64_t begin = bgb_now_ns(), between, end;
+    size_t done = others_both(o, first, n, &between, &end);
+    o->own_ns = between - begin;
+    return done;
+}
+
+static uint64_t others_remove(void *state, size_t first, size_t n)
+{
+    struct others *o = state;
+    uint64_t between, end;
+    size_t done = others_both(o, first, n, &between, &end);
+    o->own_ns = end - between;
+    return done;
+}
+
+/* ---- One setup ----------------------------------------------------------------- */
+
+static bg_spec others_spec(const struct others_setup *setup, uint64_t n)
+{
+    bg_spec spec =
+        bgb_spec((uint32_t)setup->kind, n, setup->rate, setup->flags | BG_EXCLUSIVE);
+    spec.k = setup->k;
+    spec.width = setup->width;
+    return spec;
+}
+
+static void others_build(struct others *o)
+{
+    bg_spec spec = others_spec(o->setup, o->keys->n);
+    uint64_t begin = bgb_now_ns();
+    o->filter = bgb_filter_make(&spec, o->keys->n);
+    o->build_ns = (double)(bgb_now_ns() - begin) / (double)o->keys->n;
+}
+
+static void others_add_row(struct others *o, int row)
+{
+    static uint64_t (*const passes[ROWS])(void *, size_t, size_t) = {
+        others_absent_one, others_present_one, others_absent,
+        others_present,    others_insert,      others_remove,
+    };
+    bool changes = row == ROW_INSERT || row == ROW_REMOVE;
+    if (changes && !(bg_kind_traits(o->setup->kind) & BG_CAN_REMOVE)) {
+        return;
+    }
+    const struct bgb_keys *k = o->keys;
+    size_t pool = changes ? k->fresh_pool : k->pool;
+    size_t chunk = bgb_keys_chunk(k, bg_filter_size_bytes(o->filter));
+    chunk = changes ? k->fresh_pool / 64 + 1 : chunk; /* does not fill it up */
+    bool all = row != ROW_ABSENT_ONE && row != ROW_ABSENT;
+    struct bgb_subject *s = &o->subjects[o->count];
+    *s = (struct bgb_subject){ .pass = passes[row],
+                               .state = o,
+                               .pool = pool,
+                               .chunk = chunk < pool ? chunk : pool,
+                               .least = all ? 1 : 0,
+                               .most = all ? 1 : 0.5,
+                               .own_ns = changes ? &o->own_ns : NULL };
+    (void)snprintf(s->name, sizeof s->name, "%s: %s", o->setup->name, others_rows[row]);
+    o->row_of[o->count++] = row;
+}
+
+static void others_print(const struct others *o)
+{
+    uint64_t n = o->keys->n;
+    double bits = bgb_ours_bits_per_key(o->filter, n);
+    const struct bgb_subject *limit = &o->subjects[o->count - 1];
+    for (size_t i = 0; i < o->count; i++) {
+        const struct bgb_subject *s = &o->subjects[i];
+        bool absent = i + 1 < o->count
+                      && (o->row_of[i] == ROW_ABSENT || o->row_of[i] == ROW_ABSENT_ONE);
+        bgb_row_begin();
+        bgb_cells_subject(s->name, n, i + 1 < o->count ? bits : BGB_NONE,
+                          absent ? o->fpr : BGB_NONE);
+        bgb_cells_times(s, limit->p5 / s->p5);
+        bgb_row_end();
+    }
+    bgb_note("%s: build from nothing %.1f ns per key", o->setup->name, o->build_ns);
+}
+
+static void others_run(const struct bgb_options *options, const struct bgb_keys *keys,
+                       const struct others_setup *setup)
+{
+    enum { TRIALS = 1 << 22 };
+    struct others *o = bgb_alloc(1, sizeof *o);
+    o->setup = setup;
+    o->keys = keys;
+    o->bitmap = bgb_alloc(BG_BITMAP_WORDS(keys->pool), sizeof(uint64_t));
+    others_build(o);
+    o->fpr = (double)bgb_ours_false_positives(o->filter, TRIALS) / TRIALS;
+    for (int row = 0; row < ROWS; row++) {
+        others_add_row(o, row);
+    }
+    uint64_t bytes = bg_filter_size_bytes(o->filter);
+    bgb_region_make(&o->region, (size_t)bytes, false);
+    bgb_limit_prepare(&o->limit, &o->subjects[o->count++], &o->region,
+                      keys->absent_hash, keys->pool, bgb_keys_chunk(keys, bytes),
+                      BGB_LIMIT_READ);
+    bgb_table("others", "%s, %llu keys; ratio = limit's ns / ns of the row",
+              setup->name, (unsigned long long)keys->n);
+    bgb_run(o->subjects, o->count, options->seconds);
+    others_print(o);
+    bg_filter_free(o->filter);
+    bgb_region_free(&o->region);
+    free(o->bitmap);
+    free(o);
+}
+
+void bgb_bench_others(const struct bgb_options *options)
+{
+    static const uint64_t defaults[] = { 100000, 10000000 };
+    uint64_t n[BGB_SIZES_MAX];
+    size_t count = bgb_options_sizes(options, defaults, 2, n);
+    for (size_t i = 0; i < count; i++) {
+        struct bgb_keys keys;
+        if (n[i] > OTHERS_BUILD_MAX) {
+            continue;
+        }
+        bgb_keys_make(&keys, n[i]);
+        for (int s = 0; s < OTHERS_SETUPS; s++) {
+            if (bgb_options_wants(options, (uint32_t)others_setups[s].kind)) {
+                others_run(options, &keys, &others_setups[s]);
+            }
+        }
+        bgb_keys_free(&keys);
+    }
+}
