@@ -1,0 +1,77 @@
+/*
+ * 06_removing.c - a filter of what is in a cache right now.
+ *
+ * Shows: a filter that keys can be removed from, in step with a small cache that evicts its
+ * oldest entry; what a remove of a key that is not there answers; how often a key was added;
+ * and which kinds can do which.
+ */
+#include <bloomgate/bloomgate.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { CACHE = 1000, REQUESTS = 20000 };
+
+static bg_filter *make(uint32_t width)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_COUNTING;
+    spec.items = CACHE;
+    spec.rate = 0.01;
+    spec.width = width; /* bits of a counter: 4 are enough unless counts are wanted */
+    bg_errinfo why;
+    bg_filter *filter;
+    if (bg_filter_create(&spec, &filter, &why) != BG_OK) {
+        fprintf(stderr, "%s\n", why.message);
+        exit(1); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+    }
+    return filter;
+}
+
+/* Object number `i` enters the cache as number `i - CACHE` leaves it. */
+static bool follow_a_cache(void)
+{
+    bg_filter *cached = make(4);
+    bool right = true;
+    unsigned long passed = 0;
+    for (uint64_t i = 0; i < REQUESTS; i++) {
+        (void)bg_filter_add_u64(cached, i);
+        if (i >= CACHE) {
+            right &= bg_filter_remove_u64(cached, i - CACHE) == BG_OK;
+            passed += bg_filter_may_contain_u64(cached, i - CACHE);
+        }
+        right &= bg_filter_may_contain_u64(cached, i); /* what is in is never missed */
+    }
+    printf("%lu of %d evicted objects are still taken for cached: %.2f %%\n", passed,
+           REQUESTS - CACHE, 100.0 * (double)passed / (REQUESTS - CACHE));
+    /* A key that is certainly not there is not removed, and nothing else suffers. */
+    right &= bg_filter_remove(cached, "never added", 11) == BG_ENOTFOUND
+             || bg_filter_may_contain(cached, "never added", 11);
+    bg_filter_free(cached);
+    return right && passed < REQUESTS / 20;
+}
+
+/* Wide counters say how often. */
+static bool count_visits(void)
+{
+    bg_filter *visits = make(16);
+    for (int i = 0; i < 1234; i++) {
+        (void)bg_filter_add(visits, "home", 4);
+    }
+    unsigned long count = (unsigned long)bg_filter_count(visits, "home", 4);
+    printf("home: %lu visits, or fewer\n", count);
+    bg_filter_free(visits);
+    return count >= 1234;
+}
+
+int main(void)
+{
+    bool right = follow_a_cache() && count_visits();
+#define SHOW(NAME, number, name)                                                       \
+    printf("%-12s %s%s%s\n", #name,                                                    \
+           bg_kind_traits(BG_KIND_##NAME) & BG_CAN_REMOVE ? " removes" : "",           \
+           bg_kind_traits(BG_KIND_##NAME) & BG_CAN_COUNT ? " counts" : "",             \
+           bg_kind_traits(BG_KIND_##NAME) & BG_CAN_MERGE ? " merges" : "");
+    BG_KINDS(SHOW)
+    return right ? 0 : 1;
+}
