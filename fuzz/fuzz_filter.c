@@ -100,6 +100,7 @@ static bg_spec take_spec(struct fuzz_input *in)
     bg_spec spec = BG_SPEC_INIT;
     uint8_t how = fuzz_byte(in);
     spec.kind = fuzz_byte(in) % 7;
+    spec.kind = spec.kind == 6 ? 99 : spec.kind; /* the others: fuzz_change.c */
     spec.max_bytes = BYTES_MOST;
     if (how & 1) {
         spec.items = 1 + fuzz_byte(in) * 10u;

@@ -1,0 +1,186 @@
+/*
+ * fuzz_change.c - an input is a program for the kinds that remove, count, fill up, grow or
+ * age: it creates two filters of a spec, inserts, adds, removes, counts, copies, merges,
+ * clears. Beside every filter runs the exact multiset of its keys. A filter must never
+ * say "no" to a member, nor count fewer than there are (up to 8); a refused insert or merge
+ * and a remove of what is certainly not there change nothing.
+ */
+#include "bloomgate/bloomgate.h"
+#include "fuzz.h"
+#include "fuzz_input.h"
+
+enum { SLOTS = 2, KEYS = 256, BATCH_MOST = 100, STEPS_MOST = 80, BYTES_MOST = 1 << 20 };
+
+/* Keys are 0 .. 255: few enough to meet often. */
+struct slot {
+    bg_filter *filter;
+    uint32_t in[KEYS];
+    bool overflowed; /* an add found no room: only "maybe" is promised */
+};
+
+static struct slot slots[SLOTS];
+
+static const bg_kind kinds[] = {
+#define CHANGE_KIND(NAME, number, name) BG_KIND_##NAME,
+    BG_OTHER_KINDS(CHANGE_KIND)
+#undef CHANGE_KIND
+};
+
+static bg_spec take_spec(struct fuzz_input *in)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    uint8_t how = fuzz_byte(in);
+    spec.kind = kinds[fuzz_byte(in) % (sizeof kinds / sizeof *kinds)];
+    spec.items = 1 + fuzz_byte(in) * (how & 1 ? 1u : 8u);
+    spec.rate = how & 2 ? 0 : (1 + fuzz_byte(in)) / 300.0;
+    spec.bits_per_key = how & 2 ? 1 + fuzz_byte(in) : 0;
+    spec.k = how & 4 ? fuzz_byte(in) % 40 : 0;
+    spec.width = how & 8 ? fuzz_byte(in) % 40 : how & 16 ? 8 : 0;
+    spec.flags = how & 32 ? BG_EXCLUSIVE : 0;
+    spec.flags |= how & 64 ? BG_SCATTERED : 0;
+    spec.max_bytes = BYTES_MOST;
+    return spec;
+}
+
+static void check_members(const struct slot *s)
+{
+    uint64_t keys[KEYS];
+    size_t n = 0;
+    for (uint64_t key = 0; key < KEYS; key++) {
+        if (s->in[key]) {
+            FUZZ_MUST(bg_filter_may_contain_u64(s->filter, key));
+            uint32_t least = bg_kind_traits(bg_filter_kind(s->filter)) & BG_CAN_COUNT
+                                     && !s->overflowed
+                                 ? s->in[key]
+                                 : 1;
+            FUZZ_MUST(bg_filter_count_u64(s->filter, key) >= (least < 8 ? least : 8));
+            keys[n++] = key;
+        }
+    }
+    FUZZ_MUST(bg_filter_may_contain_many_u64(s->filter, keys, n, NULL) == n);
+}
+
+static void step_insert(struct slot *s, uint64_t key)
+{
+    bool is_new = false, known = bg_filter_may_contain_u64(s->filter, key);
+    bg_err err = bg_filter_insert_u64(s->filter, key, &is_new);
+    FUZZ_MUST(err == BG_OK || err == BG_EFULL || err == BG_ENOTSUP);
+    FUZZ_MUST(err == BG_OK ? is_new == !known || s->overflowed : !is_new);
+    s->in[key] += err == BG_OK;
+}
+
+/* An add cannot fail; what found no room is not counted, but must be answered "maybe". */
+static void step_add(struct slot *s, uint64_t key)
+{
+    (void)bg_filter_add_u64(s->filter, key);
+    bg_info info = { .struct_size = sizeof info };
+    FUZZ_MUST(bg_filter_info(s->filter, &info) == BG_OK);
+    s->overflowed |= info.overflowed;
+    FUZZ_MUST(bg_filter_may_contain_u64(s->filter, key));
+    if (!info.overflowed && info.saturated == 0) {
+        s->in[key]++;
+    }
+}
+
+static void step_remove(struct slot *s, uint64_t key)
+{
+    if (s->in[key] && !s->overflowed
+        && bg_kind_traits(bg_filter_kind(s->filter)) & BG_CAN_REMOVE) {
+        FUZZ_MUST(bg_filter_remove_u64(s->filter, key) == BG_OK);
+        s->in[key]--;
+    }
+}
+
+/* Keys beyond 255 were never added. */
+static void step_remove_stranger(struct slot *s, uint64_t key)
+{
+    if (!bg_filter_may_contain_u64(s->filter, key + KEYS)) {
+        bg_err err = bg_filter_remove_u64(s->filter, key + KEYS);
+        FUZZ_MUST(err == BG_ENOTFOUND || err == BG_ENOTSUP);
+    }
+}
+
+static void step_insert_many(struct slot *s, struct fuzz_input *in)
+{
+    uint64_t keys[BATCH_MOST];
+    size_t n = fuzz_byte(in) % BATCH_MOST, done = 0;
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = fuzz_byte(in);
+    }
+    bg_err err = bg_filter_insert_many_u64(s->filter, keys, n, &done, NULL);
+    FUZZ_MUST(err ? done < n || n == 0 : done == n);
+    for (size_t i = 0; i < done; i++) {
+        s->in[keys[i]]++;
+    }
+}
+
+static void step_copy(struct slot *to, const struct slot *from)
+{
+    bg_filter *copy = NULL;
+    if (to != from && bg_filter_copy(from->filter, &copy, NULL) == BG_OK) {
+        bg_filter_free(to->filter);
+        *to = *from;
+        to->filter = copy;
+    }
+}
+
+static void step_merge(struct slot *to, const struct slot *from)
+{
+    if (to != from && !from->overflowed
+        && bg_filter_merge(to->filter, from->filter, NULL) == BG_OK) {
+        for (size_t key = 0; key < KEYS; key++) {
+            to->in[key] += from->in[key];
+        }
+    }
+}
+
+static void step_clear(struct slot *s)
+{
+    bg_filter_clear(s->filter);
+    bg_filter *filter = s->filter;
+    *s = (struct slot){ .filter = filter };
+}
+
+static void step(struct fuzz_input *in)
+{
+    uint8_t what = fuzz_byte(in);
+    struct slot *s = &slots[what & 1], *other = &slots[what >> 1 & 1];
+    uint64_t key = fuzz_byte(in);
+    switch (what >> 2 & 15) {
+    case 0: step_copy(s, other); break;
+    case 1: step_merge(s, other); break;
+    case 2: step_clear(s); break;
+    case 3: check_members(s); break;
+    case 4: step_remove_stranger(s, key); break;
+    case 5: step_add(s, key); break;
+    case 6:
+    case 7: step_insert_many(s, in); break;
+    case 8:
+    case 9:
+    case 10: step_remove(s, key); break;
+    default: step_insert(s, key); break;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input in = { data, size };
+    bg_spec spec = take_spec(&in);
+    bool made = true;
+    for (int i = 0; i < SLOTS; i++) {
+        slots[i] = (struct slot){ 0 };
+        bg_err err = bg_filter_create(&spec, &slots[i].filter, NULL);
+        FUZZ_MUST((err == BG_OK) == (slots[i].filter != NULL));
+        made &= err == BG_OK;
+    }
+    for (int steps = 0; made && steps < STEPS_MOST && in.left > 0; steps++) {
+        step(&in);
+    }
+    for (int i = 0; i < SLOTS; i++) {
+        if (made) {
+            check_members(&slots[i]);
+        }
+        bg_filter_free(slots[i].filter);
+    }
+    return 0;
+}
