@@ -102,7 +102,7 @@ static void step_remove_stranger(struct slot *s, uint64_t key)
 
 static void step_insert_many(struct slot *s, struct fuzz_input *in)
 {
-    uint64_t keys[BATCH_MOST];
+    uint64_t keys[BATCH_MOST] = { 0 };
     size_t n = fuzz_byte(in) % BATCH_MOST, done = 0;
     for (size_t i = 0; i < n; i++) {
         keys[i] = fuzz_byte(in);

@@ -149,10 +149,10 @@ static const struct bgi_kind *counting_pick(uint32_t width, uint32_t flags)
     static const struct bgi_kind *const all[] = {
         &bgi_kind_counting,  &counting_kind_8_0,  &counting_kind_16_0,
         &counting_kind_32_0, &counting_kind_4_1,  &counting_kind_8_1,
-        &counting_kind_16_1, &counting_kind_32_1,
+        &counting_kind_16_1, &counting_kind_32_1, NULL,
     };
     width = width ? width : 4;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; all[i]; i++) {
         if (all[i]->width == width && all[i]->flags == flags) {
             return all[i];
         }

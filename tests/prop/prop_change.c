@@ -77,7 +77,7 @@ static void step_add(struct world *w, struct slot *s)
 static void step_add_many(struct world *w, struct slot *s)
 {
     uint64_t keys[BATCH];
-    unsigned ids[BATCH], n = 1 + below(BATCH);
+    unsigned ids[BATCH] = { 0 }, n = 1 + below(BATCH);
     for (unsigned i = 0; i < n; i++) {
         ids[i] = below(w->ids);
         keys[i] = name_of(ids[i]);
