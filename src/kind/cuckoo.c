@@ -107,6 +107,14 @@
 
 #include <math.h>
 
+/* Whether 64 bits may be loaded from any multiple of 4 bytes; not where the thread
+ * sanitizer watches, to which that is a race. */
+#if (defined(BGI_X86_64) || defined(BGI_AARCH64)) && !BGI_BIG_ENDIAN && !BGI_TSAN
+#define CUCKOO_ONE_LOAD 1
+#else
+#define CUCKOO_ONE_LOAD 0
+#endif
+
 enum {
     CUCKOO_SLOTS = 4,    /* of a bucket */
     CUCKOO_STRIPES = 64, /* counters of changes */
@@ -146,15 +154,16 @@ struct cuckoo_node {
 
 /* 32-bit words of an array that others see as 64-bit words. */
 typedef uint32_t __attribute__((may_alias)) cuckoo_half;
+typedef uint64_t __attribute__((may_alias, aligned(4))) cuckoo_two_halves;
 
 /* ---- What all widths share -------------------------------------------------------- */
 
-/* Not linear: sums of evenly spaced fingerprints would lead to few different buckets. */
+/* Not a multiple of the fingerprint: the ways through the table would then go in even
+ * steps, over few different buckets. */
 BGI_INLINE uint64_t cuckoo_sum(uint64_t fingerprint, uint64_t buckets)
 {
-    uint64_t x = fingerprint * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 32) * 0x94d049bb133111ebu;
-    return bgi_mulhi(x, buckets);
+    uint64_t mixed = fingerprint * (fingerprint + 1) * 0xbf58476d1ce4e5b9u;
+    return bgi_mulhi(mixed, buckets);
 }
 
 /* The other bucket: its own inverse. */
@@ -177,10 +186,18 @@ BGI_INLINE void cuckoo_write(uint64_t *word, uint64_t value, const bool exclusiv
     }
 }
 
-/* The 64 bits that begin at a multiple of 4 bytes, lowest half first. */
+/*
+ * The 64 bits that begin at a multiple of 4 bytes, lowest half first. Where the processor
+ * can, by one load; it need not be atomic as a whole (see Concurrency), but must not be
+ * delayed beyond the second load of a counter: cuckoo_reads_done.
+ */
 BGI_INLINE uint64_t cuckoo_read_halves(const unsigned char *words, uint64_t at,
                                        const bool exclusive)
 {
+#if CUCKOO_ONE_LOAD
+    (void)exclusive;
+    return *(const volatile cuckoo_two_halves *)(const void *)(words + at);
+#else
     const cuckoo_half *half = (const cuckoo_half *)(const void *)words;
     const cuckoo_half *low = &half[(at / 4) ^ BGI_BIG_ENDIAN];
     const cuckoo_half *high = &half[(at / 4 + 1) ^ BGI_BIG_ENDIAN];
@@ -189,6 +206,15 @@ BGI_INLINE uint64_t cuckoo_read_halves(const unsigned char *words, uint64_t at,
     }
     return __atomic_load_n(low, __ATOMIC_ACQUIRE)
            | (uint64_t)__atomic_load_n(high, __ATOMIC_ACQUIRE) << 32;
+#endif
+}
+
+/* What was read is read before anything that comes later. */
+BGI_INLINE void cuckoo_reads_done(void)
+{
+#if CUCKOO_ONE_LOAD
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
 }
 
 BGI_INLINE void cuckoo_write_halves(unsigned char *words, uint64_t at, uint64_t value,

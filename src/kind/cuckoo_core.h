@@ -169,8 +169,12 @@ BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_word *word, unsi
 BGI_INLINE bool CUCKOO(look)(const struct bgi_core *core, struct cuckoo_place place,
                              const bool exclusive)
 {
-    struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, exclusive);
-    struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, exclusive);
+    const unsigned char *words = core->words;
+    struct CUCKOO(bucket) first = CUCKOO(load)(words, place.first, exclusive);
+    struct CUCKOO(bucket) second = CUCKOO(load)(words, place.second, exclusive);
+    if (!exclusive) {
+        cuckoo_reads_done();
+    }
     return (CUCKOO(holds)(first, place.fingerprint)
             | CUCKOO(holds)(second, place.fingerprint))
            != 0;
@@ -182,6 +186,7 @@ BGI_INLINE unsigned CUCKOO(copies)(const struct bgi_core *core,
 {
     struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, exclusive);
     struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, exclusive);
+    cuckoo_reads_done();
     unsigned copies = CUCKOO(how_many)(CUCKOO(flags)(first, place.fingerprint));
     return place.first == place.second
                ? copies
@@ -190,9 +195,10 @@ BGI_INLINE unsigned CUCKOO(copies)(const struct bgi_core *core,
 
 /* A "no" was disturbed: looks again until it is not. */
 __attribute__((noinline)) static bool CUCKOO(has_again)(const struct bgi_core *core,
-                                                        struct cuckoo_place place)
+                                                        uint64_t hash)
 {
     const struct cuckoo_state *state = core->state;
+    struct cuckoo_place place = CUCKOO(place)(core, hash);
     const uint64_t *changes = &state->changes[place.fingerprint % CUCKOO_STRIPES];
     for (unsigned i = 0; i < CUCKOO_TRIES; i++) {
         uint64_t before = __atomic_load_n(changes, __ATOMIC_ACQUIRE);
@@ -219,7 +225,7 @@ BGI_INLINE bool CUCKOO(test)(const struct bgi_core *core, uint64_t hash,
     bool maybe = CUCKOO(look)(core, place, false);
     uint64_t after = __atomic_load_n(changes, __ATOMIC_RELAXED);
     if (BGI_UNLIKELY(!cuckoo_believed(before, after))) {
-        return maybe || CUCKOO(has_again)(core, place);
+        return maybe || CUCKOO(has_again)(core, hash);
     }
     return maybe;
 }
@@ -464,7 +470,7 @@ __attribute__((noinline)) static uint64_t
 {
     for (unsigned i = 0; i < word->n; i++) {
         if (!(answer >> i & 1)) {
-            answer |= (uint64_t)CUCKOO(has_again)(core, CUCKOO(located)(word, i)) << i;
+            answer |= (uint64_t)CUCKOO(has_again)(core, word->hashes[i]) << i;
         }
     }
     return answer;
