@@ -12,6 +12,18 @@
  * hardware makes atomic word by word, which C cannot express for vectors. */
 #define BGI_NO_TSAN __attribute__((no_sanitize("thread")))
 
+/* Whether the thread sanitizer watches. */
+#if defined(__SANITIZE_THREAD__)
+#define BGI_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define BGI_TSAN 1
+#endif
+#endif
+#ifndef BGI_TSAN
+#define BGI_TSAN 0
+#endif
+
 /*
  * Asks for a cache line that will be needed some hundred nanoseconds later, into the
  * second-level cache. Not into the first: the queue of lines on their way there is the

@@ -29,11 +29,13 @@
 struct bgi_core;
 
 /* Up to 64 hashes of a batch, and where their units are: byte offsets into the words,
- * found by `locate`. A kind that keeps a key in more than one place leaves them alone. */
+ * found by `locate`. A kind that keeps a key in one of two places has the second ones in
+ * `also`, which others leave alone; one with more places leaves both alone. */
 struct bgi_word {
     const uint64_t *hashes;
     unsigned n;
     _Alignas(64) uint64_t at[64];
+    uint64_t also[64];
 };
 
 /*

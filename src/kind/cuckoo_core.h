@@ -1,0 +1,598 @@
+/*
+ * cuckoo_core.h - the operations of cuckoo filters, for one width of fingerprints.
+ *
+ * Included once for each width. Before each inclusion is defined
+ *
+ *   CUCKOO_BITS   bits of a fingerprint: 8, 12, 16 or 32
+ *
+ * Four slots are compared at once. Of a word of fields, of which y is the difference from
+ * what is sought, (y - 0..01 0..01) & ~y has the highest bit of the lowest field that is
+ * 0, and of none if there is no such field: that is what look-ups use. A field above may
+ * be hit by the borrow; where all must be known, ((y & 01..1) + 01..1) | y keeps each sum
+ * within its field, and lacks the highest bit where the field was 0. The results are
+ * *flags*: four bits, one per slot, at the top of fields of CUCKOO_FIELD bits.
+ *
+ * What is called `exclusive` is a constant: true for the filters of one thread, and false
+ * for others, whose writers hold the lock; so writers may read plainly in either.
+ */
+
+#define CUCKOO_PASTE3_(a, b, c) a##_##b##_##c
+#define CUCKOO_PASTE3(a, b, c)  CUCKOO_PASTE3_(a, b, c)
+#define CUCKOO(name)            CUCKOO_PASTE3(cuckoo, name, CUCKOO_BITS)
+
+#define CUCKOO_MASK         (UINT64_MAX >> (64 - CUCKOO_BITS))
+#define CUCKOO_BUCKET_BYTES ((uint64_t)CUCKOO_BITS * CUCKOO_SLOTS / 8)
+#define CUCKOO_FIELD        (CUCKOO_BITS == 32 ? 16u : (unsigned)CUCKOO_BITS)
+/* The lowest bit of each field of a word, and the highest one. */
+#if CUCKOO_BITS == 32
+#define CUCKOO_LOWEST (UINT64_C(1) | UINT64_C(1) << 32)
+#else
+#define CUCKOO_LOWEST                                                                  \
+    (UINT64_C(1) | UINT64_C(1) << CUCKOO_BITS | UINT64_C(1) << (2 * CUCKOO_BITS)       \
+     | UINT64_C(1) << (3 * CUCKOO_BITS))
+#endif
+#define CUCKOO_HIGHEST (CUCKOO_LOWEST << (CUCKOO_BITS - 1))
+
+/* A bucket's bits from the lowest on; what lies beyond them is undefined. */
+struct CUCKOO(bucket)
+{
+    uint64_t low, high; /* high: 32-bit fingerprints only */
+};
+
+/* ---- Buckets ---------------------------------------------------------------------- */
+
+BGI_INLINE struct CUCKOO(bucket)
+    CUCKOO(load)(const unsigned char *words, uint64_t at, const bool exclusive)
+{
+    const uint64_t *word = (const uint64_t *)(const void *)words + at / 8;
+    struct CUCKOO(bucket) bucket = { 0, 0 };
+    if (CUCKOO_BITS == 12) {
+        uint64_t halves = cuckoo_read_halves(words, at & ~(uint64_t)3, exclusive);
+        bucket.low = halves >> (at & 2) * 8;
+    } else {
+        bucket.low = cuckoo_read(word, exclusive) >> (at & 7) * 8;
+    }
+    if (CUCKOO_BITS == 32) {
+        bucket.high = cuckoo_read(word + 1, exclusive);
+    }
+    return bucket;
+}
+
+/* `word` with a fingerprint in the field that begins at bit `shift`. */
+BGI_INLINE uint64_t CUCKOO(with)(uint64_t word, unsigned shift, uint64_t fingerprint)
+{
+    return (word & ~(CUCKOO_MASK << shift)) | fingerprint << shift;
+}
+
+/* Writes one slot; 0 clears it. */
+BGI_INLINE void CUCKOO(store)(unsigned char *words, uint64_t at, unsigned slot,
+                              uint64_t fingerprint, const bool exclusive)
+{
+    if (CUCKOO_BITS == 12) {
+        uint64_t from = at & ~(uint64_t)3;
+        unsigned shift = (unsigned)(at & 2) * 8 + 12 * slot;
+        uint64_t old = cuckoo_read_halves(words, from, true);
+        cuckoo_write_halves(words, from, CUCKOO(with)(old, shift, fingerprint),
+                            exclusive);
+        return;
+    }
+    uint64_t *word = (uint64_t *)(void *)words + at / 8;
+    unsigned bit = (unsigned)(at & 7) * 8 + CUCKOO_BITS * slot;
+    word += bit / 64;
+    cuckoo_write(word, CUCKOO(with)(*word, bit % 64, fingerprint), exclusive);
+}
+
+/* Not 0 when a slot of the bucket holds the fingerprint. */
+BGI_INLINE uint64_t CUCKOO(holds)(struct CUCKOO(bucket) bucket, uint64_t fingerprint)
+{
+    uint64_t pattern = fingerprint * CUCKOO_LOWEST;
+    uint64_t low = bucket.low ^ pattern, found = (low - CUCKOO_LOWEST) & ~low;
+    if (CUCKOO_BITS == 32) {
+        uint64_t high = bucket.high ^ pattern;
+        found |= (high - CUCKOO_LOWEST) & ~high;
+    }
+    return found & CUCKOO_HIGHEST;
+}
+
+/* The highest bit of every field of a word that is 0. */
+BGI_INLINE uint64_t CUCKOO(zeros)(uint64_t word)
+{
+    uint64_t rest = CUCKOO_HIGHEST - CUCKOO_LOWEST;
+    return ~(((word & rest) + rest) | word) & CUCKOO_HIGHEST;
+}
+
+/* Flags of the slots that hold the fingerprint; 0: of the empty ones. */
+BGI_INLINE uint64_t CUCKOO(flags)(struct CUCKOO(bucket) bucket, uint64_t fingerprint)
+{
+    uint64_t pattern = fingerprint * CUCKOO_LOWEST;
+    uint64_t low = CUCKOO(zeros)(bucket.low ^ pattern);
+    if (CUCKOO_BITS == 32) {
+        uint64_t high = CUCKOO(zeros)(bucket.high ^ pattern);
+        /* Bits 31 and 63 of both become 15 and 31, 47 and 63. */
+        low = (low >> 16 | low >> 32) & 0x80008000u;
+        high = (high >> 16 | high >> 32) & 0x80008000u;
+        return low | high << 32;
+    }
+    return low;
+}
+
+BGI_INLINE unsigned CUCKOO(how_many)(uint64_t flags)
+{
+    const uint64_t ones = UINT64_C(1) | UINT64_C(1) << CUCKOO_FIELD
+                          | UINT64_C(1) << (2 * CUCKOO_FIELD)
+                          | UINT64_C(1) << (3 * CUCKOO_FIELD);
+    return (unsigned)(((flags >> (CUCKOO_FIELD - 1)) * ones) >> (3 * CUCKOO_FIELD)) & 7;
+}
+
+BGI_INLINE unsigned CUCKOO(lowest_slot)(uint64_t flags)
+{
+    return (unsigned)__builtin_ctzll(flags) / CUCKOO_FIELD;
+}
+
+BGI_INLINE uint64_t CUCKOO(slot)(struct CUCKOO(bucket) bucket, unsigned slot)
+{
+    unsigned bit = CUCKOO_BITS * slot;
+    return (bit < 64 ? bucket.low : bucket.high) >> bit % 64 & CUCKOO_MASK;
+}
+
+/* ---- Places ----------------------------------------------------------------------- */
+
+BGI_INLINE uint64_t CUCKOO(buckets)(const struct bgi_core *core)
+{
+    return core->units * cuckoo_unit_buckets(CUCKOO_BITS);
+}
+
+BGI_INLINE uint64_t CUCKOO(fingerprint)(uint64_t hash)
+{
+    uint64_t bits = hash & CUCKOO_MASK;
+    return bits + (bits == 0);
+}
+
+BGI_INLINE struct cuckoo_place CUCKOO(place)(const struct bgi_core *core, uint64_t hash)
+{
+    uint64_t buckets = CUCKOO(buckets)(core), first = bgi_mulhi(hash, buckets);
+    uint64_t fingerprint = CUCKOO(fingerprint)(hash);
+    uint64_t second = cuckoo_other(cuckoo_sum(fingerprint, buckets), first, buckets);
+    return (struct cuckoo_place){ fingerprint, first * CUCKOO_BUCKET_BYTES,
+                                  second * CUCKOO_BUCKET_BYTES };
+}
+
+/* The place of key i of a located word. */
+BGI_INLINE struct cuckoo_place CUCKOO(located)(const struct bgi_word *word, unsigned i)
+{
+    return (struct cuckoo_place){ CUCKOO(fingerprint)(word->hashes[i]), word->at[i],
+                                  word->also[i] };
+}
+
+/* ---- Look-ups --------------------------------------------------------------------- */
+
+BGI_INLINE bool CUCKOO(look)(const struct bgi_core *core, struct cuckoo_place place,
+                             const bool exclusive)
+{
+    const unsigned char *words = core->words;
+    struct CUCKOO(bucket) first = CUCKOO(load)(words, place.first, exclusive);
+    struct CUCKOO(bucket) second = CUCKOO(load)(words, place.second, exclusive);
+    if (!exclusive) {
+        cuckoo_reads_done();
+    }
+    return (CUCKOO(holds)(first, place.fingerprint)
+            | CUCKOO(holds)(second, place.fingerprint))
+           != 0;
+}
+
+/* How many slots of a key's buckets hold its fingerprint. */
+BGI_INLINE unsigned CUCKOO(copies)(const struct bgi_core *core,
+                                   struct cuckoo_place place, const bool exclusive)
+{
+    struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, exclusive);
+    struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, exclusive);
+    cuckoo_reads_done();
+    unsigned copies = CUCKOO(how_many)(CUCKOO(flags)(first, place.fingerprint));
+    return place.first == place.second
+               ? copies
+               : copies + CUCKOO(how_many)(CUCKOO(flags)(second, place.fingerprint));
+}
+
+/* A "no" was disturbed: looks again until it is not. */
+__attribute__((noinline)) static bool CUCKOO(has_again)(const struct bgi_core *core,
+                                                        uint64_t hash)
+{
+    const struct cuckoo_state *state = core->state;
+    struct cuckoo_place place = CUCKOO(place)(core, hash);
+    const uint64_t *changes = &state->changes[place.fingerprint % CUCKOO_STRIPES];
+    for (unsigned i = 0; i < CUCKOO_TRIES; i++) {
+        uint64_t before = __atomic_load_n(changes, __ATOMIC_ACQUIRE);
+        if ((before & 1) || CUCKOO(look)(core, place, false)) {
+            return true;
+        }
+        if (__atomic_load_n(changes, __ATOMIC_RELAXED) == before) {
+            return false;
+        }
+    }
+    return true;
+}
+
+BGI_INLINE bool CUCKOO(test)(const struct bgi_core *core, uint64_t hash,
+                             const bool exclusive)
+{
+    const struct cuckoo_state *state = core->state;
+    struct cuckoo_place place = CUCKOO(place)(core, hash);
+    if (exclusive) {
+        return CUCKOO(look)(core, place, true) | cuckoo_overflowed(state);
+    }
+    const uint64_t *changes = &state->changes[place.fingerprint % CUCKOO_STRIPES];
+    uint64_t before = __atomic_load_n(changes, __ATOMIC_ACQUIRE);
+    bool maybe = CUCKOO(look)(core, place, false);
+    uint64_t after = __atomic_load_n(changes, __ATOMIC_RELAXED);
+    if (BGI_UNLIKELY(!cuckoo_believed(before, after))) {
+        return maybe || CUCKOO(has_again)(core, hash);
+    }
+    return maybe;
+}
+
+static uint64_t CUCKOO(count)(const struct bgi_core *core, uint64_t hash)
+{
+    const struct cuckoo_state *state = core->state;
+    struct cuckoo_place place = CUCKOO(place)(core, hash);
+    const uint64_t *changes = &state->changes[place.fingerprint % CUCKOO_STRIPES];
+    for (unsigned i = 0; i < CUCKOO_TRIES; i++) {
+        uint64_t before = __atomic_load_n(changes, __ATOMIC_ACQUIRE);
+        unsigned copies = CUCKOO(copies)(core, place, false);
+        if (cuckoo_believed(before, __atomic_load_n(changes, __ATOMIC_RELAXED))) {
+            return copies;
+        }
+        if (before & 1) {
+            return UINT64_MAX; /* overflowed: there is no telling */
+        }
+    }
+    return 2 * CUCKOO_SLOTS;
+}
+
+/* ---- Making room ------------------------------------------------------------------ */
+
+/* Adds to the nodes the other buckets of what is in node `from`, and asks for them. */
+BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *nodes,
+                              int from, int n)
+{
+    uint64_t buckets = CUCKOO(buckets)(core), bucket = nodes[from].bucket;
+    uint64_t at = bucket * CUCKOO_BUCKET_BYTES;
+    struct CUCKOO(bucket) content = CUCKOO(load)(core->words, at, true);
+    for (unsigned slot = 0; slot < CUCKOO_SLOTS; slot++) {
+        uint64_t sum = cuckoo_sum(CUCKOO(slot)(content, slot), buckets);
+        uint64_t other = cuckoo_other(sum, bucket, buckets);
+        /* Not back to where the search began: the usual end of a flood of equal keys. */
+        if (other != nodes[0].bucket && other != nodes[1].bucket && other != bucket) {
+            BGI_PREFETCH(core->words + other * CUCKOO_BUCKET_BYTES);
+            nodes[n++] = (struct cuckoo_node){ other, (int16_t)from, (uint8_t)slot };
+        }
+    }
+    return n;
+}
+
+/* The first node in order of distance whose bucket has an empty slot, and that slot;
+ * CUCKOO_NONE when none is in reach. The first two are full. */
+static int CUCKOO(search)(const struct bgi_core *core, struct cuckoo_node *nodes,
+                          unsigned *slot)
+{
+    int n = 2, expanded = 0;
+    for (int i = 2;; i++) {
+        while (expanded < i && n - i < CUCKOO_AHEAD
+               && n + CUCKOO_SLOTS <= CUCKOO_NODES) {
+            n = CUCKOO(expand)(core, nodes, expanded++, n);
+        }
+        if (i == n) {
+            return CUCKOO_NONE;
+        }
+        uint64_t at = nodes[i].bucket * CUCKOO_BUCKET_BYTES;
+        uint64_t empty = CUCKOO(flags)(CUCKOO(load)(core->words, at, true), 0);
+        if (empty) {
+            *slot = CUCKOO(lowest_slot)(empty);
+            return i;
+        }
+    }
+}
+
+/* Moves what is on the way from a key's bucket to node `end`, the last one first, and puts
+ * the fingerprint into the slot that becomes free. */
+BGI_INLINE void CUCKOO(push)(struct bgi_core *core, const struct cuckoo_node *nodes,
+                             int end, unsigned slot, uint64_t fingerprint,
+                             const bool exclusive)
+{
+    uint64_t to = nodes[end].bucket * CUCKOO_BUCKET_BYTES;
+    for (const struct cuckoo_node *node = &nodes[end]; node->parent != CUCKOO_NONE;) {
+        unsigned from_slot = node->slot;
+        node = &nodes[node->parent];
+        uint64_t from = node->bucket * CUCKOO_BUCKET_BYTES;
+        uint64_t moved =
+            CUCKOO(slot)(CUCKOO(load)(core->words, from, true), from_slot);
+        CUCKOO(store)(core->words, to, slot, moved, exclusive); /* (W1), (W3) of the last */
+        cuckoo_announce(core->state, moved, exclusive);         /* (W2) */
+        to = from;
+        slot = from_slot;
+    }
+    CUCKOO(store)(core->words, to, slot, fingerprint, exclusive);
+}
+
+/* Both buckets are full. */
+BGI_INLINE enum cuckoo_outcome CUCKOO(make_room)(struct bgi_core *core,
+                                                 struct cuckoo_place place,
+                                                 const bool exclusive)
+{
+    struct cuckoo_node nodes[CUCKOO_NODES];
+    unsigned slot = 0, slots = place.first == place.second ? 4 : 8;
+    if (CUCKOO(copies)(core, place, true) == slots) {
+        return CUCKOO_ALL_COPIES;
+    }
+    nodes[0] = (struct cuckoo_node){ place.first / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
+    nodes[1] = (struct cuckoo_node){ place.second / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
+    int end = CUCKOO(search)(core, nodes, &slot);
+    if (end == CUCKOO_NONE) {
+        return CUCKOO_NO_ROOM;
+    }
+    struct cuckoo_state *state = core->state;
+    CUCKOO(push)(core, nodes, end, slot, place.fingerprint, exclusive);
+    cuckoo_raise(&state->stored, 1, exclusive);
+    return CUCKOO_STORED;
+}
+
+__attribute__((noinline)) static enum cuckoo_outcome
+    CUCKOO(make_room_exclusive)(struct bgi_core *core, struct cuckoo_place place)
+{
+    return CUCKOO(make_room)(core, place, true);
+}
+
+__attribute__((noinline)) static enum cuckoo_outcome
+    CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
+{
+    return CUCKOO(make_room)(core, place, false);
+}
+
+/* ---- Changes; the lock is held ---------------------------------------------------- */
+
+/* Stores a fingerprint, in the emptier of its buckets, so that few are full. */
+BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
+                                           struct cuckoo_place place, bool *is_new,
+                                           const bool exclusive)
+{
+    struct cuckoo_state *state = core->state;
+    struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, true);
+    struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, true);
+    uint64_t empty1 = CUCKOO(flags)(first, 0), empty2 = CUCKOO(flags)(second, 0);
+    bool seen = (CUCKOO(holds)(first, place.fingerprint)
+                 | CUCKOO(holds)(second, place.fingerprint))
+                != 0;
+    *is_new = !seen & !cuckoo_overflowed(state);
+    if (BGI_UNLIKELY((empty1 | empty2) == 0)) {
+        return exclusive ? CUCKOO(make_room_exclusive)(core, place)
+                         : CUCKOO(make_room_shared)(core, place);
+    }
+    bool use_second = CUCKOO(how_many)(empty2) > CUCKOO(how_many)(empty1);
+    uint64_t at = use_second ? place.second : place.first;
+    unsigned slot = CUCKOO(lowest_slot)(use_second ? empty2 : empty1);
+    CUCKOO(store)(core->words, at, slot, place.fingerprint, exclusive);
+    cuckoo_raise(&state->stored, 1, exclusive);
+    return CUCKOO_STORED;
+}
+
+/* An add: what finds no slot is noted. */
+BGI_INLINE bool CUCKOO(put_anyway)(struct bgi_core *core, struct cuckoo_place place,
+                                   const bool exclusive)
+{
+    struct cuckoo_state *state = core->state;
+    bool is_new;
+    enum cuckoo_outcome outcome = CUCKOO(put)(core, place, &is_new, exclusive);
+    if (BGI_UNLIKELY(outcome == CUCKOO_ALL_COPIES)) {
+        cuckoo_raise(&state->dropped, 1, exclusive);
+    } else if (BGI_UNLIKELY(outcome == CUCKOO_NO_ROOM)) {
+        cuckoo_overflow(state);
+    }
+    return is_new;
+}
+
+BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
+                               const bool exclusive)
+{
+    struct cuckoo_state *state = core->state;
+    unsigned copies = CUCKOO(copies)(core, place, true);
+    unsigned slots = place.first == place.second ? 4 : 8;
+    if (cuckoo_overflowed(state) || (state->dropped && copies == slots)) {
+        return BG_OK; /* it no longer knows how many there are: they stay */
+    }
+    if (copies == 0) {
+        return BG_ENOTFOUND;
+    }
+    struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, true);
+    struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, true);
+    uint64_t in_first = CUCKOO(flags)(first, place.fingerprint);
+    uint64_t in_second = CUCKOO(flags)(second, place.fingerprint);
+    cuckoo_announce(state, place.fingerprint, exclusive);
+    CUCKOO(store)(core->words, in_first ? place.first : place.second,
+                  CUCKOO(lowest_slot)(in_first ? in_first : in_second), 0, exclusive);
+    cuckoo_raise(&state->stored, (uint64_t)-1, exclusive);
+    return BG_OK;
+}
+
+/* ---- Batches ---------------------------------------------------------------------- */
+
+static void CUCKOO(locate)(const struct bgi_core *core, struct bgi_word *word)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        struct cuckoo_place place = CUCKOO(place)(core, word->hashes[i]);
+        word->at[i] = place.first;
+        word->also[i] = place.second;
+    }
+}
+
+BGI_INLINE void CUCKOO(ask_one)(const struct bgi_core *core,
+                                const struct bgi_word *word, unsigned i)
+{
+    BGI_PREFETCH(core->words + word->at[i]);
+    BGI_PREFETCH(core->words + word->also[i]);
+}
+
+/* (Inlined by force where it is not called through the table: see batch.c.) */
+BGI_INLINE void CUCKOO(ask_from)(const struct bgi_core *core,
+                                 const struct bgi_word *word, unsigned from)
+{
+    for (unsigned i = from; word && i < word->n; i++) {
+        CUCKOO(ask_one)(core, word, i);
+    }
+}
+
+static void CUCKOO(ask)(const struct bgi_core *core, const struct bgi_word *word)
+{
+    CUCKOO(ask_from)(core, word, 0);
+}
+
+BGI_INLINE uint64_t CUCKOO(look_word)(const struct bgi_core *core,
+                                      const struct bgi_word *word,
+                                      const struct bgi_word *next, const bool exclusive)
+{
+    uint64_t answer = 0;
+    unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
+    for (; i < both; i++) {
+        CUCKOO(ask_one)(core, next, i);
+        bool maybe = CUCKOO(look)(core, CUCKOO(located)(word, i), exclusive);
+        answer |= (uint64_t)maybe << i;
+    }
+    CUCKOO(ask_from)(core, next, i);
+    for (; i < word->n; i++) {
+        bool maybe = CUCKOO(look)(core, CUCKOO(located)(word, i), exclusive);
+        answer |= (uint64_t)maybe << i;
+    }
+    return answer;
+}
+
+/* What said "no" is looked at again, one by one. */
+__attribute__((noinline)) static uint64_t
+    CUCKOO(look_again)(const struct bgi_core *core, const struct bgi_word *word,
+                       uint64_t answer)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        if (!(answer >> i & 1)) {
+            answer |= (uint64_t)CUCKOO(has_again)(core, word->hashes[i]) << i;
+        }
+    }
+    return answer;
+}
+
+static uint64_t CUCKOO(has_word_shared)(const struct bgi_core *core,
+                                        const struct bgi_word *word,
+                                        const struct bgi_word *next)
+{
+    const struct cuckoo_state *state = core->state;
+    uint64_t before = __atomic_load_n(&state->all_changes, __ATOMIC_ACQUIRE);
+    uint64_t answer = CUCKOO(look_word)(core, word, next, false);
+    uint64_t after = __atomic_load_n(&state->all_changes, __ATOMIC_RELAXED);
+    return cuckoo_believed(before, after) ? answer
+                                          : CUCKOO(look_again)(core, word, answer);
+}
+
+static uint64_t CUCKOO(has_word_exclusive)(const struct bgi_core *core,
+                                           const struct bgi_word *word,
+                                           const struct bgi_word *next)
+{
+    uint64_t answer = CUCKOO(look_word)(core, word, next, true);
+    return cuckoo_overflowed(core->state) ? CUCKOO(look_again)(core, word, answer)
+                                          : answer;
+}
+
+BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core, const struct bgi_word *word,
+                                     const struct bgi_word *next, const bool exclusive)
+{
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < word->n; i++) {
+        if (next && i < next->n) {
+            CUCKOO(ask_one)(core, next, i);
+        }
+        bool is_new = CUCKOO(put_anyway)(core, CUCKOO(located)(word, i), exclusive);
+        answer |= (uint64_t)is_new << i;
+    }
+    CUCKOO(ask_from)(core, next, word->n);
+    return answer;
+}
+
+/* ---- The operations --------------------------------------------------------------- */
+
+#define CUCKOO_DEFINE_MODE(mode, is_exclusive)                                         \
+    static bool CUCKOO(has_##mode)(const struct bgi_core *core, uint64_t hash)         \
+    {                                                                                  \
+        return CUCKOO(test)(core, hash, is_exclusive);                                 \
+    }                                                                                  \
+    static bool CUCKOO(has_u64_##mode)(const struct bgi_core *core, uint64_t key)      \
+    {                                                                                  \
+        return CUCKOO(test)(core, bgi_fast8_masked(core->fast8_mask, key),             \
+                            is_exclusive);                                             \
+    }                                                                                  \
+    static bool CUCKOO(add_##mode)(struct bgi_core * core, uint64_t hash)              \
+    {                                                                                  \
+        struct cuckoo_place place = CUCKOO(place)(core, hash);                         \
+        CUCKOO_BEGIN(core, is_exclusive);                                              \
+        bool is_new = CUCKOO(put_anyway)(core, place, is_exclusive);                   \
+        CUCKOO_END(core, is_exclusive);                                                \
+        return is_new;                                                                 \
+    }                                                                                  \
+    static bool CUCKOO(add_u64_##mode)(struct bgi_core * core, uint64_t key)           \
+    {                                                                                  \
+        return CUCKOO(add_##mode)(core, bgi_fast8_masked(core->fast8_mask, key));      \
+    }                                                                                  \
+    static bg_err CUCKOO(insert_##mode)(struct bgi_core * core, uint64_t hash,         \
+                                        bool *is_new)                                  \
+    {                                                                                  \
+        struct cuckoo_place place = CUCKOO(place)(core, hash);                         \
+        CUCKOO_BEGIN(core, is_exclusive);                                              \
+        enum cuckoo_outcome outcome =                                                  \
+            CUCKOO(put)(core, place, is_new, is_exclusive);                            \
+        CUCKOO_END(core, is_exclusive);                                                \
+        return outcome == CUCKOO_STORED ? BG_OK : BG_EFULL;                            \
+    }                                                                                  \
+    static bg_err CUCKOO(remove_##mode)(struct bgi_core * core, uint64_t hash)         \
+    {                                                                                  \
+        struct cuckoo_place place = CUCKOO(place)(core, hash);                         \
+        CUCKOO_BEGIN(core, is_exclusive);                                              \
+        bg_err err = CUCKOO(take)(core, place, is_exclusive);                          \
+        CUCKOO_END(core, is_exclusive);                                                \
+        return err;                                                                    \
+    }                                                                                  \
+    static uint64_t CUCKOO(add_word_##mode)(struct bgi_core * core,                    \
+                                            const struct bgi_word *word,               \
+                                            const struct bgi_word *next)               \
+    {                                                                                  \
+        CUCKOO_BEGIN(core, is_exclusive);                                              \
+        uint64_t answer = CUCKOO(put_word)(core, word, next, is_exclusive);            \
+        CUCKOO_END(core, is_exclusive);                                                \
+        return answer;                                                                 \
+    }                                                                                  \
+    static const struct bgi_ops CUCKOO(ops_##mode) = {                                 \
+        .has = CUCKOO(has_##mode),                                                     \
+        .add = CUCKOO(add_##mode),                                                     \
+        .has_u64 = CUCKOO(has_u64_##mode),                                             \
+        .add_u64 = CUCKOO(add_u64_##mode),                                             \
+        .locate = CUCKOO(locate),                                                      \
+        .has_word = CUCKOO(has_word_##mode),                                           \
+        .add_word = CUCKOO(add_word_##mode),                                           \
+        .ask = CUCKOO(ask),                                                            \
+        .insert = CUCKOO(insert_##mode),                                               \
+        .remove = CUCKOO(remove_##mode),                                               \
+        .count = CUCKOO(count),                                                        \
+    };
+
+/* A writer's turn. */
+#define CUCKOO_BEGIN(core, is_exclusive) ((is_exclusive) ? (void)0 : cuckoo_lock((core)->state))
+#define CUCKOO_END(core, is_exclusive)   ((is_exclusive) ? (void)0 : cuckoo_unlock((core)->state))
+
+CUCKOO_DEFINE_MODE(exclusive, true)
+CUCKOO_DEFINE_MODE(shared, false)
+
+#undef CUCKOO_BEGIN
+#undef CUCKOO_END
+#undef CUCKOO_DEFINE_MODE
+#undef CUCKOO_HIGHEST
+#undef CUCKOO_LOWEST
+#undef CUCKOO_FIELD
+#undef CUCKOO_BUCKET_BYTES
+#undef CUCKOO_MASK
+#undef CUCKOO
+#undef CUCKOO_PASTE3
+#undef CUCKOO_PASTE3_
+#undef CUCKOO_BITS
