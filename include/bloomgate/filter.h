@@ -35,6 +35,8 @@
  *   (C3) An add says whether the key was new (some bit was not set before). Two threads
  *        that add one key at the same instant may both be told "new", never both "seen";
  *        in a `register` filter exactly one is told "new".
+ * In a `quotient` filter adds and removes that fall on neighbouring slots wait for each
+ * other, and a remove ends a "maybe"; queries take no locks there either.
  * The functions marked MT-Safe below keep to that. MT-Excl functions need the filter for
  * themselves. A filter made with BG_EXCLUSIVE is for one thread at a time: its adds are
  * MT-Excl, its queries are safe beside other queries.
@@ -44,8 +46,9 @@
  *     on answering correctly, with a rising share of "maybe": watch bg_filter_info.
  *   - Kinds that can remove (bg_kind_traits) must only be asked to remove what was added:
  *     see bg_filter_remove.
- *   - A filter does not keep keys; it cannot list them, and cannot be enlarged. It can be
- *     halved (bg_filter_fold), so size generously where the number is not known.
+ *   - A filter does not keep keys; it cannot list them. Bloom kinds cannot be enlarged but
+ *     can be halved (bg_filter_fold), so size generously where the number is not known;
+ *     `quotient` lists its hashes (bg_filter_each) and can be enlarged (bg_filter_resize).
  *   - NULL for a filter is a programming error. Queries then answer "maybe", adds do
  *     nothing: never a false "no".
  *   - After fork() the child has a copy of its own, as with all private memory.
@@ -233,6 +236,20 @@ BG_API uint64_t bg_filter_count(const bg_filter *filter, const void *key, size_t
 BG_API uint64_t bg_filter_count_u64(const bg_filter *filter, uint64_t key);
 BG_API uint64_t bg_filter_count_hash(const bg_filter *filter, uint64_t hash);
 
+/*
+ * Tells what is stored, in ascending order: of each hash as many of its leading bits as
+ * are kept, the others 0, and how often it was added. Ends early when `visit` returns
+ * false. Keys that share these bits are one. What bg_filter_add found no room for
+ * (bg_info.overflowed) is not there.
+ * Errors: BG_ENOTSUP unless the kind has BG_CAN_ENUMERATE; BG_EINVAL for NULL.
+ * Thread safety: MT-Safe; what is added or removed meanwhile may be told or not, and
+ * `visit` may do so itself. Cost: reads every byte.
+ */
+BG_API bg_err bg_filter_each(const bg_filter *filter,
+                             bool (*visit)(void *context, uint64_t hash_prefix,
+                                           uint64_t count),
+                             void *context);
+
 /* ---- Many keys ----------------------------------------------------------------- */
 
 /*
@@ -306,9 +323,11 @@ BG_API size_t bg_filter_remove_many_hash(bg_filter *filter, const uint64_t *hash
  * Adds everything that is in `other` to `filter`: afterwards it answers as if the keys
  * of both had been added to it. Merging a filter into itself changes nothing.
  * Counters add up, so that each key can be removed as often as it was added to either;
- * such a filter is not merged into itself.
+ * such a filter is not merged into itself. `quotient` filters may differ in size if one
+ * could be made from the other by bg_filter_resize.
  * Errors: BG_EINCOMPAT when kind, size, k or hash differ; the details say which.
- * BG_ENOTSUP unless the kind has BG_CAN_MERGE.
+ * BG_ENOTSUP unless the kind has BG_CAN_MERGE. BG_EFULL, with nothing changed, when
+ * `filter` has no room for both.
  * Thread safety: MT-Safe (a BG_EXCLUSIVE `filter`: MT-Excl). Cost: reads both, writes
  * one.
  */
@@ -325,6 +344,17 @@ BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_fold(const bg_filter *filter, uint32_t times,
                                            bg_filter **folded, bg_errinfo *info);
+
+/*
+ * A new filter with 2^doublings times the room (less room, if negative) and the same
+ * content and rate; the old one stays as it is. One bit of the stored hashes per doubling
+ * moves from the remainder to the quotient, so `k` becomes k - doublings.
+ * Errors: BG_EINVAL when there is no such size, BG_EFULL when the content does not fit it,
+ * BG_ENOTSUP unless the kind has BG_CAN_RESIZE, BG_ENOMEM. On error *resized is NULL.
+ * Thread safety: MT-Safe; adds wait until it is done. Cost: reads one, writes the other.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_resize(const bg_filter *filter, int doublings,
+                                             bg_filter **resized, bg_errinfo *info);
 
 /*
  * Whether two filters have the same kind, geometry and hash (compatible: they can be

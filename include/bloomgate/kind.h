@@ -10,13 +10,16 @@
  *   register     all bits in one 64-bit word           11.9    23.2     1       no
  *   counting     4-bit counters instead of bits          44      78     1       yes
  *   cuckoo       fingerprints in one of two buckets    12.6    16.8     2       yes
+ *   quotient     a sorted table of hash prefixes       9.6..21 13..27   2       yes
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
  * bits can do at 1 %. `classic` is for when memory counts more than time, `partitioned`
  * is the base of filters that age, `split` has the very bits of Parquet's filters, and
  * `register` is for deduplication by many threads: of two that add one key at the same
- * instant exactly one is told that it is new.
+ * instant exactly one is told that it is new. `quotient` deletes, counts, lists the
+ * hashes, merges and changes its size; its number of slots is a power of two, so how many
+ * bits a key takes depends on how well the number of keys fits: ask the planner.
  */
 #ifndef BLOOMGATE_KIND_H
 #define BLOOMGATE_KIND_H
@@ -45,7 +48,8 @@ extern "C" {
 
 #define BG_OTHER_KINDS(X)                                                              \
     X(COUNTING, 6, counting)                                                           \
-    X(CUCKOO, 7, cuckoo)
+    X(CUCKOO, 7, cuckoo)                                                               \
+    X(QUOTIENT, 8, quotient)
 
 #define BG_KINDS(X)                                                                    \
     BG_BLOOM_KINDS(X)                                                                  \
@@ -66,7 +70,9 @@ enum {
     BG_CAN_FOLD = 1u << 3,    /* bg_filter_fold */
     BG_CAN_OVERLAP = 1u << 4, /* bg_filter_overlap */
     BG_CAN_FILL_UP = 1u << 5, /* takes a limited number of keys: see bg_filter_insert */
-    BG_IS_STATIC = 1u << 6    /* made of all keys at once by a bg_builder */
+    BG_IS_STATIC = 1u << 6,   /* made of all keys at once by a bg_builder */
+    BG_CAN_ENUMERATE = 1u << 7, /* bg_filter_each */
+    BG_CAN_RESIZE = 1u << 8     /* bg_filter_resize */
 };
 
 /*

@@ -125,6 +125,10 @@ static void estimate_either(const bg_filter *a, const bg_filter *b,
                             struct bgi_measure *m)
 {
     estimate_measure(a, m);
+    if (a->kind->measure_or) {
+        a->kind->measure_or(&a->core, &b->core, m);
+        return;
+    }
     m->ones = a->kind->ones_or
                   ? a->kind->ones_or(&a->core, &b->core)
                   : a->core.word_ops->count_or(bgi_filter_words(a), bgi_filter_words(b),

@@ -226,8 +226,14 @@ void bg_filter_free(bg_filter *filter)
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
                           bg_errinfo *info)
 {
+    return bgi_filter_similar_k(like, units, like->core.k, filter, info);
+}
+
+bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
+                            bg_filter **filter, bg_errinfo *info)
+{
     struct bgi_geometry g = { .kind = like->kind,
-                              .k = like->core.k,
+                              .k = k,
                               .units = units,
                               .items = like->design_items,
                               .rate =
@@ -256,11 +262,17 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     assert(*copy);
     const uint64_t *from = bgi_filter_words(filter);
     uint64_t *to = bgi_filter_words(*copy);
+    if (filter->kind->hold) {
+        filter->kind->hold(&filter->core, true);
+    }
     for (size_t i = 0; i < filter->bytes / 8; i++) {
         to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
     }
     if (filter->kind->copied) {
         filter->kind->copied(&(*copy)->core, &filter->core);
+    }
+    if (filter->kind->hold) {
+        filter->kind->hold(&filter->core, false);
     }
     return BG_OK;
 }

@@ -53,6 +53,10 @@ bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geomet
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
                           bg_errinfo *info);
 
+/* ... and k. */
+bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
+                            bg_filter **filter, bg_errinfo *info);
+
 /* BG_OK, or which of kind, size, k and hash two filters differ in. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
 

@@ -245,6 +245,9 @@ double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items)
     }
     uint32_t unit = description->unit_bytes(k);
     uint64_t units = unit ? bytes / unit : 0;
+    if (description->round_units) {
+        units = description->round_units(units, k);
+    }
     if (units == 0 || units > description->units_max) {
         return (double)NAN;
     }

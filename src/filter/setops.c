@@ -12,7 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 
-bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
+/* Whether filters of two geometries of a kind can be merged all the same. */
+static bool setops_joins(const bg_filter *a, const bg_filter *b)
+{
+    return a && b && a->kind == b->kind && a->kind->joins
+           && a->kind->joins(&a->core, &b->core);
+}
+
+/* `any_size`: k and the size may differ. */
+static bg_err setops_match(const bg_filter *a, const bg_filter *b, bool any_size,
+                           bg_errinfo *info)
 {
     if (!a || !b) {
         return bgi_err(info, BG_EINVAL, "filter", "two filters", "NULL");
@@ -27,11 +36,11 @@ bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info
                        a->kind->flags ? " scattered" : "", b->kind->width,
                        b->kind->flags ? " scattered" : "");
     }
-    if (a->core.k != b->core.k) {
+    if (!any_size && a->core.k != b->core.k) {
         return bgi_err(info, BG_EINCOMPAT, "k", "the same in both filters", "%u and %u",
                        a->core.k, b->core.k);
     }
-    if (a->core.units != b->core.units) {
+    if (!any_size && a->core.units != b->core.units) {
         return bgi_err(info, BG_EINCOMPAT, "size in bytes", "the same in both filters",
                        "%zu and %zu", a->bytes, b->bytes);
     }
@@ -45,6 +54,11 @@ bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info
                        inside);
     }
     return BG_OK;
+}
+
+bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info)
+{
+    return setops_match(a, b, false, info);
 }
 
 bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,
@@ -82,7 +96,7 @@ bool bg_filter_equal(const bg_filter *a, const bg_filter *b)
 bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);
-    bg_err err = bgi_filter_match(filter, other, info);
+    bg_err err = setops_match(filter, other, setops_joins(filter, other), info);
     err = err ? err : bgi_filter_can(filter, BG_CAN_MERGE, "merged", info);
     if (err) {
         return err;

@@ -7,7 +7,9 @@
  *   - a rate is given: for one k bisect for the fewest units that reach it; climb from
  *     the textbook's k to the k of the fewest bytes.
  * Everything is computed with the model of the kind (kind/model.c), so the rate that is
- * reported is the one that will be measured.
+ * reported is the one that will be measured. Where not every number of units is a size
+ * (bgi_kind.round_units) any number stands for the size below it, so that the rate still
+ * falls with the units, in steps.
  */
 #include "base/checked.h"
 #include "base/errinfo.h"
@@ -129,9 +131,21 @@ static bool solve_round(const bg_spec *spec, uint64_t *units)
     return bgi_round_up_u64(*units, (uint64_t)1 << spec->folds, units);
 }
 
+/* The size that a number of units stands for. */
+static uint64_t solve_size(const struct bgi_geometry *g)
+{
+    return g->kind->round_units ? g->kind->round_units(g->units, g->k) : g->units;
+}
+
 static double solve_rate(const struct bgi_geometry *g)
 {
-    return bgi_kind_rate(g->kind, g->units, g->k, (double)g->items);
+    return bgi_kind_rate(g->kind, solve_size(g), g->k, (double)g->items);
+}
+
+/* Whether the keys have room, in a kind that can be full. */
+static bool solve_has_room(const struct bgi_geometry *g)
+{
+    return !(g->kind->traits & BG_CAN_FILL_UP) || g->items == 0 || solve_rate(g) < 1;
 }
 
 /* The units that `bits` bits per key come to, at least 1. */
@@ -176,6 +190,7 @@ static bool solve_fewest(struct bgi_geometry *g, double rate)
         }
     }
     g->units = high;
+    g->units = solve_size(g);
     return true;
 }
 
@@ -204,7 +219,8 @@ static double solve_cost(const bg_spec *spec, struct bgi_geometry *g)
      * one unit, but not to one that a smaller k would make smaller. */
     bool smallest = spec->k || g->k == g->kind->k_min;
     g->units = units ? units : (!spec->bytes && smallest ? 1 : 0);
-    return g->units ? solve_rate(g) : HUGE_VAL;
+    g->units = solve_size(g);
+    return g->units && solve_has_room(g) ? solve_rate(g) : HUGE_VAL;
 }
 
 /* Tries every k. */
@@ -275,6 +291,13 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                 bg_kind_name(g->kind->id), (unsigned long long)g->kind->units_max);
             return bgi_err(info, BG_ENOTSUP, "rate", reach, "%g for %llu items",
                            spec->rate, (unsigned long long)g->items);
+        }
+        if ((g->kind->traits & BG_CAN_FILL_UP) && g->items) {
+            return bgi_err(info, BG_EINVAL, "bytes, bits_per_key",
+                           "enough room for the items in a size that there is",
+                           "%llu bytes, %g bits for %llu items",
+                           (unsigned long long)spec->bytes, spec->bits_per_key,
+                           (unsigned long long)g->items);
         }
         char expected[96];
         (void)snprintf(

@@ -150,6 +150,9 @@ struct bgi_kind {
     const struct bgi_kind *(*pick)(uint32_t width, uint32_t flags);
     /* Bytes of one unit, for k bits per key; 0 when there is no such k. */
     uint32_t (*unit_bytes)(uint32_t k);
+    /* The largest size of up to `units` units that there is; 0 when there is none. Or
+     * NULL: every number of units is a size. */
+    uint64_t (*round_units)(uint64_t units, uint32_t k);
     /* The rate model of `units` units with k bits per key ... */
     struct bgi_model (*model)(uint64_t units, uint32_t k);
     /* ... or NULL, and the rate itself with n keys, 1 for more than fit; and the fill. */
@@ -164,15 +167,32 @@ struct bgi_kind {
     /* Prepares a core whose words and state are all zero: after creation and after a
      * clear. Or NULL. */
     void (*setup)(struct bgi_core *core);
+    /* Keeps writers out while the words are read as a whole, or lets them in again. Or
+     * NULL: every word stands for itself. */
+    void (*hold)(const struct bgi_core *core, bool on);
     /* Called after the words of `from` were copied to `to`, for the state. Or NULL. */
     void (*copied)(struct bgi_core *to, const struct bgi_core *from);
     /* Adds the content of a filter of the same geometry. Or NULL: ORs the words, if the
      * traits say that it can. */
     bg_err (*merge)(struct bgi_core *to, const struct bgi_core *from, bool exclusive);
+    /* Whether a filter of another geometry can be merged as well. Or NULL: none. */
+    bool (*joins)(const struct bgi_core *to, const struct bgi_core *from);
     /* What is in it. Or NULL: by counting bits. */
     void (*measure)(const struct bgi_core *core, struct bgi_measure *measure);
     /* What `ones` would be after a merge (BG_CAN_OVERLAP). Or NULL: by counting bits. */
     uint64_t (*ones_or)(const struct bgi_core *a, const struct bgi_core *b);
+    /* What would be in it after a merge, where ones do not tell it: changes what measure
+     * said of `a`. Or NULL: by ones_or and the model. */
+    void (*measure_or)(const struct bgi_core *a, const struct bgi_core *b,
+                       struct bgi_measure *measure);
+    /* Tells what is in it, in ascending order, until `visit` says false
+     * (BG_CAN_ENUMERATE). */
+    void (*each)(const struct bgi_core *core,
+                 bool (*visit)(void *context, uint64_t prefix, uint64_t count),
+                 void *context);
+    /* The geometry with 2^doublings times the room for the same content, which `merge`
+     * then takes over; false when there is none (BG_CAN_RESIZE). */
+    bool (*resized)(uint64_t *units, uint32_t *k, int doublings);
     /* Writes the content of `from`, with twice the units, into `to`, all zero
      * (BG_CAN_FOLD). */
     void (*fold)(struct bgi_core *to, const struct bgi_core *from);

@@ -1,0 +1,543 @@
+/*
+ * quotient.c - a sorted table of hash prefixes: deletes, counts, lists, merges, grows.
+ *
+ * Idea. Keep of each hash its first q + r bits, in a sorted table of 2^q slots and a bit.
+ * The first q bits, the quotient, are not stored: they are the slot where the key belongs;
+ * only the r bits after them, the remainder, are. All keys of a quotient form a run, a
+ * sequence of slots that begins at the slot of that number or, if it is taken, as soon
+ * behind it as the order allows (Bender et al., "Don't thrash: how to cache your hash on
+ * flash", 2012). Two bits per slot tell which runs are where: `occupieds`, a bit for
+ * each quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th
+ * run ends at the i-th runend; rank and select on 64-bit words find it, from an offset of 8
+ * bits for every 64 slots (Pandey, Bender, Johnson, Patro, "A general-purpose counting
+ * filter: making every bit count", 2017). That is r + 2.125 bits per slot.
+ *
+ *     quotient   0   1   2   3   4   5   6   7
+ *     occupied   .   1   .   1   1   .   .   1        runs: 1: a b   3: c   4: d e   7: f
+ *     slots      .   a   b   c   d   e   .   f
+ *     runends    0   0   1   1   0   1   0   1
+ *
+ * What is kept is a sorted list of prefixes, so it can be read out in order
+ * (bg_filter_each); two filters merge as sorted lists do; and since the quotient and the
+ * remainder are one string of bits a table of twice the size with remainders of one bit
+ * less holds the same prefixes, at the same rate (bg_filter_resize). The table of a
+ * multiset is unique: the order in which keys came and went leaves no trace.
+ *
+ * Price. The number of quotients is a power of two, so memory doubles where one more key
+ * does not fit: just below 95 % load it takes 9.6 + ... bits per key, just above it twice
+ * as many (but there the remainder needs a bit less). The planner says what it comes to.
+ *
+ * Rate. A stranger is answered "maybe" if its prefix, one of F = 2^(q + r), is in the
+ * table: with n different keys 1 - (1 - 1/F)^n, exactly; there is nothing else that could
+ * be mistaken. Below 95 % load that is at most about 0.95 2^-r.
+ *
+ * Layout. A unit is 8 blocks of 64 slots, 512 slots (quotient_table.h draws them):
+ *
+ *     [ block ][ block ] ... [ block ]   [ offsets ]
+ *      <---- 2^q slots ---->  <- 512 ->   a byte per block
+ *
+ * with 512 slots behind the last quotient for the runs that are pushed there (256 of both
+ * in the smallest filter, of one unit). Nothing wraps. At 95 % load a run is pushed by 9
+ * slots on average, and by 512 with a probability of about e^-50, so good hashes never
+ * need more. When they are used up an insert is refused, as it is when 31/32 of 2^q slots
+ * are in use: beyond that the number of slots to be moved explodes.
+ *
+ * Counts. A key that is added again and again takes a slot for each of the first two
+ * times, and from then on the digits of a number (quotient_table.h): a flood of one key
+ * takes 3 + 64 / (r - 1) slots at most. A count that reaches 2^64 - 1 stays there.
+ *
+ * Invariants
+ *   (I1) The remainders of a run ascend, each with its count; the runs are in the order of
+ *        their quotients; a run begins at the slot of its quotient or right behind the
+ *        run before it, whichever comes later.
+ *   (I2) There are as many runends as occupied quotients.
+ *   (I3) The offset of a block is the number of slots, from its first on, that belong to
+ *        runs of earlier blocks; 255 means 255 or more.
+ *   (I4) Slots, runends and offsets that are not in use are 0, so equal multisets are equal
+ *        words.
+ *   (I5) `used` is the number of slots in use, never above `limit`.
+ *
+ * Concurrency. Moving slots, a writer makes states in which a run cannot be found. A
+ * region, 64 blocks, has a lock for writers and a sequence number that is odd while it is
+ * being changed (quotient_sync.h). A writer locks the regions that it reads or writes, in
+ * ascending order, makes the numbers of those that it writes odd, writes, makes them even,
+ * and unlocks. Two writers in different regions do not meet. A reader takes no lock:
+ *
+ *     n = numbers of the regions, all even       (acquire)
+ *     look                                       (every word: acquire)
+ *     "no" is valid if the numbers are still n
+ *
+ *   (P1) What was read is one state. Let the reader see n before and after, and one of its
+ *        loads see a word that the writer stored after the one that made the number n. That
+ *        word was stored with release order after the number had become n + 1, and loaded
+ *        with acquire order; so the later load of the number sees n + 1 or more: a
+ *        contradiction. And no load sees a word older than the state n: all of its words
+ *        were stored before the number became n, which the reader loaded with acquire
+ *        order.
+ *   (P2) So a "no" is the answer of a state between the reader's begin and end. An insert
+ *        that returned before the reader began made its state before that, and nothing
+ *        but a remove takes a key out: (C1) of filter.h. A "yes" needs no check: a
+ *        "maybe" too many does no harm.
+ *   (P3) Whatever is read in between, all positions are compared with the end of the table
+ *        before they are used, and every loop goes one way: no load is outside, and every
+ *        look ends.
+ *   (P4) A reader that is disturbed 65536 times says "maybe": it never waits for a writer
+ *        that does not get on.
+ *
+ * An add that finds no room (bg_filter_add cannot fail) is counted in `lost`, and from
+ * then on every answer is "maybe".
+ */
+#include "kind/quotient_sync.h"
+
+#include <math.h>
+
+#if defined(BGI_X86_64)
+#include <immintrin.h>
+#endif
+
+enum {
+    QUOTIENT_K_MIN = 2,
+    QUOTIENT_K_MAX = 32,
+    QUOTIENT_BITS_MIN = 8,
+    QUOTIENT_BITS_MAX = 40,
+    QUOTIENT_UNIT_BITS = 9, /* 2^9 slots of a unit */
+    QUOTIENT_PREFIX_MAX = 64
+};
+
+static const double quotient_load_max = 0.95; /* that is planned for */
+
+/* ---- One core, two ways to find ones ---------------------------------------------- */
+
+/*
+ * Where one number `rank` of a word is: by the sums of ones up to each byte, then within
+ * the byte. In `sums`, byte i has the ones of bytes 0 .. i; `reached` marks the bytes where
+ * they are more than rank.
+ */
+BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
+{
+    const uint64_t each = 0x0101010101010101u, high = 0x8080808080808080u;
+    uint64_t s = word - (word >> 1 & 0x5555555555555555u);
+    s = (s & 0x3333333333333333u) + (s >> 2 & 0x3333333333333333u);
+    s = (s + (s >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    uint64_t sums = s * each;
+    if (rank >= sums >> 56) {
+        return 64;
+    }
+    uint64_t reached = ((sums | high) - (rank + 1) * each) & high;
+    unsigned shift = (unsigned)__builtin_ctzll(reached) / 8 * 8;
+    uint64_t left = rank - (sums << 8 >> shift & 0xff);
+    uint64_t byte = word >> shift & 0xff;
+    for (; left > 0; left--) {
+        byte &= byte - 1;
+    }
+    return shift + (uint64_t)__builtin_ctzll(byte);
+}
+
+#define QUOTIENT_ISA    portable
+#define QUOTIENT_TARGET /* none */
+#define QUOTIENT_ONES   bgi_popcount64
+#define QUOTIENT_SELECT quotient_select_portable
+#include "kind/quotient_core.h"
+
+#if defined(BGI_X86_64)
+#define QUOTIENT_BMI2 __attribute__((target("bmi,bmi2,popcnt")))
+
+/* A one at place `rank`, deposited at the places of the ones. */
+BGI_INLINE QUOTIENT_BMI2 uint64_t quotient_select_bmi2(uint64_t word, uint64_t rank)
+{
+    return _tzcnt_u64(_pdep_u64((uint64_t)1 << (rank & 63), word));
+}
+
+BGI_INLINE QUOTIENT_BMI2 uint64_t quotient_ones_bmi2(uint64_t word)
+{
+    return (uint64_t)__builtin_popcountll(word);
+}
+
+#define QUOTIENT_ISA    bmi2
+#define QUOTIENT_TARGET QUOTIENT_BMI2
+#define QUOTIENT_ONES   quotient_ones_bmi2
+#define QUOTIENT_SELECT quotient_select_bmi2
+#include "kind/quotient_core.h"
+#endif
+
+static const struct bgi_ops *quotient_ops(uint32_t k, bool exclusive, bg_cpu cpu)
+{
+    (void)k;
+#if defined(BGI_X86_64)
+    if (cpu == BG_CPU_AVX2 || cpu == BG_CPU_AVX512) { /* both have BMI2: features.h */
+        return exclusive ? &quotient_ops_exclusive_bmi2 : &quotient_ops_shared_bmi2;
+    }
+#endif
+    (void)cpu;
+    return exclusive ? &quotient_ops_exclusive_portable : &quotient_ops_shared_portable;
+}
+
+/* ---- Geometry ----------------------------------------------------------------------- */
+
+static uint32_t quotient_unit_bytes(uint32_t k)
+{
+    const uint32_t word = sizeof(uint64_t);
+    return QUOTIENT_GROUP * word * (QUOTIENT_META + k) + word;
+}
+
+/* The bits of the quotient for a number of units that is a size, else for the next
+ * smaller one. */
+static uint32_t quotient_bits(uint64_t units)
+{
+    return units < 2 ? QUOTIENT_BITS_MIN
+                     : QUOTIENT_UNIT_BITS + 63 - (uint32_t)__builtin_clzll(units - 1);
+}
+
+static uint64_t quotient_units(uint32_t bits)
+{
+    return bits < QUOTIENT_UNIT_BITS ? 1
+                                     : ((uint64_t)1 << (bits - QUOTIENT_UNIT_BITS)) + 1;
+}
+
+static uint64_t quotient_round_units(uint64_t units, uint32_t k)
+{
+    if (units == 0) {
+        return 0;
+    }
+    uint32_t bits = quotient_bits(units), most = QUOTIENT_PREFIX_MAX - k;
+    most = most < QUOTIENT_BITS_MAX ? most : QUOTIENT_BITS_MAX;
+    return quotient_units(bits < most ? bits : most);
+}
+
+/* Adds `doublings` bits to the quotient and takes them from the remainder. */
+static bool quotient_resized(uint64_t *units, uint32_t *k, int doublings)
+{
+    int64_t bits = (int64_t)quotient_bits(*units) + doublings;
+    int64_t rest = (int64_t)*k - doublings;
+    if (bits < QUOTIENT_BITS_MIN || bits > QUOTIENT_BITS_MAX || rest < QUOTIENT_K_MIN
+        || rest > QUOTIENT_K_MAX) {
+        return false;
+    }
+    *units = quotient_units((uint32_t)bits);
+    *k = (uint32_t)rest;
+    return true;
+}
+
+static uint64_t quotient_regions(uint64_t units)
+{
+    return (units * QUOTIENT_GROUP + QUOTIENT_REGION - 1) / QUOTIENT_REGION;
+}
+
+static size_t quotient_state_bytes(uint64_t units, uint32_t k)
+{
+    (void)k;
+    return sizeof(struct quotient_state)
+           + (size_t)quotient_regions(units) * sizeof(uint64_t);
+}
+
+static void quotient_setup(struct bgi_core *core)
+{
+    struct quotient_state *state = quotient_state_of(core);
+    state->quotient_bits = quotient_bits(core->units);
+    state->blocks = core->units * QUOTIENT_GROUP;
+    state->slots = state->blocks * QUOTIENT_BLOCK;
+    state->offsets = quotient_block(core, state->blocks);
+    uint64_t quotients = (uint64_t)1 << state->quotient_bits;
+    state->limit = quotients - quotients / 32;
+}
+
+/* ---- The rate ------------------------------------------------------------------------ */
+
+/* Different prefixes. */
+static double quotient_prefixes(uint64_t units, uint32_t k)
+{
+    return ldexp(1, (int)(quotient_bits(units) + k));
+}
+
+static double quotient_fill(uint64_t units, uint32_t k, double n)
+{
+    (void)k;
+    return n / ldexp(1, (int)quotient_bits(units));
+}
+
+static double quotient_rate(uint64_t units, uint32_t k, double n)
+{
+    if (quotient_round_units(units, k) != units
+        || quotient_fill(units, k, n) > quotient_load_max) {
+        return 1;
+    }
+    return -expm1(n * log1p(-1 / quotient_prefixes(units, k)));
+}
+
+static uint32_t quotient_lines(uint32_t k)
+{
+    (void)k;
+    return 2; /* the head of a block and a slot; offsets are few and stay in the cache */
+}
+
+/* What `prefixes` different ones tell: the keys that most likely left them, and how sure
+ * that is. The number of prefixes in use has the variance F e^-l (1 - (1 + l) e^-l) with
+ * l = n / F keys per prefix, and rises by e^-l with a key. */
+static void quotient_items(const struct bgi_core *core, uint64_t prefixes,
+                           struct bgi_measure *measure)
+{
+    double all = quotient_prefixes(core->units, core->k),
+           share = (double)prefixes / all;
+    double keys = -log1p(-share); /* per prefix */
+    measure->items = all * keys;
+    measure->error = sqrt(fmax(0, all * exp(keys) * (1 - (1 + keys) * exp(-keys))));
+    measure->rate = share;
+}
+
+/* ---- Reading it in order ------------------------------------------------------------- */
+
+enum { QUOTIENT_CHUNK = 32 };
+
+/* The content of a filter from a place on: some entries that were read together, and where
+ * the next ones begin. Each of them was in the filter at one moment. */
+struct quotient_stream {
+    const struct bgi_core *core;
+    struct quotient_key next;
+    unsigned at, n;
+    struct {
+        uint64_t prefix, count;
+    } entry[QUOTIENT_CHUNK];
+};
+
+/* Collects the entries of one run; false when there is no room for more. */
+static bool quotient_read_run(struct quotient_stream *stream, uint64_t quotient,
+                              uint64_t *at, struct quotient_span *span)
+{
+    const struct bgi_core *core = stream->core;
+    bool ended = false;
+    for (; !ended && *at < quotient_state_of(core)->slots;) {
+        struct quotient_entry entry = quotient_read(core, *at);
+        struct quotient_key key = { quotient, entry.remainder };
+        *at += entry.slots;
+        quotient_touch(span, (*at - 1) / 64);
+        ended = quotient_is_runend(core, *at - 1);
+        if (quotient == stream->next.quotient
+            && entry.remainder < stream->next.remainder) {
+            continue;
+        }
+        if (stream->n == QUOTIENT_CHUNK) {
+            stream->next = key;
+            return false;
+        }
+        stream->entry[stream->n].prefix = quotient_prefix(core, key);
+        stream->entry[stream->n].count = entry.count;
+        stream->n++;
+    }
+    return true;
+}
+
+/* Collects entries of the block of `next`, up to its end or as many as there is room
+ * for. */
+static void quotient_read_block(struct quotient_stream *stream,
+                                struct quotient_span *span)
+{
+    const struct bgi_core *core = stream->core;
+    uint64_t block = stream->next.quotient / 64, first = stream->next.quotient % 64;
+    uint64_t occupieds = quotient_load(quotient_occupieds(core, block));
+    uint64_t todo = occupieds & UINT64_MAX << first;
+    if (todo) {
+        uint64_t quotient = 64 * block + (uint64_t)__builtin_ctzll(todo);
+        uint64_t at = quotient_run_start_portable(core, quotient, occupieds, span);
+        for (; todo; todo &= todo - 1) {
+            quotient = 64 * block + (uint64_t)__builtin_ctzll(todo);
+            at = at > quotient ? at : quotient;
+            if (!quotient_read_run(stream, quotient, &at, span)) {
+                return;
+            }
+        }
+    }
+    stream->next = (struct quotient_key){ 64 * block + 64, 0 };
+}
+
+/* Collects the next entries, as of one moment; false at the end. */
+static bool quotient_refill(struct quotient_stream *stream)
+{
+    const struct bgi_core *core = stream->core;
+    const uint64_t end = (uint64_t)1 << quotient_state_of(core)->quotient_bits;
+    stream->at = stream->n = 0;
+    while (stream->n == 0 && stream->next.quotient < end) {
+        const struct quotient_key from = stream->next;
+        struct quotient_span span = quotient_span_at(from.quotient / 64);
+        struct quotient_range range = quotient_range_of(span);
+        uint64_t before;
+        while (!quotient_numbers(core, range, &before)
+               || (quotient_read_block(stream, &span),
+                   !quotient_unchanged(core, &range, span, before))) {
+            bgi_pause();
+            stream->next = from;
+            stream->n = 0;
+            span = quotient_span_at(from.quotient / 64);
+        }
+    }
+    return stream->n > 0;
+}
+
+/* The prefix that comes next; false at the end. It is passed by ++stream->at. */
+static bool quotient_peek(struct quotient_stream *stream)
+{
+    return stream->at < stream->n || quotient_refill(stream);
+}
+
+static void quotient_each(const struct bgi_core *core,
+                          bool (*visit)(void *context, uint64_t prefix, uint64_t count),
+                          void *context)
+{
+    struct quotient_stream stream = { .core = core };
+    for (; quotient_peek(&stream); stream.at++) {
+        if (!visit(context, stream.entry[stream.at].prefix,
+                   stream.entry[stream.at].count)) {
+            return;
+        }
+    }
+}
+
+/* The next prefix of either of two streams, and its count in both together. */
+static bool quotient_peek_either(struct quotient_stream *a, struct quotient_stream *b,
+                                 uint64_t *prefix, uint64_t *count)
+{
+    bool in_a = quotient_peek(a), in_b = quotient_peek(b);
+    if (in_a && in_b) {
+        uint64_t pa = a->entry[a->at].prefix, pb = b->entry[b->at].prefix;
+        in_a = pa <= pb;
+        in_b = pb <= pa;
+    }
+    *prefix = in_a ? a->entry[a->at].prefix : in_b ? b->entry[b->at].prefix : 0;
+    *count = quotient_sum(in_a ? a->entry[a->at].count : 0,
+                          in_b ? b->entry[b->at].count : 0);
+    a->at += in_a;
+    b->at += in_b;
+    return in_a || in_b;
+}
+
+static void quotient_measure(const struct bgi_core *core, struct bgi_measure *measure)
+{
+    const struct quotient_state *state = quotient_state_of(core);
+    struct quotient_stream stream = { .core = core };
+    uint64_t prefixes = 0;
+    while (quotient_peek(&stream)) {
+        prefixes += stream.n;
+        for (; stream.at < stream.n; stream.at++) {
+            measure->saturated += stream.entry[stream.at].count == UINT64_MAX;
+        }
+    }
+    measure->ones = __atomic_load_n(&state->used, __ATOMIC_RELAXED);
+    measure->of = (uint64_t)1 << state->quotient_bits;
+    measure->overflowed = __atomic_load_n(&state->lost, __ATOMIC_RELAXED) != 0;
+    quotient_items(core, prefixes, measure);
+}
+
+static void quotient_measure_or(const struct bgi_core *a, const struct bgi_core *b,
+                                struct bgi_measure *measure)
+{
+    struct quotient_stream in_a = { .core = a }, in_b = { .core = b };
+    uint64_t prefixes = 0, prefix, count;
+    while (quotient_peek_either(&in_a, &in_b, &prefix, &count)) {
+        prefixes++;
+    }
+    measure->overflowed |=
+        __atomic_load_n(&quotient_state_of(b)->lost, __ATOMIC_RELAXED) != 0;
+    quotient_items(a, prefixes, measure);
+}
+
+/* ---- Whole filters ------------------------------------------------------------------- */
+
+/* Keeps writers out, or lets them in again. */
+static void quotient_hold(const struct bgi_core *core, bool on)
+{
+    if (on) {
+        quotient_lock(core, quotient_all(core));
+    } else {
+        quotient_unlock(core, quotient_all(core));
+    }
+}
+
+static void quotient_copied(struct bgi_core *to, const struct bgi_core *from)
+{
+    struct quotient_state *copy = quotient_state_of(to);
+    const struct quotient_state *state = quotient_state_of(from);
+    copy->used = __atomic_load_n(&state->used, __ATOMIC_RELAXED);
+    copy->lost = __atomic_load_n(&state->lost, __ATOMIC_RELAXED);
+}
+
+/* Prefixes of the same length have the same rate and the same meaning, wherever the
+ * quotient ends. */
+static bool quotient_joins(const struct bgi_core *to, const struct bgi_core *from)
+{
+    return quotient_bits(to->units) + to->k == quotient_bits(from->units) + from->k;
+}
+
+/* Whether the content of both has room in `to`. Its place is known without putting it
+ * there: each run follows the one before it, but not before its quotient. */
+static bool quotient_fits(const struct bgi_core *to, const struct bgi_core *from)
+{
+    const struct quotient_state *state = quotient_state_of(to);
+    struct quotient_stream in_to = { .core = to }, in_from = { .core = from };
+    uint64_t prefix, count, used = 0, stop = 0;
+    while (quotient_peek_either(&in_to, &in_from, &prefix, &count)) {
+        uint64_t quotient = quotient_key_of(to, prefix).quotient;
+        uint64_t slots = quotient_slots_for(to, count);
+        stop = (stop > quotient ? stop : quotient) + slots;
+        used += slots;
+    }
+    return stop <= state->slots && used <= state->limit;
+}
+
+/* Adds what is in `from`. Writers are kept out of both, so what was found to fit does. */
+static bg_err quotient_take_in(struct bgi_core *to, const struct bgi_core *from)
+{
+    if (!quotient_fits(to, from)) {
+        return BG_EFULL;
+    }
+    struct quotient_range range = quotient_all(to);
+    struct quotient_stream stream = { .core = from };
+    bg_err err = BG_OK;
+    for (; !err && quotient_peek(&stream); stream.at++) {
+        bool again, is_new;
+        err = quotient_change_within_portable(to, stream.entry[stream.at].prefix,
+                                              stream.entry[stream.at].count, false,
+                                              &range, &again, &is_new);
+    }
+    uint64_t lost = __atomic_load_n(&quotient_state_of(from)->lost, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(&quotient_state_of(to)->lost, lost, __ATOMIC_RELAXED);
+    return err;
+}
+
+/* Two filters are locked in the order of their addresses. */
+static bg_err quotient_merge(struct bgi_core *to, const struct bgi_core *from,
+                             bool exclusive)
+{
+    (void)exclusive;
+    const struct bgi_core *first = to < from ? to : from;
+    const struct bgi_core *second = to < from ? from : to;
+    quotient_hold(first, true);
+    quotient_hold(second, true);
+    bg_err err = quotient_take_in(to, from);
+    quotient_hold(second, false);
+    quotient_hold(first, false);
+    return err;
+}
+
+const struct bgi_kind bgi_kind_quotient = {
+    .id = BG_KIND_QUOTIENT,
+    .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP
+              | BG_CAN_FILL_UP | BG_CAN_ENUMERATE | BG_CAN_RESIZE,
+    .k_min = QUOTIENT_K_MIN,
+    .k_max = QUOTIENT_K_MAX,
+    .units_max = ((uint64_t)1 << (QUOTIENT_BITS_MAX - QUOTIENT_UNIT_BITS)) + 1,
+    .unit_bytes = quotient_unit_bytes,
+    .round_units = quotient_round_units,
+    .rate = quotient_rate,
+    .fill = quotient_fill,
+    .lines = quotient_lines,
+    .ops = quotient_ops,
+    .state_bytes = quotient_state_bytes,
+    .setup = quotient_setup,
+    .hold = quotient_hold,
+    .copied = quotient_copied,
+    .merge = quotient_merge,
+    .joins = quotient_joins,
+    .measure = quotient_measure,
+    .measure_or = quotient_measure_or,
+    .each = quotient_each,
+    .resized = quotient_resized,
+};

@@ -1,0 +1,828 @@
+/*
+ * Quotient filters: against an exact multiset, in every width, mode and instruction set,
+ * with hashes that spread and hashes that crowd; full filters and floods; rates, sizes and
+ * estimates; listing, merging and changing the size; threads.
+ */
+#include "support/check.h"
+#include "support/filters.h"
+
+#include "filter/handle.h"
+
+#include <math.h>
+#include <pthread.h>
+
+enum { POOL = 700, SMALLEST = 256 /* quotients of one unit */ };
+
+static bg_spec quotient_spec(uint64_t units, uint32_t k, uint32_t flags)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_QUOTIENT;
+    spec.k = k;
+    spec.bytes = units * bgi_kind_quotient.unit_bytes(k);
+    spec.flags = flags;
+    return spec;
+}
+
+static bg_filter *quotient_filter(uint64_t units, uint32_t k, uint32_t flags)
+{
+    bg_spec spec = quotient_spec(units, k, flags);
+    bg_filter *filter = must_create(&spec);
+    CHECK_EQ(info_of(filter).units, units);
+    return filter;
+}
+
+static unsigned quotient_bits_of(const bg_filter *filter)
+{
+    uint64_t units = info_of(filter).units;
+    unsigned bits = 8;
+    for (; units > 1; units = units > 2 ? units / 2 + 1 : 1) {
+        bits++;
+    }
+    return bits;
+}
+
+/* ---- An exact multiset ----------------------------------------------------------- */
+
+/* Some hashes, all different in the bits that are kept, in ascending order, and how often
+ * each is in the filter. */
+static uint64_t pool[POOL], counts[POOL];
+static size_t pool_size;
+
+static int compare_hashes(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+enum spread { EVENLY, CROWDED, AT_THE_END };
+
+/* `crowded`: half of the hashes share a few quotients; `at the end`: the last ones. */
+static void make_pool(unsigned kept, enum spread spread)
+{
+    uint64_t mask = UINT64_MAX << (64 - kept), all[POOL];
+    for (size_t i = 0; i < POOL; i++) {
+        all[i] = check_random() & mask;
+        if (spread == CROWDED && i % 2) {
+            all[i] = all[i] >> 7 | (uint64_t)0x52 << 56;
+        } else if (spread == AT_THE_END && i % 2) {
+            all[i] |= (uint64_t)0x3f << 58;
+        }
+        all[i] &= mask;
+    }
+    qsort(all, POOL, sizeof *all, compare_hashes);
+    pool_size = 0;
+    for (size_t i = 0; i < POOL; i++) {
+        if (pool_size == 0 || pool[pool_size - 1] != all[i]) {
+            pool[pool_size++] = all[i];
+        }
+    }
+    memset(counts, 0, sizeof counts);
+}
+
+/* A hash whose first bits are those of the pool. */
+static uint64_t some_hash(size_t i, unsigned kept)
+{
+    return pool[i] | (kept < 64 ? check_random() >> kept : 0);
+}
+
+struct listing {
+    size_t at;
+    uint64_t told;
+};
+
+static bool check_next(void *context, uint64_t prefix, uint64_t count)
+{
+    struct listing *listing = context;
+    while (listing->at < pool_size && counts[listing->at] == 0) {
+        listing->at++;
+    }
+    CHECK(listing->at < pool_size);
+    CHECK_EQ(prefix, pool[listing->at]);
+    CHECK_EQ(count, counts[listing->at]);
+    listing->at++;
+    listing->told++;
+    return true;
+}
+
+/* Answers, counts, the listing, and the very words of a filter that got its keys in
+ * another order. */
+static void check_content(const bg_filter *filter, unsigned kept)
+{
+    struct listing listing = { 0, 0 };
+    bg_info info = info_of(filter);
+    bg_filter *other = quotient_filter(info.units, info.k, BG_EXCLUSIVE);
+    uint64_t there = 0;
+    for (size_t i = 0; i < pool_size; i++) {
+        uint64_t hash = some_hash(i, kept);
+        CHECK_EQ(bg_filter_may_contain_hash(filter, hash), counts[i] > 0);
+        CHECK_EQ(bg_filter_count_hash(filter, hash), counts[i]);
+        there += counts[i] > 0;
+    }
+    for (size_t i = pool_size; i-- > 0;) {
+        for (uint64_t n = 0; n < counts[i]; n++) {
+            CHECK_OK(bg_filter_insert_hash(other, pool[i], NULL));
+        }
+    }
+    CHECK(bg_filter_equal(filter, other));
+    CHECK_EQ(info_of(other).ones, info.ones);
+    CHECK_OK(bg_filter_each(filter, check_next, &listing));
+    CHECK_EQ(listing.told, there);
+    CHECK_NEAR(info.rate, ldexp((double)there, -(int)kept), 1e-9);
+    bg_filter_free(other);
+}
+
+static void random_change(bg_filter *filter, unsigned kept, unsigned adds_of_8)
+{
+    size_t i = (size_t)check_random_below(pool_size);
+    uint64_t hash = some_hash(i, kept);
+    bool is_new = false, adds = check_random_below(8) < adds_of_8;
+    uint64_t times = check_random_below(64) ? 1 : 1 + check_random_below(200);
+    for (; adds && times > 0; times--) {
+        bg_err err = bg_filter_insert_hash(filter, hash, &is_new);
+        CHECK(err == BG_OK || err == BG_EFULL);
+        if (err == BG_OK) {
+            CHECK_EQ(is_new, counts[i] == 0);
+            counts[i]++;
+        }
+    }
+    for (; !adds && times > 0; times--) {
+        bg_err err = bg_filter_remove_hash(filter, hash);
+        CHECK_EQ(err, counts[i] ? BG_OK : BG_ENOTFOUND);
+        counts[i] -= counts[i] > 0;
+    }
+}
+
+static void model_run(uint32_t k, uint64_t units, enum spread spread, uint32_t flags)
+{
+    bg_filter *filter = quotient_filter(units, k, flags);
+    unsigned kept = quotient_bits_of(filter) + k;
+    make_pool(kept, spread);
+    for (unsigned phase = 0; phase < 6; phase++) {
+        for (unsigned step = 0; step < 500 * check_scale(); step++) {
+            random_change(filter, kept, phase % 2 ? 2 : 6);
+        }
+        check_content(filter, kept);
+    }
+    for (size_t i = 0; i < pool_size; i++) {
+        for (; counts[i] > 0; counts[i]--) {
+            CHECK_OK(bg_filter_remove_hash(filter, pool[i]));
+        }
+    }
+    bg_filter *empty = quotient_filter(units, k, flags);
+    CHECK(bg_filter_equal(filter, empty));
+    CHECK_EQ(info_of(filter).ones, 0);
+    bg_filter_free(empty);
+    bg_filter_free(filter);
+}
+
+TEST(quotient__agrees_with_a_multiset)
+{
+    static const uint32_t widths[] = { 2, 3, 5, 8, 11, 16, 21, 31, 32 };
+    for (bg_cpu cpu = BG_CPU_SCALAR; cpu <= BG_CPU_NEON; cpu++) {
+        if (bg_cpu_select(cpu) != BG_OK) {
+            continue;
+        }
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+            model_run(widths[w], 1, EVENLY, 0);
+            model_run(widths[w], 1, CROWDED, BG_EXCLUSIVE);
+            model_run(widths[w], 1, AT_THE_END, 0);
+            model_run(widths[w], 3, CROWDED, 0);
+        }
+    }
+}
+
+/* ---- Known words ------------------------------------------------------------------ */
+
+TEST(quotient__known_words)
+{
+    bg_filter *filter = quotient_filter(1, 8, 0);
+    const uint64_t *words = bgi_filter_words(filter);
+    const uint64_t *offsets = words + 8 * (2 + 8);
+    /* Quotient 62 three times, 63 twice: slots 62 .. 66. */
+    CHECK(bg_filter_add_hash(filter, 0x3e33ull << 48));
+    CHECK(bg_filter_add_hash(filter, 0x3e11ull << 48));
+    CHECK(bg_filter_add_hash(filter, 0x3f55ull << 48));
+    CHECK(!bg_filter_add_hash(filter, 0x3f55ull << 48));
+    CHECK(bg_filter_add_hash(filter, 0x3e22ull << 48));
+    CHECK_EQ(words[0], 3ull << 62);          /* occupieds */
+    CHECK_EQ(words[1], 0);                   /* runends */
+    CHECK_EQ(words[2 + 7], 0x2211ull << 48); /* slots 62, 63 */
+    CHECK_EQ(words[10 + 1], 5);              /* slots 64 and 66 end runs */
+    CHECK_EQ(words[10 + 2], 0x555533);
+    CHECK_EQ(offsets[0], 3 << 8);
+    /* A third and a fourth time: three slots and a digit. */
+    CHECK(!bg_filter_add_hash(filter, 0x3f55ull << 48));
+    CHECK_EQ(words[10 + 2], 0x0055555533);
+    CHECK_EQ(words[10 + 1], 1 | 1 << 4);
+    CHECK(!bg_filter_add_hash(filter, 0x3f55ull << 48));
+    CHECK_EQ(words[10 + 2], 0x0155555533);
+    CHECK_EQ(offsets[0], 5 << 8);
+    bg_filter_free(filter);
+}
+
+/* ---- Full ------------------------------------------------------------------------- */
+
+TEST(quotient__takes_95_percent)
+{
+    static const uint32_t widths[] = { 2, 8, 13 };
+    for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+        for (uint64_t units = 9; units <= 129; units = 2 * units - 1) {
+            bg_filter *filter = quotient_filter(units, widths[w], BG_EXCLUSIVE);
+            size_t n = (size_t)(512 * (units - 1)), fit = n * 95 / 100, in = 0;
+            uint64_t *hashes = malloc(n * sizeof *hashes);
+            random_hashes(hashes, n);
+            while (in < n && bg_filter_insert_hash(filter, hashes[in], NULL) == BG_OK) {
+                in++;
+            }
+            CHECK(in >= fit && in < n);
+            bg_filter *copy = NULL;
+            CHECK_OK(bg_filter_copy(filter, &copy, NULL));
+            for (size_t i = 0; i < 100; i++) {
+                uint64_t more = check_random();
+                if (!bg_filter_may_contain_hash(filter, more)) {
+                    CHECK_EQ(bg_filter_insert_hash(filter, more, NULL), BG_EFULL);
+                }
+            }
+            CHECK(bg_filter_equal(filter, copy));
+            CHECK_EQ(bg_filter_may_contain_many_hash(filter, hashes, in, NULL), in);
+            CHECK(!info_of(filter).overflowed);
+            CHECK_EQ(bg_filter_remove_many_hash(filter, hashes, in, NULL), in);
+            CHECK_EQ(info_of(filter).ones, 0);
+            free(hashes);
+            bg_filter_free(copy);
+            bg_filter_free(filter);
+        }
+    }
+}
+
+TEST(quotient__does_not_wrap)
+{
+    bg_filter *filter = quotient_filter(1, 16, 0);
+    uint64_t n = 0, last = UINT64_MAX << 56;
+    while (bg_filter_insert_hash(filter, last | n << 40, NULL) == BG_OK) {
+        n++;
+    }
+    CHECK_EQ(n, 1 + SMALLEST - SMALLEST / 32 - 1); /* as many as are allowed in all */
+    CHECK_EQ(bg_filter_may_contain_hash(filter, 0), false);
+    for (uint64_t i = 0; i < n; i++) {
+        CHECK(bg_filter_may_contain_hash(filter, last | i << 40));
+    }
+    bg_filter_free(filter);
+    /* 1024 quotients: the end comes before the load does. */
+    filter = quotient_filter(3, 16, 0);
+    for (n = 0; bg_filter_insert_hash(filter, last | n << 40, NULL) == BG_OK;) {
+        n++;
+    }
+    CHECK_EQ(n, 4 + 512);
+    CHECK_EQ(bg_filter_insert_hash(filter, last, NULL), BG_EFULL); /* no slot for it */
+    CHECK_OK(bg_filter_insert_hash(filter, 0, NULL));
+    bg_filter_free(filter);
+}
+
+TEST(quotient__add_without_room_gives_up)
+{
+    bg_filter *filter = quotient_filter(1, 8, 0), *copy = NULL;
+    for (int i = 0; i < 1000; i++) {
+        (void)bg_filter_add_hash(filter, check_random());
+    }
+    CHECK(info_of(filter).overflowed);
+    CHECK_NEAR(info_of(filter).rate, 1, 1e-9);
+    CHECK_OK(bg_filter_copy(filter, &copy, NULL));
+    for (int i = 0; i < 1000; i++) {
+        uint64_t hash = check_random();
+        CHECK(bg_filter_may_contain_hash(filter, hash));
+        CHECK(bg_filter_may_contain_hash(copy, hash));
+        CHECK(bg_filter_count_hash(filter, hash) >= 1);
+        CHECK(!bg_filter_add_hash(filter, hash));
+    }
+    bg_filter *empty = quotient_filter(1, 8, 0);
+    CHECK_EQ(bg_filter_merge(empty, filter, NULL), BG_OK);
+    CHECK(info_of(empty).overflowed);
+    bg_filter_clear(filter);
+    CHECK(!bg_filter_may_contain_hash(filter, 1));
+    CHECK(!info_of(filter).overflowed);
+    bg_filter_free(empty);
+    bg_filter_free(copy);
+    bg_filter_free(filter);
+}
+
+TEST(quotient__flood_of_one_key)
+{
+    const uint64_t times = 300000;
+    for (uint32_t k = 2; k <= 32; k += 5) {
+        bg_filter *filter = quotient_filter(1, k, BG_EXCLUSIVE);
+        for (uint64_t i = 1; i <= times; i++) {
+            CHECK_OK(bg_filter_insert_hash(filter, 5, NULL));
+        }
+        CHECK_EQ(bg_filter_count_hash(filter, 5), times);
+        CHECK(info_of(filter).ones <= 3 + 19 / (k - 1) + 1);
+        for (uint64_t i = 1; i <= times; i++) {
+            CHECK_OK(bg_filter_remove_hash(filter, 5));
+        }
+        CHECK_EQ(bg_filter_remove_hash(filter, 5), BG_ENOTFOUND);
+        CHECK_EQ(info_of(filter).ones, 0);
+        bg_filter_free(filter);
+    }
+}
+
+/* Counts add up without end: they stay at the highest number. */
+TEST(quotient__counts_saturate)
+{
+    bg_filter *a = quotient_filter(1, 2, 0), *b = quotient_filter(1, 2, 0);
+    CHECK_OK(bg_filter_insert_hash(a, 5, NULL));
+    for (int i = 0; i < 50; i++) {
+        CHECK_OK(bg_filter_merge(b, a, NULL));
+        CHECK_OK(bg_filter_merge(a, b, NULL));
+    }
+    CHECK_EQ(bg_filter_count_hash(a, 5), UINT64_MAX);
+    CHECK_EQ(info_of(a).saturated, 1);
+    CHECK_EQ(info_of(a).ones, 3 + 64);
+    CHECK_OK(bg_filter_insert_hash(a, 5, NULL));
+    CHECK_OK(bg_filter_remove_hash(a, 5));
+    CHECK_EQ(bg_filter_count_hash(a, 5), UINT64_MAX);
+    bg_filter_free(a);
+    bg_filter_free(b);
+}
+
+/* ---- Rates and sizes -------------------------------------------------------------- */
+
+TEST(quotient__measured_rate_is_the_predicted_one)
+{
+    static const double loads[] = { 0.3, 0.6, 0.95 };
+    static const uint32_t widths[] = { 2, 3, 5, 7 };
+    for (size_t l = 0; l < 3; l++) {
+        for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
+            bg_filter *filter = quotient_filter(65, widths[w], BG_EXCLUSIVE);
+            size_t n = (size_t)(loads[l] * 32768), hits = 0;
+            for (size_t i = 0; i < n; i++) {
+                CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
+            }
+            double predicted = bg_predict_rate(
+                BG_KIND_QUOTIENT, bg_filter_size_bytes(filter), widths[w], n);
+            size_t probes = (size_t)(20000 / predicted);
+            for (size_t i = 0; i < probes; i++) {
+                hits += bg_filter_may_contain_hash(filter, check_random());
+            }
+            CHECK_NEAR((double)hits / (double)probes, predicted, 0.05);
+            bg_info info = info_of(filter);
+            CHECK_NEAR(info.rate, predicted, 0.02);
+            CHECK(info.items.low <= (double)n * 1.01);
+            CHECK(info.items.high >= (double)n * 0.99);
+            CHECK_NEAR(info.fill, loads[l], 0.03);
+            bg_filter_free(filter);
+        }
+    }
+}
+
+TEST(quotient__plans_name_sizes_that_there_are)
+{
+    for (uint64_t items = 1; items < 100000000000; items = items * 3 + 1) {
+        for (double rate = 0.2; rate > 1e-7; rate /= 7) {
+            bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+            bg_plan plan;
+            ask.spec.kind = BG_KIND_QUOTIENT;
+            ask.spec.items = items;
+            ask.spec.rate = rate;
+            CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+            CHECK(plan.rate <= rate);
+            CHECK(plan.fill <= 0.95);
+            CHECK_EQ(bgi_kind_quotient.round_units(plan.units, plan.k), plan.units);
+            CHECK(plan.units == 1 || plan.fill > 0.04); /* not larger than needed */
+            CHECK_NEAR(plan.rate_2x, plan.fill > 0.475 ? 1 : 2 * plan.rate, 0.2);
+            ask.spec.rate = 0;
+            ask.spec.bytes = plan.bytes + 100;
+            ask.spec.k = plan.k;
+            bg_plan again;
+            CHECK_OK(bg_plan_make(&ask, &again, NULL));
+            CHECK_EQ(again.units, plan.units);
+        }
+    }
+}
+
+TEST(quotient__bad_sizes)
+{
+    bg_errinfo why;
+    bg_filter *filter;
+    bg_spec spec = quotient_spec(3, 8, 0);
+    spec.k = 1;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    CHECK_STR(why.what, "k");
+    spec.k = 33;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    spec = quotient_spec(3, 8, 0);
+    spec.items = 1000; /* of 1024 */
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    CHECK(filter == NULL);
+    CHECK_STR(why.what, "bytes, bits_per_key");
+    spec.items = 972;
+    CHECK_OK(bg_filter_create(&spec, &filter, &why));
+    bg_filter_free(filter);
+    spec = quotient_spec(1, 8, 0);
+    spec.bytes--;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    spec.bytes = UINT64_MAX;
+    CHECK(bg_filter_create(&spec, &filter, &why) != BG_OK);
+    spec = quotient_spec(1, 8, 0);
+    spec.width = 4;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    spec = quotient_spec(1, 8, BG_SCATTERED);
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    spec = quotient_spec(1, 8, 0);
+    spec.folds = 1;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOTSUP);
+    bg_spec large = BG_SPEC_INIT;
+    large.kind = BG_KIND_QUOTIENT;
+    large.items = (uint64_t)1 << 44;
+    large.rate = 0.01;
+    CHECK_EQ(bg_filter_create(&large, &filter, &why), BG_ENOTSUP);
+    CHECK_STR(why.what, "rate");
+    large.items = 1000;
+    large.rate = 1e-18;
+    CHECK_EQ(bg_filter_create(&large, &filter, &why), BG_ENOTSUP);
+    CHECK(isnan(bg_predict_rate(BG_KIND_QUOTIENT, 100, 8, 1)));
+}
+
+/* ---- Other sizes, two filters ----------------------------------------------------- */
+
+static bool stop_at_third(void *context, uint64_t prefix, uint64_t count)
+{
+    unsigned *told = context;
+    (void)prefix, (void)count;
+    return ++*told < 3;
+}
+
+TEST(quotient__each)
+{
+    unsigned told = 0;
+    bg_filter *filter = quotient_filter(2, 8, 0);
+    CHECK_OK(bg_filter_each(filter, stop_at_third, &told));
+    CHECK_EQ(told, 0);
+    for (int i = 0; i < 100; i++) {
+        CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
+    }
+    CHECK_OK(bg_filter_each(filter, stop_at_third, &told));
+    CHECK_EQ(told, 3);
+    CHECK_EQ(bg_filter_each(NULL, stop_at_third, &told), BG_EINVAL);
+    CHECK_EQ(bg_filter_each(filter, NULL, &told), BG_EINVAL);
+    bg_filter *bloom = make_filter(BG_KIND_BLOCKED, 1000, 0);
+    CHECK_EQ(bg_filter_each(bloom, stop_at_third, &told), BG_ENOTSUP);
+    bg_filter_free(bloom);
+    bg_filter_free(filter);
+}
+
+static void fill_from_pool(bg_filter *filter, unsigned kept, enum spread spread)
+{
+    make_pool(kept, spread);
+    for (size_t i = 0; i < pool_size && i < 200; i++) {
+        counts[i] = check_random_below(16) ? 1 : 1 + check_random_below(40);
+        for (uint64_t n = 0; n < counts[i]; n++) {
+            bg_err err = bg_filter_insert_hash(filter, some_hash(i, kept), NULL);
+            if (err) {
+                counts[i] = n;
+            }
+        }
+    }
+}
+
+TEST(quotient__resize)
+{
+    for (enum spread spread = EVENLY; spread <= AT_THE_END; spread++) {
+        bg_filter *filter = quotient_filter(3, 12, 0), *larger = NULL, *back = NULL;
+        bg_errinfo why;
+        fill_from_pool(filter, 22, spread);
+        for (int doublings = 0; doublings <= 10; doublings++) {
+            CHECK_OK(bg_filter_resize(filter, doublings, &larger, &why));
+            CHECK_EQ(info_of(larger).k, 12 - doublings);
+            CHECK_NEAR(info_of(larger).rate, info_of(filter).rate, 1e-9);
+            check_content(larger, 22);
+            CHECK_OK(bg_filter_resize(larger, -doublings, &back, &why));
+            CHECK(bg_filter_equal(back, filter));
+            CHECK_EQ(info_of(back).ones, info_of(filter).ones);
+            bg_filter_free(larger);
+            bg_filter_free(back);
+        }
+        CHECK_EQ(bg_filter_resize(filter, 11, &larger, &why), BG_EINVAL);
+        CHECK(larger == NULL);
+        CHECK_STR(why.what, "doublings");
+        CHECK_EQ(bg_filter_resize(filter, -3, &larger, &why), BG_EINVAL);
+        CHECK_EQ(bg_filter_resize(filter, INT32_MAX, &larger, &why), BG_EINVAL);
+        CHECK_EQ(bg_filter_resize(filter, INT32_MIN, &larger, &why), BG_EINVAL);
+        bg_filter_free(filter);
+    }
+}
+
+TEST(quotient__resize_refused)
+{
+    bg_filter *filter = quotient_filter(3, 8, 0), *resized = filter;
+    bg_errinfo why;
+    for (uint64_t i = 0; i < 600; i++) {
+        CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
+    }
+    CHECK_EQ(bg_filter_resize(filter, -1, &resized, &why), BG_EFULL);
+    CHECK(resized == NULL);
+    CHECK_EQ(bg_filter_resize(NULL, 1, &resized, &why), BG_EINVAL);
+    CHECK_EQ(bg_filter_resize(filter, 1, NULL, &why), BG_EINVAL);
+    bg_filter *bloom = make_filter(BG_KIND_CLASSIC, 1000, 0);
+    CHECK_EQ(bg_filter_resize(bloom, 1, &resized, &why), BG_ENOTSUP);
+    bg_filter_free(bloom);
+    bg_filter_free(filter);
+}
+
+/* Grows from the smallest to 200,000 keys, and no key goes missing. */
+TEST(quotient__grows)
+{
+    bg_filter *filter = quotient_filter(1, 20, BG_EXCLUSIVE);
+    uint64_t n = 200000, seed = check_random();
+    for (uint64_t i = 0, state = seed; i < n; i++) {
+        uint64_t hash = check_random_next(&state);
+        while (bg_filter_insert_hash(filter, hash, NULL) == BG_EFULL) {
+            bg_filter *larger = NULL;
+            CHECK_OK(bg_filter_resize(filter, 1, &larger, NULL));
+            bg_filter_free(filter);
+            filter = larger;
+        }
+    }
+    for (uint64_t i = 0, state = seed; i < n; i++) {
+        CHECK(bg_filter_may_contain_hash(filter, check_random_next(&state)));
+    }
+    CHECK_NEAR(info_of(filter).items.value, n, 0.01);
+    bg_filter_free(filter);
+}
+
+TEST(quotient__merge)
+{
+    for (int doublings = -1; doublings <= 2; doublings++) {
+        bg_filter *a = quotient_filter(3, 8, 0), *b = NULL, *all = NULL;
+        bg_filter *first = quotient_filter(3, 8, 0);
+        all = quotient_filter(3, 8, 0);
+        for (unsigned i = 0; i < 300; i++) {
+            uint64_t hash = check_random();
+            bg_filter *to = i % 2 ? a : first;
+            CHECK_OK(bg_filter_insert_hash(to, hash, NULL));
+            CHECK_OK(bg_filter_insert_hash(all, hash, NULL));
+            if (i % 5 == 0) {
+                CHECK_OK(bg_filter_insert_hash(i % 2 ? first : a, hash, NULL));
+                CHECK_OK(bg_filter_insert_hash(all, hash, NULL));
+            }
+        }
+        CHECK_OK(bg_filter_resize(first, doublings, &b, NULL));
+        CHECK_EQ(bg_filter_compatible(a, b), doublings == 0);
+        CHECK_OK(bg_filter_merge(a, b, NULL));
+        CHECK(bg_filter_equal(a, all));
+        CHECK_EQ(info_of(a).ones, info_of(all).ones);
+        bg_filter_free(all);
+        bg_filter_free(first);
+        bg_filter_free(a);
+        bg_filter_free(b);
+    }
+}
+
+TEST(quotient__merge_refused)
+{
+    bg_filter *a = quotient_filter(1, 8, 0), *b = quotient_filter(1, 8, 0);
+    bg_filter *copy = NULL, *other = quotient_filter(1, 9, 0);
+    bg_errinfo why;
+    for (int i = 0; i < 150; i++) {
+        CHECK_OK(bg_filter_insert_hash(a, check_random(), NULL));
+        CHECK_OK(bg_filter_insert_hash(b, check_random(), NULL));
+    }
+    CHECK_OK(bg_filter_copy(a, &copy, NULL));
+    CHECK_EQ(bg_filter_merge(a, b, &why), BG_EFULL);
+    CHECK(bg_filter_equal(a, copy));
+    CHECK_EQ(bg_filter_merge(a, a, &why), BG_EINVAL);
+    CHECK_EQ(bg_filter_merge(a, other, &why), BG_EINCOMPAT);
+    CHECK_STR(why.what, "k");
+    CHECK_EQ(info_of(a).ones, info_of(copy).ones);
+    bg_filter_free(a);
+    bg_filter_free(b);
+    bg_filter_free(copy);
+    bg_filter_free(other);
+}
+
+TEST(quotient__overlap)
+{
+    bg_filter *a = quotient_filter(65, 10, 0), *b = quotient_filter(65, 10, 0);
+    bg_overlap overlap;
+    for (unsigned i = 0; i < 24000; i++) {
+        uint64_t hash = check_random();
+        if (i < 16000) {
+            CHECK_OK(bg_filter_insert_hash(a, hash, NULL));
+        }
+        if (i >= 8000) {
+            CHECK_OK(bg_filter_insert_hash(b, hash, NULL));
+        }
+    }
+    CHECK_OK(bg_filter_overlap(a, b, &overlap, NULL));
+    CHECK_NEAR(overlap.a.value, 16000, 0.01);
+    CHECK_NEAR(overlap.either.value, 24000, 0.01);
+    CHECK_NEAR(overlap.both.value, 8000, 0.02);
+    CHECK_NEAR(overlap.jaccard.value, 1 / 3.0, 0.02);
+    CHECK(overlap.both.low <= 8000 && overlap.both.high >= 8000);
+    bg_filter_free(a);
+    bg_filter_free(b);
+}
+
+/* ---- Batches ---------------------------------------------------------------------- */
+
+TEST(quotient__batches_do_what_single_calls_do)
+{
+    enum { N = 3000 };
+    static uint64_t keys[2 * N], maybe[BG_BITMAP_WORDS(2 * N)], is_new[2 * N / 64 + 1];
+    for (unsigned ask = 0; ask < 2; ask++) {
+        for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
+            bg_filter *one = quotient_filter(9, 6, flags), *many = NULL;
+            many = quotient_filter(9, 6, flags);
+            many->core.adds_ask = many->core.looks_ask = (uint16_t)ask;
+            random_hashes(keys, 2 * N);
+            for (size_t i = 1; i < N; i += 3) {
+                keys[i] = keys[check_random_below(i)];
+            }
+            size_t count = bg_filter_add_many_u64(many, keys, N, is_new), expected = 0;
+            for (size_t i = 0; i < N; i++) {
+                bool fresh = bg_filter_add_u64(one, keys[i]);
+                CHECK_EQ(is_new[i / 64] >> i % 64 & 1, fresh);
+                expected += fresh;
+            }
+            CHECK_EQ(count, expected);
+            CHECK(bg_filter_equal(one, many));
+            count = bg_filter_may_contain_many_u64(many, keys, 2 * N, maybe);
+            for (size_t i = 0; i < 2 * N; i++) {
+                bool yes = bg_filter_may_contain_u64(one, keys[i]);
+                CHECK_EQ(maybe[i / 64] >> i % 64 & 1, yes);
+                CHECK(yes || i >= N);
+            }
+            CHECK_EQ(bg_filter_remove_many_u64(many, keys, N, NULL), N);
+            CHECK_EQ(info_of(many).ones, 0);
+            size_t done = 0, added = 0;
+            CHECK_OK(bg_filter_insert_many_u64(many, keys, N, &done, &added));
+            CHECK_EQ(done, N);
+            CHECK_EQ(added, expected);
+            CHECK_EQ(bg_filter_insert_many_u64(many, keys + N, N, &done, &added),
+                     BG_EFULL);
+            CHECK(done > 500 && done < N);
+            CHECK_EQ(bg_filter_may_contain_many_u64(many, keys, N + done, NULL),
+                     N + done);
+            bg_filter_free(one);
+            bg_filter_free(many);
+        }
+    }
+}
+
+/* ---- Memory ------------------------------------------------------------------------ */
+
+TEST(quotient__no_memory)
+{
+    static struct counting c;
+    counting_start(&c);
+    bg_spec spec = quotient_spec(3, 8, 0);
+    spec.allocator = &c.hooks;
+    bg_filter *filter = NULL, *other = NULL;
+    bg_errinfo why;
+    c.fail_at = 1;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOMEM);
+    CHECK(filter == NULL);
+    CHECK_OK(bg_filter_create(&spec, &filter, &why));
+    CHECK_OK(bg_filter_insert_hash(filter, 7, NULL));
+    for (int doublings = -1; doublings <= 1; doublings++) {
+        c.fail_at = c.calls + 1;
+        CHECK_EQ(bg_filter_resize(filter, doublings, &other, &why), BG_ENOMEM);
+        CHECK(other == NULL);
+        CHECK_STR(why.what, "memory");
+        c.fail_at = c.calls + 1;
+        CHECK_EQ(bg_filter_copy(filter, &other, &why), BG_ENOMEM);
+        CHECK_OK(bg_filter_resize(filter, doublings, &other, &why));
+        CHECK(bg_filter_may_contain_hash(other, 7));
+        bg_filter_free(other);
+    }
+    CHECK_EQ(c.live, 1);
+    bg_filter_free(filter);
+    CHECK_EQ(c.live, 0);
+    CHECK_EQ(c.mistakes, 0);
+}
+
+/* ---- Threads ----------------------------------------------------------------------- */
+
+enum { STEADY = 2000, CHURN = 1500, WRITERS = 2 };
+
+static bg_filter *shared;
+static uint64_t steady[STEADY], churn[WRITERS][CHURN];
+static bool stop_reading;
+
+/* Adds and removes its own keys, again and again, and leaves them in. */
+static void *write_keys(void *context)
+{
+    const uint64_t *keys = context;
+    for (unsigned round = 0; round < 6; round++) {
+        for (size_t i = 0; i < CHURN; i++) {
+            if (round > 0) {
+                CHECK_OK(bg_filter_remove_hash(shared, keys[i]));
+            }
+            CHECK_OK(bg_filter_insert_hash(shared, keys[i], NULL));
+            CHECK(bg_filter_may_contain_hash(shared, keys[i]));
+        }
+    }
+    return NULL;
+}
+
+static bool count_told(void *context, uint64_t prefix, uint64_t count)
+{
+    uint64_t *told = context;
+    (void)prefix;
+    told[0]++;
+    told[1] += count;
+    return true;
+}
+
+/* What was there before the writers began is there all the time. */
+static void *read_keys(void *context)
+{
+    (void)context;
+    while (!__atomic_load_n(&stop_reading, __ATOMIC_ACQUIRE)) {
+        for (size_t i = 0; i < STEADY; i++) {
+            CHECK(bg_filter_may_contain_hash(shared, steady[i]));
+            if (i % 16 == 0) {
+                CHECK(bg_filter_count_hash(shared, steady[i]) >= 1);
+            }
+        }
+        CHECK_EQ(bg_filter_may_contain_many_hash(shared, steady, STEADY, NULL), STEADY);
+        uint64_t told[2] = { 0, 0 };
+        CHECK_OK(bg_filter_each(shared, count_told, told));
+        CHECK(told[1] >= STEADY - 10); /* an entry may be between two chunks */
+        bg_filter *copy = NULL;
+        CHECK_OK(bg_filter_copy(shared, &copy, NULL));
+        CHECK_EQ(bg_filter_may_contain_many_hash(copy, steady, STEADY, NULL), STEADY);
+        bg_filter_free(copy);
+    }
+    return NULL;
+}
+
+static void run_threads(uint32_t k, uint64_t units, bool crowded)
+{
+    pthread_t writers[WRITERS], reader;
+    shared = quotient_filter(units, k, 0);
+    bg_filter *alone = quotient_filter(units, k, BG_EXCLUSIVE);
+    random_hashes(steady, STEADY);
+    random_hashes(churn[0], (size_t)WRITERS * CHURN);
+    for (size_t i = 0; crowded && i < STEADY; i++) {
+        steady[i] >>= i % 2 ? 3 : 0;
+    }
+    for (size_t i = 0; crowded && i < CHURN; i++) {
+        churn[0][i] = churn[0][i] >> 3;
+        churn[1][i] = churn[1][i] >> 3 | (uint64_t)3 << 61;
+    }
+    for (size_t i = 0; i < STEADY; i++) {
+        CHECK_OK(bg_filter_insert_hash(shared, steady[i], NULL));
+        CHECK_OK(bg_filter_insert_hash(alone, steady[i], NULL));
+    }
+    stop_reading = false;
+    CHECK_EQ(pthread_create(&reader, NULL, read_keys, NULL), 0);
+    for (size_t w = 0; w < WRITERS; w++) {
+        CHECK_EQ(pthread_create(&writers[w], NULL, write_keys, churn[w]), 0);
+        for (size_t i = 0; i < CHURN; i++) {
+            CHECK_OK(bg_filter_insert_hash(alone, churn[w][i], NULL));
+        }
+    }
+    for (size_t w = 0; w < WRITERS; w++) {
+        CHECK_EQ(pthread_join(writers[w], NULL), 0);
+    }
+    __atomic_store_n(&stop_reading, true, __ATOMIC_RELEASE);
+    CHECK_EQ(pthread_join(reader, NULL), 0);
+    CHECK(bg_filter_equal(shared, alone));
+    CHECK_EQ(info_of(shared).ones, info_of(alone).ones);
+    bg_filter_free(alone);
+    bg_filter_free(shared);
+}
+
+TEST(quotient__threads)
+{
+    run_threads(9, 17, false); /* two regions and a bit, 61 % load */
+    run_threads(16, 17, true); /* runs are pushed from one region into the next */
+    run_threads(12, 33, true);
+}
+
+static void *merge_away(void *context)
+{
+    bg_filter *const *two = context;
+    for (int i = 0; i < 20; i++) {
+        CHECK_OK(bg_filter_merge(two[0], two[1], NULL));
+    }
+    return NULL;
+}
+
+TEST(quotient__threads_merge_both_ways)
+{
+    bg_filter *a = quotient_filter(33, 8, 0), *b = quotient_filter(33, 8, 0);
+    bg_filter *there[2] = { a, b }, *back[2] = { b, a };
+    for (uint64_t i = 0; i < 1000; i++) {
+        CHECK_OK(bg_filter_insert_hash(i % 2 ? a : b, check_random(), NULL));
+    }
+    pthread_t threads[2];
+    CHECK_EQ(pthread_create(&threads[0], NULL, merge_away, there), 0);
+    CHECK_EQ(pthread_create(&threads[1], NULL, merge_away, back), 0);
+    CHECK_EQ(pthread_join(threads[0], NULL), 0);
+    CHECK_EQ(pthread_join(threads[1], NULL), 0);
+    CHECK_NEAR(info_of(a).items.value, 1000, 0.02);
+    CHECK_NEAR(info_of(b).items.value, 1000, 0.02);
+    bg_filter_free(a);
+    bg_filter_free(b);
+}
