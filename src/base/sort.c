@@ -16,8 +16,8 @@
 
 enum {
     SORT_DIGIT_MAX = 11, /* bits of a pass */
-    SORT_FEW = 32        /* so many are sorted by insertion alone; beyond this distance it
-                            is given up */
+    SORT_FEW = 32 /* so many are sorted by insertion alone; beyond this distance it
+                     is given up */
 };
 
 /* ---- Runs ---------------------------------------------------------------------- */

@@ -179,8 +179,8 @@ struct builder_work {
     uint64_t pieces;
     size_t scratch_bytes; /* of one thread */
     struct bgi_memory scratch;
-    size_t done;          /* pieces; atomic */
-    uint64_t failed;      /* a piece for which no seed worked, plus 1; atomic */
+    size_t done;     /* pieces; atomic */
+    uint64_t failed; /* a piece for which no seed worked, plus 1; atomic */
     bool cancelled;
 };
 
@@ -273,8 +273,7 @@ static bg_err builder_solve(struct builder_work *w, bg_errinfo *info)
         return builder_no_memory(info, "enough for solving a piece of the filter",
                                  w->n);
     }
-    bool solved =
-        bgi_tasks_run(w->threads, (size_t)w->pieces, builder_solve_piece, w);
+    bool solved = bgi_tasks_run(w->threads, (size_t)w->pieces, builder_solve_piece, w);
     bgi_memory_give(&w->scratch);
     if (solved) {
         w->kind->seal(&f->core, w->n);
@@ -294,8 +293,8 @@ static bg_err builder_insert(struct builder_work *w, bg_errinfo *info)
     size_t done = 0;
     for (size_t first = 0; first < w->n; first += done) {
         size_t n = w->n - first < BUILDER_BATCH ? w->n - first : BUILDER_BATCH;
-        bg_err err = bg_filter_insert_many_hash(w->filter, w->hashes + first, n, &done,
-                                                NULL);
+        bg_err err =
+            bg_filter_insert_many_hash(w->filter, w->hashes + first, n, &done, NULL);
         if (err) {
             return bgi_err(info, err, "keys", "as many as the filter takes",
                            "%zu, of which %zu fit", w->n, first + done);
@@ -338,9 +337,9 @@ static bg_err builder_run(bg_builder *b, unsigned threads, bg_filter **filter,
     struct bgi_watch watch = { builder_tell_sorted, b };
     bool stopped;
     if (!bgi_hash_list_sort(&b->hashes, threads, &watch, &stopped)) {
-        return stopped ? builder_cancelled(info)
-                       : builder_no_memory(info, "8 bytes more for every key",
-                                           b->hashes.n);
+        return stopped
+                   ? builder_cancelled(info)
+                   : builder_no_memory(info, "8 bytes more for every key", b->hashes.n);
     }
     w.hashes = bgi_hash_list_all(&b->hashes);
     w.n = b->hashes.n;

@@ -22,11 +22,11 @@
 #include <string.h>
 
 enum {
-    LIST_FIRST = 1 << 10,   /* hashes of the first chunk */
-    LIST_BUCKET = 1 << 15,  /* hashes of a bucket, about */
-    LIST_BITS_MAX = 12,     /* so that the lines of all buckets fit the cache */
-    LIST_LINE = 8,          /* hashes of a line */
-    LIST_SLICES = 8         /* per thread */
+    LIST_FIRST = 1 << 10,  /* hashes of the first chunk */
+    LIST_BUCKET = 1 << 15, /* hashes of a bucket, about */
+    LIST_BITS_MAX = 12,    /* so that the lines of all buckets fit the cache */
+    LIST_LINE = 8,         /* hashes of a line */
+    LIST_SLICES = 8        /* per thread */
 };
 
 /* ---- Collecting ------------------------------------------------------------------ */
@@ -118,12 +118,12 @@ struct list_sort {
     const struct bgi_watch *watch;
     unsigned threads, bits;
     size_t slices, buckets, largest; /* hashes of the largest bucket */
-    size_t *places;                  /* per slice and bucket: first counts, then starts */
+    size_t *places; /* per slice and bucket: first counts, then starts */
     struct list_bucket *bucket;
     struct list_line *lines; /* per thread and bucket: what was not yet written ... */
     size_t *begins;          /* ... and where the slice's part begins */
-    uint64_t *all;            /* the hashes, from the scatter on */
-    uint64_t *spare;          /* per thread: `largest` */
+    uint64_t *all;           /* the hashes, from the scatter on */
+    uint64_t *spare;         /* per thread: `largest` */
     struct bgi_memory tables, array, spares;
     size_t done, tasks; /* of all slices, twice, and all buckets; `done` is atomic */
     bool stopped;

@@ -95,8 +95,7 @@ static bool fuse_same_state(const struct bgi_core *a, const struct bgi_core *b)
                   == __atomic_load_n(&in_b->mask, __ATOMIC_RELAXED)
            && __atomic_load_n(&in_a->want, __ATOMIC_RELAXED)
                   == __atomic_load_n(&in_b->want, __ATOMIC_RELAXED)
-           && memcmp(in_a->seeds, in_b->seeds,
-                     in_a->shape.pieces * sizeof *in_a->seeds)
+           && memcmp(in_a->seeds, in_b->seeds, in_a->shape.pieces * sizeof *in_a->seeds)
                   == 0;
 }
 

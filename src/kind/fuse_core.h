@@ -42,9 +42,8 @@ BGI_INLINE struct fuse_key fuse_locate(const struct fuse_state *state, uint64_t 
 }
 
 /* Slot number i, 0 to 3, of a key. */
-BGI_INLINE uint64_t fuse_slot(uint32_t log2, struct fuse_key key, unsigned i)
+BGI_INLINE uint64_t fuse_slot(uint64_t length, struct fuse_key key, unsigned i)
 {
-    uint64_t length = (uint64_t)1 << log2;
     uint64_t place = key.mix >> (i ? i - 1 : 0) * FUSE_LOG2_MAX & (length - 1);
     return i == 0 ? key.at : (key.at + i * length) ^ place;
 }
@@ -78,12 +77,12 @@ BGI_INLINE FUSE_TYPE FUSE(fingerprint)(uint64_t mix)
 }
 
 /* The XOR of a key's slots. */
-BGI_INLINE FUSE_TYPE FUSE(read)(const struct bgi_core *core, uint32_t log2,
+BGI_INLINE FUSE_TYPE FUSE(read)(const struct bgi_core *core, uint64_t length,
                                 struct fuse_key key)
 {
     FUSE_TYPE value = 0;
     for (unsigned i = 0; i < FUSE_ARITY; i++) {
-        value ^= *FUSE(at)(core, fuse_slot(log2, key, i));
+        value ^= *FUSE(at)(core, fuse_slot(length, key, i));
     }
     return value;
 }
@@ -91,7 +90,7 @@ BGI_INLINE FUSE_TYPE FUSE(read)(const struct bgi_core *core, uint32_t log2,
 BGI_INLINE bool FUSE(matches)(const struct bgi_core *core, struct fuse_key key)
 {
     const struct fuse_state *state = core->state;
-    FUSE_TYPE value = FUSE(read)(core, state->shape.log2, key);
+    FUSE_TYPE value = FUSE(read)(core, state->shape.length, key);
     return fuse_verdict(state, value ^ FUSE(fingerprint)(key.mix));
 }
 
@@ -120,12 +119,12 @@ static void FUSE(locate)(const struct bgi_core *core, struct bgi_word *word)
     }
 }
 
-BGI_INLINE void FUSE(ask_one)(const struct bgi_core *core, uint32_t log2,
+BGI_INLINE void FUSE(ask_one)(const struct bgi_core *core, uint64_t length,
                               const struct bgi_word *word, unsigned i)
 {
     struct fuse_key key = { word->at[i], word->more[i] };
     for (unsigned s = 0; s < FUSE_ARITY; s++) {
-        BGI_PREFETCH(FUSE(at)(core, fuse_slot(log2, key, s)));
+        BGI_PREFETCH(FUSE(at)(core, fuse_slot(length, key, s)));
     }
 }
 
@@ -133,7 +132,7 @@ static void FUSE(ask)(const struct bgi_core *core, const struct bgi_word *word)
 {
     const struct fuse_state *state = core->state;
     for (unsigned i = 0; i < word->n; i++) {
-        FUSE(ask_one)(core, state->shape.log2, word, i);
+        FUSE(ask_one)(core, state->shape.length, word, i);
     }
 }
 
@@ -141,12 +140,12 @@ static uint64_t FUSE(has_word)(const struct bgi_core *core, const struct bgi_wor
                                const struct bgi_word *next)
 {
     const struct fuse_state *state = core->state;
-    const uint32_t log2 = state->shape.log2;
+    const uint64_t length = state->shape.length;
     uint64_t answer = 0;
     unsigned asked = next ? next->n : 0;
     for (unsigned i = 0; i < word->n || i < asked; i++) {
         if (i < asked) {
-            FUSE(ask_one)(core, log2, next, i);
+            FUSE(ask_one)(core, length, next, i);
         }
         if (i < word->n) {
             struct fuse_key key = { word->at[i], word->more[i] };

@@ -27,7 +27,7 @@ struct fuse_shape {
     uint64_t pieces;
     uint64_t slots;  /* of a piece: whole segments */
     uint64_t starts; /* slots at which a key can begin; 0: too small for any key */
-    uint32_t log2;   /* of the slots of a segment */
+    uint64_t length; /* slots of a segment, a power of two */
 };
 
 /* Behind the handle of a filter. */
@@ -60,7 +60,7 @@ BGI_INLINE struct fuse_shape fuse_shape_of(uint32_t arity, uint64_t units)
                                 .starts = segments < arity
                                               ? 0
                                               : (segments - (arity - 1)) << log2,
-                                .log2 = log2 };
+                                .length = (uint64_t)1 << log2 };
 }
 
 /*

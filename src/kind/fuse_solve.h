@@ -87,7 +87,7 @@ static bool FUSE(count)(const struct fuse_shape *shape, const uint64_t *hashes,
         uint64_t hash = hashes[i];
         struct fuse_key key = fuse_within(&in, hash, seed);
         for (unsigned s = 0; s < FUSE_ARITY; s++) {
-            uint64_t slot = fuse_slot(in.log2, key, s);
+            uint64_t slot = fuse_slot(in.length, key, s);
             unsigned char count = (unsigned char)((bench->count[slot] + 4) ^ s);
             bench->hashes[slot] ^= hash;
             bench->count[slot] = count;
@@ -104,7 +104,7 @@ BGI_INLINE size_t FUSE(take)(const struct fuse_shape *in, uint64_t hash, uint64_
 {
     struct fuse_key key = fuse_within(in, hash, seed);
     for (unsigned s = 0; s < FUSE_ARITY; s++) {
-        uint64_t slot = fuse_slot(in->log2, key, s);
+        uint64_t slot = fuse_slot(in->length, key, s);
         unsigned char count = (unsigned char)((bench->count[slot] - 4) ^ s);
         bench->hashes[slot] ^= hash;
         bench->count[slot] = count;
@@ -147,8 +147,8 @@ static void FUSE(assign)(const struct bgi_core *core, uint64_t piece, size_t n,
         struct fuse_key key = fuse_within(&in, bench->order[i], seed);
         key.at += piece * in.slots;
         /* The slot to be set is still 0. */
-        FUSE_TYPE value = FUSE(read)(core, in.log2, key) ^ FUSE(fingerprint)(key.mix);
-        *FUSE(at)(core, fuse_slot(in.log2, key, bench->alone[i])) = value;
+        FUSE_TYPE value = FUSE(read)(core, in.length, key) ^ FUSE(fingerprint)(key.mix);
+        *FUSE(at)(core, fuse_slot(in.length, key, bench->alone[i])) = value;
     }
 }
 
