@@ -2,17 +2,19 @@
  * bloomgate.h - all of Bloomgate's library.
  *
  * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
- * a filter; kind.h which kinds there are; hash.h how keys become hashes; err.h how
- * errors are told; cpu.h which instructions are used.
+ * a filter; kind.h which kinds there are; hash.h how keys become hashes; builder.h makes
+ * filters of all keys at once; err.h says how errors are told; cpu.h which instructions are
+ * used.
  *
  * The library opens no sockets, and no files but the kernel's description of the caches
- * (once), prints nothing, never exits, starts no threads and
- * installs no signal handlers; it needs no initialisation, and its only global state is
+ * (once), prints nothing, never exits, installs no signal handlers, and starts
+ * no threads but in the one function that is named for it (bg_builder_finish_threaded); it needs no initialisation, and its only global state is
  * what it found out about the processor.
  */
 #ifndef BLOOMGATE_H
 #define BLOOMGATE_H
 
+#include "bloomgate/builder.h"
 #include "bloomgate/cpu.h"
 #include "bloomgate/err.h"
 #include "bloomgate/filter.h"

@@ -45,7 +45,8 @@ extern "C" {
     X(ECHECKSUM, 8, "checksum mismatch")                                               \
     X(EIO, 9, "input/output error")                                                    \
     X(EBUILD, 10, "construction did not converge")                                     \
-    X(ENOTFOUND, 11, "the filter does not contain that key")
+    X(ENOTFOUND, 11, "the filter does not contain that key")                           \
+    X(ECANCELED, 12, "cancelled by the caller")
 
 typedef enum bg_err {
 #define BG_ERR_ENUM(name, number, text) BG_##name = (number),

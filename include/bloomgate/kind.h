@@ -11,6 +11,8 @@
  *   counting     4-bit counters instead of bits          44      78     1       yes
  *   cuckoo       fingerprints in one of two buckets    12.6    16.8     2       yes
  *   quotient     a sorted table of hash prefixes       9.6..21 13..27   2       yes
+ *   fuse         three fingerprints that XOR to the      9.0    18.0    3       no
+ *                key's; made by a bg_builder
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
@@ -49,7 +51,8 @@ extern "C" {
 #define BG_OTHER_KINDS(X)                                                              \
     X(COUNTING, 6, counting)                                                           \
     X(CUCKOO, 7, cuckoo)                                                               \
-    X(QUOTIENT, 8, quotient)
+    X(QUOTIENT, 8, quotient)                                                           \
+    X(FUSE, 9, fuse)
 
 #define BG_KINDS(X)                                                                    \
     BG_BLOOM_KINDS(X)                                                                  \

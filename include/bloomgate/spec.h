@@ -72,11 +72,13 @@ typedef struct bg_spec {
                              to a size with a power of two of slots */
     uint32_t k;     /* bits per key; 0 picks the best. classic, partitioned: 1..64,
                        blocked: 3..16, split: 8, register: 1..10; counting: 1..8
-                       counters per key, scattered 1..32; quotient: 2..32 bits of a
-                       remainder */
+                       counters per key, scattered 1..32; cuckoo: 8, 12, 16 or 32 bits of
+                       a fingerprint; quotient: 2..32 bits of a remainder; fuse: 8, 16
+                       or 32 bits of a fingerprint */
     uint32_t folds; /* how often it must be possible to halve it, 0 .. 20 */
     uint32_t flags; /* BG_EXCLUSIVE and so on */
-    uint32_t width; /* counting: bits of a counter, 4 (also 0), 8, 16 or 32; else 0 */
+    uint32_t width; /* counting: bits of a counter, 4 (also 0), 8, 16 or 32; fuse: slots
+                       of a key, 3 (also 0) or 4; else 0 */
     uint64_t max_bytes;            /* refuse a filter over this size; 0 = no limit */
     bg_hash_spec hash;             /* all zero: `fast`, seed 0 */
     const bg_allocator *allocator; /* NULL: the system's memory, on 2 MiB pages where it

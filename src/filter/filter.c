@@ -120,8 +120,8 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     return f;
 }
 
-static bg_err filter_make(const struct bgi_geometry *g, const bg_spec *spec,
-                          const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info)
+bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
+                       const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info)
 {
     size_t bits = 0, handle = 0, all = 0;
     struct bgi_memory memory;
@@ -138,6 +138,19 @@ static bg_err filter_make(const struct bgi_geometry *g, const bg_spec *spec,
     return BG_OK;
 }
 
+/* Solves for a filter that begins empty, which those of static kinds do not. */
+static bg_err filter_solve_empty(const bg_spec *spec, struct bgi_geometry *g,
+                                 bg_errinfo *info)
+{
+    bg_err err = bgi_solve(spec, 1, g, info);
+    if (!err && g->kind->traits & BG_IS_STATIC) {
+        return bgi_err(info, BG_ENOTSUP, "kind",
+                       "one that takes keys later; bg_builder makes this one", "%s",
+                       bg_kind_name(g->kind->id));
+    }
+    return err;
+}
+
 bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
 {
     struct bgi_geometry g;
@@ -146,12 +159,12 @@ bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *inf
         return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
     }
     *filter = NULL;
-    bg_err err = bgi_solve(spec, 1, &g, info);
+    bg_err err = filter_solve_empty(spec, &g, info);
     err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);
     if (err) {
         return err;
     }
-    err = filter_make(&g, spec, &hasher, filter, info);
+    err = bgi_filter_make(&g, spec, &hasher, filter, info);
     bg_hasher_wipe(&hasher);
     return err;
 }
@@ -191,7 +204,7 @@ bg_err bg_filter_init_at(void *memory, size_t bytes, const bg_spec *spec,
         return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
     }
     *filter = NULL;
-    bg_err err = bgi_solve(spec, 1, &g, info);
+    bg_err err = filter_solve_empty(spec, &g, info);
     err = err ? err : filter_layout(&g, &bits, &handle, &all, info);
     if (err) {
         return err;
@@ -242,7 +255,7 @@ bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
     spec.flags = like->flags;
     spec.allocator = like->allocator.allocate ? &like->allocator : NULL;
     *filter = NULL;
-    return filter_make(&g, &spec, &like->hasher, filter, info);
+    return bgi_filter_make(&g, &spec, &like->hasher, filter, info);
 }
 
 bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)

@@ -49,6 +49,11 @@ bool bgi_geometry_bytes(const struct bgi_geometry *geometry, uint64_t *bytes);
 bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geometry,
                  bg_errinfo *info);
 
+/* A filter of that geometry, with all bits zero; what else it takes from the spec are flags
+ * and the allocator. */
+bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
+                       const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
+
 /* An empty filter like `like` in everything but the number of units. */
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
                           bg_errinfo *info);

@@ -90,7 +90,7 @@ bool bg_filter_equal(const bg_filter *a, const bg_filter *b)
             return false;
         }
     }
-    return true;
+    return !a->kind->same_state || a->kind->same_state(&a->core, &b->core);
 }
 
 bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)

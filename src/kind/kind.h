@@ -27,10 +27,11 @@
 #include <stdint.h>
 
 struct bgi_core;
+struct bgi_static;
 
 /* Up to 64 hashes of a batch, and where their units are: byte offsets into the words,
- * found by `locate`. A kind that keeps a key in one of two places has the second ones in
- * `also`, which others leave alone; one with more places leaves both alone. */
+ * found by `locate`. A kind that keeps a key in several places has there, and in `also`,
+ * whatever numbers lead to all of them, or leaves them alone. */
 struct bgi_word {
     const uint64_t *hashes;
     unsigned n;
@@ -196,6 +197,29 @@ struct bgi_kind {
     /* Writes the content of `from`, with twice the units, into `to`, all zero
      * (BG_CAN_FOLD). */
     void (*fold)(struct bgi_core *to, const struct bgi_core *from);
+    /* Whether the states of two filters of one geometry say the same. Or NULL: they say
+     * nothing of the content. */
+    bool (*same_state)(const struct bgi_core *a, const struct bgi_core *b);
+    /* How it is built, of a static kind (BG_IS_STATIC), else NULL. */
+    const struct bgi_static *(*built)(uint32_t k);
+};
+
+/*
+ * How a filter of a static kind is built: in pieces, which do not depend on each other, so
+ * that any thread may solve any of them, in memory that is lent for it. Piece i takes the
+ * hashes whose bgi_mulhi(hash, pieces) is i: of sorted hashes, a range.
+ */
+struct bgi_static {
+    uint64_t (*pieces)(uint64_t units, uint32_t k);
+    /* Bytes, aligned to 64, that solving a piece of n hashes needs. */
+    size_t (*scratch_bytes)(uint64_t units, uint32_t k, size_t n);
+    /* Solves a piece for n different hashes in rising order; its words are zero. False
+     * when none of `attempts` seeds did it. */
+    bool (*solve)(struct bgi_core *core, uint64_t piece, const uint64_t *hashes,
+                  size_t n, void *scratch);
+    /* After all pieces, by one thread: from now on it may be asked. */
+    void (*seal)(struct bgi_core *core, uint64_t keys);
+    unsigned attempts; /* seeds that are tried for a piece */
 };
 
 /* Traits of all Bloom kinds. */

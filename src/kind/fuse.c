@@ -1,0 +1,263 @@
+/*
+ * fuse.c - three fingerprints that XOR to the key's: a filter made of all keys at once.
+ *
+ * Idea. Every slot of an array holds k bits. A key has three slots (or four) and a
+ * fingerprint, all from its hash, and the filter is made such that the XOR of the slots
+ * of every key in the set is its fingerprint. For any other key that is so by chance, once
+ * in 2^k. That costs k bits per slot and no more than 1.125 slots per key, where a Bloom
+ * filter needs 1.44 k bits. The price: the values of the slots follow from all keys
+ * together, so nothing can be added later (Dietzfelbinger, Pagh, "Succinct data
+ * structures for retrieval", 2008; Graf, Lemire, "Binary fuse filters: fast and smaller
+ * than xor filters", 2022).
+ *
+ * How it is solved. Each key is an equation over its slots. A slot that only one of the
+ * remaining keys has can be left to that key, whatever the others say: take the key away,
+ * and other slots may now have one key only. When all keys could be taken away, values are
+ * given in reverse order. With slots anywhere that works up to 0.82 keys per slot. Here
+ * the slots of a key lie in neighbouring segments, at random places in each:
+ *
+ *      segment   0        1        2        3        4        5
+ *             [ . x . ][ . . y ][ z . . ][ . . . ][ . . . ][ . . . ]
+ *                         [ . a . ][ b . . ][ . . c ]
+ *
+ * The first and last segments have fewer keys, so taking away begins there and goes on
+ * inwards like a zip, and works up to 0.92 keys per slot for three, 0.98 for four ("spatial
+ * coupling"). A segment must be long enough for the zip not to get stuck by chance:
+ * its length, a power of two, grows with the number of slots.
+ *
+ * Pieces. From 2.4 million slots on the array is cut into pieces, each a filter of its own
+ * with its own seed, and a key's piece is chosen by the high bits of its hash. A piece of
+ * one million keys already does with 1.125 slots per key, and its segments are 8192 slots,
+ * so pieces cost no space; but they can be solved by different threads, need bounded
+ * memory for it, and are solved again alone when a seed fails.
+ *
+ *      hash x pieces = [ piece | rest ]          two halves of one product
+ *      first slot    = rest x starts >> 64       so sorted hashes have sorted first slots,
+ *                                                whatever the seed, and the work on one
+ *                                                place of the array is done in one go
+ *      mix           = folded product of hash ^ seed, of which the low 13 bits are the
+ *                      place in the second segment, the next 13 in the third, the next 13
+ *                      in the fourth, the top k bits the fingerprint
+ *
+ * Invariants
+ *   (I1) All of the shape follows from the number of units and the arity, in integers, so
+ *        that it is the same on every machine; beside the slots only the seeds and the
+ *        number of keys are kept.
+ *   (I2) Slot i is bits i k % 64 and up of 64-bit word i k / 64, whatever the byte order.
+ *   (I3) The seeds follow from the set of hashes, and so do all slots: the same keys in any
+ *        order make the same filter. An attacker who does not know all keys cannot
+ *        prepare some for which no seed works; one who does can, so use a keyed hash
+ *        where others choose the keys.
+ *   (I4) (XOR of slots and fingerprint) & mask == want is the answer. Mask is all ones
+ *        and want 0; with no keys mask is 0 and want 1: "no". An add cannot be done: it
+ *        sets both to 0, "maybe" for ever.
+ *
+ * Concurrency. The slots never change once it is built. The two words of (I4) are read and
+ * written atomically; only an add changes them, towards "maybe".
+ */
+#include "kind/fuse_shape.h"
+
+#include "base/bits.h"
+#include "hash/fast.h"
+
+#include <math.h>
+#include <string.h>
+
+static size_t fuse_state_bytes(uint32_t arity, uint64_t units)
+{
+    struct fuse_shape shape = fuse_shape_of(arity, units);
+    return sizeof(struct fuse_state) + (size_t)shape.pieces * sizeof(uint64_t);
+}
+
+static void fuse_setup(uint32_t arity, struct bgi_core *core)
+{
+    struct fuse_state *state = core->state;
+    state->shape = fuse_shape_of(arity, core->units);
+    state->mask = 0;
+    state->want = 1;
+}
+
+static void fuse_copied(struct bgi_core *to, const struct bgi_core *from)
+{
+    struct fuse_state *copy = to->state;
+    const struct fuse_state *state = from->state;
+    copy->keys = state->keys;
+    copy->mask = __atomic_load_n(&state->mask, __ATOMIC_RELAXED);
+    copy->want = __atomic_load_n(&state->want, __ATOMIC_RELAXED);
+    memcpy(copy->seeds, state->seeds, state->shape.pieces * sizeof *state->seeds);
+}
+
+static bool fuse_same_state(const struct bgi_core *a, const struct bgi_core *b)
+{
+    const struct fuse_state *in_a = a->state, *in_b = b->state;
+    return in_a->keys == in_b->keys
+           && __atomic_load_n(&in_a->mask, __ATOMIC_RELAXED)
+                  == __atomic_load_n(&in_b->mask, __ATOMIC_RELAXED)
+           && __atomic_load_n(&in_a->want, __ATOMIC_RELAXED)
+                  == __atomic_load_n(&in_b->want, __ATOMIC_RELAXED)
+           && memcmp(in_a->seeds, in_b->seeds, in_a->shape.pieces * sizeof *in_a->seeds)
+                  == 0;
+}
+
+static bool fuse_overflowed(const struct fuse_state *state)
+{
+    return (__atomic_load_n(&state->mask, __ATOMIC_RELAXED)
+            | __atomic_load_n(&state->want, __ATOMIC_RELAXED))
+           == 0;
+}
+
+static void fuse_measure(const struct bgi_core *core, struct bgi_measure *measure)
+{
+    const struct fuse_state *state = core->state;
+    measure->ones = state->keys;
+    measure->of = core->units * FUSE_UNIT;
+    measure->items = (double)state->keys;
+    measure->rate = state->keys ? ldexp(1, -(int)core->k) : 0;
+    measure->overflowed = fuse_overflowed(state);
+}
+
+static void fuse_seal(struct bgi_core *core, uint64_t keys)
+{
+    struct fuse_state *state = core->state;
+    state->keys = keys;
+    state->mask = keys ? UINT32_MAX : 0;
+    state->want = keys ? 0 : 1;
+}
+
+/* An add that cannot be done. */
+static bool fuse_give_up(struct bgi_core *core, uint64_t hash)
+{
+    struct fuse_state *state = core->state;
+    (void)hash;
+    bool first = !fuse_overflowed(state);
+    __atomic_store_n(&state->mask, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&state->want, 0, __ATOMIC_RELAXED);
+    return first;
+}
+
+static uint64_t fuse_give_up_word(struct bgi_core *core, const struct bgi_word *word,
+                                  const struct bgi_word *next)
+{
+    (void)next;
+    return word->n && fuse_give_up(core, 0) ? 1 : 0;
+}
+
+static double fuse_rate_at(uint32_t arity, uint64_t units, uint32_t k, double n)
+{
+    if (!(n > 0)) {
+        return 0;
+    }
+    return n <= fuse_capacity(arity, units) ? ldexp(1, -(int)k) : 1;
+}
+
+static double fuse_fill(uint64_t units, uint32_t k, double n)
+{
+    (void)k;
+    return fmin(1, n / ((double)units * FUSE_UNIT));
+}
+
+static uint32_t fuse_unit_bytes(uint32_t k)
+{
+    return k == 8 || k == 16 || k == 32 ? FUSE_UNIT * k / 8 : 0;
+}
+
+static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
+
+#define FUSE_BITS  8
+#define FUSE_ARITY 3
+#include "kind/fuse_core.h"
+#include "kind/fuse_solve.h"
+#undef FUSE_ARITY
+#define FUSE_ARITY 4
+#include "kind/fuse_core.h"
+#include "kind/fuse_solve.h"
+#undef FUSE_ARITY
+#undef FUSE_BITS
+
+#define FUSE_BITS  16
+#define FUSE_ARITY 3
+#include "kind/fuse_core.h"
+#include "kind/fuse_solve.h"
+#undef FUSE_ARITY
+#define FUSE_ARITY 4
+#include "kind/fuse_core.h"
+#include "kind/fuse_solve.h"
+#undef FUSE_ARITY
+#undef FUSE_BITS
+
+#define FUSE_BITS  32
+#define FUSE_ARITY 3
+#include "kind/fuse_core.h"
+#include "kind/fuse_solve.h"
+#undef FUSE_ARITY
+#define FUSE_ARITY 4
+#include "kind/fuse_core.h"
+#include "kind/fuse_solve.h"
+#undef FUSE_ARITY
+#undef FUSE_BITS
+
+/* What all widths of an arity share: the description. */
+#define FUSE_DESCRIBE(arity, storage, name)                                            \
+    static size_t fuse_state_bytes_##arity(uint64_t units, uint32_t k)                 \
+    {                                                                                  \
+        (void)k;                                                                       \
+        return fuse_state_bytes(arity, units);                                         \
+    }                                                                                  \
+    static void fuse_setup_##arity(struct bgi_core *core)                              \
+    {                                                                                  \
+        fuse_setup(arity, core);                                                       \
+    }                                                                                  \
+    static double fuse_rate_##arity(uint64_t units, uint32_t k, double n)              \
+    {                                                                                  \
+        return fuse_rate_at(arity, units, k, n);                                       \
+    }                                                                                  \
+    static uint32_t fuse_lines_##arity(uint32_t k)                                     \
+    {                                                                                  \
+        (void)k;                                                                       \
+        return arity;                                                                  \
+    }                                                                                  \
+    static const struct bgi_ops *fuse_ops_##arity(uint32_t k, bool exclusive,          \
+                                                  bg_cpu cpu)                          \
+    {                                                                                  \
+        (void)exclusive, (void)cpu;                                                    \
+        return k == 8    ? &fuse_ops_8_##arity                                         \
+               : k == 16 ? &fuse_ops_16_##arity                                        \
+                         : &fuse_ops_32_##arity;                                       \
+    }                                                                                  \
+    static const struct bgi_static *fuse_built_##arity(uint32_t k)                     \
+    {                                                                                  \
+        return k == 8    ? &fuse_static_8_##arity                                      \
+               : k == 16 ? &fuse_static_16_##arity                                     \
+                         : &fuse_static_32_##arity;                                    \
+    }                                                                                  \
+    storage const struct bgi_kind name = {                                             \
+        .id = BG_KIND_FUSE,                                                            \
+        .traits = BG_IS_STATIC,                                                        \
+        .width = arity,                                                                \
+        .k_min = 8,                                                                    \
+        .k_max = 32,                                                                   \
+        .units_max = (uint64_t)1 << 46,                                                \
+        .pick = fuse_pick,                                                             \
+        .unit_bytes = fuse_unit_bytes,                                                 \
+        .rate = fuse_rate_##arity,                                                     \
+        .fill = fuse_fill,                                                             \
+        .lines = fuse_lines_##arity,                                                   \
+        .ops = fuse_ops_##arity,                                                       \
+        .state_bytes = fuse_state_bytes_##arity,                                       \
+        .setup = fuse_setup_##arity,                                                   \
+        .copied = fuse_copied,                                                         \
+        .measure = fuse_measure,                                                       \
+        .same_state = fuse_same_state,                                                 \
+        .built = fuse_built_##arity,                                                   \
+    };
+
+FUSE_DESCRIBE(3, , bgi_kind_fuse)
+FUSE_DESCRIBE(4, static, fuse_kind_4)
+
+static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags)
+{
+    if (flags) {
+        return NULL;
+    }
+    return width == 0 || width == 3 ? &bgi_kind_fuse : width == 4 ? &fuse_kind_4 : NULL;
+}

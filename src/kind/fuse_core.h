@@ -1,0 +1,167 @@
+/*
+ * fuse_core.h - looking up in fuse filters, for one width and arity.
+ *
+ * Included once for each pair. Before each inclusion are defined
+ *
+ *   FUSE_BITS    bits of a slot: 8, 16 or 32
+ *   FUSE_ARITY   slots of a key: 3 or 4
+ *
+ * No branches and no early exit: the three loads go out together, which is what counts
+ * beyond the cache. A batch keeps for each hash its first slot (`at`) and its mix
+ * (`more`), from which all slots follow by a few cheap instructions, once to ask for the
+ * memory and once to answer.
+ */
+
+#define FUSE_PASTE4_(a, b, c, d) a##_##b##_##c##_##d
+#define FUSE_PASTE4(a, b, c, d)  FUSE_PASTE4_(a, b, c, d)
+#define FUSE(name)               FUSE_PASTE4(fuse, name, FUSE_BITS, FUSE_ARITY)
+
+#ifndef FUSE_KEY
+#define FUSE_KEY /* what does not depend on the pair */
+
+/* Where a hash leads to. */
+struct fuse_key {
+    uint64_t at; /* its first slot, in the whole array */
+    uint64_t mix;
+};
+
+BGI_INLINE uint64_t fuse_mix(uint64_t hash, uint64_t seed)
+{
+    const uint64_t multiplier = 0x9e6c63d0876a9a47u;
+    uint64_t x = hash ^ seed;
+    return bgi_mulhi(x, multiplier) ^ x * multiplier;
+}
+
+BGI_INLINE struct fuse_key fuse_locate(const struct fuse_state *state, uint64_t hash)
+{
+    const struct fuse_shape *shape = &state->shape;
+    uint64_t piece = bgi_mulhi(hash, shape->pieces);
+    uint64_t rest = hash * shape->pieces;
+    return (struct fuse_key){ piece * shape->slots + bgi_mulhi(rest, shape->starts),
+                              fuse_mix(hash, state->seeds[piece]) };
+}
+
+/* Slot number i, 0 to 3, of a key. */
+BGI_INLINE uint64_t fuse_slot(uint64_t length, struct fuse_key key, unsigned i)
+{
+    uint64_t place = key.mix >> (i ? i - 1 : 0) * FUSE_LOG2_MAX & (length - 1);
+    return i == 0 ? key.at : (key.at + i * length) ^ place;
+}
+
+BGI_INLINE bool fuse_verdict(const struct fuse_state *state, uint32_t difference)
+{
+    return (difference & __atomic_load_n(&state->mask, __ATOMIC_RELAXED))
+           == __atomic_load_n(&state->want, __ATOMIC_RELAXED);
+}
+
+#endif
+
+#if FUSE_BITS == 8
+#define FUSE_TYPE uint8_t
+#elif FUSE_BITS == 16
+#define FUSE_TYPE uint16_t
+#else
+#define FUSE_TYPE uint32_t
+#endif
+
+/* Slots are counted from the low end of 64-bit words (I2). */
+BGI_INLINE FUSE_TYPE *FUSE(at)(const struct bgi_core *core, uint64_t slot)
+{
+    const uint64_t swap = BGI_BIG_ENDIAN ? 64 / FUSE_BITS - 1 : 0;
+    return (FUSE_TYPE *)(void *)core->words + (slot ^ swap);
+}
+
+BGI_INLINE FUSE_TYPE FUSE(fingerprint)(uint64_t mix)
+{
+    return (FUSE_TYPE)(mix >> (64 - FUSE_BITS));
+}
+
+/* The XOR of a key's slots. */
+BGI_INLINE FUSE_TYPE FUSE(read)(const struct bgi_core *core, uint64_t length,
+                                struct fuse_key key)
+{
+    FUSE_TYPE value = 0;
+    for (unsigned i = 0; i < FUSE_ARITY; i++) {
+        value ^= *FUSE(at)(core, fuse_slot(length, key, i));
+    }
+    return value;
+}
+
+BGI_INLINE bool FUSE(matches)(const struct bgi_core *core, struct fuse_key key)
+{
+    const struct fuse_state *state = core->state;
+    FUSE_TYPE value = FUSE(read)(core, state->shape.length, key);
+    return fuse_verdict(state, value ^ FUSE(fingerprint)(key.mix));
+}
+
+static bool FUSE(has)(const struct bgi_core *core, uint64_t hash)
+{
+    return FUSE(matches)(core, fuse_locate(core->state, hash));
+}
+
+static bool FUSE(has_u64)(const struct bgi_core *core, uint64_t key)
+{
+    uint64_t hash = bgi_fast8_masked(core->fast8_mask, key);
+    return FUSE(matches)(core, fuse_locate(core->state, hash));
+}
+
+static bool FUSE(add_u64)(struct bgi_core *core, uint64_t key)
+{
+    return fuse_give_up(core, key);
+}
+
+static void FUSE(locate)(const struct bgi_core *core, struct bgi_word *word)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        struct fuse_key key = fuse_locate(core->state, word->hashes[i]);
+        word->at[i] = key.at;
+        word->also[i] = key.mix;
+    }
+}
+
+BGI_INLINE void FUSE(ask_one)(const struct bgi_core *core, uint64_t length,
+                              const struct bgi_word *word, unsigned i)
+{
+    struct fuse_key key = { word->at[i], word->also[i] };
+    for (unsigned s = 0; s < FUSE_ARITY; s++) {
+        BGI_PREFETCH(FUSE(at)(core, fuse_slot(length, key, s)));
+    }
+}
+
+static void FUSE(ask)(const struct bgi_core *core, const struct bgi_word *word)
+{
+    const struct fuse_state *state = core->state;
+    for (unsigned i = 0; i < word->n; i++) {
+        FUSE(ask_one)(core, state->shape.length, word, i);
+    }
+}
+
+static uint64_t FUSE(has_word)(const struct bgi_core *core, const struct bgi_word *word,
+                               const struct bgi_word *next)
+{
+    const struct fuse_state *state = core->state;
+    const uint64_t length = state->shape.length;
+    uint64_t answer = 0;
+    unsigned asked = next ? next->n : 0;
+    for (unsigned i = 0; i < word->n || i < asked; i++) {
+        if (i < asked) {
+            FUSE(ask_one)(core, length, next, i);
+        }
+        if (i < word->n) {
+            struct fuse_key key = { word->at[i], word->also[i] };
+            answer |= (uint64_t)FUSE(matches)(core, key) << i;
+        }
+    }
+    return answer;
+}
+
+static const struct bgi_ops FUSE(ops) = {
+    .has = FUSE(has),
+    .add = fuse_give_up,
+    .has_u64 = FUSE(has_u64),
+    .add_u64 = FUSE(add_u64),
+    .locate = FUSE(locate),
+    .has_word = FUSE(has_word),
+    .add_word = fuse_give_up_word,
+    .ask = FUSE(ask),
+};

@@ -1,0 +1,203 @@
+/*
+ * fuse_solve.h - building a piece of a fuse filter, for one width and arity. Follows
+ * fuse_core.h, with the same definitions; undoes what both defined.
+ *
+ * Three passes, each over keys or slots in rising order, so that at any time only a few
+ * neighbouring segments are in use, 200 KB that stay in the second-level cache:
+ *
+ *   count    every slot gets the number of its keys and the XOR of their hashes; so a slot
+ *            with one key knows which;
+ *   peel     takes away keys that are alone in one of their slots, and from there on goes
+ *            depth first to the slots that became single by it;
+ *   assign   in reverse order, each key sets the slot it was alone in.
+ *
+ * A byte per slot counts in its upper six bits and has in its lower two the XOR of which
+ * of its key's slots it is (0 to 3), so that of a single key that is known as well. A slot
+ * with more than 63 keys, which honest hashes do not make, fails the seed.
+ */
+
+/* The memory of a solver: see fuse_carve. */
+#ifndef FUSE_BENCH
+#define FUSE_BENCH
+
+struct fuse_bench {
+    uint64_t *hashes;     /* per slot: XOR of the hashes of its keys */
+    uint64_t *order;      /* hashes in the order in which they were taken away ... */
+    uint32_t *stack;      /* slots that became single */
+    unsigned char *count; /* per slot: see above */
+    unsigned char *alone; /* ... and in which of their slots they were alone */
+};
+
+static size_t fuse_line_up(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t fuse_bench_bytes(const struct fuse_shape *shape, size_t n)
+{
+    size_t slots = (size_t)shape->slots;
+    return fuse_line_up(slots * 8) + fuse_line_up(n * 8) + fuse_line_up(slots * 4)
+           + fuse_line_up(slots) + fuse_line_up(n);
+}
+
+static struct fuse_bench fuse_carve(const struct fuse_shape *shape, size_t n,
+                                    void *scratch)
+{
+    size_t slots = (size_t)shape->slots;
+    struct fuse_bench bench;
+    unsigned char *p = scratch;
+    bench.hashes = (uint64_t *)(void *)p;
+    p += fuse_line_up(slots * 8);
+    bench.order = (uint64_t *)(void *)p;
+    p += fuse_line_up(n * 8);
+    bench.stack = (uint32_t *)(void *)p;
+    p += fuse_line_up(slots * 4);
+    bench.count = p;
+    p += fuse_line_up(slots);
+    bench.alone = p;
+    return bench;
+}
+
+/* Seed number `attempt` for keys whose hashes have that sum. */
+static uint64_t fuse_seed(uint64_t sum, unsigned attempt)
+{
+    uint64_t x = fuse_mix(sum, 0xa0761d6478bd642fu * (attempt + 1));
+    return fuse_mix(x, 0xe7037ed1a0b428dbu);
+}
+
+/* As fuse_locate, but within the piece. */
+BGI_INLINE struct fuse_key fuse_within(const struct fuse_shape *shape, uint64_t hash,
+                                       uint64_t seed)
+{
+    return (struct fuse_key){ bgi_mulhi(hash * shape->pieces, shape->starts),
+                              fuse_mix(hash, seed) };
+}
+
+#endif
+
+/* False when some slot has too many keys to count. */
+static bool FUSE(count)(const struct fuse_shape *shape, const uint64_t *hashes,
+                        size_t n, uint64_t seed, const struct fuse_bench *bench)
+{
+    const struct fuse_shape in = *shape;
+    bool too_many = false;
+    memset(bench->hashes, 0, (size_t)in.slots * sizeof *bench->hashes);
+    memset(bench->count, 0, (size_t)in.slots);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t hash = hashes[i];
+        struct fuse_key key = fuse_within(&in, hash, seed);
+        for (unsigned s = 0; s < FUSE_ARITY; s++) {
+            uint64_t slot = fuse_slot(in.length, key, s);
+            unsigned char count = (unsigned char)((bench->count[slot] + 4) ^ s);
+            bench->hashes[slot] ^= hash;
+            bench->count[slot] = count;
+            too_many |= count < 4;
+        }
+    }
+    return !too_many;
+}
+
+/* Takes the key of a single slot away from all of its slots; returns the new top of the
+ * stack, onto which those go that became single. */
+BGI_INLINE size_t FUSE(take)(const struct fuse_shape *in, uint64_t hash, uint64_t seed,
+                             const struct fuse_bench *bench, size_t top)
+{
+    struct fuse_key key = fuse_within(in, hash, seed);
+    for (unsigned s = 0; s < FUSE_ARITY; s++) {
+        uint64_t slot = fuse_slot(in->length, key, s);
+        unsigned char count = (unsigned char)((bench->count[slot] - 4) ^ s);
+        bench->hashes[slot] ^= hash;
+        bench->count[slot] = count;
+        bench->stack[top] = (uint32_t)slot;
+        top += count >> 2 == 1;
+    }
+    return top;
+}
+
+/* Returns how many keys could be taken away; their order is in the bench. */
+static size_t FUSE(peel)(const struct fuse_shape *shape, uint64_t seed,
+                         const struct fuse_bench *bench)
+{
+    const struct fuse_shape in = *shape;
+    size_t done = 0, top = 0;
+    for (uint32_t first = 0; first < in.slots; first++) {
+        if (bench->count[first] >> 2 != 1) {
+            continue;
+        }
+        bench->stack[top++] = first;
+        while (top > 0) {
+            uint32_t slot = bench->stack[--top];
+            if (bench->count[slot] >> 2 == 1) {
+                uint64_t hash = bench->hashes[slot];
+                bench->order[done] = hash;
+                bench->alone[done++] = bench->count[slot] & 3;
+                top = FUSE(take)(&in, hash, seed, bench, top);
+            }
+        }
+    }
+    return done;
+}
+
+static void FUSE(assign)(const struct bgi_core *core, uint64_t piece, size_t n,
+                         uint64_t seed, const struct fuse_bench *bench)
+{
+    const struct fuse_state *state = core->state;
+    const struct fuse_shape in = state->shape;
+    for (size_t i = n; i-- > 0;) {
+        struct fuse_key key = fuse_within(&in, bench->order[i], seed);
+        key.at += piece * in.slots;
+        /* The slot to be set is still 0. */
+        FUSE_TYPE value = FUSE(read)(core, in.length, key) ^ FUSE(fingerprint)(key.mix);
+        *FUSE(at)(core, fuse_slot(in.length, key, bench->alone[i])) = value;
+    }
+}
+
+static bool FUSE(solve)(struct bgi_core *core, uint64_t piece, const uint64_t *hashes,
+                        size_t n, void *scratch)
+{
+    struct fuse_state *state = core->state;
+    struct fuse_bench bench = fuse_carve(&state->shape, n, scratch);
+    uint64_t sum = 0;
+    if (n > state->shape.slots || (n > 0 && state->shape.starts == 0)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        sum += hashes[i];
+    }
+    for (unsigned attempt = 0; attempt < FUSE_ATTEMPTS; attempt++) {
+        uint64_t seed = fuse_seed(sum, attempt);
+        if (FUSE(count)(&state->shape, hashes, n, seed, &bench)
+            && FUSE(peel)(&state->shape, seed, &bench) == n) {
+            state->seeds[piece] = seed;
+            FUSE(assign)(core, piece, n, seed, &bench);
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t FUSE(pieces)(uint64_t units, uint32_t k)
+{
+    (void)k;
+    return fuse_shape_of(FUSE_ARITY, units).pieces;
+}
+
+static size_t FUSE(scratch_bytes)(uint64_t units, uint32_t k, size_t n)
+{
+    struct fuse_shape shape = fuse_shape_of(FUSE_ARITY, units);
+    (void)k;
+    return fuse_bench_bytes(&shape, n);
+}
+
+static const struct bgi_static FUSE(static) = {
+    .pieces = FUSE(pieces),
+    .scratch_bytes = FUSE(scratch_bytes),
+    .solve = FUSE(solve),
+    .seal = fuse_seal,
+    .attempts = FUSE_ATTEMPTS,
+};
+
+#undef FUSE
+#undef FUSE_TYPE
+#undef FUSE_PASTE4
+#undef FUSE_PASTE4_
