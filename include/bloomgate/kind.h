@@ -9,6 +9,7 @@
  *   split        8 bits in one 32-byte block           10.5    16.9     1       no
  *   register     all bits in one 64-bit word           11.9    23.2     1       no
  *   counting     4-bit counters instead of bits          44      78     1       yes
+ *   scalable     layers of blocked filters, for any n      17..41       layers   no
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
@@ -42,7 +43,9 @@ extern "C" {
     X(SPLIT, 4, split)                                                                 \
     X(REGISTER, 5, register)
 
-#define BG_OTHER_KINDS(X) X(COUNTING, 6, counting)
+#define BG_OTHER_KINDS(X)                                                              \
+    X(COUNTING, 6, counting)                                                           \
+    X(SCALABLE, 11, scalable)
 
 #define BG_KINDS(X)                                                                    \
     BG_BLOOM_KINDS(X)                                                                  \
