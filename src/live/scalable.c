@@ -71,6 +71,7 @@
 #include "filter/handle.h"
 #include "hash/hasher.h"
 #include "live/ladder.h"
+#include "live/layers.h"
 
 #include <assert.h>
 #include <math.h>
@@ -241,89 +242,14 @@ static bool scalable_add(struct bgi_core *core, uint64_t hash)
 
 /* ---- Words of a batch ------------------------------------------------------------ */
 
-/* Some of a word's hashes, side by side, and which they were. */
-struct scalable_rest {
-    struct bgi_word word;
-    uint64_t hashes[64];
-    uint64_t which;
-};
-
-static void scalable_gather(const struct bgi_word *word, uint64_t which,
-                            struct scalable_rest *rest)
+/* The first `count` layers, the newest first. */
+static struct layers scalable_layers(const struct scalable *s, uint32_t count)
 {
-    rest->which = which;
-    rest->word.hashes = rest->hashes;
-    rest->word.n = 0;
-    for (; which; which &= which - 1) {
-        rest->hashes[rest->word.n++] = word->hashes[__builtin_ctzll(which)];
+    struct layers layers = { .count = count };
+    for (uint32_t i = 0; i < count; i++) {
+        layers.core[i] = &s->layers[count - 1 - i].filter->core;
     }
-}
-
-/* Puts the bits of a gathered word back where their hashes were. */
-static uint64_t scalable_scatter(uint64_t which, uint64_t bits)
-{
-    uint64_t answer = 0;
-    for (; which && bits; which &= which - 1, bits >>= 1) {
-        answer |= bits & 1 ? which & -which : 0;
-    }
-    return answer;
-}
-
-static uint64_t scalable_all(const struct bgi_word *word)
-{
-    return word->n < 64 ? ((uint64_t)1 << word->n) - 1 : UINT64_MAX;
-}
-
-/* The next word located in another layer; NULL when that layer need not be asked for. */
-static const struct bgi_word *scalable_next(const struct bgi_core *layer,
-                                            const struct bgi_word *next,
-                                            struct bgi_word *located)
-{
-    if (!next || !layer->looks_ask) {
-        return NULL;
-    }
-    located->hashes = next->hashes;
-    located->n = next->n;
-    layer->ops->locate(layer, located);
-    return located;
-}
-
-/* Asks one layer for a word, and for the memory of the next one. */
-static uint64_t scalable_ask(const struct scalable *s, uint32_t i,
-                             struct bgi_word *word, const struct bgi_word *next)
-{
-    struct bgi_word located;
-    const struct bgi_core *layer = &s->layers[i].filter->core;
-    layer->ops->locate(layer, word);
-    return layer->ops->has_word(layer, word, scalable_next(layer, next, &located));
-}
-
-/*
- * The layers below `count`, the newest first. What it knows goes no further: members are
- * mostly in the newest layer. When most of a word is not, as with absent keys, the memory
- * of all layers is asked for the next word as well; when most of it is, only that of the
- * newest, and for the few others within their word.
- */
-static uint64_t scalable_has_word_in(const struct scalable *s, uint32_t count,
-                                     const struct bgi_word *word,
-                                     const struct bgi_word *next)
-{
-    struct scalable_rest rest;
-    struct bgi_word first = { .hashes = word->hashes, .n = word->n };
-    struct bgi_word none = { .n = 0 };
-    uint64_t all = scalable_all(word);
-    uint64_t maybe = scalable_ask(s, count - 1, &first, next);
-    bool mostly_absent = 2 * bgi_popcount64(all & ~maybe) >= word->n;
-    scalable_gather(word, all & ~maybe, &rest);
-    const struct bgi_word *ahead = mostly_absent ? next : NULL;
-    for (uint32_t i = count - 1; !mostly_absent && rest.word.n && i-- > 0;) {
-        (void)scalable_ask(s, i, &none, &rest.word);
-    }
-    uint64_t found = 0;
-    for (uint32_t i = count - 1; i-- > 0 && (rest.word.n || ahead);) {
-        found |= scalable_ask(s, i, &rest.word, ahead);
-    }
-    return maybe | scalable_scatter(rest.which, found);
+    return layers;
 }
 
 static void scalable_locate(const struct bgi_core *core, struct bgi_word *word)
@@ -336,7 +262,8 @@ static uint64_t scalable_has_word(const struct bgi_core *core,
                                   const struct bgi_word *next)
 {
     const struct scalable *s = scalable_in(core);
-    return scalable_has_word_in(s, scalable_count(s), word, next);
+    struct layers layers = scalable_layers(s, scalable_count(s));
+    return layers_has_word(&layers, word, next);
 }
 
 static uint64_t scalable_add_one_by_one(struct bgi_core *core,
@@ -355,20 +282,16 @@ static uint64_t scalable_add_word(struct bgi_core *core, const struct bgi_word *
                                   const struct bgi_word *next)
 {
     struct scalable *s = scalable_of(core);
-    struct scalable_rest rest;
-    struct bgi_word located;
     uint32_t last;
     if (scalable_room(s, &last) < SCALABLE_ROOM) {
         return scalable_add_one_by_one(core, word);
     }
-    uint64_t seen = last ? scalable_has_word_in(s, last, word, next) : 0;
-    struct bgi_core *layer = &s->layers[last].filter->core;
-    scalable_gather(word, scalable_all(word) & ~seen, &rest);
-    layer->ops->locate(layer, &rest.word);
-    uint64_t is_new =
-        layer->ops->add_word(layer, &rest.word, scalable_next(layer, next, &located));
+    struct layers below = scalable_layers(s, last);
+    uint64_t seen = last ? layers_has_word(&below, word, next) : 0;
+    uint64_t is_new = layers_add_word(&s->layers[last].filter->core, word,
+                                      layers_all(word) & ~seen, next);
     scalable_note(s, last, bgi_popcount64(is_new));
-    return scalable_scatter(rest.which, is_new);
+    return is_new;
 }
 
 static const struct bgi_ops scalable_ops = {
