@@ -357,6 +357,19 @@ BG_API BG_MUST_CHECK bg_err bg_filter_resize(const bg_filter *filter, int doubli
                                              bg_filter **resized, bg_errinfo *info);
 
 /*
+ * A new filter of one layer, blocked or classic, with the keys of a scalable one and at
+ * most the rate that its spec asked for, as small as that allows. Without the keys that
+ * can be done as long as the layers are sparse: a large one is folded, a small one
+ * unfolded (each line repeated), and lines are ORed, so fills add up. Typically it works
+ * while there is one layer, or when the last one has taken few keys. Else BG_EFULL: then
+ * replay the keys into a new filter whose spec.items is bg_info.items.
+ * Errors: BG_EFULL; BG_ENOTSUP unless the kind is scalable; BG_ENOMEM.
+ * Thread safety: MT-Safe. Cost: reads every byte, some of them several times.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_compact(const bg_filter *filter,
+                                              bg_filter **compacted, bg_errinfo *info);
+
+/*
  * Whether two filters have the same kind, geometry and hash (compatible: they can be
  * merged), and whether they also have the same content (equal).
  * Thread safety: MT-Safe; with adds running the answer is of some moment. Cost:
@@ -395,7 +408,9 @@ typedef struct bg_info {
     uint32_t flags;      /* of the spec */
     uint32_t width;      /* of the spec: bits of a counter; 0 where it means nothing */
     bool overflowed;     /* an add found no room: every query answers "maybe" */
-    uint64_t saturated;  /* counters at their highest value, which no longer count */
+    uint64_t saturated;  /* counters at their highest value, which no longer count;
+                            scalable: keys added beyond the capacity of their layer, for
+                            want of memory or by merging: `rate` may exceed the target */
 } bg_info;
 
 /*

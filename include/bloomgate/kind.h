@@ -13,6 +13,7 @@
  *   quotient     a sorted table of hash prefixes       9.6..21 13..27   2       yes
  *   fuse         three fingerprints that XOR to the      9.0    18.0    3       no
  *                key's; made by a bg_builder
+ *   scalable     layers of blocked filters, for any n      17..41       layers   no
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
@@ -52,7 +53,8 @@ extern "C" {
     X(COUNTING, 6, counting)                                                           \
     X(CUCKOO, 7, cuckoo)                                                               \
     X(QUOTIENT, 8, quotient)                                                           \
-    X(FUSE, 9, fuse)
+    X(FUSE, 9, fuse)                                                                   \
+    X(SCALABLE, 11, scalable)
 
 #define BG_KINDS(X)                                                                    \
     BG_BLOOM_KINDS(X)                                                                  \

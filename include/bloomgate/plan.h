@@ -86,6 +86,10 @@ typedef struct bg_plan {
     double calls_wasted;       /* per second: absent keys answered "maybe" */
     double cost;               /* memory_cost x GiB + call_cost x calls_wasted */
     char reason[160];          /* why this kind and this k, in a sentence */
+    double target;             /* the rate that was asked for, or chosen by cost; 0 when
+                                  a size was given */
+    uint32_t layers;           /* scalable: how many at `items`; window: generations or
+                                  slices; else 1 */
 } bg_plan;
 
 /*

@@ -56,7 +56,8 @@ enum {
     BG_SMALL_PAGES = 1u << 2,
     /*
      * counting: counters anywhere in the filter instead of in one line: an eighth less
-     * memory at 1 %, but k cache lines per operation.
+     * memory at 1 %, but k cache lines per operation. scalable: layers of classic instead
+     * of blocked filters, likewise.
      */
     BG_SCATTERED = 1u << 3
 };
@@ -64,7 +65,8 @@ enum {
 typedef struct bg_spec {
     uint32_t struct_size; /* sizeof(bg_spec), set by BG_SPEC_INIT or bg_spec_init */
     uint32_t kind;        /* a bg_kind; BG_KIND_AUTO picks one */
-    uint64_t items;       /* how many different keys, 1 .. 2^56 */
+    uint64_t items;       /* how many different keys, 1 .. 2^56; scalable: in the first
+                             layer, it takes any number */
     double rate;          /* false-positive rate once they are in, above 0, below 1 */
     double bits_per_key;  /* instead of rate: 1 .. 1024 */
     uint64_t bytes;       /* instead of rate: size of the filter's bits; rounded down to
@@ -75,10 +77,13 @@ typedef struct bg_spec {
                        counters per key, scattered 1..32; cuckoo: 8, 12, 16 or 32 bits of
                        a fingerprint; quotient: 2..32 bits of a remainder; fuse: 8, 16
                        or 32 bits of a fingerprint */
-    uint32_t folds; /* how often it must be possible to halve it, 0 .. 20 */
+    uint32_t folds; /* how often it must be possible to halve it, 0 .. 20; scalable: the
+                       first layer, when compacted */
     uint32_t flags; /* BG_EXCLUSIVE and so on */
     uint32_t width; /* counting: bits of a counter, 4 (also 0), 8, 16 or 32; fuse: slots
-                       of a key, 3 (also 0) or 4; else 0 */
+                       of a key, 3 (also 0) or 4; scalable: how many times larger each
+                       layer is than the one before, 2 (also 0), 4 or 8: fewer layers are
+                       faster to ask, but the last one is emptier; else 0 */
     uint64_t max_bytes;            /* refuse a filter over this size; 0 = no limit */
     bg_hash_spec hash;             /* all zero: `fast`, seed 0 */
     const bg_allocator *allocator; /* NULL: the system's memory, on 2 MiB pages where it

@@ -109,6 +109,7 @@ static size_t batch_run(struct batch *b)
     struct batch_word two[2];
     unsigned now = 0;
     two[1].word.n = 0;
+    two[1].word.hashes = NULL;
     batch_prepare(b, 0, &two[now]);
     if (batch_asks(b)) {
         (void)batch_answer(b, &two[1].word, &two[now].word); /* only asks */

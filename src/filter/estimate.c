@@ -66,7 +66,11 @@ bg_kind bg_filter_kind(const bg_filter *filter)
 
 uint64_t bg_filter_size_bytes(const bg_filter *filter)
 {
-    return filter ? filter->bytes : 0;
+    if (!filter) {
+        return 0;
+    }
+    return filter->kind->composed ? filter->kind->composed->bytes(filter)
+                                  : filter->bytes;
 }
 
 const bg_hasher *bg_filter_hasher(const bg_filter *filter)
@@ -86,8 +90,8 @@ bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
         .struct_size = info->struct_size,
         .kind = filter->kind->id,
         .units = filter->core.units,
-        .bits = 8 * (uint64_t)filter->bytes,
-        .bytes = filter->bytes,
+        .bits = 8 * bg_filter_size_bytes(filter),
+        .bytes = bg_filter_size_bytes(filter),
         .k = filter->core.k,
         .foldable = bgi_filter_foldable(filter),
         .design_items = filter->design_items,

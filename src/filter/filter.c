@@ -86,6 +86,22 @@ static void filter_set_calls(bg_filter *f)
     f->core.fast8_mask = bgi_fast8_mask(hasher->seed);
 }
 
+void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
+                      const struct bgi_ops *ops, const bg_spec *spec,
+                      const bg_hasher *hasher)
+{
+    filter->kind = kind;
+    filter->hasher = *hasher;
+    filter->flags = spec->flags;
+    filter->cpu = bg_cpu_current();
+    if (spec->allocator) {
+        filter->allocator = *spec->allocator;
+    }
+    filter->core.ops = ops;
+    filter->core.word_ops = bgi_kind_word_ops(filter->cpu);
+    filter_set_calls(filter);
+}
+
 /* Makes the handle in memory whose bits are zero. Cannot fail. */
 static bg_filter *filter_place(void *base, size_t bits, size_t handle,
                                const struct bgi_geometry *g, const bg_spec *spec,
@@ -95,25 +111,19 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     size_t state = filter_state_bytes(g->kind, g->units, g->k);
     memset(f, 0, FILTER_HANDLE_BYTES + state);
     f->core.state = state ? (char *)f + FILTER_HANDLE_BYTES : NULL;
-    f->kind = g->kind;
-    f->hasher = *hasher;
+    bgi_filter_begin(
+        f, g->kind,
+        bgi_kind_ops(g->kind, g->k, spec->flags & BG_EXCLUSIVE, bg_cpu_current()), spec,
+        hasher);
     f->bytes = bits;
     f->design_items = g->items;
     f->design_rate = g->rate;
-    f->flags = spec->flags;
-    f->cpu = bg_cpu_current();
-    if (spec->allocator) {
-        f->allocator = *spec->allocator;
-    }
     f->core.words = base;
     f->core.units = g->units;
     f->core.k = g->k;
     /* Look-ups in a little more than fits are still faster without asking for it. */
     f->core.adds_ask = bits > bgi_second_level_bytes();
     f->core.looks_ask = bits > bgi_second_level_bytes() / 4 * 5;
-    f->core.ops = bgi_kind_ops(g->kind, g->k, spec->flags & BG_EXCLUSIVE, f->cpu);
-    f->core.word_ops = bgi_kind_word_ops(f->cpu);
-    filter_set_calls(f);
     if (g->kind->setup) {
         g->kind->setup(&f->core);
     }
@@ -159,7 +169,15 @@ bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *inf
         return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
     }
     *filter = NULL;
-    bg_err err = filter_solve_empty(spec, &g, info);
+    bg_err err = bgi_spec_check(spec, info);
+    if (err) {
+        return err;
+    }
+    const struct bgi_kind *kind = bgi_kind_of((bg_kind)spec->kind);
+    if (kind && kind->composed) {
+        return kind->composed->create(spec, filter, info);
+    }
+    err = filter_solve_empty(spec, &g, info);
     err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);
     if (err) {
         return err;
@@ -230,6 +248,9 @@ bg_err bg_filter_init_at(void *memory, size_t bytes, const bg_spec *spec,
 void bg_filter_free(bg_filter *filter)
 {
     if (filter) {
+        if (filter->kind->composed) {
+            filter->kind->composed->destroy(filter);
+        }
         struct bgi_memory memory = filter->memory;
         bgi_wipe(filter, sizeof *filter);
         bgi_memory_give(&memory);
@@ -268,6 +289,10 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
                        "NULL");
     }
     bgi_err_clear(info);
+    if (filter->kind->composed) {
+        *copy = NULL;
+        return filter->kind->composed->copy(filter, copy, info);
+    }
     bg_err err = bgi_filter_similar(filter, filter->core.units, copy, info);
     if (err) {
         return err;
@@ -293,6 +318,10 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
 void bg_filter_clear(bg_filter *filter)
 {
     if (!filter) {
+        return;
+    }
+    if (filter->kind->composed) {
+        filter->kind->composed->clear(filter);
         return;
     }
     bgi_memory_zero(&filter->memory, filter->core.words, filter->bytes);

@@ -49,10 +49,18 @@ bool bgi_geometry_bytes(const struct bgi_geometry *geometry, uint64_t *bytes);
 bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geometry,
                  bg_errinfo *info);
 
-/* A filter of that geometry, with all bits zero; what else it takes from the spec are flags
- * and the allocator. */
+/* BG_OK, or what is wrong with the words of a spec: its size, kind, flags, allocator. */
+bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info);
+
+/* An empty filter of that geometry; of the spec only flags and allocator are used. */
 bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
+
+/* Fills in a handle that is all zero, but for words and geometry: what composed kinds
+ * begin theirs with. */
+void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
+                      const struct bgi_ops *ops, const bg_spec *spec,
+                      const bg_hasher *hasher);
 
 /* An empty filter like `like` in everything but the number of units. */
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,

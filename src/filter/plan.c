@@ -61,10 +61,20 @@ static double plan_fill(const struct bgi_geometry *g, double items)
     return bgi_model_fill(&model, items);
 }
 
-static void plan_fill_in(const struct bgi_geometry *g, const bg_plan_request *ask,
-                         bg_plan *plan)
+/* What follows from size and rate for the caller's figures. */
+static void plan_add_costs(const bg_plan_request *ask, bg_plan *plan)
 {
-    double items = (double)g->items, absent = plan_absent_queries(ask);
+    double absent = plan_absent_queries(ask);
+    plan->cache_level = plan_cache_level(plan->bytes);
+    plan->calls_wasted = absent * plan->rate;
+    plan->calls_avoided = absent - plan->calls_wasted;
+    plan->cost = ask->memory_cost * (double)plan->bytes / 1073741824.0
+                 + ask->call_cost * plan->calls_wasted;
+}
+
+static void plan_fill_in(const struct bgi_geometry *g, bg_plan *plan)
+{
+    double items = (double)g->items;
     memset(plan, 0, sizeof *plan);
     plan->kind = g->kind->id;
     plan->k = g->k;
@@ -76,13 +86,37 @@ static void plan_fill_in(const struct bgi_geometry *g, const bg_plan_request *as
     plan->rate_2x = bgi_kind_rate(g->kind, g->units, g->k, 2 * items);
     plan->rate_10x = bgi_kind_rate(g->kind, g->units, g->k, 10 * items);
     plan->fill = plan_fill(g, items);
-    plan->cache_level = plan_cache_level(plan->bytes);
     plan->lines_per_lookup = g->kind->lines(g->k);
-    plan->calls_wasted = absent * plan->rate;
-    plan->calls_avoided = absent - plan->calls_wasted;
-    plan->cost = ask->memory_cost * (double)plan->bytes / 1073741824.0
-                 + ask->call_cost * plan->calls_wasted;
+    plan->layers = 1;
     (void)snprintf(plan->reason, sizeof plan->reason, "%s", g->reason);
+}
+
+/* Sizes a spec, by its kind's own plan or by solving for a geometry. */
+static bg_err plan_size(const bg_spec *spec, double growth, const bg_plan_request *ask,
+                        bg_plan *plan, bg_errinfo *info)
+{
+    bg_plan sized;
+    bg_err err = bgi_spec_check(spec, info);
+    if (err) {
+        return err;
+    }
+    const struct bgi_kind *kind = bgi_kind_of((bg_kind)spec->kind);
+    if (kind && kind->composed) {
+        memset(&sized, 0, sizeof sized);
+        err = kind->composed->plan(spec, growth, &sized, info);
+    } else {
+        struct bgi_geometry g;
+        err = bgi_solve(spec, growth, &g, info);
+        if (!err) {
+            plan_fill_in(&g, &sized);
+        }
+    }
+    if (!err) {
+        sized.target = spec->rate;
+        plan_add_costs(ask, &sized);
+        *plan = sized;
+    }
+    return err;
 }
 
 /* ---- Checking ------------------------------------------------------------------------ */
@@ -145,14 +179,12 @@ static bool plan_size_is_given(const bg_spec *spec)
 
 static double plan_cost_at(const bg_plan_request *ask, double growth, double log_rate)
 {
-    struct bgi_geometry g;
     bg_plan plan;
     bg_spec spec = ask->spec;
     spec.rate = exp(log_rate);
-    if (bgi_solve(&spec, growth, &g, NULL) != BG_OK) {
+    if (plan_size(&spec, growth, ask, &plan, NULL) != BG_OK) {
         return HUGE_VAL;
     }
-    plan_fill_in(&g, ask, &plan);
     return plan.cost;
 }
 
@@ -199,7 +231,7 @@ static void plan_choose_rate(const bg_plan_request *ask, double growth, bg_spec 
 
 bg_err bg_plan_make(const bg_plan_request *request, bg_plan *plan, bg_errinfo *info)
 {
-    struct bgi_geometry g;
+    bg_plan made;
     bgi_err_clear(info);
     if (!request || !plan) {
         return bgi_err(info, BG_EINVAL, "request",
@@ -212,24 +244,29 @@ bg_err bg_plan_make(const bg_plan_request *request, bg_plan *plan, bg_errinfo *i
     double growth = request->growth != 0 ? request->growth : 1;
     bg_spec spec = request->spec;
     plan_choose_rate(request, growth, &spec);
-    err = bgi_solve(&spec, growth, &g, info);
+    err = plan_size(&spec, growth, request, &made, info);
     if (!err && request->latency_objective > 0
-        && g.rate * request->call_seconds > request->latency_objective) {
+        && made.rate * request->call_seconds > request->latency_objective) {
         err =
             bgi_err(info, BG_ENOTSUP, "latency_objective",
                     "one that the size given can keep", "%g where it takes %g seconds",
-                    request->latency_objective, g.rate * request->call_seconds);
+                    request->latency_objective, made.rate * request->call_seconds);
     }
     if (!err) {
-        plan_fill_in(&g, request, plan);
+        *plan = made;
     }
     return err;
 }
 
 void bg_plan_spec(const bg_plan *plan, const bg_plan_request *request, bg_spec *spec)
 {
+    const struct bgi_kind *kind = bgi_kind_of(plan->kind);
     *spec = request->spec;
     spec->kind = (uint32_t)plan->kind;
+    if (kind && kind->composed) {
+        spec->rate = plan->target; /* it begins at `items` and grows by itself */
+        return;
+    }
     spec->items = plan->items;
     spec->bytes = plan->bytes;
     spec->k = plan->k;
@@ -240,7 +277,8 @@ void bg_plan_spec(const bg_plan *plan, const bg_plan_request *request, bg_spec *
 double bg_predict_rate(bg_kind kind, uint64_t bytes, uint32_t k, uint64_t items)
 {
     const struct bgi_kind *description = bgi_kind_of(kind);
-    if (!description || k < description->k_min || k > description->k_max) {
+    if (!description || description->composed || k < description->k_min
+        || k > description->k_max) {
         return (double)NAN;
     }
     uint32_t unit = description->unit_bytes(k);

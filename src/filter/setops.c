@@ -53,6 +53,10 @@ static bg_err setops_match(const bg_filter *a, const bg_filter *b, bool any_size
                        "%s and %s%s", bg_hash_name(first), bg_hash_name(second),
                        inside);
     }
+    if (a->kind->composed && !a->kind->composed->match(a, b)) {
+        return bgi_err(info, BG_EINCOMPAT, "spec", "the same in both filters",
+                       "two that differ");
+    }
     return BG_OK;
 }
 
@@ -83,6 +87,9 @@ bool bg_filter_equal(const bg_filter *a, const bg_filter *b)
     if (!bg_filter_compatible(a, b)) {
         return false;
     }
+    if (a->kind->composed) {
+        return a->kind->composed->equal(a, b);
+    }
     const uint64_t *in_a = bgi_filter_words(a), *in_b = bgi_filter_words(b);
     for (size_t i = 0; i < a->bytes / 8; i++) {
         if (__atomic_load_n(&in_a[i], __ATOMIC_RELAXED)
@@ -102,6 +109,9 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
         return err;
     }
     bool exclusive = filter->flags & BG_EXCLUSIVE;
+    if (filter == other && filter->kind->composed) {
+        return BG_OK;
+    }
     if (filter->kind->merge) {
         if (filter == other) {
             return bgi_err(info, BG_EINVAL, "other", "another filter", "the same");
@@ -163,4 +173,23 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
     }
     *folded = half;
     return BG_OK;
+}
+
+bg_err bg_filter_compact(const bg_filter *filter, bg_filter **compacted,
+                         bg_errinfo *info)
+{
+    if (!filter || !compacted) {
+        if (compacted) {
+            *compacted = NULL;
+        }
+        return bgi_err(info, BG_EINVAL, "filter",
+                       "a filter, and where to put the result", "NULL");
+    }
+    bgi_err_clear(info);
+    *compacted = NULL;
+    if (!filter->kind->composed || !filter->kind->composed->compact) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "one that grows in layers", "%s",
+                       bg_kind_name(filter->kind->id));
+    }
+    return filter->kind->composed->compact(filter, compacted, info);
 }

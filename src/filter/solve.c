@@ -85,6 +85,15 @@ static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
     return BG_OK;
 }
 
+bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!spec) {
+        return bgi_err(info, BG_EINVAL, "spec", "a bg_spec", "NULL");
+    }
+    return solve_check_words(spec, info);
+}
+
 /* Exactly one of rate, bits_per_key and bytes; items, unless bytes and k say it all. */
 static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
 {
@@ -354,6 +363,10 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
                        spec->flags & BG_SCATTERED ? " and BG_SCATTERED" : "",
                        bg_kind_name(id));
     }
+    if (g->kind->composed) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "one that is a single piece of memory",
+                       "%s", bg_kind_name(id));
+    }
     bg_err err = solve_check_kind(spec, g->kind, info);
     if (!err) {
         err = solve_for_kind(spec, g, info);
@@ -396,12 +409,8 @@ static bg_err solve_auto(const bg_spec *spec, struct bgi_geometry *g, bg_errinfo
 bg_err bgi_solve(const bg_spec *spec, double growth, struct bgi_geometry *geometry,
                  bg_errinfo *info)
 {
-    bgi_err_clear(info);
     memset(geometry, 0, sizeof *geometry);
-    if (!spec) {
-        return bgi_err(info, BG_EINVAL, "spec", "a bg_spec", "NULL");
-    }
-    bg_err err = solve_check_words(spec, info);
+    bg_err err = bgi_spec_check(spec, info);
     err = err ? err : solve_check_numbers(spec, growth, info);
     err = err ? err : solve_check_enough(spec, info);
     if (err) {

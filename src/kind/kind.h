@@ -133,6 +133,40 @@ struct bgi_measure {
     bool overflowed;
 };
 
+struct bg_filter;
+struct bg_spec;
+struct bg_plan;
+
+/*
+ * A kind that is composed of other filters (src/live/): its handle is a struct whose
+ * first member is a struct bg_filter, with the calls that every filter begins with, and
+ * behind it the filters that it consists of. What would touch words goes through these;
+ * `core` is the beginning of the handle, so the functions of struct bgi_kind that take
+ * one (merge, measure) serve it too. It cannot live in the caller's memory.
+ */
+struct bgi_composed {
+    /* Instead of solving for a geometry; the spec's words are checked already. */
+    bg_err (*create)(const struct bg_spec *spec, struct bg_filter **filter,
+                     bg_errinfo *info);
+    /* Gives back all but the handle's own piece of memory. */
+    void (*destroy)(struct bg_filter *filter);
+    bg_err (*copy)(const struct bg_filter *filter, struct bg_filter **copy,
+                   bg_errinfo *info);
+    void (*clear)(struct bg_filter *filter);
+    uint64_t (*bytes)(const struct bg_filter *filter);
+    /* Of two that match in kind, size of the first part, k and hash. */
+    bool (*equal)(const struct bg_filter *a, const struct bg_filter *b);
+    bool (*match)(const struct bg_filter *a, const struct bg_filter *b);
+    /* What to expect of items x growth: geometry, rates and fill. */
+    bg_err (*plan)(const struct bg_spec *spec, double growth, struct bg_plan *plan,
+                   bg_errinfo *info);
+    /* One filter of a plain kind with the same keys; NULL: there is none. */
+    bg_err (*compact)(const struct bg_filter *filter, struct bg_filter **compacted,
+                      bg_errinfo *info);
+    /* See bg_filter_rotate; NULL: it does not age. */
+    bg_err (*rotate)(struct bg_filter *filter, uint64_t now, bg_errinfo *info);
+};
+
 /*
  * The description of a kind, or of one variant of it: `pick` finds the variant that a spec
  * asks for, so that each has a description of its own and all other functions need only
@@ -202,6 +236,9 @@ struct bgi_kind {
     bool (*same_state)(const struct bgi_core *a, const struct bgi_core *b);
     /* How it is built, of a static kind (BG_IS_STATIC), else NULL. */
     const struct bgi_static *(*built)(uint32_t k);
+    /* Of kinds that are made of other filters; then only the functions above that say so
+     * are used. Or NULL. */
+    const struct bgi_composed *composed;
 };
 
 /*

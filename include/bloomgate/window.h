@@ -1,0 +1,94 @@
+/*
+ * window.h - filters that forget: "seen in the last T seconds, or among the last N?"
+ *
+ *     bg_window_options last_hour = BG_WINDOW_OPTIONS_INIT;
+ *     last_hour.length = 3600;
+ *     last_hour.clock = seconds_since_start;      // yours, monotonic
+ *     last_hour.generations = 24;
+ *
+ *     bg_spec spec = BG_SPEC_INIT;
+ *     spec.kind = BG_KIND_WINDOW;
+ *     spec.items = 1000000;                       // different keys in an hour
+ *     spec.rate = 0.01;
+ *     spec.window = &last_hour;
+ *
+ * A window is divided into periods: of length / (generations - 1) ticks of a clock, or of
+ * count / (generations - 1) adds; or you end each by hand. The last `generations` periods
+ * are remembered, the present one included.
+ *   - A key that was added less than one window ago is always found: until at least
+ *     `generations - 1` periods have passed since its own ended.
+ *   - A key that was added more than generations / (generations - 1) windows ago is not
+ *     (but for the usual rate). More generations make that sharper.
+ * Adding a key again renews it. Ages are counted at adds and rotations: queries look at no
+ * clock, so where adds may cease, call bg_filter_rotate from time to time.
+ *
+ * Two ways to keep a window, which answer alike:
+ *   generations  one filter per generation, of any Bloom kind. A query asks all of them.
+ *   aged         slices of age, all slices of a key in one or two cache lines: a query
+ *                costs the same for 2 generations as for 50.
+ * Both take about the same memory at 24 generations and 1 %; docs/choosing.md compares.
+ *
+ * Forgetting is done in small steps by adds and rotations. Queries never wait.
+ */
+#ifndef BLOOMGATE_WINDOW_H
+#define BLOOMGATE_WINDOW_H
+
+#include "bloomgate/err.h"
+#include "bloomgate/export.h"
+#include "bloomgate/filter.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum bg_window_mode {
+    BG_WINDOW_GENERATIONS = 0,
+    BG_WINDOW_AGED = 1
+} bg_window_mode;
+
+/*
+ * How a window moves; all zero: by hand, 8 generations. At most one of length and count is
+ * given. The struct is copied; what `context` points to must outlive the filter.
+ */
+typedef struct bg_window_options {
+    uint32_t struct_size; /* sizeof(bg_window_options) */
+    uint32_t mode;        /* a bg_window_mode */
+    uint32_t generations; /* 2 .. 64; aged: 2 .. 52 or so, by rate; 0: 8 */
+    uint32_t kind;        /* of each generation: a Bloom kind; 0: blocked. aged: 0 */
+    uint64_t length;      /* of the window, in ticks of the clock */
+    uint64_t count;       /* of the window, in adds */
+    uint64_t (*clock)(void *context); /* the time now, in ticks of any length, never
+                                         going back; called by adds, once per 64 keys in
+                                         batches. NULL: the time comes by
+                                         bg_filter_rotate only */
+    void *context;
+} bg_window_options;
+
+#define BG_WINDOW_OPTIONS_INIT                                                         \
+    {                                                                                  \
+        sizeof(bg_window_options), 0, 0, 0, 0, 0, 0, 0                                 \
+    }
+
+/*
+ * Moves a window. With a length: to the time `now`, which must be of the same clock; a
+ * time that has passed already changes nothing. Else ends the present period; `now` is
+ * ignored. A call that finds nothing to do does the clearing for the next period, so that
+ * adds need not.
+ * Errors: BG_ENOTSUP unless the kind is window; BG_EINVAL for NULL.
+ * Thread safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). Cost: what is left of clearing
+ * one generation; all of them when a whole window has passed since the last move.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_rotate(bg_filter *filter, uint64_t now,
+                                             bg_errinfo *info);
+
+/* The number of the present period, counted from an arbitrary one; 0 unless the kind is
+ * window. Thread safety: MT-Safe. */
+BG_API uint64_t bg_filter_period(const bg_filter *filter);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,135 @@
+#include "live/ladder.h"
+
+#include "base/checked.h"
+#include "base/errinfo.h"
+
+#include <math.h>
+
+/*
+ * The share that each layer's rate has of the one before: 0.8 needs the fewest bits from
+ * 1 to 1000 times the first capacity, by calculation over 0.75, 0.80 .. 0.95 and growth
+ * 2, 3, 4; series that fall slower, such as 1/((i+1)(i+2)), only pay after some twelve
+ * layers, and before that they cost up to 2 bits per key.
+ */
+static const double ladder_tightening = 0.8;
+
+/* k is chosen for the fourth layer: the large ones count. */
+enum { LADDER_TYPICAL = 3, LADDER_FAST_K = 8 };
+
+/* Of layer 0: the rate of a filter of a few lines varies too much with its keys for a mean
+ * to say anything. */
+enum { LADDER_LEAST_BYTES = 2048 };
+
+static double ladder_rate(double rate, uint32_t i)
+{
+    return rate * (1 - ladder_tightening) * pow(ladder_tightening, i);
+}
+
+static bg_err ladder_check(const bg_spec *spec, bg_errinfo *info)
+{
+    if (spec->bits_per_key != 0 || spec->bytes != 0) {
+        return bgi_err(info, BG_EINVAL, "bits_per_key, bytes",
+                       "0 for a scalable filter: it has a rate", "%g, %llu",
+                       spec->bits_per_key, (unsigned long long)spec->bytes);
+    }
+    if (!(spec->rate > 0 && spec->rate < 1)) {
+        return bgi_err(info, BG_EINVAL, "rate", "a number above 0 and below 1", "%g",
+                       spec->rate);
+    }
+    if (spec->width && spec->width != 2 && spec->width != 4 && spec->width != 8) {
+        return bgi_err(info, BG_EINVAL, "width", "2, 4 or 8 for a scalable filter",
+                       "%u", spec->width);
+    }
+    if (spec->flags & BG_ONE_WINNER) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "register, for BG_ONE_WINNER",
+                       "scalable");
+    }
+    return BG_OK;
+}
+
+/* Eight bits in eight lanes need no masks; they are taken if they cost below 2 %. */
+static bg_err ladder_choose_k(bg_spec *layer, bg_errinfo *info)
+{
+    struct bgi_geometry best, eight;
+    if (layer->k) {
+        return BG_OK;
+    }
+    bg_err err = bgi_solve(layer, 1, &best, info);
+    if (err) {
+        return err;
+    }
+    layer->k = LADDER_FAST_K;
+    err = bgi_solve(layer, 1, &eight, NULL);
+    if (layer->kind != BG_KIND_BLOCKED || err
+        || (double)eight.units > 1.02 * (double)best.units) {
+        layer->k = best.k;
+    }
+    return BG_OK;
+}
+
+bg_err ladder_solve(const bg_spec *spec, struct ladder *ladder, bg_errinfo *info)
+{
+    struct bgi_geometry first;
+    bg_err err = ladder_check(spec, info);
+    if (err) {
+        return err;
+    }
+    bg_spec layer = *spec;
+    layer.kind = spec->flags & BG_SCATTERED ? BG_KIND_CLASSIC : BG_KIND_BLOCKED;
+    layer.flags = spec->flags & ~(uint32_t)BG_SCATTERED;
+    layer.width = 0;
+    layer.rate = ladder_rate(spec->rate, LADDER_TYPICAL);
+    err = ladder_choose_k(&layer, info);
+    if (err) {
+        return err;
+    }
+    layer.rate = ladder_rate(spec->rate, 0);
+    err = bgi_solve(&layer, 1, &first, info);
+    if (err) {
+        return err;
+    }
+    uint64_t least = LADDER_LEAST_BYTES / first.kind->unit_bytes(first.k);
+    least = least < (uint64_t)1 << spec->folds ? (uint64_t)1 << spec->folds : least;
+    *ladder = (struct ladder){ .kind = first.kind,
+                               .k = first.k,
+                               .growth = spec->width ? spec->width : 2,
+                               .units = first.units > least ? first.units : least,
+                               .rate = spec->rate };
+    return BG_OK;
+}
+
+/* The most keys at which `units` units have at most that rate, at least 1. */
+static double ladder_capacity(const struct ladder *ladder, uint64_t units, double rate)
+{
+    double bits = 8.0 * ladder->kind->unit_bytes(ladder->k) * (double)units;
+    double low = 0, high = bits; /* one bit per key: far too many keys */
+    while (high - low > fmax(0.5, low * 1e-6)) {
+        double middle = (low + high) / 2;
+        if (bgi_kind_rate(ladder->kind, units, ladder->k, middle) <= rate) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return fmax(1, floor(low));
+}
+
+bool ladder_layer(const struct ladder *ladder, uint32_t i, struct bgi_geometry *layer)
+{
+    uint64_t units = ladder->units, bytes;
+    for (uint32_t step = 0; step < i; step++) {
+        if (!bgi_mul_u64(units, ladder->growth, &units)
+            || units > ladder->kind->units_max) {
+            return false;
+        }
+    }
+    *layer = (struct bgi_geometry){ .kind = ladder->kind,
+                                    .k = ladder->k,
+                                    .units = units,
+                                    .rate = ladder_rate(ladder->rate, i) };
+    if (i >= LADDER_LAYERS || !bgi_geometry_bytes(layer, &bytes)) {
+        return false;
+    }
+    layer->items = (uint64_t)ladder_capacity(ladder, units, layer->rate);
+    return true;
+}

@@ -1,0 +1,718 @@
+/*
+ * scalable.c - a filter for an unknown number of keys: layers, each larger than the one
+ * before.
+ *
+ * Idea. A Bloom filter cannot be enlarged without its keys. So when it is full a second,
+ * larger one is put on top, which takes the keys from then on, and so forth; a key may
+ * be contained if any layer says so (Almeida, Baquero, Preguica, Hutchison, "Scalable
+ * Bloom filters", 2007). The rates of the layers add up, so each must have a lower one
+ * than the one before.
+ *
+ *     layer 2   [................................................................]  <- adds
+ *     layer 1   [................................]  full
+ *     layer 0   [................]  full
+ *               one hash; line number in layer i = floor(hash * units(i) / 2^64)
+ *
+ * The rate, for any number of keys. Layer i has at most capacity(i) keys, at which its
+ * rate is at most rate(i) = p (1 - r) r^i (ladder.h). An absent key is taken for a member
+ * if at least one layer errs, which has a probability of at most
+ *
+ *     sum over i of p (1 - r) r^i  =  p (1 - r^layers)  <  p,
+ *
+ * whatever n is. (Rates are those of the kind's model, which holds for the layout itself;
+ * with r = 0.8 the sum for 7 layers is 0.79 p, and the last layer is seldom full: the
+ * bound is not tight.)
+ *
+ * Memory, in bits per key at p = 1 %, first capacity 1 (computed with the model):
+ *
+ *     keys / first capacity     1      10     100    1000   mean (logarithmic)  most
+ *     growth 2 (default)      13.8    20.7    17.6   28.1         24.7           41
+ *     growth 4                13.8    29      47     48           34             69
+ *
+ * Just after a new layer was made there is room for twice (4 times) the keys, which is
+ * where the higher figures come from; the planner tells for any growth. A larger growth
+ * has fewer layers, and so faster look-ups; see bg_spec.width. The usual rule, growth 2
+ * and halved rates, takes 26 bits per key at 100 times the first capacity.
+ *
+ * Choices. Layers are `blocked`, or `classic` (BG_SCATTERED). Look-ups begin with the
+ * newest layer, which has half of the keys or more. A key that any layer may contain is not added
+ * again. Unit numbers are nested: line u of layer i is split into the lines u * growth ..
+ * of layer i+1. So a layer can be unfolded to the size of a later one by repeating its
+ * lines, or a later one folded, and ORed with it, k and bit patterns being the same:
+ * bg_filter_compact.
+ *
+ * Merging is layer by layer, since sizes depend on the spec only. A merged layer can have
+ * more keys than its capacity, up to the sum of both; then the rate is higher than
+ * promised, as bg_info.rate says, and `saturated` counts the keys above capacity.
+ *
+ * No memory. An add cannot fail. When a layer is full and the next one cannot be made
+ * (no memory, max_bytes), keys go on into the last one, nothing is lost, and the rate
+ * rises; bg_info.saturated says how many keys were added beyond capacity, and a new try
+ * is made whenever a sixteenth of the capacity has been added since.
+ *
+ * Concurrency.
+ *   (I1) layers[0 .. count-1] are complete before `count` is raised (release), and never
+ *        change afterwards but for their words and counters; only clear, which needs the
+ *        filter for itself, lowers it. A reader takes count once (acquire) and needs
+ *        nothing else: it never waits.
+ *   (I2) Growth happens under a lock that only those take who found the last layer full.
+ *        They look again once they have it, so exactly one layer is made.
+ *   (I3) An add puts its key into the layer that was the last one when it looked; if
+ *        another was made meanwhile the key is in the one before, where every look-up
+ *        looks too. Nothing is moved, so nothing can be lost. Hence (C1) of filter.h by
+ *        the argument of line_core.h in that layer, and (C2).
+ *   (I4) Several threads that add at the same time can pass the capacity by one key each,
+ *        in batches by 64 each; batches go key by key when fewer than SCALABLE_ROOM places
+ *        are left.
+ */
+#include "base/bits.h"
+#include "base/errinfo.h"
+#include "bloomgate/filter.h"
+#include "filter/handle.h"
+#include "hash/hasher.h"
+#include "live/ladder.h"
+#include "live/layers.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SCALABLE_ROOM = 4096, SCALABLE_RETRY = 16 };
+
+struct scalable_layer {
+    bg_filter *filter;
+    uint64_t capacity;
+    _Alignas(64) uint64_t added; /* keys that were new */
+    uint64_t retry;              /* grow when that many are in */
+};
+
+struct scalable {
+    bg_filter filter; /* must be first */
+    struct ladder ladder;
+    uint64_t max_bytes;
+    uint64_t seen_bytes; /* of all layers */
+    uint32_t count;      /* layers in use, 1 or more */
+    unsigned char growing;
+    struct scalable_layer layers[LADDER_LAYERS];
+};
+
+static const struct bgi_kind *scalable_pick(uint32_t width, uint32_t flags);
+
+static struct scalable *scalable_of(struct bgi_core *core)
+{
+    return (struct scalable *)(void *)core;
+}
+
+static const struct scalable *scalable_in(const struct bgi_core *core)
+{
+    return (const struct scalable *)(const void *)core;
+}
+
+static uint32_t scalable_count(const struct scalable *s)
+{
+    return __atomic_load_n(&s->count, __ATOMIC_ACQUIRE);
+}
+
+static bool scalable_exclusive(const struct scalable *s)
+{
+    return s->filter.flags & BG_EXCLUSIVE;
+}
+
+/* ---- Growing --------------------------------------------------------------------- */
+
+/* Makes the next layer. Under the lock, or before anybody else knows the filter. */
+static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
+{
+    struct bgi_geometry g;
+    uint64_t bytes;
+    uint32_t i = s->count;
+    if (i >= LADDER_LAYERS || !ladder_layer(&s->ladder, i, &g)
+        || !bgi_geometry_bytes(&g, &bytes)) {
+        return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
+                       "layer %u of a scalable filter", i);
+    }
+    if (s->max_bytes && bytes > s->max_bytes - s->seen_bytes) {
+        return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes",
+                       "%llu more", (unsigned long long)bytes);
+    }
+    bg_spec spec = BG_SPEC_INIT;
+    spec.flags = s->filter.flags & ~(uint32_t)BG_SCATTERED;
+    spec.allocator = s->filter.allocator.allocate ? &s->filter.allocator : NULL;
+    struct scalable_layer *layer = &s->layers[i];
+    bg_err err = bgi_filter_make(&g, &spec, &s->filter.hasher, &layer->filter, info);
+    if (err) {
+        return err;
+    }
+    layer->capacity = g.items;
+    layer->added = 0;
+    layer->retry = g.items;
+    s->seen_bytes += bytes;
+    __atomic_store_n(&s->count, i + 1, __ATOMIC_RELEASE);
+    return BG_OK;
+}
+
+static void scalable_lock(struct scalable *s)
+{
+    while (__atomic_test_and_set(&s->growing, __ATOMIC_ACQUIRE)) {
+        while (__atomic_load_n(&s->growing, __ATOMIC_RELAXED)) {
+            bgi_pause();
+        }
+    }
+}
+
+static void scalable_unlock(struct scalable *s)
+{
+    __atomic_clear(&s->growing, __ATOMIC_RELEASE);
+}
+
+/* Puts a layer on top of layer `last`, unless somebody has, or it cannot be. */
+static void scalable_grow(struct scalable *s, uint32_t last)
+{
+    scalable_lock(s);
+    struct scalable_layer *full = &s->layers[last];
+    if (s->count == last + 1 && scalable_push(s, NULL) != BG_OK) {
+        uint64_t pause = full->capacity / SCALABLE_RETRY + 1;
+        uint64_t added = __atomic_load_n(&full->added, __ATOMIC_RELAXED);
+        __atomic_store_n(&full->retry, added + pause, __ATOMIC_RELAXED);
+    }
+    scalable_unlock(s);
+}
+
+/* How many more keys the last layer should take, having grown where there were none. */
+static uint64_t scalable_room(struct scalable *s, uint32_t *last)
+{
+    *last = scalable_count(s) - 1;
+    for (int turn = 0; turn < 2; turn++) {
+        struct scalable_layer *layer = &s->layers[*last];
+        uint64_t added = __atomic_load_n(&layer->added, __ATOMIC_RELAXED);
+        uint64_t until = __atomic_load_n(&layer->retry, __ATOMIC_RELAXED);
+        if (added < until) {
+            return until - added;
+        }
+        scalable_grow(s, *last);
+        *last = scalable_count(s) - 1;
+    }
+    return 1; /* raced by others who filled it again: keep on */
+}
+
+static void scalable_note(struct scalable *s, uint32_t layer, uint64_t keys)
+{
+    uint64_t *added = &s->layers[layer].added;
+    if (scalable_exclusive(s)) {
+        *added += keys;
+    } else if (keys) {
+        (void)__atomic_fetch_add(added, keys, __ATOMIC_RELAXED);
+    }
+}
+
+/* ---- One key --------------------------------------------------------------------- */
+
+/* Whether one of the first `count` layers may contain it; the newest first. */
+static bool scalable_has_in(const struct scalable *s, uint32_t count, uint64_t hash)
+{
+    for (uint32_t i = count; i-- > 0;) {
+        const struct bgi_core *layer = &s->layers[i].filter->core;
+        if (layer->has(layer, hash)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool scalable_has(const struct bgi_core *core, uint64_t hash)
+{
+    const struct scalable *s = scalable_in(core);
+    return scalable_has_in(s, scalable_count(s), hash);
+}
+
+static bool scalable_add(struct bgi_core *core, uint64_t hash)
+{
+    struct scalable *s = scalable_of(core);
+    uint32_t last;
+    if (scalable_has(core, hash)) {
+        return false;
+    }
+    (void)scalable_room(s, &last);
+    struct bgi_core *layer = &s->layers[last].filter->core;
+    bool is_new = layer->add(layer, hash);
+    scalable_note(s, last, is_new);
+    return is_new;
+}
+
+/* ---- Words of a batch ------------------------------------------------------------ */
+
+/* The first `count` layers, the newest first. */
+static struct layers scalable_layers(const struct scalable *s, uint32_t count)
+{
+    struct layers layers = { .count = count };
+    for (uint32_t i = 0; i < count; i++) {
+        layers.core[i] = &s->layers[count - 1 - i].filter->core;
+    }
+    return layers;
+}
+
+static void scalable_locate(const struct bgi_core *core, struct bgi_word *word)
+{
+    (void)core, (void)word; /* each layer has its own places */
+}
+
+static uint64_t scalable_has_word(const struct bgi_core *core,
+                                  const struct bgi_word *word,
+                                  const struct bgi_word *next)
+{
+    const struct scalable *s = scalable_in(core);
+    struct layers layers = scalable_layers(s, scalable_count(s));
+    return layers_has_word(&layers, word, next);
+}
+
+static uint64_t scalable_add_one_by_one(struct bgi_core *core,
+                                        const struct bgi_word *word)
+{
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < word->n; i++) {
+        answer |= (uint64_t)scalable_add(core, word->hashes[i]) << i;
+    }
+    return answer;
+}
+
+/* What no layer below the last may contain goes into the last, which knows whether it is
+ * new there. */
+static uint64_t scalable_add_word(struct bgi_core *core, const struct bgi_word *word,
+                                  const struct bgi_word *next)
+{
+    struct scalable *s = scalable_of(core);
+    uint32_t last;
+    if (scalable_room(s, &last) < SCALABLE_ROOM) {
+        return scalable_add_one_by_one(core, word);
+    }
+    struct layers below = scalable_layers(s, last);
+    uint64_t seen = last ? layers_has_word(&below, word, next) : 0;
+    uint64_t is_new = layers_add_word(&s->layers[last].filter->core, word,
+                                      layers_all(word) & ~seen, next);
+    scalable_note(s, last, bgi_popcount64(is_new));
+    return is_new;
+}
+
+static const struct bgi_ops scalable_ops = {
+    .has = scalable_has,
+    .add = scalable_add,
+    .locate = scalable_locate,
+    .has_word = scalable_has_word,
+    .add_word = scalable_add_word,
+};
+
+/* ---- Life ------------------------------------------------------------------------ */
+
+static void scalable_destroy(bg_filter *filter)
+{
+    struct scalable *s = (struct scalable *)(void *)filter;
+    for (uint32_t i = 0; i < s->count; i++) {
+        bg_filter_free(s->layers[i].filter);
+    }
+    s->count = 0;
+}
+
+/* An empty handle, without a layer. */
+static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
+                              const bg_hasher *hasher, struct scalable **made,
+                              bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, sizeof **made, spec->allocator, true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                       sizeof **made);
+    }
+    struct scalable *s = memory.base;
+    bg_filter *f = &s->filter;
+    bgi_filter_begin(f, scalable_pick(spec->width, spec->flags & BG_SCATTERED),
+                     &scalable_ops, spec, hasher);
+    f->memory = memory;
+    f->bytes = (size_t)(ladder->units * ladder->kind->unit_bytes(ladder->k));
+    f->design_items = spec->items;
+    f->design_rate = spec->rate;
+    f->core.units = ladder->units;
+    f->core.k = ladder->k;
+    f->core.adds_ask = 1; /* each layer decides for itself */
+    f->core.looks_ask = 1;
+    s->ladder = *ladder;
+    s->max_bytes = spec->max_bytes;
+    *made = s;
+    return BG_OK;
+}
+
+static bg_err scalable_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
+{
+    struct ladder ladder;
+    bg_hasher hasher;
+    struct scalable *s = NULL;
+    bg_err err = ladder_solve(spec, &ladder, info);
+    err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);
+    if (err) {
+        return err;
+    }
+    err = scalable_handle(&ladder, spec, &hasher, &s, info);
+    bg_hasher_wipe(&hasher);
+    if (err) {
+        return err;
+    }
+    err = scalable_push(s, info);
+    if (err) {
+        bg_filter_free(&s->filter);
+        return err;
+    }
+    *filter = &s->filter;
+    return BG_OK;
+}
+
+/* A spec that makes the same handle again. */
+static bg_spec scalable_spec(const struct scalable *s)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.items = s->filter.design_items;
+    spec.rate = s->filter.design_rate;
+    spec.flags = s->filter.flags;
+    spec.width = s->ladder.growth;
+    spec.max_bytes = s->max_bytes;
+    spec.allocator = s->filter.allocator.allocate ? &s->filter.allocator : NULL;
+    return spec;
+}
+
+static bg_err scalable_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
+{
+    const struct scalable *s = (const struct scalable *)(const void *)filter;
+    struct scalable *c = NULL;
+    bg_spec spec = scalable_spec(s);
+    uint32_t count = scalable_count(s);
+    bg_err err = scalable_handle(&s->ladder, &spec, &filter->hasher, &c, info);
+    for (uint32_t i = 0; i < count && !err; i++) {
+        const struct scalable_layer *from = &s->layers[i];
+        struct scalable_layer *to = &c->layers[i];
+        to->capacity = from->capacity;
+        to->added = __atomic_load_n(&from->added, __ATOMIC_RELAXED);
+        to->retry = __atomic_load_n(&from->retry, __ATOMIC_RELAXED);
+        err = bg_filter_copy(from->filter, &to->filter, info);
+        if (!err) {
+            c->seen_bytes += bg_filter_size_bytes(to->filter);
+            c->count = i + 1;
+        }
+    }
+    if (err) {
+        bg_filter_free(c ? &c->filter : NULL);
+        return err;
+    }
+    *copy = &c->filter;
+    return BG_OK;
+}
+
+static void scalable_clear(bg_filter *filter)
+{
+    struct scalable *s = (struct scalable *)(void *)filter;
+    while (s->count > 1) {
+        struct scalable_layer *layer = &s->layers[--s->count];
+        s->seen_bytes -= bg_filter_size_bytes(layer->filter);
+        bg_filter_free(layer->filter);
+        layer->filter = NULL;
+    }
+    bg_filter_clear(s->layers[0].filter);
+    s->layers[0].added = 0;
+    s->layers[0].retry = s->layers[0].capacity;
+}
+
+/* ---- What is in it --------------------------------------------------------------- */
+
+static uint64_t scalable_bytes(const bg_filter *filter)
+{
+    const struct scalable *s = (const struct scalable *)(const void *)filter;
+    uint64_t bytes = 0;
+    for (uint32_t i = scalable_count(s); i-- > 0;) {
+        bytes += bg_filter_size_bytes(s->layers[i].filter);
+    }
+    return bytes;
+}
+
+static bg_info scalable_info(const bg_filter *layer)
+{
+    bg_info info = { .struct_size = sizeof info };
+    bg_err err = bg_filter_info(layer, &info);
+    assert(err == BG_OK);
+    (void)err;
+    return info;
+}
+
+static void scalable_measure(const struct bgi_core *core, struct bgi_measure *m)
+{
+    const struct scalable *s = scalable_in(core);
+    const double z = 1.959963984540054;
+    double right = 1, variance = 0;
+    for (uint32_t i = scalable_count(s); i-- > 0;) {
+        const struct scalable_layer *layer = &s->layers[i];
+        bg_info info = scalable_info(layer->filter);
+        uint64_t added = __atomic_load_n(&layer->added, __ATOMIC_RELAXED);
+        double error = (info.items.value - info.items.low) / z;
+        m->ones += info.ones;
+        m->of += info.bits;
+        m->items += info.items.value;
+        m->saturated += added > layer->capacity ? added - layer->capacity : 0;
+        right *= 1 - info.rate;
+        variance += error * error;
+    }
+    m->error = sqrt(variance);
+    m->rate = 1 - right;
+}
+
+/* Generic code has compared kind, growth, first layer, k and hash. */
+static bool scalable_match(const bg_filter *a, const bg_filter *b)
+{
+    const struct scalable *sa = (const struct scalable *)(const void *)a;
+    const struct scalable *sb = (const struct scalable *)(const void *)b;
+    return !(sa->ladder.rate < sb->ladder.rate || sb->ladder.rate < sa->ladder.rate);
+}
+
+static bool scalable_equal(const bg_filter *a, const bg_filter *b)
+{
+    const struct scalable *sa = (const struct scalable *)(const void *)a;
+    const struct scalable *sb = (const struct scalable *)(const void *)b;
+    uint32_t count = scalable_count(sa);
+    if (scalable_count(sb) != count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!bg_filter_equal(sa->layers[i].filter, sb->layers[i].filter)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Merging --------------------------------------------------------------------- */
+
+/* After a merge: keys of both count once where the fill says so. */
+static void scalable_recount(struct scalable_layer *layer, uint64_t a, uint64_t b)
+{
+    bg_info info = scalable_info(layer->filter);
+    uint64_t most = a + b, least = a > b ? a : b;
+    uint64_t keys = info.items.value < (double)most ? (uint64_t)info.items.value : most;
+    keys = keys > least ? keys : least;
+    (void)__atomic_fetch_add(&layer->added, keys - a, __ATOMIC_RELAXED);
+}
+
+static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
+                             bool exclusive)
+{
+    struct scalable *s = scalable_of(to);
+    const struct scalable *other = scalable_in(from);
+    uint32_t count = scalable_count(other);
+    bg_err err = BG_OK;
+    (void)exclusive; /* the layers know */
+    scalable_lock(s);
+    while (s->count < count && !err) {
+        err = scalable_push(s, NULL);
+    }
+    scalable_unlock(s);
+    for (uint32_t i = 0; i < count && !err; i++) {
+        uint64_t a = __atomic_load_n(&s->layers[i].added, __ATOMIC_RELAXED);
+        uint64_t b = __atomic_load_n(&other->layers[i].added, __ATOMIC_RELAXED);
+        err = bg_filter_merge(s->layers[i].filter, other->layers[i].filter, NULL);
+        if (!err) {
+            scalable_recount(&s->layers[i], a, b);
+        }
+    }
+    return err;
+}
+
+/* ---- Compacting ------------------------------------------------------------------ */
+
+/* ORs a small classic filter into one of `ratio` times its bits: each bit is repeated. */
+static void scalable_unfold_bits(const bg_filter *small, bg_filter *large,
+                                 uint64_t ratio)
+{
+    const uint64_t *from = bgi_filter_words(small);
+    uint64_t *to = bgi_filter_words(large);
+    for (uint64_t bit = 0; bit < 8 * (uint64_t)large->bytes; bit++) {
+        uint64_t in = bit / ratio;
+        uint64_t word = __atomic_load_n(&from[in / 64], __ATOMIC_RELAXED);
+        to[bit / 64] |= (word >> (in % 64) & 1) << (bit % 64);
+    }
+}
+
+/* The same for lines. */
+static void scalable_unfold_lines(const bg_filter *small, bg_filter *large,
+                                  uint64_t ratio)
+{
+    const uint64_t *from = bgi_filter_words(small);
+    uint64_t *to = bgi_filter_words(large);
+    const size_t line = small->kind->unit_bytes(small->core.k) / 8;
+    for (uint64_t u = 0; u < large->core.units; u++) {
+        for (size_t w = 0; w < line; w++) {
+            to[u * line + w] |=
+                __atomic_load_n(&from[u / ratio * line + w], __ATOMIC_RELAXED);
+        }
+    }
+}
+
+static double scalable_rate_of(const bg_filter *filter)
+{
+    return scalable_info(filter).rate;
+}
+
+/* All layers in one of the size of the last. */
+static bg_err scalable_unite(const struct scalable *s, bg_filter **united,
+                             bg_errinfo *info)
+{
+    uint32_t last = scalable_count(s) - 1;
+    bg_err err = bg_filter_copy(s->layers[last].filter, united, info);
+    for (uint32_t i = last; !err && i-- > 0;) {
+        const bg_filter *small = s->layers[i].filter;
+        uint64_t ratio = (*united)->core.units / small->core.units;
+        if (s->ladder.kind->id == BG_KIND_CLASSIC) {
+            scalable_unfold_bits(small, *united, ratio);
+        } else {
+            scalable_unfold_lines(small, *united, ratio);
+        }
+    }
+    return err;
+}
+
+static bg_err scalable_compact(const bg_filter *filter, bg_filter **compacted,
+                               bg_errinfo *info)
+{
+    const struct scalable *s = (const struct scalable *)(const void *)filter;
+    bg_filter *now = NULL, *half = NULL;
+    bg_err err = scalable_unite(s, &now, info);
+    if (err) {
+        return err;
+    }
+    double rate = scalable_rate_of(now);
+    if (rate > s->ladder.rate) {
+        bg_filter_free(now);
+        return bgi_err(info, BG_EFULL, "layers",
+                       "some that fit into one: replay the keys instead",
+                       "a rate of %.3g in one layer", rate);
+    }
+    while (bgi_filter_foldable(now) > 0) {
+        err = bg_filter_fold(now, 1, &half, info);
+        if (err || scalable_rate_of(half) > s->ladder.rate) {
+            bg_filter_free(half);
+            break;
+        }
+        bg_filter_free(now);
+        now = half;
+    }
+    if (err) {
+        bg_filter_free(now);
+        return err;
+    }
+    *compacted = now;
+    return BG_OK;
+}
+
+/* ---- Planning -------------------------------------------------------------------- */
+
+/* Fills in bytes, layers and fill for n keys; returns the rate. */
+static double scalable_expect(const struct ladder *ladder, double n, bg_plan *plan)
+{
+    struct bgi_geometry g;
+    double right = 1;
+    uint64_t bytes;
+    plan->layers = 0;
+    plan->bytes = 0;
+    while ((n > 0 || plan->layers == 0) && ladder_layer(ladder, plan->layers, &g)
+           && bgi_geometry_bytes(&g, &bytes)) {
+        double keys = fmin(n, (double)g.items);
+        right *= 1 - bgi_kind_rate(g.kind, g.units, g.k, keys);
+        n -= keys;
+        plan->bytes += bytes;
+        plan->layers++;
+    }
+    return n > 0 ? 1 : 1 - right;
+}
+
+static bg_err scalable_plan_check(const bg_spec *spec, double growth, bg_errinfo *info)
+{
+    const double most = 72057594037927936.0; /* 2^56 */
+    if (!(growth >= 1 && growth <= 1e6)) {
+        return bgi_err(info, BG_EINVAL, "growth", "1 .. 1000000", "%g", growth);
+    }
+    if ((double)spec->items * growth > most) {
+        return bgi_err(info, BG_EINVAL, "growth", "items x growth up to 2^56", "%g",
+                       growth);
+    }
+    return BG_OK;
+}
+
+static bg_err scalable_plan(const bg_spec *spec, double growth, bg_plan *plan,
+                            bg_errinfo *info)
+{
+    struct ladder ladder;
+    bg_plan later;
+    bg_err err = ladder_solve(spec, &ladder, info);
+    err = err ? err : scalable_plan_check(spec, growth, info);
+    if (err) {
+        return err;
+    }
+    double items = (double)spec->items * growth;
+    plan->kind = BG_KIND_SCALABLE;
+    plan->k = ladder.k;
+    plan->items = growth > 1 ? (uint64_t)items : spec->items;
+    plan->units = ladder.units;
+    plan->rate_2x = scalable_expect(&ladder, 2 * items, &later);
+    plan->rate_10x = scalable_expect(&ladder, 10 * items, &later);
+    plan->rate = scalable_expect(&ladder, items, plan);
+    plan->bits_per_key = 8 * (double)plan->bytes / items;
+    plan->lines_per_lookup = plan->layers * ladder.kind->lines(ladder.k);
+    if (spec->max_bytes && plan->bytes > spec->max_bytes) {
+        return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
+                       (unsigned long long)plan->bytes);
+    }
+    (void)snprintf(plan->reason, sizeof plan->reason,
+                   "scalable: as asked for; %u layers of %s filters, each %u times the "
+                   "one before",
+                   plan->layers, bg_kind_name(ladder.kind->id), ladder.growth);
+    return BG_OK;
+}
+
+/* ---- Description ----------------------------------------------------------------- */
+
+static const struct bgi_composed scalable_composed = {
+    .create = scalable_create,
+    .destroy = scalable_destroy,
+    .copy = scalable_copy,
+    .clear = scalable_clear,
+    .bytes = scalable_bytes,
+    .equal = scalable_equal,
+    .match = scalable_match,
+    .plan = scalable_plan,
+    .compact = scalable_compact,
+};
+
+#define SCALABLE_KIND(growth_, flags_)                                                 \
+    {                                                                                  \
+        .id = BG_KIND_SCALABLE, .traits = BG_CAN_MERGE, .width = (growth_),            \
+        .flags = (flags_), .pick = scalable_pick, .merge = scalable_merge,             \
+        .measure = scalable_measure, .composed = &scalable_composed,                   \
+    }
+
+const struct bgi_kind bgi_kind_scalable = SCALABLE_KIND(2, 0);
+
+static const struct bgi_kind scalable_others[] = {
+    SCALABLE_KIND(4, 0),
+    SCALABLE_KIND(8, 0),
+    SCALABLE_KIND(2, BG_SCATTERED),
+    SCALABLE_KIND(4, BG_SCATTERED),
+    SCALABLE_KIND(8, BG_SCATTERED),
+};
+
+static const struct bgi_kind *scalable_pick(uint32_t width, uint32_t flags)
+{
+    width = width ? width : bgi_kind_scalable.width;
+    if (width == bgi_kind_scalable.width && flags == 0) {
+        return &bgi_kind_scalable;
+    }
+    for (size_t i = 0; i < sizeof scalable_others / sizeof *scalable_others; i++) {
+        if (scalable_others[i].width == width && scalable_others[i].flags == flags) {
+            return &scalable_others[i];
+        }
+    }
+    return NULL;
+}
