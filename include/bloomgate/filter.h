@@ -199,7 +199,7 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
 /*
  * Adds a key, or says that it cannot: BG_EFULL, when the filter is of a kind that takes a
  * limited number of keys (BG_CAN_FILL_UP) and has no room. It is unchanged then, and goes
- * on serving. *is_new, unless NULL, says what the add would have returned.
+ * on serving. *is_new, unless NULL, says what an add would have returned; false on error.
  *
  * bg_filter_add cannot fail; where an insert would be refused it gives up telling keys
  * apart: from then on every query answers "maybe" (bg_info.overflowed). So use inserts

@@ -18,7 +18,9 @@ bg_err bg_filter_insert_hash(bg_filter *filter, uint64_t hash, bool *is_new)
         return BG_ENOTSUP;
     }
     if (filter->core.ops->insert) {
-        return filter->core.ops->insert(&filter->core, hash, is_new);
+        bg_err err = filter->core.ops->insert(&filter->core, hash, is_new);
+        *is_new = *is_new && !err;
+        return err;
     }
     *is_new = filter->core.add(&filter->core, hash);
     return BG_OK;
