@@ -84,6 +84,10 @@ typedef struct bg_spec {
                        of a key, 3 (also 0) or 4; scalable: how many times larger each
                        layer is than the one before, 2 (also 0), 4 or 8: fewer layers are
                        faster to ask, but the last one is emptier; else 0 */
+    uint32_t shards;   /* split it by hash into so many filters that share no memory, so
+                          that writers of kinds with locks or counters seldom meet: 2 ..
+                          65536; 0 or 1: one piece. Not for static kinds */
+    uint32_t reserved; /* 0 */
     uint64_t max_bytes;            /* refuse a filter over this size; 0 = no limit */
     bg_hash_spec hash;             /* all zero: `fast`, seed 0 */
     const bg_allocator *allocator; /* NULL: the system's memory, on 2 MiB pages where it

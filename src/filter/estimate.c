@@ -31,7 +31,7 @@ static void estimate_bits(const bg_filter *filter, struct bgi_measure *m)
     bgi_model_measure(&model, m);
 }
 
-static void estimate_measure(const bg_filter *filter, struct bgi_measure *m)
+void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *m)
 {
     if (filter->kind->measure) {
         memset(m, 0, sizeof *m);
@@ -55,7 +55,7 @@ double bg_filter_fill(const bg_filter *filter)
     if (!filter) {
         return 0;
     }
-    estimate_measure(filter, &m);
+    bgi_filter_measure(filter, &m);
     return (double)m.ones / (double)m.of;
 }
 
@@ -85,7 +85,7 @@ bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
         return BG_EINVAL;
     }
     struct bgi_measure m;
-    estimate_measure(filter, &m);
+    bgi_filter_measure(filter, &m);
     bg_info all = {
         .struct_size = info->struct_size,
         .kind = filter->kind->id,
@@ -105,6 +105,7 @@ bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
         .cpu = filter->cpu,
         .flags = filter->flags,
         .width = filter->kind->width,
+        .shards = filter->shards ? filter->shards : 1,
         .overflowed = m.overflowed,
         .saturated = m.saturated,
     };
@@ -125,10 +126,10 @@ static bg_estimate estimate_interval(double value, double deviation, double most
 }
 
 /* What a merge of the two would contain. */
-static void estimate_either(const bg_filter *a, const bg_filter *b,
-                            struct bgi_measure *m)
+void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
+                           struct bgi_measure *m)
 {
-    estimate_measure(a, m);
+    bgi_filter_measure(a, m);
     if (a->kind->measure_or) {
         a->kind->measure_or(&a->core, &b->core, m);
         return;
@@ -155,9 +156,9 @@ bg_err bg_filter_overlap(const bg_filter *a, const bg_filter *b, bg_overlap *ove
                        "NULL");
     }
     struct bgi_measure in_a, in_b, either;
-    estimate_measure(a, &in_a);
-    estimate_measure(b, &in_b);
-    estimate_either(a, b, &either);
+    bgi_filter_measure(a, &in_a);
+    bgi_filter_measure(b, &in_b);
+    bgi_filter_measure_or(a, b, &either);
     bg_overlap o = { .a = estimate_items(&in_a),
                      .b = estimate_items(&in_b),
                      .either = estimate_items(&either) };

@@ -173,9 +173,9 @@ bg_err bg_filter_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *inf
     if (err) {
         return err;
     }
-    const struct bgi_kind *kind = bgi_kind_of((bg_kind)spec->kind);
-    if (kind && kind->composed) {
-        return kind->composed->create(spec, filter, info);
+    const struct bgi_composed *composed = bgi_spec_composed(spec);
+    if (composed) {
+        return composed->create(spec, filter, info);
     }
     err = filter_solve_empty(spec, &g, info);
     err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);

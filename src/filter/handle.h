@@ -27,6 +27,7 @@ struct bg_filter {
     double design_rate;
     bg_cpu cpu;
     uint32_t flags;
+    uint32_t shards; /* 0: in one piece */
 };
 
 /* The independent parameters of a filter, from which all others follow. */
@@ -69,6 +70,14 @@ bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **fil
 /* ... and k. */
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info);
+
+/* What is in a filter, and what would be in a merge of two that match (estimate.c). */
+void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
+void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
+                           struct bgi_measure *measure);
+
+/* How filters of that spec are composed of others; NULL: they are not. */
+const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
 
 /* BG_OK, or which of kind, size, k and hash two filters differ in. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);

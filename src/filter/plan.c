@@ -100,10 +100,10 @@ static bg_err plan_size(const bg_spec *spec, double growth, const bg_plan_reques
     if (err) {
         return err;
     }
-    const struct bgi_kind *kind = bgi_kind_of((bg_kind)spec->kind);
-    if (kind && kind->composed) {
+    const struct bgi_composed *composed = bgi_spec_composed(spec);
+    if (composed) {
         memset(&sized, 0, sizeof sized);
-        err = kind->composed->plan(spec, growth, &sized, info);
+        err = composed->plan(spec, growth, &sized, info);
     } else {
         struct bgi_geometry g;
         err = bgi_solve(spec, growth, &g, info);
@@ -268,6 +268,10 @@ void bg_plan_spec(const bg_plan *plan, const bg_plan_request *request, bg_spec *
         return;
     }
     spec->items = plan->items;
+    if (spec->shards > 1) {
+        spec->rate = plan->target; /* each shard is solved for again */
+        return;
+    }
     spec->bytes = plan->bytes;
     spec->k = plan->k;
     spec->rate = 0;

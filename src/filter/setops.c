@@ -53,6 +53,10 @@ static bg_err setops_match(const bg_filter *a, const bg_filter *b, bool any_size
                        "%s and %s%s", bg_hash_name(first), bg_hash_name(second),
                        inside);
     }
+    if (a->shards != b->shards) {
+        return bgi_err(info, BG_EINCOMPAT, "shards", "the same in both filters",
+                       "%u and %u", a->shards, b->shards);
+    }
     if (a->kind->composed && !a->kind->composed->match(a, b)) {
         return bgi_err(info, BG_EINCOMPAT, "spec", "the same in both filters",
                        "two that differ");
@@ -109,13 +113,12 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
         return err;
     }
     bool exclusive = filter->flags & BG_EXCLUSIVE;
-    if (filter == other && filter->kind->composed) {
-        return BG_OK;
+    if (filter == other) { /* nothing new, unless counts add up */
+        return filter->kind->traits & BG_CAN_COUNT
+                   ? bgi_err(info, BG_EINVAL, "other", "another filter", "the same")
+                   : BG_OK;
     }
     if (filter->kind->merge) {
-        if (filter == other) {
-            return bgi_err(info, BG_EINVAL, "other", "another filter", "the same");
-        }
         err = filter->kind->merge(&filter->core, &other->core, exclusive);
         return err ? bgi_err(info, err, "filter", "room for the keys of both",
                              "not enough")

@@ -78,11 +78,20 @@ static bg_err solve_check_words(const bg_spec *spec, bg_errinfo *info)
                        "BG_SMALL_PAGES, BG_SCATTERED or 0",
                        "0x%x", spec->flags);
     }
+    if (spec->reserved) {
+        return bgi_err(info, BG_EINVAL, "reserved", "0", "%u", spec->reserved);
+    }
     if (spec->allocator && (!spec->allocator->allocate || !spec->allocator->release)) {
         return bgi_err(info, BG_EINVAL, "allocator", "both functions, or no allocator",
                        "a NULL function");
     }
     return BG_OK;
+}
+
+const struct bgi_composed *bgi_spec_composed(const bg_spec *spec)
+{
+    const struct bgi_kind *kind = bgi_kind_of((bg_kind)spec->kind);
+    return spec->shards > 1 ? bgi_sharded() : kind ? kind->composed : NULL;
 }
 
 bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info)
@@ -363,7 +372,7 @@ static bg_err solve_as(bg_kind id, const bg_spec *spec, struct bgi_geometry *g,
                        spec->flags & BG_SCATTERED ? " and BG_SCATTERED" : "",
                        bg_kind_name(id));
     }
-    if (g->kind->composed) {
+    if (g->kind->composed || spec->shards > 1) {
         return bgi_err(info, BG_ENOTSUP, "kind", "one that is a single piece of memory",
                        "%s", bg_kind_name(id));
     }

@@ -259,6 +259,9 @@ struct bgi_static {
     unsigned attempts; /* seeds that are tried for a piece */
 };
 
+/* How a filter in shards is composed (live/sharded.c). */
+const struct bgi_composed *bgi_sharded(void);
+
 /* Traits of all Bloom kinds. */
 enum { BGI_BLOOM_TRAITS = BG_CAN_MERGE | BG_CAN_FOLD | BG_CAN_OVERLAP };
 

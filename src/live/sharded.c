@@ -1,0 +1,455 @@
+/*
+ * sharded.c - one filter of any kind in parts that do not touch each other's memory.
+ *
+ * Idea. Kinds that only set bits take any number of writers. Those that move what they
+ * hold, cuckoo and quotient filters, make writers wait for each other, and whatever counts
+ * (scalable filters, how many keys) has a counter that all writers share. Split by hash
+ * into S filters, S writers seldom meet.
+ *
+ *     hash --> shard floor(mix(hash) * S / 2^64) --> the rest is that filter's business
+ *
+ *     [ shard 0 ......... ] [ shard 1 ......... ]  ...  [ shard S-1 ......... ]
+ *       each a filter of its own: bits, handle, state, locks, at lines of its own
+ *
+ * Which bits. All kinds take the place of a key from the high bits of its hash and what
+ * they keep there from the low ones, so none are left over. The shard is therefore taken
+ * from the product of the hash and an odd number, whose high bits depend on all 64: within
+ * a shard both ends of the hash stay as even as they were.
+ *
+ * Sizes. Shards differ in how many keys they get, by some sqrt(n / S). A Bloom filter of
+ * the mean size would have a rate a little above its model's at the mean, by about
+ * k (k - 1) S / 2n of it; SHARDED_SLACK keys more per shard make up for that. Kinds that
+ * can be full get room for five standard deviations more.
+ *
+ * Set operations are done shard by shard, which is exact, since the routing depends on
+ * nothing but the number of shards: filters with different numbers are incompatible.
+ *
+ * Invariants
+ *   (I1) A key's shard never changes; a query asks that one only. So (C1) to (C3) of
+ *        filter.h hold because they hold in each shard.
+ *   (I2) The handle is written when it is made, and when a merge puts other shards in
+ *        place, which needs the filter for itself.
+ */
+#include "base/bits.h"
+#include "base/errinfo.h"
+#include "bloomgate/filter.h"
+#include "filter/handle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SHARDED_SLACK = 64 };
+
+/* Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022. */
+static const uint64_t sharded_multiplier = 0xf1357aea2e62a9c5u;
+
+struct sharded {
+    bg_filter filter;            /* must be first */
+    struct bgi_kind description; /* that of the shards, as far as it holds for all */
+    uint32_t count;
+    bg_filter *shards[];
+};
+
+static struct sharded *sharded_of(const struct bgi_core *core)
+{
+    return (struct sharded *)(uintptr_t)core;
+}
+
+static bg_filter *sharded_route(const struct bgi_core *core, uint64_t hash)
+{
+    const struct sharded *s = sharded_of(core);
+    return s->shards[bgi_mulhi(hash * sharded_multiplier, s->count)];
+}
+
+/* ---- Operations ------------------------------------------------------------------- */
+
+static bool sharded_has(const struct bgi_core *core, uint64_t hash)
+{
+    const struct bgi_core *shard = &sharded_route(core, hash)->core;
+    return shard->has(shard, hash);
+}
+
+static bool sharded_add(struct bgi_core *core, uint64_t hash)
+{
+    struct bgi_core *shard = &sharded_route(core, hash)->core;
+    return shard->add(shard, hash);
+}
+
+static bg_err sharded_insert(struct bgi_core *core, uint64_t hash, bool *is_new)
+{
+    return bg_filter_insert_hash(sharded_route(core, hash), hash, is_new);
+}
+
+static bg_err sharded_remove(struct bgi_core *core, uint64_t hash)
+{
+    return bg_filter_remove_hash(sharded_route(core, hash), hash);
+}
+
+static uint64_t sharded_count(const struct bgi_core *core, uint64_t hash)
+{
+    return bg_filter_count_hash(sharded_route(core, hash), hash);
+}
+
+static void sharded_locate(const struct bgi_core *core, struct bgi_word *word)
+{
+    (void)core, (void)word; /* hashes say it all */
+}
+
+/* Asks for the memory of one key, by way of a word of one in its shard: an empty word
+ * before it has nothing to be answered. */
+static void sharded_ask_one(const struct bgi_core *core, uint64_t hash, bool adding)
+{
+    bg_filter *shard = sharded_route(core, hash);
+    const struct bgi_ops *ops = shard->core.ops;
+    struct bgi_word one = { .hashes = &hash, .n = 1 }, none = { .n = 0 };
+    if (!(adding ? shard->core.adds_ask : shard->core.looks_ask) || !ops->has_word) {
+        return;
+    }
+    ops->locate(&shard->core, &one);
+    if (adding) {
+        (void)ops->add_word(&shard->core, &none, &one);
+    } else {
+        (void)ops->has_word(&shard->core, &none, &one);
+    }
+}
+
+static uint64_t sharded_word(struct bgi_core *core, const struct bgi_word *word,
+                             const struct bgi_word *next, bool adding)
+{
+    uint64_t answer = 0;
+    for (unsigned i = 0; next && i < next->n; i++) {
+        sharded_ask_one(core, next->hashes[i], adding);
+    }
+    for (unsigned i = 0; i < word->n; i++) {
+        uint64_t hash = word->hashes[i];
+        bool yes = adding ? sharded_add(core, hash) : sharded_has(core, hash);
+        answer |= (uint64_t)yes << i;
+    }
+    return answer;
+}
+
+static uint64_t sharded_has_word(const struct bgi_core *core,
+                                 const struct bgi_word *word,
+                                 const struct bgi_word *next)
+{
+    return sharded_word((struct bgi_core *)(uintptr_t)core, word, next, false);
+}
+
+static uint64_t sharded_add_word(struct bgi_core *core, const struct bgi_word *word,
+                                 const struct bgi_word *next)
+{
+    return sharded_word(core, word, next, true);
+}
+
+static void sharded_ask(const struct bgi_core *core, const struct bgi_word *word)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        sharded_ask_one(core, word->hashes[i], true);
+    }
+}
+
+static const struct bgi_ops sharded_ops = {
+    .has = sharded_has,
+    .add = sharded_add,
+    .locate = sharded_locate,
+    .has_word = sharded_has_word,
+    .add_word = sharded_add_word,
+    .ask = sharded_ask,
+    .insert = sharded_insert,
+    .remove = sharded_remove,
+    .count = sharded_count,
+};
+
+/* ---- Life ------------------------------------------------------------------------- */
+
+/* The spec of one shard. */
+static bg_spec sharded_part(const bg_spec *spec)
+{
+    bg_spec part = *spec;
+    double mean = (double)spec->items / spec->shards;
+    bool fills_up = bg_kind_traits((bg_kind)spec->kind) & BG_CAN_FILL_UP;
+    double items = mean + (fills_up ? 5 * sqrt(mean) : 0) + SHARDED_SLACK;
+    part.shards = 0;
+    part.items = spec->items ? (uint64_t)items : 0;
+    part.bytes = spec->bytes / spec->shards;
+    part.max_bytes = spec->max_bytes / spec->shards;
+    return part;
+}
+
+static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
+{
+    const uint32_t most = 65536;
+    if (spec->shards > most) {
+        return bgi_err(info, BG_EINVAL, "shards", "0 .. 65536", "%u", spec->shards);
+    }
+    if (bg_kind_traits((bg_kind)spec->kind) & BG_IS_STATIC) {
+        return bgi_err(info, BG_ENOTSUP, "shards", "0 for a static kind", "%u",
+                       spec->shards);
+    }
+    if (spec->bytes && spec->bytes / spec->shards == 0) {
+        return bgi_err(info, BG_EINVAL, "bytes", "enough for every shard", "%llu",
+                       (unsigned long long)spec->bytes);
+    }
+    return BG_OK;
+}
+
+static const struct bgi_composed sharded_composed;
+static void sharded_measure(const struct bgi_core *core, struct bgi_measure *m);
+static void sharded_measure_or(const struct bgi_core *a, const struct bgi_core *b,
+                               struct bgi_measure *m);
+static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
+                            bool exclusive);
+
+/* A kind like that of the shards, made of them. */
+static struct bgi_kind sharded_description(const struct bgi_kind *kind)
+{
+    return (struct bgi_kind){
+        .id = kind->id,
+        .traits = kind->traits
+                  & (BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP
+                     | BG_CAN_FILL_UP),
+        .width = kind->width,
+        .flags = kind->flags,
+        .measure = sharded_measure,
+        .measure_or = sharded_measure_or,
+        .merge = sharded_merge,
+        .composed = &sharded_composed,
+    };
+}
+
+/* The handle, of which no shard is made yet. `like` has the geometry of one. */
+static bg_err sharded_handle(const bg_filter *like, uint32_t count,
+                             struct sharded **made, bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    const bg_allocator *allocator = like->allocator.allocate ? &like->allocator : NULL;
+    size_t bytes = sizeof(struct sharded) + count * sizeof(bg_filter *);
+    if (!bgi_memory_take(&memory, bytes, allocator, true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                       bytes);
+    }
+    struct sharded *s = memory.base;
+    memset(s, 0, bytes);
+    bg_spec spec = BG_SPEC_INIT;
+    spec.flags = like->flags;
+    spec.allocator = allocator;
+    s->description = sharded_description(like->kind);
+    bgi_filter_begin(&s->filter, &s->description, &sharded_ops, &spec, &like->hasher);
+    s->filter.memory = memory;
+    s->filter.core.k = like->core.k;
+    s->filter.core.units = like->core.units * count;
+    s->filter.core.adds_ask = s->filter.core.looks_ask = 1; /* each shard decides */
+    s->filter.shards = count;
+    s->count = count;
+    *made = s;
+    return BG_OK;
+}
+
+static bg_err sharded_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
+{
+    bg_filter *first = NULL;
+    struct sharded *s = NULL;
+    bg_err err = sharded_check(spec, info);
+    if (err) {
+        return err;
+    }
+    bg_spec part = sharded_part(spec);
+    err = bg_filter_create(&part, &first, info);
+    err = err ? err : sharded_handle(first, spec->shards, &s, info);
+    if (err) {
+        bg_filter_free(first);
+        return err;
+    }
+    s->shards[0] = first;
+    s->filter.design_items = spec->items;
+    s->filter.design_rate = first->design_rate;
+    for (uint32_t i = 1; i < s->count && !err; i++) {
+        err = bg_filter_create(&part, &s->shards[i], info);
+    }
+    if (err) {
+        bg_filter_free(&s->filter);
+        return err;
+    }
+    *filter = &s->filter;
+    return BG_OK;
+}
+
+static void sharded_destroy(bg_filter *filter)
+{
+    struct sharded *s = sharded_of(&filter->core);
+    for (uint32_t i = 0; i < s->count; i++) {
+        bg_filter_free(s->shards[i]);
+    }
+}
+
+static bg_err sharded_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
+{
+    const struct sharded *s = sharded_of(&filter->core);
+    struct sharded *c = NULL;
+    bg_err err = sharded_handle(s->shards[0], s->count, &c, info);
+    for (uint32_t i = 0; i < s->count && !err; i++) {
+        err = bg_filter_copy(s->shards[i], &c->shards[i], info);
+    }
+    if (err) {
+        bg_filter_free(c ? &c->filter : NULL);
+        return err;
+    }
+    c->filter.design_items = filter->design_items;
+    c->filter.design_rate = filter->design_rate;
+    *copy = &c->filter;
+    return BG_OK;
+}
+
+static void sharded_clear(bg_filter *filter)
+{
+    struct sharded *s = sharded_of(&filter->core);
+    for (uint32_t i = 0; i < s->count; i++) {
+        bg_filter_clear(s->shards[i]);
+    }
+}
+
+/* ---- What is in it, and two of them ------------------------------------------------ */
+
+static uint64_t sharded_bytes(const bg_filter *filter)
+{
+    const struct sharded *s = sharded_of(&filter->core);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        bytes += bg_filter_size_bytes(s->shards[i]);
+    }
+    return bytes;
+}
+
+/* Sums up over shards. An absent key meets one of them. */
+static void sharded_sum(struct bgi_measure *sum, const struct bgi_measure *part,
+                        uint32_t count)
+{
+    sum->ones += part->ones;
+    sum->of += part->of;
+    sum->items += part->items;
+    sum->error = sqrt(sum->error * sum->error + part->error * part->error);
+    sum->rate += (part->overflowed ? 1 : part->rate) / count;
+    sum->saturated += part->saturated;
+    sum->overflowed |= part->overflowed;
+}
+
+static void sharded_measure(const struct bgi_core *core, struct bgi_measure *m)
+{
+    const struct sharded *s = sharded_of(core);
+    memset(m, 0, sizeof *m);
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct bgi_measure part;
+        bgi_filter_measure(s->shards[i], &part);
+        sharded_sum(m, &part, s->count);
+    }
+}
+
+static void sharded_measure_or(const struct bgi_core *a, const struct bgi_core *b,
+                               struct bgi_measure *m)
+{
+    const struct sharded *sa = sharded_of(a), *sb = sharded_of(b);
+    memset(m, 0, sizeof *m);
+    for (uint32_t i = 0; i < sa->count; i++) {
+        struct bgi_measure part;
+        bgi_filter_measure_or(sa->shards[i], sb->shards[i], &part);
+        sharded_sum(m, &part, sa->count);
+    }
+}
+
+static bool sharded_match(const bg_filter *a, const bg_filter *b)
+{
+    const struct sharded *sa = sharded_of(&a->core), *sb = sharded_of(&b->core);
+    return sa->count == sb->count && bg_filter_compatible(sa->shards[0], sb->shards[0]);
+}
+
+static bool sharded_equal(const bg_filter *a, const bg_filter *b)
+{
+    const struct sharded *sa = sharded_of(&a->core), *sb = sharded_of(&b->core);
+    for (uint32_t i = 0; i < sa->count; i++) {
+        if (!bg_filter_equal(sa->shards[i], sb->shards[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Shards that can be full are merged into copies, which take their place when all have
+ * found room: all or nothing. */
+static bg_err sharded_merge_full(struct sharded *to, const struct sharded *from)
+{
+    bg_filter *copy = NULL;
+    bg_err err = bg_filter_copy(&to->filter, &copy, NULL);
+    if (err) {
+        return err;
+    }
+    struct sharded *both = sharded_of(&copy->core);
+    for (uint32_t i = 0; i < to->count && !err; i++) {
+        err = bg_filter_merge(both->shards[i], from->shards[i], NULL);
+    }
+    for (uint32_t i = 0; i < to->count && !err; i++) {
+        bg_filter *old = to->shards[i];
+        to->shards[i] = both->shards[i];
+        both->shards[i] = old;
+    }
+    bg_filter_free(copy);
+    return err;
+}
+
+static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
+                            bool exclusive)
+{
+    struct sharded *s = sharded_of(to);
+    const struct sharded *other = sharded_of(from);
+    bg_err err = BG_OK;
+    (void)exclusive; /* the shards know */
+    if (s->description.traits & BG_CAN_FILL_UP) {
+        return sharded_merge_full(s, other);
+    }
+    for (uint32_t i = 0; i < s->count && !err; i++) {
+        err = bg_filter_merge(s->shards[i], other->shards[i], NULL);
+    }
+    return err;
+}
+
+/* ---- Planning ---------------------------------------------------------------------- */
+
+static bg_err sharded_plan(const bg_spec *spec, double growth, bg_plan *plan,
+                           bg_errinfo *info)
+{
+    bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+    bg_err err = sharded_check(spec, info);
+    if (err) {
+        return err;
+    }
+    ask.spec = sharded_part(spec);
+    ask.growth = growth;
+    err = bg_plan_make(&ask, plan, info);
+    if (err) {
+        return err;
+    }
+    plan->items = (uint64_t)((double)spec->items * growth);
+    plan->units *= spec->shards;
+    plan->bytes *= spec->shards;
+    plan->bits_per_key =
+        plan->items ? 8 * (double)plan->bytes / (double)plan->items : 0;
+    (void)snprintf(plan->reason, sizeof plan->reason, "%s: in %u shards, as asked for",
+                   bg_kind_name(plan->kind), spec->shards);
+    return BG_OK;
+}
+
+static const struct bgi_composed sharded_composed = {
+    .create = sharded_create,
+    .destroy = sharded_destroy,
+    .copy = sharded_copy,
+    .clear = sharded_clear,
+    .bytes = sharded_bytes,
+    .equal = sharded_equal,
+    .match = sharded_match,
+    .plan = sharded_plan,
+};
+
+const struct bgi_composed *bgi_sharded(void)
+{
+    return &sharded_composed;
+}

@@ -1,0 +1,285 @@
+/*
+ * test_sharded.c - filters in shards: they do what a filter in one piece does, whatever
+ * the kind.
+ */
+#include "bloomgate/filter.h"
+#include "support/check.h"
+#include "support/filters.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { KEYS = 5000, ROUNDS = 3 };
+
+static const uint32_t counts[ROUNDS] = { 2, 7, 64 };
+
+static bg_spec sharded_spec(bg_kind kind, uint32_t shards)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = (uint32_t)kind;
+    spec.items = KEYS;
+    spec.rate = 0.01;
+    spec.shards = shards;
+    return spec;
+}
+
+/* Runs a test on every kind that can be in shards, with every number of them. */
+static void for_each_kind(void (*body)(const bg_spec *spec))
+{
+    static const bg_kind kinds[] = {
+#define SHARDED_KIND(NAME, number, name) BG_KIND_##NAME,
+        BG_KINDS(SHARDED_KIND)
+#undef SHARDED_KIND
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!(bg_kind_traits(kinds[i]) & BG_IS_STATIC)) {
+            for (int c = 0; c < ROUNDS; c++) {
+                bg_spec spec = sharded_spec(kinds[i], counts[c]);
+                body(&spec);
+            }
+        }
+    }
+}
+
+static void fill(bg_filter *filter, uint64_t first, uint64_t n)
+{
+    for (uint64_t key = first; key < first + n; key++) {
+        CHECK_OK(bg_filter_insert_u64(filter, key, NULL));
+    }
+}
+
+static void contract_body(const bg_spec *spec)
+{
+    bg_filter *filter = must_create(spec), *copy = NULL;
+    uint64_t keys[KEYS], maybe[BG_BITMAP_WORDS(KEYS)];
+    CHECK_EQ(bg_filter_kind(filter), (bg_kind)spec->kind);
+    CHECK(!bg_filter_may_contain_u64(filter, 1));
+    fill(filter, 0, KEYS);
+    size_t strangers = 0;
+    for (uint64_t i = 0; i < KEYS; i++) {
+        keys[i] = i;
+        CHECK(bg_filter_may_contain_u64(filter, i));
+        strangers += bg_filter_may_contain_u64(filter, i + (1 << 20));
+    }
+    CHECK(strangers < KEYS / 40);
+    CHECK_EQ(bg_filter_may_contain_many_u64(filter, keys, KEYS, maybe), KEYS);
+    bg_info info = info_of(filter);
+    CHECK_EQ(info.shards, spec->shards);
+    CHECK_NEAR(info.items.value, KEYS, 0.06);
+    CHECK(info.rate < 0.02 && info.bytes == bg_filter_size_bytes(filter));
+    CHECK_OK(bg_filter_copy(filter, &copy, NULL));
+    CHECK(bg_filter_equal(filter, copy) && bg_filter_compatible(filter, copy));
+    bg_filter_clear(filter);
+    CHECK(!bg_filter_may_contain_u64(filter, 7));
+    CHECK(!bg_filter_equal(filter, copy));
+    CHECK_EQ(bg_filter_may_contain_many_u64(copy, keys, KEYS, NULL), KEYS);
+    bg_filter_free(copy);
+    bg_filter_free(filter);
+}
+
+TEST(sharded__does_what_the_kind_does)
+{
+    for_each_kind(contract_body);
+}
+
+static void remove_body(const bg_spec *spec)
+{
+    bg_filter *filter = must_create(spec);
+    fill(filter, 0, KEYS);
+    if (!(bg_kind_traits((bg_kind)spec->kind) & BG_CAN_REMOVE)) {
+        CHECK_EQ(bg_filter_remove_u64(filter, 5), BG_ENOTSUP);
+        bg_filter_free(filter);
+        return;
+    }
+    for (uint64_t key = 0; key < KEYS; key += 2) {
+        CHECK_OK(bg_filter_remove_u64(filter, key));
+    }
+    for (uint64_t key = 1; key < KEYS; key += 2) {
+        CHECK(bg_filter_may_contain_u64(filter, key));
+        CHECK(bg_filter_count_u64(filter, key) >= 1);
+    }
+    CHECK_NEAR(info_of(filter).items.value, KEYS / 2, 0.06);
+    bg_filter_free(filter);
+}
+
+TEST(sharded__removes_where_the_kind_can)
+{
+    for_each_kind(remove_body);
+}
+
+static void merge_body(const bg_spec *spec)
+{
+    bg_filter *a = must_create(spec), *b = must_create(spec), *all = must_create(spec);
+    fill(a, 0, KEYS / 2);
+    fill(b, KEYS / 2, KEYS / 2);
+    fill(all, 0, KEYS);
+    bg_err err = bg_filter_merge(a, b, NULL);
+    if (bg_kind_traits((bg_kind)spec->kind) & BG_CAN_MERGE) {
+        CHECK_OK(err);
+        for (uint64_t key = 0; key < KEYS; key++) {
+            CHECK(bg_filter_may_contain_u64(a, key));
+        }
+        CHECK_NEAR(info_of(a).items.value, info_of(all).items.value, 0.02);
+    } else {
+        CHECK_EQ(err, BG_ENOTSUP);
+    }
+    bg_overlap overlap;
+    err = bg_filter_overlap(all, b, &overlap, NULL);
+    if (err == BG_OK) {
+        CHECK_NEAR(overlap.either.value, KEYS, 0.06);
+        CHECK_NEAR(overlap.both.value, KEYS / 2, 0.15);
+    } else {
+        CHECK_EQ(err, BG_ENOTSUP);
+    }
+    bg_filter_free(a);
+    bg_filter_free(b);
+    bg_filter_free(all);
+}
+
+TEST(sharded__merges_shard_by_shard)
+{
+    for_each_kind(merge_body);
+}
+
+TEST(sharded__refuses_what_does_not_fit)
+{
+    bg_errinfo why;
+    bg_spec spec = sharded_spec(BG_KIND_BLOCKED, 4);
+    bg_filter *four = must_create(&spec), *filter = NULL;
+    spec.shards = 8;
+    bg_filter *eight = must_create(&spec);
+    spec.shards = 0;
+    bg_filter *one = must_create(&spec);
+    CHECK_EQ(bg_filter_merge(four, eight, &why), BG_EINCOMPAT);
+    CHECK_EQ(bg_filter_merge(four, one, &why), BG_EINCOMPAT);
+    CHECK_EQ(bg_filter_merge(one, four, &why), BG_EINCOMPAT);
+    CHECK(!bg_filter_equal(four, eight));
+    CHECK_EQ(bg_filter_fold(four, 1, &filter, &why), BG_ENOTSUP);
+    spec.shards = 65537;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    CHECK_STR(why.what, "shards");
+    spec.shards = 4;
+    size_t bytes;
+    CHECK_EQ(bg_filter_bytes(&spec, &bytes, &why), BG_ENOTSUP);
+    spec.max_bytes = 100;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOMEM);
+    CHECK(!filter);
+    spec.max_bytes = 0;
+    spec.reserved = 3;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
+    CHECK_STR(why.what, "reserved");
+    bg_filter_free(four);
+    bg_filter_free(eight);
+    bg_filter_free(one);
+}
+
+TEST(sharded__a_plan_tells_what_will_be)
+{
+    bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+    bg_plan plan;
+    ask.spec = sharded_spec(BG_KIND_BLOCKED, 16);
+    ask.spec.items = 1000000;
+    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    CHECK_NEAR(plan.bits_per_key, 9.94, 0.01);
+    CHECK(strstr(plan.reason, "16 shards"));
+    bg_filter *filter = NULL;
+    CHECK_OK(bg_filter_create_planned(&plan, &ask, &filter, NULL));
+    CHECK_EQ(bg_filter_size_bytes(filter), plan.bytes);
+    bg_filter_free(filter);
+}
+
+/* The rate with few keys in many shards is still what was asked for. */
+TEST(sharded__rate_is_as_asked)
+{
+    if (CHECK_EMULATED || CHECK_SANITIZED) {
+        return;
+    }
+    bg_spec spec = sharded_spec(BG_KIND_BLOCKED, 64);
+    spec.items = 64000;
+    uint64_t hits = 0, trials = 4000000;
+    bg_filter *filter = must_create(&spec);
+    for (uint64_t i = 0; i < spec.items; i++) {
+        (void)bg_filter_add_hash(filter, check_random());
+    }
+    for (uint64_t i = 0; i < trials; i++) {
+        hits += bg_filter_may_contain_hash(filter, check_random());
+    }
+    CHECK_NEAR((double)hits / (double)trials, info_of(filter).rate, 0.05);
+    CHECK((double)hits / (double)trials < 0.0102);
+    bg_filter_free(filter);
+}
+
+static void *add_a_quarter(void *arg)
+{
+    void *const *parts = arg;
+    uint64_t first = (uint64_t)(uintptr_t)parts[1];
+    fill(parts[0], first, KEYS / 4);
+    for (uint64_t key = first; key < first + KEYS / 4; key++) {
+        CHECK(bg_filter_may_contain_u64(parts[0], key));
+    }
+    return NULL;
+}
+
+static void threads_body(const bg_spec *spec)
+{
+    bg_filter *filter = must_create(spec);
+    pthread_t threads[4];
+    void *parts[4][2];
+    for (int i = 0; i < 4; i++) {
+        parts[i][0] = filter;
+        parts[i][1] = (void *)(uintptr_t)(unsigned)(i * (KEYS / 4));
+        CHECK_EQ(pthread_create(&threads[i], NULL, add_a_quarter, parts[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    }
+    for (uint64_t key = 0; key < KEYS; key++) {
+        CHECK(bg_filter_may_contain_u64(filter, key));
+    }
+    bg_filter_free(filter);
+}
+
+TEST(sharded__threads_add)
+{
+    for_each_kind(threads_body);
+}
+
+/* Every allocation fails once: nothing leaks, nothing is half made. */
+static void fault_body(const bg_spec *spec)
+{
+    static struct counting c;
+    if (spec->shards > 7) {
+        return; /* the same again */
+    }
+    for (size_t n = 1; n < 60; n++) {
+        bg_spec own = *spec;
+        bg_filter *filter = NULL, *copy = NULL;
+        counting_start(&c);
+        own.allocator = &c.hooks;
+        c.fail_at = n;
+        bg_err err = bg_filter_create(&own, &filter, NULL);
+        CHECK(err == BG_OK ? filter != NULL : err == BG_ENOMEM && !filter);
+        if (filter) {
+            for (uint64_t key = 0; key < 100; key++) {
+                CHECK_OK(bg_filter_insert_u64(filter, key, NULL));
+            }
+            err = bg_filter_copy(filter, &copy, NULL);
+            CHECK(err == BG_OK ? copy != NULL : err == BG_ENOMEM && !copy);
+            err = copy ? bg_filter_merge(copy, filter, NULL) : BG_OK;
+            CHECK(err == BG_OK || err == BG_ENOMEM || err == BG_ENOTSUP);
+            for (uint64_t key = 0; key < 100; key++) {
+                CHECK(bg_filter_may_contain_u64(filter, key));
+                CHECK(!copy || bg_filter_may_contain_u64(copy, key));
+            }
+        }
+        bg_filter_free(copy);
+        bg_filter_free(filter);
+        CHECK_EQ(c.live, 0);
+        CHECK_EQ(c.mistakes, 0);
+    }
+}
+
+TEST(sharded__allocations_fail)
+{
+    for_each_kind(fault_body);
+}
