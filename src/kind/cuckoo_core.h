@@ -44,42 +44,33 @@ struct CUCKOO(bucket)
 BGI_INLINE struct CUCKOO(bucket)
     CUCKOO(load)(const unsigned char *words, uint64_t at, const bool exclusive)
 {
-    const uint64_t *word = (const uint64_t *)(const void *)words + at / 8;
     struct CUCKOO(bucket) bucket = { 0, 0 };
-    if (CUCKOO_BITS == 12) {
-        uint64_t halves = cuckoo_read_halves(words, at & ~(uint64_t)3, exclusive);
-        bucket.low = halves >> (at & 2) * 8;
-    } else {
-        bucket.low = cuckoo_read(word, exclusive) >> (at & 7) * 8;
-    }
+#if CUCKOO_BITS == 8
+    bucket.low = cuckoo_read_32(words, at, exclusive);
+#elif CUCKOO_BITS == 12
+    bucket.low = cuckoo_read_48(words, at, exclusive);
+#else
+    const uint64_t *word = (const uint64_t *)(const void *)(words + at);
+    bucket.low = cuckoo_read(word, exclusive);
     if (CUCKOO_BITS == 32) {
         bucket.high = cuckoo_read(word + 1, exclusive);
     }
+#endif
     return bucket;
-}
-
-/* `word` with a fingerprint in the field that begins at bit `shift`. */
-BGI_INLINE uint64_t CUCKOO(with)(uint64_t word, unsigned shift, uint64_t fingerprint)
-{
-    return (word & ~(CUCKOO_MASK << shift)) | fingerprint << shift;
 }
 
 /* Writes one slot; 0 clears it. */
 BGI_INLINE void CUCKOO(store)(unsigned char *words, uint64_t at, unsigned slot,
                               uint64_t fingerprint, const bool exclusive)
 {
-    if (CUCKOO_BITS == 12) {
-        uint64_t from = at & ~(uint64_t)3;
-        unsigned shift = (unsigned)(at & 2) * 8 + 12 * slot;
-        uint64_t old = cuckoo_read_halves(words, from, true);
-        cuckoo_write_halves(words, from, CUCKOO(with)(old, shift, fingerprint),
-                            exclusive);
-        return;
-    }
-    uint64_t *word = (uint64_t *)(void *)words + at / 8;
-    unsigned bit = (unsigned)(at & 7) * 8 + CUCKOO_BITS * slot;
-    word += bit / 64;
-    cuckoo_write(word, CUCKOO(with)(*word, bit % 64, fingerprint), exclusive);
+#if CUCKOO_BITS == 12
+    cuckoo_write_12(words, at, 12 * slot, fingerprint, exclusive);
+#else
+    unsigned bit = (unsigned)(at & 7) * 8 + CUCKOO_BITS * slot, shift = bit % 64;
+    uint64_t *word = (uint64_t *)(void *)words + at / 8 + bit / 64;
+    cuckoo_write(word, (*word & ~(CUCKOO_MASK << shift)) | fingerprint << shift,
+                 exclusive);
+#endif
 }
 
 /* Not 0 when a slot of the bucket holds the fingerprint. */
@@ -139,7 +130,7 @@ BGI_INLINE uint64_t CUCKOO(slot)(struct CUCKOO(bucket) bucket, unsigned slot)
 
 BGI_INLINE uint64_t CUCKOO(buckets)(const struct bgi_core *core)
 {
-    return core->units * cuckoo_unit_buckets(CUCKOO_BITS);
+    return cuckoo_buckets(core->units, CUCKOO_BITS);
 }
 
 BGI_INLINE uint64_t CUCKOO(fingerprint)(uint64_t hash)
@@ -220,10 +211,9 @@ BGI_INLINE bool CUCKOO(test)(const struct bgi_core *core, uint64_t hash,
     if (exclusive) {
         return CUCKOO(look)(core, place, true) | cuckoo_overflowed(state);
     }
-    const uint64_t *changes = &state->changes[place.fingerprint % CUCKOO_STRIPES];
-    uint64_t before = __atomic_load_n(changes, __ATOMIC_ACQUIRE);
+    uint64_t before = __atomic_load_n(&state->all_changes, __ATOMIC_ACQUIRE);
     bool maybe = CUCKOO(look)(core, place, false);
-    uint64_t after = __atomic_load_n(changes, __ATOMIC_RELAXED);
+    uint64_t after = __atomic_load_n(&state->all_changes, __ATOMIC_RELAXED);
     if (BGI_UNLIKELY(!cuckoo_believed(before, after))) {
         return maybe || CUCKOO(has_again)(core, hash);
     }
