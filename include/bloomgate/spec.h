@@ -68,10 +68,11 @@ typedef struct bg_spec {
     double rate;          /* false-positive rate once they are in, above 0, below 1 */
     double bits_per_key;  /* instead of rate: 1 .. 1024 */
     uint64_t bytes;       /* instead of rate: size of the filter's bits; rounded down to
-                             whole units of the kind (8, 32 or 64 bytes) */
+                             whole units of the kind (8 to 64 bytes for most) */
     uint32_t k;     /* bits per key; 0 picks the best. classic, partitioned: 1..64,
                        blocked: 3..16, split: 8, register: 1..10; counting: 1..8
-                       counters per key, scattered 1..32 */
+                       counters per key, scattered 1..32; cuckoo: 8, 12, 16 or 32
+                       bits of a fingerprint */
     uint32_t folds; /* how often it must be possible to halve it, 0 .. 20 */
     uint32_t flags; /* BG_EXCLUSIVE and so on */
     uint32_t width; /* counting: bits of a counter, 4 (also 0), 8, 16 or 32; else 0 */

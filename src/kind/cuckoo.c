@@ -59,39 +59,43 @@
  * Concurrency. Writers (adds, inserts, removes) hold the filter's one lock, for as long as
  * a key takes, or 64 keys of a batch. Readers hold none and wait for nobody, but they
  * look at two places, and a fingerprint that goes from the place that is read last to
- * the one that was read first would be missed. Hence counters. There are
- * CUCKOO_STRIPES, chosen by the fingerprint: the two buckets of a key and the key itself
- * agree on it. A writer changes slots in this order:
+ * the one that was read first would be missed. Hence a counter. A writer changes slots in
+ * this order:
  *
  *      (W1) a fingerprint is written to its new slot (moved ones only);
- *      (W2) its counter goes up;
+ *      (W2) the counter goes up;
  *      (W3) its old slot is cleared, or overwritten with the next one to be moved.
  *
- * All three are release stores. A reader loads the counter of its fingerprint, then both
- * buckets, all with acquire, then the counter again, and believes a "no" only if that did
- * not change; else it looks again, and after CUCKOO_TRIES times it answers "maybe".
+ * All three are release stores. A reader loads the counter, then both buckets, all with
+ * acquire, then the counter again, and believes a "no" only if that did not change.
  * Removes take steps (W2) and (W3): if copy A is added and copy B then removed, that is a
  * move from B to A for whoever looks for the key.
  *
  * Proof that no key is missed that was added before the look began and is not removed
  * until it ends. Let the counter read be c both times, and V the write (W2) that made it
  * c. Everything written before V is visible to the reader. After V comes the one
- * disappearance (W3) that V announced, D; every later disappearance of this fingerprint
- * is announced by a further (W2). Consider the table after D, or after the key's add if
- * that came later. Some slot holds the key's fingerprint then, since it is in; it was
- * written before V, or by the add, which the look follows, so it is visible, and D did not
- * touch it. If the reader does not find it there, it has read a later write to that word,
- * from after a disappearance; that was announced by (W2) with a value above c, before it
- * in the order of writers, whom the lock orders; so by release and acquire the second
- * load of the counter must have returned more than c, but it returned c.
+ * disappearance (W3) that V announced, D; every later disappearance is announced by a
+ * further (W2). Consider the table after D, or after the key's add if that came later.
+ * Some slot holds the key's fingerprint then, since it is in; it was written before V, or
+ * by the add, which the look follows, so it is visible, and D did not touch it. If the
+ * reader does not find it there, it has read a later write to that slot, a disappearance;
+ * that was announced by (W2) with a value above c, before it in the order of writers, whom
+ * the lock orders; so by release and acquire the second load of the counter must have
+ * returned more than c, but it returned c.
  *
- * The argument is about single bits that keep their value, so it does not matter that a
- * 12-bit slot may be written in two halves: a reader that sees one half of a fingerprint
- * that is coming or going may answer "maybe" for a stranger, never "no" for a member.
+ * The argument is about bits that keep their value, so it does not matter that a 12-bit
+ * bucket is not read, and a slot of it not always written, in one piece: a reader that
+ * sees one half of a fingerprint that is coming or going may answer "maybe" for a
+ * stranger, never "no" for a member.
  *
- * Batches compare one counter of all changes before and after 64 look-ups, and repeat
- * those that said "no" one by one if it changed. The lowest bit of every counter tells
- * that the filter has overflowed: counters go up by 2, and an odd one is never believed.
+ * One counter for all would keep readers busy beside a writer at work in a full table. So
+ * there are CUCKOO_STRIPES more, and of these only the one that is chosen by the
+ * fingerprint goes up: the two buckets of a key and the key itself agree on it, and the
+ * proof holds for it alone. A look-up, or 64 of a batch, first goes by the one counter of
+ * all changes, which costs least; only a "no" that is not believed is repeated with the
+ * fingerprint's own counter, and after CUCKOO_TRIES times it becomes "maybe". So readers
+ * are done after a bounded number of steps. The lowest bit of every counter tells that
+ * the filter has overflowed: counters go up by 2, and an odd one is never believed.
  *
  * Invariants
  *   (I1) Fingerprints in slots = inserts less removes, less what bg_info.saturated counts.
@@ -126,7 +130,7 @@ enum {
 
 struct cuckoo_state {
     uint64_t changes[CUCKOO_STRIPES]; /* see Concurrency: 2 x changes + overflowed */
-    uint64_t all_changes;             /* their sum, and the same lowest bit */
+    uint64_t all_changes;             /* of all fingerprints, in the same way */
     /* For writers, in a line that readers leave alone. */
     _Alignas(64) uint64_t stored; /* slots in use */
     uint64_t dropped;             /* copies: see Copies */
@@ -212,10 +216,10 @@ BGI_INLINE uint64_t cuckoo_read_48(const unsigned char *words, uint64_t at,
     const cuckoo_half *half = (const cuckoo_half *)(const void *)words;
     const cuckoo_half *low = &half[(at / 4) ^ BGI_BIG_ENDIAN];
     const cuckoo_half *high = &half[(at / 4 + 1) ^ BGI_BIG_ENDIAN];
-    uint64_t both = exclusive ? *low | (uint64_t)*high << 32
-                              : __atomic_load_n(low, __ATOMIC_ACQUIRE)
-                                    | (uint64_t)__atomic_load_n(high, __ATOMIC_ACQUIRE)
-                                          << 32;
+    uint64_t both = exclusive
+                        ? *low | (uint64_t)*high << 32
+                        : __atomic_load_n(low, __ATOMIC_ACQUIRE)
+                              | (uint64_t)__atomic_load_n(high, __ATOMIC_ACQUIRE) << 32;
     return both >> (at & 2) * 8;
 #endif
 }

@@ -34,8 +34,7 @@
 #define CUCKOO_HIGHEST (CUCKOO_LOWEST << (CUCKOO_BITS - 1))
 
 /* A bucket's bits from the lowest on; what lies beyond them is undefined. */
-struct CUCKOO(bucket)
-{
+struct CUCKOO(bucket) {
     uint64_t low, high; /* high: 32-bit fingerprints only */
 };
 
@@ -293,10 +292,10 @@ BGI_INLINE void CUCKOO(push)(struct bgi_core *core, const struct cuckoo_node *no
         unsigned from_slot = node->slot;
         node = &nodes[node->parent];
         uint64_t from = node->bucket * CUCKOO_BUCKET_BYTES;
-        uint64_t moved =
-            CUCKOO(slot)(CUCKOO(load)(core->words, from, true), from_slot);
-        CUCKOO(store)(core->words, to, slot, moved, exclusive); /* (W1), (W3) of the last */
-        cuckoo_announce(core->state, moved, exclusive);         /* (W2) */
+        uint64_t moved = CUCKOO(slot)(CUCKOO(load)(core->words, from, true), from_slot);
+        CUCKOO(store)
+        (core->words, to, slot, moved, exclusive);      /* (W1), (W3) of the last */
+        cuckoo_announce(core->state, moved, exclusive); /* (W2) */
         to = from;
         slot = from_slot;
     }
@@ -313,8 +312,10 @@ BGI_INLINE enum cuckoo_outcome CUCKOO(make_room)(struct bgi_core *core,
     if (CUCKOO(copies)(core, place, true) == slots) {
         return CUCKOO_ALL_COPIES;
     }
-    nodes[0] = (struct cuckoo_node){ place.first / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
-    nodes[1] = (struct cuckoo_node){ place.second / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
+    nodes[0] =
+        (struct cuckoo_node){ place.first / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
+    nodes[1] =
+        (struct cuckoo_node){ place.second / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
     int end = CUCKOO(search)(core, nodes, &slot);
     if (end == CUCKOO_NONE) {
         return CUCKOO_NO_ROOM;
@@ -326,13 +327,13 @@ BGI_INLINE enum cuckoo_outcome CUCKOO(make_room)(struct bgi_core *core,
 }
 
 __attribute__((noinline)) static enum cuckoo_outcome
-    CUCKOO(make_room_exclusive)(struct bgi_core *core, struct cuckoo_place place)
+CUCKOO(make_room_exclusive)(struct bgi_core *core, struct cuckoo_place place)
 {
     return CUCKOO(make_room)(core, place, true);
 }
 
 __attribute__((noinline)) static enum cuckoo_outcome
-    CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
+CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
 {
     return CUCKOO(make_room)(core, place, false);
 }
@@ -396,8 +397,9 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
     uint64_t in_first = CUCKOO(flags)(first, place.fingerprint);
     uint64_t in_second = CUCKOO(flags)(second, place.fingerprint);
     cuckoo_announce(state, place.fingerprint, exclusive);
-    CUCKOO(store)(core->words, in_first ? place.first : place.second,
-                  CUCKOO(lowest_slot)(in_first ? in_first : in_second), 0, exclusive);
+    CUCKOO(store)
+    (core->words, in_first ? place.first : place.second,
+     CUCKOO(lowest_slot)(in_first ? in_first : in_second), 0, exclusive);
     cuckoo_raise(&state->stored, (uint64_t)-1, exclusive);
     return BG_OK;
 }
@@ -455,8 +457,8 @@ BGI_INLINE uint64_t CUCKOO(look_word)(const struct bgi_core *core,
 
 /* What said "no" is looked at again, one by one. */
 __attribute__((noinline)) static uint64_t
-    CUCKOO(look_again)(const struct bgi_core *core, const struct bgi_word *word,
-                       uint64_t answer)
+CUCKOO(look_again)(const struct bgi_core *core, const struct bgi_word *word,
+                   uint64_t answer)
 {
     for (unsigned i = 0; i < word->n; i++) {
         if (!(answer >> i & 1)) {
@@ -531,8 +533,7 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core, const struct bgi_wor
     {                                                                                  \
         struct cuckoo_place place = CUCKOO(place)(core, hash);                         \
         CUCKOO_BEGIN(core, is_exclusive);                                              \
-        enum cuckoo_outcome outcome =                                                  \
-            CUCKOO(put)(core, place, is_new, is_exclusive);                            \
+        enum cuckoo_outcome outcome = CUCKOO(put)(core, place, is_new, is_exclusive);  \
         CUCKOO_END(core, is_exclusive);                                                \
         return outcome == CUCKOO_STORED ? BG_OK : BG_EFULL;                            \
     }                                                                                  \
@@ -568,8 +569,10 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core, const struct bgi_wor
     };
 
 /* A writer's turn. */
-#define CUCKOO_BEGIN(core, is_exclusive) ((is_exclusive) ? (void)0 : cuckoo_lock((core)->state))
-#define CUCKOO_END(core, is_exclusive)   ((is_exclusive) ? (void)0 : cuckoo_unlock((core)->state))
+#define CUCKOO_BEGIN(core, is_exclusive)                                               \
+    ((is_exclusive) ? (void)0 : cuckoo_lock((core)->state))
+#define CUCKOO_END(core, is_exclusive)                                                 \
+    ((is_exclusive) ? (void)0 : cuckoo_unlock((core)->state))
 
 CUCKOO_DEFINE_MODE(exclusive, true)
 CUCKOO_DEFINE_MODE(shared, false)
