@@ -858,7 +858,6 @@ struct crowd {
     bg_filter *filter;
     bool done; /* atomic */
     size_t missed;
-    size_t looks;
 };
 
 struct crowd_member {
@@ -955,6 +954,68 @@ TEST(cuckoo__readers_miss_nothing_beside_writers)
 {
     for (int w = 0; w < WIDTHS; w++) {
         check_crowd(widths[w], (CHECK_SANITIZED ? 60 : 600) * check_scale());
+    }
+}
+
+/*
+ * One key, which is always in at least once: a copy is added to one bucket, then that in
+ * the other bucket is removed, which is how a key can move without being moved. (A
+ * remove takes from the first bucket if it can, and the mirrored hash's first one is the
+ * second.)
+ */
+struct dance {
+    bg_filter *filter;
+    uint64_t hash, mirrored;
+    bool done; /* atomic */
+    size_t missed;
+};
+
+static void *dance_read(void *argument)
+{
+    struct dance *dance = argument;
+    uint64_t both[2] = { dance->hash, dance->mirrored };
+    size_t missed = 0;
+    while (!__atomic_load_n(&dance->done, __ATOMIC_ACQUIRE)) {
+        for (int i = 0; i < 100; i++) {
+            missed += !bg_filter_may_contain_hash(dance->filter, both[i % 2]);
+            missed += bg_filter_count_hash(dance->filter, both[i % 2]) == 0;
+            missed += 2 - bg_filter_may_contain_many_hash(dance->filter, both, 2, NULL);
+        }
+    }
+    __atomic_fetch_add(&dance->missed, missed, __ATOMIC_RELAXED);
+    return NULL;
+}
+
+static void check_dance(uint32_t k)
+{
+    uint64_t units = 9, buckets = buckets_of(units, k);
+    struct dance dance = { .filter = cuckoo_of(units, k, 0),
+                           .hash = hash_with(units, k, false) };
+    pthread_t readers[READERS];
+    dance.mirrored =
+        hash_in(home_of(dance.hash, k, buckets).second, buckets, dance.hash);
+    CHECK_OK(bg_filter_insert_hash(dance.filter, dance.hash, NULL));
+    for (int i = 0; i < READERS; i++) {
+        CHECK_EQ(pthread_create(&readers[i], NULL, dance_read, &dance), 0);
+    }
+    for (size_t i = 0; i < (CHECK_SANITIZED ? 20000 : 300000) * check_scale(); i++) {
+        CHECK_OK(bg_filter_insert_hash(dance.filter, dance.hash, NULL));
+        CHECK_OK(
+            bg_filter_remove_hash(dance.filter, i % 2 ? dance.mirrored : dance.hash));
+    }
+    __atomic_store_n(&dance.done, true, __ATOMIC_RELEASE);
+    for (int i = 0; i < READERS; i++) {
+        CHECK_EQ(pthread_join(readers[i], NULL), 0);
+    }
+    CHECK_EQ(dance.missed, 0);
+    CHECK_EQ(slots_in_use(dance.filter), 1);
+    bg_filter_free(dance.filter);
+}
+
+TEST(cuckoo__readers_miss_no_key_whose_copies_change)
+{
+    for (int w = 0; w < WIDTHS; w++) {
+        check_dance(widths[w]);
     }
 }
 
