@@ -204,6 +204,9 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
  * bg_filter_add cannot fail; where an insert would be refused it gives up telling keys
  * apart: from then on every query answers "maybe" (bg_info.overflowed). So use inserts
  * with these kinds.
+ * A cuckoo filter stores a key once for every insert, at most 8 times: a further insert
+ * is refused with BG_EFULL, a further add is dropped, and the key can no longer be removed
+ * (bg_info.saturated).
  * Errors: BG_EFULL; BG_ENOTSUP for a static kind; BG_EINVAL for NULL.
  * Thread safety and cost: as bg_filter_add.
  */
@@ -220,8 +223,9 @@ BG_API BG_MUST_CHECK bg_err bg_filter_insert_hash(bg_filter *filter, uint64_t ha
  * member by chance, and what it would remove then belongs to others, who would go missing.
  * Returns BG_ENOTFOUND, with nothing changed, when the key is certainly not there.
  * Errors: BG_ENOTFOUND; BG_ENOTSUP unless the kind has BG_CAN_REMOVE; BG_EINVAL for NULL.
- * Thread safety: MT-Safe; removes of neighbouring keys wait for each other, adds and
- * queries do not (a BG_EXCLUSIVE filter: MT-Excl). Cost: as an add.
+ * Thread safety: MT-Safe; removes of neighbouring keys wait for each other, in a cuckoo
+ * filter all adds and removes do; queries never wait (a BG_EXCLUSIVE filter: MT-Excl).
+ * Cost: as an add.
  */
 BG_API bg_err bg_filter_remove(bg_filter *filter, const void *key, size_t len);
 BG_API bg_err bg_filter_remove_u64(bg_filter *filter, uint64_t key);
@@ -410,6 +414,7 @@ typedef struct bg_info {
     bool overflowed;     /* an add found no room: every query answers "maybe" */
     uint32_t shards;     /* of the spec; 1 for a filter in one piece */
     uint64_t saturated;  /* counters at their highest value, which no longer count;
+                            cuckoo: copies beyond 8 of a key that adds dropped;
                             scalable: keys added beyond the capacity of their layer, for
                             want of memory or by merging: `rate` may exceed the target */
 } bg_info;

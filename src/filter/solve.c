@@ -119,15 +119,35 @@ static bg_err solve_check_enough(const bg_spec *spec, bg_errinfo *info)
     return BG_OK;
 }
 
+/* "1 .. 8 for a counting filter", or "8, 12, 16, 32 for ..." where some are left out. */
+static void solve_tell_ks(const struct bgi_kind *kind, char *text, size_t room)
+{
+    uint32_t there = 0;
+    size_t end = 0;
+    for (uint32_t k = kind->k_min; k <= kind->k_max; k++) {
+        there += kind->unit_bytes(k) != 0;
+    }
+    if (there == kind->k_max - kind->k_min + 1) {
+        (void)snprintf(text, room, "%u .. %u for a %s filter", kind->k_min, kind->k_max,
+                       bg_kind_name(kind->id));
+        return;
+    }
+    for (uint32_t k = kind->k_min; k <= kind->k_max && end + 4 < room; k++) {
+        if (kind->unit_bytes(k)) {
+            end += (size_t)snprintf(text + end, room - end, end ? ", %u" : "%u", k);
+        }
+    }
+    (void)snprintf(text + end, room - end, " for a %s filter", bg_kind_name(kind->id));
+}
+
 static bg_err solve_check_kind(const bg_spec *spec, const struct bgi_kind *kind,
                                bg_errinfo *info)
 {
     if (spec->k
         && (spec->k < kind->k_min || spec->k > kind->k_max
             || kind->unit_bytes(spec->k) == 0)) {
-        char expected[64];
-        (void)snprintf(expected, sizeof expected, "%u .. %u for a %s filter",
-                       kind->k_min, kind->k_max, bg_kind_name(kind->id));
+        char expected[96];
+        solve_tell_ks(kind, expected, sizeof expected);
         return bgi_err(info, BG_EINVAL, "k", expected, "%u", spec->k);
     }
     if (spec->folds && !(kind->traits & BG_CAN_FOLD)) {
@@ -337,6 +357,12 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                        "%llu units", (unsigned long long)g->units);
     }
     g->rate = g->items ? solve_rate(g) : 0;
+    if (g->rate >= 1 && (g->kind->traits & BG_CAN_FILL_UP)) {
+        return bgi_err(info, BG_EINVAL, spec->bytes ? "bytes" : "bits_per_key",
+                       "enough room for the items",
+                       "too little for %llu in a %s filter",
+                       (unsigned long long)g->items, bg_kind_name(g->kind->id));
+    }
     return BG_OK;
 }
 

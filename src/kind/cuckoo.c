@@ -26,10 +26,10 @@
  *      f = 16   [       bucket 0      ]                              1 bucket,  1 word
  *      f = 32   [  slot 0  |  slot 1  ][  slot 2  |  slot 3  ]       1 bucket,  2 words
  *
- * A unit is as many buckets as fill whole words. A bucket of 12-bit fingerprints is read
- * as two 32-bit words, which contain it whole, wherever it is, and never reach beyond the
- * end. Both buckets are always read, and four slots are compared at a time, in one word:
- * no branch depends on what is found.
+ * A unit is as many buckets as fill whole words. Buckets of 12-bit fingerprints are read
+ * by loads of 64 bits from where they begin; the very last one is left out, so that these
+ * loads never reach beyond the end. Both buckets are always read, and four slots are
+ * compared at a time, in one word: no branch depends on what is found.
  *
  * Rate. A stranger is taken for a member by a stored key that has its fingerprint and
  * one of its two buckets as first one. Each of n stored keys is that with a probability of
@@ -59,39 +59,43 @@
  * Concurrency. Writers (adds, inserts, removes) hold the filter's one lock, for as long as
  * a key takes, or 64 keys of a batch. Readers hold none and wait for nobody, but they
  * look at two places, and a fingerprint that goes from the place that is read last to
- * the one that was read first would be missed. Hence counters. There are
- * CUCKOO_STRIPES, chosen by the fingerprint: the two buckets of a key and the key itself
- * agree on it. A writer changes slots in this order:
+ * the one that was read first would be missed. Hence a counter. A writer changes slots in
+ * this order:
  *
  *      (W1) a fingerprint is written to its new slot (moved ones only);
- *      (W2) its counter goes up;
+ *      (W2) the counter goes up;
  *      (W3) its old slot is cleared, or overwritten with the next one to be moved.
  *
- * All three are release stores. A reader loads the counter of its fingerprint, then both
- * buckets, all with acquire, then the counter again, and believes a "no" only if that did
- * not change; else it looks again, and after CUCKOO_TRIES times it answers "maybe".
+ * All three are release stores. A reader loads the counter, then both buckets, all with
+ * acquire, then the counter again, and believes a "no" only if that did not change.
  * Removes take steps (W2) and (W3): if copy A is added and copy B then removed, that is a
  * move from B to A for whoever looks for the key.
  *
  * Proof that no key is missed that was added before the look began and is not removed
  * until it ends. Let the counter read be c both times, and V the write (W2) that made it
  * c. Everything written before V is visible to the reader. After V comes the one
- * disappearance (W3) that V announced, D; every later disappearance of this fingerprint
- * is announced by a further (W2). Consider the table after D, or after the key's add if
- * that came later. Some slot holds the key's fingerprint then, since it is in; it was
- * written before V, or by the add, which the look follows, so it is visible, and D did not
- * touch it. If the reader does not find it there, it has read a later write to that word,
- * from after a disappearance; that was announced by (W2) with a value above c, before it
- * in the order of writers, whom the lock orders; so by release and acquire the second
- * load of the counter must have returned more than c, but it returned c.
+ * disappearance (W3) that V announced, D; every later disappearance is announced by a
+ * further (W2). Consider the table after D, or after the key's add if that came later.
+ * Some slot holds the key's fingerprint then, since it is in; it was written before V, or
+ * by the add, which the look follows, so it is visible, and D did not touch it. If the
+ * reader does not find it there, it has read a later write to that slot, a disappearance;
+ * that was announced by (W2) with a value above c, before it in the order of writers, whom
+ * the lock orders; so by release and acquire the second load of the counter must have
+ * returned more than c, but it returned c.
  *
- * The argument is about single bits that keep their value, so it does not matter that a
- * 12-bit slot may be written in two halves: a reader that sees one half of a fingerprint
- * that is coming or going may answer "maybe" for a stranger, never "no" for a member.
+ * The argument is about bits that keep their value, so it does not matter that a 12-bit
+ * bucket is not read, and a slot of it not always written, in one piece: a reader that
+ * sees one half of a fingerprint that is coming or going may answer "maybe" for a
+ * stranger, never "no" for a member.
  *
- * Batches compare one counter of all changes before and after 64 look-ups, and repeat
- * those that said "no" one by one if it changed. The lowest bit of every counter tells
- * that the filter has overflowed: counters go up by 2, and an odd one is never believed.
+ * One counter for all would keep readers busy beside a writer at work in a full table. So
+ * there are CUCKOO_STRIPES more, and of these only the one that is chosen by the
+ * fingerprint goes up: the two buckets of a key and the key itself agree on it, and the
+ * proof holds for it alone. A look-up, or 64 of a batch, first goes by the one counter of
+ * all changes, which costs least; only a "no" that is not believed is repeated with the
+ * fingerprint's own counter, and after CUCKOO_TRIES times it becomes "maybe". So readers
+ * are done after a bounded number of steps. The lowest bit of every counter tells that
+ * the filter has overflowed: counters go up by 2, and an odd one is never believed.
  *
  * Invariants
  *   (I1) Fingerprints in slots = inserts less removes, less what bg_info.saturated counts.
@@ -107,7 +111,7 @@
 
 #include <math.h>
 
-/* Whether 64 bits may be loaded from any multiple of 4 bytes; not where the thread
+/* Whether 64 bits may be loaded from any even byte; not where the thread
  * sanitizer watches, to which that is a race. */
 #if (defined(BGI_X86_64) || defined(BGI_AARCH64)) && !BGI_BIG_ENDIAN && !BGI_TSAN
 #define CUCKOO_ONE_LOAD 1
@@ -126,7 +130,7 @@ enum {
 
 struct cuckoo_state {
     uint64_t changes[CUCKOO_STRIPES]; /* see Concurrency: 2 x changes + overflowed */
-    uint64_t all_changes;             /* their sum, and the same lowest bit */
+    uint64_t all_changes;             /* of all fingerprints, in the same way */
     /* For writers, in a line that readers leave alone. */
     _Alignas(64) uint64_t stored; /* slots in use */
     uint64_t dropped;             /* copies: see Copies */
@@ -154,7 +158,7 @@ struct cuckoo_node {
 
 /* 32-bit words of an array that others see as 64-bit words. */
 typedef uint32_t __attribute__((may_alias)) cuckoo_half;
-typedef uint64_t __attribute__((may_alias, aligned(4))) cuckoo_two_halves;
+typedef uint64_t __attribute__((may_alias, aligned(2))) cuckoo_any_word;
 
 /* ---- What all widths share -------------------------------------------------------- */
 
@@ -169,7 +173,8 @@ BGI_INLINE uint64_t cuckoo_sum(uint64_t fingerprint, uint64_t buckets)
 /* The other bucket: its own inverse. */
 BGI_INLINE uint64_t cuckoo_other(uint64_t sum, uint64_t bucket, uint64_t buckets)
 {
-    return sum - bucket + (sum < bucket ? buckets : 0);
+    uint64_t other = sum - bucket;
+    return sum < bucket ? other + buckets : other;
 }
 
 BGI_INLINE uint64_t cuckoo_read(const uint64_t *word, const bool exclusive)
@@ -186,26 +191,36 @@ BGI_INLINE void cuckoo_write(uint64_t *word, uint64_t value, const bool exclusiv
     }
 }
 
+/* The 32 bits that begin at a multiple of 4 bytes. */
+BGI_INLINE uint64_t cuckoo_read_32(const unsigned char *words, uint64_t at,
+                                   const bool exclusive)
+{
+    const cuckoo_half *half = (const cuckoo_half *)(const void *)words;
+    half += (at / 4) ^ BGI_BIG_ENDIAN;
+    return exclusive ? *half : __atomic_load_n(half, __ATOMIC_ACQUIRE);
+}
+
 /*
- * The 64 bits that begin at a multiple of 4 bytes, lowest half first. Where the processor
- * can, by one load; it need not be atomic as a whole (see Concurrency), but must not be
- * delayed beyond the second load of a counter: cuckoo_reads_done.
+ * The 64 bits that begin at an even byte, lowest bits first; those above 48 are undefined.
+ * Where the processor can, by one load; it need not be atomic as a whole (see
+ * Concurrency), but must not be delayed beyond the second load of a counter, for which
+ * there is cuckoo_reads_done.
  */
-BGI_INLINE uint64_t cuckoo_read_halves(const unsigned char *words, uint64_t at,
-                                       const bool exclusive)
+BGI_INLINE uint64_t cuckoo_read_48(const unsigned char *words, uint64_t at,
+                                   const bool exclusive)
 {
 #if CUCKOO_ONE_LOAD
     (void)exclusive;
-    return *(const volatile cuckoo_two_halves *)(const void *)(words + at);
+    return *(const volatile cuckoo_any_word *)(const void *)(words + at);
 #else
     const cuckoo_half *half = (const cuckoo_half *)(const void *)words;
     const cuckoo_half *low = &half[(at / 4) ^ BGI_BIG_ENDIAN];
     const cuckoo_half *high = &half[(at / 4 + 1) ^ BGI_BIG_ENDIAN];
-    if (exclusive) {
-        return *low | (uint64_t)*high << 32;
-    }
-    return __atomic_load_n(low, __ATOMIC_ACQUIRE)
-           | (uint64_t)__atomic_load_n(high, __ATOMIC_ACQUIRE) << 32;
+    uint64_t both = exclusive
+                        ? *low | (uint64_t)*high << 32
+                        : __atomic_load_n(low, __ATOMIC_ACQUIRE)
+                              | (uint64_t)__atomic_load_n(high, __ATOMIC_ACQUIRE) << 32;
+    return both >> (at & 2) * 8;
 #endif
 }
 
@@ -217,18 +232,22 @@ BGI_INLINE void cuckoo_reads_done(void)
 #endif
 }
 
-BGI_INLINE void cuckoo_write_halves(unsigned char *words, uint64_t at, uint64_t value,
-                                    const bool exclusive)
+/* Writes a 12-bit fingerprint to the bits from `shift` on of the 48 that begin at `at`. */
+BGI_INLINE void cuckoo_write_12(unsigned char *words, uint64_t at, unsigned shift,
+                                uint64_t fingerprint, const bool exclusive)
 {
     cuckoo_half *half = (cuckoo_half *)(void *)words;
     cuckoo_half *low = &half[(at / 4) ^ BGI_BIG_ENDIAN];
     cuckoo_half *high = &half[(at / 4 + 1) ^ BGI_BIG_ENDIAN];
+    uint64_t both = *low | (uint64_t)*high << 32;
+    shift += (unsigned)(at & 2) * 8;
+    both = (both & ~(UINT64_C(0xfff) << shift)) | fingerprint << shift;
     if (exclusive) {
-        *low = (uint32_t)value;
-        *high = (uint32_t)(value >> 32);
+        *low = (uint32_t)both;
+        *high = (uint32_t)(both >> 32);
     } else {
-        __atomic_store_n(low, (uint32_t)value, __ATOMIC_RELEASE);
-        __atomic_store_n(high, (uint32_t)(value >> 32), __ATOMIC_RELEASE);
+        __atomic_store_n(low, (uint32_t)both, __ATOMIC_RELEASE);
+        __atomic_store_n(high, (uint32_t)(both >> 32), __ATOMIC_RELEASE);
     }
 }
 
@@ -282,10 +301,11 @@ static void cuckoo_unlock(struct cuckoo_state *state)
     __atomic_store_n(&state->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* Buckets of a unit: as many as fill whole words. */
-BGI_INLINE uint64_t cuckoo_unit_buckets(uint32_t bits)
+/* Buckets of so many units, which are whole words; of 12 bits one less than there is room
+ * for, so that 8 bytes can be read wherever a bucket of 6 begins. */
+BGI_INLINE uint64_t cuckoo_buckets(uint64_t units, uint32_t bits)
 {
-    return bits == 8 ? 2 : bits == 12 ? 4 : 1;
+    return bits == 8 ? 2 * units : bits == 12 ? 4 * units - 1 : units;
 }
 
 #define CUCKOO_BITS 8
@@ -321,11 +341,6 @@ static uint32_t cuckoo_unit_bytes(uint32_t k)
     }
 }
 
-static double cuckoo_buckets(uint64_t units, uint32_t k)
-{
-    return (double)units * (double)cuckoo_unit_buckets(k);
-}
-
 /* The chance that one of n stored keys has a given fingerprint, of which a share q of
  * keys has the same, and shares a bucket. The two buckets are one for 1 in `buckets`. */
 static double cuckoo_chance(double buckets, double q, double n)
@@ -338,7 +353,7 @@ static double cuckoo_chance(double buckets, double q, double n)
 /* The rate at n stored fingerprints; the fingerprint 1 occurs twice as often. */
 static double cuckoo_rate_of(uint64_t units, uint32_t k, double n)
 {
-    double buckets = cuckoo_buckets(units, k), q = ldexp(1, -(int)k);
+    double buckets = (double)cuckoo_buckets(units, k), q = ldexp(1, -(int)k);
     double common = cuckoo_chance(buckets, 2 * q, n);
     double usual = cuckoo_chance(buckets, q, n);
     return usual + 2 * q * (common - usual);
@@ -351,7 +366,7 @@ static double cuckoo_rate_of(uint64_t units, uint32_t k, double n)
  */
 static double cuckoo_room(uint64_t units, uint32_t k)
 {
-    double slots = CUCKOO_SLOTS * cuckoo_buckets(units, k);
+    double slots = CUCKOO_SLOTS * (double)cuckoo_buckets(units, k);
     return fmax(CUCKOO_SLOTS, floor(slots - fmax(0.05 * slots, 2 * sqrt(slots))));
 }
 
@@ -362,7 +377,7 @@ static double cuckoo_rate(uint64_t units, uint32_t k, double n)
 
 static double cuckoo_fill(uint64_t units, uint32_t k, double n)
 {
-    return fmin(1, n / (CUCKOO_SLOTS * cuckoo_buckets(units, k)));
+    return fmin(1, n / (CUCKOO_SLOTS * (double)cuckoo_buckets(units, k)));
 }
 
 static uint32_t cuckoo_lines(uint32_t k)
@@ -405,7 +420,7 @@ static void cuckoo_measure(const struct bgi_core *core, struct bgi_measure *meas
 {
     const struct cuckoo_state *state = core->state;
     measure->ones = __atomic_load_n(&state->stored, __ATOMIC_RELAXED);
-    measure->of = CUCKOO_SLOTS * core->units * cuckoo_unit_buckets(core->k);
+    measure->of = CUCKOO_SLOTS * cuckoo_buckets(core->units, core->k);
     measure->items = (double)measure->ones;
     measure->rate = cuckoo_rate_of(core->units, core->k, measure->items);
     measure->saturated = __atomic_load_n(&state->dropped, __ATOMIC_RELAXED);

@@ -34,8 +34,7 @@
 #define CUCKOO_HIGHEST (CUCKOO_LOWEST << (CUCKOO_BITS - 1))
 
 /* A bucket's bits from the lowest on; what lies beyond them is undefined. */
-struct CUCKOO(bucket)
-{
+struct CUCKOO(bucket) {
     uint64_t low, high; /* high: 32-bit fingerprints only */
 };
 
@@ -44,42 +43,33 @@ struct CUCKOO(bucket)
 BGI_INLINE struct CUCKOO(bucket)
     CUCKOO(load)(const unsigned char *words, uint64_t at, const bool exclusive)
 {
-    const uint64_t *word = (const uint64_t *)(const void *)words + at / 8;
     struct CUCKOO(bucket) bucket = { 0, 0 };
-    if (CUCKOO_BITS == 12) {
-        uint64_t halves = cuckoo_read_halves(words, at & ~(uint64_t)3, exclusive);
-        bucket.low = halves >> (at & 2) * 8;
-    } else {
-        bucket.low = cuckoo_read(word, exclusive) >> (at & 7) * 8;
-    }
+#if CUCKOO_BITS == 8
+    bucket.low = cuckoo_read_32(words, at, exclusive);
+#elif CUCKOO_BITS == 12
+    bucket.low = cuckoo_read_48(words, at, exclusive);
+#else
+    const uint64_t *word = (const uint64_t *)(const void *)(words + at);
+    bucket.low = cuckoo_read(word, exclusive);
     if (CUCKOO_BITS == 32) {
         bucket.high = cuckoo_read(word + 1, exclusive);
     }
+#endif
     return bucket;
-}
-
-/* `word` with a fingerprint in the field that begins at bit `shift`. */
-BGI_INLINE uint64_t CUCKOO(with)(uint64_t word, unsigned shift, uint64_t fingerprint)
-{
-    return (word & ~(CUCKOO_MASK << shift)) | fingerprint << shift;
 }
 
 /* Writes one slot; 0 clears it. */
 BGI_INLINE void CUCKOO(store)(unsigned char *words, uint64_t at, unsigned slot,
                               uint64_t fingerprint, const bool exclusive)
 {
-    if (CUCKOO_BITS == 12) {
-        uint64_t from = at & ~(uint64_t)3;
-        unsigned shift = (unsigned)(at & 2) * 8 + 12 * slot;
-        uint64_t old = cuckoo_read_halves(words, from, true);
-        cuckoo_write_halves(words, from, CUCKOO(with)(old, shift, fingerprint),
-                            exclusive);
-        return;
-    }
-    uint64_t *word = (uint64_t *)(void *)words + at / 8;
-    unsigned bit = (unsigned)(at & 7) * 8 + CUCKOO_BITS * slot;
-    word += bit / 64;
-    cuckoo_write(word, CUCKOO(with)(*word, bit % 64, fingerprint), exclusive);
+#if CUCKOO_BITS == 12
+    cuckoo_write_12(words, at, 12 * slot, fingerprint, exclusive);
+#else
+    unsigned bit = (unsigned)(at & 7) * 8 + CUCKOO_BITS * slot, shift = bit % 64;
+    uint64_t *word = (uint64_t *)(void *)words + at / 8 + bit / 64;
+    cuckoo_write(word, (*word & ~(CUCKOO_MASK << shift)) | fingerprint << shift,
+                 exclusive);
+#endif
 }
 
 /* Not 0 when a slot of the bucket holds the fingerprint. */
@@ -139,7 +129,7 @@ BGI_INLINE uint64_t CUCKOO(slot)(struct CUCKOO(bucket) bucket, unsigned slot)
 
 BGI_INLINE uint64_t CUCKOO(buckets)(const struct bgi_core *core)
 {
-    return core->units * cuckoo_unit_buckets(CUCKOO_BITS);
+    return cuckoo_buckets(core->units, CUCKOO_BITS);
 }
 
 BGI_INLINE uint64_t CUCKOO(fingerprint)(uint64_t hash)
@@ -220,10 +210,9 @@ BGI_INLINE bool CUCKOO(test)(const struct bgi_core *core, uint64_t hash,
     if (exclusive) {
         return CUCKOO(look)(core, place, true) | cuckoo_overflowed(state);
     }
-    const uint64_t *changes = &state->changes[place.fingerprint % CUCKOO_STRIPES];
-    uint64_t before = __atomic_load_n(changes, __ATOMIC_ACQUIRE);
+    uint64_t before = __atomic_load_n(&state->all_changes, __ATOMIC_ACQUIRE);
     bool maybe = CUCKOO(look)(core, place, false);
-    uint64_t after = __atomic_load_n(changes, __ATOMIC_RELAXED);
+    uint64_t after = __atomic_load_n(&state->all_changes, __ATOMIC_RELAXED);
     if (BGI_UNLIKELY(!cuckoo_believed(before, after))) {
         return maybe || CUCKOO(has_again)(core, hash);
     }
@@ -303,10 +292,10 @@ BGI_INLINE void CUCKOO(push)(struct bgi_core *core, const struct cuckoo_node *no
         unsigned from_slot = node->slot;
         node = &nodes[node->parent];
         uint64_t from = node->bucket * CUCKOO_BUCKET_BYTES;
-        uint64_t moved =
-            CUCKOO(slot)(CUCKOO(load)(core->words, from, true), from_slot);
-        CUCKOO(store)(core->words, to, slot, moved, exclusive); /* (W1), (W3) of the last */
-        cuckoo_announce(core->state, moved, exclusive);         /* (W2) */
+        uint64_t moved = CUCKOO(slot)(CUCKOO(load)(core->words, from, true), from_slot);
+        CUCKOO(store)
+        (core->words, to, slot, moved, exclusive);      /* (W1), (W3) of the last */
+        cuckoo_announce(core->state, moved, exclusive); /* (W2) */
         to = from;
         slot = from_slot;
     }
@@ -323,8 +312,10 @@ BGI_INLINE enum cuckoo_outcome CUCKOO(make_room)(struct bgi_core *core,
     if (CUCKOO(copies)(core, place, true) == slots) {
         return CUCKOO_ALL_COPIES;
     }
-    nodes[0] = (struct cuckoo_node){ place.first / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
-    nodes[1] = (struct cuckoo_node){ place.second / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
+    nodes[0] =
+        (struct cuckoo_node){ place.first / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
+    nodes[1] =
+        (struct cuckoo_node){ place.second / CUCKOO_BUCKET_BYTES, CUCKOO_NONE, 0 };
     int end = CUCKOO(search)(core, nodes, &slot);
     if (end == CUCKOO_NONE) {
         return CUCKOO_NO_ROOM;
@@ -336,13 +327,13 @@ BGI_INLINE enum cuckoo_outcome CUCKOO(make_room)(struct bgi_core *core,
 }
 
 __attribute__((noinline)) static enum cuckoo_outcome
-    CUCKOO(make_room_exclusive)(struct bgi_core *core, struct cuckoo_place place)
+CUCKOO(make_room_exclusive)(struct bgi_core *core, struct cuckoo_place place)
 {
     return CUCKOO(make_room)(core, place, true);
 }
 
 __attribute__((noinline)) static enum cuckoo_outcome
-    CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
+CUCKOO(make_room_shared)(struct bgi_core *core, struct cuckoo_place place)
 {
     return CUCKOO(make_room)(core, place, false);
 }
@@ -406,8 +397,9 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
     uint64_t in_first = CUCKOO(flags)(first, place.fingerprint);
     uint64_t in_second = CUCKOO(flags)(second, place.fingerprint);
     cuckoo_announce(state, place.fingerprint, exclusive);
-    CUCKOO(store)(core->words, in_first ? place.first : place.second,
-                  CUCKOO(lowest_slot)(in_first ? in_first : in_second), 0, exclusive);
+    CUCKOO(store)
+    (core->words, in_first ? place.first : place.second,
+     CUCKOO(lowest_slot)(in_first ? in_first : in_second), 0, exclusive);
     cuckoo_raise(&state->stored, (uint64_t)-1, exclusive);
     return BG_OK;
 }
@@ -465,8 +457,8 @@ BGI_INLINE uint64_t CUCKOO(look_word)(const struct bgi_core *core,
 
 /* What said "no" is looked at again, one by one. */
 __attribute__((noinline)) static uint64_t
-    CUCKOO(look_again)(const struct bgi_core *core, const struct bgi_word *word,
-                       uint64_t answer)
+CUCKOO(look_again)(const struct bgi_core *core, const struct bgi_word *word,
+                   uint64_t answer)
 {
     for (unsigned i = 0; i < word->n; i++) {
         if (!(answer >> i & 1)) {
@@ -541,8 +533,7 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core, const struct bgi_wor
     {                                                                                  \
         struct cuckoo_place place = CUCKOO(place)(core, hash);                         \
         CUCKOO_BEGIN(core, is_exclusive);                                              \
-        enum cuckoo_outcome outcome =                                                  \
-            CUCKOO(put)(core, place, is_new, is_exclusive);                            \
+        enum cuckoo_outcome outcome = CUCKOO(put)(core, place, is_new, is_exclusive);  \
         CUCKOO_END(core, is_exclusive);                                                \
         return outcome == CUCKOO_STORED ? BG_OK : BG_EFULL;                            \
     }                                                                                  \
@@ -578,8 +569,10 @@ BGI_INLINE uint64_t CUCKOO(put_word)(struct bgi_core *core, const struct bgi_wor
     };
 
 /* A writer's turn. */
-#define CUCKOO_BEGIN(core, is_exclusive) ((is_exclusive) ? (void)0 : cuckoo_lock((core)->state))
-#define CUCKOO_END(core, is_exclusive)   ((is_exclusive) ? (void)0 : cuckoo_unlock((core)->state))
+#define CUCKOO_BEGIN(core, is_exclusive)                                               \
+    ((is_exclusive) ? (void)0 : cuckoo_lock((core)->state))
+#define CUCKOO_END(core, is_exclusive)                                                 \
+    ((is_exclusive) ? (void)0 : cuckoo_unlock((core)->state))
 
 CUCKOO_DEFINE_MODE(exclusive, true)
 CUCKOO_DEFINE_MODE(shared, false)

@@ -35,6 +35,7 @@
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -261,6 +262,7 @@ static bg_err sharded_create(const bg_spec *spec, bg_filter **filter, bg_errinfo
         bg_filter_free(first);
         return err;
     }
+    assert(s);
     s->shards[0] = first;
     s->filter.design_items = spec->items;
     s->filter.design_rate = first->design_rate;
@@ -295,6 +297,7 @@ static bg_err sharded_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo
         bg_filter_free(c ? &c->filter : NULL);
         return err;
     }
+    assert(c);
     c->filter.design_items = filter->design_items;
     c->filter.design_rate = filter->design_rate;
     *copy = &c->filter;

@@ -98,7 +98,7 @@ static void remove_body(const bg_spec *spec)
         CHECK(bg_filter_may_contain_u64(filter, key));
         CHECK(bg_filter_count_u64(filter, key) >= 1);
     }
-    CHECK_NEAR(info_of(filter).items.value, KEYS / 2, 0.06);
+    CHECK_NEAR(info_of(filter).items.value, KEYS / 2.0, 0.06);
     bg_filter_free(filter);
 }
 
@@ -127,7 +127,7 @@ static void merge_body(const bg_spec *spec)
     err = bg_filter_overlap(all, b, &overlap, NULL);
     if (err == BG_OK) {
         CHECK_NEAR(overlap.either.value, KEYS, 0.06);
-        CHECK_NEAR(overlap.both.value, KEYS / 2, 0.15);
+        CHECK_NEAR(overlap.both.value, KEYS / 2.0, 0.15);
     } else {
         CHECK_EQ(err, BG_ENOTSUP);
     }
