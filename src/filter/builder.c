@@ -335,14 +335,15 @@ static bg_err builder_run(bg_builder *b, unsigned threads, bg_filter **filter,
 {
     struct builder_work w = { .builder = b, .threads = threads };
     struct bgi_watch watch = { builder_tell_sorted, b };
+    static const uint64_t none = 0;
     bool stopped;
     if (!bgi_hash_list_sort(&b->hashes, threads, &watch, &stopped)) {
         return stopped
                    ? builder_cancelled(info)
                    : builder_no_memory(info, "8 bytes more for every key", b->hashes.n);
     }
-    w.hashes = bgi_hash_list_all(&b->hashes);
     w.n = b->hashes.n;
+    w.hashes = w.n ? bgi_hash_list_all(&b->hashes) : &none;
     bg_err err = builder_make(b, w.n, &w.filter, info);
     err = err ? err : builder_fill(&w, info);
     if (err) {

@@ -48,16 +48,11 @@
  *        order make the same filter. An attacker who does not know all keys cannot
  *        prepare some for which no seed works; one who does can, so use a keyed hash
  *        where others choose the keys.
- *   (I4) (XOR of slots and fingerprint) & mask == want is the answer. Mask is all ones
- *        and want 0; with no keys mask is 0 and want 1: "no". An add cannot be done: it
- *        sets both to 0, "maybe" for ever.
  *
- * Concurrency. The slots never change once it is built. The two words of (I4) are read and
- * written atomically; only an add changes them, towards "maybe".
+ * Concurrency. The slots never change once it is built; see sealed.h for what an add does.
  */
 #include "kind/fuse_shape.h"
 
-#include "base/bits.h"
 #include "hash/fast.h"
 
 #include <math.h>
@@ -73,73 +68,34 @@ static void fuse_setup(uint32_t arity, struct bgi_core *core)
 {
     struct fuse_state *state = core->state;
     state->shape = fuse_shape_of(arity, core->units);
-    state->mask = 0;
-    state->want = 1;
+    sealed_close(&state->sealed, 0);
 }
 
 static void fuse_copied(struct bgi_core *to, const struct bgi_core *from)
 {
     struct fuse_state *copy = to->state;
     const struct fuse_state *state = from->state;
-    copy->keys = state->keys;
-    copy->mask = __atomic_load_n(&state->mask, __ATOMIC_RELAXED);
-    copy->want = __atomic_load_n(&state->want, __ATOMIC_RELAXED);
+    sealed_copy(&copy->sealed, &state->sealed);
     memcpy(copy->seeds, state->seeds, state->shape.pieces * sizeof *state->seeds);
 }
 
 static bool fuse_same_state(const struct bgi_core *a, const struct bgi_core *b)
 {
     const struct fuse_state *in_a = a->state, *in_b = b->state;
-    return in_a->keys == in_b->keys
-           && __atomic_load_n(&in_a->mask, __ATOMIC_RELAXED)
-                  == __atomic_load_n(&in_b->mask, __ATOMIC_RELAXED)
-           && __atomic_load_n(&in_a->want, __ATOMIC_RELAXED)
-                  == __atomic_load_n(&in_b->want, __ATOMIC_RELAXED)
-           && memcmp(in_a->seeds, in_b->seeds, in_a->shape.pieces * sizeof *in_a->seeds)
-                  == 0;
-}
-
-static bool fuse_overflowed(const struct fuse_state *state)
-{
-    return (__atomic_load_n(&state->mask, __ATOMIC_RELAXED)
-            | __atomic_load_n(&state->want, __ATOMIC_RELAXED))
-           == 0;
+    size_t bytes = in_a->shape.pieces * sizeof *in_a->seeds;
+    return sealed_same(&in_a->sealed, &in_b->sealed)
+           && memcmp(in_a->seeds, in_b->seeds, bytes) == 0;
 }
 
 static void fuse_measure(const struct bgi_core *core, struct bgi_measure *measure)
 {
-    const struct fuse_state *state = core->state;
-    measure->ones = state->keys;
-    measure->of = core->units * FUSE_UNIT;
-    measure->items = (double)state->keys;
-    measure->rate = state->keys ? ldexp(1, -(int)core->k) : 0;
-    measure->overflowed = fuse_overflowed(state);
+    sealed_measure(core, core->units * FUSE_UNIT, ldexp(1, -(int)core->k), measure);
 }
 
 static void fuse_seal(struct bgi_core *core, uint64_t keys)
 {
     struct fuse_state *state = core->state;
-    state->keys = keys;
-    state->mask = keys ? UINT32_MAX : 0;
-    state->want = keys ? 0 : 1;
-}
-
-/* An add that cannot be done. */
-static bool fuse_give_up(struct bgi_core *core, uint64_t hash)
-{
-    struct fuse_state *state = core->state;
-    (void)hash;
-    bool first = !fuse_overflowed(state);
-    __atomic_store_n(&state->mask, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&state->want, 0, __ATOMIC_RELAXED);
-    return first;
-}
-
-static uint64_t fuse_give_up_word(struct bgi_core *core, const struct bgi_word *word,
-                                  const struct bgi_word *next)
-{
-    (void)next;
-    return word->n && fuse_give_up(core, 0) ? 1 : 0;
+    sealed_close(&state->sealed, keys);
 }
 
 static double fuse_rate_at(uint32_t arity, uint64_t units, uint32_t k, double n)

@@ -25,20 +25,13 @@ struct fuse_key {
     uint64_t mix;
 };
 
-BGI_INLINE uint64_t fuse_mix(uint64_t hash, uint64_t seed)
-{
-    const uint64_t multiplier = 0x9e6c63d0876a9a47u;
-    uint64_t x = hash ^ seed;
-    return bgi_mulhi(x, multiplier) ^ x * multiplier;
-}
-
 BGI_INLINE struct fuse_key fuse_locate(const struct fuse_state *state, uint64_t hash)
 {
     const struct fuse_shape *shape = &state->shape;
     uint64_t piece = bgi_mulhi(hash, shape->pieces);
     uint64_t rest = hash * shape->pieces;
     return (struct fuse_key){ piece * shape->slots + bgi_mulhi(rest, shape->starts),
-                              fuse_mix(hash, state->seeds[piece]) };
+                              sealed_mix(hash, state->seeds[piece]) };
 }
 
 /* Slot number i, 0 to 3, of a key. */
@@ -46,12 +39,6 @@ BGI_INLINE uint64_t fuse_slot(uint64_t length, struct fuse_key key, unsigned i)
 {
     uint64_t place = key.mix >> (i ? i - 1 : 0) * FUSE_LOG2_MAX & (length - 1);
     return i == 0 ? key.at : (key.at + i * length) ^ place;
-}
-
-BGI_INLINE bool fuse_verdict(const struct fuse_state *state, uint32_t difference)
-{
-    return (difference & __atomic_load_n(&state->mask, __ATOMIC_RELAXED))
-           == __atomic_load_n(&state->want, __ATOMIC_RELAXED);
 }
 
 #endif
@@ -91,7 +78,7 @@ BGI_INLINE bool FUSE(matches)(const struct bgi_core *core, struct fuse_key key)
 {
     const struct fuse_state *state = core->state;
     FUSE_TYPE value = FUSE(read)(core, state->shape.length, key);
-    return fuse_verdict(state, value ^ FUSE(fingerprint)(key.mix));
+    return sealed_verdict(&state->sealed, value ^ FUSE(fingerprint)(key.mix));
 }
 
 static bool FUSE(has)(const struct bgi_core *core, uint64_t hash)
@@ -103,11 +90,6 @@ static bool FUSE(has_u64)(const struct bgi_core *core, uint64_t key)
 {
     uint64_t hash = bgi_fast8_masked(core->fast8_mask, key);
     return FUSE(matches)(core, fuse_locate(core->state, hash));
-}
-
-static bool FUSE(add_u64)(struct bgi_core *core, uint64_t key)
-{
-    return fuse_give_up(core, key);
 }
 
 static void FUSE(locate)(const struct bgi_core *core, struct bgi_word *word)
@@ -157,11 +139,11 @@ static uint64_t FUSE(has_word)(const struct bgi_core *core, const struct bgi_wor
 
 static const struct bgi_ops FUSE(ops) = {
     .has = FUSE(has),
-    .add = fuse_give_up,
+    .add = sealed_add,
     .has_u64 = FUSE(has_u64),
-    .add_u64 = FUSE(add_u64),
+    .add_u64 = sealed_add,
     .locate = FUSE(locate),
     .has_word = FUSE(has_word),
-    .add_word = fuse_give_up_word,
+    .add_word = sealed_add_word,
     .ask = FUSE(ask),
 };

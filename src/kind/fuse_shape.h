@@ -11,7 +11,7 @@
 #define BGI_FUSE_SHAPE_H
 
 #include "base/compiler.h"
-#include "kind/kind.h"
+#include "kind/sealed.h"
 
 #include <math.h>
 
@@ -32,9 +32,8 @@ struct fuse_shape {
 
 /* Behind the handle of a filter. */
 struct fuse_state {
+    struct sealed sealed; /* first: see sealed.h */
     struct fuse_shape shape;
-    uint32_t mask, want; /* see (I4) in fuse.c */
-    uint64_t keys;
     uint64_t seeds[]; /* one per piece */
 };
 

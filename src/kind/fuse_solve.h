@@ -58,19 +58,12 @@ static struct fuse_bench fuse_carve(const struct fuse_shape *shape, size_t n,
     return bench;
 }
 
-/* Seed number `attempt` for keys whose hashes have that sum. */
-static uint64_t fuse_seed(uint64_t sum, unsigned attempt)
-{
-    uint64_t x = fuse_mix(sum, 0xa0761d6478bd642fu * (attempt + 1));
-    return fuse_mix(x, 0xe7037ed1a0b428dbu);
-}
-
 /* As fuse_locate, but within the piece. */
 BGI_INLINE struct fuse_key fuse_within(const struct fuse_shape *shape, uint64_t hash,
                                        uint64_t seed)
 {
     return (struct fuse_key){ bgi_mulhi(hash * shape->pieces, shape->starts),
-                              fuse_mix(hash, seed) };
+                              sealed_mix(hash, seed) };
 }
 
 #endif
@@ -157,15 +150,12 @@ static bool FUSE(solve)(struct bgi_core *core, uint64_t piece, const uint64_t *h
 {
     struct fuse_state *state = core->state;
     struct fuse_bench bench = fuse_carve(&state->shape, n, scratch);
-    uint64_t sum = 0;
+    uint64_t sum = sealed_sum(hashes, n);
     if (n > state->shape.slots || (n > 0 && state->shape.starts == 0)) {
         return false;
     }
-    for (size_t i = 0; i < n; i++) {
-        sum += hashes[i];
-    }
     for (unsigned attempt = 0; attempt < FUSE_ATTEMPTS; attempt++) {
-        uint64_t seed = fuse_seed(sum, attempt);
+        uint64_t seed = sealed_seed(sum, attempt);
         if (FUSE(count)(&state->shape, hashes, n, seed, &bench)
             && FUSE(peel)(&state->shape, seed, &bench) == n) {
             state->seeds[piece] = seed;
