@@ -3,7 +3,7 @@
  *
  * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
  * a filter; kind.h which kinds there are; hash.h how keys become hashes; err.h how
- * errors are told; cpu.h which instructions are used.
+ * errors are told; cpu.h which instructions are used; window.h filters that forget.
  *
  * The library opens no sockets, and no files but the kernel's description of the caches
  * (once), prints nothing, never exits, starts no threads and
@@ -21,5 +21,6 @@
 #include "bloomgate/plan.h"
 #include "bloomgate/spec.h"
 #include "bloomgate/version.h"
+#include "bloomgate/window.h"
 
 #endif

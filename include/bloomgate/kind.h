@@ -10,6 +10,7 @@
  *   register     all bits in one 64-bit word           11.9    23.2     1       no
  *   counting     4-bit counters instead of bits          44      78     1       yes
  *   scalable     layers of blocked filters, for any n      17..41       layers   no
+ *   window       the last T seconds or N items            20..30       1..g  by age
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
@@ -45,7 +46,8 @@ extern "C" {
 
 #define BG_OTHER_KINDS(X)                                                              \
     X(COUNTING, 6, counting)                                                           \
-    X(SCALABLE, 11, scalable)
+    X(SCALABLE, 11, scalable)                                                          \
+    X(WINDOW, 12, window)
 
 #define BG_KINDS(X)                                                                    \
     BG_BLOOM_KINDS(X)                                                                  \
