@@ -3,13 +3,13 @@
  *
  * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
  * a filter; kind.h which kinds there are; hash.h how keys become hashes; builder.h makes
- * filters of all keys at once; err.h says how errors are told; cpu.h which instructions are
- * used.
+ * filters of all keys at once; window.h those that forget; err.h says how errors are
+ * told; cpu.h which instructions are used.
  *
  * The library opens no sockets, and no files but the kernel's description of the caches
- * (once), prints nothing, never exits, installs no signal handlers, and starts
- * no threads but in the one function that is named for it (bg_builder_finish_threaded); it needs no initialisation, and its only global state is
- * what it found out about the processor.
+ * (once), prints nothing, never exits, installs no signal handlers, and starts no threads
+ * but in the one function that is named for it (bg_builder_finish_threaded); it needs no
+ * initialisation, and its only global state is what it found out about the processor.
  */
 #ifndef BLOOMGATE_H
 #define BLOOMGATE_H
@@ -23,5 +23,6 @@
 #include "bloomgate/plan.h"
 #include "bloomgate/spec.h"
 #include "bloomgate/version.h"
+#include "bloomgate/window.h"
 
 #endif

@@ -14,6 +14,7 @@
  *   fuse         three fingerprints that XOR to the      9.0    18.0    3       no
  *                key's; made by a bg_builder
  *   scalable     layers of blocked filters, for any n      17..41       layers   no
+ *   window       the last T seconds or N items            20..30       1..g  by age
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
@@ -54,7 +55,8 @@ extern "C" {
     X(CUCKOO, 7, cuckoo)                                                               \
     X(QUOTIENT, 8, quotient)                                                           \
     X(FUSE, 9, fuse)                                                                   \
-    X(SCALABLE, 11, scalable)
+    X(SCALABLE, 11, scalable)                                                          \
+    X(WINDOW, 12, window)
 
 #define BG_KINDS(X)                                                                    \
     BG_BLOOM_KINDS(X)                                                                  \

@@ -93,6 +93,8 @@ typedef struct bg_spec {
     const bg_allocator *allocator; /* NULL: the system's memory, on 2 MiB pages where it
                                       pays; it is copied, but its context must outlive
                                       the filter */
+    const struct bg_window_options *window; /* window: how it moves, see window.h; it is
+                                               copied. NULL: by hand */
 } bg_spec;
 
 /* For initialisation: bg_spec spec = BG_SPEC_INIT; */

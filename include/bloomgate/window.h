@@ -17,8 +17,9 @@
  * are remembered, the present one included.
  *   - A key that was added less than one window ago is always found: until at least
  *     `generations - 1` periods have passed since its own ended.
- *   - A key that was added more than generations / (generations - 1) windows ago is not
- *     (but for the usual rate). More generations make that sharper.
+ *   - A key that was added more than generations / (generations - 1) windows ago is not,
+ *     but for the usual rate; an aged window lets go of it over up to 10 periods more, in
+ *     each of which half of such keys vanish. More generations make that sharper.
  * Adding a key again renews it. Ages are counted at adds and rotations: queries look at no
  * clock, so where adds may cease, call bg_filter_rotate from time to time.
  *

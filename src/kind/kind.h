@@ -163,8 +163,6 @@ struct bgi_composed {
     /* One filter of a plain kind with the same keys; NULL: there is none. */
     bg_err (*compact)(const struct bg_filter *filter, struct bg_filter **compacted,
                       bg_errinfo *info);
-    /* See bg_filter_rotate; NULL: it does not age. */
-    bg_err (*rotate)(struct bg_filter *filter, uint64_t now, bg_errinfo *info);
 };
 
 /*

@@ -1,0 +1,526 @@
+/*
+ * aged.c - a window as slices of age, all of a key's in one place.
+ *
+ * Idea. A partitioned Bloom filter with a ring of slices, of which an add sets one bit in
+ * each of the k youngest. With every period a fresh slice comes in at the young end, and
+ * the oldest goes. So a key of period p has its bits in the slices p .. p + k - 1 for
+ * ever, and may be contained if k slices in a row have its bit (Shtul, Baquero, Almeida,
+ * "Age-partitioned Bloom filters", 2020).
+ *
+ *     slices, old to young      q-l ................. q .... q+k-1 | q+k: being cleared
+ *     a key of this period                            [# # # # #]
+ *     a key of period p                  [# # # # #]
+ *                                         p ... p+k-1               l = generations - 1
+ *
+ * Place. In the paper slices are arrays of bits, so a query touches several lines. Here
+ * the slices are the columns of a small table, a block, in which a row is a word with one
+ * bit for each slice; a hash chooses a block by its high bits, and k rows of it.
+ *
+ *                     slice  0 1 2 3 4 ...          31
+ *         block      row 0   . . . . . . . . . . . .        16 rows of 32 bits, one line;
+ *                    row 1   . # . . . # . . . . . .        or 32 of 16 bits, one line;
+ *                     ...                                   or 16 of 64 bits, two lines
+ *                    row 15  . . . # . . . # . . . .
+ *
+ * Slice s takes its bit from row number s mod k of the key. Any k slices in a row use
+ * each of the key's rows once, so their bits are independent, and a query reads k words
+ * of one block, whatever the number of generations: it selects from each the slices that
+ * use it, which gives one word of found slices, and looks for k ones in a row:
+ *
+ *     found = OR over j < k of  row[r_j] & { slices that are j modulo k }
+ *     x = found;  x &= x >> 1;  x &= x >> 2; ...          (after turning the ring)
+ *
+ * The number of slices in the ring is a multiple of k, so that the masks stay the same.
+ *
+ * Rate. A block has Poisson many keys of each period. A window of k slices is full by
+ * chance with a probability that inclusion and exclusion over the sets T of slices gives
+ * exactly, with lambda keys per period and block and R rows:
+ *
+ *     full(k) = sum over T of (-1)^|T| prod over periods p of
+ *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))
+ *
+ * and a run begins at one of g places: at the oldest with full(k), at each other one with
+ * full(k) - full(k+1), the slice before it being not set. (Two separate runs are counted
+ * twice; below 10 % that is nothing.)
+ *
+ * Fading. A key that has just gone out has all but one of its bits in slices that are in;
+ * it is still found if its bit is set by others in the next slice, which is about every
+ * second key, a period later every fourth, and after k periods nothing of it is left. So
+ * the highest age is not as sharp as with generations: W + P + k P, with few keys at the
+ * end.
+ *
+ * Price. Clearing a slice passes over all words of the filter, in small steps, once a
+ * period; the generations' way only passes over the oldest. Small blocks cost bits: at
+ * 24 generations and 1 % 27 bits per key of the window, where generations take 19.7.
+ *
+ * Concurrency. Bits appear by atomic OR and go by atomic AND of their slice. The argument
+ * why nothing is lost is the window's (window.c).
+ */
+#include "base/bits.h"
+#include "base/checked.h"
+#include "base/errinfo.h"
+#include "hash/hasher.h"
+#include "live/window_body.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { AGED_ROW_CHOICE = 5, AGED_K_LEAST = 2 };
+
+/* Below that the sums have no digits left. */
+static const double aged_rate_least = 1e-9;
+
+static uint32_t aged_unit_bytes(uint32_t row_bits)
+{
+    return row_bits == 64 ? 128 : 64;
+}
+
+static uint32_t aged_rows(uint32_t row_bits)
+{
+    return 8 * aged_unit_bytes(row_bits) / row_bits;
+}
+
+/* ---- Rate ------------------------------------------------------------------------ */
+
+struct aged_model {
+    uint32_t k;
+    uint32_t generations;
+    double miss[AGED_K_MOST + 2]; /* a period's keys leave c given bits alone */
+};
+
+static void aged_model_init(struct aged_model *m, const struct window_shape *shape,
+                            double lambda)
+{
+    double stay = 1, other = 1 - 1.0 / aged_rows(shape->row_bits);
+    m->k = shape->part.k;
+    m->generations = shape->generations;
+    for (uint32_t c = 0; c <= m->k + 1; c++) {
+        m->miss[c] = exp(-lambda * (1 - stay));
+        stay *= other;
+    }
+}
+
+/* Probability that `count` slices in a row are set; the youngest of them is `ahead` slices
+ * ahead of the one that belongs to this period first. */
+static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahead)
+{
+    double sum = 0;
+    for (uint32_t set = 0; set < (uint32_t)1 << count; set++) {
+        double product = 1;
+        /* A period's slices, seen from the run's oldest, are from .. from + k - 1. The
+         * last period that reaches the run is the present one, or the run's last slice. */
+        int last = (int)count - 1 - (int)ahead;
+        for (int from = 1 - (int)m->k; from <= last; from++) {
+            uint32_t mine = (((uint32_t)1 << m->k) - 1);
+            mine = from < 0 ? mine >> -from : mine << from;
+            product *= m->miss[bgi_popcount64(set & mine)];
+        }
+        sum += bgi_popcount64(set) % 2 ? -product : product;
+    }
+    return fmax(0, sum);
+}
+
+static double aged_rate_at(const struct window_shape *shape, double lambda)
+{
+    struct aged_model m;
+    aged_model_init(&m, shape, lambda);
+    uint32_t k = m.k, last = m.generations - 1;
+    double rate = 0;
+    /* Runs that begin at period q - i; those with i >= k - 1 are all alike. */
+    for (uint32_t i = 0; i <= last; i++) {
+        uint32_t ahead = i < k - 1 ? k - 1 - i : 0;
+        double begins = aged_full(&m, k, ahead);
+        double longer = i < last ? aged_full(&m, k + 1, ahead) : 0;
+        double alike = i >= k - 1 && i < last ? last - i : 1;
+        rate += alike * (begins - longer);
+        i += (uint32_t)alike - 1;
+    }
+    return fmin(1, rate);
+}
+
+static double aged_rate(const struct window_shape *shape, double n)
+{
+    return aged_rate_at(shape, n / (double)shape->part.units);
+}
+
+/* ---- Sizes ----------------------------------------------------------------------- */
+
+/* Ring and rows for k; false when there are too many generations for it. */
+static bool aged_try(struct window_shape *shape, uint32_t k)
+{
+    shape->part.k = k;
+    shape->slices = (k + shape->generations + k - 1) / k * k;
+    shape->places = shape->slices;
+    shape->row_bits = shape->slices <= 16 ? 16 : shape->slices <= 32 ? 32 : 64;
+    return shape->slices <= 64;
+}
+
+/* The fewest blocks, within 1 in 200, that keep the rate. */
+static bool aged_fewest(struct window_shape *shape, double rate)
+{
+    double few = 0, many = 1; /* keys per block and period */
+    while (aged_rate_at(shape, many) < rate && many < 64) {
+        many *= 2;
+    }
+    while (many - few > 0.005 * many) {
+        double middle = (few + many) / 2;
+        if (aged_rate_at(shape, middle) <= rate) {
+            few = middle;
+        } else {
+            many = middle;
+        }
+        if (many < 1e-6) {
+            return false;
+        }
+    }
+    double units = ceil((double)shape->period_items / few);
+    return bgi_u64_from_double(fmax(1, units), &shape->part.units);
+}
+
+static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
+                         bg_errinfo *info)
+{
+    struct window_shape try = *shape;
+    bool found = false;
+    uint32_t least = spec->k ? spec->k : AGED_K_LEAST;
+    uint32_t most = spec->k ? spec->k : AGED_K_MOST;
+    if (spec->k && (spec->k < AGED_K_LEAST || spec->k > AGED_K_MOST)) {
+        return bgi_err(info, BG_EINVAL, "k", "2 .. 10 for an aged window", "%u",
+                       spec->k);
+    }
+    if (spec->items > (uint64_t)1 << 56) {
+        return bgi_err(info, BG_EINVAL, "items", "1 .. 2^56", "%llu",
+                       (unsigned long long)spec->items);
+    }
+    for (uint32_t k = least; k <= most; k++) {
+        if (!aged_try(&try, k) || !aged_fewest(&try, spec->rate)
+            || !bgi_mul_u64(try.part.units, aged_unit_bytes(try.row_bits),
+                            &try.bytes)) {
+            continue;
+        }
+        if (!found || try.bytes < shape->bytes) {
+            *shape = try;
+            found = true;
+        } else if (try.bytes > shape->bytes / 4 * 5) {
+            break;
+        }
+    }
+    if (!found || spec->rate < aged_rate_least) {
+        return bgi_err(info, BG_ENOTSUP, "window.generations",
+                       "so few that a word has room for their slices, and a rate that "
+                       "10 of them reach",
+                       "%u at a rate of %g", shape->generations, spec->rate);
+    }
+    return BG_OK;
+}
+
+/* ---- Life ------------------------------------------------------------------------ */
+
+static void aged_give(struct window *w)
+{
+    bgi_memory_give(&w->memory);
+    w->filter.core.words = NULL;
+}
+
+static bg_err aged_make(struct window *w, bg_errinfo *info)
+{
+    const bg_allocator *from =
+        w->filter.allocator.allocate ? &w->filter.allocator : NULL;
+    size_t bytes;
+    if (!bgi_fits_size(w->shape.bytes, &bytes)
+        || !bgi_memory_take(&w->memory, bytes, from,
+                            w->filter.flags & BG_SMALL_PAGES)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
+                       (unsigned long long)w->shape.bytes);
+    }
+    w->filter.core.words = w->memory.base;
+    for (uint32_t j = 0; j < w->shape.part.k; j++) {
+        w->masks[j] = 0;
+        for (uint32_t s = j; s < w->shape.slices; s += w->shape.part.k) {
+            w->masks[j] |= (uint64_t)1 << s;
+        }
+    }
+    return BG_OK;
+}
+
+/* ---- Keys ------------------------------------------------------------------------ */
+
+/* Where a hash's block begins, in bytes. */
+static uint64_t aged_at(const struct window *w, uint64_t hash)
+{
+    return bgi_range52(hash, w->shape.part.units) * aged_unit_bytes(w->shape.row_bits);
+}
+
+/* The rows of a hash, AGED_ROW_CHOICE bits each. */
+static uint64_t aged_rows_of(uint64_t hash)
+{
+    uint64_t x = hash * 0x9fb21c651e98df25u;
+    x = (x ^ x >> 32) * 0xd6e8feb86659fd93u;
+    return x ^ x >> 29;
+}
+
+/* Row number j of a block: which word, and at which bit of it. */
+struct aged_row {
+    uint64_t *word;
+    unsigned shift;
+};
+
+BGI_INLINE struct aged_row aged_row(const struct window *w, uint64_t at, uint64_t rows,
+                                    uint32_t j)
+{
+    uint32_t row_bits = w->shape.row_bits;
+    uint64_t row =
+        rows >> (AGED_ROW_CHOICE * j) & (row_bits == 16 ? 31 : 15); /* of the block */
+    uint64_t bit = row * row_bits;
+    return (struct aged_row){
+        (uint64_t *)(void *)(w->filter.core.words + at) + bit / 64, (unsigned)(bit % 64)
+    };
+}
+
+/* The slices in which a hash's bit is set, by their places in the ring. */
+BGI_INLINE uint64_t aged_found(const struct window *w, uint64_t at, uint64_t rows)
+{
+    uint64_t found = 0;
+    for (uint32_t j = 0; j < w->shape.part.k; j++) {
+        struct aged_row row = aged_row(w, at, rows, j);
+        found |= __atomic_load_n(row.word, __ATOMIC_RELAXED) >> row.shift & w->masks[j];
+    }
+    return found;
+}
+
+/* Whether there are k in a row among the slices that are in during a period. */
+BGI_INLINE bool aged_run(const struct window *w, uint64_t period, uint64_t found)
+{
+    uint32_t k = w->shape.part.k, slices = w->shape.slices;
+    uint32_t live = k + w->shape.generations - 1;
+    unsigned oldest = (unsigned)((period - w->shape.generations + 1) % slices);
+    uint64_t x = found >> oldest;
+    x |= oldest ? found << (slices - oldest) : 0;
+    x &= live < 64 ? ((uint64_t)1 << live) - 1 : UINT64_MAX;
+    for (uint32_t have = 1; have < k;) {
+        uint32_t step = have < k - have ? have : k - have;
+        x &= x >> step;
+        have += step;
+    }
+    return x != 0;
+}
+
+static bool aged_has(const struct window *w, uint64_t period, uint64_t hash)
+{
+    return aged_run(w, period, aged_found(w, aged_at(w, hash), aged_rows_of(hash)));
+}
+
+/* Sets the bits of a hash in the k youngest slices; whether it was new in the window. */
+BGI_INLINE bool aged_put_at(struct window *w, uint64_t period, uint64_t hash,
+                            uint64_t at)
+{
+    uint64_t rows = aged_rows_of(hash);
+    uint32_t k = w->shape.part.k;
+    uint64_t found = aged_found(w, at, rows);
+    for (uint32_t i = 0; i < k; i++) {
+        unsigned slice = (unsigned)((period + i) % w->shape.slices);
+        if (found >> slice & 1) {
+            continue;
+        }
+        struct aged_row row = aged_row(w, at, rows, slice % k);
+        uint64_t bit = (uint64_t)1 << (row.shift + slice);
+        if (window_exclusive(w)) {
+            *row.word |= bit;
+        } else {
+            (void)__atomic_fetch_or(row.word, bit, __ATOMIC_RELAXED);
+        }
+    }
+    return !aged_run(w, period, found);
+}
+
+static bool aged_put(struct window *w, uint64_t period, uint64_t hash)
+{
+    return aged_put_at(w, period, hash, aged_at(w, hash));
+}
+
+/* ---- Words of a batch ------------------------------------------------------------ */
+
+static void aged_locate(const struct window *w, struct bgi_word *word)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        word->at[i] = aged_at(w, word->hashes[i]);
+    }
+}
+
+BGI_INLINE void aged_ask(const struct window *w, const struct bgi_word *next)
+{
+    const unsigned char *words = w->filter.core.words;
+    uint32_t second = aged_unit_bytes(w->shape.row_bits) - 64;
+    for (unsigned i = 0; next && i < next->n; i++) {
+        BGI_PREFETCH(words + next->at[i]);
+        if (second) {
+            BGI_PREFETCH(words + next->at[i] + second);
+        }
+    }
+}
+
+static uint64_t aged_has_word(const struct window *w, uint64_t period,
+                              const struct bgi_word *word, const struct bgi_word *next)
+{
+    uint64_t answer = 0;
+    aged_ask(w, next);
+    for (unsigned i = 0; i < word->n; i++) {
+        uint64_t rows = aged_rows_of(word->hashes[i]);
+        bool has = aged_run(w, period, aged_found(w, word->at[i], rows));
+        answer |= (uint64_t)has << i;
+    }
+    return answer;
+}
+
+static uint64_t aged_put_word(struct window *w, uint64_t period,
+                              const struct bgi_word *word, const struct bgi_word *next)
+{
+    uint64_t answer = 0;
+    aged_ask(w, next);
+    for (unsigned i = 0; i < word->n; i++) {
+        bool is_new = aged_put_at(w, period, word->hashes[i], word->at[i]);
+        answer |= (uint64_t)is_new << i;
+    }
+    return answer;
+}
+
+/* ---- Forgetting ------------------------------------------------------------------ */
+
+static uint64_t *aged_words(const struct window *w)
+{
+    return (uint64_t *)(void *)w->filter.core.words;
+}
+
+static uint64_t aged_wipe_words(const struct window *w)
+{
+    return w->shape.bytes / 8;
+}
+
+/* A bit in every row of a word. */
+static uint64_t aged_every_row(const struct window *w, unsigned slice)
+{
+    uint64_t mask = 0;
+    for (unsigned at = slice; at < 64; at += w->shape.row_bits) {
+        mask |= (uint64_t)1 << at;
+    }
+    return mask;
+}
+
+static void aged_wipe(struct window *w, uint64_t from, uint64_t to, uint64_t first,
+                      uint64_t words)
+{
+    uint64_t *word = aged_words(w), mask = 0;
+    for (uint64_t p = from + 1; p <= to; p++) {
+        uint64_t fresh = p + w->shape.part.k - 1;
+        mask |= aged_every_row(w, (unsigned)(fresh % w->shape.slices));
+    }
+    for (uint64_t i = first; i < first + words; i++) {
+        if (window_exclusive(w)) {
+            word[i] &= ~mask;
+        } else if (__atomic_load_n(&word[i], __ATOMIC_RELAXED) & mask) {
+            (void)__atomic_fetch_and(&word[i], ~mask, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+/* ---- Two windows ----------------------------------------------------------------- */
+
+static bg_err aged_merge(struct window *to, const struct window *from)
+{
+    uint64_t *into = aged_words(to);
+    const uint64_t *word = aged_words(from);
+    uint64_t live = 0;
+    for (uint32_t i = 0; i < to->shape.part.k + to->shape.generations - 1; i++) {
+        uint64_t slice = to->period + to->shape.part.k - 1 - i;
+        live |= aged_every_row(to, (unsigned)(slice % to->shape.slices));
+    }
+    for (uint64_t i = 0; i < to->shape.bytes / 8; i++) {
+        uint64_t bits = __atomic_load_n(&word[i], __ATOMIC_RELAXED) & live;
+        (void)__atomic_fetch_or(&into[i], bits, __ATOMIC_RELAXED);
+    }
+    return BG_OK;
+}
+
+static bg_err aged_copy(struct window *to, const struct window *from, bg_errinfo *info)
+{
+    bg_err err = aged_make(to, info);
+    for (uint64_t i = 0; !err && i < from->shape.bytes / 8; i++) {
+        aged_words(to)[i] = __atomic_load_n(&aged_words(from)[i], __ATOMIC_RELAXED);
+    }
+    return err;
+}
+
+static bool aged_equal(const struct window *a, const struct window *b)
+{
+    for (uint64_t i = 0; i < a->shape.bytes / 8; i++) {
+        if (__atomic_load_n(&aged_words(a)[i], __ATOMIC_RELAXED)
+            != __atomic_load_n(&aged_words(b)[i], __ATOMIC_RELAXED)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- What is in it --------------------------------------------------------------- */
+
+/* Ones of each slice, by its place in the ring. */
+static void aged_ones(const struct window *w, uint64_t ones[64])
+{
+    memset(ones, 0, 64 * sizeof *ones);
+    for (uint64_t i = 0; i < w->shape.bytes / 8; i++) {
+        uint64_t word = __atomic_load_n(&aged_words(w)[i], __ATOMIC_RELAXED);
+        for (; word; word &= word - 1) {
+            ones[(unsigned)__builtin_ctzll(word) % w->shape.row_bits]++;
+        }
+    }
+}
+
+/*
+ * Keys: slice s has those of the periods s - k + 1 .. s. Every k-th slice, from the
+ * youngest on, has each period once; what the last has of periods that are out is taken
+ * off as if keys were spread evenly. The rate is that of as many keys in each period.
+ */
+static void aged_measure(const struct window *w, struct bgi_measure *m)
+{
+    uint64_t ones[64], period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);
+    uint32_t k = w->shape.part.k, g = w->shape.generations;
+    double bits = (double)w->shape.part.units * aged_rows(w->shape.row_bits);
+    double variance = 0;
+    aged_ones(w, ones);
+    for (uint32_t i = 0; i < k + g - 1; i++) {
+        uint64_t slice = period + k - 1 - i;
+        double set = (double)ones[slice % w->shape.slices];
+        m->ones += (uint64_t)set;
+        m->of += (uint64_t)bits;
+        if (i % k) {
+            continue;
+        }
+        /* Periods slice - k + 1 .. slice, less those to come and those that are out. */
+        double in = i == 0 ? k : fmin(k, g - 1 - (i - k));
+        double fill = fmin(set / bits, 1 - 0.5 / bits);
+        double keys = -bits * log1p(-fill);
+        double share = in / k;
+        m->items += share * keys;
+        variance += share * share * bits * (1 / (1 - fill) - 1);
+    }
+    m->error = sqrt(variance);
+    m->rate = aged_rate(&w->shape, m->items / g);
+}
+
+const struct window_body window_aged = {
+    .solve = aged_solve,
+    .make = aged_make,
+    .give = aged_give,
+    .rate = aged_rate,
+    .locate = aged_locate,
+    .has = aged_has,
+    .has_word = aged_has_word,
+    .put = aged_put,
+    .put_word = aged_put_word,
+    .wipe_words = aged_wipe_words,
+    .wipe = aged_wipe,
+    .copy = aged_copy,
+    .merge = aged_merge,
+    .equal = aged_equal,
+    .measure = aged_measure,
+};

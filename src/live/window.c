@@ -1,0 +1,597 @@
+/*
+ * window.c - a filter that forgets: which period it is, and how one ends.
+ *
+ * Idea. Time, or the stream of adds, is divided into periods, and the keys of the last g
+ * of them are in. A window of length W has periods of P = W / (g - 1): a key that was
+ * added at any moment of period p is found until period p + g begins,
+ *
+ *         period p      p+1         p+2        p+3 = p+g-1    p+g
+ *     |......x........|..........|..........|..............|........     g = 4, W = 3 P
+ *            added     <------------- W -------------------> dropped here
+ *
+ * which is at least W after it was added, and at most W + P = W g / (g - 1). That is the
+ * highest age, if periods are ended in time: ages are counted at adds and rotations, so
+ * without either a key stays. (An aged window needs some periods more to let go of a key:
+ * aged.c.)
+ *
+ * Ending a period takes a place for the next one that is empty. It is cleared beforehand,
+ * in steps of WINDOW_STEP words with every add; what is left then, the one who ends the
+ * period clears. When more than one period has passed at once, all places between are
+ * cleared by it.
+ *
+ * Concurrency. One word, `period`, says it all. It is changed under a lock that is taken
+ * by those who clear or end periods; an add waits for it only when a period is over.
+ *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and all
+ *        of that clearing is done when `period` becomes q + 1 (release). Hence whoever
+ *        reads period q + 1 (acquire) finds the place empty but for what was put later.
+ *   (I2) A reader takes `period` once, q, and asks the places of q - g + 1 .. q. If
+ *        periods end meanwhile, places that it asks may be cleared under it; these are of
+ *        keys that are older than W by the time it answers. It never waits.
+ *   (I3) An add takes `period`, q, puts the key there, and looks again, with a full fence
+ *        between; if it has changed, it puts the key into the new one as well, and so on.
+ *        So when it returns, `period` was still q after all its bits had been set or seen.
+ *        The one who changes it has a full fence between that and any clearing. By the
+ *        order of the two fences the bits of the add precede the clearing; and the next
+ *        clearing of that place is the one that is due when p + g has begun.
+ *   (I4) Bits that an overtaken add has put into a place that was being cleared are left
+ *        over. They belong to nobody: a "maybe" too many at worst.
+ * Hence: a key whose add began less than W ago, when the query returns, is found.
+ */
+#include "bloomgate/window.h"
+#include "base/checked.h"
+#include "base/errinfo.h"
+#include "filter/handle.h"
+#include "hash/hasher.h"
+#include "live/window_body.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WINDOW_STEP = 64, WINDOW_USUAL = 8 };
+
+static struct window *window_of(struct bgi_core *core)
+{
+    return (struct window *)(void *)core;
+}
+
+static const struct window *window_in(const struct bgi_core *core)
+{
+    return (const struct window *)(const void *)core;
+}
+
+static uint64_t window_period(const struct window *w)
+{
+    return __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);
+}
+
+/* ---- The lock -------------------------------------------------------------------- */
+
+static bool window_try(struct window *w)
+{
+    return !__atomic_test_and_set(&w->turning, __ATOMIC_ACQUIRE);
+}
+
+static void window_lock(struct window *w)
+{
+    while (!window_try(w)) {
+        while (__atomic_load_n(&w->turning, __ATOMIC_RELAXED)) {
+            bgi_pause();
+        }
+    }
+}
+
+static void window_unlock(struct window *w)
+{
+    __atomic_clear(&w->turning, __ATOMIC_RELEASE);
+}
+
+/* ---- Periods --------------------------------------------------------------------- */
+
+/* Clears up to `words` more of the next period's place. Under the lock. */
+static void window_clear_some(struct window *w, uint64_t words)
+{
+    uint64_t all = w->shape.body->wipe_words(w);
+    uint64_t done = w->cleared;
+    words = words < all - done ? words : all - done;
+    w->shape.body->wipe(w, w->period, w->period + 1, done, words);
+    __atomic_store_n(&w->cleared, done + words, __ATOMIC_RELAXED);
+}
+
+/* Makes `to` the present period, unless it is past. Under the lock. */
+static void window_turn(struct window *w, uint64_t to)
+{
+    uint64_t from = w->period, places = w->shape.places;
+    if (to <= from) {
+        return;
+    }
+    window_clear_some(w, UINT64_MAX);
+    if (to > from + 1) {
+        uint64_t after = to - from > places ? to - places : from + 1;
+        w->shape.body->wipe(w, after, to, 0, w->shape.body->wipe_words(w));
+    }
+    __atomic_store_n(&w->cleared, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->added, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->period, to, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The period of a time; one that is over when the time is before all others. */
+static uint64_t window_period_at(const struct window *w, uint64_t now)
+{
+    uint64_t number = now / w->ticks;
+    return number < w->base ? 0 : number - w->base + WINDOW_FIRST;
+}
+
+/* Before an add of n keys: ends the period if it is over, and clears a little. */
+static void window_tick(struct window *w, unsigned n)
+{
+    if (w->ticks && w->options.clock) {
+        uint64_t now = w->options.clock(w->options.context);
+        if (window_period_at(w, now) > window_period(w)) {
+            window_lock(w);
+            window_turn(w, window_period_at(w, now));
+            window_unlock(w);
+        }
+    } else if (w->adds) {
+        if (__atomic_fetch_add(&w->added, n, __ATOMIC_RELAXED) >= w->adds) {
+            window_lock(w);
+            if (__atomic_load_n(&w->added, __ATOMIC_RELAXED) >= w->adds) {
+                window_turn(w, w->period + 1);
+                __atomic_store_n(&w->added, n, __ATOMIC_RELAXED);
+            }
+            window_unlock(w);
+        }
+    }
+    if (__atomic_load_n(&w->cleared, __ATOMIC_RELAXED) < w->shape.body->wipe_words(w)
+        && window_try(w)) {
+        window_clear_some(w, (uint64_t)WINDOW_STEP * n);
+        window_unlock(w);
+    }
+}
+
+/* After a put: whether the period is still the same, (I3). */
+static bool window_still(const struct window *w, uint64_t period)
+{
+    if (window_exclusive(w)) {
+        return true;
+    }
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    return __atomic_load_n(&w->period, __ATOMIC_ACQUIRE) == period;
+}
+
+/* ---- Keys ------------------------------------------------------------------------ */
+
+static bool window_has(const struct bgi_core *core, uint64_t hash)
+{
+    const struct window *w = window_in(core);
+    return w->shape.body->has(w, window_period(w), hash);
+}
+
+static bool window_add(struct bgi_core *core, uint64_t hash)
+{
+    struct window *w = window_of(core);
+    window_tick(w, 1);
+    uint64_t period = window_period(w);
+    bool is_new = w->shape.body->put(w, period, hash);
+    while (!window_still(w, period)) {
+        period = window_period(w);
+        (void)w->shape.body->put(w, period, hash);
+    }
+    return is_new;
+}
+
+static void window_locate(const struct bgi_core *core, struct bgi_word *word)
+{
+    const struct window *w = window_in(core);
+    w->shape.body->locate(w, word);
+}
+
+static uint64_t window_has_word(const struct bgi_core *core,
+                                const struct bgi_word *word,
+                                const struct bgi_word *next)
+{
+    const struct window *w = window_in(core);
+    return w->shape.body->has_word(w, window_period(w), word, next);
+}
+
+static uint64_t window_add_one_by_one(struct bgi_core *core,
+                                      const struct bgi_word *word)
+{
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < word->n; i++) {
+        answer |= (uint64_t)window_add(core, word->hashes[i]) << i;
+    }
+    return answer;
+}
+
+static uint64_t window_add_word(struct bgi_core *core, const struct bgi_word *word,
+                                const struct bgi_word *next)
+{
+    struct window *w = window_of(core);
+    if (w->adds && __atomic_load_n(&w->added, __ATOMIC_RELAXED) + word->n > w->adds) {
+        return window_add_one_by_one(core, word);
+    }
+    window_tick(w, word->n);
+    uint64_t period = window_period(w);
+    uint64_t is_new = w->shape.body->put_word(w, period, word, next);
+    while (!window_still(w, period)) {
+        period = window_period(w);
+        (void)w->shape.body->put_word(w, period, word, NULL);
+    }
+    return is_new;
+}
+
+static const struct bgi_ops window_ops = {
+    .has = window_has,
+    .add = window_add,
+    .locate = window_locate,
+    .has_word = window_has_word,
+    .add_word = window_add_word,
+};
+
+/* ---- Sizes ----------------------------------------------------------------------- */
+
+static bg_err window_check_options(const bg_window_options *o, bg_errinfo *info)
+{
+    if (o->struct_size != sizeof *o) {
+        return bgi_err(info, BG_EINVAL, "window.struct_size",
+                       "sizeof(bg_window_options): use BG_WINDOW_OPTIONS_INIT", "%u",
+                       o->struct_size);
+    }
+    if (o->mode != BG_WINDOW_GENERATIONS && o->mode != BG_WINDOW_AGED) {
+        return bgi_err(info, BG_EINVAL, "window.mode", "a bg_window_mode", "%u",
+                       o->mode);
+    }
+    if (o->generations == 1 || o->generations > WINDOW_GENERATIONS_MOST) {
+        return bgi_err(info, BG_EINVAL, "window.generations", "2 .. 64, or 0", "%u",
+                       o->generations);
+    }
+    if (o->length && o->count) {
+        return bgi_err(info, BG_EINVAL, "window.length, window.count",
+                       "at most one of them", "%llu and %llu",
+                       (unsigned long long)o->length, (unsigned long long)o->count);
+    }
+    if (o->clock && !o->length) {
+        return bgi_err(info, BG_EINVAL, "window.length", "one, for a clock", "0");
+    }
+    if (o->kind && o->mode == BG_WINDOW_AGED) {
+        return bgi_err(info, BG_EINVAL, "window.kind", "0 for an aged window", "%u",
+                       o->kind);
+    }
+    return BG_OK;
+}
+
+static bg_err window_check_spec(const bg_spec *spec, bg_errinfo *info)
+{
+    if (spec->bits_per_key != 0 || spec->bytes != 0) {
+        return bgi_err(info, BG_EINVAL, "bits_per_key, bytes",
+                       "0 for a window: it has a rate", "%g, %llu", spec->bits_per_key,
+                       (unsigned long long)spec->bytes);
+    }
+    if (!(spec->rate > 0 && spec->rate < 1)) {
+        return bgi_err(info, BG_EINVAL, "rate", "a number above 0 and below 1", "%g",
+                       spec->rate);
+    }
+    if (spec->folds || spec->width) {
+        return bgi_err(info, BG_ENOTSUP, "folds, width", "0 for a window", "%u, %u",
+                       spec->folds, spec->width);
+    }
+    if (spec->flags & (BG_ONE_WINNER | BG_SCATTERED)) {
+        return bgi_err(info, BG_ENOTSUP, "flags",
+                       "neither BG_ONE_WINNER nor BG_SCATTERED for a window", "0x%x",
+                       spec->flags);
+    }
+    return BG_OK;
+}
+
+/* The options of a spec, defaults filled in. */
+static bg_err window_options(const bg_spec *spec, bg_window_options *o,
+                             bg_errinfo *info)
+{
+    static const bg_window_options usual = BG_WINDOW_OPTIONS_INIT;
+    *o = spec->window ? *spec->window : usual;
+    bg_err err = window_check_options(o, info);
+    o->generations = o->generations ? o->generations : WINDOW_USUAL;
+    return err;
+}
+
+static uint64_t window_share(uint64_t whole, uint32_t generations)
+{
+    uint64_t parts = generations - 1;
+    return whole / parts + (whole % parts != 0);
+}
+
+static bg_err window_solve(const bg_spec *spec, double growth,
+                           struct window_shape *shape, bg_errinfo *info)
+{
+    bg_window_options o;
+    bg_err err = window_check_spec(spec, info);
+    err = err ? err : window_options(spec, &o, info);
+    if (err) {
+        return err;
+    }
+    bg_spec sized = *spec;
+    double items = (double)(spec->items ? spec->items : o.count) * growth;
+    if (!(growth >= 1 && growth <= 1e6) || !bgi_u64_from_double(items, &sized.items)
+        || sized.items > (uint64_t)1 << 56) {
+        return bgi_err(info, BG_EINVAL, "items, growth",
+                       "1 .. 2^56, times a growth of 1 .. 1000000", "%llu, %g",
+                       (unsigned long long)spec->items, growth);
+    }
+    if (sized.items == 0) {
+        return bgi_err(info, BG_EINVAL, "items",
+                       "how many different keys a window has; only a count needs none",
+                       "0");
+    }
+    memset(shape, 0, sizeof *shape);
+    shape->body = o.mode == BG_WINDOW_AGED ? &window_aged : &window_generations;
+    shape->generations = o.generations;
+    shape->period_items = window_share(sized.items, o.generations);
+    err = shape->body->solve(&sized, shape, info);
+    size_t unused;
+    if (!err && !bgi_fits_size(shape->bytes, &unused)) {
+        err = bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
+                      "%llu bytes", (unsigned long long)shape->bytes);
+    }
+    if (!err && spec->max_bytes && shape->bytes > spec->max_bytes) {
+        err = bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
+                      (unsigned long long)shape->bytes);
+    }
+    shape->rate = err ? 0 : shape->body->rate(shape, (double)shape->period_items);
+    return err;
+}
+
+/* ---- Life ------------------------------------------------------------------------ */
+
+static bg_err window_handle(const struct window_shape *shape, const bg_spec *spec,
+                            const bg_hasher *hasher, struct window **made,
+                            bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, sizeof **made, spec->allocator, true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                       sizeof **made);
+    }
+    struct window *w = memory.base;
+    bg_filter *f = &w->filter;
+    bgi_filter_begin(f, &bgi_kind_window, &window_ops, spec, hasher);
+    f->memory = memory;
+    f->bytes = (size_t)shape->bytes;
+    f->design_items = spec->items;
+    f->design_rate = shape->rate;
+    f->core.units = shape->part.units;
+    f->core.k = shape->part.k;
+    f->core.adds_ask = 1;
+    f->core.looks_ask = 1;
+    w->shape = *shape;
+    *made = w;
+    return BG_OK;
+}
+
+static void window_start(struct window *w, const bg_window_options *o)
+{
+    w->options = *o;
+    w->ticks = o->length ? window_share(o->length, o->generations) : 0;
+    w->adds = o->count ? window_share(o->count, o->generations) : 0;
+    w->period = WINDOW_FIRST;
+    w->based = o->clock != NULL;
+    if (o->clock) {
+        w->period = window_period_at(w, o->clock(o->context));
+    }
+}
+
+static bg_err window_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
+{
+    struct window_shape shape;
+    bg_window_options options;
+    bg_hasher hasher;
+    struct window *w = NULL;
+    bg_err err = window_solve(spec, 1, &shape, info);
+    err = err ? err : window_options(spec, &options, info);
+    err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);
+    if (err) {
+        return err;
+    }
+    err = window_handle(&shape, spec, &hasher, &w, info);
+    bg_hasher_wipe(&hasher);
+    if (err) {
+        return err;
+    }
+    window_start(w, &options);
+    err = shape.body->make(w, info);
+    if (err) {
+        bg_filter_free(&w->filter);
+        return err;
+    }
+    w->cleared = shape.body->wipe_words(w); /* all of it is new */
+    *filter = &w->filter;
+    return BG_OK;
+}
+
+static void window_destroy(bg_filter *filter)
+{
+    struct window *w = (struct window *)(void *)filter;
+    w->shape.body->give(w);
+}
+
+/* Under its lock: readers and most adds do not notice, a rotation waits. */
+static bg_err window_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
+{
+    struct window *w = (struct window *)(uintptr_t)filter; /* for the lock */
+    struct window *c = NULL;
+    bg_spec spec = BG_SPEC_INIT;
+    spec.flags = filter->flags;
+    spec.items = filter->design_items;
+    spec.allocator = filter->allocator.allocate ? &filter->allocator : NULL;
+    bg_err err = window_handle(&w->shape, &spec, &filter->hasher, &c, info);
+    if (err) {
+        return err;
+    }
+    window_lock(w);
+    window_start(c, &w->options);
+    c->base = w->base;
+    c->based = w->based;
+    c->period = w->period;
+    c->cleared = w->cleared;
+    c->added = __atomic_load_n(&w->added, __ATOMIC_RELAXED);
+    err = w->shape.body->copy(c, w, info);
+    window_unlock(w);
+    if (err) {
+        bg_filter_free(&c->filter);
+        return err;
+    }
+    *copy = &c->filter;
+    return BG_OK;
+}
+
+static void window_clear(bg_filter *filter)
+{
+    struct window *w = (struct window *)(void *)filter;
+    uint64_t all = w->shape.body->wipe_words(w);
+    w->shape.body->wipe(w, w->period - w->shape.places, w->period, 0, all);
+    w->cleared = 0;
+    w->added = 0;
+}
+
+static uint64_t window_bytes(const bg_filter *filter)
+{
+    return filter->bytes;
+}
+
+static void window_measure(const struct bgi_core *core, struct bgi_measure *m)
+{
+    const struct window *w = window_in(core);
+    w->shape.body->measure(w, m);
+}
+
+/* ---- Two windows ----------------------------------------------------------------- */
+
+static bool window_match(const bg_filter *a, const bg_filter *b)
+{
+    const struct window *wa = (const struct window *)(const void *)a;
+    const struct window *wb = (const struct window *)(const void *)b;
+    return wa->shape.body == wb->shape.body
+           && wa->shape.generations == wb->shape.generations
+           && wa->shape.part.kind == wb->shape.part.kind && wa->ticks == wb->ticks
+           && wa->adds == wb->adds && window_period(wa) == window_period(wb);
+}
+
+/* The one with the lower address first, so that two merges do not wait for each other. */
+static void window_lock_two(struct window *a, struct window *b)
+{
+    bool swap = (uintptr_t)a > (uintptr_t)b;
+    window_lock(swap ? b : a);
+    window_lock(swap ? a : b);
+}
+
+static bg_err window_merge(struct bgi_core *to, const struct bgi_core *from,
+                           bool exclusive)
+{
+    struct window *w = window_of(to);
+    struct window *other = (struct window *)(uintptr_t)from; /* for the lock */
+    (void)exclusive;
+    window_lock_two(w, other);
+    bg_err err =
+        w->period == other->period ? w->shape.body->merge(w, other) : BG_EINCOMPAT;
+    window_unlock(w);
+    window_unlock(other);
+    return err;
+}
+
+static bool window_equal(const bg_filter *a, const bg_filter *b)
+{
+    const struct window *w = (const struct window *)(const void *)a;
+    return w->shape.body->equal(w, (const struct window *)(const void *)b);
+}
+
+/* ---- Planning -------------------------------------------------------------------- */
+
+static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
+                          bg_errinfo *info)
+{
+    struct window_shape shape;
+    bg_err err = window_solve(spec, growth, &shape, info);
+    if (err) {
+        return err;
+    }
+    bool aged = shape.body == &window_aged;
+    double n = (double)shape.period_items;
+    plan->kind = BG_KIND_WINDOW;
+    plan->k = shape.part.k;
+    plan->items =
+        (uint64_t)((double)(spec->items ? spec->items : spec->window->count) * growth);
+    plan->units = shape.part.units;
+    plan->bytes = shape.bytes;
+    plan->bits_per_key = 8 * (double)shape.bytes / (double)plan->items;
+    plan->rate = shape.rate;
+    plan->rate_2x = shape.body->rate(&shape, 2 * n);
+    plan->rate_10x = shape.body->rate(&shape, 10 * n);
+    plan->layers = aged ? shape.slices : shape.generations;
+    plan->lines_per_lookup =
+        aged ? 1 + (shape.row_bits == 64)
+             : shape.generations * shape.part.kind->lines(shape.part.k);
+    (void)snprintf(plan->reason, sizeof plan->reason,
+                   "window: as asked for; %u generations of %llu keys, %s",
+                   shape.generations, (unsigned long long)shape.period_items,
+                   aged ? "slices of age" : bg_kind_name(shape.part.kind->id));
+    return BG_OK;
+}
+
+/* ---- By hand --------------------------------------------------------------------- */
+
+static void window_rotate(struct window *w, uint64_t now)
+{
+    window_lock(w);
+    if (w->ticks && !w->based) {
+        w->based = true; /* without a clock, time begins with the first call */
+        w->base = now / w->ticks;
+    }
+    uint64_t to = w->ticks ? window_period_at(w, now) : w->period + 1;
+    if (to > w->period) {
+        window_turn(w, to);
+    } else {
+        window_clear_some(w, UINT64_MAX);
+    }
+    window_unlock(w);
+}
+
+static const struct bgi_composed window_composed = {
+    .create = window_create,
+    .destroy = window_destroy,
+    .copy = window_copy,
+    .clear = window_clear,
+    .bytes = window_bytes,
+    .equal = window_equal,
+    .match = window_match,
+    .plan = window_plan,
+};
+
+const struct bgi_kind bgi_kind_window = {
+    .id = BG_KIND_WINDOW,
+    .traits = BG_CAN_MERGE,
+    .merge = window_merge,
+    .measure = window_measure,
+    .composed = &window_composed,
+};
+
+bg_err bg_filter_rotate(bg_filter *filter, uint64_t now, bg_errinfo *info)
+{
+    if (!filter) {
+        return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
+    }
+    bgi_err_clear(info);
+    if (filter->kind != &bgi_kind_window) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "window", "%s",
+                       bg_kind_name(filter->kind->id));
+    }
+    window_rotate((struct window *)(void *)filter, now);
+    return BG_OK;
+}
+
+uint64_t bg_filter_period(const bg_filter *filter)
+{
+    return filter && filter->kind == &bgi_kind_window
+               ? window_period((const struct window *)(const void *)filter)
+               : 0;
+}
