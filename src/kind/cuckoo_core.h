@@ -208,7 +208,8 @@ BGI_INLINE bool CUCKOO(test)(const struct bgi_core *core, uint64_t hash,
     const struct cuckoo_state *state = core->state;
     struct cuckoo_place place = CUCKOO(place)(core, hash);
     if (exclusive) {
-        return CUCKOO(look)(core, place, true) | cuckoo_overflowed(state);
+        bool maybe = CUCKOO(look)(core, place, true);
+        return BGI_UNLIKELY(cuckoo_overflowed(state)) ? true : maybe;
     }
     uint64_t before = __atomic_load_n(&state->all_changes, __ATOMIC_ACQUIRE);
     bool maybe = CUCKOO(look)(core, place, false);
@@ -352,7 +353,7 @@ BGI_INLINE enum cuckoo_outcome CUCKOO(put)(struct bgi_core *core,
     bool seen = (CUCKOO(holds)(first, place.fingerprint)
                  | CUCKOO(holds)(second, place.fingerprint))
                 != 0;
-    *is_new = !seen & !cuckoo_overflowed(state);
+    *is_new = !seen && !cuckoo_overflowed(state);
     if (BGI_UNLIKELY((empty1 | empty2) == 0)) {
         return exclusive ? CUCKOO(make_room_exclusive)(core, place)
                          : CUCKOO(make_room_shared)(core, place);

@@ -294,12 +294,12 @@ static double measured_rate(const bg_filter *filter, size_t probes)
 {
     enum { STEP = 4096 };
     static uint64_t hashes[STEP];
-    size_t maybe = 0;
-    for (size_t i = 0; i < probes; i += STEP) {
+    size_t maybe = 0, asked = 0;
+    for (; asked < probes; asked += STEP) {
         random_hashes(hashes, STEP);
         maybe += bg_filter_may_contain_many_hash(filter, hashes, STEP, NULL);
     }
-    return (double)maybe / (double)((probes + 4095) / 4096 * 4096);
+    return (double)maybe / (double)asked;
 }
 
 /* 3.5 standard deviations are 5 % of this many expected hits. */
