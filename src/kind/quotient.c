@@ -237,6 +237,12 @@ static void quotient_setup(struct bgi_core *core)
     state->blocks = core->units * QUOTIENT_GROUP;
     state->slots = state->blocks * QUOTIENT_BLOCK;
     state->offsets = quotient_block(core, state->blocks);
+    state->type.width = core->k;
+    state->type.per_word = 64 / core->k;
+    for (uint32_t i = 0; i < state->type.per_word; i++) {
+        state->type.ones |= (uint64_t)1 << i * core->k;
+    }
+    state->type.tops = state->type.ones << (core->k - 1);
     uint64_t quotients = (uint64_t)1 << state->quotient_bits;
     state->limit = quotients - quotients / 32;
 }
