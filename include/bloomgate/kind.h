@@ -9,7 +9,7 @@
  *   split        8 bits in one 32-byte block           10.5    16.9     1       no
  *   register     all bits in one 64-bit word           11.9    23.2     1       no
  *   counting     4-bit counters instead of bits          44      78     1       yes
- *   quotient     a sorted table of hash prefixes       9.6..21 13..27   2       yes
+ *   quotient     a sorted table of hash prefixes       9.6..17 13..23   2       yes
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
