@@ -10,7 +10,7 @@
  *   register     all bits in one 64-bit word           11.9    23.2     1       no
  *   counting     4-bit counters instead of bits          44      78     1       yes
  *   cuckoo       fingerprints in one of two buckets    12.6    16.8     2       yes
- *   quotient     a sorted table of hash prefixes       9.6..21 13..27   2       yes
+ *   quotient     a sorted table of hash prefixes       9.6..17 13..23   2       yes
  *   fuse         three fingerprints that XOR to the      9.0    18.0    3       no
  *                key's; made by a bg_builder
  *   scalable     layers of blocked filters, for any n      17..41       layers   no

@@ -191,35 +191,63 @@ QUOTIENT_TARGET static struct QUOTIENT(place)
     return place;
 }
 
-/* The same for those who only want to know whether. Most runs are a slot or two of
- * entries that occur once: as long as that is so no count has to be read over. */
-BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(test)(const struct bgi_core *core,
-                                               struct quotient_key key,
-                                               struct quotient_span *span)
+/* The same for those who only want to know whether. */
+QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
+                                           struct quotient_key key,
+                                           struct quotient_span *span)
 {
     uint64_t occupieds = quotient_load(quotient_occupieds(core, key.quotient / 64));
     if (!(occupieds >> key.quotient % 64 & 1)) {
         return false;
     }
-    const uint64_t slots = quotient_state_of(core)->slots;
     uint64_t at = QUOTIENT(run_start)(core, key.quotient, occupieds, span);
-    uint64_t start = at, before = UINT64_MAX;
-    for (; at < slots; at++) {
-        uint64_t remainder = quotient_slot(core, at);
-        if (remainder >= key.remainder) {
-            quotient_touch(span, at / 64);
-            return remainder == key.remainder;
-        }
-        if (remainder == before) {
-            return QUOTIENT(walk)(core, &start, key.remainder, span).slots != 0;
-        }
-        if (quotient_is_runend(core, at)) {
-            break;
-        }
-        before = remainder;
+    return QUOTIENT(walk)(core, &at, key.remainder, span).slots != 0;
+}
+
+/*
+ * The same without a branch that depends on the key, where the run is inside of the block,
+ * as most are: such a branch is often guessed wrong, and in a large filter only when the
+ * memory has arrived, so that no other look-up can begin to wait for its own meanwhile. The
+ * slots of a run are compared a word at a time. False when that cannot tell: the run is
+ * not inside, or it has equal neighbours, so that what was found may be a digit of a count.
+ */
+BGI_INLINE QUOTIENT_TARGET bool
+QUOTIENT(test_inside)(const struct bgi_core *core, struct quotient_key key, bool *maybe)
+{
+    /* Copies: behind a load with acquire order everything has to be loaded again. */
+    const struct quotient_slots type = quotient_state_of(core)->type;
+    const uint64_t block = key.quotient / 64, slot = key.quotient % 64;
+    const uint64_t *words = quotient_block(core, block);
+    const uint64_t *remainders = words + QUOTIENT_META;
+    __builtin_prefetch(remainders + slot * type.width / 64); /* or a little behind it */
+    const uint64_t offset = quotient_stored_offset(core, block);
+    const uint64_t occupieds = quotient_load(words), runends = quotient_load(words + 1);
+    uint64_t rank = QUOTIENT_ONES(occupieds & quotient_below(slot));
+    uint64_t after = QUOTIENT_SELECT(runends & UINT64_MAX << offset % 64, rank - 1) + 1;
+    uint64_t start = rank ? after : offset;
+    start = start > slot ? start : slot;
+    uint64_t ends = runends >> start % 64;
+    uint64_t occupied = occupieds >> slot & 1;
+    uint64_t outside = offset / 64 | start / 64 | (ends == 0);
+    if (BGI_UNLIKELY(outside & (0 - occupied))) {
+        return false;
     }
-    quotient_touch(span, at / 64);
-    return false;
+    uint64_t length = (uint64_t)__builtin_ctzll(ends | (uint64_t)1 << 63) + 1;
+    uint64_t hits = 0, repeats = 0;
+    for (start %= 64;; start += type.per_word, length -= type.per_word) {
+        uint64_t slots = quotient_bits_from(remainders, start * type.width);
+        uint64_t run =
+            length < type.per_word ? ~(UINT64_MAX << length * type.width) : UINT64_MAX;
+        hits |= quotient_zero_slots(type, slots ^ key.remainder * type.ones) & run;
+        repeats |=
+            quotient_zero_slots(type, slots ^ slots >> type.width) & run >> type.width;
+        if (BGI_LIKELY(length <= type.per_word) || outside) {
+            break; /* always, but for long runs */
+        }
+    }
+    uint64_t hit = occupied & (hits != 0);
+    *maybe = hit;
+    return BGI_LIKELY(!(hit & (repeats != 0)));
 }
 
 /* ---- Changing -------------------------------------------------------------------- */
@@ -230,12 +258,12 @@ enum QUOTIENT(opening) {
     QUOTIENT(OPEN_INSIDE) /* before a slot of the run */
 };
 
-/* Makes room for one slot at `at` in the run of a quotient. There is an empty one. */
+/* Makes room for one slot at `at` in the run of a quotient; `empty` is the next empty
+ * one. */
 QUOTIENT_TARGET static void QUOTIENT(open)(struct bgi_core *core, uint64_t quotient,
-                                           uint64_t at, enum QUOTIENT(opening) how)
+                                           uint64_t at, uint64_t empty,
+                                           enum QUOTIENT(opening) how)
 {
-    struct quotient_span unused = quotient_span_at(quotient / 64);
-    uint64_t empty = QUOTIENT(empty_slot)(core, at, 1, &unused);
     quotient_slots_up(core, at, empty);
     quotient_set_runend(core, at, how != QUOTIENT(OPEN_INSIDE));
     if (how == QUOTIENT(OPEN_END)) {
@@ -290,6 +318,7 @@ struct QUOTIENT(plan) {
     struct QUOTIENT(place) place;
     uint64_t count; /* afterwards */
     uint64_t slots; /* afterwards */
+    uint64_t last;  /* the last slot that becomes used, for an add that takes one */
 };
 
 /* Plans to add a key `more` times; BG_EFULL when it would need slots behind the end. */
@@ -305,8 +334,8 @@ QUOTIENT_TARGET static bg_err QUOTIENT(plan_add)(const struct bgi_core *core,
     if (extra == 0) {
         return BG_OK;
     }
-    uint64_t last = QUOTIENT(empty_slot)(core, plan->place.at, extra, span);
-    return last < quotient_state_of(core)->slots ? BG_OK : BG_EFULL;
+    plan->last = QUOTIENT(empty_slot)(core, plan->place.at, extra, span);
+    return plan->last < quotient_state_of(core)->slots ? BG_OK : BG_EFULL;
 }
 
 /* Plans to take a key out once. A count that has reached its highest value stays. */
@@ -327,25 +356,32 @@ QUOTIENT_TARGET static bg_err QUOTIENT(plan_remove)(const struct bgi_core *core,
     return BG_OK;
 }
 
+/* How the next slot of an entry of `now` slots is opened. */
+BGI_INLINE QUOTIENT_TARGET enum QUOTIENT(opening)
+    QUOTIENT(how_to_open)(const struct QUOTIENT(place) * place, uint64_t now)
+{
+    return now > 0                    ? QUOTIENT(OPEN_INSIDE)
+           : !place->run              ? QUOTIENT(OPEN_RUN)
+           : place->at == place->stop ? QUOTIENT(OPEN_END)
+                                      : QUOTIENT(OPEN_INSIDE);
+}
+
 /* Makes the run longer or shorter and writes the entry. */
 QUOTIENT_TARGET static void QUOTIENT(carry_out)(struct bgi_core *core,
                                                 const struct QUOTIENT(plan) * plan)
 {
     const struct QUOTIENT(place) *place = &plan->place;
-    uint64_t quotient = plan->key.quotient, now = place->entry.slots;
-    if (now == 0) {
-        QUOTIENT(open)
-        (core, quotient, place->at,
-         !place->run                ? QUOTIENT(OPEN_RUN)
-         : place->at == place->stop ? QUOTIENT(OPEN_END)
-                                    : QUOTIENT(OPEN_INSIDE));
-        now = 1;
-    }
+    struct quotient_span unused = quotient_span_at(plan->key.quotient / 64);
+    uint64_t now = place->entry.slots, stop = place->stop;
     for (; now < plan->slots; now++) {
-        QUOTIENT(open)(core, quotient, place->at, QUOTIENT(OPEN_INSIDE));
+        uint64_t empty = plan->slots - now == 1
+                             ? plan->last
+                             : QUOTIENT(empty_slot)(core, place->at, 1, &unused);
+        QUOTIENT(open)
+        (core, plan->key.quotient, place->at, empty, QUOTIENT(how_to_open)(place, now));
     }
-    for (uint64_t stop = place->stop; now > plan->slots; now--, stop--) {
-        QUOTIENT(close)(core, quotient, place->at, place->start, stop);
+    for (; now > plan->slots; now--, stop--) {
+        QUOTIENT(close)(core, plan->key.quotient, place->at, place->start, stop);
     }
     quotient_write(core, place->at, plan->key.remainder, plan->count);
 }
@@ -446,20 +482,18 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
 {
     const struct quotient_state *state = quotient_state_of(core);
     struct quotient_key key = quotient_key_of(core, hash);
-    uint64_t block = key.quotient / 64, region = block / QUOTIENT_REGION;
-    struct quotient_span span = quotient_span_at(block);
-    uint64_t before = exclusive ? 0 : quotient_load(&state->regions[region]) >> 1;
-    if (QUOTIENT(test)(core, key, &span)) {
-        return true;
+    const uint64_t *region = &state->regions[key.quotient / 64 / QUOTIENT_REGION];
+    uint64_t before = exclusive ? 0 : quotient_load(region) >> 1, changed = 0;
+    bool maybe, sure = QUOTIENT(test_inside)(core, key, &maybe);
+    if (!exclusive) {
+        changed = (before & 1) | (before ^ quotient_load(region) >> 1);
     }
-    if (!exclusive
-        && BGI_UNLIKELY((before & 1) || span.first / QUOTIENT_REGION != region
-                        || span.last / QUOTIENT_REGION != region
-                        || quotient_load(&state->regions[region]) >> 1 != before)
-        && QUOTIENT(test_patiently)(core, key)) {
-        return true;
+    if (BGI_UNLIKELY(!sure || (changed && !maybe))) {
+        struct quotient_span unused = quotient_span_at(key.quotient / 64);
+        maybe = exclusive ? QUOTIENT(test)(core, key, &unused)
+                          : QUOTIENT(test_patiently)(core, key);
     }
-    return __atomic_load_n(&state->lost, __ATOMIC_RELAXED) != 0;
+    return maybe | (__atomic_load_n(&state->lost, __ATOMIC_RELAXED) != 0);
 }
 
 /* Adds that were refused may have been of any key. */

@@ -26,14 +26,22 @@ enum {
     QUOTIENT_OFFSET_MOST = 255 /* "this or more": see quotient_core.h */
 };
 
+/* As many slots as fit a word, to be compared all at once. */
+struct quotient_slots {
+    uint64_t ones;  /* 1 in each */
+    uint64_t tops;  /* the top bit of each */
+    uint32_t width; /* r */
+    uint32_t per_word;
+};
+
 /* Fixed from setup on but for the last three. */
 struct quotient_state {
     uint64_t *offsets;
     uint64_t blocks; /* with those behind the last quotient */
     uint64_t slots;
-    uint64_t limit;         /* slots in use at most */
-    uint32_t quotient_bits; /* q */
-    uint32_t unused;
+    uint64_t limit; /* slots in use at most */
+    struct quotient_slots type;
+    uint64_t quotient_bits;          /* q */
     uint64_t lost;                   /* adds that found no room */
     _Alignas(64) uint64_t used;      /* slots in use */
     _Alignas(64) uint64_t regions[]; /* see quotient_sync.h */
@@ -60,7 +68,7 @@ BGI_INLINE struct quotient_state *quotient_state_of(const struct bgi_core *core)
 BGI_INLINE struct quotient_key quotient_key_of(const struct bgi_core *core,
                                                uint64_t hash)
 {
-    uint32_t q = quotient_state_of(core)->quotient_bits;
+    uint64_t q = quotient_state_of(core)->quotient_bits;
     return (struct quotient_key){ hash >> (64 - q), hash << q >> (64 - core->k) };
 }
 
@@ -68,7 +76,7 @@ BGI_INLINE struct quotient_key quotient_key_of(const struct bgi_core *core,
 BGI_INLINE uint64_t quotient_prefix(const struct bgi_core *core,
                                     struct quotient_key key)
 {
-    uint32_t q = quotient_state_of(core)->quotient_bits;
+    uint64_t q = quotient_state_of(core)->quotient_bits;
     return key.quotient << (64 - q) | key.remainder << (64 - core->k) >> q;
 }
 
@@ -126,14 +134,27 @@ BGI_INLINE void quotient_set_runend(struct bgi_core *core, uint64_t slot, bool o
     quotient_set_bit(quotient_runends(core, slot / 64), slot, on);
 }
 
+/* 64 bits of an array of words; one word more than they need may be read. */
+BGI_INLINE uint64_t quotient_bits_from(const uint64_t *words, uint64_t bit)
+{
+    unsigned shift = (unsigned)(bit % 64);
+    words += bit / 64;
+    return quotient_load(words) >> shift
+           | quotient_load(words + 1) << 1 << (63 - shift);
+}
+
 BGI_INLINE uint64_t quotient_slot(const struct bgi_core *core, uint64_t slot)
 {
-    uint64_t bit = slot % 64 * core->k;
-    const uint64_t *word = quotient_remainders(core, slot / 64) + bit / 64;
-    unsigned shift = (unsigned)(bit % 64);
-    uint64_t both =
-        quotient_load(word) >> shift | quotient_load(word + 1) << 1 << (63 - shift);
-    return both & quotient_below(core->k);
+    const uint64_t *words = quotient_remainders(core, slot / 64);
+    return quotient_bits_from(words, slot % 64 * core->k) & quotient_below(core->k);
+}
+
+/* The top bit of each slot of a word that is 0: in one that is not, the top bit is set, or
+ * another that carries into it. */
+BGI_INLINE uint64_t quotient_zero_slots(struct quotient_slots type, uint64_t slots)
+{
+    uint64_t rest = type.tops - type.ones;
+    return ~(((slots & rest) + rest) | slots) & type.tops;
 }
 
 BGI_INLINE void quotient_set_slot(struct bgi_core *core, uint64_t slot, uint64_t value)
