@@ -11,6 +11,8 @@
  *   counting     4-bit counters instead of bits          44      78     1       yes
  *   fuse         three fingerprints that XOR to the      9.0    18.0    3       no
  *                key's; made by a bg_builder
+ *   ribbon       64 neighbouring bits that XOR to the     7.1    10.1    2       no
+ *                key's; made by a bg_builder
  *
  * `blocked` is the default: one cache line per key is what speed comes down to once a
  * filter outgrows the cache, and it costs 4 % more memory than the best that k scattered
@@ -46,7 +48,8 @@ extern "C" {
 
 #define BG_OTHER_KINDS(X)                                                              \
     X(COUNTING, 6, counting)                                                           \
-    X(FUSE, 9, fuse)
+    X(FUSE, 9, fuse)                                                                   \
+    X(RIBBON, 10, ribbon)
 
 #define BG_KINDS(X)                                                                    \
     BG_BLOOM_KINDS(X)                                                                  \

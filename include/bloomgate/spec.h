@@ -71,7 +71,8 @@ typedef struct bg_spec {
                              whole units of the kind (8, 32 or 64 bytes) */
     uint32_t k;     /* bits per key; 0 picks the best. classic, partitioned: 1..64,
                        blocked: 3..16, split: 8, register: 1..10; counting: 1..8
-                       counters per key, scattered 1..32; fuse: 8, 16 or 32 */
+                       counters per key, scattered 1..32; fuse: 8, 16 or 32;
+                       ribbon: 1..32 */
     uint32_t folds; /* how often it must be possible to halve it, 0 .. 20 */
     uint32_t flags; /* BG_EXCLUSIVE and so on */
     uint32_t width; /* counting: bits of a counter, 4 (also 0), 8, 16 or 32; fuse: slots
