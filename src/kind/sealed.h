@@ -4,17 +4,15 @@
  *
  * The state of a static kind begins with a struct sealed. The answer to a query is
  *
- *      (difference & mask) == want
+ *      difference < pass
  *
  * with the difference, by XOR, between what the filter says of a key and the key's
- * fingerprint. In use, mask is all ones and want 0. With no keys in the set mask is 0 and
- * want 1: "no", for all. An add cannot be done any more: it sets both to 0, "maybe" for
- * ever.
+ * fingerprint, up to 32 bits. In use, `pass` is 1: "maybe" if they are equal. With no keys
+ * in the set it is 0: "no", for all. An add cannot be done any more: it sets `pass` to
+ * 2^32, "maybe" for ever.
  *
- * Concurrency. Mask and want are read and written atomically; after construction only adds
- * change them, and from any state to "maybe". Which of the two a query sees first does
- * not matter: with mask 0 a difference is 0, so it says "maybe" unless want is 1, and
- * want is 1 only in a set without keys.
+ * Concurrency. `pass` is read and written atomically, and once the filter is built only
+ * adds change it, all to the same value.
  */
 #ifndef BGI_SEALED_H
 #define BGI_SEALED_H
@@ -23,49 +21,38 @@
 #include "kind/kind.h"
 
 struct sealed {
-    uint32_t mask, want;
+    uint64_t pass;
     uint64_t keys;
 };
 
-BGI_INLINE uint32_t sealed_mask(const struct sealed *s)
-{
-    return __atomic_load_n(&s->mask, __ATOMIC_RELAXED);
-}
+#define SEALED_ALL ((uint64_t)1 << 32) /* pass: anything */
 
-BGI_INLINE uint32_t sealed_want(const struct sealed *s)
+BGI_INLINE uint64_t sealed_pass(const struct sealed *s)
 {
-    return __atomic_load_n(&s->want, __ATOMIC_RELAXED);
+    return __atomic_load_n(&s->pass, __ATOMIC_RELAXED);
 }
 
 BGI_INLINE bool sealed_verdict(const struct sealed *s, uint32_t difference)
 {
-    return (difference & sealed_mask(s)) == sealed_want(s);
-}
-
-BGI_INLINE bool sealed_overflowed(const struct sealed *s)
-{
-    return (sealed_mask(s) | sealed_want(s)) == 0;
+    return difference < sealed_pass(s);
 }
 
 /* Ends the construction: so many keys are in. */
 BGI_INLINE void sealed_close(struct sealed *s, uint64_t keys)
 {
     s->keys = keys;
-    s->mask = keys ? UINT32_MAX : 0;
-    s->want = keys ? 0 : 1;
+    s->pass = keys ? 1 : 0;
 }
 
 BGI_INLINE void sealed_copy(struct sealed *to, const struct sealed *from)
 {
     to->keys = from->keys;
-    to->mask = sealed_mask(from);
-    to->want = sealed_want(from);
+    to->pass = sealed_pass(from);
 }
 
 BGI_INLINE bool sealed_same(const struct sealed *a, const struct sealed *b)
 {
-    return a->keys == b->keys && sealed_mask(a) == sealed_mask(b)
-           && sealed_want(a) == sealed_want(b);
+    return a->keys == b->keys && sealed_pass(a) == sealed_pass(b);
 }
 
 /* ---- Operations of every static kind ------------------------------------------------ */
@@ -74,11 +61,8 @@ BGI_INLINE bool sealed_same(const struct sealed *a, const struct sealed *b)
 BGI_INLINE bool sealed_add(struct bgi_core *core, uint64_t hash)
 {
     struct sealed *s = core->state;
-    bool first = !sealed_overflowed(s);
     (void)hash;
-    __atomic_store_n(&s->mask, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&s->want, 0, __ATOMIC_RELAXED);
-    return first;
+    return __atomic_exchange_n(&s->pass, SEALED_ALL, __ATOMIC_RELAXED) != SEALED_ALL;
 }
 
 BGI_INLINE uint64_t sealed_add_word(struct bgi_core *core, const struct bgi_word *word,
@@ -96,7 +80,7 @@ BGI_INLINE void sealed_measure(const struct bgi_core *core, uint64_t slots, doub
     measure->of = slots;
     measure->items = (double)s->keys;
     measure->rate = s->keys ? rate : 0;
-    measure->overflowed = sealed_overflowed(s);
+    measure->overflowed = sealed_pass(s) == SEALED_ALL;
 }
 
 /* ---- Seeds ---------------------------------------------------------------------------- */
