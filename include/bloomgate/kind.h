@@ -13,6 +13,8 @@
  *   quotient     a sorted table of hash prefixes       9.6..17 13..23   2       yes
  *   fuse         three fingerprints that XOR to the      9.0    18.0    3       no
  *                key's; made by a bg_builder
+ *   ribbon       64 neighbouring bits that XOR to the     7.1    10.1    2       no
+ *                key's; made by a bg_builder
  *   scalable     layers of blocked filters, for any n      17..41       layers   no
  *   window       the last T seconds or N items            20..30       1..g  by age
  *
@@ -55,6 +57,7 @@ extern "C" {
     X(CUCKOO, 7, cuckoo)                                                               \
     X(QUOTIENT, 8, quotient)                                                           \
     X(FUSE, 9, fuse)                                                                   \
+    X(RIBBON, 10, ribbon)                                                              \
     X(SCALABLE, 11, scalable)                                                          \
     X(WINDOW, 12, window)
 

@@ -76,7 +76,7 @@ typedef struct bg_spec {
                        blocked: 3..16, split: 8, register: 1..10; counting: 1..8
                        counters per key, scattered 1..32; cuckoo: 8, 12, 16 or 32 bits of
                        a fingerprint; quotient: 2..32 bits of a remainder; fuse: 8, 16
-                       or 32 bits of a fingerprint */
+                       or 32 bits of a fingerprint; ribbon: 1..32 bits */
     uint32_t folds; /* how often it must be possible to halve it, 0 .. 20; scalable: the
                        first layer, when compacted */
     uint32_t flags; /* BG_EXCLUSIVE and so on */

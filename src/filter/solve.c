@@ -195,12 +195,16 @@ static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *uni
 }
 
 /* The fewest units, within 1 in 4096, at which `rate` is reached; false when 1024 bits
- * per key do not reach it. */
+ * per key do not reach it (or 4 KiB, if that is more: static kinds are never tiny). */
 static bool solve_fewest(struct bgi_geometry *g, double rate)
 {
     uint64_t low = 0, high;
     if (!solve_units(g, solve_bits_max, &high)) {
         return false;
+    }
+    if (g->kind->traits & BG_IS_STATIC) {
+        uint64_t few = 4096 / g->kind->unit_bytes(g->k);
+        high = high > few ? high : few;
     }
     uint64_t most = high < g->kind->units_max ? high : g->kind->units_max;
     double bits = -log(rate) / solve_ln2; /* no filter does it with fewer */

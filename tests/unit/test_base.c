@@ -180,6 +180,7 @@ TEST(err__every_code_has_its_number_name_and_text)
     CHECK_EQ(BG_OK, 0);
     CHECK_EQ(BG_EBUILD, 10);
     CHECK_EQ(BG_ENOTFOUND, 11); /* frozen: no number may ever move */
+    CHECK_EQ(BG_ECANCELED, 12);
 }
 
 TEST(err__unknown_codes_have_texts_too)

@@ -16,8 +16,10 @@ struct variant {
 };
 
 static const struct variant variants[] = {
-    { BG_KIND_FUSE, 3, 8 },  { BG_KIND_FUSE, 4, 8 },  { BG_KIND_FUSE, 3, 16 },
-    { BG_KIND_FUSE, 4, 16 }, { BG_KIND_FUSE, 3, 32 }, { BG_KIND_FUSE, 4, 32 },
+    { BG_KIND_FUSE, 3, 8 },    { BG_KIND_FUSE, 4, 8 },    { BG_KIND_FUSE, 3, 16 },
+    { BG_KIND_FUSE, 4, 16 },   { BG_KIND_FUSE, 3, 32 },   { BG_KIND_FUSE, 4, 32 },
+    { BG_KIND_RIBBON, 0, 1 },  { BG_KIND_RIBBON, 0, 5 },  { BG_KIND_RIBBON, 0, 8 },
+    { BG_KIND_RIBBON, 0, 11 }, { BG_KIND_RIBBON, 0, 32 },
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 

@@ -1,0 +1,284 @@
+/*
+ * ribbon.c - the smallest filter: bits per key close to log2(1 / rate).
+ *
+ * Idea. As in a fuse filter, the slots of a key XOR to its fingerprint. But here a key's
+ * slots are about half of 64 neighbouring ones, picked by 64 bits of its hash. The
+ * equations of all keys, in the order of their first slots, are a matrix that is zero but
+ * for a narrow band, a ribbon, which Gauss's method solves in one sweep from end to
+ * end. With so many slots to choose from nearly as many keys as slots fit, whatever
+ * the width k of a slot, 1 to 32 (Dillinger, Walzer, "Ribbon filter: practically smaller
+ * than Bloom and xor", 2021).
+ *
+ * Which ribbon. A plain ribbon of 64 needs 9 % more slots than keys at 100,000 keys, and
+ * ever more beyond; a homogeneous one pays with its rate instead. Both miss "within 3 %".
+ * So this is a bumped ribbon (Dillinger, Huebschle-Schneider, Sanders, Walzer, "Fast
+ * succinct retrieval and approximate membership using ribbon", 2022): the first layer gets
+ * 3 % more keys than slots; where it overflows, some are sent on to a second layer, a
+ * plain ribbon for about 3.5 % of the keys, in which 9 % more is little. Instead of a third
+ * layer, the second has room to spare, and if that should not suffice there is another
+ * seed. The sum is 0.7 % more slots than keys.
+ *
+ *      piece   [ first layer: blocks 0 .. f-1 | second: f .. b-1 | limits ]
+ *
+ *      block   64 slots, as k words of 64 bits: word j has bit j of each slot, so that one
+ *              AND and the parity of a word give one bit of 64 slots' XOR
+ *
+ *      limits  4 bits for every bucket of 256 slots of the first layer. A key that
+ *              begins in the bucket's slot s, 0 to 255, is in the second layer if
+ *              s / 16 is below the limit; 15 stands for all.
+ *
+ * A look-up reads the limit, 1/64 bit per key, which stays in the cache up to 1e8 keys and
+ * beyond, and then 2 k words that lie together. As in fuse filters the array is cut into
+ * pieces, of 2 million slots, each with its own seed, and first slots rise with the hash:
+ *
+ *      hash x pieces = [ piece | rest ]
+ *      first slot    = rest x starts >> 64
+ *      band          = mix of hash and seed, lowest bit set
+ *      fingerprint   = high k bits of band x constant
+ *
+ * and in the second layer all of these from the mix, mixed again.
+ *
+ * Invariants
+ *   (I1) The shape follows from the number of units and k, in integers; beside the words
+ *        only the seeds and the number of keys are kept.
+ *   (I2) Everything is in 64-bit words: the same numbers whatever the byte order.
+ *   (I3) Seeds, and so all words, follow from the set of hashes, as in fuse.c.
+ *   (I4) Layers end with a block in which no key begins, so that the block after a key's
+ *        first one is always there to be read.
+ *
+ * Concurrency. The words never change once it is built; see sealed.h for what an add does.
+ */
+#include "base/features.h"
+#include "hash/fast.h"
+#include "kind/ribbon_shape.h"
+#include "kind/ribbon_solve.h"
+
+#include <string.h>
+
+#if defined(BGI_X86_64)
+#include <immintrin.h>
+#endif
+
+/* ---- Finding ------------------------------------------------------------------------- */
+
+/* The words of the block of a slot, and those of the next one behind them. */
+BGI_INLINE const uint64_t *ribbon_block(const struct bgi_core *core, uint64_t slot)
+{
+    return (const uint64_t *)(const void *)core->words
+           + (size_t)(slot / RIBBON_BLOCK) * core->k;
+}
+
+/* The equation of a hash, in slots of the whole filter. */
+BGI_INLINE struct ribbon_key ribbon_locate(const struct bgi_core *core, uint64_t hash)
+{
+    const struct ribbon_state *state = core->state;
+    const struct ribbon_shape *shape = &state->shape;
+    uint64_t piece = bgi_mulhi(hash, shape->pieces), rest = hash * shape->pieces;
+    uint64_t begin = piece * shape->units * RIBBON_BLOCK;
+    uint64_t mix = sealed_mix(hash, state->seeds[piece]);
+    if (BGI_LIKELY(shape->starts[0])) {
+        struct ribbon_key key = ribbon_first(shape, rest, mix);
+        const uint64_t *limits =
+            ribbon_block(core, begin + shape->limits * RIBBON_BLOCK);
+        if (BGI_LIKELY(ribbon_cell(key.at) >= ribbon_limit(limits, key.at))) {
+            key.at += begin;
+            return key;
+        }
+    }
+    struct ribbon_key key = ribbon_second(shape, ribbon_rehash(mix));
+    key.at += begin + shape->second;
+    return key;
+}
+
+static void ribbon_locate_word(const struct bgi_core *core, struct bgi_word *word)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        struct ribbon_key key = ribbon_locate(core, word->hashes[i]);
+        word->at[i] = key.at;
+        word->more[i] = key.band;
+    }
+}
+
+/* Asks for two blocks. */
+BGI_INLINE void ribbon_ask_one(const struct bgi_core *core, uint64_t slot)
+{
+    const char *p = (const char *)ribbon_block(core, slot);
+    const char *end = p + 2 * (size_t)core->k * sizeof(uint64_t);
+    for (; p < end; p += 64) {
+        BGI_PREFETCH(p);
+    }
+    BGI_PREFETCH(end - 1);
+}
+
+static void ribbon_ask(const struct bgi_core *core, const struct bgi_word *word)
+{
+    for (unsigned i = 0; i < word->n; i++) {
+        ribbon_ask_one(core, word->at[i]);
+    }
+}
+
+/* ---- Parities ------------------------------------------------------------------------ */
+
+BGI_INLINE uint32_t ribbon_read_scalar(const uint64_t *words, uint32_t k, uint64_t low,
+                                       uint64_t high)
+{
+    uint32_t value = 0;
+    for (uint32_t j = 0; j < k; j++) {
+        uint64_t picked = (words[j] & low) ^ (words[k + j] & high);
+        value |= (uint32_t)__builtin_parityll(picked) << j;
+    }
+    return value;
+}
+
+#define RIBBON_ISA scalar
+#define RIBBON_TARGET
+#include "kind/ribbon_core.h"
+
+#if defined(BGI_X86_64)
+
+#define RIBBON_POPCNT __attribute__((target("avx2,bmi,bmi2,popcnt")))
+
+RIBBON_POPCNT BGI_INLINE uint32_t ribbon_read_popcnt(const uint64_t *words, uint32_t k,
+                                                     uint64_t low, uint64_t high)
+{
+    uint32_t value = 0;
+    for (uint32_t j = 0; j < k; j++) {
+        uint64_t picked = (words[j] & low) ^ (words[k + j] & high);
+        value |= ((uint32_t)__builtin_popcountll(picked) & 1) << j;
+    }
+    return value;
+}
+
+#define RIBBON_ISA    popcnt
+#define RIBBON_TARGET RIBBON_POPCNT
+#include "kind/ribbon_core.h"
+
+#define RIBBON_VPOPCNT                                                                 \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vpopcntdq,avx2,"   \
+                          "bmi,bmi2,popcnt")))
+
+/* Eight columns at a time. */
+RIBBON_VPOPCNT BGI_INLINE uint32_t ribbon_read_vpopcnt(const uint64_t *words,
+                                                       uint32_t k, uint64_t low,
+                                                       uint64_t high)
+{
+    const __m512i lows = _mm512_set1_epi64((long long)low);
+    const __m512i highs = _mm512_set1_epi64((long long)high);
+    uint32_t value = 0;
+    for (uint32_t j = 0; j < k; j += 8) {
+        __mmask8 there = k - j < 8 ? (__mmask8)((1u << (k - j)) - 1) : 0xff;
+        __m512i one = _mm512_maskz_loadu_epi64(there, words + j);
+        __m512i two = _mm512_maskz_loadu_epi64(there, words + k + j);
+        __m512i picked =
+            _mm512_xor_si512(_mm512_and_si512(one, lows), _mm512_and_si512(two, highs));
+        __mmask8 odd =
+            _mm512_test_epi64_mask(_mm512_popcnt_epi64(picked), _mm512_set1_epi64(1));
+        value |= (uint32_t)odd << j;
+    }
+    return value;
+}
+
+#define RIBBON_ISA    vpopcnt
+#define RIBBON_TARGET RIBBON_VPOPCNT
+#include "kind/ribbon_core.h"
+
+#endif
+
+static const struct bgi_ops *ribbon_ops(uint32_t k, bool exclusive, bg_cpu cpu)
+{
+    (void)k, (void)exclusive, (void)cpu;
+#if defined(BGI_X86_64)
+    if (cpu == BG_CPU_AVX512 && bgi_features() & BGI_HAS_VPOPCNT) {
+        return &ribbon_ops_vpopcnt;
+    }
+    if (cpu == BG_CPU_AVX512 || cpu == BG_CPU_AVX2) {
+        return &ribbon_ops_popcnt;
+    }
+#endif
+    return &ribbon_ops_scalar;
+}
+
+/* ---- The description ------------------------------------------------------------------ */
+
+static size_t ribbon_state_bytes(uint64_t units, uint32_t k)
+{
+    struct ribbon_shape shape = ribbon_shape_of(units, k);
+    return sizeof(struct ribbon_state) + (size_t)shape.pieces * sizeof(uint64_t);
+}
+
+static void ribbon_setup(struct bgi_core *core)
+{
+    struct ribbon_state *state = core->state;
+    state->shape = ribbon_shape_of(core->units, core->k);
+    sealed_close(&state->sealed, 0);
+}
+
+static void ribbon_copied(struct bgi_core *to, const struct bgi_core *from)
+{
+    struct ribbon_state *copy = to->state;
+    const struct ribbon_state *state = from->state;
+    sealed_copy(&copy->sealed, &state->sealed);
+    memcpy(copy->seeds, state->seeds, state->shape.pieces * sizeof *state->seeds);
+}
+
+static bool ribbon_same_state(const struct bgi_core *a, const struct bgi_core *b)
+{
+    const struct ribbon_state *in_a = a->state, *in_b = b->state;
+    size_t bytes = in_a->shape.pieces * sizeof *in_a->seeds;
+    return sealed_same(&in_a->sealed, &in_b->sealed)
+           && memcmp(in_a->seeds, in_b->seeds, bytes) == 0;
+}
+
+static void ribbon_measure(const struct bgi_core *core, struct bgi_measure *measure)
+{
+    sealed_measure(core, core->units * RIBBON_BLOCK, ldexp(1, -(int)core->k), measure);
+}
+
+static double ribbon_rate(uint64_t units, uint32_t k, double n)
+{
+    if (!(n > 0)) {
+        return 0;
+    }
+    return n <= ribbon_capacity(units, k) ? ldexp(1, -(int)k) : 1;
+}
+
+static double ribbon_fill(uint64_t units, uint32_t k, double n)
+{
+    (void)k;
+    return fmin(1, n / ((double)units * RIBBON_BLOCK));
+}
+
+static uint32_t ribbon_unit_bytes(uint32_t k)
+{
+    return k * (RIBBON_BLOCK / 8);
+}
+
+static uint32_t ribbon_lines(uint32_t k)
+{
+    return (2 * ribbon_unit_bytes(k) + 63) / 64;
+}
+
+static const struct bgi_static *ribbon_built(uint32_t k)
+{
+    (void)k;
+    return &bgi_ribbon_static;
+}
+
+const struct bgi_kind bgi_kind_ribbon = {
+    .id = BG_KIND_RIBBON,
+    .traits = BG_IS_STATIC,
+    .k_min = 1,
+    .k_max = 32,
+    .units_max = (uint64_t)1 << 46,
+    .unit_bytes = ribbon_unit_bytes,
+    .rate = ribbon_rate,
+    .fill = ribbon_fill,
+    .lines = ribbon_lines,
+    .ops = ribbon_ops,
+    .state_bytes = ribbon_state_bytes,
+    .setup = ribbon_setup,
+    .copied = ribbon_copied,
+    .measure = ribbon_measure,
+    .same_state = ribbon_same_state,
+    .built = ribbon_built,
+};

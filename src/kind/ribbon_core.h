@@ -1,0 +1,75 @@
+/*
+ * ribbon_core.h - looking up in ribbon filters, for one instruction set.
+ *
+ * Included once for each. Before each inclusion are defined
+ *
+ *   RIBBON_ISA      its name, in the names of functions
+ *   RIBBON_TARGET   the attribute of functions that use it
+ *   ribbon_read_<isa>(words, k, low, high)   the k parities of the slots of two blocks
+ *                   that `low` and `high` pick: bit j is that of column j
+ *
+ * A batch keeps for each hash its first slot (`at`) and its band (`more`); which layer a
+ * key is in was found out when it was located, from the limits, which are small enough to
+ * stay in the cache.
+ */
+
+#define RIBBON_PASTE3_(a, b, c) a##_##b##_##c
+#define RIBBON_PASTE3(a, b, c)  RIBBON_PASTE3_(a, b, c)
+#define RIBBON(name)            RIBBON_PASTE3(ribbon, name, RIBBON_ISA)
+
+RIBBON_TARGET BGI_INLINE bool RIBBON(matches)(const struct bgi_core *core,
+                                              struct ribbon_key key)
+{
+    const struct ribbon_state *state = core->state;
+    unsigned off = (unsigned)(key.at % RIBBON_BLOCK);
+    uint32_t value = RIBBON(read)(ribbon_block(core, key.at), core->k, key.band << off,
+                                  key.band >> 1 >> (RIBBON_BLOCK - 1 - off));
+    return sealed_verdict(&state->sealed,
+                          value ^ ribbon_fingerprint(key.band, core->k));
+}
+
+RIBBON_TARGET static bool RIBBON(has)(const struct bgi_core *core, uint64_t hash)
+{
+    return RIBBON(matches)(core, ribbon_locate(core, hash));
+}
+
+RIBBON_TARGET static bool RIBBON(has_u64)(const struct bgi_core *core, uint64_t key)
+{
+    uint64_t hash = bgi_fast8_masked(core->fast8_mask, key);
+    return RIBBON(matches)(core, ribbon_locate(core, hash));
+}
+
+RIBBON_TARGET static uint64_t RIBBON(has_word)(const struct bgi_core *core,
+                                               const struct bgi_word *word,
+                                               const struct bgi_word *next)
+{
+    uint64_t answer = 0;
+    unsigned asked = next ? next->n : 0;
+    for (unsigned i = 0; i < word->n || i < asked; i++) {
+        if (i < asked) {
+            ribbon_ask_one(core, next->at[i]);
+        }
+        if (i < word->n) {
+            struct ribbon_key key = { word->at[i], word->more[i] };
+            answer |= (uint64_t)RIBBON(matches)(core, key) << i;
+        }
+    }
+    return answer;
+}
+
+static const struct bgi_ops RIBBON(ops) = {
+    .has = RIBBON(has),
+    .add = sealed_add,
+    .has_u64 = RIBBON(has_u64),
+    .add_u64 = sealed_add,
+    .locate = ribbon_locate_word,
+    .has_word = RIBBON(has_word),
+    .add_word = sealed_add_word,
+    .ask = ribbon_ask,
+};
+
+#undef RIBBON
+#undef RIBBON_PASTE3
+#undef RIBBON_PASTE3_
+#undef RIBBON_ISA
+#undef RIBBON_TARGET

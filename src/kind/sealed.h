@@ -1,0 +1,113 @@
+/*
+ * sealed.h - what static kinds share: the end of their construction, what happens to adds
+ * after it, seeds.
+ *
+ * The state of a static kind begins with a struct sealed. The answer to a query is
+ *
+ *      difference < pass
+ *
+ * with the difference, by XOR, between what the filter says of a key and the key's
+ * fingerprint, up to 32 bits. In use, `pass` is 1: "maybe" if they are equal. With no keys
+ * in the set it is 0: "no", for all. An add cannot be done any more: it sets `pass` to
+ * 2^32, "maybe" for ever.
+ *
+ * Concurrency. `pass` is read and written atomically, and once the filter is built only
+ * adds change it, all to the same value.
+ */
+#ifndef BGI_SEALED_H
+#define BGI_SEALED_H
+
+#include "base/bits.h"
+#include "kind/kind.h"
+
+struct sealed {
+    uint64_t pass;
+    uint64_t keys;
+};
+
+#define SEALED_ALL ((uint64_t)1 << 32) /* pass: anything */
+
+BGI_INLINE uint64_t sealed_pass(const struct sealed *s)
+{
+    return __atomic_load_n(&s->pass, __ATOMIC_RELAXED);
+}
+
+BGI_INLINE bool sealed_verdict(const struct sealed *s, uint32_t difference)
+{
+    return difference < sealed_pass(s);
+}
+
+/* Ends the construction: so many keys are in. */
+BGI_INLINE void sealed_close(struct sealed *s, uint64_t keys)
+{
+    s->keys = keys;
+    s->pass = keys ? 1 : 0;
+}
+
+BGI_INLINE void sealed_copy(struct sealed *to, const struct sealed *from)
+{
+    to->keys = from->keys;
+    to->pass = sealed_pass(from);
+}
+
+BGI_INLINE bool sealed_same(const struct sealed *a, const struct sealed *b)
+{
+    return a->keys == b->keys && sealed_pass(a) == sealed_pass(b);
+}
+
+/* ---- Operations of every static kind ------------------------------------------------ */
+
+/* An add that cannot be done. */
+BGI_INLINE bool sealed_add(struct bgi_core *core, uint64_t hash)
+{
+    struct sealed *s = core->state;
+    (void)hash;
+    return __atomic_exchange_n(&s->pass, SEALED_ALL, __ATOMIC_RELAXED) != SEALED_ALL;
+}
+
+BGI_INLINE uint64_t sealed_add_word(struct bgi_core *core, const struct bgi_word *word,
+                                    const struct bgi_word *next)
+{
+    (void)next;
+    return word->n && sealed_add(core, 0) ? 1 : 0;
+}
+
+BGI_INLINE void sealed_measure(const struct bgi_core *core, uint64_t slots, double rate,
+                               struct bgi_measure *measure)
+{
+    const struct sealed *s = core->state;
+    measure->ones = s->keys;
+    measure->of = slots;
+    measure->items = (double)s->keys;
+    measure->rate = s->keys ? rate : 0;
+    measure->overflowed = sealed_pass(s) == SEALED_ALL;
+}
+
+/* ---- Seeds ---------------------------------------------------------------------------- */
+
+/* A hash, mixed with a seed into another one. */
+BGI_INLINE uint64_t sealed_mix(uint64_t hash, uint64_t seed)
+{
+    const uint64_t multiplier = 0x9e6c63d0876a9a47u;
+    uint64_t x = hash ^ seed;
+    return bgi_mulhi(x, multiplier) ^ x * multiplier;
+}
+
+/* Seed number `attempt` for a set of hashes that have that sum: the same set gets the same
+ * seeds, in whatever order it came. */
+BGI_INLINE uint64_t sealed_seed(uint64_t sum, unsigned attempt)
+{
+    uint64_t x = sealed_mix(sum, 0xa0761d6478bd642fu * (attempt + 1));
+    return sealed_mix(x, 0xe7037ed1a0b428dbu);
+}
+
+BGI_INLINE uint64_t sealed_sum(const uint64_t *hashes, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += hashes[i];
+    }
+    return sum;
+}
+
+#endif
