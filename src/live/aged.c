@@ -51,7 +51,9 @@
  *
  * Price. Clearing a slice passes over all words of the filter, in small steps, once a
  * period; the generations' way only passes over the oldest. Small blocks cost bits: at
- * 24 generations and 1 % 27 bits per key of the window, where generations take 19.7.
+ * 24 generations and 1 % 25.2 bits per key of the window, where generations take 19.5,
+ * and below some ten generations, when there are more slices than generations, twice as
+ * many.
  *
  * Concurrency. Bits appear by atomic OR and go by atomic AND of their slice. The argument
  * why nothing is lost is the window's (window.c).
@@ -201,8 +203,6 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
         if (!found || try.bytes < shape->bytes) {
             *shape = try;
             found = true;
-        } else if (try.bytes > shape->bytes / 4 * 5) {
-            break;
         }
     }
     if (!found || spec->rate < aged_rate_least) {
@@ -259,44 +259,81 @@ static uint64_t aged_rows_of(uint64_t hash)
     return x ^ x >> 29;
 }
 
+/*
+ * What a look needs, for one period: taken out of the window once per word, so that loops
+ * keep it in registers. row_bits is a constant wherever the functions below are called.
+ */
+struct aged_look {
+    unsigned char *words;
+    const uint64_t *masks;
+    uint32_t k, slices;
+    unsigned oldest; /* place in the ring of the oldest slice that is in */
+    uint64_t live;   /* a bit for each slice that is in, from the oldest on */
+};
+
+static struct aged_look aged_look(const struct window *w, uint64_t period)
+{
+    uint32_t k = w->shape.part.k, in = k + w->shape.generations - 1;
+    uint64_t oldest = period - w->shape.generations + 1;
+    return (struct aged_look){ .words = w->filter.core.words,
+                               .masks = w->masks,
+                               .k = k,
+                               .slices = w->shape.slices,
+                               .oldest = (unsigned)(oldest % w->shape.slices),
+                               .live = in < 64 ? ((uint64_t)1 << in) - 1 : UINT64_MAX };
+}
+
 /* Row number j of a block: which word, and at which bit of it. */
 struct aged_row {
     uint64_t *word;
     unsigned shift;
 };
 
-BGI_INLINE struct aged_row aged_row(const struct window *w, uint64_t at, uint64_t rows,
-                                    uint32_t j)
+BGI_INLINE struct aged_row aged_row(const struct aged_look *look, uint64_t at,
+                                    uint64_t rows, uint32_t j, const uint32_t row_bits)
 {
-    uint32_t row_bits = w->shape.row_bits;
-    uint64_t row =
-        rows >> (AGED_ROW_CHOICE * j) & (row_bits == 16 ? 31 : 15); /* of the block */
-    uint64_t bit = row * row_bits;
-    return (struct aged_row){
-        (uint64_t *)(void *)(w->filter.core.words + at) + bit / 64, (unsigned)(bit % 64)
-    };
+    uint32_t row =
+        (uint32_t)(rows >> (AGED_ROW_CHOICE * j)) & (row_bits == 16 ? 31 : 15);
+    uint32_t bit = row * row_bits;
+    return (struct aged_row){ (uint64_t *)(void *)(look->words + at) + bit / 64,
+                              bit % 64 };
+}
+
+typedef uint16_t __attribute__((may_alias)) aged_row_16;
+typedef uint32_t __attribute__((may_alias)) aged_row_32;
+
+/* The same row, read by itself: a part of a word is as coherent as the word. */
+BGI_INLINE uint64_t aged_read(const struct aged_look *look, uint64_t at, uint64_t rows,
+                              uint32_t j, const uint32_t row_bits)
+{
+    const void *block = look->words + at;
+    uint32_t row =
+        (uint32_t)(rows >> (AGED_ROW_CHOICE * j)) & (row_bits == 16 ? 31 : 15);
+    row ^= BGI_BIG_ENDIAN ? 64 / row_bits - 1 : 0;
+    switch (row_bits) {
+    case 16: return __atomic_load_n((const aged_row_16 *)block + row, __ATOMIC_RELAXED);
+    case 32: return __atomic_load_n((const aged_row_32 *)block + row, __ATOMIC_RELAXED);
+    default: return __atomic_load_n((const uint64_t *)block + row, __ATOMIC_RELAXED);
+    }
 }
 
 /* The slices in which a hash's bit is set, by their places in the ring. */
-BGI_INLINE uint64_t aged_found(const struct window *w, uint64_t at, uint64_t rows)
+BGI_INLINE uint64_t aged_found(const struct aged_look *look, uint64_t at, uint64_t rows,
+                               const uint32_t k, const uint32_t row_bits)
 {
     uint64_t found = 0;
-    for (uint32_t j = 0; j < w->shape.part.k; j++) {
-        struct aged_row row = aged_row(w, at, rows, j);
-        found |= __atomic_load_n(row.word, __ATOMIC_RELAXED) >> row.shift & w->masks[j];
+    for (uint32_t j = 0; j < k; j++) {
+        found |= aged_read(look, at, rows, j, row_bits) & look->masks[j];
     }
     return found;
 }
 
-/* Whether there are k in a row among the slices that are in during a period. */
-BGI_INLINE bool aged_run(const struct window *w, uint64_t period, uint64_t found)
+/* Whether there are k in a row among the slices that are in. */
+BGI_INLINE bool aged_run(const struct aged_look *look, uint64_t found, const uint32_t k)
 {
-    uint32_t k = w->shape.part.k, slices = w->shape.slices;
-    uint32_t live = k + w->shape.generations - 1;
-    unsigned oldest = (unsigned)((period - w->shape.generations + 1) % slices);
-    uint64_t x = found >> oldest;
-    x |= oldest ? found << (slices - oldest) : 0;
-    x &= live < 64 ? ((uint64_t)1 << live) - 1 : UINT64_MAX;
+    uint64_t x = found >> look->oldest;
+    x |= look->oldest ? found << (look->slices - look->oldest) : 0;
+    x &= look->live;
     for (uint32_t have = 1; have < k;) {
         uint32_t step = have < k - have ? have : k - have;
         x &= x >> step;
@@ -305,45 +342,115 @@ BGI_INLINE bool aged_run(const struct window *w, uint64_t period, uint64_t found
     return x != 0;
 }
 
-static bool aged_has(const struct window *w, uint64_t period, uint64_t hash)
+BGI_INLINE uint64_t aged_has_words(const struct aged_look *look, const uint64_t *hashes,
+                                   const uint64_t *at, unsigned n, const uint32_t k,
+                                   const uint32_t row_bits)
 {
-    return aged_run(w, period, aged_found(w, aged_at(w, hash), aged_rows_of(hash)));
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t found = aged_found(look, at[i], aged_rows_of(hashes[i]), k, row_bits);
+        answer |= (uint64_t)aged_run(look, found, k) << i;
+    }
+    return answer;
 }
 
 /* Sets the bits of a hash in the k youngest slices; whether it was new in the window. */
-BGI_INLINE bool aged_put_at(struct window *w, uint64_t period, uint64_t hash,
-                            uint64_t at)
+BGI_INLINE bool aged_put_at(const struct aged_look *look, uint64_t hash, uint64_t at,
+                            bool exclusive, const uint32_t row_bits)
 {
     uint64_t rows = aged_rows_of(hash);
-    uint32_t k = w->shape.part.k;
-    uint64_t found = aged_found(w, at, rows);
+    uint64_t found = aged_found(look, at, rows, look->k, row_bits);
+    uint32_t k = look->k, first = (uint32_t)bgi_popcount64(look->live) - k;
     for (uint32_t i = 0; i < k; i++) {
-        unsigned slice = (unsigned)((period + i) % w->shape.slices);
+        uint32_t slice = look->oldest + first + i;
+        slice -= slice >= look->slices ? look->slices : 0;
         if (found >> slice & 1) {
             continue;
         }
-        struct aged_row row = aged_row(w, at, rows, slice % k);
+        struct aged_row row = aged_row(look, at, rows, slice % k, row_bits);
         uint64_t bit = (uint64_t)1 << (row.shift + slice);
-        if (window_exclusive(w)) {
+        if (exclusive) {
             *row.word |= bit;
         } else {
             (void)__atomic_fetch_or(row.word, bit, __ATOMIC_RELAXED);
         }
     }
-    return !aged_run(w, period, found);
+    return !aged_run(look, found, k);
+}
+
+BGI_INLINE uint64_t aged_put_words(const struct aged_look *look, const uint64_t *hashes,
+                                   const uint64_t *at, unsigned n, bool exclusive,
+                                   const uint32_t row_bits)
+{
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < n; i++) {
+        bool is_new = aged_put_at(look, hashes[i], at[i], exclusive, row_bits);
+        answer |= (uint64_t)is_new << i;
+    }
+    return answer;
+}
+
+/* ---- Keys and words of a batch --------------------------------------------------- */
+
+/* With k as a constant, so that loops over it unroll. */
+BGI_INLINE uint64_t aged_has_rows(const struct aged_look *look, const uint64_t *hashes,
+                                  const uint64_t *at, unsigned n,
+                                  const uint32_t row_bits)
+{
+#define AGED_CASE(k)                                                                   \
+    case k: return aged_has_words(look, hashes, at, n, k, row_bits)
+    switch (look->k) {
+        AGED_CASE(5);
+        AGED_CASE(6);
+        AGED_CASE(7);
+        AGED_CASE(8);
+        AGED_CASE(9);
+        AGED_CASE(10);
+    default: return aged_has_words(look, hashes, at, n, look->k, row_bits);
+    }
+#undef AGED_CASE
+}
+
+static uint64_t aged_has_n(const struct window *w, uint64_t period,
+                           const uint64_t *hashes, const uint64_t *at, unsigned n)
+{
+    struct aged_look look = aged_look(w, period);
+    switch (w->shape.row_bits) {
+    case 16: return aged_has_rows(&look, hashes, at, n, 16);
+    case 32: return aged_has_rows(&look, hashes, at, n, 32);
+    default: return aged_has_rows(&look, hashes, at, n, 64);
+    }
+}
+
+static uint64_t aged_put_n(struct window *w, uint64_t period, const uint64_t *hashes,
+                           const uint64_t *at, unsigned n)
+{
+    struct aged_look look = aged_look(w, period);
+    bool exclusive = window_exclusive(w);
+    switch (w->shape.row_bits) {
+    case 16: return aged_put_words(&look, hashes, at, n, exclusive, 16);
+    case 32: return aged_put_words(&look, hashes, at, n, exclusive, 32);
+    default: return aged_put_words(&look, hashes, at, n, exclusive, 64);
+    }
+}
+
+static bool aged_has(const struct window *w, uint64_t period, uint64_t hash)
+{
+    uint64_t at = aged_at(w, hash);
+    return aged_has_n(w, period, &hash, &at, 1) != 0;
 }
 
 static bool aged_put(struct window *w, uint64_t period, uint64_t hash)
 {
-    return aged_put_at(w, period, hash, aged_at(w, hash));
+    uint64_t at = aged_at(w, hash);
+    return aged_put_n(w, period, &hash, &at, 1) != 0;
 }
-
-/* ---- Words of a batch ------------------------------------------------------------ */
 
 static void aged_locate(const struct window *w, struct bgi_word *word)
 {
+    uint64_t units = w->shape.part.units, bytes = aged_unit_bytes(w->shape.row_bits);
     for (unsigned i = 0; i < word->n; i++) {
-        word->at[i] = aged_at(w, word->hashes[i]);
+        word->at[i] = bgi_range52(word->hashes[i], units) * bytes;
     }
 }
 
@@ -362,26 +469,15 @@ BGI_INLINE void aged_ask(const struct window *w, const struct bgi_word *next)
 static uint64_t aged_has_word(const struct window *w, uint64_t period,
                               const struct bgi_word *word, const struct bgi_word *next)
 {
-    uint64_t answer = 0;
     aged_ask(w, next);
-    for (unsigned i = 0; i < word->n; i++) {
-        uint64_t rows = aged_rows_of(word->hashes[i]);
-        bool has = aged_run(w, period, aged_found(w, word->at[i], rows));
-        answer |= (uint64_t)has << i;
-    }
-    return answer;
+    return aged_has_n(w, period, word->hashes, word->at, word->n);
 }
 
 static uint64_t aged_put_word(struct window *w, uint64_t period,
                               const struct bgi_word *word, const struct bgi_word *next)
 {
-    uint64_t answer = 0;
     aged_ask(w, next);
-    for (unsigned i = 0; i < word->n; i++) {
-        bool is_new = aged_put_at(w, period, word->hashes[i], word->at[i]);
-        answer |= (uint64_t)is_new << i;
-    }
-    return answer;
+    return aged_put_n(w, period, word->hashes, word->at, word->n);
 }
 
 /* ---- Forgetting ------------------------------------------------------------------ */

@@ -15,7 +15,7 @@
  * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items, so
  * that g full ones have `rate`. At 1 % and 24 generations that is 0.042 % each, 18 bits
  * per key in blocked filters; with the one in waiting, and the one that a window of g - 1
- * periods has in addition, 19.7 per key of the window.
+ * periods has in addition, 19.5 per key of the window.
  *
  * Price. A query for an absent key reads a line in each of g filters.
  */

@@ -6,6 +6,10 @@
  * and the others for what it does not know. When that is most of the word, as with absent
  * keys, the lines of all filters are asked for one word ahead; when it is little, as with
  * members, only those of the first, and those of the others within the word.
+ *
+ * The filters are of one Bloom kind and k, and the units of each are those of the first
+ * divided by a power of two. Units being found by the high bits of a hash, the number of a
+ * unit is divided likewise: hashes are located once for all filters.
  */
 #ifndef BGI_LAYERS_H
 #define BGI_LAYERS_H
@@ -15,8 +19,10 @@
 enum { LAYERS_MOST = 66 };
 
 struct layers {
-    const struct bgi_core *core[LAYERS_MOST]; /* the likeliest first */
+    const struct bgi_core *core[LAYERS_MOST]; /* the likeliest first, none is larger */
     uint32_t count;
+    uint32_t step; /* each has 2^step times fewer units than the one before */
+    uint32_t unit_bytes;
 };
 
 /* Which hashes one of them may contain; asks for the memory of `next`, unless NULL. */

@@ -245,7 +245,11 @@ static bool scalable_add(struct bgi_core *core, uint64_t hash)
 /* The first `count` layers, the newest first. */
 static struct layers scalable_layers(const struct scalable *s, uint32_t count)
 {
-    struct layers layers = { .count = count };
+    struct layers layers = {
+        .count = count,
+        .step = (uint32_t)__builtin_ctz(s->ladder.growth),
+        .unit_bytes = s->ladder.kind->unit_bytes(s->ladder.k),
+    };
     for (uint32_t i = 0; i < count; i++) {
         layers.core[i] = &s->layers[count - 1 - i].filter->core;
     }
