@@ -95,7 +95,7 @@ static void ribbon_locate_word(const struct bgi_core *core, struct bgi_word *wor
     for (unsigned i = 0; i < word->n; i++) {
         struct ribbon_key key = ribbon_locate(core, word->hashes[i]);
         word->at[i] = key.at;
-        word->more[i] = key.band;
+        word->also[i] = key.band;
     }
 }
 

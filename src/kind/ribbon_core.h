@@ -50,7 +50,7 @@ RIBBON_TARGET static uint64_t RIBBON(has_word)(const struct bgi_core *core,
             ribbon_ask_one(core, next->at[i]);
         }
         if (i < word->n) {
-            struct ribbon_key key = { word->at[i], word->more[i] };
+            struct ribbon_key key = { word->at[i], word->also[i] };
             answer |= (uint64_t)RIBBON(matches)(core, key) << i;
         }
     }
