@@ -41,9 +41,13 @@ static bg_spec rate_spec(bg_kind kind, double rate)
     return spec;
 }
 
-/* Every kind that there is. */
+/* Every kind that is one piece of memory. */
 #define BUILDER_LIST(NAME, number, name) BG_KIND_##NAME,
-static const bg_kind every_kind[] = { BG_KIND_AUTO, BG_KINDS(BUILDER_LIST) };
+static const bg_kind every_kind[] = {
+    BG_KIND_AUTO,   BG_BLOOM_KINDS(BUILDER_LIST) BG_KIND_COUNTING,
+    BG_KIND_CUCKOO, BG_KIND_QUOTIENT,
+    BG_KIND_FUSE,   BG_KIND_RIBBON
+};
 enum { EVERY = sizeof every_kind / sizeof *every_kind };
 
 /* ---- Keys ---------------------------------------------------------------------- */
@@ -429,5 +433,19 @@ TEST(builder__sort_sorts_anything)
         for (size_t i = 1; i < kept; i++) {
             CHECK(numbers[i] > numbers[i - 1]);
         }
+    }
+}
+
+/* Kinds that are made of other filters grow by themselves. */
+TEST(builder__refuses_composed_kinds)
+{
+    static const bg_kind composed[] = { BG_KIND_SCALABLE, BG_KIND_WINDOW };
+    for (int i = 0; i < 2; i++) {
+        bg_spec spec = rate_spec(composed[i], 0.01);
+        bg_builder *builder = NULL;
+        bg_errinfo why;
+        CHECK_EQ(bg_builder_create(&spec, &builder, &why), BG_ENOTSUP);
+        CHECK(!builder);
+        CHECK_STR(why.what, "kind");
     }
 }
