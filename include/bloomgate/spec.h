@@ -86,7 +86,7 @@ typedef struct bg_spec {
                        faster to ask, but the last one is emptier; else 0 */
     uint32_t shards;   /* split it by hash into so many filters that share no memory, so
                           that writers of kinds with locks or counters seldom meet: 2 ..
-                          65536; 0 or 1: one piece. Not for static kinds */
+                          65536; 0 or 1: one piece. Not for static kinds and windows */
     uint32_t reserved; /* 0 */
     uint64_t max_bytes;            /* refuse a filter over this size; 0 = no limit */
     bg_hash_spec hash;             /* all zero: `fast`, seed 0 */

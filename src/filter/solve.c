@@ -335,11 +335,10 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                            spec->rate, (unsigned long long)g->items);
         }
         if ((g->kind->traits & BG_CAN_FILL_UP) && g->items) {
-            return bgi_err(info, BG_EINVAL, "bytes, bits_per_key",
-                           "enough room for the items in a size that there is",
-                           "%llu bytes, %g bits for %llu items",
-                           (unsigned long long)spec->bytes, spec->bits_per_key,
-                           (unsigned long long)g->items);
+            return bgi_err(info, BG_EINVAL, spec->bytes ? "bytes" : "bits_per_key",
+                           "enough room for the items",
+                           "too little for %llu in a %s filter",
+                           (unsigned long long)g->items, bg_kind_name(g->kind->id));
         }
         char expected[96];
         (void)snprintf(
@@ -361,12 +360,6 @@ static bg_err solve_for_kind(const bg_spec *spec, struct bgi_geometry *g,
                        "%llu units", (unsigned long long)g->units);
     }
     g->rate = g->items ? solve_rate(g) : 0;
-    if (g->rate >= 1 && (g->kind->traits & BG_CAN_FILL_UP)) {
-        return bgi_err(info, BG_EINVAL, spec->bytes ? "bytes" : "bits_per_key",
-                       "enough room for the items",
-                       "too little for %llu in a %s filter",
-                       (unsigned long long)g->items, bg_kind_name(g->kind->id));
-    }
     return BG_OK;
 }
 

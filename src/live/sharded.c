@@ -184,9 +184,10 @@ static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
     if (spec->shards > most) {
         return bgi_err(info, BG_EINVAL, "shards", "0 .. 65536", "%u", spec->shards);
     }
-    if (bg_kind_traits((bg_kind)spec->kind) & BG_IS_STATIC) {
-        return bgi_err(info, BG_ENOTSUP, "shards", "0 for a static kind", "%u",
-                       spec->shards);
+    if (spec->kind == BG_KIND_WINDOW
+        || (bg_kind_traits((bg_kind)spec->kind) & BG_IS_STATIC)) {
+        return bgi_err(info, BG_ENOTSUP, "shards", "0 for a window or a static kind",
+                       "%u", spec->shards);
     }
     if (spec->bytes && spec->bytes / spec->shards == 0) {
         return bgi_err(info, BG_EINVAL, "bytes", "enough for every shard", "%llu",

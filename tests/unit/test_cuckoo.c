@@ -217,7 +217,7 @@ static void model_insert(struct model *m, uint64_t key)
     }
     uint64_t *before = words_of(m->filter);
     bg_err err = bg_filter_insert_u64(m->filter, key, &is_new);
-    CHECK_EQ(is_new, !seen);
+    CHECK_EQ(is_new, !seen && !err);
     CHECK(!is_new || m->count[key] == 0);
     if (err) {
         CHECK_EQ(err, BG_EFULL);

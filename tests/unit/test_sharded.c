@@ -32,7 +32,7 @@ static void for_each_kind(void (*body)(const bg_spec *spec))
 #undef SHARDED_KIND
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (!(bg_kind_traits(kinds[i]) & BG_IS_STATIC)) {
+        if (kinds[i] != BG_KIND_WINDOW && !(bg_kind_traits(kinds[i]) & BG_IS_STATIC)) {
             for (int c = 0; c < ROUNDS; c++) {
                 bg_spec spec = sharded_spec(kinds[i], counts[c]);
                 body(&spec);
@@ -165,6 +165,11 @@ TEST(sharded__refuses_what_does_not_fit)
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOMEM);
     CHECK(!filter);
     spec.max_bytes = 0;
+    spec.kind = BG_KIND_WINDOW;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOTSUP);
+    spec.kind = BG_KIND_FUSE;
+    CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOTSUP);
+    spec.kind = BG_KIND_BLOCKED;
     spec.reserved = 3;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
     CHECK_STR(why.what, "reserved");
