@@ -15,6 +15,8 @@
 #include "ours.h"
 #include "output.h"
 
+#include "bloomgate/builder.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,13 @@ struct others_setup {
 static const struct others_setup others_setups[] = {
     { "counting", BG_KIND_COUNTING, 0, 4, 0, 0.01 },
     { "counting, scattered", BG_KIND_COUNTING, 0, 4, BG_SCATTERED, 0.01 },
+    { "cuckoo, 12 bits", BG_KIND_CUCKOO, 12, 0, 0, 0.002 },
+    { "cuckoo, 16 bits", BG_KIND_CUCKOO, 16, 0, 0, 0.00013 },
+    { "quotient, 0.2 %", BG_KIND_QUOTIENT, 0, 0, 0, 0.002 },
+    { "fuse, 8 bits", BG_KIND_FUSE, 8, 0, 0, 0.004 },
+    { "fuse, 16 bits", BG_KIND_FUSE, 16, 0, 0, 0.000016 },
+    { "ribbon, 8 bits", BG_KIND_RIBBON, 8, 0, 0, 0.004 },
+    { "scalable", BG_KIND_SCALABLE, 0, 0, 0, 0.01 },
 };
 
 enum {
@@ -149,12 +158,63 @@ static bg_spec others_spec(const struct others_setup *setup, uint64_t n)
     return spec;
 }
 
+/* The hashes of all present keys. */
+static uint64_t *others_hashes(uint64_t n)
+{
+    const bg_hash_spec fast = { .profile = BG_HASH_FAST };
+    uint64_t *hashes = bgb_alloc((size_t)n, sizeof *hashes);
+    bg_hasher hasher;
+    if (bg_hasher_init(&hasher, &fast, NULL) != BG_OK) {
+        bgb_die("no hasher");
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        hashes[i] = bgb_key(BGB_SET_PRESENT, i);
+    }
+    bg_hash_many_u64(&hasher, hashes, (size_t)n, hashes);
+    return hashes;
+}
+
+/* A static kind, from hashes. */
+static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, size_t n)
+{
+    bg_builder *builder = NULL;
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    if (bg_builder_create(spec, &builder, &why) != BG_OK
+        || bg_builder_add_many_hash(builder, hashes, n) != BG_OK
+        || bg_builder_finish(builder, &filter, &why) != BG_OK) {
+        bgb_die("%s", why.message);
+    }
+    bg_builder_free(builder);
+    return filter;
+}
+
+/* Another kind, from hashes, as many as it was made for. */
+static bg_filter *others_fill(const bg_spec *spec, const uint64_t *hashes, size_t n)
+{
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    size_t done = 0;
+    if (bg_filter_create(spec, &filter, &why) != BG_OK) {
+        bgb_die("%s", why.message);
+    }
+    if (bg_filter_insert_many_hash(filter, hashes, n, &done, NULL) != BG_OK) {
+        bgb_die("%s: full after %zu keys", bg_kind_name(bg_filter_kind(filter)), done);
+    }
+    return filter;
+}
+
 static void others_build(struct others *o)
 {
-    bg_spec spec = others_spec(o->setup, o->keys->n);
+    size_t n = (size_t)o->keys->n;
+    uint64_t *hashes = others_hashes(n);
+    bg_spec spec = others_spec(o->setup, n);
+    bool is_static = bg_kind_traits(o->setup->kind) & BG_IS_STATIC;
     uint64_t begin = bgb_now_ns();
-    o->filter = bgb_filter_make(&spec, o->keys->n);
-    o->build_ns = (double)(bgb_now_ns() - begin) / (double)o->keys->n;
+    o->filter =
+        is_static ? others_finish(&spec, hashes, n) : others_fill(&spec, hashes, n);
+    o->build_ns = (double)(bgb_now_ns() - begin) / (double)n;
+    free(hashes);
 }
 
 static void others_add_row(struct others *o, int row)
@@ -170,7 +230,7 @@ static void others_add_row(struct others *o, int row)
     const struct bgb_keys *k = o->keys;
     size_t pool = changes ? k->fresh_pool : k->pool;
     size_t chunk = bgb_keys_chunk(k, bg_filter_size_bytes(o->filter));
-    chunk = changes ? k->fresh_pool / 64 + 1 : chunk; /* does not fill it up */
+    chunk = changes ? k->fresh_pool / 256 + 1 : chunk; /* does not fill it up */
     bool all = row != ROW_ABSENT_ONE && row != ROW_ABSENT;
     struct bgb_subject *s = &o->subjects[o->count];
     *s = (struct bgb_subject){ .pass = passes[row],

@@ -778,7 +778,7 @@ TEST(cuckoo__bad_arguments)
     spec.bytes = 1000;
     check_refused(&spec, BG_EINVAL, "bytes", "room for the items");
     spec.bytes = 7;
-    check_refused(&spec, BG_EINVAL, "bytes", "cuckoo");
+    check_refused(&spec, BG_EINVAL, "bytes", "room for the items");
     spec = good;
     spec.k = 12;
     spec.rate = 0;
