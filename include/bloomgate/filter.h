@@ -375,7 +375,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_compact(const bg_filter *filter,
 
 /*
  * Whether two filters have the same kind, geometry and hash (compatible: they can be
- * merged), and whether they also have the same content (equal).
+ * merged), and whether they also have the same content (equal), bit by bit: two cuckoo
+ * filters with the same keys may differ in the order of their slots.
  * Thread safety: MT-Safe; with adds running the answer is of some moment. Cost:
  * `equal` reads both up to the first difference.
  */

@@ -58,6 +58,15 @@ BGI_INLINE struct CUCKOO(bucket)
     return bucket;
 }
 
+/* Asks for a bucket; of 12 bits 3 in 32 are read from two lines. */
+BGI_INLINE void CUCKOO(ask_bucket)(const unsigned char *words, uint64_t at)
+{
+    BGI_PREFETCH(words + at);
+    if (CUCKOO_BITS == 12 && at % 64 > 56) {
+        BGI_PREFETCH(words + at + 7);
+    }
+}
+
 /* Writes one slot; 0 clears it. */
 BGI_INLINE void CUCKOO(store)(unsigned char *words, uint64_t at, unsigned slot,
                               uint64_t fingerprint, const bool exclusive)
@@ -252,7 +261,7 @@ BGI_INLINE int CUCKOO(expand)(const struct bgi_core *core, struct cuckoo_node *n
         uint64_t other = cuckoo_other(sum, bucket, buckets);
         /* Not back to where the search began: the usual end of a flood of equal keys. */
         if (other != nodes[0].bucket && other != nodes[1].bucket && other != bucket) {
-            BGI_PREFETCH(core->words + other * CUCKOO_BUCKET_BYTES);
+            CUCKOO(ask_bucket)(core->words, other * CUCKOO_BUCKET_BYTES);
             nodes[n++] = (struct cuckoo_node){ other, (int16_t)from, (uint8_t)slot };
         }
     }
@@ -419,8 +428,8 @@ static void CUCKOO(locate)(const struct bgi_core *core, struct bgi_word *word)
 BGI_INLINE void CUCKOO(ask_one)(const struct bgi_core *core,
                                 const struct bgi_word *word, unsigned i)
 {
-    BGI_PREFETCH(core->words + word->at[i]);
-    BGI_PREFETCH(core->words + word->also[i]);
+    CUCKOO(ask_bucket)(core->words, word->at[i]);
+    CUCKOO(ask_bucket)(core->words, word->also[i]);
 }
 
 /* (Inlined by force where it is not called through the table: see batch.c.) */
