@@ -28,6 +28,10 @@
  * a single key more, with twice the slots and a bit less in each, takes 17.1; at 0.1 % it
  * is 12.8 to 23.4. The planner says what it comes to.
  *
+ * A run is walked from its start, so hashes that agree in their first bits on purpose make
+ * inserts slow, as long as the slots behind the end last: for keys that strangers choose
+ * take a keyed hash profile, as everywhere.
+ *
  * Rate. A stranger is answered "maybe" if its prefix, one of F = 2^(q + r), is in the
  * table: with n different keys 1 - (1 - 1/F)^n, exactly; there is nothing else that could
  * be mistaken. Below 95 % load that is at most about 0.95 2^-r.

@@ -205,17 +205,18 @@ QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
 }
 
 /*
- * The same without a branch that depends on the key, where the run is inside of the block,
- * as most are: such a branch is often guessed wrong, and in a large filter only when the
- * memory has arrived, so that no other look-up can begin to wait for its own meanwhile. The
- * slots of a run are compared a word at a time. False when that cannot tell: the run is
- * not inside, or it has equal neighbours, so that what was found may be a digit of a count.
+ * The same for most keys without a branch that depends on the key: such a branch is often
+ * guessed wrong, and in a large filter only when the memory has arrived, so that no other
+ * look-up can begin to wait for its own meanwhile. The slots of a run are compared a word
+ * at a time. QUOTIENT_UNSURE when that cannot tell: the run is not all inside of the block,
+ * or it has equal neighbours, so that what was found may be a digit of a count.
  */
-BGI_INLINE QUOTIENT_TARGET bool
-QUOTIENT(test_inside)(const struct bgi_core *core, struct quotient_key key, bool *maybe)
+BGI_INLINE QUOTIENT_TARGET enum quotient_answer
+QUOTIENT(test_inside)(const struct bgi_core *core, struct quotient_key key)
 {
     /* Copies: behind a load with acquire order everything has to be loaded again. */
-    const struct quotient_slots type = quotient_state_of(core)->type;
+    const struct quotient_state *state = quotient_state_of(core);
+    const struct quotient_slots type = state->type;
     const uint64_t block = key.quotient / 64, slot = key.quotient % 64;
     const uint64_t *words = quotient_block(core, block);
     const uint64_t *remainders = words + QUOTIENT_META;
@@ -230,24 +231,21 @@ QUOTIENT(test_inside)(const struct bgi_core *core, struct quotient_key key, bool
     uint64_t occupied = occupieds >> slot & 1;
     uint64_t outside = offset / 64 | start / 64 | (ends == 0);
     if (BGI_UNLIKELY(outside & (0 - occupied))) {
-        return false;
+        return QUOTIENT_UNSURE;
     }
-    uint64_t length = (uint64_t)__builtin_ctzll(ends | (uint64_t)1 << 63) + 1;
-    uint64_t hits = 0, repeats = 0;
-    for (start %= 64;; start += type.per_word, length -= type.per_word) {
-        uint64_t slots = quotient_bits_from(remainders, start * type.width);
-        uint64_t run =
-            length < type.per_word ? ~(UINT64_MAX << length * type.width) : UINT64_MAX;
-        hits |= quotient_zero_slots(type, slots ^ key.remainder * type.ones) & run;
-        repeats |=
-            quotient_zero_slots(type, slots ^ slots >> type.width) & run >> type.width;
-        if (BGI_LIKELY(length <= type.per_word) || outside) {
-            break; /* always, but for long runs */
-        }
+    /* All ones up to the end of the run, if it ends within a word of slots. */
+    uint64_t slots = quotient_bits_from(remainders, start % 64 * type.width);
+    uint64_t length = QUOTIENT_ONES(ends ^ (ends - 1));
+    uint64_t run = UINT64_MAX >> (-length * type.width & 63);
+    uint64_t hits = quotient_zero_slots(type, slots ^ key.remainder * type.ones) & run;
+    if (BGI_UNLIKELY(length > type.per_word && occupied)) {
+        return QUOTIENT_UNSURE;
     }
-    uint64_t hit = occupied & (hits != 0);
-    *maybe = hit;
-    return BGI_LIKELY(!(hit & (repeats != 0)));
+    if (hits == 0 || !occupied) {
+        return QUOTIENT_NO;
+    }
+    uint64_t equal = quotient_zero_slots(type, slots ^ slots >> type.width);
+    return BGI_LIKELY(!(equal & run >> type.width)) ? QUOTIENT_MAYBE : QUOTIENT_UNSURE;
 }
 
 /* ---- Changing -------------------------------------------------------------------- */
@@ -476,6 +474,14 @@ QUOTIENT_TARGET static bool QUOTIENT(test_patiently)(const struct bgi_core *core
     return true;
 }
 
+/* The answer where the quick test gave none, or one that does not count. */
+__attribute__((noinline)) QUOTIENT_TARGET static bool
+QUOTIENT(look_again)(const struct bgi_core *core, struct quotient_key key)
+{
+    return QUOTIENT(test_patiently)(core, key)
+           || __atomic_load_n(&quotient_state_of(core)->lost, __ATOMIC_RELAXED) != 0;
+}
+
 /* Whether a key may be in. A "no" counts only if nothing was moved meanwhile. */
 BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
                                                uint64_t hash, const bool exclusive)
@@ -483,17 +489,17 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     const struct quotient_state *state = quotient_state_of(core);
     struct quotient_key key = quotient_key_of(core, hash);
     const uint64_t *region = &state->regions[key.quotient / 64 / QUOTIENT_REGION];
-    uint64_t before = exclusive ? 0 : quotient_load(region) >> 1, changed = 0;
-    bool maybe, sure = QUOTIENT(test_inside)(core, key, &maybe);
+    uint64_t before = exclusive ? 0 : quotient_load(region) >> 1, doubt;
+    enum quotient_answer answer = QUOTIENT(test_inside)(core, key);
+    if (answer == QUOTIENT_MAYBE) {
+        return true;
+    }
+    doubt = (uint64_t)(answer == QUOTIENT_UNSURE)
+            | __atomic_load_n(&state->lost, __ATOMIC_RELAXED);
     if (!exclusive) {
-        changed = (before & 1) | (before ^ quotient_load(region) >> 1);
+        doubt |= (before & 1) | (before ^ quotient_load(region) >> 1);
     }
-    if (BGI_UNLIKELY(!sure || (changed && !maybe))) {
-        struct quotient_span unused = quotient_span_at(key.quotient / 64);
-        maybe = exclusive ? QUOTIENT(test)(core, key, &unused)
-                          : QUOTIENT(test_patiently)(core, key);
-    }
-    return maybe | (__atomic_load_n(&state->lost, __ATOMIC_RELAXED) != 0);
+    return BGI_UNLIKELY(doubt) && QUOTIENT(look_again)(core, key);
 }
 
 /* Adds that were refused may have been of any key. */

@@ -47,6 +47,8 @@ struct quotient_state {
     _Alignas(64) uint64_t regions[]; /* see quotient_sync.h */
 };
 
+enum quotient_answer { QUOTIENT_NO, QUOTIENT_MAYBE, QUOTIENT_UNSURE };
+
 /* What a hash is to a table. */
 struct quotient_key {
     uint64_t quotient;

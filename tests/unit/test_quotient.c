@@ -804,6 +804,70 @@ TEST(quotient__threads)
     run_threads(12, 33, true);
 }
 
+/* A small table in which nearly every change moves keys that are asked for meanwhile. */
+enum { HAMMER_STEADY = 130, HAMMER_CHURN = 90 };
+
+static void *hammer_keys(void *context)
+{
+    const uint64_t *keys = context;
+    const size_t rounds = CHECK_SANITIZED || CHECK_EMULATED ? 200 : 2500;
+    for (size_t round = 0; round < rounds * check_scale(); round++) {
+        for (size_t i = 0; i < HAMMER_CHURN; i++) {
+            CHECK_OK(bg_filter_insert_hash(shared, keys[i], NULL));
+        }
+        for (size_t i = 0; i < HAMMER_CHURN; i++) {
+            CHECK_OK(bg_filter_remove_hash(shared, keys[i]));
+        }
+    }
+    __atomic_store_n(&stop_reading, true, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void run_hammer(bool crowded)
+{
+    pthread_t writer;
+    shared = quotient_filter(1, 16, 0);
+    random_hashes(steady, HAMMER_STEADY);
+    random_hashes(churn[0], HAMMER_CHURN);
+    for (size_t i = 0; i < HAMMER_STEADY; i++) {
+        steady[i] >>=
+            crowded ? 2 : 0; /* more of them than the quotients that they have */
+        CHECK_OK(bg_filter_insert_hash(shared, steady[i], NULL));
+    }
+    for (size_t i = 0; crowded && i < HAMMER_CHURN; i++) {
+        churn[0][i] >>= 3;
+    }
+    stop_reading = false;
+    uint64_t missed = 0, miscounted = 0;
+    CHECK_EQ(pthread_create(&writer, NULL, hammer_keys, churn[0]), 0);
+    for (unsigned loop = 1; !__atomic_load_n(&stop_reading, __ATOMIC_ACQUIRE); loop++) {
+        for (size_t i = 0; i < HAMMER_STEADY; i++) {
+            missed += !bg_filter_may_contain_hash(shared, steady[i]);
+        }
+        missed +=
+            HAMMER_STEADY
+            - bg_filter_may_contain_many_hash(shared, steady, HAMMER_STEADY, NULL);
+        uint64_t told[2] = { 0, 0 };
+        if (loop % 8 == 0) {
+            CHECK_OK(bg_filter_each(shared, count_told, told));
+        }
+        for (size_t i = 0; loop % 8 == 0 && i < HAMMER_STEADY; i++) {
+            miscounted += bg_filter_count_hash(shared, steady[i]) != 1;
+        }
+    }
+    CHECK_EQ(pthread_join(writer, NULL), 0);
+    CHECK_EQ(missed, 0);
+    CHECK_EQ(miscounted, 0);
+    CHECK_EQ(info_of(shared).ones, HAMMER_STEADY);
+    bg_filter_free(shared);
+}
+
+TEST(quotient__readers_of_what_is_being_moved)
+{
+    run_hammer(false);
+    run_hammer(true);
+}
+
 static void *merge_away(void *context)
 {
     bg_filter *const *two = context;
