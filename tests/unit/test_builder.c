@@ -407,7 +407,7 @@ TEST(builder__sort_sorts_anything)
     enum { MOST = 30000 };
     static uint64_t numbers[MOST], expected[MOST], spare[MOST];
     for (int round = 0; round < 300; round++) {
-        size_t n = check_random_below(round < 200 ? 200 : MOST);
+        size_t n = (size_t)check_random_below(round < 200 ? 200 : MOST);
         unsigned known = (unsigned)check_random_below(64);
         unsigned left = (unsigned)check_random_below(64 - known);
         uint64_t prefix = known ? check_random() << (64 - known) : 0;
