@@ -91,7 +91,7 @@ TEST(static__every_small_size_builds)
     }
 }
 
-/* A size at which other libraries fail for two of five sets of keys. */
+/* Sizes at which another library is known to fail for a large share of key sets. */
 TEST(static__sizes_around_11500_build)
 {
     for (int v = 0; v < VARIANTS; v++) {
