@@ -16,6 +16,7 @@
 #include "filter/hash_list.h"
 #include "hash/hash_batch.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Shares of the work: sorting, then the rest. */
@@ -256,6 +257,7 @@ static bool builder_take_scratch(struct builder_work *w)
         largest = to - (size_t)from > largest ? to - (size_t)from : largest;
         from = to;
     }
+    assert(w->pieces > 0 && w->threads > 0);
     w->threads = w->threads < w->pieces ? w->threads : (unsigned)w->pieces;
     w->scratch_bytes = w->kind->scratch_bytes(f->core.units, f->core.k, largest);
     w->scratch_bytes = (w->scratch_bytes + 63) / 64 * 64;
@@ -326,6 +328,7 @@ static bg_err builder_make(const bg_builder *b, size_t n, bg_filter **filter,
 
 static bg_err builder_fill(struct builder_work *w, bg_errinfo *info)
 {
+    assert(w->filter);
     return w->filter->kind->traits & BG_IS_STATIC ? builder_solve(w, info)
                                                   : builder_insert(w, info);
 }

@@ -218,13 +218,14 @@ static void ribbon_copied(struct bgi_core *to, const struct bgi_core *from)
     struct ribbon_state *copy = to->state;
     const struct ribbon_state *state = from->state;
     sealed_copy(&copy->sealed, &state->sealed);
-    memcpy(copy->seeds, state->seeds, state->shape.pieces * sizeof *state->seeds);
+    memcpy(copy->seeds, state->seeds,
+           (size_t)state->shape.pieces * sizeof *state->seeds);
 }
 
 static bool ribbon_same_state(const struct bgi_core *a, const struct bgi_core *b)
 {
     const struct ribbon_state *in_a = a->state, *in_b = b->state;
-    size_t bytes = in_a->shape.pieces * sizeof *in_a->seeds;
+    size_t bytes = (size_t)in_a->shape.pieces * sizeof *in_a->seeds;
     return sealed_same(&in_a->sealed, &in_b->sealed)
            && memcmp(in_a->seeds, in_b->seeds, bytes) == 0;
 }

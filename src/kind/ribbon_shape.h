@@ -2,9 +2,9 @@
  * ribbon_shape.h - how many units make what ribbon filter: pieces, layers, and how many
  * keys they take. See ribbon.c for the idea.
  *
- * The constants come from simulation. A first layer with 1.03 keys per slot sends 3.1 % of
- * them on and leaves 0.2 % of its slots empty; a band of 64 takes up to 100,000 keys at
- * 1.09 slots per key with 19 of 20 seeds.
+ * The constants come from simulation. A first layer of a million slots with 1.03 keys per
+ * slot sends 3.1 % of them on and leaves 0.2 % of its slots empty. A band of 64 takes
+ * 1000 to 100,000 keys at 1.09 slots per key, and 64 slots more, with 19 of 20 seeds.
  */
 #ifndef BGI_RIBBON_SHAPE_H
 #define BGI_RIBBON_SHAPE_H

@@ -91,7 +91,7 @@ TEST(static__every_small_size_builds)
     }
 }
 
-/* A size at which other libraries fail for two of five sets of keys. */
+/* Sizes at which another library is known to fail for a large share of key sets. */
 TEST(static__sizes_around_11500_build)
 {
     for (int v = 0; v < VARIANTS; v++) {
@@ -217,7 +217,7 @@ TEST(static__model)
     for (size_t round = 0; round < (CHECK_EMULATED ? 20 : 300) * check_scale();
          round++) {
         bg_spec spec = spec_of(variants[check_random_below(VARIANTS)]);
-        size_t n = check_random_below(MOST);
+        size_t n = (size_t)check_random_below(MOST);
         bg_builder *builder = NULL;
         bg_filter *filter = NULL;
         bg_errinfo why;
@@ -225,7 +225,7 @@ TEST(static__model)
         CHECK_OK(bg_builder_create(&spec, &builder, &why));
         for (size_t i = 0; i < n; i++) {
             bool again = i > 0 && check_random_below(4) == 0;
-            keys[i] = again ? keys[check_random_below(i)] : check_random();
+            keys[i] = again ? keys[(size_t)check_random_below(i)] : check_random();
             CHECK_OK(bg_builder_add_u64(builder, keys[i]));
         }
         CHECK_OK(bg_builder_finish(builder, &filter, &why));
