@@ -64,6 +64,7 @@
 #include "hash/hasher.h"
 #include "live/window_body.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -107,14 +108,13 @@ static void aged_model_init(struct aged_model *m, const struct window_shape *sha
 static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahead)
 {
     double sum = 0;
+    assert(m->k >= AGED_K_LEAST && count >= m->k && count <= AGED_K_MOST + 1);
     for (uint32_t set = 0; set < (uint32_t)1 << count; set++) {
         double product = 1;
-        /* A period's slices, seen from the run's oldest, are from .. from + k - 1. The
-         * last period that reaches the run is the present one, or the run's last slice. */
-        int last = (int)count - 1 - (int)ahead;
-        for (int from = 1 - (int)m->k; from <= last; from++) {
-            uint32_t mine = (((uint32_t)1 << m->k) - 1);
-            mine = from < 0 ? mine >> -from : mine << from;
+        /* A period's slices begin `back` - (k - 1) slices after the run's oldest. The last
+         * period that reaches the run is the present one, or that of its last slice. */
+        for (uint32_t back = 0; back + ahead < count + m->k - 1; back++) {
+            uint32_t mine = (((uint32_t)1 << m->k) - 1) << back >> (m->k - 1);
             product *= m->miss[bgi_popcount64(set & mine)];
         }
         sum += bgi_popcount64(set) % 2 ? -product : product;

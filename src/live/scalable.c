@@ -80,7 +80,8 @@
 
 enum { SCALABLE_ROOM = 4096, SCALABLE_RETRY = 16 };
 
-struct scalable_layer {
+/* The counters have a line of their own: adds write them, look-ups read the rest. */
+struct scalable_layer { /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_filter *filter;
     uint64_t capacity;
     _Alignas(64) uint64_t added; /* keys that were new */
@@ -389,6 +390,10 @@ static bg_err scalable_copy(const bg_filter *filter, bg_filter **copy, bg_errinf
     bg_spec spec = scalable_spec(s);
     uint32_t count = scalable_count(s);
     bg_err err = scalable_handle(&s->ladder, &spec, &filter->hasher, &c, info);
+    if (err) {
+        return err;
+    }
+    assert(c);
     for (uint32_t i = 0; i < count && !err; i++) {
         const struct scalable_layer *from = &s->layers[i];
         struct scalable_layer *to = &c->layers[i];
@@ -402,7 +407,7 @@ static bg_err scalable_copy(const bg_filter *filter, bg_filter **copy, bg_errinf
         }
     }
     if (err) {
-        bg_filter_free(c ? &c->filter : NULL);
+        bg_filter_free(&c->filter);
         return err;
     }
     *copy = &c->filter;

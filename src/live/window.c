@@ -44,7 +44,7 @@
 #include "hash/hasher.h"
 #include "live/window_body.h"
 
-#include <math.h>
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,6 +119,7 @@ static void window_turn(struct window *w, uint64_t to)
 /* The period of a time; one that is over when the time is before all others. */
 static uint64_t window_period_at(const struct window *w, uint64_t now)
 {
+    assert(w->ticks > 0);
     uint64_t number = now / w->ticks;
     return number < w->base ? 0 : number - w->base + WINDOW_FIRST;
 }
@@ -298,6 +299,7 @@ static bg_err window_options(const bg_spec *spec, bg_window_options *o,
 
 static uint64_t window_share(uint64_t whole, uint32_t generations)
 {
+    assert(generations > 1);
     uint64_t parts = generations - 1;
     return whole / parts + (whole % parts != 0);
 }
@@ -305,7 +307,7 @@ static uint64_t window_share(uint64_t whole, uint32_t generations)
 static bg_err window_solve(const bg_spec *spec, double growth,
                            struct window_shape *shape, bg_errinfo *info)
 {
-    bg_window_options o;
+    bg_window_options o = BG_WINDOW_OPTIONS_INIT;
     bg_err err = window_check_spec(spec, info);
     err = err ? err : window_options(spec, &o, info);
     if (err) {
@@ -383,8 +385,8 @@ static void window_start(struct window *w, const bg_window_options *o)
 
 static bg_err window_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
 {
-    struct window_shape shape;
-    bg_window_options options;
+    struct window_shape shape = { .body = NULL };
+    bg_window_options options = BG_WINDOW_OPTIONS_INIT;
     bg_hasher hasher;
     struct window *w = NULL;
     bg_err err = window_solve(spec, 1, &shape, info);
@@ -398,6 +400,7 @@ static bg_err window_create(const bg_spec *spec, bg_filter **filter, bg_errinfo 
     if (err) {
         return err;
     }
+    assert(w && shape.body);
     window_start(w, &options);
     err = shape.body->make(w, info);
     if (err) {
@@ -428,6 +431,7 @@ static bg_err window_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo 
     if (err) {
         return err;
     }
+    assert(c);
     window_lock(w);
     window_start(c, &w->options);
     c->base = w->base;
@@ -510,11 +514,12 @@ static bool window_equal(const bg_filter *a, const bg_filter *b)
 static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
                           bg_errinfo *info)
 {
-    struct window_shape shape;
+    struct window_shape shape = { .body = NULL };
     bg_err err = window_solve(spec, growth, &shape, info);
     if (err) {
         return err;
     }
+    assert(shape.body);
     bool aged = shape.body == &window_aged;
     double n = (double)shape.period_items;
     plan->kind = BG_KIND_WINDOW;

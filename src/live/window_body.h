@@ -31,7 +31,8 @@ struct window_shape {
     uint32_t row_bits;
 };
 
-struct window {
+/* What changes has a line of its own. */
+struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_filter filter; /* must be first */
     struct window_shape shape;
     bg_window_options options;
