@@ -1,8 +1,8 @@
 /*
- * fuzz_live.c - an input is a program for two scalable filters or two windows of one spec:
- * it adds, asks, merges, copies, clears, compacts, rotates. Beside each runs what it must
- * know: the period of the last add of every key. A filter must never say "no" to a key
- * that is in; a refusal changes nothing.
+ * fuzz_live.c - an input is a program for two scalable filters or two windows of one
+ * spec: it adds, asks, merges, copies, clears, compacts, rotates. Beside each runs what
+ * it must know: the period of the last add of every key. A filter must never say "no"
+ * to a key that is in; a refusal changes nothing.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"

@@ -1,26 +1,27 @@
 /*
  * window.c - a filter that forgets: which period it is, and how one ends.
  *
- * Idea. Time, or the stream of adds, is divided into periods, and the keys of the last g
- * of them are in. A window of length W has periods of P = W / (g - 1): a key that was
+ * Idea. Time, or the stream of adds, is divided into periods, and the keys of the last
+ * g of them are in. A window of length W has periods of P = W / (g - 1): a key that was
  * added at any moment of period p is found until period p + g begins,
  *
  *         period p      p+1         p+2        p+3 = p+g-1    p+g
  *     |......x........|..........|..........|..............|........     g = 4, W = 3 P
  *            added     <------------- W -------------------> dropped here
  *
- * which is at least W after it was added, and at most W + P = W g / (g - 1). That is the
- * highest age, if periods are ended in time: ages are counted at adds and rotations, so
- * without either a key stays. (An aged window needs some periods more to let go of a key:
- * aged.c.)
+ * which is at least W after it was added, and at most W + P = W g / (g - 1). That is
+ * the highest age, if periods are ended in time: ages are counted at adds and
+ * rotations, so without either a key stays. (An aged window needs some periods more to
+ * let go of a key: aged.c.)
  *
- * Ending a period takes a place for the next one that is empty. It is cleared beforehand,
- * in steps of WINDOW_STEP words with every add; what is left then, the one who ends the
- * period clears. When more than one period has passed at once, all places between are
- * cleared by it.
+ * Ending a period takes a place for the next one that is empty. It is cleared
+ * beforehand, in steps of WINDOW_STEP words with every add; what is left then, the one
+ * who ends the period clears. When more than one period has passed at once, all places
+ * between are cleared by it.
  *
- * Concurrency. One word, `period`, says it all. It is changed under a lock that is taken
- * by those who clear or end periods; an add waits for it only when a period is over.
+ * Concurrency. One word, `period`, says it all. It is changed under a lock that is
+ * taken by those who clear or end periods; an add waits for it only when a period is
+ * over.
  *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and all
  *        of that clearing is done when `period` becomes q + 1 (release). Hence whoever
  *        reads period q + 1 (acquire) finds the place empty but for what was put later.
