@@ -12,16 +12,16 @@
  *     spec.rate = 0.01;
  *     spec.window = &last_hour;
  *
- * A window is divided into periods: of length / (generations - 1) ticks of a clock, or of
- * count / (generations - 1) adds; or you end each by hand. The last `generations` periods
- * are remembered, the present one included.
+ * A window is divided into periods: of length / (generations - 1) ticks of a clock, or
+ * of count / (generations - 1) adds; or you end each by hand. The last `generations`
+ * periods are remembered, the present one included.
  *   - A key that was added less than one window ago is always found: until at least
  *     `generations - 1` periods have passed since its own ended.
  *   - A key that was added more than generations / (generations - 1) windows ago is not,
  *     but for the usual rate; an aged window lets go of it over up to 10 periods more, in
  *     each of which half of such keys vanish. More generations make that sharper.
- * Adding a key again renews it. Ages are counted at adds and rotations: queries look at no
- * clock, so where adds may cease, call bg_filter_rotate from time to time.
+ * Adding a key again renews it. Ages are counted at adds and rotations: queries look at
+ * no clock, so where adds may cease, call bg_filter_rotate from time to time.
  *
  * Two ways to keep a window, which answer alike:
  *   generations  one filter per generation, of any Bloom kind. A query asks all of them.
@@ -52,8 +52,8 @@ typedef enum bg_window_mode {
 } bg_window_mode;
 
 /*
- * How a window moves; all zero: by hand, 8 generations. At most one of length and count is
- * given. The struct is copied; what `context` points to must outlive the filter.
+ * How a window moves; all zero: by hand, 8 generations. At most one of length and count
+ * is given. The struct is copied; what `context` points to must outlive the filter.
  */
 typedef struct bg_window_options {
     uint32_t struct_size; /* sizeof(bg_window_options) */
@@ -77,11 +77,11 @@ typedef struct bg_window_options {
 /*
  * Moves a window. With a length: to the time `now`, which must be of the same clock; a
  * time that has passed already changes nothing. Else ends the present period; `now` is
- * ignored. A call that finds nothing to do does the clearing for the next period, so that
- * adds need not.
- * Errors: BG_ENOTSUP unless the kind is window; BG_EINVAL for NULL.
- * Thread safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). Cost: what is left of clearing
- * one generation; all of them when a whole window has passed since the last move.
+ * ignored. A call that finds nothing to do does the clearing for the next period, so
+ * that adds need not. Errors: BG_ENOTSUP unless the kind is window; BG_EINVAL for NULL.
+ * Thread safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). Cost: what is left of
+ * clearing one generation; all of them when a whole window has passed since the last
+ * move.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_rotate(bg_filter *filter, uint64_t now,
                                              bg_errinfo *info);

@@ -1,11 +1,11 @@
 /*
  * aged.c - a window as slices of age, all of a key's in one place.
  *
- * Idea. A partitioned Bloom filter with a ring of slices, of which an add sets one bit in
- * each of the k youngest. With every period a fresh slice comes in at the young end, and
- * the oldest goes. So a key of period p has its bits in the slices p .. p + k - 1 for
- * ever, and may be contained if k slices in a row have its bit (Shtul, Baquero, Almeida,
- * "Age-partitioned Bloom filters", 2020).
+ * Idea. A partitioned Bloom filter with a ring of slices, of which an add sets one bit
+ * in each of the k youngest. With every period a fresh slice comes in at the young end,
+ * and the oldest goes. So a key of period p has its bits in the slices p .. p + k - 1
+ * for ever, and may be contained if k slices in a row have its bit (Shtul, Baquero,
+ * Almeida, "Age-partitioned Bloom filters", 2020).
  *
  *     slices, old to young      q-l ................. q .... q+k-1 | q+k: being cleared
  *     a key of this period                            [# # # # #]
@@ -13,8 +13,8 @@
  *                                         p ... p+k-1               l = generations - 1
  *
  * Place. In the paper slices are arrays of bits, so a query touches several lines. Here
- * the slices are the columns of a small table, a block, in which a row is a word with one
- * bit for each slice; a hash chooses a block by its high bits, and k rows of it.
+ * the slices are the columns of a small table, a block, in which a row is a word with
+ * one bit for each slice; a hash chooses a block by its high bits, and k rows of it.
  *
  *                     slice  0 1 2 3 4 ...          31
  *         block      row 0   . . . . . . . . . . . .        16 rows of 32 bits, one line;
@@ -24,8 +24,8 @@
  *
  * Slice s takes its bit from row number s mod k of the key. Any k slices in a row use
  * each of the key's rows once, so their bits are independent, and a query reads k words
- * of one block, whatever the number of generations: it selects from each the slices that
- * use it, which gives one word of found slices, and looks for k ones in a row:
+ * of one block, whatever the number of generations: it selects from each the slices
+ * that use it, which gives one word of found slices, and looks for k ones in a row:
  *
  *     found = OR over j < k of  row[r_j] & { slices that are j modulo k }
  *     x = found;  x &= x >> 1;  x &= x >> 2; ...          (after turning the ring)
@@ -33,21 +33,21 @@
  * The number of slices in the ring is a multiple of k, so that the masks stay the same.
  *
  * Rate. A block has Poisson many keys of each period. A window of k slices is full by
- * chance with a probability that inclusion and exclusion over the sets T of slices gives
- * exactly, with lambda keys per period and block and R rows:
+ * chance with a probability that inclusion and exclusion over the sets T of slices
+ * gives exactly, with lambda keys per period and block and R rows:
  *
  *     full(k) = sum over T of (-1)^|T| prod over periods p of
  *                   exp(-lambda (1 - (1 - 1/R)^|T and slices of p|))
  *
- * and a run begins at one of g places: at the oldest with full(k), at each other one with
- * full(k) - full(k+1), the slice before it being not set. (Two separate runs are counted
- * twice; below 10 % that is nothing.)
+ * and a run begins at one of g places: at the oldest with full(k), at each other one
+ * with full(k) - full(k+1), the slice before it being not set. (Two separate runs are
+ * counted twice; below 10 % that is nothing.)
  *
- * Fading. A key that has just gone out has all but one of its bits in slices that are in;
- * it is still found if its bit is set by others in the next slice, which is about every
- * second key, a period later every fourth, and after k periods nothing of it is left. So
- * the highest age is not as sharp as with generations: W + P + k P, with few keys at the
- * end.
+ * Fading. A key that has just gone out has all but one of its bits in slices that are
+ * in; it is still found if its bit is set by others in the next slice, which is about
+ * every second key, a period later every fourth, and after k periods nothing of it is
+ * left. So the highest age is not as sharp as with generations: W + P + k P, with few
+ * keys at the end.
  *
  * Price. Clearing a slice passes over all words of the filter, in small steps, once a
  * period; the generations' way only passes over the oldest. Small blocks cost bits: at
@@ -55,8 +55,8 @@
  * and below some ten generations, when there are more slices than generations, twice as
  * many.
  *
- * Concurrency. Bits appear by atomic OR and go by atomic AND of their slice. The argument
- * why nothing is lost is the window's (window.c).
+ * Concurrency. Bits appear by atomic OR and go by atomic AND of their slice. The
+ * argument why nothing is lost is the window's (window.c).
  */
 #include "base/bits.h"
 #include "base/checked.h"
@@ -64,6 +64,7 @@
 #include "hash/hasher.h"
 #include "live/window_body.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -107,14 +108,13 @@ static void aged_model_init(struct aged_model *m, const struct window_shape *sha
 static double aged_full(const struct aged_model *m, uint32_t count, uint32_t ahead)
 {
     double sum = 0;
+    assert(m->k >= AGED_K_LEAST && count >= m->k && count <= AGED_K_MOST + 1);
     for (uint32_t set = 0; set < (uint32_t)1 << count; set++) {
         double product = 1;
-        /* A period's slices, seen from the run's oldest, are from .. from + k - 1. The
-         * last period that reaches the run is the present one, or the run's last slice. */
-        int last = (int)count - 1 - (int)ahead;
-        for (int from = 1 - (int)m->k; from <= last; from++) {
-            uint32_t mine = (((uint32_t)1 << m->k) - 1);
-            mine = from < 0 ? mine >> -from : mine << from;
+        /* A period's slices begin `back` - (k - 1) slices after the run's oldest. The last
+         * period that reaches the run is the present one, or that of its last slice. */
+        for (uint32_t back = 0; back + ahead < count + m->k - 1; back++) {
+            uint32_t mine = (((uint32_t)1 << m->k) - 1) << back >> (m->k - 1);
             product *= m->miss[bgi_popcount64(set & mine)];
         }
         sum += bgi_popcount64(set) % 2 ? -product : product;
@@ -260,8 +260,9 @@ static uint64_t aged_rows_of(uint64_t hash)
 }
 
 /*
- * What a look needs, for one period: taken out of the window once per word, so that loops
- * keep it in registers. row_bits is a constant wherever the functions below are called.
+ * What a look needs, for one period: taken out of the window once per word, so that
+ * loops keep it in registers. row_bits is a constant wherever the functions below are
+ * called.
  */
 struct aged_look {
     unsigned char *words;

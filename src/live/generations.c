@@ -1,21 +1,21 @@
 /*
  * generations.c - a window as one filter per generation.
  *
- * Idea. The keys of a period go into a filter of that period; a query asks the filters of
- * all periods that are in; the oldest is dropped as a whole. Any kind will do whose empty
- * filter is all zeros.
+ * Idea. The keys of a period go into a filter of that period; a query asks the filters
+ * of all periods that are in; the oldest is dropped as a whole. Any kind will do whose
+ * empty filter is all zeros.
  *
  *     period        q-3        q-2        q-1         q        q+1
  *     filter     [ 3.....]  [ 0.....]  [ 1.....]  [ 2.....]  [ clearing ]     generations = 4
  *                                                  adds
  *
- * Place. The keys of period p are in filter p mod (generations + 1): one filter more than
- * generations, so that the next period's can be cleared while all others serve.
+ * Place. The keys of period p are in filter p mod (generations + 1): one filter more
+ * than generations, so that the next period's can be cleared while all others serve.
  *
- * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items, so
- * that g full ones have `rate`. At 1 % and 24 generations that is 0.042 % each, 18 bits
- * per key in blocked filters; with the one in waiting, and the one that a window of g - 1
- * periods has in addition, 19.5 per key of the window.
+ * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items,
+ * so that g full ones have `rate`. At 1 % and 24 generations that is 0.042 % each, 18
+ * bits per key in blocked filters; with the one in waiting, and the one that a window
+ * of g - 1 periods has in addition, 19.5 per key of the window.
  *
  * Price. A query for an absent key reads a line in each of g filters.
  */

@@ -6,10 +6,10 @@
 #include <math.h>
 
 /*
- * The share that each layer's rate has of the one before: 0.8 needs the fewest bits from
- * 1 to 1000 times the first capacity, by calculation over 0.75, 0.80 .. 0.95 and growth
- * 2, 3, 4; series that fall slower, such as 1/((i+1)(i+2)), only pay after some twelve
- * layers, and before that they cost up to 2 bits per key.
+ * The share that each layer's rate has of the one before: 0.8 needs the fewest bits
+ * from 1 to 1000 times the first capacity, by calculation over 0.75, 0.80 .. 0.95 and
+ * growth 2, 3, 4; series that fall slower, such as 1/((i+1)(i+2)), only pay after some
+ * twelve layers, and before that they cost up to 2 bits per key.
  */
 static const double ladder_tightening = 0.8;
 

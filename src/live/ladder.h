@@ -9,8 +9,9 @@
  *     capacity(i) = the most keys at which a filter of units(i) has rate(i)
  *
  * Sizes are exact multiples, so that layers can be folded and unfolded onto each other,
- * and k is the same in all. The price of the falling rate is paid in capacity: at 1 % and
- * growth 2 the layers take 1, 1.94, 3.76, 7.27, 14.1 ... times the first one's keys.
+ * and k is the same in all. The price of the falling rate is paid in capacity: at 1 %
+ * and growth 2 the layers take 1, 1.92, 3.68, 7.07, 13.6 ... times the first one's
+ * keys.
  */
 #ifndef BGI_LADDER_H
 #define BGI_LADDER_H

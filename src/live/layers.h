@@ -1,15 +1,16 @@
 /*
  * layers.h - words of a batch, asked in several filters that share their hashes.
  *
- * What a member needs is one filter that knows it; what an absent key needs is a "no" from
- * all. So the first filter, which should be the likeliest, is asked for the whole word,
- * and the others for what it does not know. When that is most of the word, as with absent
- * keys, the lines of all filters are asked for one word ahead; when it is little, as with
- * members, only those of the first, and those of the others within the word.
+ * What a member needs is one filter that knows it; what an absent key needs is a "no"
+ * from all. So the first filter, which should be the likeliest, is asked for the whole
+ * word, and the others for what it does not know. When that is most of the word, as
+ * with absent keys, the lines of all filters are asked for one word ahead; when it is
+ * little, as with members, only those of the first, and those of the others within the
+ * word.
  *
  * The filters are of one Bloom kind and k, and the units of each are those of the first
- * divided by a power of two. Units being found by the high bits of a hash, the number of a
- * unit is divided likewise: hashes are located once for all filters.
+ * divided by a power of two. Units being found by the high bits of a hash, the number
+ * of a unit is divided likewise: hashes are located once for all filters.
  */
 #ifndef BGI_LAYERS_H
 #define BGI_LAYERS_H

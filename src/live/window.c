@@ -1,26 +1,27 @@
 /*
  * window.c - a filter that forgets: which period it is, and how one ends.
  *
- * Idea. Time, or the stream of adds, is divided into periods, and the keys of the last g
- * of them are in. A window of length W has periods of P = W / (g - 1): a key that was
+ * Idea. Time, or the stream of adds, is divided into periods, and the keys of the last
+ * g of them are in. A window of length W has periods of P = W / (g - 1): a key that was
  * added at any moment of period p is found until period p + g begins,
  *
  *         period p      p+1         p+2        p+3 = p+g-1    p+g
  *     |......x........|..........|..........|..............|........     g = 4, W = 3 P
  *            added     <------------- W -------------------> dropped here
  *
- * which is at least W after it was added, and at most W + P = W g / (g - 1). That is the
- * highest age, if periods are ended in time: ages are counted at adds and rotations, so
- * without either a key stays. (An aged window needs some periods more to let go of a key:
- * aged.c.)
+ * which is at least W after it was added, and at most W + P = W g / (g - 1). That is
+ * the highest age, if periods are ended in time: ages are counted at adds and
+ * rotations, so without either a key stays. (An aged window needs some periods more to
+ * let go of a key: aged.c.)
  *
- * Ending a period takes a place for the next one that is empty. It is cleared beforehand,
- * in steps of WINDOW_STEP words with every add; what is left then, the one who ends the
- * period clears. When more than one period has passed at once, all places between are
- * cleared by it.
+ * Ending a period takes a place for the next one that is empty. It is cleared
+ * beforehand, in steps of WINDOW_STEP words with every add; what is left then, the one
+ * who ends the period clears. When more than one period has passed at once, all places
+ * between are cleared by it.
  *
- * Concurrency. One word, `period`, says it all. It is changed under a lock that is taken
- * by those who clear or end periods; an add waits for it only when a period is over.
+ * Concurrency. One word, `period`, says it all. It is changed under a lock that is
+ * taken by those who clear or end periods; an add waits for it only when a period is
+ * over.
  *   (I1) A place is cleared for period q + 1 only while `period` is q or later, and all
  *        of that clearing is done when `period` becomes q + 1 (release). Hence whoever
  *        reads period q + 1 (acquire) finds the place empty but for what was put later.
@@ -44,7 +45,7 @@
 #include "hash/hasher.h"
 #include "live/window_body.h"
 
-#include <math.h>
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,6 +120,7 @@ static void window_turn(struct window *w, uint64_t to)
 /* The period of a time; one that is over when the time is before all others. */
 static uint64_t window_period_at(const struct window *w, uint64_t now)
 {
+    assert(w->ticks > 0);
     uint64_t number = now / w->ticks;
     return number < w->base ? 0 : number - w->base + WINDOW_FIRST;
 }
@@ -298,6 +300,7 @@ static bg_err window_options(const bg_spec *spec, bg_window_options *o,
 
 static uint64_t window_share(uint64_t whole, uint32_t generations)
 {
+    assert(generations > 1);
     uint64_t parts = generations - 1;
     return whole / parts + (whole % parts != 0);
 }
@@ -305,7 +308,7 @@ static uint64_t window_share(uint64_t whole, uint32_t generations)
 static bg_err window_solve(const bg_spec *spec, double growth,
                            struct window_shape *shape, bg_errinfo *info)
 {
-    bg_window_options o;
+    bg_window_options o = BG_WINDOW_OPTIONS_INIT;
     bg_err err = window_check_spec(spec, info);
     err = err ? err : window_options(spec, &o, info);
     if (err) {
@@ -383,8 +386,8 @@ static void window_start(struct window *w, const bg_window_options *o)
 
 static bg_err window_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
 {
-    struct window_shape shape;
-    bg_window_options options;
+    struct window_shape shape = { .body = NULL };
+    bg_window_options options = BG_WINDOW_OPTIONS_INIT;
     bg_hasher hasher;
     struct window *w = NULL;
     bg_err err = window_solve(spec, 1, &shape, info);
@@ -398,6 +401,7 @@ static bg_err window_create(const bg_spec *spec, bg_filter **filter, bg_errinfo 
     if (err) {
         return err;
     }
+    assert(w && shape.body);
     window_start(w, &options);
     err = shape.body->make(w, info);
     if (err) {
@@ -428,6 +432,7 @@ static bg_err window_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo 
     if (err) {
         return err;
     }
+    assert(c);
     window_lock(w);
     window_start(c, &w->options);
     c->base = w->base;
@@ -510,11 +515,12 @@ static bool window_equal(const bg_filter *a, const bg_filter *b)
 static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
                           bg_errinfo *info)
 {
-    struct window_shape shape;
+    struct window_shape shape = { .body = NULL };
     bg_err err = window_solve(spec, growth, &shape, info);
     if (err) {
         return err;
     }
+    assert(shape.body);
     bool aged = shape.body == &window_aged;
     double n = (double)shape.period_items;
     plan->kind = BG_KIND_WINDOW;

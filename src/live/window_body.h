@@ -1,14 +1,14 @@
 /*
  * window_body.h - what a window does in time, and the two bodies that it can have.
  *
- * The window (window.c) knows which period it is, when the next one begins, and what has
- * been cleared for it. A body knows where the keys of a period are: in a filter of its own
- * (generations.c), or in slices of age (aged.c).
+ * The window (window.c) knows which period it is, when the next one begins, and what
+ * has been cleared for it. A body knows where the keys of a period are: in a filter of
+ * its own (generations.c), or in slices of age (aged.c).
  *
- * Contract. Periods are numbered upwards, from WINDOW_FIRST at least. During period q the
- * keys of q - generations + 1 .. q are in. `put` is only ever called with a period for
- * which `wipe` was complete, but for a thread that was overtaken by rotations: what it
- * puts then counts for nothing, and must do no harm but to the rate.
+ * Contract. Periods are numbered upwards, from WINDOW_FIRST at least. During period q
+ * the keys of q - generations + 1 .. q are in. `put` is only ever called with a period
+ * for which `wipe` was complete, but for a thread that was overtaken by rotations: what
+ * it puts then counts for nothing, and must do no harm but to the rate.
  */
 #ifndef BGI_WINDOW_BODY_H
 #define BGI_WINDOW_BODY_H
@@ -31,7 +31,8 @@ struct window_shape {
     uint32_t row_bits;
 };
 
-struct window {
+/* What changes has a line of its own. */
+struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_filter filter; /* must be first */
     struct window_shape shape;
     bg_window_options options;

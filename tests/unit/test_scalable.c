@@ -1,6 +1,6 @@
 /*
- * Scalable filters: the ladder, growth, merging, compacting, planning; a model; threads;
- * no memory.
+ * Scalable filters: the ladder, growth, merging, compacting, planning; a model;
+ * threads; no memory.
  */
 #include "filter/handle.h"
 #include "live/ladder.h"

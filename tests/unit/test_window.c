@@ -1,6 +1,6 @@
 /*
- * Windows, by generations and aged: ages, rates, batches, copies, merges, clocks; a model
- * with ages; threads; no memory.
+ * Windows, by generations and aged: ages, rates, batches, copies, merges, clocks; a
+ * model with ages; threads; no memory.
  */
 #include "filter/handle.h"
 #include "live/window_body.h"
