@@ -42,6 +42,20 @@ static bg_spec take_spec(struct fuzz_input *in)
     return spec;
 }
 
+/* A key is the same key in all of its forms. */
+static bg_bytes bytes_of(uint64_t key, unsigned char room[8])
+{
+    for (int b = 0; b < 8; b++) {
+        room[b] = (unsigned char)(key >> 8 * b);
+    }
+    return (bg_bytes){ room, 8 };
+}
+
+static uint64_t hash_of(const struct slot *s, uint64_t key)
+{
+    return bg_hash_u64(bg_filter_hasher(s->filter), key);
+}
+
 static void check_members(const struct slot *s)
 {
     uint64_t keys[KEYS];
@@ -53,17 +67,41 @@ static void check_members(const struct slot *s)
                                      && !s->overflowed
                                  ? s->in[key]
                                  : 1;
-            FUZZ_MUST(bg_filter_count_u64(s->filter, key) >= (least < 8 ? least : 8));
+            unsigned char room[8];
+            uint64_t count = bg_filter_count_u64(s->filter, key);
+            FUZZ_MUST(count >= (least < 8 ? least : 8));
+            FUZZ_MUST(count == bg_filter_count_hash(s->filter, hash_of(s, key)));
+            FUZZ_MUST(count == bg_filter_count(s->filter, bytes_of(key, room).data, 8));
             keys[n++] = key;
         }
     }
     FUZZ_MUST(bg_filter_may_contain_many_u64(s->filter, keys, n, NULL) == n);
 }
 
+static bg_err insert_one(struct slot *s, uint64_t key, bool *is_new)
+{
+    unsigned char room[8];
+    switch (key % 3) {
+    case 0: return bg_filter_insert_u64(s->filter, key, is_new);
+    case 1: return bg_filter_insert_hash(s->filter, hash_of(s, key), is_new);
+    default: return bg_filter_insert(s->filter, bytes_of(key, room).data, 8, is_new);
+    }
+}
+
+static bg_err remove_one(struct slot *s, uint64_t key)
+{
+    unsigned char room[8];
+    switch (key % 3) {
+    case 0: return bg_filter_remove_hash(s->filter, hash_of(s, key));
+    case 1: return bg_filter_remove(s->filter, bytes_of(key, room).data, 8);
+    default: return bg_filter_remove_u64(s->filter, key);
+    }
+}
+
 static void step_insert(struct slot *s, uint64_t key)
 {
     bool is_new = false, known = bg_filter_may_contain_u64(s->filter, key);
-    bg_err err = bg_filter_insert_u64(s->filter, key, &is_new);
+    bg_err err = insert_one(s, key, &is_new);
     FUZZ_MUST(err == BG_OK || err == BG_EFULL || err == BG_ENOTSUP);
     FUZZ_MUST(err == BG_OK ? is_new == !known || s->overflowed : !is_new);
     s->in[key] += err == BG_OK;
@@ -86,7 +124,7 @@ static void step_remove(struct slot *s, uint64_t key)
 {
     if (s->in[key] && !s->overflowed
         && bg_kind_traits(bg_filter_kind(s->filter)) & BG_CAN_REMOVE) {
-        FUZZ_MUST(bg_filter_remove_u64(s->filter, key) == BG_OK);
+        FUZZ_MUST(remove_one(s, key) == BG_OK);
         s->in[key]--;
     }
 }
@@ -95,8 +133,38 @@ static void step_remove(struct slot *s, uint64_t key)
 static void step_remove_stranger(struct slot *s, uint64_t key)
 {
     if (!bg_filter_may_contain_u64(s->filter, key + KEYS)) {
-        bg_err err = bg_filter_remove_u64(s->filter, key + KEYS);
+        bg_err err = remove_one(s, key + KEYS);
         FUZZ_MUST(err == BG_ENOTFOUND || err == BG_ENOTSUP);
+    }
+}
+
+/* Keys in the other three forms. */
+struct many {
+    unsigned char records[KEYS][8];
+    bg_bytes pairs[KEYS];
+    uint64_t hashes[KEYS];
+};
+
+static void many_make(const struct slot *s, const uint64_t *keys, size_t n,
+                      struct many *many)
+{
+    for (size_t i = 0; i < n; i++) {
+        many->pairs[i] = bytes_of(keys[i], many->records[i]);
+        many->hashes[i] = hash_of(s, keys[i]);
+    }
+}
+
+static bg_err insert_all(struct slot *s, const uint64_t *keys, size_t n, uint8_t form,
+                         size_t *done)
+{
+    struct many many;
+    many_make(s, keys, n, &many);
+    switch (form % 4) {
+    case 0: return bg_filter_insert_many_u64(s->filter, keys, n, done, NULL);
+    case 1: return bg_filter_insert_many(s->filter, many.pairs, n, done, NULL);
+    case 2: return bg_filter_insert_many_hash(s->filter, many.hashes, n, done, NULL);
+    default:
+        return bg_filter_insert_many_fixed(s->filter, many.records, 8, n, done, NULL);
     }
 }
 
@@ -107,11 +175,38 @@ static void step_insert_many(struct slot *s, struct fuzz_input *in)
     for (size_t i = 0; i < n; i++) {
         keys[i] = fuzz_byte(in);
     }
-    bg_err err = bg_filter_insert_many_u64(s->filter, keys, n, &done, NULL);
+    bg_err err = insert_all(s, keys, n, fuzz_byte(in), &done);
     FUZZ_MUST(err ? done < n || n == 0 : done == n);
     for (size_t i = 0; i < done; i++) {
         s->in[keys[i]]++;
     }
+}
+
+/* Every key that is in, once, in one of four forms. */
+static void step_remove_many(struct slot *s, uint8_t form)
+{
+    struct many many;
+    uint64_t keys[KEYS];
+    size_t n = 0, removed;
+    if (s->overflowed || !(bg_kind_traits(bg_filter_kind(s->filter)) & BG_CAN_REMOVE)) {
+        return;
+    }
+    for (uint64_t key = 0; key < KEYS; key++) {
+        if (s->in[key]) {
+            keys[n++] = key;
+            s->in[key]--;
+        }
+    }
+    many_make(s, keys, n, &many);
+    switch (form % 4) {
+    case 0: removed = bg_filter_remove_many_u64(s->filter, keys, n, NULL); break;
+    case 1: removed = bg_filter_remove_many(s->filter, many.pairs, n, NULL); break;
+    case 2:
+        removed = bg_filter_remove_many_hash(s->filter, many.hashes, n, NULL);
+        break;
+    default: removed = bg_filter_remove_many_fixed(s->filter, many.records, 8, n, NULL);
+    }
+    FUZZ_MUST(removed == n);
 }
 
 static void step_copy(struct slot *to, const struct slot *from)
@@ -155,7 +250,7 @@ static void step(struct fuzz_input *in)
     case 5: step_add(s, key); break;
     case 6:
     case 7: step_insert_many(s, in); break;
-    case 8:
+    case 8: step_remove_many(s, (uint8_t)key); break;
     case 9:
     case 10: step_remove(s, key); break;
     default: step_insert(s, key); break;
