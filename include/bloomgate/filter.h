@@ -206,7 +206,8 @@ BG_API inline bool bg_filter_may_contain_u64(const bg_filter *filter, uint64_t k
  * with these kinds.
  * A cuckoo filter stores a key once for every insert, at most 8 times: a further insert
  * is refused with BG_EFULL, a further add is dropped, and the key can no longer be removed
- * (bg_info.saturated).
+ * (bg_info.saturated). An add of a copy that finds no room for other reasons is dropped
+ * too, and then no key is removed any more.
  * Errors: BG_EFULL; BG_ENOTSUP for a static kind; BG_EINVAL for NULL.
  * Thread safety and cost: as bg_filter_add.
  */
@@ -415,7 +416,7 @@ typedef struct bg_info {
     bool overflowed;     /* an add found no room: every query answers "maybe" */
     uint32_t shards;     /* of the spec; 1 for a filter in one piece */
     uint64_t saturated;  /* counters at their highest value, which no longer count;
-                            cuckoo: copies beyond 8 of a key that adds dropped;
+                            cuckoo: copies of keys that adds found no room for;
                             scalable: keys added beyond the capacity of their layer, for
                             want of memory or by merging: `rate` may exceed the target */
 } bg_info;

@@ -44,13 +44,16 @@
  * notes that it dropped a copy (bg_info.saturated says how many), and from then on a set
  * of slots that is full of one fingerprint stays as it is: like a saturated counter,
  * removes leave it alone. A set that lost a copy was full when it did, and so is for ever.
+ * Where there is no room for a further copy although other fingerprints are in these
+ * buckets, as in a full table, an add drops it as well, but the set that lost it can not
+ * be recognised later: then removes change nothing at all any more.
  *
  * Full. What an insert would push on is found before anything is moved, by a search in
  * breadth over at most CUCKOO_NODES buckets. If there is no free slot in reach the insert
  * is refused, and the table is as it was: no fingerprint is ever without a slot. The
- * search goes over what is reached first, so its path visits no bucket twice. An add that
- * finds no room makes every query answer "maybe" until the filter is cleared
- * (bg_info.overflowed).
+ * search goes over what is reached first, so its path visits no bucket twice. An add of a
+ * key that is not there yet and finds no room makes every query answer "maybe" until the
+ * filter is cleared (bg_info.overflowed).
  *
  * What a remove can do wrong: as for counting filters. Of a key that was never added it
  * may take away the fingerprint of another that looks the same. So only what was added
@@ -98,7 +101,7 @@
  * the filter has overflowed: counters go up by 2, and an odd one is never believed.
  *
  * Invariants
- *   (I1) Fingerprints in slots = inserts less removes, less what bg_info.saturated counts.
+ *   (I1) Fingerprints in slots = adds less removes, unless bg_info.saturated is above 0.
  *   (I2) A fingerprint x in bucket b belongs to b and to sum(x) - b, and to no other.
  *   (I3) The first bucket follows from the high bits of the hash, the fingerprint from the
  *        low f bits: at most 2^32 units, so that 32-bit fingerprints share no bits with
@@ -129,12 +132,15 @@ enum {
 };
 
 struct cuckoo_state {
-    uint64_t changes[CUCKOO_STRIPES]; /* see Concurrency: 2 x changes + overflowed */
-    uint64_t all_changes;             /* of all fingerprints, in the same way */
     /* For writers, in a line that readers leave alone. */
-    _Alignas(64) uint64_t stored; /* slots in use */
-    uint64_t dropped;             /* copies: see Copies */
+    uint64_t stored;  /* slots in use */
+    uint64_t dropped; /* copies: see Copies */
+    bool keeps_all;   /* removes change nothing any more: see Copies */
     unsigned char lock;
+    /* For readers. */
+    _Alignas(64) uint64_t changes[CUCKOO_STRIPES]; /* see Concurrency: 2 x changes +
+                                                      overflowed */
+    uint64_t all_changes; /* of all fingerprints, in the same way */
 };
 
 /* What became of an insert. */
@@ -281,6 +287,18 @@ static void cuckoo_overflow(struct cuckoo_state *state)
     cuckoo_write(&state->all_changes, state->all_changes | 1, false);
 }
 
+/* An add found no slot: of a copy or of a key that is new, see Copies and Full. */
+static void cuckoo_drop(struct cuckoo_state *state, bool is_new,
+                        enum cuckoo_outcome outcome)
+{
+    if (is_new) {
+        cuckoo_overflow(state);
+        return;
+    }
+    cuckoo_raise(&state->dropped, 1, false);
+    state->keeps_all |= outcome == CUCKOO_NO_ROOM;
+}
+
 /* Whether a "no" between two loads of a counter can be believed. */
 BGI_INLINE bool cuckoo_believed(uint64_t before, uint64_t after)
 {
@@ -410,6 +428,7 @@ static void cuckoo_copied(struct bgi_core *to, const struct bgi_core *from)
     }
     copy->stored = state->stored;
     copy->dropped = state->dropped;
+    copy->keeps_all = state->keeps_all;
     if (cuckoo_overflowed(state)) {
         cuckoo_overflow(copy);
     }

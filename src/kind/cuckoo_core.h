@@ -382,10 +382,8 @@ BGI_INLINE bool CUCKOO(put_anyway)(struct bgi_core *core, struct cuckoo_place pl
     struct cuckoo_state *state = core->state;
     bool is_new;
     enum cuckoo_outcome outcome = CUCKOO(put)(core, place, &is_new, exclusive);
-    if (BGI_UNLIKELY(outcome == CUCKOO_ALL_COPIES)) {
-        cuckoo_raise(&state->dropped, 1, exclusive);
-    } else if (BGI_UNLIKELY(outcome == CUCKOO_NO_ROOM)) {
-        cuckoo_overflow(state);
+    if (BGI_UNLIKELY(outcome != CUCKOO_STORED)) {
+        cuckoo_drop(state, is_new, outcome);
     }
     return is_new;
 }
@@ -396,7 +394,8 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
     struct cuckoo_state *state = core->state;
     unsigned copies = CUCKOO(copies)(core, place, true);
     unsigned slots = place.first == place.second ? 4 : 8;
-    if (cuckoo_overflowed(state) || (state->dropped && copies == slots)) {
+    if (state->keeps_all || cuckoo_overflowed(state)
+        || (state->dropped && copies == slots)) {
         return BG_OK; /* it no longer knows how many there are: they stay */
     }
     if (copies == 0) {
