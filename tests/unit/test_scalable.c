@@ -124,7 +124,7 @@ TEST(scalable__grows_to_a_thousand_times_under_its_rate)
         bg_spec spec = scalable_spec(cases[c].items, cases[c].rate);
         spec.width = cases[c].width;
         spec.flags = cases[c].flags;
-        size_t n = 1000 * cases[c].items;
+        size_t n = 1000 * (size_t)cases[c].items;
         n = CHECK_SANITIZED || CHECK_EMULATED ? n / 10 : n;
         bg_filter *filter = must_create(&spec);
         size_t added = add_range(filter, 1, n);
