@@ -131,6 +131,7 @@ enum {
     CUCKOO_NONE = -1
 };
 
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): lines apart on purpose */
 struct cuckoo_state {
     /* For writers, in a line that readers leave alone. */
     uint64_t stored;  /* slots in use */

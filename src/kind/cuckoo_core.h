@@ -394,12 +394,12 @@ BGI_INLINE bg_err CUCKOO(take)(struct bgi_core *core, struct cuckoo_place place,
     struct cuckoo_state *state = core->state;
     unsigned copies = CUCKOO(copies)(core, place, true);
     unsigned slots = place.first == place.second ? 4 : 8;
+    if (copies == 0 && !cuckoo_overflowed(state)) {
+        return BG_ENOTFOUND;
+    }
     if (state->keeps_all || cuckoo_overflowed(state)
         || (state->dropped && copies == slots)) {
         return BG_OK; /* it no longer knows how many there are: they stay */
-    }
-    if (copies == 0) {
-        return BG_ENOTFOUND;
     }
     struct CUCKOO(bucket) first = CUCKOO(load)(core->words, place.first, true);
     struct CUCKOO(bucket) second = CUCKOO(load)(core->words, place.second, true);
