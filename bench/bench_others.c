@@ -12,10 +12,12 @@
 #include "bench.h"
 #include "keys.h"
 #include "limit.h"
+#include "machine.h"
 #include "ours.h"
 #include "output.h"
 
 #include "bloomgate/builder.h"
+#include "bloomgate/window.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,23 +30,49 @@ struct others_setup {
     uint32_t width;
     uint32_t flags;
     double rate;
+    uint32_t part; /* made for n / part keys, and given n; 0: 1 */
+    const bg_window_options *window;
 };
 
+static const bg_window_options others_generations = { .struct_size =
+                                                          sizeof(bg_window_options),
+                                                      .mode = BG_WINDOW_GENERATIONS,
+                                                      .generations = 24 };
+static const bg_window_options others_aged = { .struct_size = sizeof(bg_window_options),
+                                               .mode = BG_WINDOW_AGED,
+                                               .generations = 24 };
+
 static const struct others_setup others_setups[] = {
-    { "counting", BG_KIND_COUNTING, 0, 4, 0, 0.01 },
-    { "counting, scattered", BG_KIND_COUNTING, 0, 4, BG_SCATTERED, 0.01 },
-    { "cuckoo, 12 bits", BG_KIND_CUCKOO, 12, 0, 0, 0.002 },
-    { "cuckoo, 16 bits", BG_KIND_CUCKOO, 16, 0, 0, 0.00013 },
-    { "quotient, 0.2 %", BG_KIND_QUOTIENT, 0, 0, 0, 0.002 },
-    { "fuse, 8 bits", BG_KIND_FUSE, 8, 0, 0, 0.004 },
-    { "fuse, 16 bits", BG_KIND_FUSE, 16, 0, 0, 0.000016 },
-    { "ribbon, 8 bits", BG_KIND_RIBBON, 8, 0, 0, 0.004 },
-    { "scalable", BG_KIND_SCALABLE, 0, 0, 0, 0.01 },
+    { .name = "counting", .kind = BG_KIND_COUNTING, .rate = 0.01 },
+    { .name = "counting, scattered",
+      .kind = BG_KIND_COUNTING,
+      .flags = BG_SCATTERED,
+      .rate = 0.01 },
+    { .name = "cuckoo, 12 bits", .kind = BG_KIND_CUCKOO, .k = 12, .rate = 0.002 },
+    { .name = "cuckoo, 16 bits", .kind = BG_KIND_CUCKOO, .k = 16, .rate = 0.00013 },
+    { .name = "quotient, 0.2 %", .kind = BG_KIND_QUOTIENT, .rate = 0.002 },
+    { .name = "fuse, 8 bits", .kind = BG_KIND_FUSE, .k = 8, .rate = 0.004 },
+    { .name = "fuse, 16 bits", .kind = BG_KIND_FUSE, .k = 16, .rate = 0.000016 },
+    { .name = "ribbon, 8 bits", .kind = BG_KIND_RIBBON, .k = 8, .rate = 0.004 },
+    { .name = "scalable", .kind = BG_KIND_SCALABLE, .rate = 0.01 },
+    { .name = "scalable, 8 layers",
+      .kind = BG_KIND_SCALABLE,
+      .rate = 0.01,
+      .part = 190 },
+    { .name = "window, 24 generations",
+      .kind = BG_KIND_WINDOW,
+      .rate = 0.01,
+      .window = &others_generations },
+    { .name = "window, 24 ages",
+      .kind = BG_KIND_WINDOW,
+      .rate = 0.01,
+      .window = &others_aged },
 };
 
 enum {
     OTHERS_SETUPS = sizeof others_setups / sizeof *others_setups,
-    OTHERS_BUILD_MAX = 200000000
+    OTHERS_BUILD_MAX = 200000000,
+    OTHERS_THREADS = 2
 };
 
 enum {
@@ -69,7 +97,7 @@ struct others {
     bg_filter *filter;
     uint64_t *bitmap;
     uint64_t own_ns; /* of the half of a pass that counts */
-    double build_ns;
+    double build_ns, threaded_ns;
     double fpr;
     struct bgb_subject subjects[ROWS + 1];
     int row_of[ROWS + 1];
@@ -151,10 +179,16 @@ static uint64_t others_remove(void *state, size_t first, size_t n)
 
 static bg_spec others_spec(const struct others_setup *setup, uint64_t n)
 {
-    bg_spec spec =
-        bgb_spec((uint32_t)setup->kind, n, setup->rate, setup->flags | BG_EXCLUSIVE);
+    static bg_window_options window; /* the spec points to it */
+    bg_spec spec = bgb_spec((uint32_t)setup->kind, n / (setup->part ? setup->part : 1),
+                            setup->rate, setup->flags | BG_EXCLUSIVE);
     spec.k = setup->k;
     spec.width = setup->width;
+    if (setup->window) {
+        window = *setup->window;
+        window.count = n;
+        spec.window = &window;
+    }
     return spec;
 }
 
@@ -175,14 +209,15 @@ static uint64_t *others_hashes(uint64_t n)
 }
 
 /* A static kind, from hashes. */
-static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, size_t n)
+static bg_filter *others_finish(const bg_spec *spec, const uint64_t *hashes, size_t n,
+                                unsigned threads)
 {
     bg_builder *builder = NULL;
     bg_filter *filter = NULL;
     bg_errinfo why;
     if (bg_builder_create(spec, &builder, &why) != BG_OK
         || bg_builder_add_many_hash(builder, hashes, n) != BG_OK
-        || bg_builder_finish(builder, &filter, &why) != BG_OK) {
+        || bg_builder_finish_threaded(builder, threads, &filter, &why) != BG_OK) {
         bgb_die("%s", why.message);
     }
     bg_builder_free(builder);
@@ -212,8 +247,15 @@ static void others_build(struct others *o)
     bool is_static = bg_kind_traits(o->setup->kind) & BG_IS_STATIC;
     uint64_t begin = bgb_now_ns();
     o->filter =
-        is_static ? others_finish(&spec, hashes, n) : others_fill(&spec, hashes, n);
+        is_static ? others_finish(&spec, hashes, n, 1) : others_fill(&spec, hashes, n);
     o->build_ns = (double)(bgb_now_ns() - begin) / (double)n;
+    if (is_static) {
+        bgb_machine_unpin(); /* else all threads would share one core */
+        begin = bgb_now_ns();
+        bg_filter_free(others_finish(&spec, hashes, n, OTHERS_THREADS));
+        o->threaded_ns = (double)(bgb_now_ns() - begin) / (double)n;
+        bgb_machine_pin(bgb_machine_core(0));
+    }
     free(hashes);
 }
 
@@ -260,6 +302,10 @@ static void others_print(const struct others *o)
         bgb_row_end();
     }
     bgb_note("%s: build from nothing %.1f ns per key", o->setup->name, o->build_ns);
+    if (o->threaded_ns > 0) {
+        bgb_note("%s: with %d threads %.1f", o->setup->name, OTHERS_THREADS,
+                 o->threaded_ns);
+    }
 }
 
 static void others_run(const struct bgb_options *options, const struct bgb_keys *keys,

@@ -73,6 +73,12 @@ void bgb_machine_pin(unsigned core)
     }
 }
 
+void bgb_machine_unpin(void)
+{
+    machine_learn();
+    (void)sched_setaffinity(0, sizeof machine_allowed, &machine_allowed);
+}
+
 /* The first line of a file, without its newline; "unknown" when there is none. */
 static void machine_line(const char *path, char *line, size_t room)
 {

@@ -17,4 +17,7 @@ unsigned bgb_machine_core(unsigned i);
 /* Pins the calling thread to a core. A failure is reported once and is no error. */
 void bgb_machine_pin(unsigned core);
 
+/* Lets the calling thread, and threads that it starts, use all cores again. */
+void bgb_machine_unpin(void);
+
 #endif
