@@ -222,7 +222,8 @@ static void change_test(bg_kind kind)
     for (size_t i = 0; i < worlds; i++) {
         world_run(kind, &checks);
     }
-    printf("  %s: %llu checks\n", bg_kind_name(kind), (unsigned long long)checks);
+    printf("= %s: %llu operations, %llu checks, no key was lost\n", bg_kind_name(kind),
+           (unsigned long long)(worlds * STEPS), (unsigned long long)checks);
 }
 
 #define CHANGE_TEST(NAME, number, name)                                                \
