@@ -223,7 +223,7 @@ static void change_test(bg_kind kind)
         world_run(kind, &checks);
     }
     printf("= %s: %llu operations, %llu checks, no key was lost\n", bg_kind_name(kind),
-           (unsigned long long)(worlds * STEPS), (unsigned long long)checks);
+           (unsigned long long)worlds * STEPS, (unsigned long long)checks);
 }
 
 #define CHANGE_TEST(NAME, number, name)                                                \
