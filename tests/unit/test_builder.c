@@ -199,8 +199,7 @@ TEST(builder__tells_and_can_be_stopped)
         bg_builder_on_progress(builder, tell, &told);
         for (unsigned stop = 1;; stop++) {
             told = (struct told){ 0, 0, stop };
-            bg_err err =
-                bg_builder_finish_threaded(builder, 1 + stop % 2, &filter, &why);
+            bg_err err = bg_builder_finish(builder, &filter, &why);
             if (err == BG_OK) {
                 CHECK(told.calls < stop);
                 break;
@@ -217,6 +216,27 @@ TEST(builder__tells_and_can_be_stopped)
         bg_filter_free(model);
         bg_builder_free(builder);
     }
+}
+
+/* With several threads only the caller's own tells, of what all have done, and when that is
+ * depends on who was faster. */
+TEST(builder__threads_can_be_stopped)
+{
+    bg_spec spec = rate_spec(BG_KIND_FUSE, 0.01);
+    bg_builder *builder = must_build(&spec);
+    bg_filter *filter = NULL;
+    for (uint64_t key = 0; key < 100000; key++) {
+        CHECK_OK(bg_builder_add_u64(builder, key));
+    }
+    for (unsigned stop = 1; stop < 10 && !filter; stop++) {
+        struct told told = { 0, 0, stop };
+        bg_builder_on_progress(builder, tell, &told);
+        bg_err err = bg_builder_finish_threaded(builder, 2, &filter, NULL);
+        CHECK(err == BG_OK ? filter != NULL : err == BG_ECANCELED && !filter);
+        CHECK_EQ(bg_builder_count(builder), filter ? 0 : 100000);
+    }
+    bg_filter_free(filter);
+    bg_builder_free(builder);
 }
 
 /* ---- What goes wrong ------------------------------------------------------------- */
