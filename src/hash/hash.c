@@ -32,10 +32,10 @@
  * Cost on Zen 4 with AVX-512 and gcc 12, ns per key in batches of 64 and singly:
  *
  *                        fast   xxh64   keyed   keyed24   keyed-int
- *     8 bytes             1.6     1.9     1.6       2.7         0.7
- *     16 bytes            1.3     2.6     2.2       3.6         0.7
- *     16 bytes, pairs     1.6     3.8     2.6       4.0         1.9
- *     8 bytes, single     2.4     4.6     8.9      11.7         4.6
+ *     8 bytes             0.3     1.8     1.6       2.6         0.7
+ *     16 bytes            0.6     2.5     2.2       3.6         0.7
+ *     16 bytes, pairs     0.9     3.8     2.6       4.0         1.6
+ *     8 bytes, single     2.5     4.2     8.9      11.7         4.6
  */
 #include "hash/fast.h"
 #include "hash/hash_batch.h"
