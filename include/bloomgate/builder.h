@@ -28,9 +28,8 @@
  *
  * Sizes. The number of keys need not be known: spec.items is ignored, and the filter is
  * made for as many different keys as there were. That is handy for other kinds too, all
- * but scalable and window (BG_ENOTSUP):
- * with spec.kind BG_KIND_BLOCKED, or BG_KIND_AUTO, the builder makes a filter of exactly
- * the right size and adds the keys. A key that was given more than once counts once.
+ * but scalable and window (BG_ENOTSUP): with spec.kind BG_KIND_BLOCKED, or BG_KIND_AUTO,
+ * the builder makes a filter of exactly the right size and adds the keys. A key that was given more than once counts once.
  * The same set of keys makes the same filter, in whatever order and how often they came.
  *
  * Memory. Keys are kept as hashes: 8 bytes for every add, those of one key included, and up
