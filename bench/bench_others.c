@@ -100,6 +100,7 @@ struct others {
     double build_ns, threaded_ns;
     double fpr;
     struct bgb_subject subjects[ROWS + 1];
+    struct bgb_ours looks[ROW_INSERT]; /* of the rows before it */
     int row_of[ROWS + 1];
     size_t count;
     struct bgb_region region;
@@ -107,40 +108,6 @@ struct others {
 };
 
 /* ---- Passes -------------------------------------------------------------------- */
-
-static uint64_t others_absent_one(void *state, size_t first, size_t n)
-{
-    const struct others *o = state;
-    uint64_t positives = 0;
-    for (size_t i = first; i < first + n; i++) {
-        positives += bg_filter_may_contain_hash(o->filter, o->keys->absent_hash[i]);
-    }
-    return positives;
-}
-
-static uint64_t others_present_one(void *state, size_t first, size_t n)
-{
-    const struct others *o = state;
-    uint64_t positives = 0;
-    for (size_t i = first; i < first + n; i++) {
-        positives += bg_filter_may_contain_hash(o->filter, o->keys->present_hash[i]);
-    }
-    return positives;
-}
-
-static uint64_t others_absent(void *state, size_t first, size_t n)
-{
-    const struct others *o = state;
-    return bg_filter_may_contain_many_hash(o->filter, o->keys->absent_hash + first, n,
-                                           o->bitmap);
-}
-
-static uint64_t others_present(void *state, size_t first, size_t n)
-{
-    const struct others *o = state;
-    return bg_filter_may_contain_many_hash(o->filter, o->keys->present_hash + first, n,
-                                           o->bitmap);
-}
 
 /* Inserts and takes back; returns how many were done, and when each half ended. */
 static size_t others_both(struct others *o, size_t first, size_t n, uint64_t *between,
@@ -259,29 +226,43 @@ static void others_build(struct others *o)
     free(hashes);
 }
 
+/* The look-ups are those of all other tables (ours.h). */
+static void others_add_look(struct others *o, int row)
+{
+    bool absent = row == ROW_ABSENT || row == ROW_ABSENT_ONE;
+    bool single = row == ROW_ABSENT_ONE || row == ROW_PRESENT_ONE;
+    struct bgb_ours_what what = { BGB_FORM_HASH,
+                                  absent ? BGB_LOAD_ABSENT : BGB_LOAD_PRESENT,
+                                  single ? BGB_GRAIN_ONE : BGB_GRAIN_ALL };
+    bgb_ours_prepare(&o->looks[row], &o->subjects[o->count], o->keys, what, o->filter,
+                     NULL);
+}
+
+static void others_add_change(struct others *o, int row)
+{
+    o->subjects[o->count] = (struct bgb_subject){
+        .pass = row == ROW_INSERT ? others_insert : others_remove,
+        .state = o,
+        .pool = o->keys->fresh_pool,
+        .chunk = o->keys->fresh_pool / 256 + 1, /* does not fill it up */
+        .least = 1,
+        .most = 1,
+        .own_ns = &o->own_ns,
+    };
+}
+
 static void others_add_row(struct others *o, int row)
 {
-    static uint64_t (*const passes[ROWS])(void *, size_t, size_t) = {
-        others_absent_one, others_present_one, others_absent,
-        others_present,    others_insert,      others_remove,
-    };
     bool changes = row == ROW_INSERT || row == ROW_REMOVE;
     if (changes && !(bg_kind_traits(o->setup->kind) & BG_CAN_REMOVE)) {
         return;
     }
-    const struct bgb_keys *k = o->keys;
-    size_t pool = changes ? k->fresh_pool : k->pool;
-    size_t chunk = bgb_keys_chunk(k, bg_filter_size_bytes(o->filter));
-    chunk = changes ? k->fresh_pool / 256 + 1 : chunk; /* does not fill it up */
-    bool all = row != ROW_ABSENT_ONE && row != ROW_ABSENT;
+    if (changes) {
+        others_add_change(o, row);
+    } else {
+        others_add_look(o, row);
+    }
     struct bgb_subject *s = &o->subjects[o->count];
-    *s = (struct bgb_subject){ .pass = passes[row],
-                               .state = o,
-                               .pool = pool,
-                               .chunk = chunk < pool ? chunk : pool,
-                               .least = all ? 1 : 0,
-                               .most = all ? 1 : 0.5,
-                               .own_ns = changes ? &o->own_ns : NULL };
     (void)snprintf(s->name, sizeof s->name, "%s: %s", o->setup->name, others_rows[row]);
     o->row_of[o->count++] = row;
 }
@@ -330,6 +311,9 @@ static void others_run(const struct bgb_options *options, const struct bgb_keys 
               setup->name, (unsigned long long)keys->n);
     bgb_run(o->subjects, o->count, options->seconds);
     others_print(o);
+    for (int row = 0; row < ROW_INSERT; row++) {
+        bgb_ours_free(&o->looks[row]);
+    }
     bg_filter_free(o->filter);
     bgb_region_free(&o->region);
     free(o->bitmap);
