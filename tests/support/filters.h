@@ -189,4 +189,68 @@ static inline void counting_start(struct counting *c)
     c->hooks = (bg_allocator){ counting_allocate, counting_release, c };
 }
 
+/* ---- For more than one kind's tests ----------------------------------------------- */
+
+/* The i-th kind that can remove; BG_KIND_AUTO after the last one. */
+static inline bg_kind removing_kind(unsigned i)
+{
+    static const bg_kind all[] = { BG_KINDS(FILTERS_LIST) };
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        if ((bg_kind_traits(all[k]) & BG_CAN_REMOVE) && i-- == 0) {
+            return all[k];
+        }
+    }
+    return BG_KIND_AUTO;
+}
+
+/* Adds n random keys below `adds` to both filters, to one of them in a batch, and asks for
+ * n below `asks`: the answers agree, and so do the filters. n is at most 10000. */
+static inline void check_batch_agrees(bg_filter *one, bg_filter *many, size_t n,
+                                      uint64_t adds, uint64_t asks)
+{
+    static uint64_t keys[10000], bits[BG_BITMAP_WORDS(10000)];
+    for (int adding = 1; adding >= 0; adding--) {
+        for (size_t i = 0; i < n; i++) {
+            keys[i] = check_random_below(adding ? adds : asks);
+        }
+        size_t count = adding ? bg_filter_add_many_u64(many, keys, n, bits)
+                              : bg_filter_may_contain_many_u64(many, keys, n, bits);
+        for (size_t i = 0; i < n; i++) {
+            bool yes = adding ? bg_filter_add_u64(one, keys[i])
+                              : bg_filter_may_contain_u64(one, keys[i]);
+            count -= yes;
+            CHECK_EQ(bits[i / 64] >> (i % 64) & 1, yes);
+        }
+        CHECK_EQ(count, 0);
+        CHECK(bg_filter_equal(one, many));
+    }
+}
+
+/* A filter of n hashes that follow from n, made by a builder; and that it knows them. */
+static inline bg_filter *build_of_hashes(const bg_spec *spec, uint64_t n)
+{
+    bg_builder *builder = NULL;
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    uint64_t state = n;
+    CHECK_OK(bg_builder_create(spec, &builder, &why));
+    for (uint64_t i = 0; i < n; i++) {
+        CHECK_OK(bg_builder_add_hash(builder, check_random_next(&state)));
+    }
+    if (bg_builder_finish(builder, &filter, &why) != BG_OK) {
+        check_fail(__FILE__, __LINE__, "%llu keys: %s", (unsigned long long)n,
+                   why.message);
+    }
+    bg_builder_free(builder);
+    return filter;
+}
+
+static inline void check_built_hashes(const bg_filter *filter, uint64_t n)
+{
+    uint64_t state = n;
+    for (uint64_t i = 0; i < n; i++) {
+        CHECK(bg_filter_may_contain_hash(filter, check_random_next(&state)));
+    }
+}
+
 #endif

@@ -11,32 +11,11 @@
 static bg_filter *build(uint32_t width, uint32_t k, uint64_t n)
 {
     bg_spec spec = BG_SPEC_INIT;
-    bg_builder *builder = NULL;
-    bg_filter *filter = NULL;
-    bg_errinfo why;
     spec.kind = BG_KIND_FUSE;
     spec.width = width;
     spec.k = k;
     spec.rate = 0.1;
-    CHECK_OK(bg_builder_create(&spec, &builder, &why));
-    uint64_t state = n;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK_OK(bg_builder_add_hash(builder, check_random_next(&state)));
-    }
-    if (bg_builder_finish(builder, &filter, &why) != BG_OK) {
-        check_fail(__FILE__, __LINE__, "%llu keys: %s", (unsigned long long)n,
-                   why.message);
-    }
-    bg_builder_free(builder);
-    return filter;
-}
-
-static void check_members(const bg_filter *filter, uint64_t n)
-{
-    uint64_t state = n;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(bg_filter_may_contain_hash(filter, check_random_next(&state)));
-    }
+    return build_of_hashes(&spec, n);
 }
 
 TEST(fuse__shapes_are_sound)
@@ -77,7 +56,7 @@ TEST(fuse__builds_around_every_step)
                     continue;
                 }
                 bg_filter *filter = build(arity, 8, n);
-                check_members(filter, n);
+                check_built_hashes(filter, n);
                 bg_filter_free(filter);
             }
         }

@@ -11,31 +11,10 @@
 static bg_filter *build(uint32_t k, uint64_t n)
 {
     bg_spec spec = BG_SPEC_INIT;
-    bg_builder *builder = NULL;
-    bg_filter *filter = NULL;
-    bg_errinfo why;
     spec.kind = BG_KIND_RIBBON;
     spec.k = k;
     spec.rate = 0.9;
-    CHECK_OK(bg_builder_create(&spec, &builder, &why));
-    uint64_t state = n;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK_OK(bg_builder_add_hash(builder, check_random_next(&state)));
-    }
-    if (bg_builder_finish(builder, &filter, &why) != BG_OK) {
-        check_fail(__FILE__, __LINE__, "%llu keys: %s", (unsigned long long)n,
-                   why.message);
-    }
-    bg_builder_free(builder);
-    return filter;
-}
-
-static void check_members(const bg_filter *filter, uint64_t n)
-{
-    uint64_t state = n;
-    for (uint64_t i = 0; i < n; i++) {
-        CHECK(bg_filter_may_contain_hash(filter, check_random_next(&state)));
-    }
+    return build_of_hashes(&spec, n);
 }
 
 TEST(ribbon__shapes_are_sound)
@@ -69,7 +48,7 @@ TEST(ribbon__builds_around_every_step)
             uint64_t n = (uint64_t)ribbon_capacity(units, 8);
             for (uint64_t more = 0; more < 2; more++) {
                 bg_filter *filter = build(8, n + more);
-                check_members(filter, n + more);
+                check_built_hashes(filter, n + more);
                 bg_filter_free(filter);
             }
         }
@@ -82,7 +61,7 @@ TEST(ribbon__every_width)
         for (uint64_t n = 3; n < (CHECK_EMULATED ? 2000 : 100000); n *= 9) {
             bg_filter *filter = build(k, n);
             CHECK_EQ(info_of(filter).k, k);
-            check_members(filter, n);
+            check_built_hashes(filter, n);
             bg_filter_free(filter);
         }
     }

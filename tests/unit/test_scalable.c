@@ -191,30 +191,7 @@ TEST(scalable__single_and_batch_agree)
     bg_spec spec = scalable_spec(10, 0.01);
     bg_filter *one = must_create(&spec), *many = must_create(&spec);
     for (size_t n = 1; n < 9000; n = n * 3 / 2 + 7) {
-        uint64_t *keys = calloc(n, sizeof *keys), *bits = calloc(n / 64 + 1, 8);
-        for (size_t i = 0; i < n; i++) {
-            keys[i] = check_random_below(20000);
-        }
-        size_t added = bg_filter_add_many_u64(many, keys, n, bits);
-        for (size_t i = 0; i < n; i++) {
-            bool is_new = bg_filter_add_u64(one, keys[i]);
-            added -= is_new;
-            CHECK_EQ(bits[i / 64] >> (i % 64) & 1, is_new);
-        }
-        CHECK_EQ(added, 0);
-        CHECK(bg_filter_equal(one, many));
-        for (size_t i = 0; i < n; i++) {
-            keys[i] = check_random_below(60000);
-        }
-        size_t maybe = bg_filter_may_contain_many_u64(many, keys, n, bits);
-        for (size_t i = 0; i < n; i++) {
-            bool has = bg_filter_may_contain_u64(one, keys[i]);
-            maybe -= has;
-            CHECK_EQ(bits[i / 64] >> (i % 64) & 1, has);
-        }
-        CHECK_EQ(maybe, 0);
-        free(keys);
-        free(bits);
+        check_batch_agrees(one, many, n, 20000, 60000);
     }
     bg_filter_free(one);
     bg_filter_free(many);

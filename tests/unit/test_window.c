@@ -279,28 +279,7 @@ TEST(window__single_and_batch_agree)
         bg_spec spec = window_spec(&o, 3000, 0.01);
         bg_filter *one = must_create(&spec), *many = must_create(&spec);
         for (size_t n = 1; n < 900; n = n * 5 / 4 + 1) {
-            uint64_t keys[1000], bits[16];
-            for (size_t i = 0; i < n; i++) {
-                keys[i] = check_random_below(2000);
-            }
-            size_t added = bg_filter_add_many_u64(many, keys, n, bits);
-            for (size_t i = 0; i < n; i++) {
-                bool is_new = bg_filter_add_u64(one, keys[i]);
-                added -= is_new;
-                CHECK_EQ(bits[i / 64] >> (i % 64) & 1, is_new);
-            }
-            CHECK_EQ(added, 0);
-            CHECK(bg_filter_equal(one, many));
-            for (size_t i = 0; i < n; i++) {
-                keys[i] = check_random_below(10000);
-            }
-            size_t maybe = bg_filter_may_contain_many_u64(many, keys, n, bits);
-            for (size_t i = 0; i < n; i++) {
-                bool has = bg_filter_may_contain_u64(one, keys[i]);
-                maybe -= has;
-                CHECK_EQ(bits[i / 64] >> (i % 64) & 1, has);
-            }
-            CHECK_EQ(maybe, 0);
+            check_batch_agrees(one, many, n, 2000, 10000);
             rotate(one, 0);
             rotate(many, 0);
         }
