@@ -195,14 +195,14 @@ static bool solve_units(const struct bgi_geometry *g, double bits, uint64_t *uni
 }
 
 /* The fewest units, within 1 in 4096, at which `rate` is reached; false when 1024 bits
- * per key do not reach it (or 4 KiB, if that is more: static kinds are never tiny). */
+ * per key do not reach it (or 4 KiB, if that is more: some kinds are never tiny). */
 static bool solve_fewest(struct bgi_geometry *g, double rate)
 {
     uint64_t low = 0, high;
     if (!solve_units(g, solve_bits_max, &high)) {
         return false;
     }
-    if (g->kind->traits & BG_IS_STATIC) {
+    if (g->kind->traits & BG_IS_STATIC || g->kind->round_units) {
         uint64_t few = 4096 / g->kind->unit_bytes(g->k);
         high = high > few ? high : few;
     }

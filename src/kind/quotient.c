@@ -105,7 +105,7 @@ enum {
     QUOTIENT_K_MAX = 32,
     QUOTIENT_BITS_MIN = 8,
     QUOTIENT_BITS_MAX = 40,
-    QUOTIENT_UNIT_BITS = 9, /* 2^9 slots of a unit */
+    QUOTIENT_SPARE = 512, /* slots behind the last quotient */
     QUOTIENT_PREFIX_MAX = 64
 };
 
@@ -181,51 +181,61 @@ static const struct bgi_ops *quotient_ops(uint32_t k, bool exclusive, bg_cpu cpu
 
 static uint32_t quotient_unit_bytes(uint32_t k)
 {
-    const uint32_t word = sizeof(uint64_t);
-    return QUOTIENT_GROUP * word * (QUOTIENT_META + k) + word;
+    (void)k;
+    return QUOTIENT_LINE;
+}
+
+/* Slots for so many bits of a quotient, with those behind the last one. */
+static uint64_t quotient_slots_of_bits(uint32_t bits)
+{
+    uint64_t quotients = (uint64_t)1 << bits;
+    return quotients + (quotients < QUOTIENT_SPARE ? quotients : QUOTIENT_SPARE);
+}
+
+static uint64_t quotient_units(uint32_t bits, uint32_t k)
+{
+    uint64_t block = quotient_block_slots(k);
+    return (quotient_slots_of_bits(bits) + block - 1) / block;
 }
 
 /* The bits of the quotient for a number of units that is a size, else for the next
- * smaller one. */
-static uint32_t quotient_bits(uint64_t units)
+ * smaller one; 0 if there is none. */
+static uint32_t quotient_bits(uint64_t units, uint32_t k)
 {
-    return units < 2 ? QUOTIENT_BITS_MIN
-                     : QUOTIENT_UNIT_BITS + 63 - (uint32_t)__builtin_clzll(units - 1);
-}
-
-static uint64_t quotient_units(uint32_t bits)
-{
-    return bits < QUOTIENT_UNIT_BITS ? 1
-                                     : ((uint64_t)1 << (bits - QUOTIENT_UNIT_BITS)) + 1;
+    uint64_t slots = units * quotient_block_slots(k);
+    uint32_t bits = 0;
+    if (slots >= quotient_slots_of_bits(QUOTIENT_BITS_MIN)) {
+        bits = slots < 2 * QUOTIENT_SPARE
+                   ? QUOTIENT_BITS_MIN
+                   : 63 - (uint32_t)__builtin_clzll(slots - QUOTIENT_SPARE);
+    }
+    return bits;
 }
 
 static uint64_t quotient_round_units(uint64_t units, uint32_t k)
 {
-    if (units == 0) {
-        return 0;
-    }
-    uint32_t bits = quotient_bits(units), most = QUOTIENT_PREFIX_MAX - k;
+    uint32_t bits = quotient_bits(units, k), most = QUOTIENT_PREFIX_MAX - k;
     most = most < QUOTIENT_BITS_MAX ? most : QUOTIENT_BITS_MAX;
-    return quotient_units(bits < most ? bits : most);
+    return bits ? quotient_units(bits < most ? bits : most, k) : 0;
 }
 
 /* Adds `doublings` bits to the quotient and takes them from the remainder. */
 static bool quotient_resized(uint64_t *units, uint32_t *k, int doublings)
 {
-    int64_t bits = (int64_t)quotient_bits(*units) + doublings;
+    int64_t bits = (int64_t)quotient_bits(*units, *k) + doublings;
     int64_t rest = (int64_t)*k - doublings;
     if (bits < QUOTIENT_BITS_MIN || bits > QUOTIENT_BITS_MAX || rest < QUOTIENT_K_MIN
         || rest > QUOTIENT_K_MAX) {
         return false;
     }
-    *units = quotient_units((uint32_t)bits);
+    *units = quotient_units((uint32_t)bits, (uint32_t)rest);
     *k = (uint32_t)rest;
     return true;
 }
 
 static uint64_t quotient_regions(uint64_t units)
 {
-    return (units * QUOTIENT_GROUP + QUOTIENT_REGION - 1) / QUOTIENT_REGION;
+    return (units + QUOTIENT_REGION - 1) / QUOTIENT_REGION;
 }
 
 static size_t quotient_state_bytes(uint64_t units, uint32_t k)
@@ -238,16 +248,10 @@ static size_t quotient_state_bytes(uint64_t units, uint32_t k)
 static void quotient_setup(struct bgi_core *core)
 {
     struct quotient_state *state = quotient_state_of(core);
-    state->quotient_bits = quotient_bits(core->units);
-    state->blocks = core->units * QUOTIENT_GROUP;
-    state->slots = state->blocks * QUOTIENT_BLOCK;
-    state->offsets = quotient_block(core, state->blocks);
-    state->type.width = core->k;
-    state->type.per_word = 64 / core->k;
-    for (uint32_t i = 0; i < state->type.per_word; i++) {
-        state->type.ones |= (uint64_t)1 << i * core->k;
-    }
-    state->type.tops = state->type.ones << (core->k - 1);
+    state->shape = quotient_shape_of(core->k);
+    state->quotient_bits = quotient_bits(core->units, core->k);
+    state->blocks = core->units;
+    state->slots = quotient_slots_in(core, state->blocks);
     uint64_t quotients = (uint64_t)1 << state->quotient_bits;
     state->limit = quotients - quotients / 32;
 }
@@ -257,13 +261,12 @@ static void quotient_setup(struct bgi_core *core)
 /* Different prefixes. */
 static double quotient_prefixes(uint64_t units, uint32_t k)
 {
-    return ldexp(1, (int)(quotient_bits(units) + k));
+    return ldexp(1, (int)(quotient_bits(units, k) + k));
 }
 
 static double quotient_fill(uint64_t units, uint32_t k, double n)
 {
-    (void)k;
-    return n / ldexp(1, (int)quotient_bits(units));
+    return n / ldexp(1, (int)quotient_bits(units, k));
 }
 
 static double quotient_rate(uint64_t units, uint32_t k, double n)
@@ -278,7 +281,7 @@ static double quotient_rate(uint64_t units, uint32_t k, double n)
 static uint32_t quotient_lines(uint32_t k)
 {
     (void)k;
-    return 2; /* the head of a block and a slot; offsets are few and stay in the cache */
+    return 1; /* or the next one as well, where the run was pushed there */
 }
 
 /* What `prefixes` different ones tell: the keys that most likely left them, and how sure
@@ -320,7 +323,7 @@ static bool quotient_read_run(struct quotient_stream *stream, uint64_t quotient,
         struct quotient_entry entry = quotient_read(core, *at);
         struct quotient_key key = { quotient, entry.remainder };
         *at += entry.slots;
-        quotient_touch(span, (*at - 1) / 64);
+        quotient_touch(span, quotient_block_of(core, *at - 1));
         ended = quotient_is_runend(core, *at - 1);
         if (quotient == stream->next.quotient
             && entry.remainder < stream->next.remainder) {
@@ -343,21 +346,22 @@ static void quotient_read_block(struct quotient_stream *stream,
                                 struct quotient_span *span)
 {
     const struct bgi_core *core = stream->core;
-    uint64_t block = stream->next.quotient / 64, first = stream->next.quotient % 64;
-    uint64_t occupieds = quotient_load(quotient_occupieds(core, block));
-    uint64_t todo = occupieds & UINT64_MAX << first;
+    struct quotient_at from = quotient_at(core, stream->next.quotient);
+    uint64_t first = quotient_slots_in(core, from.block);
+    uint64_t occupieds = quotient_occupieds(core, from.block);
+    uint64_t todo = occupieds & UINT64_MAX << from.index;
     if (todo) {
-        uint64_t quotient = 64 * block + (uint64_t)__builtin_ctzll(todo);
+        uint64_t quotient = first + (uint64_t)__builtin_ctzll(todo);
         uint64_t at = quotient_run_start_portable(core, quotient, occupieds, span);
         for (; todo; todo &= todo - 1) {
-            quotient = 64 * block + (uint64_t)__builtin_ctzll(todo);
+            quotient = first + (uint64_t)__builtin_ctzll(todo);
             at = at > quotient ? at : quotient;
             if (!quotient_read_run(stream, quotient, &at, span)) {
                 return;
             }
         }
     }
-    stream->next = (struct quotient_key){ 64 * block + 64, 0 };
+    stream->next = (struct quotient_key){ quotient_slots_in(core, from.block + 1), 0 };
 }
 
 /* Collects the next entries, as of one moment; false at the end. */
@@ -368,7 +372,8 @@ static bool quotient_refill(struct quotient_stream *stream)
     stream->at = stream->n = 0;
     while (stream->n == 0 && stream->next.quotient < end) {
         const struct quotient_key from = stream->next;
-        struct quotient_span span = quotient_span_at(from.quotient / 64);
+        const uint64_t block = quotient_block_of(core, from.quotient);
+        struct quotient_span span = quotient_span_at(block);
         struct quotient_range range = quotient_range_of(span);
         uint64_t before;
         while (!quotient_numbers(core, range, &before)
@@ -377,7 +382,7 @@ static bool quotient_refill(struct quotient_stream *stream)
             bgi_pause();
             stream->next = from;
             stream->n = 0;
-            span = quotient_span_at(from.quotient / 64);
+            span = quotient_span_at(block);
         }
     }
     return stream->n > 0;
@@ -474,7 +479,8 @@ static void quotient_copied(struct bgi_core *to, const struct bgi_core *from)
  * quotient ends. */
 static bool quotient_joins(const struct bgi_core *to, const struct bgi_core *from)
 {
-    return quotient_bits(to->units) + to->k == quotient_bits(from->units) + from->k;
+    return quotient_bits(to->units, to->k) + to->k
+           == quotient_bits(from->units, from->k) + from->k;
 }
 
 /* Whether the content of both has room in `to`. Its place is known without putting it
@@ -535,7 +541,7 @@ const struct bgi_kind bgi_kind_quotient = {
               | BG_CAN_FILL_UP | BG_CAN_ENUMERATE | BG_CAN_RESIZE,
     .k_min = QUOTIENT_K_MIN,
     .k_max = QUOTIENT_K_MAX,
-    .units_max = ((uint64_t)1 << (QUOTIENT_BITS_MAX - QUOTIENT_UNIT_BITS)) + 1,
+    .units_max = ((uint64_t)1 << QUOTIENT_BITS_MAX) / 14 + 64,
     .unit_bytes = quotient_unit_bytes,
     .round_units = quotient_round_units,
     .rate = quotient_rate,

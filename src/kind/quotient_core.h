@@ -40,17 +40,18 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(stop_of_rank)(const struct bgi_core
                                                            struct quotient_span *span)
 {
     const struct quotient_state *state = quotient_state_of(core);
+    uint64_t first = quotient_slots_in(core, block) + offset;
     if (rank == 0) {
-        return 64 * block + offset;
+        return first;
     }
-    uint64_t at = block + offset / 64, before = offset % 64;
+    struct quotient_at from = quotient_at(core, first);
+    uint64_t at = from.block, before = from.index;
     for (; at < state->blocks; at++, before = 0) {
-        uint64_t ends =
-            quotient_load(quotient_runends(core, at)) & UINT64_MAX << before;
+        uint64_t ends = quotient_runends(core, at) & UINT64_MAX << before;
         uint64_t end = QUOTIENT_SELECT(ends, rank - 1);
         if (end < 64) {
             quotient_touch(span, at);
-            return 64 * at + end + 1;
+            return quotient_slots_in(core, at) + end + 1;
         }
         rank -= QUOTIENT_ONES(ends);
     }
@@ -69,9 +70,10 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(far_offset)(const struct bgi_core *core
     } while (from > 0 && offset == QUOTIENT_OFFSET_MOST);
     span->first = from < span->first ? from : span->first;
     for (; from < block; from++) {
-        uint64_t runs = QUOTIENT_ONES(quotient_load(quotient_occupieds(core, from)));
+        uint64_t runs = QUOTIENT_ONES(quotient_occupieds(core, from));
         uint64_t stop = QUOTIENT(stop_of_rank)(core, from, offset, runs, span);
-        offset = stop > 64 * from + 64 ? stop - (64 * from + 64) : 0;
+        uint64_t next = quotient_slots_in(core, from + 1);
+        offset = stop > next ? stop - next : 0;
     }
     return offset;
 }
@@ -91,12 +93,12 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(stop_upto)(const struct bgi_core *core,
                                                     uint64_t slot,
                                                     struct quotient_span *span)
 {
-    uint64_t block = slot / 64;
-    quotient_touch(span, block);
-    uint64_t occupieds = quotient_load(quotient_occupieds(core, block));
-    uint64_t rank = QUOTIENT_ONES(occupieds & UINT64_MAX >> (63 - slot % 64));
-    return QUOTIENT(stop_of_rank)(core, block, QUOTIENT(offset)(core, block, span),
-                                  rank, span);
+    struct quotient_at at = quotient_at(core, slot);
+    quotient_touch(span, at.block);
+    uint64_t occupieds = quotient_occupieds(core, at.block);
+    uint64_t rank = QUOTIENT_ONES(occupieds & UINT64_MAX >> (63 - at.index));
+    return QUOTIENT(stop_of_rank)(
+        core, at.block, QUOTIENT(offset)(core, at.block, span), rank, span);
 }
 
 /* The n-th empty slot from a slot on; the number of slots when there are not as many. A
@@ -150,10 +152,10 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(run_start)(const struct bgi_core *c
                                                         uint64_t occupieds,
                                                         struct quotient_span *span)
 {
-    uint64_t block = quotient / 64;
-    uint64_t rank = QUOTIENT_ONES(occupieds & quotient_below(quotient % 64));
+    struct quotient_at at = quotient_at(core, quotient);
+    uint64_t rank = QUOTIENT_ONES(occupieds & quotient_below(at.index));
     uint64_t stop = QUOTIENT(stop_of_rank)(
-        core, block, QUOTIENT(offset)(core, block, span), rank, span);
+        core, at.block, QUOTIENT(offset)(core, at.block, span), rank, span);
     return stop > quotient ? stop : quotient;
 }
 
@@ -166,7 +168,7 @@ QUOTIENT(walk)(const struct bgi_core *core, uint64_t *at, uint64_t remainder,
     struct quotient_entry none = { .remainder = remainder };
     for (bool ended = false; !ended && *at < slots;) {
         struct quotient_entry entry = quotient_read(core, *at);
-        quotient_touch(span, (*at + entry.slots - 1) / 64);
+        quotient_touch(span, quotient_block_of(core, *at + entry.slots - 1));
         if (entry.remainder >= remainder) {
             return entry.remainder == remainder ? entry : none;
         }
@@ -180,8 +182,9 @@ QUOTIENT_TARGET static struct QUOTIENT(place)
     QUOTIENT(find)(const struct bgi_core *core, struct quotient_key key,
                    struct quotient_span *span)
 {
-    uint64_t occupieds = quotient_load(quotient_occupieds(core, key.quotient / 64));
-    struct QUOTIENT(place) place = { .run = occupieds >> key.quotient % 64 & 1 };
+    struct quotient_at home = quotient_at(core, key.quotient);
+    uint64_t occupieds = quotient_occupieds(core, home.block);
+    struct QUOTIENT(place) place = { .run = occupieds >> home.index & 1 };
     place.start = QUOTIENT(run_start)(core, key.quotient, occupieds, span);
     place.at = place.stop = place.start;
     if (place.run) {
@@ -196,8 +199,9 @@ QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
                                            struct quotient_key key,
                                            struct quotient_span *span)
 {
-    uint64_t occupieds = quotient_load(quotient_occupieds(core, key.quotient / 64));
-    if (!(occupieds >> key.quotient % 64 & 1)) {
+    struct quotient_at home = quotient_at(core, key.quotient);
+    uint64_t occupieds = quotient_occupieds(core, home.block);
+    if (!(occupieds >> home.index & 1)) {
         return false;
     }
     uint64_t at = QUOTIENT(run_start)(core, key.quotient, occupieds, span);
@@ -207,45 +211,113 @@ QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
 /*
  * The same for most keys without a branch that depends on the key: such a branch is often
  * guessed wrong, and in a large filter only when the memory has arrived, so that no other
- * look-up can begin to wait for its own meanwhile. The slots of a run are compared a word
- * at a time. QUOTIENT_UNSURE when that cannot tell: the run is not all inside of the block,
- * or it has equal neighbours, so that what was found may be a digit of a count.
+ * look-up can begin to wait for its own meanwhile. So a run is sought for quotients that
+ * have none as well, and what is found there does not count.
  */
-BGI_INLINE QUOTIENT_TARGET enum quotient_answer
-QUOTIENT(test_inside)(const struct bgi_core *core, struct quotient_key key)
+
+/* A line of the table and a run that begins in it. */
+struct QUOTIENT(run) {
+    const uint64_t *block;
+    uint64_t start;  /* in the block; more than it has slots: not in this one */
+    uint64_t length; /* more than 63: it goes on in another one */
+    uint64_t runends;
+};
+
+/* The run behind `rank` ends from `offset` on, but not before `least`. */
+BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
+    QUOTIENT(run_behind)(const uint64_t *block, const struct quotient_shape *shape,
+                         uint64_t offset, uint64_t rank, uint64_t least)
 {
-    /* Copies: behind a load with acquire order everything has to be loaded again. */
-    const struct quotient_state *state = quotient_state_of(core);
-    const struct quotient_slots type = state->type;
-    const uint64_t block = key.quotient / 64, slot = key.quotient % 64;
-    const uint64_t *words = quotient_block(core, block);
-    const uint64_t *remainders = words + QUOTIENT_META;
-    __builtin_prefetch(remainders + slot * type.width / 64); /* or a little behind it */
-    const uint64_t offset = quotient_stored_offset(core, block);
-    const uint64_t occupieds = quotient_load(words), runends = quotient_load(words + 1);
-    uint64_t rank = QUOTIENT_ONES(occupieds & quotient_below(slot));
-    uint64_t after = QUOTIENT_SELECT(runends & UINT64_MAX << offset % 64, rank - 1) + 1;
+    struct QUOTIENT(run) run = { .block = block };
+    run.runends = quotient_bits_from(block, shape->runends_at) & shape->all;
+    uint64_t after = QUOTIENT_SELECT(run.runends >> offset << offset, rank - 1) + 1;
     uint64_t start = rank ? after : offset;
-    start = start > slot ? start : slot;
-    uint64_t ends = runends >> start % 64;
-    uint64_t occupied = occupieds >> slot & 1;
-    uint64_t outside = offset / 64 | start / 64 | (ends == 0);
-    if (BGI_UNLIKELY(outside & (0 - occupied))) {
-        return QUOTIENT_UNSURE;
-    }
-    /* All ones up to the end of the run, if it ends within a word of slots. */
-    uint64_t slots = quotient_bits_from(remainders, start % 64 * type.width);
-    uint64_t length = QUOTIENT_ONES(ends ^ (ends - 1));
-    uint64_t run = UINT64_MAX >> (-length * type.width & 63);
-    uint64_t hits = quotient_zero_slots(type, slots ^ key.remainder * type.ones) & run;
-    if (BGI_UNLIKELY(length > type.per_word && occupied)) {
-        return QUOTIENT_UNSURE;
-    }
-    if (hits == 0 || !occupied) {
+    run.start = start > least ? start : least;
+    uint64_t ends = run.runends >> run.start % 64;
+    run.length = QUOTIENT_ONES(ends ^ (ends - 1));
+    return run;
+}
+
+/* Whether all slots of a run are in its block, and fit a word. */
+BGI_INLINE bool QUOTIENT(is_inside)(struct QUOTIENT(run) run,
+                                    const struct quotient_shape *shape)
+{
+    return (run.start < shape->slots) & (run.length <= shape->per_word);
+}
+
+/* Compares the slots of such a run all at once; `occupied` is 0 if it is none.
+ * QUOTIENT_UNSURE if it has equal neighbours, so that what was found may be a digit of a
+ * count. */
+BGI_INLINE QUOTIENT_TARGET enum quotient_answer
+QUOTIENT(compare)(struct QUOTIENT(run) run, const struct quotient_shape *shape,
+                  uint64_t remainder, uint64_t occupied)
+{
+    uint64_t bit = shape->slots_at + run.start * shape->width;
+    uint64_t slots = quotient_bits_from(run.block, bit % (64 * QUOTIENT_WORDS));
+    uint64_t within = UINT64_MAX >> (-run.length * shape->width & 63);
+    uint64_t hits = quotient_zero_slots(shape, slots ^ remainder * shape->ones);
+    if (BGI_LIKELY((hits & within & (0 - occupied)) == 0)) {
         return QUOTIENT_NO;
     }
-    uint64_t equal = quotient_zero_slots(type, slots ^ slots >> type.width);
-    return BGI_LIKELY(!(equal & run >> type.width)) ? QUOTIENT_MAYBE : QUOTIENT_UNSURE;
+    uint64_t equal = quotient_zero_slots(shape, slots ^ slots >> shape->width);
+    return BGI_LIKELY(!(equal & within >> shape->width)) ? QUOTIENT_MAYBE
+                                                         : QUOTIENT_UNSURE;
+}
+
+/* What the line of a quotient says of its run. */
+struct QUOTIENT(home) {
+    const uint64_t *block;
+    uint64_t offset, rank, occupied, index;
+};
+
+/* `at` is the block's place in bytes and the quotient's index in it. */
+BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
+    QUOTIENT(home_at)(const struct bgi_core *core, uint64_t at)
+{
+    struct QUOTIENT(home) home = { .index = at % QUOTIENT_LINE };
+    home.block = (const uint64_t *)(const void *)(core->words + (at - home.index));
+    uint64_t head = quotient_load(home.block), next = quotient_load(home.block + 1);
+    uint64_t occupieds = head >> QUOTIENT_OFFSET_BITS
+                         | next << (64 - QUOTIENT_OFFSET_BITS);
+    home.offset = head & QUOTIENT_OFFSET_MOST;
+    home.rank = QUOTIENT_ONES(occupieds & quotient_below(home.index));
+    home.occupied = occupieds >> home.index & 1;
+    return home;
+}
+
+/* The same for a run that is not inside of the block of its quotient: for one that is
+ * inside of the next. Only the number of one region is watched. */
+__attribute__((noinline)) QUOTIENT_TARGET static enum quotient_answer
+QUOTIENT(test_next)(const struct bgi_core *core, uint64_t at, uint64_t remainder)
+{
+    const struct quotient_shape *shape = quotient_shape(core);
+    struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
+    struct QUOTIENT(run) run = QUOTIENT(run_behind)(home.block, shape, home.offset % 64,
+                                                    home.rank, home.index);
+    bool divided = run.start < shape->slots; /* or too long */
+    bool watched = (at / QUOTIENT_LINE + 1) % QUOTIENT_REGION != 0;
+    if (home.offset >= shape->slots || divided || !watched) {
+        return QUOTIENT_UNSURE;
+    }
+    uint64_t passed = QUOTIENT_ONES(run.runends >> home.offset);
+    run = QUOTIENT(run_behind)(home.block + QUOTIENT_WORDS, shape, 0,
+                               home.rank - passed, 0);
+    return QUOTIENT(is_inside)(run, shape)
+               ? QUOTIENT(compare)(run, shape, remainder, home.occupied)
+               : QUOTIENT_UNSURE;
+}
+
+BGI_INLINE QUOTIENT_TARGET enum quotient_answer
+QUOTIENT(test_inside)(const struct bgi_core *core, uint64_t at, uint64_t remainder)
+{
+    const struct quotient_shape *shape = quotient_shape(core);
+    struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
+    struct QUOTIENT(run) run = QUOTIENT(run_behind)(home.block, shape, home.offset % 64,
+                                                    home.rank, home.index);
+    bool inside = (home.offset < shape->slots) & QUOTIENT(is_inside)(run, shape);
+    return BGI_LIKELY(inside | !home.occupied)
+               ? QUOTIENT(compare)(run, shape, remainder, home.occupied)
+               : QUOTIENT(test_next)(core, at, remainder);
 }
 
 /* ---- Changing -------------------------------------------------------------------- */
@@ -267,9 +339,10 @@ QUOTIENT_TARGET static void QUOTIENT(open)(struct bgi_core *core, uint64_t quoti
     if (how == QUOTIENT(OPEN_END)) {
         quotient_set_runend(core, at - 1, false);
     } else if (how == QUOTIENT(OPEN_RUN)) {
-        quotient_set_bit(quotient_occupieds(core, quotient / 64), quotient, true);
+        quotient_set_occupied(core, quotient, true);
     }
-    for (uint64_t block = quotient / 64 + 1; block <= empty / 64; block++) {
+    uint64_t block = quotient_block_of(core, quotient) + 1;
+    for (uint64_t last = quotient_block_of(core, empty); block <= last; block++) {
         quotient_store_offset(core, block, quotient_stored_offset(core, block) + 1);
     }
 }
@@ -279,17 +352,17 @@ QUOTIENT_TARGET static void QUOTIENT(open)(struct bgi_core *core, uint64_t quoti
 QUOTIENT_TARGET static void QUOTIENT(lower_offsets)(struct bgi_core *core,
                                                     uint64_t quotient, uint64_t last)
 {
-    struct quotient_span unused = quotient_span_at(quotient / 64);
-    uint64_t offset = QUOTIENT(offset)(core, quotient / 64, &unused);
-    for (uint64_t block = quotient / 64 + 1; block <= last / 64; block++) {
+    uint64_t block = quotient_block_of(core, quotient);
+    struct quotient_span unused = quotient_span_at(block);
+    uint64_t offset = QUOTIENT(offset)(core, block, &unused);
+    for (uint64_t end = quotient_block_of(core, last); ++block <= end;) {
         uint64_t stored = quotient_stored_offset(core, block);
         if (stored < QUOTIENT_OFFSET_MOST) {
             offset = stored - 1;
         } else {
-            uint64_t occupieds = quotient_load(quotient_occupieds(core, block - 1));
-            offset = QUOTIENT(stop_of_rank)(core, block - 1, offset,
-                                            QUOTIENT_ONES(occupieds), &unused)
-                     - 64 * block;
+            uint64_t runs = QUOTIENT_ONES(quotient_occupieds(core, block - 1));
+            offset = QUOTIENT(stop_of_rank)(core, block - 1, offset, runs, &unused)
+                     - quotient_slots_in(core, block);
         }
         quotient_store_offset(core, block, offset);
     }
@@ -299,10 +372,11 @@ QUOTIENT_TARGET static void QUOTIENT(lower_offsets)(struct bgi_core *core,
 QUOTIENT_TARGET static void QUOTIENT(close)(struct bgi_core *core, uint64_t quotient,
                                             uint64_t at, uint64_t start, uint64_t stop)
 {
-    struct quotient_span unused = quotient_span_at(quotient / 64);
+    struct quotient_span unused =
+        quotient_span_at(quotient_block_of(core, quotient));
     uint64_t last = QUOTIENT(last_moved)(core, stop - 1, &unused);
     if (stop - start == 1) {
-        quotient_set_bit(quotient_occupieds(core, quotient / 64), quotient, false);
+        quotient_set_occupied(core, quotient, false);
     } else if (at == stop - 1) {
         quotient_set_runend(core, at - 1, true);
     }
@@ -369,7 +443,8 @@ QUOTIENT_TARGET static void QUOTIENT(carry_out)(struct bgi_core *core,
                                                 const struct QUOTIENT(plan) * plan)
 {
     const struct QUOTIENT(place) *place = &plan->place;
-    struct quotient_span unused = quotient_span_at(plan->key.quotient / 64);
+    struct quotient_span unused =
+        quotient_span_at(quotient_block_of(core, plan->key.quotient));
     uint64_t now = place->entry.slots, stop = place->stop;
     for (; now < plan->slots; now++) {
         uint64_t empty = plan->slots - now == 1
@@ -400,7 +475,7 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
         (void)__atomic_sub_fetch(&state->used, more, __ATOMIC_RELAXED);
         return BG_EFULL;
     }
-    span.first = plan->key.quotient / 64; /* what is before was only read */
+    span.first = quotient_block_of(core, plan->key.quotient); /* what is before was only read */
     if (exclusive) {
         QUOTIENT(carry_out)(core, plan);
     } else {
@@ -421,7 +496,8 @@ BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change_within)(struct bgi_core *core,
                                                           bool *again, bool *is_new)
 {
     struct QUOTIENT(plan) plan = { .key = quotient_key_of(core, hash) };
-    struct quotient_span span = quotient_span_at(plan.key.quotient / 64);
+    struct quotient_span span =
+        quotient_span_at(quotient_block_of(core, plan.key.quotient));
     bg_err err = more ? QUOTIENT(plan_add)(core, more, &plan, &span)
                       : QUOTIENT(plan_remove)(core, &plan, &span);
     *again = !exclusive && !quotient_covers(range, span);
@@ -433,7 +509,7 @@ BGI_INLINE QUOTIENT_TARGET bg_err QUOTIENT(change)(struct bgi_core *core, uint64
                                                    uint64_t more, const bool exclusive,
                                                    bool *is_new)
 {
-    uint64_t block = quotient_key_of(core, hash).quotient / 64;
+    uint64_t block = quotient_block_of(core, quotient_key_of(core, hash).quotient);
     struct quotient_range range = quotient_range_of(quotient_span_at(block));
     bg_err err;
     bool again;
@@ -459,7 +535,7 @@ enum { QUOTIENT(PATIENCE) = 1 << 16 };
 QUOTIENT_TARGET static bool QUOTIENT(test_patiently)(const struct bgi_core *core,
                                                      struct quotient_key key)
 {
-    uint64_t block = key.quotient / 64, before;
+    uint64_t block = quotient_block_of(core, key.quotient), before;
     struct quotient_range range = quotient_range_of(quotient_span_at(block));
     for (unsigned tries = 0; tries < QUOTIENT(PATIENCE); tries++) {
         struct quotient_span span = quotient_span_at(block);
@@ -484,13 +560,14 @@ QUOTIENT(look_again)(const struct bgi_core *core, struct quotient_key key)
 
 /* Whether a key may be in. A "no" counts only if nothing was moved meanwhile. */
 BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
-                                               uint64_t hash, const bool exclusive)
+                                               uint64_t hash, uint64_t at,
+                                               const bool exclusive)
 {
     const struct quotient_state *state = quotient_state_of(core);
     struct quotient_key key = quotient_key_of(core, hash);
-    const uint64_t *region = &state->regions[key.quotient / 64 / QUOTIENT_REGION];
+    const uint64_t *region = &state->regions[at / QUOTIENT_LINE / QUOTIENT_REGION];
     uint64_t before = exclusive ? 0 : quotient_load(region) >> 1, doubt;
-    enum quotient_answer answer = QUOTIENT(test_inside)(core, key);
+    enum quotient_answer answer = QUOTIENT(test_inside)(core, at, key.remainder);
     if (answer == QUOTIENT_MAYBE) {
         return true;
     }
@@ -508,7 +585,7 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(count)(const struct bgi_core *core,
 {
     const struct quotient_state *state = quotient_state_of(core);
     struct quotient_key key = quotient_key_of(core, hash);
-    uint64_t block = key.quotient / 64, before, count = 0;
+    uint64_t block = quotient_block_of(core, key.quotient), before, count = 0;
     struct quotient_range range = quotient_range_of(quotient_span_at(block));
     struct quotient_span span;
     bool steady;
@@ -535,32 +612,36 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(put)(struct bgi_core *core, uint64_t ha
     return is_new && __atomic_load_n(&state->lost, __ATOMIC_RELAXED) == 0;
 }
 
+/* The place of a block in bytes; below its line, the index of the quotient. */
+BGI_INLINE uint64_t QUOTIENT(place_of)(const struct bgi_core *core, uint64_t hash)
+{
+    struct quotient_at at = quotient_at(core, quotient_key_of(core, hash).quotient);
+    return at.block * QUOTIENT_LINE + at.index;
+}
+
 QUOTIENT_TARGET static void QUOTIENT(locate)(const struct bgi_core *core,
                                              struct bgi_word *word)
 {
     for (unsigned i = 0; i < word->n; i++) {
-        uint64_t block = quotient_key_of(core, word->hashes[i]).quotient / 64;
-        word->at[i] = block * (QUOTIENT_META + core->k) * 8;
+        word->at[i] = QUOTIENT(place_of)(core, word->hashes[i]);
     }
 }
 
-/* Asks for the head of a key's block, for the offset, and for the slot of its number,
- * behind which its run is not far. */
+/* Asks for a key's block, and for the next one where the run may have been pushed there. */
 BGI_INLINE QUOTIENT_TARGET void QUOTIENT(ask_one)(const struct bgi_core *core,
-                                                  uint64_t hash, uint64_t at)
+                                                  uint64_t at)
 {
-    uint64_t quotient = quotient_key_of(core, hash).quotient;
-    uint64_t slot = quotient % 64 * core->k / 8;
-    BGI_PREFETCH(core->words + at);
-    BGI_PREFETCH(core->words + at + sizeof(uint64_t) * QUOTIENT_META + slot);
-    BGI_PREFETCH(quotient_state_of(core)->offsets + quotient / 512);
+    uint64_t slots = quotient_shape(core)->slots, index = at % QUOTIENT_LINE;
+    uint64_t line = at - index;
+    BGI_PREFETCH(core->words + line);
+    BGI_PREFETCH(core->words + line + (index > slots - slots / 4 ? QUOTIENT_LINE : 0));
 }
 
 QUOTIENT_TARGET static void QUOTIENT(ask)(const struct bgi_core *core,
                                           const struct bgi_word *word)
 {
     for (unsigned i = 0; i < word->n; i++) {
-        QUOTIENT(ask_one)(core, word->hashes[i], word->at[i]);
+        QUOTIENT(ask_one)(core, word->at[i]);
     }
 }
 
@@ -568,7 +649,7 @@ BGI_INLINE QUOTIENT_TARGET void
 QUOTIENT(ask_next)(const struct bgi_core *core, const struct bgi_word *next, unsigned i)
 {
     if (next && i < next->n) {
-        QUOTIENT(ask_one)(core, next->hashes[i], next->at[i]);
+        QUOTIENT(ask_one)(core, next->at[i]);
     }
 }
 
@@ -576,7 +657,7 @@ QUOTIENT(ask_next)(const struct bgi_core *core, const struct bgi_word *next, uns
     QUOTIENT_TARGET static bool QUOTIENT(has_##mode)(const struct bgi_core *core,      \
                                                      uint64_t hash)                    \
     {                                                                                  \
-        return QUOTIENT(look)(core, hash, exclusive);                                  \
+        return QUOTIENT(look)(core, hash, QUOTIENT(place_of)(core, hash), exclusive); \
     }                                                                                  \
     QUOTIENT_TARGET static bool QUOTIENT(add_##mode)(struct bgi_core * core,           \
                                                      uint64_t hash)                    \
@@ -591,7 +672,8 @@ QUOTIENT(ask_next)(const struct bgi_core *core, const struct bgi_word *next, uns
         for (unsigned i = 0; i < 64; i++) {                                            \
             QUOTIENT(ask_next)(core, next, i);                                         \
             if (i < word->n) {                                                         \
-                bool maybe = QUOTIENT(look)(core, word->hashes[i], exclusive);         \
+                bool maybe =                                                           \
+                    QUOTIENT(look)(core, word->hashes[i], word->at[i], exclusive);     \
                 answer |= (uint64_t)maybe << i;                                        \
             }                                                                          \
         }                                                                              \

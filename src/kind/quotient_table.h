@@ -3,11 +3,18 @@
  * are, how slots move by one, and how a count is written into slots. Nothing here knows
  * which run a slot belongs to: that is quotient_core.h.
  *
- *     words  [ block 0 ][ block 1 ] ... [ block n-1 ][ offsets: 8 to a word ]
- *     block  [ occupieds ][ runends ][ 64 remainders of r bits: r words ]
+ * A block is a line of the cache, 8 words, and has s slots of r bits, as many as fit:
  *
- * A remainder is read from the word it begins in and the next one, whether it needs it or
- * not; behind the last block the offsets are that next word.
+ *     bit  0        8          8 + s      8 + 2s                          512
+ *          [ offset ][ occupieds ][ runends ][ s remainders of r bits ][ - ]
+ *
+ *     r      2 .. 6     7     8     9    10    12    16    24    32
+ *     s          63    56    50    45    42    36    28    19    14
+ *
+ * so that most look-ups read one line. The price of a line's end are the few bits behind
+ * the last slot; below 6 bits, where more than 63 slots would fit but a word of bits for
+ * them would not do, it is more. Slots are numbered through all blocks: slot i is in block
+ * i / s, a division by a number that is fixed per filter and therefore a multiplication.
  *
  * Every word is loaded with acquire and stored with release order: plain instructions on
  * x86, and what the argument in quotient.c rests on.
@@ -19,28 +26,33 @@
 #include "kind/kind.h"
 
 enum {
-    QUOTIENT_BLOCK = 64,       /* slots */
-    QUOTIENT_GROUP = 8,        /* blocks of a unit: their offsets fill a word */
-    QUOTIENT_META = 2,         /* words of a block before its remainders */
-    QUOTIENT_REGION = 64,      /* blocks that share a lock and a sequence number */
-    QUOTIENT_OFFSET_MOST = 255 /* "this or more": see quotient_core.h */
+    QUOTIENT_WORDS = 8, /* of a block */
+    QUOTIENT_LINE = QUOTIENT_WORDS * 8,
+    QUOTIENT_OFFSET_BITS = 8,
+    QUOTIENT_OFFSET_MOST = 255, /* "this or more": see quotient_core.h */
+    QUOTIENT_SLOTS_MOST = 63,   /* of a block */
+    QUOTIENT_REGION = 64        /* blocks that share a lock and a sequence number */
 };
 
-/* As many slots as fit a word, to be compared all at once. */
-struct quotient_slots {
-    uint64_t ones;  /* 1 in each */
-    uint64_t tops;  /* the top bit of each */
-    uint32_t width; /* r */
+/* What follows from r. */
+struct quotient_shape {
+    uint64_t inverse; /* 2^64 / slots, rounded up */
+    uint64_t all;     /* a bit for each slot of a block */
+    uint64_t ones;    /* as many slots as fit a word: 1 in each ... */
+    uint64_t tops;    /* ... and the top bit of each */
+    uint32_t width;   /* r */
     uint32_t per_word;
+    uint32_t slots;      /* s */
+    uint32_t runends_at; /* bits before them in a block */
+    uint32_t slots_at;
 };
 
 /* Fixed from setup on but for the last three. */
 struct quotient_state {
-    uint64_t *offsets;
+    struct quotient_shape shape;
     uint64_t blocks; /* with those behind the last quotient */
     uint64_t slots;
-    uint64_t limit; /* slots in use at most */
-    struct quotient_slots type;
+    uint64_t limit;                  /* slots in use at most */
     uint64_t quotient_bits;          /* q */
     uint64_t lost;                   /* adds that found no room */
     _Alignas(64) uint64_t used;      /* slots in use */
@@ -98,71 +110,140 @@ BGI_INLINE uint64_t quotient_below(uint64_t n)
     return ((uint64_t)1 << n) - 1;
 }
 
+/* Slots of a block, for remainders of k bits. */
+BGI_INLINE uint32_t quotient_block_slots(uint32_t k)
+{
+    uint32_t fit = (64 * QUOTIENT_WORDS - QUOTIENT_OFFSET_BITS) / (k + 2);
+    return fit < QUOTIENT_SLOTS_MOST ? fit : QUOTIENT_SLOTS_MOST;
+}
+
+BGI_INLINE struct quotient_shape quotient_shape_of(uint32_t k)
+{
+    struct quotient_shape shape = { .width = k, .per_word = 64 / k };
+    shape.slots = quotient_block_slots(k);
+    shape.inverse = UINT64_MAX / shape.slots + 1;
+    shape.all = quotient_below(shape.slots);
+    shape.runends_at = QUOTIENT_OFFSET_BITS + shape.slots;
+    shape.slots_at = shape.runends_at + shape.slots;
+    for (uint32_t i = 0; i < shape.per_word; i++) {
+        shape.ones |= (uint64_t)1 << i * k;
+    }
+    shape.tops = shape.ones << (k - 1);
+    return shape;
+}
+
+BGI_INLINE const struct quotient_shape *quotient_shape(const struct bgi_core *core)
+{
+    return &quotient_state_of(core)->shape;
+}
+
+/* The number of slots in `blocks` blocks, and so the first slot of a block. */
+BGI_INLINE uint64_t quotient_slots_in(const struct bgi_core *core, uint64_t blocks)
+{
+    return blocks * quotient_shape(core)->slots;
+}
+
+/* Where a slot is, or a quotient's bit. */
+struct quotient_at {
+    uint64_t block;
+    uint64_t index;
+};
+
+BGI_INLINE struct quotient_at quotient_at(const struct bgi_core *core, uint64_t slot)
+{
+    const struct quotient_shape *shape = quotient_shape(core);
+    uint64_t block = bgi_mulhi(slot, shape->inverse);
+    return (struct quotient_at){ block, slot - block * shape->slots };
+}
+
+BGI_INLINE uint64_t quotient_block_of(const struct bgi_core *core, uint64_t slot)
+{
+    return bgi_mulhi(slot, quotient_shape(core)->inverse);
+}
+
 BGI_INLINE uint64_t *quotient_block(const struct bgi_core *core, uint64_t block)
 {
-    return (uint64_t *)(void *)core->words + block * (QUOTIENT_META + core->k);
-}
-
-BGI_INLINE uint64_t *quotient_occupieds(const struct bgi_core *core, uint64_t block)
-{
-    return quotient_block(core, block);
-}
-
-BGI_INLINE uint64_t *quotient_runends(const struct bgi_core *core, uint64_t block)
-{
-    return quotient_block(core, block) + 1;
-}
-
-BGI_INLINE uint64_t *quotient_remainders(const struct bgi_core *core, uint64_t block)
-{
-    return quotient_block(core, block) + QUOTIENT_META;
+    return (uint64_t *)(void *)core->words + block * QUOTIENT_WORDS;
 }
 
 /* ---- Single bits, slots and offsets -------------------------------------------------- */
 
-BGI_INLINE void quotient_set_bit(uint64_t *word, uint64_t bit, bool on)
+/* 64 bits of a block, from a bit on; those behind its end are any. */
+BGI_INLINE uint64_t quotient_bits_from(const uint64_t *block, uint64_t bit)
 {
-    uint64_t one = (uint64_t)1 << bit % 64, old = quotient_load(word);
-    quotient_store(word, on ? old | one : old & ~one);
+    unsigned shift = (unsigned)(bit % 64);
+    uint64_t word = bit / 64, next = (word + 1) % QUOTIENT_WORDS;
+    return quotient_load(block + word) >> shift
+           | quotient_load(block + next) << 1 << (63 - shift);
+}
+
+BGI_INLINE void quotient_set_bit(uint64_t *block, uint64_t bit, bool on)
+{
+    uint64_t one = (uint64_t)1 << bit % 64, old = quotient_load(block + bit / 64);
+    quotient_store(block + bit / 64, on ? old | one : old & ~one);
+}
+
+BGI_INLINE uint64_t quotient_occupieds(const struct bgi_core *core, uint64_t block)
+{
+    return quotient_bits_from(quotient_block(core, block), QUOTIENT_OFFSET_BITS)
+           & quotient_shape(core)->all;
+}
+
+BGI_INLINE void quotient_set_occupied(struct bgi_core *core, uint64_t quotient, bool on)
+{
+    struct quotient_at at = quotient_at(core, quotient);
+    quotient_set_bit(quotient_block(core, at.block), QUOTIENT_OFFSET_BITS + at.index,
+                     on);
+}
+
+BGI_INLINE uint64_t quotient_runends(const struct bgi_core *core, uint64_t block)
+{
+    const struct quotient_shape *shape = quotient_shape(core);
+    return quotient_bits_from(quotient_block(core, block), shape->runends_at)
+           & shape->all;
 }
 
 BGI_INLINE bool quotient_is_runend(const struct bgi_core *core, uint64_t slot)
 {
-    return quotient_load(quotient_runends(core, slot / 64)) >> slot % 64 & 1;
+    struct quotient_at at = quotient_at(core, slot);
+    return quotient_runends(core, at.block) >> at.index & 1;
 }
 
 BGI_INLINE void quotient_set_runend(struct bgi_core *core, uint64_t slot, bool on)
 {
-    quotient_set_bit(quotient_runends(core, slot / 64), slot, on);
+    struct quotient_at at = quotient_at(core, slot);
+    quotient_set_bit(quotient_block(core, at.block),
+                     quotient_shape(core)->runends_at + at.index, on);
 }
 
-/* 64 bits of an array of words; one word more than they need may be read. */
-BGI_INLINE uint64_t quotient_bits_from(const uint64_t *words, uint64_t bit)
+/* The first bit of a slot in its block. */
+BGI_INLINE uint64_t quotient_slot_bit(const struct bgi_core *core, uint64_t index)
 {
-    unsigned shift = (unsigned)(bit % 64);
-    words += bit / 64;
-    return quotient_load(words) >> shift
-           | quotient_load(words + 1) << 1 << (63 - shift);
+    return quotient_shape(core)->slots_at + index * core->k;
 }
 
 BGI_INLINE uint64_t quotient_slot(const struct bgi_core *core, uint64_t slot)
 {
-    const uint64_t *words = quotient_remainders(core, slot / 64);
-    return quotient_bits_from(words, slot % 64 * core->k) & quotient_below(core->k);
+    struct quotient_at at = quotient_at(core, slot);
+    return quotient_bits_from(quotient_block(core, at.block),
+                              quotient_slot_bit(core, at.index))
+           & quotient_below(core->k);
 }
 
 /* The top bit of each slot of a word that is 0: in one that is not, the top bit is set, or
  * another that carries into it. */
-BGI_INLINE uint64_t quotient_zero_slots(struct quotient_slots type, uint64_t slots)
+BGI_INLINE uint64_t quotient_zero_slots(const struct quotient_shape *shape,
+                                        uint64_t slots)
 {
-    uint64_t rest = type.tops - type.ones;
-    return ~(((slots & rest) + rest) | slots) & type.tops;
+    uint64_t rest = shape->tops - shape->ones;
+    return ~(((slots & rest) + rest) | slots) & shape->tops;
 }
 
 BGI_INLINE void quotient_set_slot(struct bgi_core *core, uint64_t slot, uint64_t value)
 {
-    uint64_t bit = slot % 64 * core->k, mask = quotient_below(core->k);
-    uint64_t *word = quotient_remainders(core, slot / 64) + bit / 64;
+    struct quotient_at at = quotient_at(core, slot);
+    uint64_t bit = quotient_slot_bit(core, at.index), mask = quotient_below(core->k);
+    uint64_t *word = quotient_block(core, at.block) + bit / 64;
     unsigned shift = (unsigned)(bit % 64);
     quotient_store(word, (quotient_load(word) & ~(mask << shift)) | value << shift);
     if (shift + core->k > 64) {
@@ -174,18 +255,16 @@ BGI_INLINE void quotient_set_slot(struct bgi_core *core, uint64_t slot, uint64_t
 
 BGI_INLINE uint64_t quotient_stored_offset(const struct bgi_core *core, uint64_t block)
 {
-    const uint64_t *word = quotient_state_of(core)->offsets + block / 8;
-    return quotient_load(word) >> block % 8 * 8 & QUOTIENT_OFFSET_MOST;
+    return quotient_load(quotient_block(core, block)) & QUOTIENT_OFFSET_MOST;
 }
 
 BGI_INLINE void quotient_store_offset(struct bgi_core *core, uint64_t block,
                                       uint64_t offset)
 {
-    uint64_t *word = quotient_state_of(core)->offsets + block / 8;
-    unsigned shift = (unsigned)(block % 8 * 8);
+    uint64_t *word = quotient_block(core, block);
     uint64_t value = offset < QUOTIENT_OFFSET_MOST ? offset : QUOTIENT_OFFSET_MOST;
-    uint64_t rest = quotient_load(word) & ~((uint64_t)QUOTIENT_OFFSET_MOST << shift);
-    quotient_store(word, rest | value << shift);
+    quotient_store(word,
+                   (quotient_load(word) & ~(uint64_t)QUOTIENT_OFFSET_MOST) | value);
 }
 
 /* ---- Moving slots -------------------------------------------------------------------- */
@@ -233,18 +312,45 @@ BGI_INLINE void quotient_bits_down(uint64_t *words, uint64_t from, uint64_t to,
     }
 }
 
+/* Moves the slots [from, to) of a block, with their runends, up by one, or down. */
+BGI_INLINE void quotient_block_up(struct bgi_core *core, uint64_t b, uint64_t from,
+                                  uint64_t to)
+{
+    const uint64_t ends = quotient_shape(core)->runends_at;
+    uint64_t *block = quotient_block(core, b);
+    quotient_bits_up(block, quotient_slot_bit(core, from), quotient_slot_bit(core, to),
+                     core->k);
+    quotient_bits_up(block, ends + from, ends + to, 1);
+}
+
+BGI_INLINE void quotient_block_down(struct bgi_core *core, uint64_t b, uint64_t from,
+                                    uint64_t to)
+{
+    const uint64_t ends = quotient_shape(core)->runends_at;
+    uint64_t *block = quotient_block(core, b);
+    quotient_bits_down(block, quotient_slot_bit(core, from),
+                       quotient_slot_bit(core, to), core->k);
+    quotient_bits_down(block, ends + from, ends + to, 1);
+}
+
+/* Copies a slot and its runend. */
+BGI_INLINE void quotient_slot_copy(struct bgi_core *core, uint64_t to, uint64_t from)
+{
+    quotient_set_slot(core, to, quotient_slot(core, from));
+    quotient_set_runend(core, to, quotient_is_runend(core, from));
+}
+
 /* Moves the slots [from, to), with their runends, up by one; what was in `to` is gone. */
 BGI_INLINE void quotient_slots_up(struct bgi_core *core, uint64_t from, uint64_t to)
 {
-    for (uint64_t b = to / 64 + 1; b-- > from / 64;) {
-        uint64_t low = b == from / 64 ? from % 64 : 0;
-        uint64_t high = b == to / 64 ? to % 64 : 63;
-        quotient_bits_up(quotient_remainders(core, b), low * core->k, high * core->k,
-                         core->k);
-        quotient_bits_up(quotient_runends(core, b), low, high, 1);
-        if (b > from / 64) {
-            quotient_set_slot(core, 64 * b, quotient_slot(core, 64 * b - 1));
-            quotient_set_runend(core, 64 * b, quotient_is_runend(core, 64 * b - 1));
+    const struct quotient_at low = quotient_at(core, from), high = quotient_at(core, to);
+    const uint64_t last = quotient_shape(core)->slots - 1;
+    for (uint64_t b = high.block + 1; b-- > low.block;) {
+        quotient_block_up(core, b, b == low.block ? low.index : 0,
+                          b == high.block ? high.index : last);
+        if (b > low.block) {
+            uint64_t first = quotient_slots_in(core, b);
+            quotient_slot_copy(core, first, first - 1);
         }
     }
 }
@@ -252,16 +358,14 @@ BGI_INLINE void quotient_slots_up(struct bgi_core *core, uint64_t from, uint64_t
 /* Moves the slots (to, last] down by one, over the one in `to`; `last` becomes empty. */
 BGI_INLINE void quotient_slots_down(struct bgi_core *core, uint64_t to, uint64_t last)
 {
-    for (uint64_t b = to / 64; b <= last / 64; b++) {
-        uint64_t low = b == to / 64 ? to % 64 + 1 : 1;
-        uint64_t high = b == last / 64 ? last % 64 + 1 : 64;
-        quotient_bits_down(quotient_remainders(core, b), low * core->k, high * core->k,
-                           core->k);
-        quotient_bits_down(quotient_runends(core, b), low, high, 1);
-        if (b < last / 64) {
-            quotient_set_slot(core, 64 * b + 63, quotient_slot(core, 64 * b + 64));
-            quotient_set_runend(core, 64 * b + 63,
-                                quotient_is_runend(core, 64 * b + 64));
+    const struct quotient_at low = quotient_at(core, to), high = quotient_at(core, last);
+    const uint64_t all = quotient_shape(core)->slots;
+    for (uint64_t b = low.block; b <= high.block; b++) {
+        quotient_block_down(core, b, b == low.block ? low.index + 1 : 1,
+                            b == high.block ? high.index + 1 : all);
+        if (b < high.block) {
+            uint64_t next = quotient_slots_in(core, b + 1);
+            quotient_slot_copy(core, next - 1, next);
         }
     }
     quotient_set_slot(core, last, 0);

@@ -11,31 +11,45 @@
 #include <math.h>
 #include <pthread.h>
 
-enum { POOL = 700, SMALLEST = 256 /* quotients of one unit */ };
+enum { POOL = 700, SMALLEST = 256 /* quotients */ };
 
-static bg_spec quotient_spec(uint64_t units, uint32_t k, uint32_t flags)
+/* Slots of a block for remainders of k bits: what fits into 512 bits with an offset of 8
+ * bits and two bits more for each. */
+static uint64_t slots_of_a_block(uint32_t k)
+{
+    return k < 6 ? 63 : 504 / (k + 2);
+}
+
+static uint64_t units_for(unsigned bits, uint32_t k)
+{
+    uint64_t quotients = (uint64_t)1 << bits, spare = quotients < 512 ? quotients : 512;
+    return (quotients + spare + slots_of_a_block(k) - 1) / slots_of_a_block(k);
+}
+
+/* Of 2^bits quotients. */
+static bg_spec quotient_spec(unsigned bits, uint32_t k, uint32_t flags)
 {
     bg_spec spec = BG_SPEC_INIT;
     spec.kind = BG_KIND_QUOTIENT;
     spec.k = k;
-    spec.bytes = units * bgi_kind_quotient.unit_bytes(k);
+    spec.bytes = 64 * units_for(bits, k);
     spec.flags = flags;
     return spec;
 }
 
-static bg_filter *quotient_filter(uint64_t units, uint32_t k, uint32_t flags)
+static bg_filter *quotient_filter(unsigned bits, uint32_t k, uint32_t flags)
 {
-    bg_spec spec = quotient_spec(units, k, flags);
+    bg_spec spec = quotient_spec(bits, k, flags);
     bg_filter *filter = must_create(&spec);
-    CHECK_EQ(info_of(filter).units, units);
+    CHECK_EQ(info_of(filter).units, units_for(bits, k));
     return filter;
 }
 
 static unsigned quotient_bits_of(const bg_filter *filter)
 {
-    uint64_t units = info_of(filter).units;
+    bg_info info = info_of(filter);
     unsigned bits = 8;
-    for (; units > 1; units = units > 2 ? units / 2 + 1 : 1) {
+    while (units_for(bits, info.k) < info.units) {
         bits++;
     }
     return bits;
@@ -110,7 +124,8 @@ static void check_content(const bg_filter *filter, unsigned kept)
 {
     struct listing listing = { 0, 0 };
     bg_info info = info_of(filter);
-    bg_filter *other = quotient_filter(info.units, info.k, BG_EXCLUSIVE);
+    bg_filter *other =
+        quotient_filter(quotient_bits_of(filter), info.k, BG_EXCLUSIVE);
     uint64_t there = 0;
     for (size_t i = 0; i < pool_size; i++) {
         uint64_t hash = some_hash(i, kept);
@@ -152,10 +167,10 @@ static void random_change(bg_filter *filter, unsigned kept, unsigned adds_of_8)
     }
 }
 
-static void model_run(uint32_t k, uint64_t units, enum spread spread, uint32_t flags)
+static void model_run(uint32_t k, unsigned bits, enum spread spread, uint32_t flags)
 {
-    bg_filter *filter = quotient_filter(units, k, flags);
-    unsigned kept = quotient_bits_of(filter) + k;
+    bg_filter *filter = quotient_filter(bits, k, flags);
+    unsigned kept = bits + k;
     make_pool(kept, spread);
     for (unsigned phase = 0; phase < 6; phase++) {
         for (unsigned step = 0; step < 500 * check_scale(); step++) {
@@ -168,7 +183,7 @@ static void model_run(uint32_t k, uint64_t units, enum spread spread, uint32_t f
             CHECK_OK(bg_filter_remove_hash(filter, pool[i]));
         }
     }
-    bg_filter *empty = quotient_filter(units, k, flags);
+    bg_filter *empty = quotient_filter(bits, k, flags);
     CHECK(bg_filter_equal(filter, empty));
     CHECK_EQ(info_of(filter).ones, 0);
     bg_filter_free(empty);
@@ -183,40 +198,42 @@ TEST(quotient__agrees_with_a_multiset)
             continue;
         }
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-            model_run(widths[w], 1, EVENLY, 0);
-            model_run(widths[w], 1, CROWDED, BG_EXCLUSIVE);
-            model_run(widths[w], 1, AT_THE_END, 0);
-            model_run(widths[w], 3, CROWDED, 0);
+            model_run(widths[w], 8, EVENLY, 0);
+            model_run(widths[w], 8, CROWDED, BG_EXCLUSIVE);
+            model_run(widths[w], 8, AT_THE_END, 0);
+            model_run(widths[w], 10, CROWDED, 0);
         }
     }
 }
 
 /* ---- Known words ------------------------------------------------------------------ */
 
+/* Two blocks of 50 slots of 8 bits: the offset in bits 0 .. 7, occupieds from bit 8 on,
+ * runends from 58, slots from 108. */
 TEST(quotient__known_words)
 {
-    bg_filter *filter = quotient_filter(1, 8, 0);
-    const uint64_t *words = bgi_filter_words(filter);
-    const uint64_t *offsets = words + 8 * (2 + 8);
-    /* Quotient 62 three times, 63 twice: slots 62 .. 66. */
-    CHECK(bg_filter_add_hash(filter, 0x3e33ull << 48));
-    CHECK(bg_filter_add_hash(filter, 0x3e11ull << 48));
-    CHECK(bg_filter_add_hash(filter, 0x3f55ull << 48));
-    CHECK(!bg_filter_add_hash(filter, 0x3f55ull << 48));
-    CHECK(bg_filter_add_hash(filter, 0x3e22ull << 48));
-    CHECK_EQ(words[0], 3ull << 62);          /* occupieds */
-    CHECK_EQ(words[1], 0);                   /* runends */
-    CHECK_EQ(words[2 + 7], 0x2211ull << 48); /* slots 62, 63 */
-    CHECK_EQ(words[10 + 1], 5);              /* slots 64 and 66 end runs */
-    CHECK_EQ(words[10 + 2], 0x555533);
-    CHECK_EQ(offsets[0], 3 << 8);
+    bg_filter *filter = quotient_filter(8, 8, 0);
+    const uint64_t *first = bgi_filter_words(filter), *second = first + 8;
+    const uint64_t one = 1;
+    /* Quotient 48 three times, 49 twice: slots 48 .. 52. */
+    CHECK(bg_filter_add_hash(filter, 0x3033ull << 48));
+    CHECK(bg_filter_add_hash(filter, 0x3011ull << 48));
+    CHECK(bg_filter_add_hash(filter, 0x3155ull << 48));
+    CHECK(!bg_filter_add_hash(filter, 0x3155ull << 48));
+    CHECK(bg_filter_add_hash(filter, 0x3022ull << 48));
+    CHECK_EQ(first[0], 3ull << (8 + 48));
+    CHECK_EQ(first[1], 0);
+    CHECK_EQ(first[7], 0x2211ull << 44);
+    CHECK_EQ(second[0], 3 | one << 58 | one << 60); /* runs end in slots 50 and 52 */
+    CHECK_EQ(second[1], 0x55533ull << 44);          /* and the rest in the next word */
+    CHECK_EQ(second[2], 0x5);
     /* A third and a fourth time: three slots and a digit. */
-    CHECK(!bg_filter_add_hash(filter, 0x3f55ull << 48));
-    CHECK_EQ(words[10 + 2], 0x0055555533);
-    CHECK_EQ(words[10 + 1], 1 | 1 << 4);
-    CHECK(!bg_filter_add_hash(filter, 0x3f55ull << 48));
-    CHECK_EQ(words[10 + 2], 0x0155555533);
-    CHECK_EQ(offsets[0], 5 << 8);
+    CHECK(!bg_filter_add_hash(filter, 0x3155ull << 48));
+    CHECK_EQ(second[2], 0x00555);
+    CHECK_EQ(second[0], 5 | one << 58 | one << 62);
+    CHECK(!bg_filter_add_hash(filter, 0x3155ull << 48));
+    CHECK_EQ(second[2], 0x01555);
+    CHECK_EQ(second[0], 5 | one << 58 | one << 62);
     bg_filter_free(filter);
 }
 
@@ -226,9 +243,9 @@ TEST(quotient__takes_95_percent)
 {
     static const uint32_t widths[] = { 2, 8, 13 };
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-        for (uint64_t units = 9; units <= 129; units = 2 * units - 1) {
-            bg_filter *filter = quotient_filter(units, widths[w], BG_EXCLUSIVE);
-            size_t n = (size_t)(512 * (units - 1)), fit = n * 95 / 100, in = 0;
+        for (unsigned bits = 12; bits <= 16; bits++) {
+            bg_filter *filter = quotient_filter(bits, widths[w], BG_EXCLUSIVE);
+            size_t n = (size_t)1 << bits, fit = n * 95 / 100, in = 0;
             uint64_t *hashes = malloc(n * sizeof *hashes);
             random_hashes(hashes, n);
             while (in < n && bg_filter_insert_hash(filter, hashes[in], NULL) == BG_OK) {
@@ -257,7 +274,7 @@ TEST(quotient__takes_95_percent)
 
 TEST(quotient__does_not_wrap)
 {
-    bg_filter *filter = quotient_filter(1, 16, 0);
+    bg_filter *filter = quotient_filter(8, 16, 0);
     uint64_t n = 0, last = UINT64_MAX << 56;
     while (bg_filter_insert_hash(filter, last | n << 40, NULL) == BG_OK) {
         n++;
@@ -269,11 +286,11 @@ TEST(quotient__does_not_wrap)
     }
     bg_filter_free(filter);
     /* 1024 quotients: the end comes before the load does. */
-    filter = quotient_filter(3, 16, 0);
+    filter = quotient_filter(10, 16, 0);
     for (n = 0; bg_filter_insert_hash(filter, last | n << 40, NULL) == BG_OK;) {
         n++;
     }
-    CHECK_EQ(n, 4 + 512);
+    CHECK_EQ(n, 55 * 28 - 1020); /* from quotient 1020 to the end of the last block */
     CHECK_EQ(bg_filter_insert_hash(filter, last, NULL), BG_EFULL); /* no slot for it */
     CHECK_OK(bg_filter_insert_hash(filter, 0, NULL));
     bg_filter_free(filter);
@@ -281,7 +298,7 @@ TEST(quotient__does_not_wrap)
 
 TEST(quotient__add_without_room_gives_up)
 {
-    bg_filter *filter = quotient_filter(1, 8, 0), *copy = NULL;
+    bg_filter *filter = quotient_filter(8, 8, 0), *copy = NULL;
     for (int i = 0; i < 1000; i++) {
         (void)bg_filter_add_hash(filter, check_random());
     }
@@ -295,7 +312,7 @@ TEST(quotient__add_without_room_gives_up)
         CHECK(bg_filter_count_hash(filter, hash) >= 1);
         CHECK(!bg_filter_add_hash(filter, hash));
     }
-    bg_filter *empty = quotient_filter(1, 8, 0);
+    bg_filter *empty = quotient_filter(8, 8, 0);
     CHECK_EQ(bg_filter_merge(empty, filter, NULL), BG_OK);
     CHECK(info_of(empty).overflowed);
     bg_filter_clear(filter);
@@ -310,7 +327,7 @@ TEST(quotient__flood_of_one_key)
 {
     const uint64_t times = 300000;
     for (uint32_t k = 2; k <= 32; k += 5) {
-        bg_filter *filter = quotient_filter(1, k, BG_EXCLUSIVE);
+        bg_filter *filter = quotient_filter(8, k, BG_EXCLUSIVE);
         for (uint64_t i = 1; i <= times; i++) {
             CHECK_OK(bg_filter_insert_hash(filter, 5, NULL));
         }
@@ -328,7 +345,7 @@ TEST(quotient__flood_of_one_key)
 /* Counts add up without end: they stay at the highest number. */
 TEST(quotient__counts_saturate)
 {
-    bg_filter *a = quotient_filter(1, 2, 0), *b = quotient_filter(1, 2, 0);
+    bg_filter *a = quotient_filter(8, 2, 0), *b = quotient_filter(8, 2, 0);
     CHECK_OK(bg_filter_insert_hash(a, 5, NULL));
     for (int i = 0; i < 50; i++) {
         CHECK_OK(bg_filter_merge(b, a, NULL));
@@ -355,7 +372,7 @@ TEST(quotient__measured_rate_is_the_predicted_one)
     static const uint32_t widths[] = { 2, 3, 5, 7 };
     for (size_t l = 0; l < 3; l++) {
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
-            bg_filter *filter = quotient_filter(65, widths[w], BG_EXCLUSIVE);
+            bg_filter *filter = quotient_filter(15, widths[w], BG_EXCLUSIVE);
             size_t n = (size_t)(loads[l] * 32768), hits = 0;
             for (size_t i = 0; i < n; i++) {
                 CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
@@ -391,7 +408,7 @@ TEST(quotient__plans_name_sizes_that_there_are)
             CHECK(plan.rate <= rate);
             CHECK(plan.fill <= 0.95);
             CHECK_EQ(bgi_kind_quotient.round_units(plan.units, plan.k), plan.units);
-            CHECK(plan.units == 1 || plan.fill > 0.04); /* not larger than needed */
+            CHECK(plan.bytes < 2048 || plan.fill > 0.04); /* not larger than needed */
             CHECK_NEAR(plan.rate_2x, plan.fill > 0.475 ? 1 : 2 * plan.rate, 0.2);
             ask.spec.rate = 0;
             ask.spec.bytes = plan.bytes + 100;
@@ -407,13 +424,13 @@ TEST(quotient__bad_sizes)
 {
     bg_errinfo why;
     bg_filter *filter;
-    bg_spec spec = quotient_spec(3, 8, 0);
+    bg_spec spec = quotient_spec(10, 8, 0);
     spec.k = 1;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
     CHECK_STR(why.what, "k");
     spec.k = 33;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
-    spec = quotient_spec(3, 8, 0);
+    spec = quotient_spec(10, 8, 0);
     spec.items = 1000; /* of 1024 */
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
     CHECK(filter == NULL);
@@ -421,17 +438,17 @@ TEST(quotient__bad_sizes)
     spec.items = 972;
     CHECK_OK(bg_filter_create(&spec, &filter, &why));
     bg_filter_free(filter);
-    spec = quotient_spec(1, 8, 0);
+    spec = quotient_spec(8, 8, 0);
     spec.bytes--;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
     spec.bytes = UINT64_MAX;
     CHECK(bg_filter_create(&spec, &filter, &why) != BG_OK);
-    spec = quotient_spec(1, 8, 0);
+    spec = quotient_spec(8, 8, 0);
     spec.width = 4;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
-    spec = quotient_spec(1, 8, BG_SCATTERED);
+    spec = quotient_spec(8, 8, BG_SCATTERED);
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_EINVAL);
-    spec = quotient_spec(1, 8, 0);
+    spec = quotient_spec(8, 8, 0);
     spec.folds = 1;
     CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOTSUP);
     bg_spec large = BG_SPEC_INIT;
@@ -458,7 +475,7 @@ static bool stop_at_third(void *context, uint64_t prefix, uint64_t count)
 TEST(quotient__each)
 {
     unsigned told = 0;
-    bg_filter *filter = quotient_filter(2, 8, 0);
+    bg_filter *filter = quotient_filter(9, 8, 0);
     CHECK_OK(bg_filter_each(filter, stop_at_third, &told));
     CHECK_EQ(told, 0);
     for (int i = 0; i < 100; i++) {
@@ -491,7 +508,7 @@ static void fill_from_pool(bg_filter *filter, unsigned kept, enum spread spread)
 TEST(quotient__resize)
 {
     for (enum spread spread = EVENLY; spread <= AT_THE_END; spread++) {
-        bg_filter *filter = quotient_filter(3, 12, 0), *larger = NULL, *back = NULL;
+        bg_filter *filter = quotient_filter(10, 12, 0), *larger = NULL, *back = NULL;
         bg_errinfo why;
         fill_from_pool(filter, 22, spread);
         for (int doublings = 0; doublings <= 10; doublings++) {
@@ -517,7 +534,7 @@ TEST(quotient__resize)
 
 TEST(quotient__resize_refused)
 {
-    bg_filter *filter = quotient_filter(3, 8, 0), *resized = filter;
+    bg_filter *filter = quotient_filter(10, 8, 0), *resized = filter;
     bg_errinfo why;
     for (uint64_t i = 0; i < 600; i++) {
         CHECK_OK(bg_filter_insert_hash(filter, check_random(), NULL));
@@ -535,7 +552,7 @@ TEST(quotient__resize_refused)
 /* Grows from the smallest to 200,000 keys, and no key goes missing. */
 TEST(quotient__grows)
 {
-    bg_filter *filter = quotient_filter(1, 20, BG_EXCLUSIVE);
+    bg_filter *filter = quotient_filter(8, 20, BG_EXCLUSIVE);
     uint64_t n = 200000, seed = check_random();
     for (uint64_t i = 0, state = seed; i < n; i++) {
         uint64_t hash = check_random_next(&state);
@@ -556,9 +573,9 @@ TEST(quotient__grows)
 TEST(quotient__merge)
 {
     for (int doublings = -1; doublings <= 2; doublings++) {
-        bg_filter *a = quotient_filter(3, 8, 0), *b = NULL, *all = NULL;
-        bg_filter *first = quotient_filter(3, 8, 0);
-        all = quotient_filter(3, 8, 0);
+        bg_filter *a = quotient_filter(10, 8, 0), *b = NULL, *all = NULL;
+        bg_filter *first = quotient_filter(10, 8, 0);
+        all = quotient_filter(10, 8, 0);
         for (unsigned i = 0; i < 300; i++) {
             uint64_t hash = check_random();
             bg_filter *to = i % 2 ? a : first;
@@ -583,8 +600,8 @@ TEST(quotient__merge)
 
 TEST(quotient__merge_refused)
 {
-    bg_filter *a = quotient_filter(1, 8, 0), *b = quotient_filter(1, 8, 0);
-    bg_filter *copy = NULL, *other = quotient_filter(1, 9, 0);
+    bg_filter *a = quotient_filter(8, 8, 0), *b = quotient_filter(8, 8, 0);
+    bg_filter *copy = NULL, *other = quotient_filter(8, 9, 0);
     bg_errinfo why;
     for (int i = 0; i < 150; i++) {
         CHECK_OK(bg_filter_insert_hash(a, check_random(), NULL));
@@ -605,7 +622,7 @@ TEST(quotient__merge_refused)
 
 TEST(quotient__overlap)
 {
-    bg_filter *a = quotient_filter(65, 10, 0), *b = quotient_filter(65, 10, 0);
+    bg_filter *a = quotient_filter(15, 10, 0), *b = quotient_filter(15, 10, 0);
     bg_overlap overlap;
     for (unsigned i = 0; i < 24000; i++) {
         uint64_t hash = check_random();
@@ -634,8 +651,8 @@ TEST(quotient__batches_do_what_single_calls_do)
     static uint64_t keys[2 * N], maybe[BG_BITMAP_WORDS(2 * N)], is_new[2 * N / 64 + 1];
     for (unsigned ask = 0; ask < 2; ask++) {
         for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
-            bg_filter *one = quotient_filter(9, 6, flags), *many = NULL;
-            many = quotient_filter(9, 6, flags);
+            bg_filter *one = quotient_filter(12, 6, flags), *many = NULL;
+            many = quotient_filter(12, 6, flags);
             many->core.adds_ask = many->core.looks_ask = (uint16_t)ask;
             random_hashes(keys, 2 * N);
             for (size_t i = 1; i < N; i += 3) {
@@ -681,7 +698,7 @@ TEST(quotient__no_memory)
 {
     static struct counting c;
     counting_start(&c);
-    bg_spec spec = quotient_spec(3, 8, 0);
+    bg_spec spec = quotient_spec(10, 8, 0);
     spec.allocator = &c.hooks;
     bg_filter *filter = NULL, *other = NULL;
     bg_errinfo why;
@@ -763,11 +780,11 @@ static void *read_keys(void *context)
     return NULL;
 }
 
-static void run_threads(uint32_t k, uint64_t units, bool crowded)
+static void run_threads(uint32_t k, unsigned bits, bool crowded)
 {
     pthread_t writers[WRITERS], reader;
-    shared = quotient_filter(units, k, 0);
-    bg_filter *alone = quotient_filter(units, k, BG_EXCLUSIVE);
+    shared = quotient_filter(bits, k, 0);
+    bg_filter *alone = quotient_filter(bits, k, BG_EXCLUSIVE);
     random_hashes(steady, STEADY);
     random_hashes(churn[0], (size_t)WRITERS * CHURN);
     for (size_t i = 0; crowded && i < STEADY; i++) {
@@ -802,9 +819,9 @@ static void run_threads(uint32_t k, uint64_t units, bool crowded)
 
 TEST(quotient__threads)
 {
-    run_threads(9, 17, false); /* two regions and a bit, 61 % load */
-    run_threads(16, 17, true); /* runs are pushed from one region into the next */
-    run_threads(12, 33, true);
+    run_threads(9, 13, false); /* two regions and a bit, 61 % load */
+    run_threads(16, 13, true); /* runs are pushed from one region into the next */
+    run_threads(12, 14, true);
 }
 
 /* A small table in which nearly every change moves keys that are asked for meanwhile. */
@@ -829,7 +846,7 @@ static void *hammer_keys(void *context)
 static void run_hammer(bool crowded)
 {
     pthread_t writer;
-    shared = quotient_filter(1, 16, 0);
+    shared = quotient_filter(8, 16, 0);
     random_hashes(steady, HAMMER_STEADY);
     random_hashes(churn[0], HAMMER_CHURN);
     for (size_t i = 0; i < HAMMER_STEADY; i++) {
@@ -882,7 +899,7 @@ static void *merge_away(void *context)
 
 TEST(quotient__threads_merge_both_ways)
 {
-    bg_filter *a = quotient_filter(33, 8, 0), *b = quotient_filter(33, 8, 0);
+    bg_filter *a = quotient_filter(14, 8, 0), *b = quotient_filter(14, 8, 0);
     bg_filter *there[2] = { a, b }, *back[2] = { b, a };
     for (uint64_t i = 0; i < 1000; i++) {
         CHECK_OK(bg_filter_insert_hash(i % 2 ? a : b, check_random(), NULL));
