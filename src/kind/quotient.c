@@ -250,6 +250,7 @@ static void quotient_setup(struct bgi_core *core)
     struct quotient_state *state = quotient_state_of(core);
     state->shape = quotient_shape_of(core->k);
     state->quotient_bits = quotient_bits(core->units, core->k);
+    state->tail_bits = 64 - state->quotient_bits - core->k;
     state->blocks = core->units;
     state->slots = quotient_slots_in(core, state->blocks);
     uint64_t quotients = (uint64_t)1 << state->quotient_bits;

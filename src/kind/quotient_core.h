@@ -97,8 +97,8 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(stop_upto)(const struct bgi_core *core,
     quotient_touch(span, at.block);
     uint64_t occupieds = quotient_occupieds(core, at.block);
     uint64_t rank = QUOTIENT_ONES(occupieds & UINT64_MAX >> (63 - at.index));
-    return QUOTIENT(stop_of_rank)(
-        core, at.block, QUOTIENT(offset)(core, at.block, span), rank, span);
+    return QUOTIENT(stop_of_rank)(core, at.block,
+                                  QUOTIENT(offset)(core, at.block, span), rank, span);
 }
 
 /* The n-th empty slot from a slot on; the number of slots when there are not as many. A
@@ -215,6 +215,34 @@ QUOTIENT_TARGET static bool QUOTIENT(test)(const struct bgi_core *core,
  * have none as well, and what is found there does not count.
  */
 
+/* The place of a block in bytes; below its line, the index of the quotient. */
+BGI_INLINE uint64_t QUOTIENT(place_of)(const struct bgi_core *core, uint64_t hash)
+{
+    struct quotient_at at = quotient_at(core, quotient_key_of(core, hash).quotient);
+    return at.block * QUOTIENT_LINE + at.index;
+}
+
+/* What the line of a quotient says of its run. */
+struct QUOTIENT(home) {
+    const uint64_t *block;
+    uint64_t offset, rank, occupied, index;
+};
+
+/* `at` is the block's place in bytes and the quotient's index in it. */
+BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
+    QUOTIENT(home_at)(const struct bgi_core *core, uint64_t at)
+{
+    struct QUOTIENT(home) home = { .index = at % QUOTIENT_LINE };
+    home.block = (const uint64_t *)(const void *)(core->words + (at - home.index));
+    uint64_t head = quotient_load(home.block), next = quotient_load(home.block + 1);
+    uint64_t occupieds =
+        head >> QUOTIENT_OFFSET_BITS | next << (64 - QUOTIENT_OFFSET_BITS);
+    home.offset = head & QUOTIENT_OFFSET_MOST;
+    home.rank = QUOTIENT_ONES(occupieds & quotient_below(home.index));
+    home.occupied = occupieds >> home.index & 1;
+    return home;
+}
+
 /* A line of the table and a run that begins in it. */
 struct QUOTIENT(run) {
     const uint64_t *block;
@@ -234,8 +262,16 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
     uint64_t start = rank ? after : offset;
     run.start = start > least ? start : least;
     uint64_t ends = run.runends >> run.start % 64;
-    run.length = QUOTIENT_ONES(ends ^ (ends - 1));
+    run.length = 1 + (ends ? (uint64_t)__builtin_ctzll(ends) : 64);
     return run;
+}
+
+/* The run of a quotient; any when it has none. */
+BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
+    QUOTIENT(run_of)(struct QUOTIENT(home) home, const struct quotient_shape *shape)
+{
+    return QUOTIENT(run_behind)(home.block, shape, home.offset % 64, home.rank,
+                                home.index);
 }
 
 /* Whether all slots of a run are in its block, and fit a word. */
@@ -264,36 +300,14 @@ QUOTIENT(compare)(struct QUOTIENT(run) run, const struct quotient_shape *shape,
                                                          : QUOTIENT_UNSURE;
 }
 
-/* What the line of a quotient says of its run. */
-struct QUOTIENT(home) {
-    const uint64_t *block;
-    uint64_t offset, rank, occupied, index;
-};
-
-/* `at` is the block's place in bytes and the quotient's index in it. */
-BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(home)
-    QUOTIENT(home_at)(const struct bgi_core *core, uint64_t at)
-{
-    struct QUOTIENT(home) home = { .index = at % QUOTIENT_LINE };
-    home.block = (const uint64_t *)(const void *)(core->words + (at - home.index));
-    uint64_t head = quotient_load(home.block), next = quotient_load(home.block + 1);
-    uint64_t occupieds = head >> QUOTIENT_OFFSET_BITS
-                         | next << (64 - QUOTIENT_OFFSET_BITS);
-    home.offset = head & QUOTIENT_OFFSET_MOST;
-    home.rank = QUOTIENT_ONES(occupieds & quotient_below(home.index));
-    home.occupied = occupieds >> home.index & 1;
-    return home;
-}
-
-/* The same for a run that is not inside of the block of its quotient: for one that is
- * inside of the next. Only the number of one region is watched. */
+/* The answer for a run that does not begin in the block of its quotient, if it is all inside
+ * of the next one. Only the number of one region is watched. */
 __attribute__((noinline)) QUOTIENT_TARGET static enum quotient_answer
 QUOTIENT(test_next)(const struct bgi_core *core, uint64_t at, uint64_t remainder)
 {
     const struct quotient_shape *shape = quotient_shape(core);
     struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
-    struct QUOTIENT(run) run = QUOTIENT(run_behind)(home.block, shape, home.offset % 64,
-                                                    home.rank, home.index);
+    struct QUOTIENT(run) run = QUOTIENT(run_of)(home, shape);
     bool divided = run.start < shape->slots; /* or too long */
     bool watched = (at / QUOTIENT_LINE + 1) % QUOTIENT_REGION != 0;
     if (home.offset >= shape->slots || divided || !watched) {
@@ -302,18 +316,16 @@ QUOTIENT(test_next)(const struct bgi_core *core, uint64_t at, uint64_t remainder
     uint64_t passed = QUOTIENT_ONES(run.runends >> home.offset);
     run = QUOTIENT(run_behind)(home.block + QUOTIENT_WORDS, shape, 0,
                                home.rank - passed, 0);
-    return QUOTIENT(is_inside)(run, shape)
-               ? QUOTIENT(compare)(run, shape, remainder, home.occupied)
-               : QUOTIENT_UNSURE;
+    return QUOTIENT(is_inside)(run, shape) ? QUOTIENT(compare)(run, shape, remainder, 1)
+                                           : QUOTIENT_UNSURE;
 }
 
 BGI_INLINE QUOTIENT_TARGET enum quotient_answer
-QUOTIENT(test_inside)(const struct bgi_core *core, uint64_t at, uint64_t remainder)
+QUOTIENT(test_home)(const struct bgi_core *core, struct QUOTIENT(home) home,
+                    uint64_t at, uint64_t remainder)
 {
     const struct quotient_shape *shape = quotient_shape(core);
-    struct QUOTIENT(home) home = QUOTIENT(home_at)(core, at);
-    struct QUOTIENT(run) run = QUOTIENT(run_behind)(home.block, shape, home.offset % 64,
-                                                    home.rank, home.index);
+    struct QUOTIENT(run) run = QUOTIENT(run_of)(home, shape);
     bool inside = (home.offset < shape->slots) & QUOTIENT(is_inside)(run, shape);
     return BGI_LIKELY(inside | !home.occupied)
                ? QUOTIENT(compare)(run, shape, remainder, home.occupied)
@@ -372,8 +384,7 @@ QUOTIENT_TARGET static void QUOTIENT(lower_offsets)(struct bgi_core *core,
 QUOTIENT_TARGET static void QUOTIENT(close)(struct bgi_core *core, uint64_t quotient,
                                             uint64_t at, uint64_t start, uint64_t stop)
 {
-    struct quotient_span unused =
-        quotient_span_at(quotient_block_of(core, quotient));
+    struct quotient_span unused = quotient_span_at(quotient_block_of(core, quotient));
     uint64_t last = QUOTIENT(last_moved)(core, stop - 1, &unused);
     if (stop - start == 1) {
         quotient_set_occupied(core, quotient, false);
@@ -475,7 +486,8 @@ QUOTIENT_TARGET static bg_err QUOTIENT(commit)(struct bgi_core *core,
         (void)__atomic_sub_fetch(&state->used, more, __ATOMIC_RELAXED);
         return BG_EFULL;
     }
-    span.first = quotient_block_of(core, plan->key.quotient); /* what is before was only read */
+    span.first =
+        quotient_block_of(core, plan->key.quotient); /* what is before was only read */
     if (exclusive) {
         QUOTIENT(carry_out)(core, plan);
     } else {
@@ -552,22 +564,23 @@ QUOTIENT_TARGET static bool QUOTIENT(test_patiently)(const struct bgi_core *core
 
 /* The answer where the quick test gave none, or one that does not count. */
 __attribute__((noinline)) QUOTIENT_TARGET static bool
-QUOTIENT(look_again)(const struct bgi_core *core, struct quotient_key key)
+QUOTIENT(look_again)(const struct bgi_core *core, uint64_t hash)
 {
-    return QUOTIENT(test_patiently)(core, key)
+    return QUOTIENT(test_patiently)(core, quotient_key_of(core, hash))
            || __atomic_load_n(&quotient_state_of(core)->lost, __ATOMIC_RELAXED) != 0;
 }
 
 /* Whether a key may be in. A "no" counts only if nothing was moved meanwhile. */
 BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
-                                               uint64_t hash, uint64_t at,
-                                               const bool exclusive)
+                                               uint64_t hash, const bool exclusive)
 {
     const struct quotient_state *state = quotient_state_of(core);
-    struct quotient_key key = quotient_key_of(core, hash);
+    const uint64_t at = QUOTIENT(place_of)(core, hash);
     const uint64_t *region = &state->regions[at / QUOTIENT_LINE / QUOTIENT_REGION];
     uint64_t before = exclusive ? 0 : quotient_load(region) >> 1, doubt;
-    enum quotient_answer answer = QUOTIENT(test_inside)(core, at, key.remainder);
+    BGI_PREFETCH(core->words + at + quotient_shape(core)->margin);
+    enum quotient_answer answer = QUOTIENT(test_home)(
+        core, QUOTIENT(home_at)(core, at), at, quotient_remainder(core, hash));
     if (answer == QUOTIENT_MAYBE) {
         return true;
     }
@@ -576,7 +589,7 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(look)(const struct bgi_core *core,
     if (!exclusive) {
         doubt |= (before & 1) | (before ^ quotient_load(region) >> 1);
     }
-    return BGI_UNLIKELY(doubt) && QUOTIENT(look_again)(core, key);
+    return BGI_UNLIKELY(doubt) && QUOTIENT(look_again)(core, hash);
 }
 
 /* Adds that were refused may have been of any key. */
@@ -612,13 +625,6 @@ BGI_INLINE QUOTIENT_TARGET bool QUOTIENT(put)(struct bgi_core *core, uint64_t ha
     return is_new && __atomic_load_n(&state->lost, __ATOMIC_RELAXED) == 0;
 }
 
-/* The place of a block in bytes; below its line, the index of the quotient. */
-BGI_INLINE uint64_t QUOTIENT(place_of)(const struct bgi_core *core, uint64_t hash)
-{
-    struct quotient_at at = quotient_at(core, quotient_key_of(core, hash).quotient);
-    return at.block * QUOTIENT_LINE + at.index;
-}
-
 QUOTIENT_TARGET static void QUOTIENT(locate)(const struct bgi_core *core,
                                              struct bgi_word *word)
 {
@@ -627,14 +633,13 @@ QUOTIENT_TARGET static void QUOTIENT(locate)(const struct bgi_core *core,
     }
 }
 
-/* Asks for a key's block, and for the next one where the run may have been pushed there. */
+/* Asks for a key's block, and for the next one where the run may have been pushed there:
+ * the margin takes an index that is near the end of a block over the end of a line. */
 BGI_INLINE QUOTIENT_TARGET void QUOTIENT(ask_one)(const struct bgi_core *core,
                                                   uint64_t at)
 {
-    uint64_t slots = quotient_shape(core)->slots, index = at % QUOTIENT_LINE;
-    uint64_t line = at - index;
-    BGI_PREFETCH(core->words + line);
-    BGI_PREFETCH(core->words + line + (index > slots - slots / 4 ? QUOTIENT_LINE : 0));
+    BGI_PREFETCH(core->words + at);
+    BGI_PREFETCH(core->words + at + quotient_shape(core)->margin);
 }
 
 QUOTIENT_TARGET static void QUOTIENT(ask)(const struct bgi_core *core,
@@ -653,11 +658,99 @@ QUOTIENT(ask_next)(const struct bgi_core *core, const struct bgi_word *next, uns
     }
 }
 
+/* What a first pass over a word found: the keys whose quotients have runs, side by side, and
+ * the numbers of the regions before anything was read. */
+struct QUOTIENT(first_pass) {
+    uint64_t before[64];
+    uint8_t key[64], rank[64];
+    unsigned occupied;
+};
+
+BGI_INLINE const uint64_t *QUOTIENT(region_of)(const struct bgi_core *core, uint64_t at)
+{
+    return quotient_region(core, at / QUOTIENT_LINE / QUOTIENT_REGION);
+}
+
+BGI_INLINE QUOTIENT_TARGET void
+QUOTIENT(pass_first)(const struct bgi_core *core, const struct bgi_word *word,
+                     const struct bgi_word *next, const bool exclusive,
+                     struct QUOTIENT(first_pass) * first)
+{
+    unsigned i = 0, n = 0, ahead = next ? next->n : 0;
+    for (; i < word->n; i++) {
+        if (i < ahead) {
+            QUOTIENT(ask_one)(core, next->at[i]);
+        }
+        if (!exclusive) {
+            first->before[i] = quotient_load(QUOTIENT(region_of)(core, word->at[i]));
+        }
+        struct QUOTIENT(home) home = QUOTIENT(home_at)(core, word->at[i]);
+        first->key[n] = (uint8_t)i;
+        first->rank[n] = (uint8_t)home.rank;
+        n += (unsigned)home.occupied;
+    }
+    for (; i < ahead; i++) {
+        QUOTIENT(ask_one)(core, next->at[i]);
+    }
+    first->occupied = n;
+}
+
+/* The keys in whose regions something changed since the first pass began, or was about to. */
+QUOTIENT_TARGET static uint64_t
+QUOTIENT(disturbed)(const struct bgi_core *core, const struct bgi_word *word,
+                    const struct QUOTIENT(first_pass) * first)
+{
+    uint64_t disturbed = 0;
+    for (unsigned i = 0; i < word->n; i++) {
+        uint64_t before = first->before[i] >> 1;
+        uint64_t now = quotient_load(QUOTIENT(region_of)(core, word->at[i])) >> 1;
+        disturbed |= (uint64_t)((before & 1) | (before != now)) << i;
+    }
+    return disturbed;
+}
+
+/* In two passes: about half of the quotients have no run, and which do cannot be foreseen. */
+BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(look_word)(const struct bgi_core *core,
+                                                        const struct bgi_word *word,
+                                                        const struct bgi_word *next,
+                                                        const bool exclusive)
+{
+    struct QUOTIENT(first_pass) first;
+    uint64_t maybe = 0, unsure = 0;
+    QUOTIENT(pass_first)(core, word, next, exclusive, &first);
+    for (unsigned j = 0; j < first.occupied; j++) {
+        unsigned i = first.key[j];
+        uint64_t at = word->at[i], index = at % QUOTIENT_LINE;
+        const unsigned char *line = core->words + (at - index);
+        struct QUOTIENT(home) home = { .block = (const uint64_t *)(const void *)line,
+                                       .rank = first.rank[j],
+                                       .occupied = 1,
+                                       .index = index };
+        home.offset = quotient_load(home.block) & QUOTIENT_OFFSET_MOST;
+        enum quotient_answer answer = QUOTIENT(test_home)(
+            core, home, at, quotient_remainder(core, word->hashes[i]));
+        maybe |= (uint64_t)(answer == QUOTIENT_MAYBE) << i;
+        unsure |= (uint64_t)(answer == QUOTIENT_UNSURE) << i;
+    }
+    if (!exclusive) {
+        unsure |= QUOTIENT(disturbed)(core, word, &first) & ~maybe;
+    }
+    if (BGI_UNLIKELY(
+            __atomic_load_n(&quotient_state_of(core)->lost, __ATOMIC_RELAXED))) {
+        unsure = UINT64_MAX >> (64 - word->n) & ~maybe;
+    }
+    for (; unsure; unsure &= unsure - 1) {
+        unsigned i = (unsigned)__builtin_ctzll(unsure);
+        maybe |= (uint64_t)QUOTIENT(look_again)(core, word->hashes[i]) << i;
+    }
+    return maybe;
+}
+
 #define QUOTIENT_DEFINE_MODE(mode, exclusive)                                          \
     QUOTIENT_TARGET static bool QUOTIENT(has_##mode)(const struct bgi_core *core,      \
                                                      uint64_t hash)                    \
     {                                                                                  \
-        return QUOTIENT(look)(core, hash, QUOTIENT(place_of)(core, hash), exclusive); \
+        return QUOTIENT(look)(core, hash, exclusive);                                  \
     }                                                                                  \
     QUOTIENT_TARGET static bool QUOTIENT(add_##mode)(struct bgi_core * core,           \
                                                      uint64_t hash)                    \
@@ -668,16 +761,7 @@ QUOTIENT(ask_next)(const struct bgi_core *core, const struct bgi_word *next, uns
         const struct bgi_core *core, const struct bgi_word *word,                      \
         const struct bgi_word *next)                                                   \
     {                                                                                  \
-        uint64_t answer = 0;                                                           \
-        for (unsigned i = 0; i < 64; i++) {                                            \
-            QUOTIENT(ask_next)(core, next, i);                                         \
-            if (i < word->n) {                                                         \
-                bool maybe =                                                           \
-                    QUOTIENT(look)(core, word->hashes[i], word->at[i], exclusive);     \
-                answer |= (uint64_t)maybe << i;                                        \
-            }                                                                          \
-        }                                                                              \
-        return answer;                                                                 \
+        return QUOTIENT(look_word)(core, word, next, exclusive);                       \
     }                                                                                  \
     QUOTIENT_TARGET static uint64_t QUOTIENT(add_word_##mode)(                         \
         struct bgi_core * core, const struct bgi_word *word,                           \

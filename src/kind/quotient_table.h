@@ -45,6 +45,8 @@ struct quotient_shape {
     uint32_t slots;      /* s */
     uint32_t runends_at; /* bits before them in a block */
     uint32_t slots_at;
+    uint32_t
+        margin; /* from that many slots before its end on, the next line is asked for */
 };
 
 /* Fixed from setup on but for the last three. */
@@ -54,6 +56,7 @@ struct quotient_state {
     uint64_t slots;
     uint64_t limit;                  /* slots in use at most */
     uint64_t quotient_bits;          /* q */
+    uint64_t tail_bits;              /* of a hash, behind q + r */
     uint64_t lost;                   /* adds that found no room */
     _Alignas(64) uint64_t used;      /* slots in use */
     _Alignas(64) uint64_t regions[]; /* see quotient_sync.h */
@@ -79,21 +82,6 @@ BGI_INLINE struct quotient_state *quotient_state_of(const struct bgi_core *core)
     return core->state;
 }
 
-BGI_INLINE struct quotient_key quotient_key_of(const struct bgi_core *core,
-                                               uint64_t hash)
-{
-    uint64_t q = quotient_state_of(core)->quotient_bits;
-    return (struct quotient_key){ hash >> (64 - q), hash << q >> (64 - core->k) };
-}
-
-/* The bits of a hash that are kept, at their place. */
-BGI_INLINE uint64_t quotient_prefix(const struct bgi_core *core,
-                                    struct quotient_key key)
-{
-    uint64_t q = quotient_state_of(core)->quotient_bits;
-    return key.quotient << (64 - q) | key.remainder << (64 - core->k) >> q;
-}
-
 BGI_INLINE uint64_t quotient_load(const uint64_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -108,6 +96,26 @@ BGI_INLINE void quotient_store(uint64_t *word, uint64_t value)
 BGI_INLINE uint64_t quotient_below(uint64_t n)
 {
     return ((uint64_t)1 << n) - 1;
+}
+
+BGI_INLINE uint64_t quotient_remainder(const struct bgi_core *core, uint64_t hash)
+{
+    return hash >> quotient_state_of(core)->tail_bits & quotient_below(core->k);
+}
+
+BGI_INLINE struct quotient_key quotient_key_of(const struct bgi_core *core,
+                                               uint64_t hash)
+{
+    uint64_t q = quotient_state_of(core)->quotient_bits;
+    return (struct quotient_key){ hash >> (64 - q), quotient_remainder(core, hash) };
+}
+
+/* The bits of a hash that are kept, at their place. */
+BGI_INLINE uint64_t quotient_prefix(const struct bgi_core *core,
+                                    struct quotient_key key)
+{
+    uint64_t q = quotient_state_of(core)->quotient_bits;
+    return key.quotient << (64 - q) | key.remainder << (64 - core->k) >> q;
 }
 
 /* Slots of a block, for remainders of k bits. */
@@ -125,6 +133,7 @@ BGI_INLINE struct quotient_shape quotient_shape_of(uint32_t k)
     shape.all = quotient_below(shape.slots);
     shape.runends_at = QUOTIENT_OFFSET_BITS + shape.slots;
     shape.slots_at = shape.runends_at + shape.slots;
+    shape.margin = QUOTIENT_LINE - (shape.slots - shape.slots / 4);
     for (uint32_t i = 0; i < shape.per_word; i++) {
         shape.ones |= (uint64_t)1 << i * k;
     }
@@ -343,7 +352,8 @@ BGI_INLINE void quotient_slot_copy(struct bgi_core *core, uint64_t to, uint64_t 
 /* Moves the slots [from, to), with their runends, up by one; what was in `to` is gone. */
 BGI_INLINE void quotient_slots_up(struct bgi_core *core, uint64_t from, uint64_t to)
 {
-    const struct quotient_at low = quotient_at(core, from), high = quotient_at(core, to);
+    const struct quotient_at low = quotient_at(core, from),
+                             high = quotient_at(core, to);
     const uint64_t last = quotient_shape(core)->slots - 1;
     for (uint64_t b = high.block + 1; b-- > low.block;) {
         quotient_block_up(core, b, b == low.block ? low.index : 0,
@@ -358,7 +368,8 @@ BGI_INLINE void quotient_slots_up(struct bgi_core *core, uint64_t from, uint64_t
 /* Moves the slots (to, last] down by one, over the one in `to`; `last` becomes empty. */
 BGI_INLINE void quotient_slots_down(struct bgi_core *core, uint64_t to, uint64_t last)
 {
-    const struct quotient_at low = quotient_at(core, to), high = quotient_at(core, last);
+    const struct quotient_at low = quotient_at(core, to),
+                             high = quotient_at(core, last);
     const uint64_t all = quotient_shape(core)->slots;
     for (uint64_t b = low.block; b <= high.block; b++) {
         quotient_block_down(core, b, b == low.block ? low.index + 1 : 1,

@@ -124,8 +124,7 @@ static void check_content(const bg_filter *filter, unsigned kept)
 {
     struct listing listing = { 0, 0 };
     bg_info info = info_of(filter);
-    bg_filter *other =
-        quotient_filter(quotient_bits_of(filter), info.k, BG_EXCLUSIVE);
+    bg_filter *other = quotient_filter(quotient_bits_of(filter), info.k, BG_EXCLUSIVE);
     uint64_t there = 0;
     for (size_t i = 0; i < pool_size; i++) {
         uint64_t hash = some_hash(i, kept);
