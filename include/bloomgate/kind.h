@@ -10,7 +10,7 @@
  *   register     all bits in one 64-bit word           11.9    23.2     1       no
  *   counting     4-bit counters instead of bits          44      78     1       yes
  *   cuckoo       fingerprints in one of two buckets    12.6    16.8     2       yes
- *   quotient     a sorted table of hash prefixes       9.6..17 13..23   2       yes
+ *   quotient     a sorted table of hash prefixes       9.6..17 13..24   1       yes
  *   fuse         three fingerprints that XOR to the      9.0    18.0    3       no
  *                key's; made by a bg_builder
  *   ribbon       64 neighbouring bits that XOR to the     7.1    10.1    2       no

@@ -9,8 +9,10 @@
  * flash", 2012). Two bits per slot tell which runs are where: `occupieds`, a bit for
  * each quotient that has a run, and `runends`, a bit for each last slot of a run. The i-th
  * run ends at the i-th runend; rank and select on 64-bit words find it, from an offset of 8
- * bits for every 64 slots (Pandey, Bender, Johnson, Patro, "A general-purpose counting
- * filter: making every bit count", 2017). That is r + 2.125 bits per slot.
+ * bits for every block of slots (Pandey, Bender, Johnson, Patro, "A general-purpose
+ * counting filter: making every bit count", 2017). A block, with its bits, its offset and
+ * its slots, is one line of the cache: that is r + 2.1 to r + 2.6 bits per slot for r from
+ * 6 on, and one line for most look-ups.
  *
  *     quotient   0   1   2   3   4   5   6   7
  *     occupied   .   1   .   1   1   .   .   1        runs: 1: a b   3: c   4: d e   7: f
@@ -26,7 +28,8 @@
  * Price. The number of quotients is a power of two, so memory doubles where one more key
  * does not fit. At 1 % a filter that is filled to 95 % takes 9.6 bits per key, and one for
  * a single key more, with twice the slots and a bit less in each, takes 17.1; at 0.1 % it
- * is 12.8 to 23.4. The planner says what it comes to.
+ * is 12.8 to 24. The planner says what it comes to. Remainders of fewer than 6 bits save
+ * nothing: a block has 63 slots at most.
  *
  * A run is walked from its start, so hashes that agree in their first bits on purpose make
  * inserts slow, as long as the slots behind the end last: for keys that strangers choose
@@ -36,16 +39,17 @@
  * table: with n different keys 1 - (1 - 1/F)^n, exactly; there is nothing else that could
  * be mistaken. Below 95 % load that is at most about 0.95 2^-r.
  *
- * Layout. A unit is 8 blocks of 64 slots, 512 slots (quotient_table.h draws them):
+ * Layout. A unit is a block, 64 bytes (quotient_table.h draws it):
  *
- *     [ block ][ block ] ... [ block ]   [ offsets ]
- *      <---- 2^q slots ---->  <- 512 ->   a byte per block
+ *     [ block ][ block ] ... [ block ]
+ *      <--- 2^q slots ---><- 512 ->
  *
- * with 512 slots behind the last quotient for the runs that are pushed there (256 of both
- * in the smallest filter, of one unit). Nothing wraps. At 95 % load a run is pushed by 9
- * slots on average, and by 512 with a probability of about e^-50, so good hashes never
- * need more. When they are used up an insert is refused, as it is when 31/32 of 2^q slots
- * are in use: beyond that the number of slots to be moved explodes.
+ * with 512 slots behind the last quotient, or some more up to the end of a block, for the
+ * runs that are pushed there (256 in the smallest filter, of 256 quotients). Nothing wraps.
+ * At 95 % load a run is pushed by 9 slots on average, and by 512 with a probability of
+ * about e^-50, so good hashes never need more. When they are used up an insert is refused,
+ * as it is when 31/32 of 2^q slots are in use: beyond that the number of slots to be moved
+ * explodes.
  *
  * Counts. A key that is added again and again takes a slot for each of the first two
  * times, and from then on the digits of a number (quotient_table.h): a flood of one key
@@ -150,7 +154,8 @@ BGI_INLINE uint64_t quotient_select_portable(uint64_t word, uint64_t rank)
 /* A one at place `rank`, deposited at the places of the ones. */
 BGI_INLINE QUOTIENT_BMI2 uint64_t quotient_select_bmi2(uint64_t word, uint64_t rank)
 {
-    return _tzcnt_u64(_pdep_u64((uint64_t)1 << (rank & 63), word));
+    bool first = __builtin_constant_p(rank) && rank == 0;
+    return _tzcnt_u64(first ? word : _pdep_u64((uint64_t)1 << (rank & 63), word));
 }
 
 BGI_INLINE QUOTIENT_BMI2 uint64_t quotient_ones_bmi2(uint64_t word)

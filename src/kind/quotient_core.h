@@ -6,8 +6,8 @@
  *   QUOTIENT_ISA                  the suffix of all names
  *   QUOTIENT_TARGET               the function attribute that allows the instructions
  *   QUOTIENT_ONES(word)           how many ones
- *   QUOTIENT_SELECT(word, rank)   where one number `rank` is, from 0; 64 when there are
- *                                 not as many
+ *   QUOTIENT_SELECT(word, rank)   where one number `rank` is, from 0, which may be a
+ *                                 constant; 64 when there are not as many
  *
  * Rank and select. The runs of a block's quotients lie one after another in the order of
  * their quotients, one run for each bit of `occupieds` and one bit of `runends` for each
@@ -257,12 +257,13 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
                          uint64_t offset, uint64_t rank, uint64_t least)
 {
     struct QUOTIENT(run) run = { .block = block };
-    run.runends = quotient_bits_from(block, shape->runends_at) & shape->all;
-    uint64_t after = QUOTIENT_SELECT(run.runends >> offset << offset, rank - 1) + 1;
-    uint64_t start = rank ? after : offset;
+    run.runends = quotient_runends_of(block, shape);
+    /* A bit for each slot behind an end, and bit 0 for what is behind none. */
+    uint64_t starts = run.runends >> offset % 64 << offset % 64 << 1 | 1;
+    uint64_t start = QUOTIENT_SELECT(starts, rank);
+    least = least > offset ? least : offset;
     run.start = start > least ? start : least;
-    uint64_t ends = run.runends >> run.start % 64;
-    run.length = 1 + (ends ? (uint64_t)__builtin_ctzll(ends) : 64);
+    run.length = QUOTIENT_SELECT(run.runends >> run.start % 64, 0) + 1;
     return run;
 }
 
@@ -270,15 +271,14 @@ BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
 BGI_INLINE QUOTIENT_TARGET struct QUOTIENT(run)
     QUOTIENT(run_of)(struct QUOTIENT(home) home, const struct quotient_shape *shape)
 {
-    return QUOTIENT(run_behind)(home.block, shape, home.offset % 64, home.rank,
-                                home.index);
+    return QUOTIENT(run_behind)(home.block, shape, home.offset, home.rank, home.index);
 }
 
 /* Whether all slots of a run are in its block, and fit a word. */
 BGI_INLINE bool QUOTIENT(is_inside)(struct QUOTIENT(run) run,
                                     const struct quotient_shape *shape)
 {
-    return (run.start < shape->slots) & (run.length <= shape->per_word);
+    return run.start < shape->slots && run.length <= shape->per_word;
 }
 
 /* Compares the slots of such a run all at once; `occupied` is 0 if it is none.
@@ -326,8 +326,7 @@ QUOTIENT(test_home)(const struct bgi_core *core, struct QUOTIENT(home) home,
 {
     const struct quotient_shape *shape = quotient_shape(core);
     struct QUOTIENT(run) run = QUOTIENT(run_of)(home, shape);
-    bool inside = (home.offset < shape->slots) & QUOTIENT(is_inside)(run, shape);
-    return BGI_LIKELY(inside | !home.occupied)
+    return BGI_LIKELY(QUOTIENT(is_inside)(run, shape) || !home.occupied)
                ? QUOTIENT(compare)(run, shape, remainder, home.occupied)
                : QUOTIENT(test_next)(core, at, remainder);
 }

@@ -2,7 +2,7 @@
  * quotient_sync.h - who may change which part of a quotient filter, and how readers find
  * out that it changed under them. The argument is in quotient.c.
  *
- * A region is 64 blocks: 4096 slots. It has one word:
+ * A region is 64 blocks. It has one word:
  *
  *     bit 0       locked: one thread may change the region
  *     bits 1..63  its sequence number: odd while it is being changed

@@ -43,8 +43,10 @@ struct quotient_shape {
     uint32_t width;   /* r */
     uint32_t per_word;
     uint32_t slots;      /* s */
-    uint32_t runends_at; /* bits before them in a block */
-    uint32_t slots_at;
+    uint32_t slots_at;   /* bits before them in a block */
+    uint32_t runends_at; /* the same, as words and bits */
+    uint32_t runends_word;
+    uint32_t runends_shift;
     uint32_t
         margin; /* from that many slots before its end on, the next line is asked for */
 };
@@ -132,6 +134,8 @@ BGI_INLINE struct quotient_shape quotient_shape_of(uint32_t k)
     shape.inverse = UINT64_MAX / shape.slots + 1;
     shape.all = quotient_below(shape.slots);
     shape.runends_at = QUOTIENT_OFFSET_BITS + shape.slots;
+    shape.runends_word = shape.runends_at / 64;
+    shape.runends_shift = shape.runends_at % 64;
     shape.slots_at = shape.runends_at + shape.slots;
     shape.margin = QUOTIENT_LINE - (shape.slots - shape.slots / 4);
     for (uint32_t i = 0; i < shape.per_word; i++) {
@@ -183,7 +187,7 @@ BGI_INLINE uint64_t quotient_bits_from(const uint64_t *block, uint64_t bit)
     unsigned shift = (unsigned)(bit % 64);
     uint64_t word = bit / 64, next = (word + 1) % QUOTIENT_WORDS;
     return quotient_load(block + word) >> shift
-           | quotient_load(block + next) << 1 << (63 - shift);
+           | quotient_load(block + next) << 1 << (~shift & 63);
 }
 
 BGI_INLINE void quotient_set_bit(uint64_t *block, uint64_t bit, bool on)
@@ -205,11 +209,18 @@ BGI_INLINE void quotient_set_occupied(struct bgi_core *core, uint64_t quotient, 
                      on);
 }
 
+BGI_INLINE uint64_t quotient_runends_of(const uint64_t *block,
+                                        const struct quotient_shape *shape)
+{
+    const uint64_t *words = block + shape->runends_word;
+    return (quotient_load(words) >> shape->runends_shift
+            | quotient_load(words + 1) << 1 << (~shape->runends_shift & 63))
+           & shape->all;
+}
+
 BGI_INLINE uint64_t quotient_runends(const struct bgi_core *core, uint64_t block)
 {
-    const struct quotient_shape *shape = quotient_shape(core);
-    return quotient_bits_from(quotient_block(core, block), shape->runends_at)
-           & shape->all;
+    return quotient_runends_of(quotient_block(core, block), quotient_shape(core));
 }
 
 BGI_INLINE bool quotient_is_runend(const struct bgi_core *core, uint64_t slot)
