@@ -76,6 +76,20 @@ void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
 void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
                            struct bgi_measure *measure);
 
+/*
+ * For files (content.c): the recipe of a filter, and an empty filter by a recipe that may
+ * be anything; of the spec only flags, allocator and window are used. Whatever it takes is
+ * compared with `room`, the bytes of words that there are, before it is taken.
+ */
+void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe);
+bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
+                       const bg_hasher *hasher, uint64_t room, bg_filter **filter,
+                       bg_errinfo *info);
+
+/* The geometry of a plain kind, if there is such a one; else BG_EFORMAT. */
+bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
+                        struct bgi_geometry *geometry);
+
 /* How filters of that spec are composed of others; NULL: they are not. */
 const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
 

@@ -99,6 +99,21 @@ static void counting_copied(struct bgi_core *to, const struct bgi_core *from)
     copy->saturated = __atomic_load_n(&state->saturated, __ATOMIC_RELAXED);
 }
 
+/* Counters of `width` bits that are at their highest value. */
+static uint64_t counting_at_most(const struct bgi_core *core, uint64_t bytes,
+                                 unsigned width)
+{
+    const uint64_t *words = (const uint64_t *)(const void *)core->words;
+    const uint64_t most = UINT64_MAX >> (64 - width);
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < bytes / 8; i++) {
+        for (unsigned shift = 0; shift < 64; shift += width) {
+            count += (words[i] >> shift & most) == most;
+        }
+    }
+    return count;
+}
+
 /* Waits for the lock of the unit at offset `at`. */
 static unsigned char *counting_lock(struct bgi_core *core, uint64_t at)
 {

@@ -367,6 +367,15 @@ static void COUNTING(measure)(const struct bgi_core *core, struct bgi_measure *m
     bgi_model_measure(&model, measure);
 }
 
+static bool COUNTING(restore)(struct bgi_core *core, const uint64_t *numbers)
+{
+    struct counting_state *state = core->state;
+    (void)numbers;
+    state->saturated = counting_at_most(
+        core, core->units * COUNTING(unit_bytes)(core->k), COUNTING_WIDTH);
+    return true;
+}
+
 static uint32_t COUNTING(lines)(uint32_t k)
 {
     uint32_t lines = COUNTING_WIDTH / 4; /* of a unit */
@@ -404,6 +413,7 @@ static const struct bgi_kind COUNTING(kind) = {
     .merge = COUNTING(merge),
     .measure = COUNTING(measure),
     .ones_or = COUNTING(ones_or),
+    .restore = COUNTING(restore),
 };
 
 #undef COUNTING_BEST_OPS

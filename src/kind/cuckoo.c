@@ -447,6 +447,55 @@ static void cuckoo_measure(const struct bgi_core *core, struct bgi_measure *meas
     measure->overflowed = cuckoo_overflowed(state);
 }
 
+/* ---- In files --------------------------------------------------------------------- */
+
+enum { CUCKOO_NUMBERS = 2, CUCKOO_KEEPS_ALL = 1, CUCKOO_OVERFLOWED = 2 };
+
+static uint64_t cuckoo_numbers(const struct bgi_core *core, uint64_t *to)
+{
+    const struct cuckoo_state *state = core->state;
+    if (to) {
+        to[0] = __atomic_load_n(&state->dropped, __ATOMIC_RELAXED);
+        to[1] = (uint64_t)(state->keeps_all ? CUCKOO_KEEPS_ALL : 0)
+                | (uint64_t)(cuckoo_overflowed(state) ? CUCKOO_OVERFLOWED : 0);
+    }
+    return CUCKOO_NUMBERS;
+}
+
+/* Slot i of an array of k-bit slots in words, lowest bits first. */
+static uint64_t cuckoo_slot(const uint64_t *words, uint64_t i, uint32_t k)
+{
+    uint64_t bit = i * k, shift = bit % 64;
+    uint64_t value = words[bit / 64] >> shift;
+    if (shift + k > 64) {
+        value |= words[bit / 64 + 1] << (64 - shift);
+    }
+    return value & UINT64_MAX >> (64 - k);
+}
+
+/* Slots in use are counted; there is nothing behind the last bucket. */
+static bool cuckoo_restore(struct bgi_core *core, const uint64_t *numbers)
+{
+    struct cuckoo_state *state = core->state;
+    const uint64_t *words = (const uint64_t *)(const void *)core->words;
+    uint64_t slots = CUCKOO_SLOTS * cuckoo_buckets(core->units, core->k);
+    uint64_t end = core->units * cuckoo_unit_bytes(core->k) * 8 / core->k;
+    for (uint64_t i = 0; i < slots; i++) {
+        state->stored += cuckoo_slot(words, i, core->k) != 0;
+    }
+    for (uint64_t i = slots; i < end; i++) {
+        if (cuckoo_slot(words, i, core->k) != 0) {
+            return false;
+        }
+    }
+    state->dropped = numbers[0];
+    state->keeps_all = numbers[1] & CUCKOO_KEEPS_ALL;
+    if (numbers[1] & CUCKOO_OVERFLOWED) {
+        cuckoo_overflow(state);
+    }
+    return numbers[1] <= (CUCKOO_KEEPS_ALL | CUCKOO_OVERFLOWED);
+}
+
 const struct bgi_kind bgi_kind_cuckoo = {
     .id = BG_KIND_CUCKOO,
     .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_FILL_UP,
@@ -461,4 +510,6 @@ const struct bgi_kind bgi_kind_cuckoo = {
     .state_bytes = cuckoo_state_bytes,
     .copied = cuckoo_copied,
     .measure = cuckoo_measure,
+    .numbers = cuckoo_numbers,
+    .restore = cuckoo_restore,
 };

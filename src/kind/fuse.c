@@ -93,6 +93,18 @@ static void fuse_measure(const struct bgi_core *core, struct bgi_measure *measur
     sealed_measure(core, core->units * FUSE_UNIT, ldexp(1, -(int)core->k), measure);
 }
 
+static uint64_t fuse_numbers(const struct bgi_core *core, uint64_t *to)
+{
+    const struct fuse_state *state = core->state;
+    return sealed_numbers(&state->sealed, state->seeds, state->shape.pieces, to);
+}
+
+static bool fuse_restore(struct bgi_core *core, const uint64_t *numbers)
+{
+    struct fuse_state *state = core->state;
+    return sealed_restore(&state->sealed, state->seeds, state->shape.pieces, numbers);
+}
+
 static void fuse_seal(struct bgi_core *core, uint64_t keys)
 {
     struct fuse_state *state = core->state;
@@ -205,6 +217,8 @@ static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
         .copied = fuse_copied,                                                         \
         .measure = fuse_measure,                                                       \
         .same_state = fuse_same_state,                                                 \
+        .numbers = fuse_numbers,                                                       \
+        .restore = fuse_restore,                                                       \
         .built = fuse_built_##arity,                                                   \
     };
 

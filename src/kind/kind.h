@@ -134,8 +134,31 @@ struct bgi_measure {
 };
 
 struct bg_filter;
+struct bg_hasher;
 struct bg_spec;
 struct bg_plan;
+
+/*
+ * What makes an empty filter of the same geometry again, whatever planners have learnt in
+ * the meantime: the independent parameters and nothing that follows from them. Fields that
+ * a kind has no use for are 0.
+ */
+struct bgi_recipe {
+    uint32_t kind;
+    uint32_t flags; /* those that belong to the kind's shape: BG_SCATTERED ... */
+    uint32_t width;
+    uint32_t k;
+    uint64_t units; /* of the first layer, of one generation, of one shard */
+    uint32_t shards;
+    uint64_t items; /* what it was designed for, and ... */
+    double rate;    /* ... with which rate; of a scalable filter, the bound */
+    uint64_t max_bytes;
+    uint32_t window_mode;
+    uint32_t window_kind; /* of a generation */
+    uint32_t generations;
+    uint64_t period_items;
+    uint64_t length, count; /* of a window: see bg_window_options */
+};
 
 /*
  * A kind that is composed of other filters (src/live/): its handle is a struct whose
@@ -163,6 +186,21 @@ struct bgi_composed {
     /* One filter of a plain kind with the same keys; NULL: there is none. */
     bg_err (*compact)(const struct bg_filter *filter, struct bg_filter **compacted,
                       bg_errinfo *info);
+    /* For files (filter/content.c). The recipe, but for items and rate of the design ... */
+    void (*recipe)(const struct bg_filter *filter, struct bgi_recipe *recipe);
+    /* ... and an empty filter by it; of the spec only flags, allocator and window count.
+     * Whatever it takes is checked against `room` bytes of words before it is taken. */
+    bg_err (*remake)(const struct bgi_recipe *recipe, const struct bg_spec *spec,
+                     const struct bg_hasher *hasher, uint64_t room,
+                     struct bg_filter **filter, bg_errinfo *info);
+    /* Part i, a filter; NULL behind the last. Or NULL: its words are its own. */
+    struct bg_filter *(*part)(const struct bg_filter *filter, uint32_t i);
+    /* What a file keeps besides: see struct bgi_kind; here `restore` comes first, makes
+     * the parts that the numbers tell of, and is told how many numbers there are. Or
+     * NULL: none. */
+    uint64_t (*numbers)(const struct bg_filter *filter, uint64_t *to);
+    bool (*restore)(struct bg_filter *filter, const uint64_t *numbers, uint64_t n,
+                    uint64_t room);
 };
 
 /*
@@ -232,6 +270,13 @@ struct bgi_kind {
     /* Whether the states of two filters of one geometry say the same. Or NULL: they say
      * nothing of the content. */
     bool (*same_state)(const struct bgi_core *a, const struct bgi_core *b);
+    /* What a file keeps besides the words: numbers that do not follow from geometry and
+     * words. How many; written to `to` unless that is NULL. Or NULL: none. */
+    uint64_t (*numbers)(const struct bgi_core *core, uint64_t *to);
+    /* Puts the state in order once the words are in: from numbers, and from what the words
+     * say. False when these are not words that the kind can have written: then nobody may
+     * use the filter. Or NULL: any words will do. */
+    bool (*restore)(struct bgi_core *core, const uint64_t *numbers);
     /* How it is built, of a static kind (BG_IS_STATIC), else NULL. */
     const struct bgi_static *(*built)(uint32_t k);
     /* Of kinds that are made of other filters; then only the functions above that say so

@@ -382,7 +382,7 @@ static bool quotient_refill(struct quotient_stream *stream)
         struct quotient_span span = quotient_span_at(block);
         struct quotient_range range = quotient_range_of(span);
         uint64_t before;
-        while (!quotient_numbers(core, range, &before)
+        while (!quotient_sequence(core, range, &before)
                || (quotient_read_block(stream, &span),
                    !quotient_unchanged(core, &range, span, before))) {
             bgi_pause();
@@ -541,6 +541,106 @@ static bg_err quotient_merge(struct bgi_core *to, const struct bgi_core *from,
     return err;
 }
 
+/* ---- In files ------------------------------------------------------------------------ */
+
+static uint64_t quotient_numbers(const struct bgi_core *core, uint64_t *to)
+{
+    if (to) {
+        *to = __atomic_load_n(&quotient_state_of(core)->lost, __ATOMIC_RELAXED);
+    }
+    return 1;
+}
+
+/* Whether the bits of blocks behind their last slots are 0: (I4). */
+static bool quotient_tails_are_empty(const struct bgi_core *core)
+{
+    const struct quotient_state *state = quotient_state_of(core);
+    const uint64_t end = quotient_slot_bit(core, state->shape.slots);
+    for (uint64_t block = 0; block < state->blocks; block++) {
+        const uint64_t *words = quotient_block(core, block);
+        for (uint64_t bit = end; bit < 8 * QUOTIENT_LINE; bit++) {
+            if (words[bit / 64] >> bit % 64 & 1) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Whether the slots [from, to) are as slots that are not in use should be: (I4). */
+static bool quotient_is_empty(const struct bgi_core *core, uint64_t from, uint64_t to)
+{
+    for (; from < to; from++) {
+        if (quotient_slot(core, from) || quotient_is_runend(core, from)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a run that begins at a slot is in order, (I1); *stop becomes the slot behind it. */
+static bool quotient_run_is_right(const struct bgi_core *core, uint64_t start,
+                                  uint64_t *stop)
+{
+    const uint64_t slots = quotient_state_of(core)->slots;
+    uint64_t end = start;
+    while (end < slots && !quotient_is_runend(core, end)) {
+        end++;
+    }
+    *stop = end + 1;
+    uint64_t before = 0;
+    for (uint64_t at = start; at <= end && end < slots;) {
+        struct quotient_entry entry = quotient_read(core, at);
+        bool ascends = at == start || entry.remainder > before;
+        if (!ascends || at + entry.slots > *stop
+            || quotient_slots_for(core, entry.count) != entry.slots) {
+            return false;
+        }
+        before = entry.remainder;
+        at += entry.slots;
+    }
+    return end < slots;
+}
+
+/* Whether a block's offset is right when the runs of those before it end at `stop`: (I3). */
+static bool quotient_offset_is_right(const struct bgi_core *core, uint64_t block,
+                                     uint64_t stop)
+{
+    uint64_t first = quotient_slots_in(core, block);
+    uint64_t offset = stop > first ? stop - first : 0;
+    offset = offset < QUOTIENT_OFFSET_MOST ? offset : QUOTIENT_OFFSET_MOST;
+    return quotient_stored_offset(core, block) == offset;
+}
+
+/* Nothing is changed in a table whose invariants do not hold, so all of them are checked,
+ * (I1) to (I5), from the first slot to the last. */
+static bool quotient_restore(struct bgi_core *core, const uint64_t *numbers)
+{
+    struct quotient_state *state = quotient_state_of(core);
+    const uint64_t quotients = (uint64_t)1 << state->quotient_bits;
+    uint64_t stop = 0, used = 0;
+    for (uint64_t block = 0; block < state->blocks; block++) {
+        uint64_t first = quotient_slots_in(core, block);
+        uint64_t todo = quotient_occupieds(core, block);
+        if (!quotient_offset_is_right(core, block, stop)) {
+            return false;
+        }
+        for (; todo; todo &= todo - 1) {
+            uint64_t quotient = first + (uint64_t)__builtin_ctzll(todo);
+            uint64_t start = stop > quotient ? stop : quotient;
+            if (quotient >= quotients || !quotient_is_empty(core, stop, start)
+                || !quotient_run_is_right(core, start, &stop)) {
+                return false;
+            }
+            used += stop - start;
+        }
+    }
+    state->used = used;
+    state->lost = *numbers;
+    return used <= state->limit && quotient_is_empty(core, stop, state->slots)
+           && quotient_tails_are_empty(core);
+}
+
 const struct bgi_kind bgi_kind_quotient = {
     .id = BG_KIND_QUOTIENT,
     .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP
@@ -564,4 +664,6 @@ const struct bgi_kind bgi_kind_quotient = {
     .measure_or = quotient_measure_or,
     .each = quotient_each,
     .resized = quotient_resized,
+    .numbers = quotient_numbers,
+    .restore = quotient_restore,
 };

@@ -550,7 +550,7 @@ QUOTIENT_TARGET static bool QUOTIENT(test_patiently)(const struct bgi_core *core
     struct quotient_range range = quotient_range_of(quotient_span_at(block));
     for (unsigned tries = 0; tries < QUOTIENT(PATIENCE); tries++) {
         struct quotient_span span = quotient_span_at(block);
-        if (!quotient_numbers(core, range, &before)) {
+        if (!quotient_sequence(core, range, &before)) {
             bgi_pause();
         } else if (QUOTIENT(test)(core, key, &span)) {
             return true;
@@ -603,7 +603,7 @@ QUOTIENT_TARGET static uint64_t QUOTIENT(count)(const struct bgi_core *core,
     bool steady;
     do {
         span = quotient_span_at(block);
-        steady = quotient_numbers(core, range, &before);
+        steady = quotient_sequence(core, range, &before);
         if (steady) {
             count = QUOTIENT(find)(core, key, &span).entry.count;
         } else {

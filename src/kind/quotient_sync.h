@@ -103,8 +103,8 @@ BGI_INLINE void quotient_next_number(const struct bgi_core *core,
 
 /* The sum of the sequence numbers of a range. They only rise, so that an equal sum means
  * that none has changed. False when one is odd. */
-BGI_INLINE bool quotient_numbers(const struct bgi_core *core,
-                                 struct quotient_range range, uint64_t *sum)
+BGI_INLINE bool quotient_sequence(const struct bgi_core *core,
+                                  struct quotient_range range, uint64_t *sum)
 {
     uint64_t odd = 0, total = 0;
     for (uint64_t i = range.first; i <= range.last; i++) {
@@ -122,7 +122,7 @@ BGI_INLINE bool quotient_unchanged(const struct bgi_core *core,
                                    struct quotient_span span, uint64_t before)
 {
     uint64_t now;
-    return quotient_covers(range, span) && quotient_numbers(core, *range, &now)
+    return quotient_covers(range, span) && quotient_sequence(core, *range, &now)
            && now == before;
 }
 

@@ -265,6 +265,18 @@ static const struct bgi_static *ribbon_built(uint32_t k)
     return &bgi_ribbon_static;
 }
 
+static uint64_t ribbon_numbers(const struct bgi_core *core, uint64_t *to)
+{
+    const struct ribbon_state *state = core->state;
+    return sealed_numbers(&state->sealed, state->seeds, state->shape.pieces, to);
+}
+
+static bool ribbon_restore(struct bgi_core *core, const uint64_t *numbers)
+{
+    struct ribbon_state *state = core->state;
+    return sealed_restore(&state->sealed, state->seeds, state->shape.pieces, numbers);
+}
+
 const struct bgi_kind bgi_kind_ribbon = {
     .id = BG_KIND_RIBBON,
     .traits = BG_IS_STATIC,
@@ -282,4 +294,6 @@ const struct bgi_kind bgi_kind_ribbon = {
     .measure = ribbon_measure,
     .same_state = ribbon_same_state,
     .built = ribbon_built,
+    .numbers = ribbon_numbers,
+    .restore = ribbon_restore,
 };

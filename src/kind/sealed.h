@@ -55,6 +55,35 @@ BGI_INLINE bool sealed_same(const struct sealed *a, const struct sealed *b)
     return a->keys == b->keys && sealed_pass(a) == sealed_pass(b);
 }
 
+/* ---- In files ------------------------------------------------------------------------- */
+
+/* The numbers of a static kind: its keys, whether an add was lost, and its seeds. */
+enum { SEALED_NUMBERS = 2 };
+
+BGI_INLINE uint64_t sealed_numbers(const struct sealed *s, const uint64_t *seeds,
+                                   uint64_t pieces, uint64_t *to)
+{
+    if (to) {
+        to[0] = s->keys;
+        to[1] = sealed_pass(s) == SEALED_ALL;
+        for (uint64_t i = 0; i < pieces; i++) {
+            to[SEALED_NUMBERS + i] = seeds[i];
+        }
+    }
+    return SEALED_NUMBERS + pieces;
+}
+
+BGI_INLINE bool sealed_restore(struct sealed *s, uint64_t *seeds, uint64_t pieces,
+                               const uint64_t *numbers)
+{
+    sealed_close(s, numbers[0]);
+    s->pass = numbers[1] ? SEALED_ALL : s->pass;
+    for (uint64_t i = 0; i < pieces; i++) {
+        seeds[i] = numbers[SEALED_NUMBERS + i];
+    }
+    return numbers[1] <= 1;
+}
+
 /* ---- Operations of every static kind ------------------------------------------------ */
 
 /* An add that cannot be done. */

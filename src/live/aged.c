@@ -214,6 +214,15 @@ static bg_err aged_solve(const bg_spec *spec, struct window_shape *shape,
     return BG_OK;
 }
 
+static bool aged_reshape(const struct bgi_recipe *recipe, struct window_shape *shape)
+{
+    shape->part.units = recipe->units;
+    return recipe->k >= AGED_K_LEAST && recipe->k <= AGED_K_MOST && recipe->units > 0
+           && recipe->window_kind == 0 && aged_try(shape, recipe->k)
+           && bgi_mul_u64(recipe->units, aged_unit_bytes(shape->row_bits),
+                          &shape->bytes);
+}
+
 /* ---- Life ------------------------------------------------------------------------ */
 
 static void aged_give(struct window *w)
@@ -606,6 +615,7 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
 
 const struct window_body window_aged = {
     .solve = aged_solve,
+    .reshape = aged_reshape,
     .make = aged_make,
     .give = aged_give,
     .rate = aged_rate,

@@ -33,6 +33,13 @@ static bg_filter *generations_part(const struct window *w, uint64_t period)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
+/* The Bloom kinds. */
+static bool generations_allows(const struct bgi_kind *kind)
+{
+    return (kind->traits & BGI_BLOOM_TRAITS) == BGI_BLOOM_TRAITS && kind->model
+           && !kind->state_bytes;
+}
+
 static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
                                 bg_errinfo *info)
 {
@@ -47,8 +54,7 @@ static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
     if (err) {
         return err;
     }
-    if ((shape->part.kind->traits & BGI_BLOOM_TRAITS) != BGI_BLOOM_TRAITS
-        || !shape->part.kind->model || shape->part.kind->state_bytes) {
+    if (!generations_allows(shape->part.kind)) {
         return bgi_err(info, BG_ENOTSUP, "window.kind", "a Bloom kind", "%s",
                        bg_kind_name(shape->part.kind->id));
     }
@@ -60,6 +66,21 @@ static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
                        "%llu units", (unsigned long long)shape->part.units);
     }
     return BG_OK;
+}
+
+static bool generations_reshape(const struct bgi_recipe *recipe,
+                                struct window_shape *shape)
+{
+    const struct bgi_kind *kind = bgi_kind_of((bg_kind)recipe->window_kind);
+    uint64_t bytes = 0;
+    if (!kind || !generations_allows(kind)
+        || bgi_recipe_plain(kind, recipe->units, recipe->k, &shape->part) != BG_OK) {
+        return false;
+    }
+    shape->part.items = recipe->period_items;
+    shape->places = shape->generations + 1;
+    return bgi_geometry_bytes(&shape->part, &bytes)
+           && bgi_mul_u64(bytes, shape->places, &shape->bytes);
 }
 
 static double generations_rate(const struct window_shape *shape, double n)
@@ -233,6 +254,7 @@ static void generations_measure(const struct window *w, struct bgi_measure *m)
 
 const struct window_body window_generations = {
     .solve = generations_solve,
+    .reshape = generations_reshape,
     .make = generations_make,
     .give = generations_give,
     .rate = generations_rate,

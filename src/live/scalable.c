@@ -138,7 +138,8 @@ static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
         return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
                        "layer %u of a scalable filter", i);
     }
-    if (s->max_bytes && bytes > s->max_bytes - s->seen_bytes) {
+    if (s->max_bytes
+        && (s->seen_bytes > s->max_bytes || bytes > s->max_bytes - s->seen_bytes)) {
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes",
                        "%llu more", (unsigned long long)bytes);
     }
@@ -535,6 +536,87 @@ static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
     return err;
 }
 
+/* ---- In files -------------------------------------------------------------------- */
+
+static void scalable_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
+{
+    const struct scalable *s = (const struct scalable *)(const void *)filter;
+    recipe->width = s->ladder.growth;
+    recipe->rate = s->ladder.rate;
+    recipe->max_bytes = s->max_bytes;
+}
+
+/* By the ladder that the recipe describes; nothing of it is chosen again. */
+static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *how,
+                              const bg_hasher *hasher, uint64_t room,
+                              bg_filter **filter, bg_errinfo *info)
+{
+    struct scalable *s = NULL;
+    struct bgi_geometry first;
+    uint64_t bytes;
+    bg_spec spec = *how;
+    spec.items = recipe->items;
+    spec.rate = recipe->rate;
+    spec.width = recipe->width;
+    spec.max_bytes = recipe->max_bytes;
+    struct ladder ladder = { .kind = bgi_kind_of(recipe->flags & BG_SCATTERED
+                                                     ? BG_KIND_CLASSIC
+                                                     : BG_KIND_BLOCKED),
+                             .k = recipe->k,
+                             .growth = recipe->width,
+                             .units = recipe->units,
+                             .rate = recipe->rate };
+    if (!(recipe->rate > 0 && recipe->rate < 1)
+        || !scalable_pick(recipe->width, recipe->flags) || !recipe->width
+        || recipe->units == 0 || recipe->k < ladder.kind->k_min
+        || recipe->k > ladder.kind->k_max || !ladder_layer(&ladder, 0, &first)
+        || !bgi_geometry_bytes(&first, &bytes) || bytes > room) {
+        return bgi_err(info, BG_EFORMAT, "recipe",
+                       "rate, growth, k and units of a scalable filter",
+                       "%g, %u, %u, %llu", recipe->rate, recipe->width, recipe->k,
+                       (unsigned long long)recipe->units);
+    }
+    bg_err err = scalable_handle(&ladder, &spec, hasher, &s, info);
+    if (!err) {
+        *filter = &s->filter;
+    }
+    return err;
+}
+
+static bg_filter *scalable_part(const bg_filter *filter, uint32_t i)
+{
+    const struct scalable *s = (const struct scalable *)(const void *)filter;
+    return i < scalable_count(s) ? s->layers[i].filter : NULL;
+}
+
+/* For every layer how many keys were new in it. */
+static uint64_t scalable_numbers(const bg_filter *filter, uint64_t *to)
+{
+    const struct scalable *s = (const struct scalable *)(const void *)filter;
+    uint32_t count = scalable_count(s);
+    for (uint32_t i = 0; to && i < count; i++) {
+        to[i] = __atomic_load_n(&s->layers[i].added, __ATOMIC_RELAXED);
+    }
+    return count;
+}
+
+static bool scalable_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
+                             uint64_t room)
+{
+    struct scalable *s = (struct scalable *)(void *)filter;
+    const uint64_t max_bytes = s->max_bytes;
+    bg_err err = n >= 1 && n <= LADDER_LAYERS ? BG_OK : BG_EINVAL;
+    s->max_bytes = room; /* no layer that the file has no room for */
+    while (!err && s->count < n) {
+        err = scalable_push(s, NULL);
+    }
+    for (uint64_t i = 0; !err && i < n; i++) {
+        s->layers[i].added = numbers[i];
+    }
+    s->max_bytes = max_bytes;
+    return !err;
+}
+
 /* ---- Compacting ------------------------------------------------------------------ */
 
 /* ORs a small classic filter into one of `ratio` times its bits: each bit is repeated. */
@@ -698,6 +780,11 @@ static const struct bgi_composed scalable_composed = {
     .match = scalable_match,
     .plan = scalable_plan,
     .compact = scalable_compact,
+    .recipe = scalable_recipe,
+    .remake = scalable_remake,
+    .part = scalable_part,
+    .numbers = scalable_numbers,
+    .restore = scalable_restore,
 };
 
 #define SCALABLE_KIND(growth_, flags_)                                                 \

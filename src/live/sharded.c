@@ -40,7 +40,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHARDED_SLACK = 64 };
+enum { SHARDED_SLACK = 64, SHARDED_MOST = 65536 };
 
 /* Steele and Vigna, "Computationally easy, spectrally good multipliers", 2022. */
 static const uint64_t sharded_multiplier = 0xf1357aea2e62a9c5u;
@@ -180,8 +180,7 @@ static bg_spec sharded_part(const bg_spec *spec)
 
 static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
 {
-    const uint32_t most = 65536;
-    if (spec->shards > most) {
+    if (spec->shards > SHARDED_MOST) {
         return bgi_err(info, BG_EINVAL, "shards", "0 .. 65536", "%u", spec->shards);
     }
     if (spec->kind == BG_KIND_WINDOW
@@ -442,6 +441,57 @@ static bg_err sharded_plan(const bg_spec *spec, double growth, bg_plan *plan,
     return BG_OK;
 }
 
+/* ---- In files --------------------------------------------------------------------- */
+
+static void sharded_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
+{
+    const struct sharded *s = sharded_of(&filter->core);
+    bgi_recipe_of(s->shards[0], recipe);
+    recipe->shards = s->count;
+}
+
+/* Every shard by the same recipe. */
+static bg_err sharded_remake(const struct bgi_recipe *recipe, const bg_spec *spec,
+                             const bg_hasher *hasher, uint64_t room, bg_filter **filter,
+                             bg_errinfo *info)
+{
+    struct bgi_recipe part = *recipe;
+    bg_filter *first = NULL;
+    struct sharded *s = NULL;
+    part.shards = 0;
+    part.items = recipe->items / recipe->shards;
+    if (recipe->shards > SHARDED_MOST) {
+        return bgi_err(info, BG_EFORMAT, "shards", "0 .. 65536", "%u", recipe->shards);
+    }
+    bg_err err =
+        bgi_recipe_make(&part, spec, hasher, room / recipe->shards, &first, info);
+    err = err ? err : sharded_handle(first, recipe->shards, &s, info);
+    if (err) {
+        bg_filter_free(first);
+        return err;
+    }
+    assert(s);
+    s->shards[0] = first;
+    s->filter.design_items = recipe->items;
+    s->filter.design_rate = recipe->rate;
+    for (uint32_t i = 1; i < s->count && !err; i++) {
+        err = bgi_recipe_make(&part, spec, hasher, room / recipe->shards, &s->shards[i],
+                              info);
+    }
+    if (err) {
+        bg_filter_free(&s->filter);
+        return err;
+    }
+    *filter = &s->filter;
+    return BG_OK;
+}
+
+static bg_filter *sharded_at(const bg_filter *filter, uint32_t i)
+{
+    const struct sharded *s = sharded_of(&filter->core);
+    return i < s->count ? s->shards[i] : NULL;
+}
+
 static const struct bgi_composed sharded_composed = {
     .create = sharded_create,
     .destroy = sharded_destroy,
@@ -451,6 +501,9 @@ static const struct bgi_composed sharded_composed = {
     .equal = sharded_equal,
     .match = sharded_match,
     .plan = sharded_plan,
+    .recipe = sharded_recipe,
+    .remake = sharded_remake,
+    .part = sharded_at,
 };
 
 const struct bgi_composed *bgi_sharded(void)

@@ -121,8 +121,8 @@ static void window_turn(struct window *w, uint64_t to)
 static uint64_t window_period_at(const struct window *w, uint64_t now)
 {
     assert(w->ticks > 0);
-    uint64_t number = now / w->ticks;
-    return number < w->base ? 0 : number - w->base + WINDOW_FIRST;
+    uint64_t since = now / w->ticks - w->base; /* below 0: before the first one */
+    return since >> 63 ? 0 : since + WINDOW_FIRST;
 }
 
 /* Before an add of n keys: ends the period if it is over, and clears a little. */
@@ -510,6 +510,113 @@ static bool window_equal(const bg_filter *a, const bg_filter *b)
     return w->shape.body->equal(w, (const struct window *)(const void *)b);
 }
 
+/* ---- In files -------------------------------------------------------------------- */
+
+static void window_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
+{
+    const struct window *w = (const struct window *)(const void *)filter;
+    const struct bgi_kind *kind = w->shape.part.kind;
+    recipe->window_mode = w->options.mode;
+    recipe->window_kind = w->options.mode == BG_WINDOW_GENERATIONS ? kind->id : 0;
+    recipe->generations = w->shape.generations;
+    recipe->period_items = w->shape.period_items;
+    recipe->length = w->options.length;
+    recipe->count = w->options.count;
+}
+
+/* The clock is that of whoever opens it. */
+static bg_err window_recipe_options(const struct bgi_recipe *recipe,
+                                    const bg_spec *spec, bg_window_options *o,
+                                    bg_errinfo *info)
+{
+    *o = (bg_window_options)BG_WINDOW_OPTIONS_INIT;
+    o->mode = recipe->window_mode;
+    o->generations = recipe->generations;
+    o->length = recipe->length;
+    o->count = recipe->count;
+    if (spec->window) {
+        o->clock = spec->window->clock;
+        o->context = spec->window->context;
+    }
+    return window_check_options(o, info);
+}
+
+static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
+                            const bg_hasher *hasher, uint64_t room, bg_filter **filter,
+                            bg_errinfo *info)
+{
+    struct window_shape shape = { .generations = recipe->generations,
+                                  .period_items = recipe->period_items };
+    bg_window_options options;
+    struct window *w = NULL;
+    bg_err err = window_recipe_options(recipe, how, &options, info);
+    shape.body = options.mode == BG_WINDOW_AGED ? &window_aged : &window_generations;
+    if (!err
+        && (recipe->generations == 0 || !shape.body->reshape(recipe, &shape)
+            || shape.bytes > room)) {
+        err =
+            bgi_err(info, BG_EFORMAT, "recipe", "generations, k and units of a window",
+                    "%u, %u, %llu", recipe->generations, recipe->k,
+                    (unsigned long long)recipe->units);
+    }
+    if (err) {
+        return err;
+    }
+    bg_spec spec = *how;
+    spec.items = recipe->items;
+    shape.rate = recipe->rate;
+    err = window_handle(&shape, &spec, hasher, &w, info);
+    if (err) {
+        return err;
+    }
+    window_start(w, &options);
+    err = shape.body->make(w, info);
+    if (err) {
+        bg_filter_free(&w->filter);
+        return err;
+    }
+    *filter = &w->filter;
+    return BG_OK;
+}
+
+static bg_filter *window_part(const bg_filter *filter, uint32_t i)
+{
+    const struct window *w = (const struct window *)(const void *)filter;
+    return w->options.mode == BG_WINDOW_GENERATIONS && i < w->shape.places ? w->parts[i]
+                                                                           : NULL;
+}
+
+enum { WINDOW_NUMBERS = 3 };
+
+static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
+{
+    const struct window *w = (const struct window *)(const void *)filter;
+    if (to) {
+        to[0] = window_period(w);
+        to[1] = __atomic_load_n(&w->cleared, __ATOMIC_RELAXED);
+        to[2] = __atomic_load_n(&w->added, __ATOMIC_RELAXED);
+    }
+    return WINDOW_NUMBERS;
+}
+
+/* The present period goes on, whatever the clock says now: time in which the window was
+ * a file does not count, so that nothing is forgotten too early. */
+static bool window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
+                           uint64_t room)
+{
+    struct window *w = (struct window *)(void *)filter;
+    (void)room;
+    if (n != WINDOW_NUMBERS || numbers[0] < WINDOW_FIRST || numbers[0] >> 62
+        || numbers[1] > w->shape.body->wipe_words(w)) {
+        return false;
+    }
+    w->base += w->period - numbers[0];
+    w->period = numbers[0];
+    w->cleared = numbers[1];
+    w->added = numbers[2];
+    return true;
+}
+
 /* ---- Planning -------------------------------------------------------------------- */
 
 static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
@@ -551,7 +658,7 @@ static void window_rotate(struct window *w, uint64_t now)
     window_lock(w);
     if (w->ticks && !w->based) {
         w->based = true; /* without a clock, time begins with the first call */
-        w->base = now / w->ticks;
+        w->base = now / w->ticks - (w->period - WINDOW_FIRST);
     }
     uint64_t to = w->ticks ? window_period_at(w, now) : w->period + 1;
     if (to > w->period) {
@@ -571,6 +678,11 @@ static const struct bgi_composed window_composed = {
     .equal = window_equal,
     .match = window_match,
     .plan = window_plan,
+    .recipe = window_recipe,
+    .remake = window_remake,
+    .part = window_part,
+    .numbers = window_numbers,
+    .restore = window_restore,
 };
 
 const struct bgi_kind bgi_kind_window = {

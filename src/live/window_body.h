@@ -53,6 +53,8 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
 struct window_body {
     /* Finds the sizes for a spec and shape->generations. */
     bg_err (*solve)(const bg_spec *spec, struct window_shape *shape, bg_errinfo *info);
+    /* The sizes of a recipe, generations being filled in; false when there are none. */
+    bool (*reshape)(const struct bgi_recipe *recipe, struct window_shape *shape);
     /* Takes memory. On error nothing stays allocated. */
     bg_err (*make)(struct window *w, bg_errinfo *info);
     void (*give)(struct window *w);

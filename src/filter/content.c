@@ -1,0 +1,227 @@
+#include "filter/content.h"
+
+#include "base/checked.h"
+#include "base/errinfo.h"
+
+/* ---- Recipes --------------------------------------------------------------------- */
+
+/* Flags that belong to a filter's shape; the others to whoever opens it. */
+enum { CONTENT_FLAGS = BG_SCATTERED | BG_ONE_WINNER };
+
+void bgi_recipe_of(const bg_filter *filter, struct bgi_recipe *recipe)
+{
+    *recipe = (struct bgi_recipe){ .kind = filter->kind->id,
+                                   .flags = filter->flags & CONTENT_FLAGS,
+                                   .width = filter->kind->width,
+                                   .k = filter->core.k,
+                                   .units = filter->core.units,
+                                   .items = filter->design_items,
+                                   .rate = filter->design_rate };
+    recipe->flags |= filter->kind->flags;
+    if (filter->kind->composed) {
+        filter->kind->composed->recipe(filter, recipe);
+        recipe->items = filter->design_items;
+    }
+}
+
+bg_err bgi_recipe_plain(const struct bgi_kind *kind, uint64_t units, uint32_t k,
+                        struct bgi_geometry *geometry)
+{
+    *geometry = (struct bgi_geometry){ .kind = kind, .k = k, .units = units };
+    bool exists = !kind->composed && k >= kind->k_min && k <= kind->k_max
+                  && kind->unit_bytes(k) != 0 && units > 0 && units <= kind->units_max
+                  && (!kind->round_units || kind->round_units(units, k) == units);
+    return exists ? BG_OK : BG_EFORMAT;
+}
+
+static bg_err recipe_refuse(const struct bgi_recipe *r, bg_errinfo *info)
+{
+    return bgi_err(info, BG_EFORMAT, "kind, width, k, units",
+                   "those of a filter whose words are there", "%u, %u, %u, %llu",
+                   r->kind, r->width, r->k, (unsigned long long)r->units);
+}
+
+static bg_err recipe_make_plain(const struct bgi_recipe *recipe, const bg_spec *spec,
+                                const bg_hasher *hasher, uint64_t room,
+                                bg_filter **filter, bg_errinfo *info)
+{
+    const struct bgi_kind *kind = bgi_kind_variant((bg_kind)recipe->kind, recipe->width,
+                                                   recipe->flags & BG_SCATTERED);
+    struct bgi_geometry g;
+    uint64_t bytes;
+    if (!kind || bgi_recipe_plain(kind, recipe->units, recipe->k, &g) != BG_OK
+        || !bgi_geometry_bytes(&g, &bytes) || bytes > room) {
+        return recipe_refuse(recipe, info);
+    }
+    g.items = recipe->items;
+    g.rate = recipe->rate;
+    return bgi_filter_make(&g, spec, hasher, filter, info);
+}
+
+bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
+                       const bg_hasher *hasher, uint64_t room, bg_filter **filter,
+                       bg_errinfo *info)
+{
+    const struct bgi_kind *kind = bgi_kind_of((bg_kind)recipe->kind);
+    const struct bgi_composed *composed = recipe->shards ? bgi_sharded()
+                                          : kind         ? kind->composed
+                                                         : NULL;
+    bg_spec how = *spec;
+    *filter = NULL;
+    if (!kind || recipe->flags & ~(uint32_t)CONTENT_FLAGS || !(recipe->rate >= 0)
+        || recipe->rate > 1) {
+        return recipe_refuse(recipe, info);
+    }
+    how.flags |= recipe->flags;
+    return composed ? composed->remake(recipe, &how, hasher, room, filter, info)
+                    : recipe_make_plain(recipe, &how, hasher, room, filter, info);
+}
+
+/* ---- Nodes ----------------------------------------------------------------------- */
+
+static bg_filter *content_part(const bg_filter *filter, uint32_t i)
+{
+    const struct bgi_composed *composed = filter->kind->composed;
+    return composed && composed->part ? composed->part(filter, i) : NULL;
+}
+
+/* The numbers of a node alone. */
+static uint64_t content_own(const bg_filter *filter, uint64_t *to)
+{
+    const struct bgi_composed *composed = filter->kind->composed;
+    if (composed) {
+        return composed->numbers ? composed->numbers(filter, to) : 0;
+    }
+    return filter->kind->numbers ? filter->kind->numbers(&filter->core, to) : 0;
+}
+
+uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to)
+{
+    uint64_t n = 1 + content_own(filter, to ? to + 1 : NULL);
+    bg_filter *part;
+    if (to) {
+        *to = n - 1;
+    }
+    for (uint32_t i = 0; (part = content_part(filter, i)) != NULL; i++) {
+        n += bgi_content_numbers(part, to ? to + n : NULL);
+    }
+    return n;
+}
+
+bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context)
+{
+    bg_filter *part = content_part(filter, 0);
+    if (!part) {
+        return visit(context, bgi_filter_words(filter), filter->bytes / 8);
+    }
+    for (uint32_t i = 0; part; part = content_part(filter, ++i)) {
+        if (!bgi_content_each(part, visit, context)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool content_count(void *context, uint64_t *words, uint64_t count)
+{
+    uint64_t *sum = context;
+    (void)words;
+    *sum += count;
+    return true;
+}
+
+uint64_t bgi_content_words(const bg_filter *filter)
+{
+    uint64_t sum = 0;
+    (void)bgi_content_each(filter, content_count, &sum);
+    return sum;
+}
+
+bool bgi_content_is_steady(const bg_filter *filter)
+{
+    bg_filter *part = content_part(filter, 0);
+    if (part && filter->kind->id != BG_KIND_WINDOW) {
+        return bgi_content_is_steady(part);
+    }
+    const uint32_t bloom = BGI_BLOOM_TRAITS, own = filter->kind->traits;
+    return !filter->kind->composed && ((own & bloom) == bloom || own & BG_IS_STATIC);
+}
+
+/* ---- Putting it together ---------------------------------------------------------- */
+
+/* Numbers that are still to come. */
+struct content_rest {
+    const uint64_t *numbers;
+    uint64_t n;
+    uint64_t room; /* bytes of words that are still to come */
+};
+
+/* Takes the numbers of the next node; false when they are cut off. */
+static bool content_next(struct content_rest *rest, struct content_rest *node)
+{
+    if (rest->n == 0 || *rest->numbers > rest->n - 1) {
+        return false;
+    }
+    node->n = *rest->numbers;
+    node->numbers = rest->numbers + 1;
+    rest->numbers += 1 + node->n;
+    rest->n -= 1 + node->n;
+    return true;
+}
+
+static bool content_parts(bg_filter *filter, struct content_rest *rest)
+{
+    const struct bgi_composed *composed = filter->kind->composed;
+    struct content_rest node;
+    bg_filter *part;
+    if (!content_next(rest, &node)) {
+        return false;
+    }
+    if (composed && composed->restore
+            ? !composed->restore(filter, node.numbers, node.n, rest->room)
+            : node.n != content_own(filter, NULL)) {
+        return false;
+    }
+    if (!content_part(filter, 0)) {
+        rest->room -= filter->bytes < rest->room ? filter->bytes : rest->room;
+    }
+    for (uint32_t i = 0; (part = content_part(filter, i)) != NULL; i++) {
+        if (!content_parts(part, rest)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool bgi_content_restore_parts(bg_filter *filter, const uint64_t *numbers, uint64_t n,
+                               uint64_t room)
+{
+    struct content_rest rest = { numbers, n, room };
+    return content_parts(filter, &rest) && rest.n == 0;
+}
+
+static bool content_state(bg_filter *filter, struct content_rest *rest)
+{
+    const struct bgi_kind *kind = filter->kind;
+    struct content_rest node;
+    bg_filter *part;
+    if (!content_next(rest, &node)) {
+        return false;
+    }
+    if (!kind->composed && kind->restore
+        && !kind->restore(&filter->core, node.numbers)) {
+        return false;
+    }
+    for (uint32_t i = 0; (part = content_part(filter, i)) != NULL; i++) {
+        if (!content_state(part, rest)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool bgi_content_restore_state(bg_filter *filter, const uint64_t *numbers, uint64_t n)
+{
+    struct content_rest rest = { numbers, n, 0 };
+    return content_state(filter, &rest) && rest.n == 0;
+}
