@@ -18,6 +18,7 @@
 #include "bloomgate/cpu.h"
 #include "bloomgate/err.h"
 #include "bloomgate/filter.h"
+#include "bloomgate/foreign.h"
 #include "bloomgate/hash.h"
 #include "bloomgate/kind.h"
 #include "bloomgate/plan.h"

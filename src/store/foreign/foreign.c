@@ -1,0 +1,383 @@
+#include "store/foreign/foreign.h"
+
+#include "base/bits.h"
+#include "base/checked.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct foreign_format *const foreign_formats[] = {
+#define FOREIGN_LIST(NAME, number, name) &foreign_##name,
+    BG_FOREIGN_FORMATS(FOREIGN_LIST)
+#undef FOREIGN_LIST
+};
+
+enum { FOREIGN_FORMATS = sizeof foreign_formats / sizeof *foreign_formats };
+
+static const struct foreign_format *foreign_of(bg_foreign_format id)
+{
+    for (size_t i = 0; i < FOREIGN_FORMATS; i++) {
+        if (foreign_formats[i]->id == id) {
+            return foreign_formats[i];
+        }
+    }
+    return NULL;
+}
+
+const char *bg_foreign_name(bg_foreign_format format)
+{
+    const struct foreign_format *f = foreign_of(format);
+    return f ? f->name : NULL;
+}
+
+bg_foreign_format bg_foreign_by_name(const char *name)
+{
+    for (size_t i = 0; name && i < FOREIGN_FORMATS; i++) {
+        if (strcmp(foreign_formats[i]->name, name) == 0) {
+            return foreign_formats[i]->id;
+        }
+    }
+    return (bg_foreign_format)0;
+}
+
+uint32_t bg_foreign_traits(bg_foreign_format format)
+{
+    const struct foreign_format *f = foreign_of(format);
+    return f ? f->traits : 0;
+}
+
+/* ---- For formats ------------------------------------------------------------------- */
+
+const unsigned char *foreign_take(struct foreign_input *input, uint64_t bytes)
+{
+    if (bytes > input->n - input->at) {
+        return NULL;
+    }
+    const unsigned char *p = input->bytes + input->at;
+    input->at += (size_t)bytes;
+    return p;
+}
+
+bg_err foreign_refuse(bg_errinfo *info, uint64_t offset, const char *what,
+                      const char *expected, const char *found, ...)
+{
+    char text[64];
+    va_list arguments;
+    va_start(arguments, found);
+    (void)vsnprintf(text, sizeof text, found, arguments);
+    va_end(arguments);
+    bg_err err = bgi_err(info, BG_EFORMAT, what, expected, "%s", text);
+    if (info) {
+        info->offset = offset;
+    }
+    return err;
+}
+
+uint32_t foreign_le32(const unsigned char *p)
+{
+    return bgi_load_le32(p);
+}
+
+uint64_t foreign_le64(const unsigned char *p)
+{
+    return bgi_load_le64(p);
+}
+
+uint32_t foreign_be32(const unsigned char *p)
+{
+    return __builtin_bswap32(bgi_load_le32(p));
+}
+
+uint64_t foreign_be64(const unsigned char *p)
+{
+    return __builtin_bswap64(bgi_load_le64(p));
+}
+
+double foreign_le_double(const unsigned char *p)
+{
+    uint64_t bits = bgi_load_le64(p);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+void foreign_put_le64(unsigned char *p, uint64_t value)
+{
+    bgi_store_le64(p, value);
+}
+
+void foreign_put_le32(unsigned char *p, uint32_t value)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        p[i] = (unsigned char)(value >> 8 * i);
+    }
+}
+
+void foreign_put_be32(unsigned char *p, uint32_t value)
+{
+    foreign_put_le32(p, __builtin_bswap32(value));
+}
+
+void foreign_put_be64(unsigned char *p, uint64_t value)
+{
+    bgi_store_le64(p, __builtin_bswap64(value));
+}
+
+void foreign_put_le_double(unsigned char *p, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bgi_store_le64(p, bits);
+}
+
+void foreign_copy_swapped(unsigned char *to, const unsigned char *from, uint64_t words)
+{
+    for (uint64_t i = 0; i < words; i++) {
+        foreign_put_be64(to + 8 * i, foreign_le64(from + 8 * i));
+    }
+}
+
+/* ---- Life -------------------------------------------------------------------------- */
+
+bg_err foreign_make(const struct foreign_format *format,
+                    const bg_foreign_options *options, uint32_t count, uint64_t bytes,
+                    uint64_t input, bg_foreign **foreign, bg_errinfo *info)
+{
+    const uint64_t handle = sizeof **foreign + count * sizeof(struct foreign_part);
+    uint64_t most = input > UINT64_MAX / 2 ? UINT64_MAX : 2 * input;
+    struct bgi_memory memory;
+    uint64_t all;
+    size_t size;
+    if (options->max_bytes && (input == 0 || options->max_bytes < most)) {
+        most = options->max_bytes;
+    }
+    if ((most && bytes > most) || count > FOREIGN_PARTS_MOST
+        || !bgi_add_u64(bytes, handle, &all) || !bgi_fits_size(all, &size)) {
+        return bgi_err(info, BG_ENOMEM, "size in bytes", "what the input or max_bytes allow",
+                       "%llu", (unsigned long long)bytes);
+    }
+    if (!bgi_memory_take(&memory, size, options->allocator, false)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                       size);
+    }
+    bg_foreign *f = memory.base;
+    f->format = format;
+    f->version = options->version;
+    f->keys = options->keys;
+    f->seed = options->seed;
+    if (options->secret) {
+        memcpy(f->secret, options->secret, sizeof f->secret);
+    }
+    f->count = count;
+    f->parts = (struct foreign_part *)(void *)(f + 1);
+    f->bytes = (unsigned char *)memory.base + handle;
+    f->memory = memory;
+    *foreign = f;
+    return BG_OK;
+}
+
+/* BG_OK with the options that count, defaults for NULL. */
+static bg_err foreign_check(const struct foreign_format *format,
+                            const bg_foreign_options *options, bg_foreign **foreign,
+                            bg_foreign_options *to, bg_errinfo *info)
+{
+    static const bg_foreign_options usual = BG_FOREIGN_OPTIONS_INIT;
+    if (!foreign) {
+        return bgi_err(info, BG_EINVAL, "foreign", "where to put the filter", "NULL");
+    }
+    *foreign = NULL;
+    bgi_err_clear(info);
+    *to = options ? *options : usual;
+    if (!format) {
+        return bgi_err(info, BG_EINVAL, "format", "a bg_foreign_format", "%s", "another");
+    }
+    if (to->struct_size != sizeof *to) {
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_foreign_options): use BG_FOREIGN_OPTIONS_INIT", "%u",
+                       to->struct_size);
+    }
+    if (to->keys > BG_KEYS_INT64) {
+        return bgi_err(info, BG_EINVAL, "keys", "a bg_keys", "%u", to->keys);
+    }
+    if (format->traits & BG_FOREIGN_WANTS_KEYS && to->keys == BG_KEYS_UNSAID) {
+        return bgi_err(info, BG_EINVAL, "keys",
+                       "how keys were turned into bytes, which the format does not tell",
+                       "nothing");
+    }
+    return BG_OK;
+}
+
+bg_err bg_foreign_read(bg_foreign_format format, const void *bytes, size_t n,
+                       const bg_foreign_options *options, bg_foreign **foreign,
+                       bg_errinfo *info)
+{
+    const struct foreign_format *f = foreign_of(format);
+    bg_foreign_options how;
+    bg_err err = foreign_check(f, options, foreign, &how, info);
+    if (err) {
+        return err;
+    }
+    if (!bytes && n) {
+        return bgi_err(info, BG_EINVAL, "bytes", "n bytes", "NULL");
+    }
+    struct foreign_input input = { bytes, n, 0 };
+    return f->read(input, &how, foreign, info);
+}
+
+bg_err bg_foreign_create(bg_foreign_format format, uint64_t items, double rate,
+                         const bg_foreign_options *options, bg_foreign **foreign,
+                         bg_errinfo *info)
+{
+    const struct foreign_format *f = foreign_of(format);
+    bg_foreign_options how;
+    bg_err err = foreign_check(f, options, foreign, &how, info);
+    if (err) {
+        return err;
+    }
+    if (!f->create) {
+        return bgi_err(info, BG_ENOTSUP, "format", "one that can be created", "%s",
+                       f->name);
+    }
+    if (items == 0 || items > (uint64_t)1 << 48) {
+        return bgi_err(info, BG_EINVAL, "items", "1 .. 2^48", "%llu",
+                       (unsigned long long)items);
+    }
+    if (!(rate > 0 && rate < 1)) {
+        return bgi_err(info, BG_EINVAL, "rate", "a number above 0 and below 1", "%g",
+                       rate);
+    }
+    return f->create(items, rate, &how, foreign, info);
+}
+
+void bg_foreign_free(bg_foreign *foreign)
+{
+    if (foreign) {
+        struct bgi_memory memory = foreign->memory;
+        bgi_wipe(foreign, sizeof *foreign);
+        bgi_memory_give(&memory);
+    }
+}
+
+/* ---- Keys -------------------------------------------------------------------------- */
+
+static unsigned char *foreign_byte(const bg_foreign *foreign,
+                                   const struct foreign_part *part, uint64_t bit)
+{
+    return foreign->bytes + part->offset + bit / 8;
+}
+
+static bool foreign_part_has(const bg_foreign *foreign, const struct foreign_part *part,
+                             const void *key, size_t len)
+{
+    uint64_t positions[FOREIGN_K_MOST];
+    foreign->format->positions(foreign, part, key, len, positions);
+    for (uint32_t i = 0; i < part->k; i++) {
+        if (!(*foreign_byte(foreign, part, positions[i]) >> positions[i] % 8 & 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key, size_t len)
+{
+    if (foreign->format->has) {
+        return foreign->format->has(foreign, key, len);
+    }
+    for (uint32_t i = 0; i < foreign->count; i++) {
+        if (foreign_part_has(foreign, &foreign->parts[i], key, len)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bg_err bg_foreign_add(bg_foreign *foreign, const void *key, size_t len,
+                      bg_errinfo *info)
+{
+    uint64_t positions[FOREIGN_K_MOST];
+    if (!foreign || (!key && len)) {
+        return bgi_err(info, BG_EINVAL, "foreign, key", "a filter and a key", "NULL");
+    }
+    bgi_err_clear(info);
+    if (!(foreign->format->traits & BG_FOREIGN_CAN_CREATE)) {
+        return bgi_err(info, BG_ENOTSUP, "format", "one that can be created", "%s",
+                       foreign->format->name);
+    }
+    if (foreign->format->add) {
+        return foreign->format->add(foreign, key, len, info);
+    }
+    struct foreign_part *part = &foreign->parts[foreign->count - 1];
+    foreign->format->positions(foreign, part, key, len, positions);
+    for (uint32_t i = 0; i < part->k; i++) {
+        *foreign_byte(foreign, part, positions[i]) |=
+            (unsigned char)(1u << positions[i] % 8);
+    }
+    part->items++;
+    return BG_OK;
+}
+
+/* ---- Writing, and what is in it ------------------------------------------------------ */
+
+bg_err bg_foreign_write(const bg_foreign *foreign, void *bytes, size_t room,
+                        size_t *written, bg_errinfo *info)
+{
+    if (!foreign || !written) {
+        return bgi_err(info, BG_EINVAL, "foreign, written",
+                       "a filter, and where to put the number", "NULL");
+    }
+    bgi_err_clear(info);
+    if (!foreign->format->write) {
+        return bgi_err(info, BG_ENOTSUP, "format", "one that can be written", "%s",
+                       foreign->format->name);
+    }
+    uint64_t needed = foreign->format->written(foreign);
+    size_t size;
+    if (!bgi_fits_size(needed, &size) || (bytes && room < size)) {
+        return bgi_err(info, BG_EINVAL, "room", "as many bytes as it takes", "%zu of %llu",
+                       room, (unsigned long long)needed);
+    }
+    if (bytes) {
+        foreign->format->write(foreign, bytes);
+    }
+    *written = size;
+    return BG_OK;
+}
+
+static uint64_t foreign_ones(const bg_foreign *foreign, const struct foreign_part *part)
+{
+    uint64_t ones = 0;
+    for (uint64_t i = 0; i < part->bytes; i++) {
+        ones += bgi_popcount64(foreign->bytes[part->offset + i]);
+    }
+    return ones;
+}
+
+bg_err bg_foreign_about(const bg_foreign *foreign, bg_foreign_info *about)
+{
+    if (!foreign || !about || about->struct_size != sizeof *about) {
+        return BG_EINVAL;
+    }
+    double no = 1;
+    *about = (bg_foreign_info){ .struct_size = sizeof *about,
+                                .format = foreign->format->id,
+                                .version = foreign->version,
+                                .keys = foreign->keys,
+                                .parts = foreign->count };
+    for (uint32_t i = 0; i < foreign->count; i++) {
+        const struct foreign_part *part = &foreign->parts[i];
+        uint64_t ones = foreign_ones(foreign, part);
+        about->k = i ? about->k : part->k;
+        about->bits += part->bits;
+        about->ones += ones;
+        about->items += part->items;
+        about->design += part->design;
+        if (part->bits) {
+            no *= 1 - pow((double)ones / (double)part->bits, part->k);
+        }
+    }
+    about->rate = 1 - no;
+    return BG_OK;
+}
