@@ -17,6 +17,7 @@
 #include "bloomgate/builder.h"
 #include "bloomgate/cpu.h"
 #include "bloomgate/err.h"
+#include "bloomgate/file.h"
 #include "bloomgate/filter.h"
 #include "bloomgate/foreign.h"
 #include "bloomgate/hash.h"

@@ -414,6 +414,7 @@ typedef struct bg_info {
     uint32_t flags;      /* of the spec */
     uint32_t width;      /* of the spec: bits of a counter; 0 where it means nothing */
     bool overflowed;     /* an add found no room: every query answers "maybe" */
+    bool degraded;       /* parts of its file were damaged: these answer "maybe" */
     uint32_t shards;     /* of the spec; 1 for a filter in one piece */
     uint64_t saturated;  /* counters at their highest value, which no longer count;
                             cuckoo: copies of keys that adds found no room for;

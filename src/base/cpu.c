@@ -72,6 +72,9 @@ static uint32_t cpu_detect(void)
     if ((c1 & bit_AES) && (c1 & bit_SSE4_1)) {
         found |= BGI_HAS_AESNI;
     }
+    if ((c1 & bit_SSE4_2) && (c1 & bit_PCLMUL)) {
+        found |= BGI_HAS_CRC32C;
+    }
     if ((found & BGI_HAS_AVX512) && (found & BGI_HAS_AESNI) && (c7 & bit_VAES)) {
         found |= BGI_HAS_VAES512;
     }
@@ -83,10 +86,13 @@ static uint32_t cpu_detect(void)
 #elif defined(BGI_AARCH64)
 static uint32_t cpu_detect(void)
 {
-    const unsigned long hwcap_aes = 1ul << 3;
+    const unsigned long hwcap_aes = 1ul << 3, hwcap_crc = 1ul << 7;
     uint32_t found = BGI_HAS_NEON;
     if (getauxval(AT_HWCAP) & hwcap_aes) {
         found |= BGI_HAS_ARM_AES;
+    }
+    if (getauxval(AT_HWCAP) & hwcap_crc) {
+        found |= BGI_HAS_CRC32C;
     }
     return found;
 }
@@ -102,9 +108,9 @@ static uint32_t cpu_allowed(bg_cpu cpu)
 {
     switch (cpu) {
     case BG_CPU_SCALAR: return 0;
-    case BG_CPU_AVX2: return BGI_HAS_AVX2 | BGI_HAS_AESNI;
+    case BG_CPU_AVX2: return BGI_HAS_AVX2 | BGI_HAS_AESNI | BGI_HAS_CRC32C;
     case BG_CPU_AVX512: return CPU_FEATURE_MASK;
-    case BG_CPU_NEON: return BGI_HAS_NEON | BGI_HAS_ARM_AES;
+    case BG_CPU_NEON: return BGI_HAS_NEON | BGI_HAS_ARM_AES | BGI_HAS_CRC32C;
     }
     return 0;
 }

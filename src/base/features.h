@@ -19,7 +19,8 @@ enum {
     BGI_HAS_VAES512 = 1u << 3, /* ... on 512-bit registers */
     BGI_HAS_NEON = 1u << 4,    /* ARMv8 vectors */
     BGI_HAS_ARM_AES = 1u << 5, /* ARMv8 AES round instructions */
-    BGI_HAS_VPOPCNT = 1u << 6  /* AVX-512 VPOPCNTDQ */
+    BGI_HAS_VPOPCNT = 1u << 6, /* AVX-512 VPOPCNTDQ */
+    BGI_HAS_CRC32C = 1u << 7   /* SSE 4.2 and PCLMUL, or ARMv8 CRC */
 };
 
 /* All features of this machine as BGI_HAS_ bits; what BLOOMGATE_CPU or bg_cpu_select

@@ -90,9 +90,25 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
     return memory->base != NULL;
 }
 
+bool bgi_memory_map_file(struct bgi_memory *memory, int file, size_t bytes)
+{
+    memset(memory, 0, sizeof *memory);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (p == MAP_FAILED) {
+        return false;
+    }
+    *memory = (struct bgi_memory){ .base = p, .bytes = bytes, .file = true };
+    return true;
+}
+
 void bgi_memory_give(struct bgi_memory *memory)
 {
     if (!memory->base) {
+        return;
+    }
+    if (memory->file) {
+        (void)munmap(memory->base, memory->bytes);
+        memory->base = NULL;
         return;
     }
     if (memory->allocator.allocate) {

@@ -20,6 +20,7 @@ struct bgi_memory {
     void *base; /* NULL: none */
     size_t bytes;
     bg_allocator allocator; /* allocate == NULL: the system's */
+    bool file;              /* a file is mapped there */
 };
 
 /*
@@ -29,6 +30,10 @@ struct bgi_memory {
  */
 bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
                      const bg_allocator *allocator, bool small_pages);
+
+/* Maps the first `bytes` bytes of a file, which may be changed in memory: nobody else sees
+ * that, and the file stays as it is. False when that cannot be; errno says why. */
+bool bgi_memory_map_file(struct bgi_memory *memory, int file, size_t bytes);
 
 /* Gives it back; empty memory is allowed. */
 void bgi_memory_give(struct bgi_memory *memory);

@@ -112,7 +112,7 @@ bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *c
 {
     bg_filter *part = content_part(filter, 0);
     if (!part) {
-        return visit(context, bgi_filter_words(filter), filter->bytes / 8);
+        return visit(context, (bg_filter *)(uintptr_t)filter);
     }
     for (uint32_t i = 0; part; part = content_part(filter, ++i)) {
         if (!bgi_content_each(part, visit, context)) {
@@ -122,29 +122,29 @@ bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *c
     return true;
 }
 
-static bool content_count(void *context, uint64_t *words, uint64_t count)
-{
-    uint64_t *sum = context;
-    (void)words;
-    *sum += count;
-    return true;
-}
-
-uint64_t bgi_content_words(const bg_filter *filter)
-{
-    uint64_t sum = 0;
-    (void)bgi_content_each(filter, content_count, &sum);
-    return sum;
-}
-
 bool bgi_content_is_steady(const bg_filter *filter)
 {
+    const bg_filter *part = filter->shards ? content_part(filter, 0) : filter;
+    const uint32_t bloom = BGI_BLOOM_TRAITS, traits = part->kind->traits;
+    return !part->kind->composed
+           && ((traits & bloom) == bloom || traits & BG_IS_STATIC);
+}
+
+/* ---- Words of somebody else ------------------------------------------------------- */
+
+uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t line)
+{
+    uint64_t bytes = 0;
     bg_filter *part = content_part(filter, 0);
-    if (part && filter->kind->id != BG_KIND_WINDOW) {
-        return bgi_content_is_steady(part);
+    filter->flags &= ~(uint32_t)BGI_BARE;
+    if (!part) {
+        filter->core.words = words;
+        return (filter->bytes + line - 1) / line * line;
     }
-    const uint32_t bloom = BGI_BLOOM_TRAITS, own = filter->kind->traits;
-    return !filter->kind->composed && ((own & bloom) == bloom || own & BG_IS_STATIC);
+    for (uint32_t i = 0; part; part = content_part(filter, ++i)) {
+        bytes += bgi_content_place(part, words + bytes, line);
+    }
+    return bytes;
 }
 
 /* ---- Putting it together ---------------------------------------------------------- */

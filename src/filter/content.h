@@ -25,12 +25,10 @@
 /* How many numbers there are in all; written to `to` unless that is NULL. */
 uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 
-/* Calls `visit` for every span of words, in order, until it says false. */
-typedef bool bgi_content_visit(void *context, uint64_t *words, uint64_t count);
+/* Calls `visit` for every filter in the tree that has words, in order, until it says
+ * false: bgi_filter_words, ->bytes of them. */
+typedef bool bgi_content_visit(void *context, bg_filter *leaf);
 bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context);
-
-/* All words. */
-uint64_t bgi_content_words(const bg_filter *filter);
 
 /* Makes the parts that the numbers tell of, `room` being the bytes of all words; false
  * when there is no such filter, or no memory for it. */
@@ -39,6 +37,10 @@ bool bgi_content_restore_parts(bg_filter *filter, const uint64_t *numbers, uint6
 
 /* Once the words are in: false when they are not such as the kind writes. */
 bool bgi_content_restore_state(bg_filter *filter, const uint64_t *numbers, uint64_t n);
+
+/* Gives a filter that was made bare (BGI_BARE) its words, each leaf's at the next multiple
+ * of `line` bytes; returns how many bytes they take. */
+uint64_t bgi_content_place(bg_filter *filter, unsigned char *words, uint64_t line);
 
 /* Whether its words may be read one by one while others add: no word depends on another. */
 bool bgi_content_is_steady(const bg_filter *filter);

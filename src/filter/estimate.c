@@ -107,6 +107,7 @@ bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
         .width = filter->kind->width,
         .shards = filter->shards ? filter->shards : 1,
         .overflowed = m.overflowed,
+        .degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED),
         .saturated = m.saturated,
     };
     memcpy(info, &all, info->struct_size);

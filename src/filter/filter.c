@@ -118,7 +118,7 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     f->bytes = bits;
     f->design_items = g->items;
     f->design_rate = g->rate;
-    f->core.words = base;
+    f->core.words = spec->flags & BGI_BARE ? NULL : base;
     f->core.units = g->units;
     f->core.k = g->k;
     /* Look-ups in a little more than fits are still faster without asking for it. */
@@ -138,6 +138,10 @@ bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
     bg_err err = filter_layout(g, &bits, &handle, &all, info);
     if (err) {
         return err;
+    }
+    if (spec->flags & BGI_BARE) {
+        all -= handle;
+        handle = 0;
     }
     if (!bgi_memory_take(&memory, all, spec->allocator, spec->flags & BG_SMALL_PAGES)) {
         return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
@@ -251,9 +255,10 @@ void bg_filter_free(bg_filter *filter)
         if (filter->kind->composed) {
             filter->kind->composed->destroy(filter);
         }
-        struct bgi_memory memory = filter->memory;
+        struct bgi_memory memory = filter->memory, mapping = filter->mapping;
         bgi_wipe(filter, sizeof *filter);
         bgi_memory_give(&memory);
+        bgi_memory_give(&mapping);
     }
 }
 
@@ -291,13 +296,18 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     bgi_err_clear(info);
     if (filter->kind->composed) {
         *copy = NULL;
-        return filter->kind->composed->copy(filter, copy, info);
+        bg_err failed = filter->kind->composed->copy(filter, copy, info);
+        if (!failed) {
+            (*copy)->degraded = filter->degraded;
+        }
+        return failed;
     }
     bg_err err = bgi_filter_similar(filter, filter->core.units, copy, info);
     if (err) {
         return err;
     }
     assert(*copy);
+    (*copy)->degraded = filter->degraded;
     const uint64_t *from = bgi_filter_words(filter);
     uint64_t *to = bgi_filter_words(*copy);
     if (filter->kind->hold) {
@@ -320,6 +330,7 @@ void bg_filter_clear(bg_filter *filter)
     if (!filter) {
         return;
     }
+    filter->degraded = false;
     if (filter->kind->composed) {
         filter->kind->composed->clear(filter);
         return;

@@ -27,8 +27,13 @@ struct bg_filter {
     double design_rate;
     bg_cpu cpu;
     uint32_t flags;
-    uint32_t shards; /* 0: in one piece */
+    uint32_t shards;           /* 0: in one piece */
+    bool degraded;             /* some words were damaged, and are all ones now */
+    struct bgi_memory mapping; /* of a file that has the words; empty base: none */
 };
+
+/* A flag of specs within the library: make the handle without words, which are set later. */
+enum { BGI_BARE = 1 << 30 };
 
 /* The independent parameters of a filter, from which all others follow. */
 struct bgi_geometry {

@@ -118,6 +118,9 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
                    ? bgi_err(info, BG_EINVAL, "other", "another filter", "the same")
                    : BG_OK;
     }
+    if (other->degraded) {
+        __atomic_store_n(&filter->degraded, true, __ATOMIC_RELAXED);
+    }
     if (filter->kind->merge) {
         err = filter->kind->merge(&filter->core, &other->core, exclusive);
         return err ? bgi_err(info, err, "filter", "room for the keys of both",

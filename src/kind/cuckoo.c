@@ -496,6 +496,11 @@ static bool cuckoo_restore(struct bgi_core *core, const uint64_t *numbers)
     return numbers[1] <= (CUCKOO_KEEPS_ALL | CUCKOO_OVERFLOWED);
 }
 
+static void cuckoo_doubt(struct bgi_core *core)
+{
+    cuckoo_overflow(core->state);
+}
+
 const struct bgi_kind bgi_kind_cuckoo = {
     .id = BG_KIND_CUCKOO,
     .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_FILL_UP,
@@ -512,4 +517,5 @@ const struct bgi_kind bgi_kind_cuckoo = {
     .measure = cuckoo_measure,
     .numbers = cuckoo_numbers,
     .restore = cuckoo_restore,
+    .doubt = cuckoo_doubt,
 };

@@ -219,6 +219,7 @@ static const struct bgi_kind *fuse_pick(uint32_t width, uint32_t flags);
         .same_state = fuse_same_state,                                                 \
         .numbers = fuse_numbers,                                                       \
         .restore = fuse_restore,                                                       \
+        .doubt = sealed_doubt,                                                         \
         .built = fuse_built_##arity,                                                   \
     };
 

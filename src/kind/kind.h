@@ -277,6 +277,9 @@ struct bgi_kind {
      * say. False when these are not words that the kind can have written: then nobody may
      * use the filter. Or NULL: any words will do. */
     bool (*restore)(struct bgi_core *core, const uint64_t *numbers);
+    /* From now on every answer is "maybe": some of the words were lost, and are 0 now. Or
+     * NULL: words that are all ones say it. */
+    void (*doubt)(struct bgi_core *core);
     /* How it is built, of a static kind (BG_IS_STATIC), else NULL. */
     const struct bgi_static *(*built)(uint32_t k);
     /* Of kinds that are made of other filters; then only the functions above that say so

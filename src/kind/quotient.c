@@ -641,6 +641,11 @@ static bool quotient_restore(struct bgi_core *core, const uint64_t *numbers)
            && quotient_tails_are_empty(core);
 }
 
+static void quotient_doubt(struct bgi_core *core)
+{
+    quotient_state_of(core)->lost = 1;
+}
+
 const struct bgi_kind bgi_kind_quotient = {
     .id = BG_KIND_QUOTIENT,
     .traits = BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP
@@ -666,4 +671,5 @@ const struct bgi_kind bgi_kind_quotient = {
     .resized = quotient_resized,
     .numbers = quotient_numbers,
     .restore = quotient_restore,
+    .doubt = quotient_doubt,
 };

@@ -296,4 +296,5 @@ const struct bgi_kind bgi_kind_ribbon = {
     .built = ribbon_built,
     .numbers = ribbon_numbers,
     .restore = ribbon_restore,
+    .doubt = sealed_doubt,
 };

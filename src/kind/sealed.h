@@ -84,6 +84,12 @@ BGI_INLINE bool sealed_restore(struct sealed *s, uint64_t *seeds, uint64_t piece
     return numbers[1] <= 1;
 }
 
+BGI_INLINE void sealed_doubt(struct bgi_core *core)
+{
+    struct sealed *s = core->state;
+    s->pass = SEALED_ALL;
+}
+
 /* ---- Operations of every static kind ------------------------------------------------ */
 
 /* An add that cannot be done. */

@@ -236,9 +236,11 @@ static bg_err aged_make(struct window *w, bg_errinfo *info)
     const bg_allocator *from =
         w->filter.allocator.allocate ? &w->filter.allocator : NULL;
     size_t bytes;
+    bool bare = w->filter.flags & BGI_BARE;
     if (!bgi_fits_size(w->shape.bytes, &bytes)
-        || !bgi_memory_take(&w->memory, bytes, from,
-                            w->filter.flags & BG_SMALL_PAGES)) {
+        || (!bare
+            && !bgi_memory_take(&w->memory, bytes, from,
+                                w->filter.flags & BG_SMALL_PAGES))) {
         return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
                        (unsigned long long)w->shape.bytes);
     }

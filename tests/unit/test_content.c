@@ -28,19 +28,20 @@ struct cursor {
     bool in;
 };
 
-static bool move_words(void *context, uint64_t *words, uint64_t count)
+static bool move_words(void *context, bg_filter *leaf)
 {
     struct cursor *cursor = context;
+    uint64_t *words = bgi_filter_words(leaf);
     memcpy(cursor->in ? words : cursor->words, cursor->in ? cursor->words : words,
-           (size_t)count * 8);
-    cursor->words += count;
+           leaf->bytes);
+    cursor->words += leaf->bytes / 8;
     return true;
 }
 
 static struct pieces take_apart(const bg_filter *filter)
 {
     struct pieces p = { .n = bgi_content_numbers(filter, NULL),
-                        .count = bgi_content_words(filter) };
+                        .count = bg_filter_size_bytes(filter) / 8 };
     bgi_recipe_of(filter, &p.recipe);
     p.numbers = malloc((size_t)p.n * 8);
     p.words = malloc((size_t)p.count * 8);
@@ -49,7 +50,6 @@ static struct pieces take_apart(const bg_filter *filter)
     struct cursor cursor = { p.words, false };
     CHECK(bgi_content_each(filter, move_words, &cursor));
     CHECK(cursor.words == p.words + p.count);
-    CHECK_EQ(p.count * 8, bg_filter_size_bytes(filter));
     return p;
 }
 
@@ -65,7 +65,7 @@ static bg_filter *put_together(const struct pieces *p, const bg_spec *how)
     }
     struct cursor cursor = { p->words, true };
     if (bgi_content_restore_parts(filter, p->numbers, p->n, p->count * 8)
-        && bgi_content_words(filter) == p->count
+        && bg_filter_size_bytes(filter) == p->count * 8
         && bgi_content_each(filter, move_words, &cursor)
         && bgi_content_restore_state(filter, p->numbers, p->n)) {
         return filter;

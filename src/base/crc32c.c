@@ -1,0 +1,99 @@
+/*
+ * crc32c.c - CRC-32C by the instruction of the processor, else by tables.
+ *
+ * The instruction takes 8 bytes, with a result after 3 cycles but a new one possible in
+ * each. So three stretches of CRC32C_LANE bytes are summed up side by side, and put
+ * together: the CRC of A followed by n bytes is that of A times x^(8n) modulo the
+ * polynomial, which is one carry-less multiplication with x^(8n - 33), and the instruction
+ * again to reduce the product (it multiplies by x^32, and the product of two reflected
+ * numbers lacks an x).
+ */
+#include "base/crc32c.h"
+
+#include "base/bits.h"
+#include "base/features.h"
+
+#include <stdbool.h>
+
+#include "base/crc32c_table.inc.h"
+
+static uint32_t crc32c_by_table(uint32_t crc, const unsigned char *p, size_t n)
+{
+    for (; n >= 4; p += 4, n -= 4) {
+        crc ^= bgi_load_le32(p);
+        crc = crc32c_table[3][crc & 255] ^ crc32c_table[2][crc >> 8 & 255]
+              ^ crc32c_table[1][crc >> 16 & 255] ^ crc32c_table[0][crc >> 24];
+    }
+    for (; n > 0; p++, n--) {
+        crc = crc >> 8 ^ crc32c_table[0][(crc ^ *p) & 255];
+    }
+    return crc;
+}
+
+#if defined(BGI_X86_64)
+#include <immintrin.h>
+
+#define CRC32C_TARGET __attribute__((target("sse4.2,pclmul")))
+
+enum { CRC32C_LANE = 1024 };
+
+/* x^(8 x 1024 - 33) and x^(8 x 2048 - 33), reflected. */
+#define CRC32C_OVER_ONE 0x170076fau
+#define CRC32C_OVER_TWO 0xa51b6135u
+
+CRC32C_TARGET static uint64_t crc32c_shift(uint64_t crc, uint32_t by)
+{
+    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)crc),
+                                           _mm_cvtsi64_si128((long long)by), 0);
+    return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
+}
+
+CRC32C_TARGET static uint32_t crc32c_by_instruction(uint32_t crc,
+                                                    const unsigned char *p, size_t n)
+{
+    uint64_t a = crc;
+    for (; n >= 3 * CRC32C_LANE; p += 3 * CRC32C_LANE, n -= 3 * CRC32C_LANE) {
+        uint64_t b = 0, c = 0;
+        for (size_t i = 0; i < CRC32C_LANE; i += 8) {
+            a = _mm_crc32_u64(a, bgi_load_le64(p + i));
+            b = _mm_crc32_u64(b, bgi_load_le64(p + CRC32C_LANE + i));
+            c = _mm_crc32_u64(c, bgi_load_le64(p + (size_t)2 * CRC32C_LANE + i));
+        }
+        a = crc32c_shift(a, CRC32C_OVER_TWO) ^ crc32c_shift(b, CRC32C_OVER_ONE) ^ c;
+    }
+    for (; n >= 8; p += 8, n -= 8) {
+        a = _mm_crc32_u64(a, bgi_load_le64(p));
+    }
+    for (; n > 0; p++, n--) {
+        a = _mm_crc32_u8((uint32_t)a, *p);
+    }
+    return (uint32_t)a;
+}
+#elif defined(BGI_AARCH64)
+#include <arm_acle.h>
+
+#define CRC32C_TARGET __attribute__((target("+crc")))
+
+CRC32C_TARGET static uint32_t crc32c_by_instruction(uint32_t crc,
+                                                    const unsigned char *p, size_t n)
+{
+    for (; n >= 8; p += 8, n -= 8) {
+        crc = __crc32cd(crc, bgi_load_le64(p));
+    }
+    for (; n > 0; p++, n--) {
+        crc = __crc32cb(crc, *p);
+    }
+    return crc;
+}
+#else
+static uint32_t crc32c_by_instruction(uint32_t crc, const unsigned char *p, size_t n)
+{
+    return crc32c_by_table(crc, p, n);
+}
+#endif
+
+uint32_t bgi_crc32c(uint32_t crc, const void *bytes, size_t n)
+{
+    return bgi_features() & BGI_HAS_CRC32C ? ~crc32c_by_instruction(~crc, bytes, n)
+                                           : ~crc32c_by_table(~crc, bytes, n);
+}

@@ -1,0 +1,418 @@
+/*
+ * decode.c - bytes of a stranger become a filter, or are refused. The one decoder: of
+ * files, of memory, and of whatever else brings such bytes.
+ *
+ * In this order, so that nothing is believed before it was checked, and nothing allocated
+ * before its size was compared with what is there:
+ *
+ *     header     magic, CRC, version, sizes against each other and against the source
+ *     numbers    CRC, then the digest over header, numbers and table
+ *     recipe     a geometry that there is, with no more words than there are
+ *     parts      layers and the like, as the numbers tell, out of the same words
+ *     blocks     each into its place, its CRC compared
+ *     state      the invariants of kinds that have some (bgi_kind.restore)
+ *     canaries   the filter answers as it did
+ *
+ * Memory: the filter, numbers and table (less than 1/8 of the file and a page), no more.
+ */
+#include "store/container.h"
+
+#include "base/bits.h"
+#include "base/crc32c.h"
+#include "base/errinfo.h"
+
+#include <assert.h>
+#include <string.h>
+
+bg_err container_open_options(const bg_open_options *options, bg_open_options *to,
+                              bg_errinfo *info)
+{
+    static const bg_open_options usual = BG_OPEN_OPTIONS_INIT;
+    *to = options ? *options : usual;
+    if (to->struct_size != sizeof *to) {
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_open_options): use BG_OPEN_OPTIONS_INIT", "%u",
+                       to->struct_size);
+    }
+    if (to->flags & ~(uint32_t)BG_FILE_TOLERATE || to->reserved
+        || to->filter_flags & ~(uint32_t)(BG_EXCLUSIVE | BG_SMALL_PAGES)) {
+        return bgi_err(info, BG_EINVAL, "flags, filter_flags, reserved",
+                       "BG_FILE_TOLERATE; BG_EXCLUSIVE, BG_SMALL_PAGES; 0",
+                       "0x%x, 0x%x, %u", to->flags, to->filter_flags, to->reserved);
+    }
+    return BG_OK;
+}
+
+/* ---- The front ------------------------------------------------------------------------- */
+
+static bg_err decode_read(const struct container_source *source, uint64_t offset,
+                          void *to, size_t n, bg_errinfo *info)
+{
+    if (offset > source->bytes || n > source->bytes - offset) {
+        return container_refuse(info, BG_EFORMAT, source->bytes, "file size",
+                                "that of the whole file", "%llu bytes",
+                                (unsigned long long)source->bytes);
+    }
+    return source->read(source->context, offset, to, n, info);
+}
+
+static bool decode_is_zero(const unsigned char *p, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        if (p[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Numbers and table are in: whether they are what the header says. */
+static bg_err decode_check_front(const unsigned char *header_bytes,
+                                 struct container_front *f, bg_errinfo *info)
+{
+    uint8_t digest[BG_DIGEST_BYTES];
+    const unsigned char *numbers = (const unsigned char *)f->numbers;
+    size_t bytes = (size_t)(f->layout.words_at - CONTAINER_HEADER);
+    uint64_t used = f->header.numbers * 8;
+    uint32_t crc = bgi_crc32c(0, numbers, bytes);
+    if (crc != f->header.numbers_crc || !decode_is_zero(numbers + used, bytes - used)) {
+        return container_refuse(info, BG_ECHECKSUM, CONTAINER_HEADER, "numbers",
+                                "the checksum in the header", "%08x instead of %08x",
+                                crc, (unsigned)f->header.numbers_crc);
+    }
+    container_digest(header_bytes, &f->layout, numbers, f->table, digest);
+    if (memcmp(digest, f->header.digest, sizeof digest) != 0) {
+        char text[BG_DIGEST_TEXT];
+        container_digest_text(digest, text);
+        return container_refuse(info, BG_ECHECKSUM, f->layout.table_at,
+                                "digest of header, numbers and table",
+                                "the one in the header", "%s", text);
+    }
+    container_turn(f->numbers, f->header.numbers);
+    return BG_OK;
+}
+
+bg_err container_read_front(const struct container_source *source,
+                            struct container_front *f, bg_errinfo *info)
+{
+    unsigned char bytes[CONTAINER_HEADER];
+    memset(f, 0, sizeof *f);
+    bg_err err = decode_read(source, 0, bytes, sizeof bytes, info);
+    err = err ? err : container_read_header(bytes, &f->header, info);
+    if (err) {
+        return err;
+    }
+    (void)container_layout(&f->header, &f->layout); /* the header was checked by it */
+    if (f->layout.file_bytes != source->bytes) {
+        return container_refuse(
+            info, BG_EFORMAT,
+            source->bytes < f->layout.file_bytes ? source->bytes : f->layout.file_bytes,
+            "file size", "that in the header", "%llu bytes, not %llu",
+            (unsigned long long)source->bytes,
+            (unsigned long long)f->layout.file_bytes);
+    }
+    size_t numbers = (size_t)(f->layout.words_at - CONTAINER_HEADER);
+    size_t blocks = (size_t)f->layout.blocks;
+    if (!bgi_memory_take(&f->memory, numbers + 5 * blocks, NULL, true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                       numbers + 5 * blocks);
+    }
+    f->numbers = f->memory.base;
+    f->table = (unsigned char *)f->memory.base + numbers;
+    f->bad = f->table + 4 * blocks;
+    err = decode_read(source, CONTAINER_HEADER, f->numbers, numbers, info);
+    err =
+        err ? err : decode_read(source, f->layout.table_at, f->table, 4 * blocks, info);
+    err = err ? err : decode_check_front(bytes, f, info);
+    if (err) {
+        bgi_memory_give(&f->memory);
+    }
+    return err;
+}
+
+uint32_t container_block_crc(const struct container_front *front, uint64_t block)
+{
+    return bgi_load_le32(front->table + 4 * block);
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------- */
+
+/* Words on their way from blocks. */
+struct decoder {
+    const struct container_source *source;
+    const bg_open_options *options;
+    struct container_front *front;
+    uint64_t done; /* bytes of words */
+    uint32_t crc;  /* of the block so far */
+    uint64_t bad_blocks;
+    bg_err err;
+    bg_errinfo *info;
+};
+
+/* The end of a block, or of all words. */
+static void decode_end_block(struct decoder *d)
+{
+    uint64_t block = (d->done - 1) / CONTAINER_BLOCK;
+    uint32_t wanted = container_block_crc(d->front, block);
+    if (d->crc != wanted) {
+        d->front->bad[block] = 1;
+        d->bad_blocks++;
+        if (!(d->options->flags & BG_FILE_TOLERATE)) {
+            d->err = container_refuse(
+                d->info, BG_ECHECKSUM,
+                d->front->layout.words_at + block * CONTAINER_BLOCK, "block",
+                "the checksum in the table", "block %llu: %08x instead of %08x",
+                (unsigned long long)block, d->crc, wanted);
+        }
+    }
+    d->crc = 0;
+    if (!d->err && d->options->progress
+        && !d->options->progress(d->options->context, d->done,
+                                 d->front->header.word_bytes)) {
+        d->err = bgi_err(d->info, BG_ECANCELED, "progress", "true to go on", "false");
+    }
+}
+
+/* Takes the next n bytes of words. */
+static void decode_take(struct decoder *d, unsigned char *to, uint64_t n)
+{
+    while (n > 0 && !d->err) {
+        uint64_t room = CONTAINER_BLOCK - d->done % CONTAINER_BLOCK;
+        size_t piece = (size_t)(n < room ? n : room);
+        d->err = decode_read(d->source, d->front->layout.words_at + d->done, to, piece,
+                             d->info);
+        if (d->err) {
+            return;
+        }
+        d->crc = bgi_crc32c(d->crc, to, piece);
+        d->done += piece;
+        to += piece;
+        n -= piece;
+        if (d->done % CONTAINER_BLOCK == 0 || d->done == d->front->header.word_bytes) {
+            decode_end_block(d);
+        }
+    }
+}
+
+static bool decode_leaf(void *context, bg_filter *leaf)
+{
+    struct decoder *d = context;
+    unsigned char zeros[CONTAINER_LINE];
+    uint64_t padding = -(uint64_t)leaf->bytes % CONTAINER_LINE, at = d->done;
+    decode_take(d, leaf->core.words, leaf->bytes);
+    decode_take(d, zeros, padding);
+    if (!d->err && !decode_is_zero(zeros, padding)
+        && !d->front->bad[(at + leaf->bytes) / CONTAINER_BLOCK]) {
+        d->err = container_refuse(d->info, BG_EFORMAT,
+                                  d->front->layout.words_at + at + leaf->bytes,
+                                  "bytes between parts", "0", "others");
+    }
+    container_turn(bgi_filter_words(leaf), leaf->bytes / 8);
+    return !d->err;
+}
+
+/* ---- Damage ---------------------------------------------------------------------------- */
+
+/* Blocks that were bad, told to each leaf that has words of them: as ones, or as zeros where
+ * ones are no "maybe" and the kind is told so later. */
+static bool decode_blot(void *context, bg_filter *leaf)
+{
+    struct decoder *d = context;
+    uint64_t begin = d->done, end = begin + leaf->bytes;
+    bool damaged = false;
+    for (uint64_t at = begin; at < end;) {
+        uint64_t block = at / CONTAINER_BLOCK, stop = (block + 1) * CONTAINER_BLOCK;
+        stop = stop < end ? stop : end;
+        if (d->front->bad[block]) {
+            damaged = true;
+            memset(leaf->core.words + (at - begin), 0xff, (size_t)(stop - at));
+        }
+        at = stop;
+    }
+    if (damaged && leaf->kind->doubt) {
+        memset(leaf->core.words, 0, leaf->bytes);
+    }
+    leaf->degraded = damaged;
+    d->done = end + -(uint64_t)leaf->bytes % CONTAINER_LINE;
+    return true;
+}
+
+static bool decode_doubt(void *context, bg_filter *leaf)
+{
+    (void)context;
+    if (leaf->degraded && leaf->kind->doubt) {
+        leaf->kind->doubt(&leaf->core);
+    }
+    return true;
+}
+
+/* ---- All of it ------------------------------------------------------------------------- */
+
+/* The hasher of a header, with the secret or function of the options. */
+static bg_err decode_hasher(const struct container_header *h,
+                            const bg_open_options *options, bg_hasher *hasher,
+                            bg_errinfo *info)
+{
+    bg_hash_spec spec = { .profile = (uint32_t)h->profile, .seed = h->seed };
+    bool secret = h->profile == BG_HASH_KEYED || h->profile == BG_HASH_KEYED_INT;
+    if (secret || h->profile == BG_HASH_CUSTOM) {
+        if (!options->hash) {
+            return bgi_err(info, BG_EINVAL, "hash",
+                           "the secret of a keyed file, the function of a custom one",
+                           "nothing");
+        }
+        spec.secret = options->hash->secret;
+        spec.custom = options->hash->custom;
+        spec.custom_context = options->hash->custom_context;
+        spec.custom_name = h->custom_name;
+    }
+    bg_err err = bg_hasher_init(hasher, &spec, info);
+    if (!err && bg_hasher_check(hasher) != h->check) {
+        bg_hasher_wipe(hasher);
+        err = container_refuse(info, BG_EINCOMPAT, 144, "hash",
+                               "the secret or function that the filter was made with",
+                               "another");
+    }
+    return err;
+}
+
+static bg_err decode_refuse_content(const struct container_front *front,
+                                    bg_errinfo *info)
+{
+    return container_refuse(info, BG_EFORMAT, CONTAINER_HEADER, "content",
+                            "numbers and words of such a filter", "kind %llu, others",
+                            (unsigned long long)front->header.kind);
+}
+
+/* An empty filter with all its parts. */
+static bg_err decode_make(struct container_front *front, const bg_open_options *options,
+                          const bg_hasher *hasher, uint32_t flags, bg_filter **filter,
+                          bg_errinfo *info)
+{
+    struct bgi_recipe recipe = container_recipe(&front->header);
+    uint64_t room = front->header.word_bytes;
+    bg_spec spec = BG_SPEC_INIT;
+    spec.flags = options->filter_flags | flags;
+    spec.allocator = options->allocator;
+    spec.window = options->window;
+    if (options->max_bytes && room > options->max_bytes) {
+        return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
+                       (unsigned long long)room);
+    }
+    bg_err err = bgi_recipe_make(&recipe, &spec, hasher, room, filter, info);
+    if (err) {
+        return err == BG_ENOMEM ? err : decode_refuse_content(front, info);
+    }
+    if (!bgi_content_restore_parts(*filter, front->numbers, front->header.numbers, room)
+        || container_word_bytes(*filter) != room) {
+        bg_filter_free(*filter);
+        *filter = NULL;
+        return decode_refuse_content(front, info);
+    }
+    return BG_OK;
+}
+
+/* Fills a filter with its words. */
+static bg_err decode_fill(struct decoder *d, bg_filter *filter)
+{
+    const struct container_front *front = d->front;
+    (void)bgi_content_each(filter, decode_leaf, d);
+    if (d->err) {
+        return d->err;
+    }
+    if (d->bad_blocks) {
+        d->done = 0;
+        (void)bgi_content_each(filter, decode_blot, d);
+    }
+    if (!bgi_content_restore_state(filter, front->numbers, front->header.numbers)) {
+        return decode_refuse_content(front, d->info);
+    }
+    if (d->bad_blocks) {
+        (void)bgi_content_each(filter, decode_doubt, d);
+        filter->degraded = true;
+    }
+    return BG_OK;
+}
+
+/* Words where they are mapped. */
+static bg_err decode_place(const struct container_front *front, bg_filter *filter,
+                           struct bgi_memory *mapping, bg_errinfo *info)
+{
+    unsigned char *words = (unsigned char *)mapping->base + front->layout.words_at;
+    (void)bgi_content_place(filter, words, CONTAINER_LINE);
+    if (!bgi_content_restore_state(filter, front->numbers, front->header.numbers)) {
+        return decode_refuse_content(front, info);
+    }
+    return BG_OK;
+}
+
+static bg_err decode_content(const struct container_source *source,
+                             struct container_front *front,
+                             const bg_open_options *options, const bg_hasher *hasher,
+                             struct bgi_memory *mapping, bg_filter **filter,
+                             bg_errinfo *info)
+{
+    struct decoder d = {
+        .source = source, .options = options, .front = front, .info = info
+    };
+    bg_filter *made = NULL;
+    bg_err err =
+        decode_make(front, options, hasher, mapping ? BGI_BARE : 0, &made, info);
+    if (err) {
+        return err;
+    }
+    assert(made);
+    err = mapping ? decode_place(front, made, mapping, info) : decode_fill(&d, made);
+    if (err) {
+        bg_filter_free(made);
+        return err;
+    }
+    if (mapping) {
+        made->mapping = *mapping;
+        mapping->base = NULL;
+    }
+    *filter = made;
+    return BG_OK;
+}
+
+bg_err container_decode(const struct container_source *source,
+                        const bg_open_options *options, const bg_hasher *hasher,
+                        struct bgi_memory *mapping, bg_filter **filter,
+                        bg_errinfo *info)
+{
+    struct container_front front;
+    bg_hasher own;
+    *filter = NULL;
+    bg_err err = container_read_front(source, &front, info);
+    if (err) {
+        return err;
+    }
+    err = hasher ? BG_OK : decode_hasher(&front.header, options, &own, info);
+    if (!err) {
+        err = decode_content(source, &front, options, hasher ? hasher : &own, mapping,
+                             filter, info);
+    }
+    if (!err && !hasher && !(*filter)->degraded
+        && !container_canaries_agree(*filter, &front.header)) {
+        err = container_refuse(info, BG_EFORMAT, 168, "canaries",
+                               "the answers that the filter gave when it was saved",
+                               "others");
+        bg_filter_free(*filter);
+        *filter = NULL;
+    }
+    if (!hasher) {
+        bg_hasher_wipe(&own);
+    }
+    bgi_memory_give(&front.memory);
+    return err;
+}
+
+bool container_can_map(const struct container_header *header)
+{
+    const struct bgi_kind *kind = bgi_kind_of((bg_kind)header->kind);
+    if (!kind || BGI_BIG_ENDIAN) {
+        return false;
+    }
+    bool bloom = (kind->traits & BGI_BLOOM_TRAITS) == BGI_BLOOM_TRAITS;
+    return bloom || kind->traits & BG_IS_STATIC || kind->id == BG_KIND_SCALABLE;
+}

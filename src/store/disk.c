@@ -1,0 +1,295 @@
+/*
+ * disk.c - the calls to the system that files need.
+ *
+ * Putting a file in its place, (D1) to (D6):
+ *
+ *   (D1) open a new file beside it, with O_EXCL and a name that nobody has
+ *   (D2) write all of it
+ *   (D3) fsync; when it fails the file is thrown away: what a second fsync says is worth
+ *        nothing, the system may have dropped the pages
+ *   (D4) read it back and verify it
+ *   (D5) rename it over the old one: one step, old or new
+ *   (D6) fsync the folder: from now on the new one survives a loss of power
+ *
+ * Nothing is ever written into a file that has its final name, so a map of it stays whole.
+ * When (D6) fails the new file is in place but may not be after a loss of power; that is
+ * reported as an error all the same.
+ */
+#define _GNU_SOURCE /* O_CLOEXEC, getrandom */
+
+#include "store/disk.h"
+
+#include "base/errinfo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char disk_pointer[] = "bloomgate-pointer 1\n";
+
+bg_err disk_error(bg_errinfo *info, const char *what, const char *path)
+{
+    int code = errno;
+    char reason[48] = "";
+    /* The GNU form, which returns the text. */
+    const char *text = strerror_r(code, reason, sizeof reason);
+    bg_err err = bgi_err(info, BG_EIO, what, path, "%s", text);
+    if (info) {
+        info->os_errno = code;
+    }
+    return err;
+}
+
+/* ---- Reading and writing --------------------------------------------------------------- */
+
+bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info)
+{
+    const struct disk_file *file = context;
+    char *p = to;
+    while (n > 0) {
+        ssize_t got = pread(file->descriptor, p, n, (off_t)offset);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return disk_error(info, "read", file->path);
+        }
+        if (got == 0) {
+            return container_refuse(info, BG_EFORMAT, offset, "file size",
+                                    "as large as when it was opened", "%llu bytes",
+                                    (unsigned long long)offset);
+        }
+        p += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return BG_OK;
+}
+
+bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
+                  bg_errinfo *info)
+{
+    const struct disk_file *file = context;
+    const char *p = from;
+    while (n > 0) {
+        ssize_t put = pwrite(file->descriptor, p, n, (off_t)offset);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put == 0) {
+            errno = ENOSPC;
+        }
+        if (put <= 0) {
+            return disk_error(info, "write", file->path);
+        }
+        p += put;
+        n -= (size_t)put;
+        offset += (uint64_t)put;
+    }
+    return BG_OK;
+}
+
+/* ---- Opening --------------------------------------------------------------------------- */
+
+static bg_err disk_open_only(const char *path, struct disk_file *file,
+                             struct container_source *source, bg_errinfo *info)
+{
+    struct stat about;
+    if (strlen(path) >= sizeof file->path) {
+        return bgi_err(info, BG_EINVAL, "path", "below 4096 bytes", "%zu bytes",
+                       strlen(path));
+    }
+    memcpy(file->path, path, strlen(path) + 1);
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (file->descriptor < 0) {
+        return disk_error(info, "open", path);
+    }
+    if (fstat(file->descriptor, &about) != 0) {
+        bg_err err = disk_error(info, "stat", path);
+        disk_close(file);
+        return err;
+    }
+    if (!S_ISREG(about.st_mode)) {
+        disk_close(file);
+        return bgi_err(info, BG_EFORMAT, "path", "a regular file", "%s",
+                       "another thing");
+    }
+    *source = (struct container_source){ .read = disk_read,
+                                         .context = file,
+                                         .bytes = (uint64_t)about.st_size };
+    return BG_OK;
+}
+
+/* The folder of a path with its slash, "" for the present one. */
+static size_t disk_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* Whether a file only tells the name of another one, in the same folder; then `path` is that. */
+static bool disk_follow(const struct container_source *source, const char *from,
+                        char path[DISK_PATH])
+{
+    const size_t mark = sizeof disk_pointer - 1, folder = disk_folder(from);
+    char text[512];
+    if (source->bytes <= mark || source->bytes >= sizeof text) {
+        return false;
+    }
+    size_t n = (size_t)source->bytes;
+    if (source->read(source->context, 0, text, n, NULL) != BG_OK
+        || memcmp(text, disk_pointer, mark) != 0 || text[n - 1] != '\n') {
+        return false;
+    }
+    text[n - 1] = 0;
+    const char *name = text + mark;
+    if (strlen(name) != n - 1 - mark || strchr(name, '/') || !*name
+        || folder + strlen(name) >= DISK_PATH) {
+        return false;
+    }
+    memcpy(path, from, folder);
+    memcpy(path + folder, name, strlen(name) + 1);
+    return true;
+}
+
+bg_err disk_open(const char *path, struct disk_file *file,
+                 struct container_source *source, bg_errinfo *info)
+{
+    char other[DISK_PATH];
+    if (!path) {
+        return bgi_err(info, BG_EINVAL, "path", "one", "NULL");
+    }
+    bg_err err = disk_open_only(path, file, source, info);
+    if (!err && disk_follow(source, path, other)) {
+        disk_close(file);
+        err = disk_open_only(other, file, source, info);
+    }
+    return err;
+}
+
+void disk_close(struct disk_file *file)
+{
+    if (file->descriptor >= 0) {
+        (void)close(file->descriptor);
+        file->descriptor = -1;
+    }
+}
+
+/* ---- Putting in place ------------------------------------------------------------------- */
+
+bg_err disk_sync_folder(const char *path, bg_errinfo *info)
+{
+    char folder[DISK_PATH] = ".";
+    size_t n = disk_folder(path);
+    if (n > 0) {
+        memcpy(folder, path, n);
+        folder[n] = 0;
+    }
+    int descriptor = open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (descriptor < 0) {
+        return disk_error(info, "open folder", folder);
+    }
+    bg_err err =
+        fsync(descriptor) != 0 ? disk_error(info, "fsync folder", folder) : BG_OK;
+    (void)close(descriptor);
+    return err;
+}
+
+/* (D1) */
+static bg_err disk_create(struct disk_draft *draft, bg_errinfo *info)
+{
+    char *name = draft->file.path;
+    for (int attempt = 0; attempt < 100; attempt++) {
+        uint32_t number = 0;
+        if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) {
+            number = (uint32_t)attempt;
+        }
+        int n = snprintf(name, sizeof draft->file.path, "%s.tmp.%ld.%08x", draft->path,
+                         (long)getpid(), number);
+        if (n < 0 || (size_t)n >= sizeof draft->file.path) {
+            return bgi_err(info, BG_EINVAL, "path", "below 4000 bytes", "%d bytes", n);
+        }
+        draft->file.descriptor =
+            open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (draft->file.descriptor >= 0) {
+            return BG_OK;
+        }
+        if (errno != EEXIST && errno != EINTR) {
+            break;
+        }
+    }
+    return disk_error(info, "create", name);
+}
+
+bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
+                  struct container_sink *sink, bg_errinfo *info)
+{
+    struct stat old;
+    draft->file.descriptor = -1;
+    draft->flags = flags;
+    if (!path || !*path || strlen(path) >= sizeof draft->path) {
+        return bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
+                       path ? "too long, or empty" : "NULL");
+    }
+    memcpy(draft->path, path, strlen(path) + 1);
+    bg_err err = disk_create(draft, info);
+    if (err) {
+        return err;
+    }
+    if (stat(path, &old) == 0) {
+        (void)fchmod(draft->file.descriptor,
+                     old.st_mode & 07777); /* whoever may, may */
+    }
+    *sink = (struct container_sink){ .write = disk_write, .context = &draft->file };
+    return BG_OK;
+}
+
+/* (D4) */
+static bg_err disk_read_back(struct disk_draft *draft, bg_errinfo *info)
+{
+    struct stat about;
+    bg_open_options options = BG_OPEN_OPTIONS_INIT;
+    if (fstat(draft->file.descriptor, &about) != 0) {
+        return disk_error(info, "stat", draft->file.path);
+    }
+    struct container_source source = { .read = disk_read,
+                                       .context = &draft->file,
+                                       .bytes = (uint64_t)about.st_size };
+    return container_verify(&source, &options, NULL, info);
+}
+
+bg_err disk_finish(struct disk_draft *draft, bool is_filter, bg_errinfo *info)
+{
+    bool syncs = !(draft->flags & BG_FILE_NO_SYNC);
+    bg_err err = BG_OK;
+    if (syncs && fsync(draft->file.descriptor) != 0) {
+        err = disk_error(info, "fsync", draft->file.path);
+    }
+    if (!err && is_filter && !(draft->flags & BG_FILE_NO_READ_BACK)) {
+        err = disk_read_back(draft, info);
+    }
+    if (!err && close(draft->file.descriptor) != 0) {
+        err = disk_error(info, "close", draft->file.path);
+        draft->file.descriptor = -1; /* closed all the same */
+    } else if (!err) {
+        draft->file.descriptor = -1;
+    }
+    if (!err && rename(draft->file.path, draft->path) != 0) {
+        err = disk_error(info, "rename", draft->path);
+    }
+    if (err) {
+        disk_discard(draft);
+        return err;
+    }
+    return syncs ? disk_sync_folder(draft->path, info) : BG_OK;
+}
+
+void disk_discard(struct disk_draft *draft)
+{
+    disk_close(&draft->file);
+    (void)unlink(draft->file.path);
+}

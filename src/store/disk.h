@@ -1,0 +1,51 @@
+/*
+ * disk.h - files: read and written whole, whatever the system interrupts or shortens, and
+ * put in their place so that nobody ever sees half of one.
+ */
+#ifndef BGI_DISK_H
+#define BGI_DISK_H
+
+#include "store/container.h"
+
+enum { DISK_PATH = 4096 };
+
+/* A file that is open; as the context of a source or sink. */
+struct disk_file {
+    int descriptor; /* -1: none */
+    char path[DISK_PATH];
+};
+
+/* BG_EIO with errno, about a path. */
+bg_err disk_error(bg_errinfo *info, const char *what, const char *path);
+
+/* Opens a file for reading, and says how large it is. A file that points to another one
+ * (bg_publish) is followed. */
+bg_err disk_open(const char *path, struct disk_file *file,
+                 struct container_source *source, bg_errinfo *info);
+void disk_close(struct disk_file *file);
+
+/* A file on its way: made beside `path`, filled by the sink, and then either put in its
+ * place or thrown away. */
+struct disk_draft {
+    struct disk_file file; /* the temporary one */
+    char path[DISK_PATH];
+    uint32_t flags; /* BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK */
+};
+
+bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
+                  struct container_sink *sink, bg_errinfo *info);
+
+/* Syncs it, compares it with what a filter file must be, renames it to draft->path, and
+ * syncs the folder. */
+bg_err disk_finish(struct disk_draft *draft, bool is_filter, bg_errinfo *info);
+
+void disk_discard(struct disk_draft *draft);
+
+bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
+                  bg_errinfo *info);
+bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info);
+
+/* Syncs the folder of a path. */
+bg_err disk_sync_folder(const char *path, bg_errinfo *info);
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * encode.c - a filter becomes a file: words block by block, then the table, and the header
+ * at last, so that what was not finished has none.
+ *
+ * A filter that others add to meanwhile: in kinds whose bits are only ever set, each word
+ * may be read whenever (bgi_content_is_steady), and the answers to canaries are asked for
+ * before and after: if they are the same then those of all moments between, and so those of
+ * the file, are too. Filters of other kinds are copied first.
+ */
+#include "store/container.h"
+
+#include "base/bits.h"
+#include "base/crc32c.h"
+#include "base/errinfo.h"
+#include "hash/hasher.h"
+
+#include <string.h>
+#include <time.h>
+
+/* Words on their way to blocks. */
+struct encoder {
+    const struct container_sink *sink;
+    const bg_save_options *options;
+    struct container_header header;
+    struct container_layout layout;
+    struct bgi_memory memory;
+    unsigned char *numbers; /* as they stand in the file */
+    unsigned char *table;
+    unsigned char *block; /* being filled */
+    uint64_t done;        /* bytes of words that were put in */
+    bg_err err;
+    bg_errinfo *info;
+};
+
+bg_err container_save_options(const bg_save_options *options, bg_save_options *to,
+                              bg_errinfo *info)
+{
+    static const bg_save_options usual = BG_SAVE_OPTIONS_INIT;
+    *to = options ? *options : usual;
+    if (to->struct_size != sizeof *to) {
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_save_options): use BG_SAVE_OPTIONS_INIT", "%u",
+                       to->struct_size);
+    }
+    if (to->flags & ~(uint32_t)(BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK)) {
+        return bgi_err(info, BG_EINVAL, "flags",
+                       "BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK", "0x%x", to->flags);
+    }
+    if (to->metadata && strlen(to->metadata) >= BG_METADATA_BYTES) {
+        return bgi_err(info, BG_EINVAL, "metadata", "text below 3072 bytes",
+                       "%zu bytes", strlen(to->metadata));
+    }
+    return BG_OK;
+}
+
+/* ---- The header ------------------------------------------------------------------------ */
+
+static void encode_header(const bg_filter *filter, const bg_save_options *options,
+                          struct container_header *header)
+{
+    const struct bgi_hasher *hasher = bgi_hasher_in(&filter->hasher);
+    struct bgi_recipe recipe;
+    struct bgi_measure measure = { .of = 0 };
+    bgi_recipe_of(filter, &recipe);
+    bgi_filter_measure(filter, &measure);
+    memset(header, 0, sizeof *header);
+    header->major = CONTAINER_MAJOR;
+    header->minor = CONTAINER_MINOR;
+    header->header_bytes = CONTAINER_HEADER;
+    container_put_recipe(header, &recipe);
+    header->numbers = bgi_content_numbers(filter, NULL);
+    header->word_bytes = container_word_bytes(filter);
+    header->profile = hasher->profile;
+    header->seed = hasher->seed;
+    header->check = bg_hasher_check(&filter->hasher);
+    if (hasher->profile == BG_HASH_CUSTOM) {
+        memcpy(header->custom_name, hasher->u.custom.name, CONTAINER_NAME);
+    }
+    header->generation = options->generation;
+    header->created = options->created ? options->created : (uint64_t)time(NULL);
+    header->held =
+        measure.items > 0 && measure.items < 1e18 ? (uint64_t)measure.items : 0;
+    memcpy(header->key_id, options->key_id, BG_KEY_ID_BYTES);
+    if (options->metadata) {
+        header->metadata_bytes = strlen(options->metadata);
+        memcpy(header->metadata, options->metadata, (size_t)header->metadata_bytes);
+    }
+}
+
+/* ---- Words ----------------------------------------------------------------------------- */
+
+static bg_err encode_write(struct encoder *e, uint64_t offset, const void *from,
+                           size_t n)
+{
+    e->err =
+        e->err ? e->err : e->sink->write(e->sink->context, offset, from, n, e->info);
+    return e->err;
+}
+
+/* Ends the block that is being filled, with n bytes in it. */
+static bg_err encode_block(struct encoder *e, size_t n)
+{
+    uint64_t block = (e->done - n) / CONTAINER_BLOCK;
+    uint32_t crc = bgi_crc32c(0, e->block, n);
+    for (unsigned i = 0; i < 4; i++) {
+        e->table[4 * block + i] = (unsigned char)(crc >> 8 * i);
+    }
+    (void)encode_write(e, e->layout.words_at + block * CONTAINER_BLOCK, e->block, n);
+    if (!e->err && e->options->progress
+        && !e->options->progress(e->options->context, e->done, e->header.word_bytes)) {
+        e->err = bgi_err(e->info, BG_ECANCELED, "progress", "true to go on", "false");
+    }
+    return e->err;
+}
+
+/* Copies words that others may be setting bits in. */
+static void encode_copy(unsigned char *to, const uint64_t *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        bgi_store_le64(to + 8 * i, __atomic_load_n(&words[i], __ATOMIC_RELAXED));
+    }
+}
+
+/* Puts in n bytes of words, or n zeros for NULL. */
+static void encode_put(struct encoder *e, const uint64_t *words, uint64_t n)
+{
+    while (n > 0 && !e->err) {
+        size_t at = (size_t)(e->done % CONTAINER_BLOCK), room = CONTAINER_BLOCK - at;
+        size_t piece = n < room ? (size_t)n : room;
+        if (words) {
+            encode_copy(e->block + at, words, piece / 8);
+            words += piece / 8;
+        } else {
+            memset(e->block + at, 0, piece);
+        }
+        e->done += piece;
+        n -= piece;
+        if (at + piece == CONTAINER_BLOCK || e->done == e->header.word_bytes) {
+            (void)encode_block(e, at + piece);
+        }
+    }
+}
+
+static bool encode_leaf(void *context, bg_filter *leaf)
+{
+    struct encoder *e = context;
+    encode_put(e, bgi_filter_words(leaf), leaf->bytes);
+    encode_put(e, NULL, -(uint64_t)leaf->bytes % CONTAINER_LINE);
+    return !e->err;
+}
+
+/* ---- All of it ------------------------------------------------------------------------- */
+
+static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
+{
+    size_t numbers, table;
+    if (!container_layout(&e->header, &e->layout)) {
+        return bgi_err(e->info, BG_EINVAL, "filter", "one of a size that can be saved",
+                       "%llu bytes", (unsigned long long)e->header.word_bytes);
+    }
+    numbers = (size_t)(e->layout.words_at - CONTAINER_HEADER);
+    table = (size_t)e->layout.blocks * 4;
+    e->header.file_bytes = e->layout.file_bytes;
+    if (!bgi_memory_take(&e->memory, CONTAINER_BLOCK + numbers + table, NULL, true)) {
+        return bgi_err(e->info, BG_ENOMEM, "memory", "that much free memory",
+                       "%zu bytes", CONTAINER_BLOCK + numbers + table);
+    }
+    e->block = e->memory.base;
+    e->numbers = e->block + CONTAINER_BLOCK;
+    e->table = e->numbers + numbers;
+    (void)bgi_content_numbers(filter, (uint64_t *)(void *)e->numbers);
+    container_turn((uint64_t *)(void *)e->numbers, e->header.numbers);
+    e->header.numbers_crc = bgi_crc32c(0, e->numbers, numbers);
+    return BG_OK;
+}
+
+/* What canaries say stands for the whole time only if it did not change. */
+static void encode_canaries(struct encoder *e, const bg_filter *filter)
+{
+    if (!container_canaries_agree(filter, &e->header)) {
+        e->header.absent_maybes = CONTAINER_UNASKED;
+        e->header.absent_answers = 0;
+    }
+}
+
+static bg_err encode_filter(struct encoder *e, const bg_filter *filter)
+{
+    unsigned char bytes[CONTAINER_HEADER];
+    encode_header(filter, e->options, &e->header);
+    bg_err err = encode_prepare(e, filter);
+    if (err) {
+        return err;
+    }
+    container_ask_canaries(filter, &e->header);
+    (void)encode_write(e, CONTAINER_HEADER, e->numbers,
+                       (size_t)(e->layout.words_at - CONTAINER_HEADER));
+    (void)bgi_content_each(filter, encode_leaf, e);
+    encode_canaries(e, filter);
+    (void)encode_write(e, e->layout.table_at, e->table, (size_t)e->layout.blocks * 4);
+    container_write_header(&e->header, bytes);
+    container_digest(bytes, &e->layout, e->numbers, e->table, e->header.digest);
+    container_write_header(&e->header, bytes);
+    err = encode_write(e, 0, bytes, sizeof bytes);
+    bgi_memory_give(&e->memory);
+    return err;
+}
+
+bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
+                        const struct container_sink *sink,
+                        struct container_header *header, bg_errinfo *info)
+{
+    struct encoder e = { .sink = sink, .options = options, .info = info };
+    bg_filter *copy = NULL;
+    bg_err err = BG_OK;
+    if (!(filter->flags & BG_EXCLUSIVE) && !bgi_content_is_steady(filter)) {
+        err = bg_filter_copy(filter, &copy, info);
+    }
+    err = err ? err : encode_filter(&e, copy ? copy : filter);
+    bg_filter_free(copy);
+    if (!err && header) {
+        *header = e.header;
+    }
+    return err;
+}

@@ -1,0 +1,331 @@
+/*
+ * file.c - saving, opening, mapping and verifying, on disk and in memory: the calls of
+ * bloomgate/file.h that deal with one file.
+ */
+#include "base/errinfo.h"
+#include "store/disk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Memory as a file ------------------------------------------------------------------ */
+
+struct file_bytes {
+    unsigned char *bytes;
+    size_t n;
+};
+
+static bg_err file_read_bytes(void *context, uint64_t offset, void *to, size_t n,
+                              bg_errinfo *info)
+{
+    const struct file_bytes *from = context;
+    (void)info; /* the decoder has compared offset and n with the size */
+    memcpy(to, from->bytes + offset, n);
+    return BG_OK;
+}
+
+static bg_err file_write_bytes(void *context, uint64_t offset, const void *from,
+                               size_t n, bg_errinfo *info)
+{
+    struct file_bytes *to = context;
+    if (offset > to->n || n > to->n - offset) {
+        return bgi_err(info, BG_EINVAL, "room", "as many bytes as it takes", "%zu",
+                       to->n);
+    }
+    memcpy(to->bytes + offset, from, n);
+    return BG_OK;
+}
+
+static bg_err file_measure(const bg_filter *filter, uint64_t *bytes)
+{
+    struct container_header header = { .numbers = bgi_content_numbers(filter, NULL),
+                                       .word_bytes = container_word_bytes(filter) };
+    struct container_layout layout;
+    if (!container_layout(&header, &layout) || layout.file_bytes > SIZE_MAX) {
+        return BG_EINVAL;
+    }
+    *bytes = layout.file_bytes;
+    return BG_OK;
+}
+
+bg_err bg_encode(const bg_filter *filter, const bg_save_options *options, void *bytes,
+                 size_t room, size_t *written, bg_errinfo *info)
+{
+    bg_save_options how;
+    struct container_header header;
+    uint64_t needed = 0;
+    if (!filter || !written) {
+        return bgi_err(info, BG_EINVAL, "filter, written",
+                       "a filter, and where to put the number", "NULL");
+    }
+    bgi_err_clear(info);
+    bg_err err = container_save_options(options, &how, info);
+    if (!err && !bytes) {
+        err = file_measure(filter, &needed);
+        *written = (size_t)needed;
+        return err;
+    }
+    struct file_bytes to = { bytes, room };
+    struct container_sink sink = { file_write_bytes, &to };
+    err = err ? err : container_encode(filter, &how, &sink, &header, info);
+    if (!err) {
+        *written = (size_t)header.file_bytes;
+    }
+    return err;
+}
+
+static struct container_source file_source_of(struct file_bytes *from)
+{
+    return (struct container_source){ file_read_bytes, from, from->n };
+}
+
+bg_err bg_decode(const void *bytes, size_t n, const bg_open_options *options,
+                 bg_filter **filter, bg_errinfo *info)
+{
+    bg_open_options how;
+    if (!filter || (!bytes && n)) {
+        return bgi_err(info, BG_EINVAL, "bytes, filter",
+                       "bytes, and where to put the filter", "NULL");
+    }
+    *filter = NULL;
+    bgi_err_clear(info);
+    bg_err err = container_open_options(options, &how, info);
+    struct file_bytes from = { (unsigned char *)(uintptr_t)bytes, n };
+    struct container_source source = file_source_of(&from);
+    return err ? err : container_decode(&source, &how, NULL, NULL, filter, info);
+}
+
+bg_err bg_verify_bytes(const void *bytes, size_t n, const bg_open_options *options,
+                       bg_report *report, bg_errinfo *info)
+{
+    bg_open_options how;
+    if (!bytes && n) {
+        return bgi_err(info, BG_EINVAL, "bytes", "n bytes", "NULL");
+    }
+    bgi_err_clear(info);
+    bg_err err = container_open_options(options, &how, info);
+    struct file_bytes from = { (unsigned char *)(uintptr_t)bytes, n };
+    struct container_source source = file_source_of(&from);
+    return err ? err : container_verify(&source, &how, report, info);
+}
+
+/* ---- Files ----------------------------------------------------------------------------- */
+
+static bg_err file_open(const char *path, const bg_open_options *options, bool maps,
+                        bg_filter **filter, bg_errinfo *info)
+{
+    struct disk_file file = { .descriptor = -1 };
+    struct container_source source;
+    struct bgi_memory mapping = { .base = NULL };
+    bg_open_options how;
+    if (!filter) {
+        return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
+    }
+    *filter = NULL;
+    bgi_err_clear(info);
+    bg_err err = container_open_options(options, &how, info);
+    err = err ? err : disk_open(path, &file, &source, info);
+    if (err) {
+        return err;
+    }
+    struct container_header header;
+    unsigned char bytes[CONTAINER_HEADER];
+    if (maps && source.bytes >= sizeof bytes
+        && disk_read(&file, 0, bytes, sizeof bytes, NULL) == BG_OK
+        && container_read_header(bytes, &header, NULL) == BG_OK
+        && container_can_map(&header) && header.file_bytes == source.bytes
+        && source.bytes <= SIZE_MAX
+        && !bgi_memory_map_file(&mapping, file.descriptor, (size_t)source.bytes)) {
+        err = disk_error(info, "map", file.path);
+    }
+    if (!err) {
+        err = container_decode(&source, &how, NULL, mapping.base ? &mapping : NULL,
+                               filter, info);
+    }
+    bgi_memory_give(&mapping); /* if nobody took it */
+    disk_close(&file);
+    return err;
+}
+
+bg_err bg_open(const char *path, const bg_open_options *options, bg_filter **filter,
+               bg_errinfo *info)
+{
+    return file_open(path, options, false, filter, info);
+}
+
+bg_err bg_map(const char *path, const bg_open_options *options, bg_filter **filter,
+              bg_errinfo *info)
+{
+    return file_open(path, options, true, filter, info);
+}
+
+bg_err bg_verify(const char *path, const bg_open_options *options, bg_report *report,
+                 bg_errinfo *info)
+{
+    struct disk_file file = { .descriptor = -1 };
+    struct container_source source;
+    bg_open_options how;
+    bgi_err_clear(info);
+    if (report) {
+        *report = (bg_report){ .struct_size = sizeof *report };
+    }
+    bg_err err = container_open_options(options, &how, info);
+    err = err ? err : disk_open(path, &file, &source, info);
+    if (!err) {
+        err = container_verify(&source, &how, report, info);
+        disk_close(&file);
+    }
+    return err;
+}
+
+/* The header as users see it. */
+static void file_tell(const struct container_header *h, bg_file_info *about)
+{
+    struct container_layout layout;
+    struct bgi_recipe recipe = container_recipe(h);
+    (void)container_layout(h, &layout);
+    *about = (bg_file_info){ .struct_size = sizeof *about,
+                             .major = (uint32_t)h->major,
+                             .minor = (uint32_t)h->minor,
+                             .kind = recipe.kind,
+                             .flags = recipe.flags,
+                             .width = recipe.width,
+                             .k = recipe.k,
+                             .shards = recipe.shards,
+                             .profile = (uint32_t)h->profile,
+                             .present_canaries = (uint32_t)h->present_canaries,
+                             .seed = h->seed,
+                             .check = h->check,
+                             .units = recipe.units,
+                             .items = recipe.items,
+                             .rate = recipe.rate,
+                             .generation = h->generation,
+                             .created = h->created,
+                             .file_bytes = h->file_bytes,
+                             .word_bytes = h->word_bytes,
+                             .blocks = layout.blocks };
+    memcpy(about->custom_name, h->custom_name, sizeof about->custom_name);
+    memcpy(about->key_id, h->key_id, sizeof about->key_id);
+    memcpy(about->digest, h->digest, sizeof about->digest);
+    container_digest_text(h->digest, about->digest_text);
+    memcpy(about->metadata, h->metadata, sizeof about->metadata);
+}
+
+bg_err bg_file_about(const char *path, bg_file_info *about, bg_errinfo *info)
+{
+    struct disk_file file = { .descriptor = -1 };
+    struct container_source source;
+    struct container_header header;
+    unsigned char bytes[CONTAINER_HEADER];
+    if (!about || about->struct_size != sizeof *about) {
+        return bgi_err(info, BG_EINVAL, "about", "one with its struct_size", "%s",
+                       about ? "another size" : "NULL");
+    }
+    bgi_err_clear(info);
+    bg_err err = disk_open(path, &file, &source, info);
+    if (err) {
+        return err;
+    }
+    if (source.bytes < sizeof bytes) {
+        err = container_refuse(info, BG_EFORMAT, source.bytes, "file size",
+                               "4096 bytes or more", "%llu",
+                               (unsigned long long)source.bytes);
+    }
+    err = err ? err : disk_read(&file, 0, bytes, sizeof bytes, info);
+    err = err ? err : container_read_header(bytes, &header, info);
+    if (!err) {
+        file_tell(&header, about);
+    }
+    disk_close(&file);
+    return err;
+}
+
+bg_err bg_save(const bg_filter *filter, const char *path,
+               const bg_save_options *options, bg_errinfo *info)
+{
+    struct disk_draft draft;
+    struct container_sink sink;
+    bg_save_options how;
+    if (!filter) {
+        return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
+    }
+    bgi_err_clear(info);
+    bg_err err = container_save_options(options, &how, info);
+    err = err ? err : disk_begin(&draft, path, how.flags, &sink, info);
+    if (err) {
+        return err;
+    }
+    err = container_encode(filter, &how, &sink, NULL, info);
+    if (err) {
+        disk_discard(&draft);
+        return err;
+    }
+    return disk_finish(&draft, true, info);
+}
+
+/* ---- Publication ------------------------------------------------------------------------ */
+
+/* Makes `folder`/`name` say where to look. */
+static bg_err file_point(const char *folder, const char *name, const char *at,
+                         uint32_t flags, bg_errinfo *info)
+{
+    char path[DISK_PATH], text[512];
+    struct disk_draft draft;
+    struct container_sink sink;
+    int n = snprintf(text, sizeof text, "bloomgate-pointer 1\n%s\n", at);
+    int m = snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof text || m < 0 || (size_t)m >= sizeof path) {
+        return bgi_err(info, BG_EINVAL, "name", "a shorter one", "%d bytes", n);
+    }
+    bg_err err = disk_begin(&draft, path, flags, &sink, info);
+    if (err) {
+        return err;
+    }
+    err = disk_write(&draft.file, 0, text, (size_t)n, info);
+    if (err) {
+        disk_discard(&draft);
+        return err;
+    }
+    return disk_finish(&draft, false, info);
+}
+
+bg_err bg_publish(const bg_filter *filter, const char *folder, const char *name,
+                  const bg_save_options *options, char digest[BG_DIGEST_TEXT],
+                  bg_errinfo *info)
+{
+    char path[DISK_PATH], text[BG_DIGEST_TEXT], target[400];
+    struct disk_draft draft;
+    struct container_sink sink;
+    struct container_header header;
+    bg_save_options how;
+    if (!filter || !folder || !name || !*name || strchr(name, '/')
+        || strlen(name) > 200) {
+        return bgi_err(info, BG_EINVAL, "filter, folder, name",
+                       "a filter, a folder, and a name up to 200 bytes without a slash",
+                       "another");
+    }
+    bgi_err_clear(info);
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    bg_err err = container_save_options(options, &how, info);
+    if (!err && (n < 0 || (size_t)n >= sizeof path - 64)) {
+        err = bgi_err(info, BG_EINVAL, "folder", "a shorter path", "%d bytes", n);
+    }
+    err = err ? err : disk_begin(&draft, path, how.flags, &sink, info);
+    if (err) {
+        return err;
+    }
+    err = container_encode(filter, &how, &sink, &header, info);
+    if (err) {
+        disk_discard(&draft);
+        return err;
+    }
+    container_digest_text(header.digest, text);
+    (void)snprintf(target, sizeof target, "%s-%s.bg", name, text);
+    (void)snprintf(draft.path, sizeof draft.path, "%s/%s", folder, target);
+    err = disk_finish(&draft, true, info);
+    err = err ? err : file_point(folder, name, target, how.flags, info);
+    if (!err && digest) {
+        memcpy(digest, text, sizeof text);
+    }
+    return err;
+}

@@ -1,0 +1,497 @@
+/*
+ * Files: every kind comes back from memory, disk and map; every flipped bit and every
+ * missing end is noticed; damaged blocks answer "maybe"; secrets, versions, canaries.
+ */
+#include "support/files.h"
+
+#include "base/crc32c.h"
+#include "store/container.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+/* ---- There and back ---------------------------------------------------------------- */
+
+TEST(file__every_kind_comes_back_from_memory)
+{
+    for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
+        size_t n;
+        bg_filter *filter = files_make(i, 7), *back = NULL;
+        unsigned char *bytes = files_encode(filter, 7, &n);
+        bg_errinfo why;
+        if (bg_decode(bytes, n, NULL, &back, &why)) {
+            check_fail(__FILE__, __LINE__, "%s: %s", files_name(i), why.message);
+        }
+        CHECK(bg_filter_equal(filter, back));
+        files_check_keys(back);
+        size_t m;
+        unsigned char *again = files_encode(back, 7, &m);
+        CHECK_EQ(m, n);
+        CHECK(memcmp(again, bytes, n) == 0);
+        bg_report report = { .struct_size = sizeof report };
+        CHECK_OK(bg_verify_bytes(bytes, n, NULL, &report, NULL));
+        CHECK_EQ(report.bad, 0);
+        free(again);
+        free(bytes);
+        bg_filter_free(back);
+        bg_filter_free(filter);
+    }
+}
+
+TEST(file__every_kind_comes_back_from_disk_and_map)
+{
+    for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
+        bg_filter *filter = files_make(i, 9), *back = NULL, *mapped = NULL;
+        const char *path = files_path(files_name(i));
+        bg_save_options options = BG_SAVE_OPTIONS_INIT;
+        options.generation = 9;
+        CHECK_OK(bg_save(filter, path, &options, NULL));
+        CHECK_OK(bg_open(path, NULL, &back, NULL));
+        CHECK_OK(bg_map(path, NULL, &mapped, NULL));
+        CHECK_OK(bg_verify(path, NULL, NULL, NULL));
+        CHECK(bg_filter_equal(filter, back));
+        CHECK(bg_filter_equal(filter, mapped));
+        files_check_keys(mapped);
+        if (!(bg_kind_traits(bg_filter_kind(filter)) & BG_IS_STATIC)) {
+            /* Adds to a mapped filter stay in this process. */
+            (void)bg_filter_add(mapped, "new", 3);
+            CHECK(bg_filter_may_contain(mapped, "new", 3));
+            CHECK_OK(bg_verify(path, NULL, NULL, NULL));
+        }
+        bg_file_info about = { .struct_size = sizeof about };
+        CHECK_OK(bg_file_about(path, &about, NULL));
+        CHECK_EQ(about.kind, bg_filter_kind(filter));
+        CHECK_EQ(about.present_canaries, BG_CANARIES);
+        CHECK_EQ(about.generation, 9);
+        bg_filter_free(mapped);
+        bg_filter_free(back);
+        bg_filter_free(filter);
+    }
+    files_clean();
+}
+
+TEST(file__a_scalable_filter_goes_on_growing_after_a_map)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_SCALABLE;
+    spec.items = 100;
+    spec.rate = 0.01;
+    bg_filter *filter = files_make_spec(&spec, 0), *mapped = NULL;
+    const char *path = files_path("scalable");
+    CHECK_OK(bg_save(filter, path, NULL, NULL));
+    CHECK_OK(bg_map(path, NULL, &mapped, NULL));
+    for (uint64_t i = 0; i < 100000; i++) {
+        (void)bg_filter_add_u64(mapped, i);
+    }
+    for (uint64_t i = 0; i < 100000; i++) {
+        CHECK(bg_filter_may_contain_u64(mapped, i));
+    }
+    files_check_keys(mapped);
+    bg_filter_free(mapped);
+    bg_filter_free(filter);
+    files_clean();
+}
+
+/* ---- Damage ------------------------------------------------------------------------ */
+
+TEST(file__every_flipped_bit_is_noticed)
+{
+    uint64_t flips = 0;
+    const unsigned step = CHECK_EMULATED ? 997 : CHECK_SANITIZED ? 31 : 1;
+    for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
+        size_t n;
+        bg_filter *filter = files_make(i, 1);
+        unsigned char *bytes = files_encode(filter, 1, &n);
+        for (size_t bit = 0; bit < 8 * n; bit += step) {
+            bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            bg_err err = bg_verify_bytes(bytes, n, NULL, NULL, NULL);
+            if (err == BG_OK) {
+                check_fail(__FILE__, __LINE__, "%s: bit %zu of byte %zu", files_name(i),
+                           bit % 8, bit / 8);
+            }
+            bytes[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            flips++;
+        }
+        free(bytes);
+        bg_filter_free(filter);
+    }
+    CHECK(flips > 1000);
+}
+
+TEST(file__every_truncation_is_noticed)
+{
+    const size_t step = CHECK_EMULATED ? 211 : CHECK_SANITIZED ? 13 : 1;
+    for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
+        size_t n;
+        bg_filter *filter = files_make(i, 1), *back = NULL;
+        unsigned char *bytes = files_encode(filter, 1, &n);
+        for (size_t length = 0; length < n; length += step) {
+            unsigned char *part = malloc(length ? length : 1); /* for sanitizers */
+            CHECK(part);
+            memcpy(part, bytes, length);
+            CHECK(bg_verify_bytes(part, length, NULL, NULL, NULL) != BG_OK);
+            CHECK(bg_decode(part, length, NULL, &back, NULL) != BG_OK);
+            CHECK(back == NULL);
+            free(part);
+        }
+        bytes = realloc(bytes, n + 1);
+        CHECK(bytes);
+        bytes[n] = 0;
+        CHECK_EQ(bg_verify_bytes(bytes, n + 1, NULL, NULL, NULL), BG_EFORMAT);
+        free(bytes);
+        bg_filter_free(filter);
+    }
+}
+
+/* A filter of several blocks. */
+static bg_spec large_spec(bg_kind kind)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = kind;
+    spec.items = 300000;
+    spec.rate = 0.01;
+    return spec;
+}
+
+TEST(file__blocks_zeroed_swapped_and_doubled_are_noticed)
+{
+    bg_spec spec = large_spec(BG_KIND_BLOCKED);
+    bg_filter *filter = files_make_spec(&spec, 1);
+    for (uint64_t i = 0; i < 100000; i++) {
+        (void)bg_filter_add_u64(filter, i);
+    }
+    size_t n;
+    unsigned char *bytes = files_encode(filter, 1, &n), *copy = malloc(n);
+    CHECK(copy);
+    const size_t block = 65536, first = 8192, blocks = (n - first) / block;
+    CHECK(blocks > 4);
+    bg_report report;
+    for (size_t a = 0; a < blocks; a++) {
+        memcpy(copy, bytes, n);
+        memset(copy + first + a * block, 0, block);
+        CHECK_EQ(bg_verify_bytes(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
+        CHECK_EQ(report.bad_blocks, 1);
+        CHECK_EQ(report.first_offset, first + a * block);
+        for (size_t b = 0; b < blocks; b++) {
+            if (a == b) {
+                continue;
+            }
+            memcpy(copy, bytes, n);
+            memcpy(copy + first + a * block, bytes + first + b * block, block);
+            CHECK_EQ(bg_verify_bytes(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
+            CHECK_EQ(report.bad_blocks, 1);
+            memcpy(copy + first + b * block, bytes + first + a * block, block);
+            CHECK_EQ(bg_verify_bytes(copy, n, NULL, &report, NULL), BG_ECHECKSUM);
+            CHECK_EQ(report.bad_blocks, 2);
+        }
+    }
+    free(copy);
+    free(bytes);
+    bg_filter_free(filter);
+}
+
+static size_t middle_of_words(const unsigned char *bytes)
+{
+    struct container_header header;
+    struct container_layout layout;
+    CHECK_OK(container_read_header(bytes, &header, NULL));
+    CHECK(container_layout(&header, &layout));
+    return (size_t)(layout.words_at + header.word_bytes / 2);
+}
+
+/* With one bad block of any kind: refused, or every key is found all the same. */
+TEST(file__a_bad_block_never_says_no)
+{
+    static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_CLASSIC,
+                                     BG_KIND_COUNTING, BG_KIND_CUCKOO,
+                                     BG_KIND_QUOTIENT, BG_KIND_FUSE,
+                                     BG_KIND_RIBBON,   BG_KIND_SCALABLE,
+                                     BG_KIND_WINDOW };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        for (uint32_t mode = 0; mode < 2; mode++) {
+            if (mode && kinds[i] != BG_KIND_WINDOW) {
+                continue;
+            }
+            bg_spec spec = large_spec(kinds[i]);
+            spec.window = kinds[i] == BG_KIND_WINDOW ? files_window(mode) : NULL;
+            bg_filter *filter = files_make_spec(&spec, 1), *back = NULL;
+            size_t n;
+            unsigned char *bytes = files_encode(filter, 1, &n);
+            size_t at = middle_of_words(bytes);
+            bytes[at] ^= 0x10;
+            bg_errinfo why;
+            CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_ECHECKSUM);
+            CHECK(why.offset > 0 && why.offset <= at && back == NULL);
+            bg_open_options options = BG_OPEN_OPTIONS_INIT;
+            options.flags = BG_FILE_TOLERATE;
+            if (bg_decode(bytes, n, &options, &back, &why)) {
+                check_fail(__FILE__, __LINE__, "%s: %s", bg_kind_name(kinds[i]),
+                           why.message);
+            }
+            CHECK(info_of(back).degraded);
+            files_check_keys(back);
+            bg_filter *copy = NULL;
+            CHECK_OK(bg_filter_copy(back, &copy, NULL));
+            CHECK(info_of(copy).degraded);
+            files_check_keys(copy);
+            bg_filter_free(copy);
+            bg_filter_free(back);
+            bg_filter_free(filter);
+            free(bytes);
+        }
+    }
+}
+
+TEST(file__damage_outside_of_blocks_is_refused_even_if_tolerated)
+{
+    bg_filter *filter = files_make(8, 1), *back = NULL; /* quotient: has numbers */
+    size_t n;
+    unsigned char *bytes = files_encode(filter, 1, &n);
+    bg_open_options options = BG_OPEN_OPTIONS_INIT;
+    options.flags = BG_FILE_TOLERATE;
+    const size_t places[] = { 0, 9, 40, 2000, 4093, 4096, 4104, 8000, n - 1 };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        bytes[places[i]] ^= 1;
+        CHECK(bg_decode(bytes, n, &options, &back, NULL) != BG_OK);
+        CHECK(back == NULL);
+        bytes[places[i]] ^= 1;
+    }
+    free(bytes);
+    bg_filter_free(filter);
+}
+
+/* ---- Headers that were made on purpose ---------------------------------------------- */
+
+/* Changes a header field, and makes CRC and digest right again. */
+static void forge(unsigned char *bytes, size_t n, size_t offset, size_t size,
+                  uint64_t value)
+{
+    struct container_header header;
+    struct container_layout layout;
+    CHECK_OK(container_read_header(bytes, &header, NULL));
+    CHECK(container_layout(&header, &layout));
+    for (size_t i = 0; i < size; i++) {
+        bytes[offset + i] = (unsigned char)(value >> 8 * i);
+    }
+    container_digest(bytes, &layout, bytes + CONTAINER_HEADER, bytes + layout.table_at,
+                     bytes + CONTAINER_DIGEST_AT);
+    uint32_t crc = bgi_crc32c(0, bytes, CONTAINER_CRC_AT);
+    for (size_t i = 0; i < 4; i++) {
+        bytes[CONTAINER_CRC_AT + i] = (unsigned char)(crc >> 8 * i);
+    }
+    (void)n;
+}
+
+TEST(file__versions)
+{
+    bg_filter *filter = files_make(2, 1), *back = NULL;
+    size_t n;
+    unsigned char *bytes = files_encode(filter, 1, &n);
+    bg_errinfo why;
+    forge(bytes, n, 10, 2, 7); /* 1.7 */
+    CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
+    bg_filter_free(back);
+    forge(bytes, n, 300, 1, 1); /* something that only 1.7 knows */
+    CHECK_OK(bg_decode(bytes, n, NULL, &back, &why));
+    bg_filter_free(back);
+    unsigned char *old = malloc(n);
+    CHECK(old);
+    memcpy(old, bytes, n);
+    forge(old, n, 10, 2, 0);
+    CHECK_EQ(bg_decode(old, n, NULL, &back, &why), BG_EFORMAT);
+    free(old);
+    forge(bytes, n, 8, 4, 2);
+    CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_EVERSION);
+    CHECK_STR(why.found, "2.0");
+    CHECK(back == NULL);
+    free(bytes);
+    bg_filter_free(filter);
+}
+
+/* Every field with every value of a list: refused, or a filter that can be used. */
+TEST(file__forged_headers_do_no_harm)
+{
+    static const uint64_t values[] = { 0,
+                                       1,
+                                       2,
+                                       3,
+                                       63,
+                                       64,
+                                       255,
+                                       65537,
+                                       INT32_MAX,
+                                       UINT32_MAX,
+                                       1ull << 40,
+                                       INT64_MAX,
+                                       UINT64_MAX,
+                                       0x7ff0000000000000 /* infinite */,
+                                       0x7ff8000000000000 /* not a number */,
+                                       0xbff0000000000000 /* -1.0 */ };
+    static const struct {
+        size_t offset, size;
+    } fields[] = {
+#define FIELD(offset, size, name) { offset, size },
+        CONTAINER_FIELDS(FIELD)
+#undef FIELD
+    };
+    for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
+        size_t n;
+        bg_filter *filter = files_make(i, 1);
+        unsigned char *bytes = files_encode(filter, 1, &n), *copy = malloc(n);
+        CHECK(copy);
+        for (size_t f = 0; f < sizeof fields / sizeof *fields; f++) {
+            for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+                if (CHECK_EMULATED && (f + v) % 7) {
+                    continue;
+                }
+                memcpy(copy, bytes, n);
+                forge(copy, n, fields[f].offset, fields[f].size, values[v]);
+                bg_filter *back = NULL;
+                if (bg_decode(copy, n, NULL, &back, NULL) == BG_OK) {
+                    (void)bg_filter_may_contain(back, "x", 1);
+                    (void)bg_filter_add(back, "x", 1);
+                }
+                bg_filter_free(back);
+            }
+        }
+        free(copy);
+        free(bytes);
+        bg_filter_free(filter);
+    }
+}
+
+/* ---- Hash functions ------------------------------------------------------------------ */
+
+static uint64_t own_hash(void *context, const void *key, size_t len)
+{
+    uint64_t h = *(const uint64_t *)context;
+    for (size_t i = 0; i < len; i++) {
+        h = (h ^ ((const unsigned char *)key)[i]) * 0x9fb21c651e98df25u;
+        h ^= h >> 29;
+    }
+    return h * 0xd6e8feb86659fd93u;
+}
+
+TEST(file__secrets_and_functions)
+{
+    const uint8_t secret[BG_SECRET_BYTES] = { 1, 2, 3 }, other[BG_SECRET_BYTES] = { 4 };
+    uint64_t start = 5, another = 6;
+    for (int custom = 0; custom < 2; custom++) {
+        bg_spec spec = files_spec(2);
+        bg_hash_spec right = { .profile = custom ? BG_HASH_CUSTOM : BG_HASH_KEYED };
+        if (custom) {
+            right.custom = own_hash;
+            right.custom_context = &start;
+            right.custom_name = "own";
+        } else {
+            right.secret = secret;
+        }
+        spec.hash = right;
+        bg_filter *filter = files_make_spec(&spec, 3), *back = NULL;
+        size_t n;
+        unsigned char *bytes = files_encode(filter, 3, &n);
+        bg_open_options options = BG_OPEN_OPTIONS_INIT;
+        bg_errinfo why;
+        CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_EINVAL);
+        CHECK_STR(why.what, "hash");
+        options.hash = &right;
+        CHECK_OK(bg_decode(bytes, n, &options, &back, &why));
+        files_check_keys(back);
+        bg_filter_free(back);
+        bg_hash_spec wrong = right;
+        wrong.secret = other;
+        wrong.custom_context = &another;
+        options.hash = &wrong;
+        CHECK_EQ(bg_decode(bytes, n, &options, &back, &why), BG_EINCOMPAT);
+        CHECK(back == NULL);
+        CHECK_OK(bg_verify_bytes(bytes, n, NULL, NULL, NULL)); /* without the secret */
+        /* The secret itself is nowhere in the file. */
+        for (size_t i = 0; !custom && i + sizeof secret <= n; i++) {
+            CHECK(memcmp(bytes + i, secret, sizeof secret) != 0);
+        }
+        free(bytes);
+        bg_filter_free(filter);
+    }
+}
+
+/* Words of another filter under a header whose checksums are right: canaries see it. */
+TEST(file__canaries_see_an_empty_filter)
+{
+    bg_spec spec = files_spec(2);
+    bg_filter *full = files_make_spec(&spec, 1), *empty = must_create(&spec);
+    size_t n, m;
+    unsigned char *bytes = files_encode(full, 1, &n);
+    unsigned char *others = files_encode(empty, 1, &m);
+    struct container_header header;
+    CHECK_EQ(n, m);
+    CHECK_OK(container_read_header(bytes, &header, NULL));
+    CHECK_EQ(header.present_canaries, BG_CANARIES);
+    forge(others, m, 168, 4, BG_CANARIES);
+    bg_filter *back = NULL;
+    bg_errinfo why;
+    CHECK_EQ(bg_decode(others, m, NULL, &back, &why), BG_EFORMAT);
+    CHECK_STR(why.what, "canaries");
+    free(bytes);
+    free(others);
+    bg_filter_free(full);
+    bg_filter_free(empty);
+}
+
+/* ---- Publication --------------------------------------------------------------------- */
+
+TEST(file__publish_and_follow)
+{
+    bg_filter *first = files_make(2, 1), *second = files_make(0, 2), *back = NULL;
+    char one[BG_DIGEST_TEXT], two[BG_DIGEST_TEXT];
+    bg_save_options options = BG_SAVE_OPTIONS_INIT;
+    options.generation = 1;
+    CHECK_OK(bg_publish(first, files_folder(), "seen", &options, one, NULL));
+    CHECK_OK(bg_open(files_path("seen"), NULL, &back, NULL));
+    CHECK(bg_filter_equal(first, back));
+    bg_filter_free(back);
+    options.generation = 2;
+    CHECK_OK(bg_publish(second, files_folder(), "seen", &options, two, NULL));
+    CHECK(strcmp(one, two) != 0);
+    CHECK_OK(bg_map(files_path("seen"), NULL, &back, NULL));
+    CHECK(bg_filter_equal(second, back));
+    bg_filter_free(back);
+    char name[128];
+    (void)snprintf(name, sizeof name, "seen-%s.bg", one);
+    CHECK_OK(bg_verify(files_path(name), NULL, NULL, NULL));
+    bg_filter_free(first);
+    bg_filter_free(second);
+    files_clean();
+}
+
+TEST(file__arguments)
+{
+    bg_filter *filter = files_make(2, 1), *back = NULL;
+    bg_errinfo why;
+    CHECK_EQ(bg_open("/nonexistent/file", NULL, &back, &why), BG_EIO);
+    CHECK(why.os_errno == 2);
+    CHECK_EQ(bg_open(files_folder(), NULL, &back, &why), BG_EFORMAT);
+    CHECK_EQ(bg_open(NULL, NULL, &back, &why), BG_EINVAL);
+    CHECK_EQ(bg_save(filter, "/nonexistent/file", NULL, &why), BG_EIO);
+    CHECK_EQ(bg_save(filter, "", NULL, &why), BG_EINVAL);
+    CHECK_EQ(bg_save(NULL, "x", NULL, &why), BG_EINVAL);
+    char long_text[4000];
+    memset(long_text, 'x', sizeof long_text);
+    long_text[sizeof long_text - 1] = 0;
+    bg_save_options options = BG_SAVE_OPTIONS_INIT;
+    options.metadata = long_text;
+    CHECK_EQ(bg_save(filter, files_path("x"), &options, &why), BG_EINVAL);
+    CHECK_STR(why.what, "metadata");
+    long_text[BG_METADATA_BYTES - 1] = 0;
+    CHECK_OK(bg_save(filter, files_path("x"), &options, &why));
+    bg_file_info about = { .struct_size = sizeof about };
+    CHECK_OK(bg_file_about(files_path("x"), &about, &why));
+    CHECK_STR(about.metadata, long_text);
+    options.struct_size = 3;
+    CHECK_EQ(bg_save(filter, files_path("x"), &options, &why), BG_EINVAL);
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    opening.max_bytes = 64;
+    CHECK_EQ(bg_open(files_path("x"), &opening, &back, &why), BG_ENOMEM);
+    CHECK(back == NULL);
+    bg_filter_free(filter);
+    files_clean();
+}
