@@ -30,6 +30,7 @@
  *   (I2) The handle is written when it is made, and when a merge puts other shards in
  *        place, which needs the filter for itself.
  */
+#include "live/sharded.h"
 #include "base/bits.h"
 #include "base/errinfo.h"
 #include "bloomgate/filter.h"
@@ -490,6 +491,31 @@ static bg_filter *sharded_at(const bg_filter *filter, uint32_t i)
 {
     const struct sharded *s = sharded_of(&filter->core);
     return i < s->count ? s->shards[i] : NULL;
+}
+
+bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **filter,
+                        bg_errinfo *info)
+{
+    struct sharded *s = NULL;
+    bool can = count > 0 && count <= SHARDED_MOST
+               && shards[0]->kind->id != BG_KIND_WINDOW && !shards[0]->shards
+               && !(shards[0]->kind->traits & BG_IS_STATIC);
+    if (!can) {
+        return bgi_err(info, BG_ENOTSUP, "shards",
+                       "1 .. 65536 of a kind that can be in shards", "%u", count);
+    }
+    bg_err err = sharded_handle(shards[0], count, &s, info);
+    if (err) {
+        return err;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        s->shards[i] = shards[i];
+        s->filter.design_items += shards[i]->design_items;
+        s->filter.degraded |= shards[i]->degraded;
+    }
+    s->filter.design_rate = shards[0]->design_rate;
+    *filter = &s->filter;
+    return BG_OK;
 }
 
 static const struct bgi_composed sharded_composed = {

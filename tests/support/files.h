@@ -153,9 +153,9 @@ static inline const char *files_folder(void)
 
 static inline char *files_path(const char *name)
 {
-    static char paths[4][256];
+    static char paths[8][256];
     static unsigned next;
-    char *path = paths[next++ % 4];
+    char *path = paths[next++ % 8];
     (void)snprintf(path, sizeof paths[0], "%s/%s", files_folder(), name);
     return path;
 }

@@ -1,0 +1,193 @@
+/*
+ * several.c - files made of other files: united, folded, split into shards and joined.
+ *
+ * Shards of a filter are only right in their places: a key is looked for in one of them. So
+ * a file of a shard says which it is, in a line of its metadata, and joining refuses files
+ * that do not say it, or say something else.
+ */
+#include "base/errinfo.h"
+#include "live/sharded.h"
+#include "store/disk.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bg_err several_check(const void *first, const void *second, const char *what,
+                            bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    return first && second ? BG_OK
+                           : bgi_err(info, BG_EINVAL, what, "what they say", "NULL");
+}
+
+/* ---- One file from others ---------------------------------------------------------------- */
+
+/* Refuses a file whose key id is another one than that of the first. */
+static bg_err several_same_key(const bg_file_info *first, const char *path,
+                               bg_errinfo *info)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    bg_err err = bg_file_about(path, &about, info);
+    if (!err && memcmp(first->key_id, about.key_id, sizeof about.key_id) != 0) {
+        err = bgi_err(info, BG_EINCOMPAT, "key id", "that of the first file",
+                      "another in %s", path);
+    }
+    return err;
+}
+
+bg_err bg_file_merge(const char *const *paths, size_t n, const char *to,
+                     const bg_open_options *opening, const bg_save_options *saving,
+                     bg_errinfo *info)
+{
+    bg_filter *all = NULL, *one = NULL;
+    bg_file_info first = { .struct_size = sizeof first };
+    bg_err err = several_check(paths, to, "paths, to", info);
+    if (!err && n == 0) {
+        err = bgi_err(info, BG_EINVAL, "n", "1 file or more", "0");
+    }
+    err = err ? err : bg_file_about(paths[0], &first, info);
+    err = err ? err : bg_open(paths[0], opening, &all, info);
+    for (size_t i = 1; i < n && !err; i++) {
+        err = several_same_key(&first, paths[i], info);
+        err = err ? err : bg_open(paths[i], opening, &one, info);
+        err = err ? err : bg_filter_merge(all, one, info);
+        bg_filter_free(one);
+        one = NULL;
+    }
+    err = err ? err : bg_save(all, to, saving, info);
+    bg_filter_free(all);
+    return err;
+}
+
+bg_err bg_file_fold(const char *path, uint32_t folds, const char *to,
+                    const bg_open_options *opening, const bg_save_options *saving,
+                    bg_errinfo *info)
+{
+    bg_filter *filter = NULL, *folded = NULL;
+    bg_err err = several_check(path, to, "path, to", info);
+    err = err ? err : bg_open(path, opening, &filter, info);
+    err = err ? err : bg_filter_fold(filter, folds, &folded, info);
+    err = err ? err : bg_save(folded, to, saving, info);
+    bg_filter_free(folded);
+    bg_filter_free(filter);
+    return err;
+}
+
+/* ---- Shards ------------------------------------------------------------------------------ */
+
+static const char several_mark[] = "bloomgate-shard: ";
+
+static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
+                           bg_errinfo *info)
+{
+    int n = snprintf(name, DISK_PATH, "%s.%u", path, i);
+    return n > 0 && n < DISK_PATH
+               ? BG_OK
+               : bgi_err(info, BG_EINVAL, "path", "a shorter one", "%d bytes", n);
+}
+
+/* Saves shard i of `count`, with what the user says and which one it is. */
+static bg_err several_save_shard(const bg_filter *shard, const char *to, uint32_t i,
+                                 uint32_t count, const bg_save_options *saving,
+                                 bg_errinfo *info)
+{
+    char name[DISK_PATH], text[BG_METADATA_BYTES];
+    bg_save_options how;
+    bg_err err = container_save_options(saving, &how, info);
+    err = err ? err : several_name(to, i, name, info);
+    if (err) {
+        return err;
+    }
+    int n = snprintf(text, sizeof text, "%s%u of %u\n%s", several_mark, i, count,
+                     how.metadata ? how.metadata : "");
+    if (n < 0 || (size_t)n >= sizeof text) {
+        return bgi_err(info, BG_EINVAL, "metadata", "text with room for a line more",
+                       "%d bytes", n);
+    }
+    how.metadata = text;
+    return bg_save(shard, name, &how, info);
+}
+
+bg_err bg_file_split(const char *path, const char *to, const bg_open_options *opening,
+                     const bg_save_options *saving, bg_errinfo *info)
+{
+    bg_filter *filter = NULL;
+    bg_err err = several_check(path, to, "path, to", info);
+    err = err ? err : bg_open(path, opening, &filter, info);
+    if (!err && !filter->shards) {
+        err = bgi_err(info, BG_ENOTSUP, "path", "a filter in shards", "%s",
+                      "one in one piece");
+    }
+    for (uint32_t i = 0; !err && i < filter->shards; i++) {
+        const bg_filter *shard = filter->kind->composed->part(filter, i);
+        err = several_save_shard(shard, to, i, filter->shards, saving, info);
+    }
+    bg_filter_free(filter);
+    return err;
+}
+
+/* Whether a file says that it is shard i of `count`. */
+static bg_err several_is_shard(const char *path, uint32_t i, uint32_t count,
+                               bg_errinfo *info)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    char line[64];
+    bg_err err = bg_file_about(path, &about, info);
+    if (err) {
+        return err;
+    }
+    int n = snprintf(line, sizeof line, "%s%u of %u\n", several_mark, i, count);
+    if (strncmp(about.metadata, line, (size_t)n) != 0) {
+        line[n - 1] = 0; /* no line's end in a message */
+        return bgi_err(info, BG_EINCOMPAT, "shard", line, "%.40s",
+                       strncmp(about.metadata, several_mark, sizeof several_mark - 1)
+                               == 0
+                           ? "another number"
+                           : "a file that says nothing of shards");
+    }
+    return BG_OK;
+}
+
+static bg_err several_open_shards(const char *from, uint32_t count, bg_filter **shards,
+                                  const bg_open_options *opening, bg_errinfo *info)
+{
+    char name[DISK_PATH];
+    bg_err err = BG_OK;
+    for (uint32_t i = 0; i < count && !err; i++) {
+        err = several_name(from, i, name, info);
+        err = err ? err : several_is_shard(name, i, count, info);
+        err = err ? err : bg_open(name, opening, &shards[i], info);
+        err = err || i == 0 ? err : bgi_filter_match(shards[0], shards[i], info);
+    }
+    return err;
+}
+
+bg_err bg_file_join(const char *from, uint32_t shards, const char *to,
+                    const bg_open_options *opening, const bg_save_options *saving,
+                    bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    bg_filter *filter = NULL;
+    bg_err err = several_check(from, to, "from, to", info);
+    if (!err && (shards == 0 || shards > 65536)) {
+        err = bgi_err(info, BG_EINVAL, "shards", "1 .. 65536", "%u", shards);
+    }
+    if (err) {
+        return err;
+    }
+    if (!bgi_memory_take(&memory, shards * sizeof(bg_filter *), NULL, true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                       shards * sizeof(bg_filter *));
+    }
+    bg_filter **parts = memory.base;
+    err = several_open_shards(from, shards, parts, opening, info);
+    err = err ? err : bgi_sharded_join(parts, shards, &filter, info);
+    for (uint32_t i = 0; !filter && i < shards; i++) {
+        bg_filter_free(parts[i]);
+    }
+    err = err ? err : bg_save(filter, to, saving, info);
+    bg_filter_free(filter);
+    bgi_memory_give(&memory);
+    return err;
+}

@@ -1,0 +1,210 @@
+/*
+ * Files made of files: merged, folded, split and joined, compared, patched.
+ */
+#include "support/files.h"
+
+static bg_spec large_spec(void)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.items = 400000;
+    spec.rate = 0.01;
+    spec.folds = 4;
+    return spec;
+}
+
+/* A filter with the integers from .. to - 1, saved. */
+static bg_filter *numbers_in_file(const bg_spec *spec, uint64_t from, uint64_t to,
+                                  const char *path, const bg_save_options *options)
+{
+    bg_filter *filter = must_create(spec);
+    for (uint64_t i = from; i < to; i++) {
+        (void)bg_filter_add_u64(filter, i);
+    }
+    CHECK_OK(bg_save(filter, path, options, NULL));
+    return filter;
+}
+
+static void check_numbers(const char *path, uint64_t from, uint64_t to)
+{
+    bg_filter *filter = NULL;
+    CHECK_OK(bg_open(path, NULL, &filter, NULL));
+    for (uint64_t i = from; i < to; i++) {
+        CHECK(bg_filter_may_contain_u64(filter, i));
+    }
+    bg_filter_free(filter);
+}
+
+TEST(files__merge)
+{
+    bg_spec spec = large_spec();
+    const char *a = files_path("a");
+    const char *b = files_path("b");
+    const char *c = files_path("c");
+    const char *all = files_path("all");
+    bg_filter_free(numbers_in_file(&spec, 0, 1000, a, NULL));
+    bg_filter_free(numbers_in_file(&spec, 1000, 2000, b, NULL));
+    bg_filter_free(numbers_in_file(&spec, 2000, 3000, c, NULL));
+    const char *paths[] = { a, b, c };
+    CHECK_OK(bg_file_merge(paths, 3, all, NULL, NULL, NULL));
+    check_numbers(all, 0, 3000);
+    /* Refused, with the reason: size, seed, kind, key id. */
+    bg_errinfo why;
+    bg_spec other = spec;
+    other.items *= 2;
+    bg_filter_free(numbers_in_file(&other, 0, 10, b, NULL));
+    CHECK_EQ(bg_file_merge(paths, 3, all, NULL, NULL, &why), BG_EINCOMPAT);
+    CHECK_STR(why.what, "size in bytes");
+    other = spec;
+    other.hash.seed = 1;
+    bg_filter_free(numbers_in_file(&other, 0, 10, b, NULL));
+    CHECK_EQ(bg_file_merge(paths, 3, all, NULL, NULL, &why), BG_EINCOMPAT);
+    CHECK_STR(why.what, "hash");
+    other = spec;
+    other.kind = BG_KIND_CLASSIC;
+    bg_filter_free(numbers_in_file(&other, 0, 10, b, NULL));
+    CHECK_EQ(bg_file_merge(paths, 3, all, NULL, NULL, &why), BG_EINCOMPAT);
+    CHECK_STR(why.what, "kind");
+    bg_save_options options = BG_SAVE_OPTIONS_INIT;
+    options.key_id[0] = 1;
+    bg_filter_free(numbers_in_file(&spec, 0, 10, b, &options));
+    CHECK_EQ(bg_file_merge(paths, 3, all, NULL, NULL, &why), BG_EINCOMPAT);
+    CHECK_STR(why.what, "key id");
+    check_numbers(all, 0, 3000); /* what was there is untouched */
+    CHECK_EQ(bg_file_merge(paths, 0, all, NULL, NULL, &why), BG_EINVAL);
+    CHECK_EQ(bg_file_merge(NULL, 1, all, NULL, NULL, &why), BG_EINVAL);
+    files_clean();
+}
+
+TEST(files__fold)
+{
+    bg_spec spec = large_spec();
+    const char *a = files_path("a");
+    const char *b = files_path("b");
+    bg_filter_free(numbers_in_file(&spec, 0, 20000, a, NULL));
+    CHECK_OK(bg_file_fold(a, 3, b, NULL, NULL, NULL));
+    check_numbers(b, 0, 20000);
+    bg_file_info before = { .struct_size = sizeof before };
+    bg_file_info after = { .struct_size = sizeof after };
+    CHECK_OK(bg_file_about(a, &before, NULL));
+    CHECK_OK(bg_file_about(b, &after, NULL));
+    CHECK_EQ(after.units, before.units / 8);
+    CHECK(bg_file_fold(a, 30, b, NULL, NULL, NULL) != BG_OK);
+    files_clean();
+}
+
+TEST(files__split_and_join)
+{
+    static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_CUCKOO, BG_KIND_QUOTIENT,
+                                     BG_KIND_SCALABLE };
+    const char *a = files_path("a"), *part = files_path("part"), *b = files_path("b");
+    char name[300], other[300];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bg_spec spec = BG_SPEC_INIT;
+        spec.kind = kinds[i];
+        spec.items = 5000;
+        spec.rate = 0.01;
+        spec.shards = 4;
+        bg_save_options options = BG_SAVE_OPTIONS_INIT;
+        options.metadata = "keys: numbers\n";
+        bg_filter *filter = numbers_in_file(&spec, 0, 4000, a, &options), *back = NULL;
+        CHECK_OK(bg_file_split(a, part, NULL, &options, NULL));
+        CHECK_OK(bg_file_join(part, 4, b, NULL, &options, NULL));
+        CHECK_OK(bg_open(b, NULL, &back, NULL));
+        CHECK(bg_filter_equal(filter, back));
+        bg_filter_free(back);
+        bg_filter_free(filter);
+        /* In the wrong order or number they would deny keys: refused. */
+        bg_errinfo why;
+        CHECK_EQ(bg_file_join(part, 3, b, NULL, &options, &why), BG_EINCOMPAT);
+        (void)snprintf(name, sizeof name, "%s.1", part);
+        (void)snprintf(other, sizeof other, "%s.2", part);
+        CHECK(rename(name, b) == 0 && rename(other, name) == 0
+              && rename(b, other) == 0);
+        CHECK_EQ(bg_file_join(part, 4, b, NULL, &options, &why), BG_EINCOMPAT);
+        CHECK_STR(why.what, "shard");
+        CHECK_EQ(bg_file_split(name, part, NULL, NULL, &why), BG_ENOTSUP);
+    }
+    files_clean();
+}
+
+static unsigned char *read_all(const char *path, size_t *n)
+{
+    FILE *file = fopen(path, "rb");
+    CHECK(file);
+    CHECK(fseek(file, 0, SEEK_END) == 0);
+    *n = (size_t)ftell(file);
+    rewind(file);
+    unsigned char *bytes = malloc(*n);
+    CHECK(bytes && fread(bytes, 1, *n, file) == *n);
+    (void)fclose(file);
+    return bytes;
+}
+
+static void write_all(const char *path, const unsigned char *bytes, size_t n)
+{
+    FILE *file = fopen(path, "wb");
+    CHECK(file && fwrite(bytes, 1, n, file) == n);
+    CHECK(fclose(file) == 0);
+}
+
+static void check_same_file(const char *a, const char *b)
+{
+    size_t n, m;
+    unsigned char *x = read_all(a, &n), *y = read_all(b, &m);
+    CHECK_EQ(n, m);
+    CHECK(memcmp(x, y, n) == 0);
+    free(x);
+    free(y);
+}
+
+TEST(files__diff_and_patch)
+{
+    bg_spec spec = large_spec();
+    const char *a = files_path("a");
+    const char *b = files_path("b");
+    const char *p = files_path("p");
+    const char *c = files_path("c");
+    bg_filter *filter = numbers_in_file(&spec, 0, 100000, a, NULL);
+    for (uint64_t i = 0; i < 4; i++) {
+        (void)bg_filter_add_u64(filter, 1000000 + i);
+    }
+    CHECK_OK(bg_save(filter, b, NULL, NULL));
+    bg_difference d = { .struct_size = sizeof d };
+    CHECK_OK(bg_file_diff(a, b, &d, NULL));
+    CHECK(d.same_layout && d.blocks >= 6);
+    CHECK(d.different >= 1 && d.different <= 4);
+    CHECK_OK(bg_file_patch(a, b, p, NULL));
+    size_t n;
+    unsigned char *bytes = read_all(p, &n);
+    CHECK_EQ(n, d.patch_bytes);
+    CHECK_OK(bg_file_apply(a, p, c, NULL));
+    check_same_file(b, c);
+    /* For another file; and damaged at any place: nothing is made. */
+    bg_errinfo why;
+    CHECK_EQ(bg_file_apply(b, p, c, &why), BG_EINCOMPAT);
+    CHECK(unlink(c) == 0);
+    for (size_t at = 0; at < n; at += CHECK_SANITIZED || CHECK_EMULATED ? 9973 : 331) {
+        bytes[at] ^= 4;
+        write_all(p, bytes, n);
+        CHECK(bg_file_apply(a, p, c, &why) != BG_OK);
+        CHECK(access(c, F_OK) != 0);
+        bytes[at] ^= 4;
+    }
+    for (size_t length = 0; length < n; length += 1 + n / 50) {
+        write_all(p, bytes, length);
+        CHECK(bg_file_apply(a, p, c, &why) != BG_OK);
+        CHECK(access(c, F_OK) != 0);
+    }
+    free(bytes);
+    bg_filter_free(filter);
+    /* To another layout: all of it. */
+    spec.items *= 2;
+    bg_filter_free(numbers_in_file(&spec, 0, 100, b, NULL));
+    CHECK_OK(bg_file_diff(a, b, &d, NULL));
+    CHECK(!d.same_layout && d.different == d.blocks);
+    CHECK_OK(bg_file_patch(a, b, p, NULL));
+    CHECK_OK(bg_file_apply(a, p, c, NULL));
+    check_same_file(b, c);
+    files_clean();
+}
