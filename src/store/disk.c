@@ -15,7 +15,8 @@
  * When (D6) fails the new file is in place but may not be after a loss of power; that is
  * reported as an error all the same.
  */
-#define _GNU_SOURCE /* O_CLOEXEC, getrandom */
+#define _GNU_SOURCE       /* O_CLOEXEC, getrandom, strerror_r that returns the text */
+#define _FILE_OFFSET_BITS 64 /* files beyond 2 GiB, on 32-bit machines too */
 
 #include "store/disk.h"
 

@@ -145,8 +145,11 @@ static inline unsigned char *files_encode(const bg_filter *filter, uint64_t gene
 /* A folder for files of this program; files_clean removes it with what is in it. */
 static inline const char *files_folder(void)
 {
-    static char folder[64];
-    (void)snprintf(folder, sizeof folder, "/tmp/bloomgate-test-%ld", (long)getpid());
+    static char folder[64]; /* also of children */
+    if (!*folder) {
+        (void)snprintf(folder, sizeof folder, "/tmp/bloomgate-test-%ld",
+                       (long)getpid());
+    }
     (void)mkdir(folder, 0700);
     return folder;
 }

@@ -1,0 +1,313 @@
+/*
+ * Files when the system fails: every call to it, and every piece of memory, refused once or
+ * for ever; short reads and writes; no room on the disk; and the process killed before and
+ * after every call. Whatever happens, the path holds the old file or the new one, whole.
+ *
+ * The calls of the library go through the functions below (the linker's --wrap), which
+ * count them.
+ */
+#define _GNU_SOURCE
+#include "support/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+/* ---- The system, interposed ---------------------------------------------------------- */
+
+enum fault { NONE, FAIL, FAIL_FROM_NOW_ON, KILL_BEFORE, KILL_AFTER };
+
+static struct {
+    enum fault fault;
+    unsigned at;    /* which call, from 1 */
+    unsigned calls; /* so far */
+    bool fired;
+    bool shortens; /* reads and writes do half of what they are asked for */
+    int error;
+} faults;
+
+static void faults_set(enum fault fault, unsigned at, int error)
+{
+    faults.fault = fault;
+    faults.at = at;
+    faults.calls = 0;
+    faults.fired = false;
+    faults.error = error;
+}
+
+/* Whether this call fails; or it is the last thing that this process does. */
+static bool call_fails(void)
+{
+    unsigned call = ++faults.calls;
+    if (faults.fault == NONE || call < faults.at
+        || (call > faults.at && faults.fault != FAIL_FROM_NOW_ON)) {
+        return false;
+    }
+    if (faults.fault == KILL_BEFORE) {
+        (void)raise(SIGKILL);
+    }
+    faults.fired = true;
+    errno = faults.error;
+    return faults.fault != KILL_AFTER;
+}
+
+static void call_done(void)
+{
+    if (faults.fault == KILL_AFTER && faults.calls == faults.at) {
+        (void)raise(SIGKILL);
+    }
+}
+
+#define INTERPOSE(type, failure, name, parameters, arguments)                          \
+    type __real_##name parameters;                                                     \
+    type __wrap_##name parameters;                                                     \
+    type __wrap_##name parameters                                                      \
+    {                                                                                  \
+        if (call_fails()) {                                                            \
+            return failure;                                                            \
+        }                                                                              \
+        type result = __real_##name arguments;                                         \
+        call_done();                                                                   \
+        return result;                                                                 \
+    }
+
+INTERPOSE(int, -1, fsync, (int fd), (fd))
+INTERPOSE(int, -1, rename, (const char *from, const char *to), (from, to))
+INTERPOSE(int, -1, close, (int fd), (fd))
+INTERPOSE(int, -1, fchmod, (int fd, mode_t mode), (fd, mode))
+INTERPOSE(int, -1, fstat, (int fd, struct stat *about), (fd, about))
+INTERPOSE(void *, MAP_FAILED, mmap,
+          (void *at, size_t n, int protection, int flags, int fd, off_t offset),
+          (at, n, protection, flags, fd, offset))
+INTERPOSE(int, ENOMEM, posix_memalign, (void **to, size_t alignment, size_t n),
+          (to, alignment, n))
+INTERPOSE(ssize_t, -1, pread, (int fd, void *to, size_t n, off_t at),
+          (fd, to, faults.shortens &&n > 1 ? n / 2 : n, at))
+INTERPOSE(ssize_t, -1, pwrite, (int fd, const void *from, size_t n, off_t at),
+          (fd, from, faults.shortens &&n > 1 ? n / 2 : n, at))
+
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    if (call_fails()) {
+        return -1;
+    }
+    int fd = __real_open(path, flags, mode);
+    call_done();
+    return fd;
+}
+
+/* ---- What is done, and what must be true afterwards ----------------------------------- */
+
+static bg_filter *old_filter, *new_filter;
+
+static bg_err save_new(bg_errinfo *info)
+{
+    return bg_save(new_filter, files_path("filter"), NULL, info);
+}
+
+static bg_err publish_new(bg_errinfo *info)
+{
+    return bg_publish(new_filter, files_folder(), "filter", NULL, NULL, info);
+}
+
+static unsigned temporaries(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir(files_folder());
+    CHECK(folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        count += strstr(entry->d_name, ".tmp.") != NULL;
+    }
+    (void)closedir(folder);
+    return count;
+}
+
+/* Old or new, and whole. Says whether it is the new one. */
+static bool check_old_or_new(void)
+{
+    bg_filter *found = NULL;
+    bg_errinfo why;
+    if (bg_verify(files_path("filter"), NULL, NULL, &why) != BG_OK
+        || bg_open(files_path("filter"), NULL, &found, &why) != BG_OK) {
+        check_fail(__FILE__, __LINE__, "neither old nor new: %s", why.message);
+    }
+    bool is_new = bg_filter_equal(found, new_filter);
+    CHECK(is_new || bg_filter_equal(found, old_filter));
+    bg_filter_free(found);
+    return is_new;
+}
+
+static void begin(bool publishes)
+{
+    files_clean();
+    old_filter = files_make(2, 1);
+    new_filter = files_make(8, 1); /* of a kind that is copied first */
+    if (publishes) {
+        CHECK_OK(bg_publish(old_filter, files_folder(), "filter", NULL, NULL, NULL));
+    } else {
+        CHECK_OK(bg_save(old_filter, files_path("filter"), NULL, NULL));
+    }
+}
+
+static void end(void)
+{
+    bg_filter_free(old_filter);
+    bg_filter_free(new_filter);
+    files_clean();
+}
+
+static void fail_every_call(bool publishes, enum fault fault, int error)
+{
+    unsigned failures = 0;
+    begin(publishes);
+    for (unsigned at = 1;; at++) {
+        bg_errinfo why;
+        faults_set(fault, at, error);
+        bg_err err = publishes ? publish_new(&why) : save_new(&why);
+        bool fired = faults.fired;
+        faults_set(NONE, 0, 0);
+        bool is_new = check_old_or_new();
+        CHECK_EQ(temporaries(), 0);
+        if (!fired) {
+            CHECK_OK(err);
+            CHECK(is_new);
+            break;
+        }
+        /* fchmod is a courtesy; everything else is reported. */
+        if (err) {
+            CHECK(err == BG_EIO || err == BG_ENOMEM);
+            CHECK(err != BG_EIO || why.os_errno == error);
+            failures++;
+        }
+    }
+    CHECK(failures >= 8);
+    end();
+}
+
+TEST(faults__every_call_fails_once)
+{
+    static const int errors[] = { EIO, ENOSPC, EMFILE };
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        fail_every_call(false, FAIL, errors[i]);
+        fail_every_call(true, FAIL, errors[i]);
+    }
+}
+
+TEST(faults__every_call_fails_from_then_on)
+{
+    begin(false);
+    for (unsigned at = 1;; at++) {
+        bg_errinfo why;
+        faults_set(FAIL_FROM_NOW_ON, at, EIO);
+        bg_err err = save_new(&why);
+        bool fired = faults.fired;
+        faults_set(NONE, 0, 0);
+        bool is_new = check_old_or_new();
+        if (!fired) {
+            CHECK_OK(err);
+            break;
+        }
+        CHECK(err == BG_EIO || err == BG_ENOMEM || (err == BG_OK && is_new));
+    }
+    end();
+}
+
+TEST(faults__interrupted_calls_are_repeated)
+{
+    begin(false);
+    for (unsigned at = 1; at < 12; at++) {
+        bg_errinfo why;
+        faults_set(FAIL, at, EINTR);
+        bg_err err = save_new(&why);
+        faults_set(NONE, 0, 0);
+        CHECK(err == BG_OK || err == BG_EIO || err == BG_ENOMEM);
+        (void)check_old_or_new();
+    }
+    end();
+}
+
+TEST(faults__short_reads_and_writes)
+{
+    begin(false);
+    faults.shortens = true;
+    bg_errinfo why;
+    CHECK_OK(save_new(&why));
+    CHECK(check_old_or_new());
+    faults.shortens = false;
+    CHECK(check_old_or_new());
+    end();
+}
+
+/* Opening, mapping and verifying while every call fails. */
+TEST(faults__opening_fails)
+{
+    begin(false);
+    for (int how = 0; how < 3; how++) {
+        for (unsigned at = 1;; at++) {
+            bg_filter *filter = NULL;
+            bg_errinfo why;
+            const char *path = files_path("filter");
+            faults_set(FAIL, at, EIO);
+            bg_err err = how == 0   ? bg_open(path, NULL, &filter, &why)
+                         : how == 1 ? bg_map(path, NULL, &filter, &why)
+                                    : bg_verify(path, NULL, NULL, &why);
+            bool fired = faults.fired;
+            faults_set(NONE, 0, 0);
+            CHECK(!err || filter == NULL);
+            bg_filter_free(filter);
+            if (!fired) {
+                CHECK_OK(err);
+                break;
+            }
+        }
+    }
+    end();
+}
+
+/* ---- Killed --------------------------------------------------------------------------- */
+
+static void kill_at_every_call(bool publishes, enum fault fault)
+{
+    unsigned old = 0, new = 0;
+    for (unsigned at = 1;; at++) {
+        begin(publishes);
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            bg_errinfo why;
+            faults_set(fault, at, 0);
+            bg_err err = publishes ? publish_new(&why) : save_new(&why);
+            _exit(err ? 1 : 0);
+        }
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child);
+        bool is_new = check_old_or_new();
+        old += !is_new;
+        new += is_new;
+        end();
+        if (WIFEXITED(status)) {
+            CHECK_EQ(WEXITSTATUS(status), 0);
+            CHECK(is_new);
+            break;
+        }
+        CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    }
+    CHECK(old >= 8 && new >= 1);
+}
+
+TEST(faults__killed_at_every_call)
+{
+    for (int publishes = 0; publishes < 2; publishes++) {
+        kill_at_every_call(publishes, KILL_BEFORE);
+        kill_at_every_call(publishes, KILL_AFTER);
+    }
+}
