@@ -146,7 +146,8 @@ struct container_source {
     bg_err (*read)(void *context, uint64_t offset, void *to, size_t n,
                    bg_errinfo *info);
     void *context;
-    uint64_t bytes; /* that there are */
+    uint64_t bytes;              /* that there are */
+    const unsigned char *memory; /* where they are, if they are in memory; else NULL */
 };
 
 /* Something that can be written at any place. */
@@ -170,13 +171,21 @@ struct container_front {
 bg_err container_read_front(const struct container_source *source,
                             struct container_front *front, bg_errinfo *info);
 
+/* Blocks whose checksums are wrong. */
+struct container_damage {
+    uint64_t blocks;
+    uint64_t first_offset;
+    bg_errinfo first; /* what is wrong with the first */
+};
+
 /* The one decoder. With `mapping`, a map of the whole file, the filter's words are those
  * there, and no block is read; it belongs to the filter from then on. `hasher` NULL: by
- * header and options. */
+ * header and options. `damage` (or NULL) is told of bad blocks, which end it unless they are
+ * to be tolerated. */
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
-                        struct bgi_memory *mapping, bg_filter **filter,
-                        bg_errinfo *info);
+                        struct bgi_memory *mapping, struct container_damage *damage,
+                        bg_filter **filter, bg_errinfo *info);
 
 /* The CRC of a block as the table has it. */
 uint32_t container_block_crc(const struct container_front *front, uint64_t block);

@@ -144,10 +144,31 @@ struct decoder {
     struct container_front *front;
     uint64_t done; /* bytes of words */
     uint32_t crc;  /* of the block so far */
-    uint64_t bad_blocks;
+    struct container_damage *damage;
     bg_err err;
     bg_errinfo *info;
 };
+
+/* A block whose checksum is wrong. */
+static void decode_bad_block(struct decoder *d, uint64_t block, uint32_t wanted)
+{
+    bg_errinfo why = { .code = BG_OK };
+    uint64_t offset = d->front->layout.words_at + block * CONTAINER_BLOCK;
+    bg_err err = container_refuse(
+        &why, BG_ECHECKSUM, offset, "block", "the checksum in the table",
+        "block %llu: %08x instead of %08x", (unsigned long long)block, d->crc, wanted);
+    d->front->bad[block] = 1;
+    if (d->damage->blocks++ == 0) {
+        d->damage->first_offset = offset;
+        d->damage->first = why;
+    }
+    if (!(d->options->flags & BG_FILE_TOLERATE)) {
+        d->err = err;
+        if (d->info) {
+            *d->info = why;
+        }
+    }
+}
 
 /* The end of a block, or of all words. */
 static void decode_end_block(struct decoder *d)
@@ -155,15 +176,7 @@ static void decode_end_block(struct decoder *d)
     uint64_t block = (d->done - 1) / CONTAINER_BLOCK;
     uint32_t wanted = container_block_crc(d->front, block);
     if (d->crc != wanted) {
-        d->front->bad[block] = 1;
-        d->bad_blocks++;
-        if (!(d->options->flags & BG_FILE_TOLERATE)) {
-            d->err = container_refuse(
-                d->info, BG_ECHECKSUM,
-                d->front->layout.words_at + block * CONTAINER_BLOCK, "block",
-                "the checksum in the table", "block %llu: %08x instead of %08x",
-                (unsigned long long)block, d->crc, wanted);
-        }
+        decode_bad_block(d, block, wanted);
     }
     d->crc = 0;
     if (!d->err && d->options->progress
@@ -320,14 +333,14 @@ static bg_err decode_fill(struct decoder *d, bg_filter *filter)
     if (d->err) {
         return d->err;
     }
-    if (d->bad_blocks) {
+    if (d->damage->blocks) {
         d->done = 0;
         (void)bgi_content_each(filter, decode_blot, d);
     }
     if (!bgi_content_restore_state(filter, front->numbers, front->header.numbers)) {
         return decode_refuse_content(front, d->info);
     }
-    if (d->bad_blocks) {
+    if (d->damage->blocks) {
         (void)bgi_content_each(filter, decode_doubt, d);
         filter->degraded = true;
     }
@@ -349,12 +362,15 @@ static bg_err decode_place(const struct container_front *front, bg_filter *filte
 static bg_err decode_content(const struct container_source *source,
                              struct container_front *front,
                              const bg_open_options *options, const bg_hasher *hasher,
-                             struct bgi_memory *mapping, bg_filter **filter,
+                             struct bgi_memory *mapping,
+                             struct container_damage *damage, bg_filter **filter,
                              bg_errinfo *info)
 {
-    struct decoder d = {
-        .source = source, .options = options, .front = front, .info = info
-    };
+    struct decoder d = { .source = source,
+                         .options = options,
+                         .front = front,
+                         .damage = damage,
+                         .info = info };
     bg_filter *made = NULL;
     bg_err err =
         decode_make(front, options, hasher, mapping ? BGI_BARE : 0, &made, info);
@@ -377,10 +393,11 @@ static bg_err decode_content(const struct container_source *source,
 
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
-                        struct bgi_memory *mapping, bg_filter **filter,
-                        bg_errinfo *info)
+                        struct bgi_memory *mapping, struct container_damage *damage,
+                        bg_filter **filter, bg_errinfo *info)
 {
     struct container_front front;
+    struct container_damage unasked = { .blocks = 0 };
     bg_hasher own;
     *filter = NULL;
     bg_err err = container_read_front(source, &front, info);
@@ -390,7 +407,7 @@ bg_err container_decode(const struct container_source *source,
     err = hasher ? BG_OK : decode_hasher(&front.header, options, &own, info);
     if (!err) {
         err = decode_content(source, &front, options, hasher ? hasher : &own, mapping,
-                             filter, info);
+                             damage ? damage : &unasked, filter, info);
     }
     if (!err && !hasher && !(*filter)->degraded
         && !container_canaries_agree(*filter, &front.header)) {

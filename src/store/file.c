@@ -76,7 +76,7 @@ bg_err bg_encode(const bg_filter *filter, const bg_save_options *options, void *
 
 static struct container_source file_source_of(struct file_bytes *from)
 {
-    return (struct container_source){ file_read_bytes, from, from->n };
+    return (struct container_source){ file_read_bytes, from, from->n, from->bytes };
 }
 
 bg_err bg_decode(const void *bytes, size_t n, const bg_open_options *options,
@@ -92,7 +92,7 @@ bg_err bg_decode(const void *bytes, size_t n, const bg_open_options *options,
     bg_err err = container_open_options(options, &how, info);
     struct file_bytes from = { (unsigned char *)(uintptr_t)bytes, n };
     struct container_source source = file_source_of(&from);
-    return err ? err : container_decode(&source, &how, NULL, NULL, filter, info);
+    return err ? err : container_decode(&source, &how, NULL, NULL, NULL, filter, info);
 }
 
 bg_err bg_verify_bytes(const void *bytes, size_t n, const bg_open_options *options,
@@ -140,7 +140,7 @@ static bg_err file_open(const char *path, const bg_open_options *options, bool m
     }
     if (!err) {
         err = container_decode(&source, &how, NULL, mapping.base ? &mapping : NULL,
-                               filter, info);
+                               NULL, filter, info);
     }
     bgi_memory_give(&mapping); /* if nobody took it */
     disk_close(&file);
