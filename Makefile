@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test bench fuzz soak format lint install cross coverage clean
+.PHONY: help deps build run test bench fuzz soak exhaustive format lint install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,11 @@ fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 soak: build ## run the tests with SOAK_SCALE (20) times the work and a random seed, then scale to 1e9 keys
 	@tests/soak/soak.sh build $(SOAK_SCALE)
 	@build/bin/bgbench scale --n 1e5,1e6,1e7,1e8,1e9
+
+exhaustive: deps ## damage files of every kind in every small way; counts go to TESTING.md
+	@cmake --preset release >/dev/null && cmake --build --preset release -j $(JOBS) --target exhaustive_files
+	@build/bin/exhaustive_files | tee build/exhaustive.txt
+	@tools/put_table.py TESTING.md exhaustive-files < build/exhaustive.txt
 
 format: ## apply .clang-format
 	@tools/format.py $(C_FILES)

@@ -135,8 +135,7 @@ static inline unsigned char *files_encode(const bg_filter *filter, uint64_t gene
     options.metadata = "keys: URL, lower case\n";
     size_t written = 0;
     CHECK_OK(bg_encode(filter, &options, NULL, 0, n, NULL));
-    unsigned char *bytes = malloc(*n);
-    CHECK(bytes);
+    unsigned char *bytes = line_memory(*n); /* so that it can be looked at in place */
     CHECK_OK(bg_encode(filter, &options, bytes, *n, &written, NULL));
     CHECK_EQ(written, *n);
     return bytes;
