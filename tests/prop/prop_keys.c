@@ -217,6 +217,7 @@ struct row {
     double rate;
     double predicted;
     uint64_t probes;
+    bg_spec spec;
     struct filling fill;
     bg_filter *filter;
     struct measure measure;
@@ -259,25 +260,14 @@ static void rows_begin(struct row *rows, unsigned n, bg_hash_profile profile,
         secret[i] = (uint8_t)check_random();
     }
     for (unsigned r = 0; r < n; r++) {
-        bg_spec spec = sample_spec(rows[r].sample, items, rows[r].rate);
-        spec.flags |= BG_EXCLUSIVE;
-        spec.hash.profile = profile;
-        spec.hash.seed = seed;
-        spec.hash.secret = secret;
-        rows[r].predicted = sample_predicted(&spec);
-        filling_begin(&rows[r].fill, rows[r].sample, &spec, items);
-    }
-}
-
-/* A plan for shards is one for the fullest of them: what is predicted of all of them
- * together is what the filter says of itself. */
-static void rows_end(struct row *row)
-{
-    row->filter = filling_end(&row->fill);
-    if (samples[row->sample].shards) {
-        double rate = info_of(row->filter).rate;
-        CHECK(rate <= 1.02 * row->predicted);
-        row->predicted = rate;
+        bg_spec *spec = &rows[r].spec;
+        *spec = sample_spec(rows[r].sample, items, rows[r].rate);
+        spec->flags |= BG_EXCLUSIVE;
+        spec->hash.profile = profile;
+        spec->hash.seed = seed;
+        spec->hash.secret = secret;
+        filling_begin(&rows[r].fill, rows[r].sample, spec, items);
+        spec->hash = (bg_hash_spec){ .profile = BG_HASH_FAST }; /* the secret goes */
     }
 }
 
@@ -323,7 +313,9 @@ static void keys_add(struct row *rows, unsigned n, struct arena *arena,
             }
         }
         for (unsigned r = 0; r < n && !asking; r++) {
-            rows_end(&rows[r]);
+            rows[r].filter = filling_end(&rows[r].fill);
+            rows[r].predicted =
+                sample_rate(rows[r].sample, &rows[r].spec, rows[r].filter);
         }
     }
 }

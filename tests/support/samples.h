@@ -106,6 +106,19 @@ static inline double sample_predicted(const bg_spec *spec)
     return plan.rate;
 }
 
+/* What is predicted of a full filter. A plan for shards is one for the fullest of them;
+ * what holds for all of them together the filter says itself. */
+static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filter *full)
+{
+    double planned = sample_predicted(spec);
+    if (!samples[i].shards) {
+        return planned;
+    }
+    double rate = info_of(full).rate;
+    CHECK(rate <= 1.02 * planned);
+    return rate;
+}
+
 /* ---- Filling ----------------------------------------------------------------------- */
 
 struct filling {
@@ -125,6 +138,7 @@ static inline void filling_turn(struct filling *fill)
 static inline void filling_begin(struct filling *fill, unsigned sample,
                                  const bg_spec *spec, uint64_t n)
 {
+    uint64_t stranger = UINT64_MAX;
     memset(fill, 0, sizeof *fill);
     if (sample_is_static(sample)) {
         CHECK_OK(bg_builder_create(spec, &fill->builder, NULL));
@@ -135,7 +149,7 @@ static inline void filling_begin(struct filling *fill, unsigned sample,
         fill->period = (n + SAMPLE_GENERATIONS - 1) / SAMPLE_GENERATIONS;
         for (int p = 0; spec->window->mode == BG_WINDOW_AGED && p < SAMPLE_FADING; p++) {
             for (uint64_t i = 0; i < fill->period; i++) {
-                (void)bg_filter_add_hash(fill->filter, check_random());
+                (void)bg_filter_add_u64(fill->filter, stranger--);
             }
             filling_turn(fill);
         }
