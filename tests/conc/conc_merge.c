@@ -144,8 +144,7 @@ static void pair_run(const bg_spec *spec, bool both_ways)
         }
     }
     for (unsigned s = 0; s < merging; s++) {
-        CHECK_OK(
-            bg_filter_merge(pair.side[s].filter, pair.side[!s].filter, NULL));
+        CHECK_OK(bg_filter_merge(pair.side[s].filter, pair.side[!s].filter, NULL));
         check_both(&pair, s);
     }
     bg_filter_free(pair.side[0].filter);
@@ -174,7 +173,8 @@ TEST(merge__beside_adds_and_queries)
             tested++;
         }
     }
-    CHECK(tested >= 13); /* Bloom kinds, counting, quotient, scalable, windows, shards */
+    CHECK(tested
+          >= 13); /* Bloom kinds, counting, quotient, scalable, windows, shards */
 }
 
 /* ---- Windows that turn meanwhile ---------------------------------------------------- */

@@ -32,11 +32,7 @@ enum { CANDIDATES = 12 };
 static bg_filter *adversary_filter(bg_kind kind, bg_hash_profile profile, uint64_t seed)
 {
     struct victim_spec v;
-    unsigned sample = 0;
-    while (samples[sample].kind != kind) {
-        sample++;
-    }
-    victim_init(&v, sample, ITEMS, profile, seed);
+    victim_init(&v, sample_of(kind), ITEMS, profile, seed);
     return must_create(&v.spec);
 }
 

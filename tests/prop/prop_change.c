@@ -108,7 +108,8 @@ struct slot {
     uint64_t adds;       /* so far */
     uint32_t in[IDS];    /* how often each key is in */
     uint64_t since[IDS]; /* windows: the period of its latest add */
-    uint64_t stamp[IDS]; /* ... and the time, or the number, of that add; 0: not known */
+    uint64_t
+        stamp[IDS]; /* ... and the time, or the number, of that add; 0: not known */
 };
 
 struct world {
@@ -156,10 +157,9 @@ static bool holds(const struct world *w, const struct slot *s, unsigned id)
     if (!s->in[id] || !is_window(w)) {
         return s->in[id];
     }
-    bool young =
-        (w->motion == BY_COUNT && s->stamp[id]
-         && s->adds - s->stamp[id] < w->window.count)
-        || (w->motion == BY_CLOCK && w->now - s->stamp[id] < w->window.length);
+    bool young = (w->motion == BY_COUNT && s->stamp[id]
+                  && s->adds - s->stamp[id] < w->window.count)
+                 || (w->motion == BY_CLOCK && w->now - s->stamp[id] < w->window.length);
     return young || s->since[id] + w->window.generations > bg_filter_period(s->filter);
 }
 
@@ -502,7 +502,7 @@ static void world_step(struct world *w)
             step_remove_many(w, s);
         }
         break;
-    default: removes && below(2) ? step_remove(w, s) : step_add(w, s); break;
+    default: removes &&below(2) ? step_remove(w, s) : step_add(w, s); break;
     }
 }
 

@@ -209,8 +209,8 @@ static void rate_window_cell(const struct rate_window *window, uint64_t *state,
     CHECK_OK(bg_plan_make(&ask, &plan, NULL));
     CHECK(plan.rate <= window->rate * 1.0001);
     CHECK_OK(bg_filter_create(&ask.spec, &filter, NULL));
-    uint64_t keys = window->items * rate_window_periods(window)
-                    / (window->options.generations - 1);
+    uint64_t keys =
+        window->items * rate_window_periods(window) / (window->options.generations - 1);
     rate_effort(keys, plan.rate, &filters, &probes);
     filters = measure_soaks() ? filters : fmin(filters, 50);
     probes = measure_soaks() || plan.rate > 5e-3 ? probes : fmax(256, probes / 4);

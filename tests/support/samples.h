@@ -55,6 +55,16 @@ static const struct sample samples[] = {
 };
 enum { SAMPLES = sizeof samples / sizeof *samples };
 
+/* The sample of a kind as it usually is. */
+static inline unsigned sample_of(bg_kind kind)
+{
+    unsigned i = 0;
+    while (samples[i].kind != kind) {
+        i++;
+    }
+    return i;
+}
+
 /* Whether the sample has one of these traits: shards have fewer than their kind. */
 static inline bool sample_can(unsigned i, uint32_t traits)
 {
@@ -147,7 +157,8 @@ static inline void filling_begin(struct filling *fill, unsigned sample,
     fill->filter = must_create(spec);
     if (spec->window) {
         fill->period = (n + SAMPLE_GENERATIONS - 1) / SAMPLE_GENERATIONS;
-        for (int p = 0; spec->window->mode == BG_WINDOW_AGED && p < SAMPLE_FADING; p++) {
+        for (int p = 0; spec->window->mode == BG_WINDOW_AGED && p < SAMPLE_FADING;
+             p++) {
             for (uint64_t i = 0; i < fill->period; i++) {
                 (void)bg_filter_add_u64(fill->filter, stranger--);
             }
