@@ -165,9 +165,7 @@ TEST(merge__beside_adds_and_queries)
 {
     unsigned tested = 0;
     for (unsigned s = 0; s < SAMPLES; s++) {
-        /* Shards of a kind that fills up are merged by one who has them for himself. */
-        bool alone = samples[s].shards && sample_can(s, BG_CAN_FILL_UP);
-        if (sample_can(s, BG_CAN_MERGE) && !alone) {
+        if (sample_can(s, BG_CAN_MERGE)) {
             bg_spec spec = pair_spec(s);
             pair_run(&spec, !sample_can(s, BG_CAN_REMOVE));
             tested++;
