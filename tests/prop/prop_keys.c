@@ -10,8 +10,8 @@
  * must give the same answers. Then again with another seed or secret, since one filter
  * of 1e5 keys is fuller or emptier than the model by chance.
  *
- * Without soak, kinds that are no sets of bits are run at 1 % only, with two profiles,
- * and in every second round.
+ * Kinds that are no sets of bits are run with fewer filters; without soak at 1 % and with
+ * two profiles only.
  */
 #include "bloomgate/filter.h"
 #include "prop/measure.h"
@@ -232,10 +232,17 @@ static bool rows_always(unsigned sample)
     return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;
 }
 
-static unsigned rows_list(struct row *rows, bg_hash_profile profile)
+/* Of the others there is one filter for so many of these. */
+static double rows_skip(void)
+{
+    return measure_soaks() ? 4 : 2;
+}
+
+static unsigned rows_list(struct row *rows, bg_hash_profile profile, uint64_t members)
 {
     unsigned n = 0;
-    bool all = measure_soaks() || profile == BG_HASH_FAST || profile == BG_HASH_KEYED;
+    bool all = measure_soaks() ? members <= 100000
+                               : profile == BG_HASH_FAST || profile == BG_HASH_KEYED;
     memset(rows, 0, ROWS * sizeof *rows);
     for (int always = 1; always >= 0; always--) {
         for (unsigned r = 0; r < RATES; r++) {
@@ -354,20 +361,20 @@ static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
 static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
 {
     for (unsigned r = 0; r < n; r++) {
-        bool every_round = measure_soaks() || rows_always(rows[r].sample);
-        double rounds = every_round ? filters : ceil(filters / 2);
-        double hits = rows[r].rate < 5e-3 ? 2000 : every_round ? 16000 : 10500;
-        hits = measure_soaks() ? 16000 : hits;
+        bool always = rows_always(rows[r].sample);
+        double rounds = always ? filters : ceil(filters / rows_skip());
+        double hits = rows[r].rate < 5e-3 ? 2000 : always ? 16000 : 10500;
+        hits = measure_soaks() && always ? 16000 : hits;
         double share = hits / rows[r].rate / rounds / (slow ? 100 : 1);
         rows[r].probes = (uint64_t)ceil(share / CHUNK) * CHUNK;
     }
 }
 
 /* How many rows, from the first, there are in round number `turn`: the kinds that are not
- * run always come last, and in every second round only. */
+ * run always come last, and in some rounds only. */
 static unsigned rows_in(const struct row *rows, unsigned n, double turn)
 {
-    while (!measure_soaks() && fmod(turn, 2) > 0 && !rows_always(rows[n - 1].sample)) {
+    while (fmod(turn, rows_skip()) > 0 && !rows_always(rows[n - 1].sample)) {
         n--;
     }
     return n;
@@ -385,7 +392,7 @@ static void keys_cells(struct arena *arena, const struct key_set *set,
     bool slow = MEASURE_SANITIZED
                 || (profile == BG_HASH_KEYED_INT && bg_cpu_current() == BG_CPU_SCALAR);
     filters = slow ? 1 : fmax(4, filters);
-    unsigned n = rows_list(rows, profile);
+    unsigned n = rows_list(rows, profile, arena->members);
     keys_effort(rows, n, filters, slow);
     for (double turn = 0; turn < filters; turn++) {
         unsigned here = rows_in(rows, n, turn);
