@@ -216,7 +216,9 @@ static bg_spec every_spec(unsigned sample, uint64_t items, double rate)
 
 TEST(arguments__every_kind_refuses_rates_that_are_none)
 {
-    static const double bad[] = { 0, 1, 1.5, -0.01, NAN, INFINITY, -INFINITY };
+    static const double bad[] = {
+        0, 1, 1.5, -0.01, (double)NAN, (double)INFINITY, -(double)INFINITY
+    };
     for (unsigned s = 0; s < SAMPLES; s++) {
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
             bg_spec spec = every_spec(s, 1000, bad[i]);
