@@ -21,7 +21,8 @@
  *   - an add says "new" exactly when the key was answered "no" before (but for the one
  *     with which a filter that is full gives up telling keys apart);
  *   - what was added can be removed as often;
- *   - an insert, a merge or a resize that is refused leaves every key in;
+ *   - an insert, a merge or a resize that is refused leaves every key in, and a merge the
+ *     very same filter;
  *   - a key of a window is in as long as its period is one of the last ones, and as long as
  *     it is younger than the window, counted here; a window that is let run out is empty.
  *
@@ -362,7 +363,7 @@ static void rotate(struct world *w, struct slot *s)
  * the one that is behind is moved, unless that takes too long. */
 static bool same_period(struct world *w, struct slot *a, struct slot *b)
 {
-    if (w->motion == BY_COUNT && below(8)) {
+    if (w->motion == BY_COUNT && below(40)) {
         return false; /* leave it some time to count */
     }
     for (int i = 0; i < 200; i++) {
@@ -397,13 +398,18 @@ static void step_merge(struct world *w, struct slot *to, struct slot *from)
         CHECK(err == (world_can(w, BG_CAN_REMOVE) ? BG_EINVAL : BG_OK));
     } else {
         struct before was = look(to);
+        bg_filter *before = NULL;
+        CHECK_OK(bg_filter_copy(to->filter, &before, NULL));
         bg_err err = bg_filter_merge(to->filter, from->filter, NULL);
         CHECK(err == BG_OK || (err == BG_EFULL && world_can(w, BG_CAN_FILL_UP)));
         count(w, err ? REFUSED : MERGE, 1);
         note_changes(w, to, was);
         if (err == BG_OK) {
             model_merge(w, to, from);
+        } else {
+            CHECK(bg_filter_equal(to->filter, before));
         }
+        bg_filter_free(before);
     }
     check_all(w, to, to->filter);
 }
@@ -450,7 +456,7 @@ static void step_compact(struct world *w, struct slot *s)
 /* Time passes; now and then so much that everything is forgotten. */
 static void step_rotate(struct world *w, struct slot *s)
 {
-    if (w->motion == BY_COUNT && below(8)) {
+    if (w->motion == BY_COUNT && below(40)) {
         return;
     }
     bool all = below(20) == 0;
@@ -523,7 +529,7 @@ static void world_window(struct world *w)
         w->window.kind = below(6); /* a Bloom kind, or the usual one */
     }
     if (w->motion == BY_COUNT) {
-        w->window.count = 1 + below(2 * IDS);
+        w->window.count = 1 + below(below(2) ? 100 : IDS);
     } else if (w->motion != BY_HAND) {
         w->window.length = 1 + below(1000);
         w->window.clock = w->motion == BY_CLOCK ? world_clock : NULL;
