@@ -2,7 +2,7 @@
 
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
-SOAK_SCALE ?= 20
+SOAK_SCALE ?= 10
 ARGS ?=
 
 JOBS := $(shell nproc)
@@ -34,7 +34,7 @@ fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
-soak: build ## run the tests with SOAK_SCALE (20) times the work and a random seed, then scale to 1e9 keys
+soak: build ## run the tests with SOAK_SCALE (10) times the work and a random seed, then scale to 1e9 keys
 	@tests/soak/soak.sh build $(SOAK_SCALE)
 	@build/bin/bgbench scale --n 1e5,1e6,1e7,1e8,1e9
 

@@ -779,13 +779,19 @@ BGI_INLINE QUOTIENT_TARGET uint64_t QUOTIENT(look_word)(const struct bgi_core *c
     QUOTIENT_TARGET static bg_err QUOTIENT(insert_##mode)(struct bgi_core * core,      \
                                                           uint64_t hash, bool *is_new) \
     {                                                                                  \
-        return QUOTIENT(change)(core, hash, 1, exclusive, is_new);                     \
+        const struct quotient_state *state = quotient_state_of(core);                  \
+        bg_err err = QUOTIENT(change)(core, hash, 1, exclusive, is_new);               \
+        *is_new = *is_new && !__atomic_load_n(&state->lost, __ATOMIC_RELAXED);         \
+        return err;                                                                    \
     }                                                                                  \
     QUOTIENT_TARGET static bg_err QUOTIENT(remove_##mode)(struct bgi_core * core,      \
                                                           uint64_t hash)               \
     {                                                                                  \
+        const struct quotient_state *state = quotient_state_of(core);                  \
         bool unused;                                                                   \
-        return QUOTIENT(change)(core, hash, 0, exclusive, &unused);                    \
+        bg_err err = QUOTIENT(change)(core, hash, 0, exclusive, &unused);              \
+        bool lost = __atomic_load_n(&state->lost, __ATOMIC_RELAXED) != 0;              \
+        return err == BG_ENOTFOUND && lost ? BG_OK : err; /* it may be one of these */ \
     }                                                                                  \
     static const struct bgi_ops QUOTIENT(ops_##mode) = {                               \
         .has = QUOTIENT(has_##mode),                                                   \

@@ -27,8 +27,8 @@
  * Invariants
  *   (I1) A key's shard never changes; a query asks that one only. So (C1) to (C3) of
  *        filter.h hold because they hold in each shard.
- *   (I2) The handle is written when it is made, and when a merge puts other shards in
- *        place, which needs the filter for itself.
+ *   (I2) The handle is written when it is made, and never after: whoever knows a shard may
+ *        go on using it.
  */
 #include "live/sharded.h"
 #include "base/bits.h"
@@ -378,26 +378,25 @@ static bool sharded_equal(const bg_filter *a, const bg_filter *b)
     return true;
 }
 
-/* Shards that can be full are merged into copies, which take their place when all have
- * found room: all or nothing. */
+static bg_err sharded_merge_each(struct sharded *to, const struct sharded *from)
+{
+    bg_err err = BG_OK;
+    for (uint32_t i = 0; i < to->count && !err; i++) {
+        err = bg_filter_merge(to->shards[i], from->shards[i], NULL);
+    }
+    return err;
+}
+
+/* Shards that can be full: first a rehearsal on copies, so that it is all or nothing. The
+ * shards themselves stay where they are, since others may be using them; what these add
+ * between the two can make the merge stop halfway, with BG_EFULL. */
 static bg_err sharded_merge_full(struct sharded *to, const struct sharded *from)
 {
     bg_filter *copy = NULL;
     bg_err err = bg_filter_copy(&to->filter, &copy, NULL);
-    if (err) {
-        return err;
-    }
-    struct sharded *both = sharded_of(&copy->core);
-    for (uint32_t i = 0; i < to->count && !err; i++) {
-        err = bg_filter_merge(both->shards[i], from->shards[i], NULL);
-    }
-    for (uint32_t i = 0; i < to->count && !err; i++) {
-        bg_filter *old = to->shards[i];
-        to->shards[i] = both->shards[i];
-        both->shards[i] = old;
-    }
+    err = err ? err : sharded_merge_each(sharded_of(&copy->core), from);
     bg_filter_free(copy);
-    return err;
+    return err ? err : sharded_merge_each(to, from);
 }
 
 static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
@@ -405,15 +404,9 @@ static bg_err sharded_merge(struct bgi_core *to, const struct bgi_core *from,
 {
     struct sharded *s = sharded_of(to);
     const struct sharded *other = sharded_of(from);
-    bg_err err = BG_OK;
     (void)exclusive; /* the shards know */
-    if (s->description.traits & BG_CAN_FILL_UP) {
-        return sharded_merge_full(s, other);
-    }
-    for (uint32_t i = 0; i < s->count && !err; i++) {
-        err = bg_filter_merge(s->shards[i], other->shards[i], NULL);
-    }
-    return err;
+    return s->description.traits & BG_CAN_FILL_UP ? sharded_merge_full(s, other)
+                                                  : sharded_merge_each(s, other);
 }
 
 /* ---- Planning ---------------------------------------------------------------------- */

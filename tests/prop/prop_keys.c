@@ -3,14 +3,19 @@
  * real hash functions: counters, pointers, UUIDs, URLs, long common prefixes, keys of 1
  * byte to 64 KiB, keys that differ in one bit, keys full of NULs.
  *
- * For each set of keys and each hash profile: filters of all kinds at 1 % and 0.1 %,
- * that share one hasher. Members are added as keys. For the probes each key is hashed
- * once and all filters are asked for the hash; the first probes are asked for as keys
- * as well, and must give the same answers. Then again with another seed or secret,
- * since one filter of 1e5 keys is fuller or emptier than the model by chance.
+ * For each set of keys and each hash profile: filters of all kinds and variants
+ * (samples.h) at 1 % and 0.1 %, that share one hasher. Members are added as keys, to
+ * static kinds by way of a builder. For the probes each key is hashed once and all
+ * filters are asked for the hash; the first probes are asked for as keys as well, and
+ * must give the same answers. Then again with another seed or secret, since one filter
+ * of 1e5 keys is fuller or emptier than the model by chance.
+ *
+ * Kinds that are no sets of bits are run with fewer filters; without soak at 1 % and with
+ * two profiles only.
  */
 #include "bloomgate/filter.h"
 #include "prop/measure.h"
+#include "support/samples.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -206,54 +211,76 @@ enum { KEY_SETS = sizeof key_sets / sizeof *key_sets };
 
 /* ---- Filters -------------------------------------------------------------------- */
 
-/* One filter of each kind and rate, with one hasher. */
+/* One filter of a sample at a rate; all rows have one hasher. */
 struct row {
-    bg_kind kind;
+    unsigned sample;
     double rate;
     double predicted;
+    uint64_t probes;
+    bg_spec spec;
+    struct filling fill;
     bg_filter *filter;
     struct measure measure;
 };
 
-#define KEYS_COUNT(NAME, number, name) +1
-enum { ROWS = RATES * (0 BG_BLOOM_KINDS(KEYS_COUNT)) };
+enum { ROWS = RATES * SAMPLES };
 static const double rates[RATES] = { 1e-2, 1e-3 };
 
-static void rows_list(struct row *rows)
+/* Kinds that only set bits are where a weak hash shows first: these are run throughout. */
+static bool rows_always(unsigned sample)
 {
-    memset(rows, 0, ROWS * sizeof *rows);
-    for (unsigned r = 0; r < RATES; r++) {
-#define KEYS_ROW(NAME, number, name)                                                   \
-    *rows++ = (struct row){ .kind = BG_KIND_##NAME, .rate = rates[r] };
-        BG_BLOOM_KINDS(KEYS_ROW)
-    }
+    return samples[sample].kind <= BG_KIND_REGISTER && !samples[sample].shards;
 }
 
-static void rows_create(struct row *rows, bg_hash_profile profile, uint64_t items)
+/* Of the others there is one filter for so many of these. */
+static double rows_skip(void)
+{
+    return measure_soaks() ? 4 : 2;
+}
+
+static unsigned rows_list(struct row *rows, bg_hash_profile profile, uint64_t members)
+{
+    unsigned n = 0;
+    bool all = measure_soaks() ? members <= 100000
+                               : profile == BG_HASH_FAST || profile == BG_HASH_KEYED;
+    memset(rows, 0, ROWS * sizeof *rows);
+    for (int always = 1; always >= 0; always--) {
+        for (unsigned r = 0; r < RATES; r++) {
+            for (unsigned s = 0; s < SAMPLES; s++) {
+                bool wanted = always || (all && (r == 0 || measure_soaks()));
+                if (rows_always(s) == always && wanted) {
+                    rows[n++] = (struct row){ .sample = s, .rate = rates[r] };
+                }
+            }
+        }
+    }
+    return n;
+}
+
+/* Begins to fill a filter for each row that is to have one. */
+static void rows_begin(struct row *rows, unsigned n, bg_hash_profile profile,
+                       uint64_t items)
 {
     uint8_t secret[BG_SECRET_BYTES];
+    uint64_t seed = check_random();
     for (unsigned i = 0; i < sizeof secret; i++) {
         secret[i] = (uint8_t)check_random();
     }
-    bg_spec spec = BG_SPEC_INIT;
-    spec.items = items;
-    spec.flags = BG_EXCLUSIVE;
-    spec.hash.profile = profile;
-    spec.hash.seed = check_random();
-    spec.hash.secret = secret;
-    for (unsigned r = 0; r < ROWS; r++) {
-        bg_info info = { .struct_size = sizeof info };
-        spec.kind = rows[r].kind;
-        spec.rate = rows[r].rate;
-        CHECK_OK(bg_filter_create(&spec, &rows[r].filter, NULL));
-        CHECK_OK(bg_filter_info(rows[r].filter, &info));
-        rows[r].predicted = info.design_rate;
+    for (unsigned r = 0; r < n; r++) {
+        bg_spec *spec = &rows[r].spec;
+        *spec = sample_spec(rows[r].sample, items, rows[r].rate);
+        spec->flags |= BG_EXCLUSIVE;
+        spec->hash.profile = profile;
+        spec->hash.seed = seed;
+        spec->hash.secret = secret;
+        filling_begin(&rows[r].fill, rows[r].sample, spec, items);
+        spec->hash = (bg_hash_spec){ .profile = BG_HASH_FAST }; /* the secret goes */
     }
 }
 
-static void rows_free(struct row *rows)
+static void rows_free(struct row *rows, unsigned n)
 {
-    for (unsigned r = 0; r < ROWS; r++) {
+    for (unsigned r = 0; r < n; r++) {
         bg_filter_free(rows[r].filter);
     }
 }
@@ -272,46 +299,85 @@ static void keys_make(struct arena *arena, const struct key_set *set, uint64_t f
     }
 }
 
-static void keys_add(struct row *rows, struct arena *arena, const struct key_set *set)
+/* Adds the members, ends the filters, and asks for all members. */
+static void keys_add(struct row *rows, unsigned n, struct arena *arena,
+                     const struct key_set *set)
 {
     bg_bytes keys[CHUNK];
-    for (uint64_t i = 0; i < arena->members; i += CHUNK) {
-        size_t n = arena->members - i < CHUNK ? (size_t)(arena->members - i) : CHUNK;
-        keys_make(arena, set, i, n, keys);
-        for (unsigned r = 0; r < ROWS; r++) {
-            (void)bg_filter_add_many(rows[r].filter, keys, n, NULL);
-            CHECK_EQ(bg_filter_may_contain_many(rows[r].filter, keys, n, NULL), n);
+    for (int asking = 0; asking < 2; asking++) {
+        for (uint64_t i = 0; i < arena->members; i += CHUNK) {
+            uint64_t left = arena->members - i;
+            size_t here = left < CHUNK ? (size_t)left : CHUNK;
+            keys_make(arena, set, i, here, keys);
+            for (unsigned r = 0; r < n; r++) {
+                if (asking) {
+                    CHECK_EQ(
+                        bg_filter_may_contain_many(rows[r].filter, keys, here, NULL),
+                        here);
+                } else {
+                    filling_add(&rows[r].fill, keys, here);
+                }
+            }
+        }
+        for (unsigned r = 0; r < n && !asking; r++) {
+            rows[r].filter = filling_end(&rows[r].fill);
+            rows[r].predicted =
+                sample_rate(rows[r].sample, &rows[r].spec, rows[r].filter);
         }
     }
 }
 
-/* Asks all filters of the first rates for `probes[0]`, those of the second for
- * `probes[1]` keys that are no members. */
-static void keys_probe(struct row *rows, struct arena *arena, const struct key_set *set,
-                       const uint64_t *probes)
+/* Asks each filter for so many keys that are no members. */
+static void keys_probe(struct row *rows, unsigned n, struct arena *arena,
+                       const struct key_set *set)
 {
     size_t hits[ROWS] = { 0 };
     bg_bytes keys[CHUNK];
-    uint64_t hashes[CHUNK];
-    for (uint64_t i = 0; i < probes[0] || i < probes[1]; i += CHUNK) {
+    uint64_t hashes[CHUNK], most = 0;
+    for (unsigned r = 0; r < n; r++) {
+        most = rows[r].probes > most ? rows[r].probes : most;
+    }
+    for (uint64_t i = 0; i < most; i += CHUNK) {
         keys_make(arena, set, arena->members + i, CHUNK, keys);
         bg_hash_many(bg_filter_hasher(rows[0].filter), keys, CHUNK, hashes);
-        for (unsigned r = 0; r < ROWS; r++) {
-            if (i < probes[r / (ROWS / RATES)]) {
-                size_t here = bg_filter_may_contain_many_hash(rows[r].filter, hashes,
-                                                              CHUNK, NULL);
-                hits[r] += here;
-                if (i < (uint64_t)4 * CHUNK) {
-                    CHECK_EQ(
-                        bg_filter_may_contain_many(rows[r].filter, keys, CHUNK, NULL),
-                        here);
-                }
+        for (unsigned r = 0; r < n; r++) {
+            if (i >= rows[r].probes) {
+                continue;
+            }
+            const bg_filter *filter = rows[r].filter;
+            size_t here = bg_filter_may_contain_many_hash(filter, hashes, CHUNK, NULL);
+            hits[r] += here;
+            if (i < (uint64_t)4 * CHUNK) {
+                CHECK_EQ(bg_filter_may_contain_many(filter, keys, CHUNK, NULL), here);
             }
         }
     }
-    for (unsigned r = 0; r < ROWS; r++) {
-        measure_add(&rows[r].measure, hits[r], (size_t)probes[r / (ROWS / RATES)]);
+    for (unsigned r = 0; r < n; r++) {
+        measure_add(&rows[r].measure, hits[r], (size_t)rows[r].probes);
     }
+}
+
+/* How many probes of each filter. */
+static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
+{
+    for (unsigned r = 0; r < n; r++) {
+        bool always = rows_always(rows[r].sample);
+        double rounds = always ? filters : ceil(filters / rows_skip());
+        double hits = rows[r].rate < 5e-3 ? 2000 : always ? 16000 : 10500;
+        hits = measure_soaks() && always ? 16000 : hits;
+        double share = hits / rows[r].rate / rounds / (slow ? 100 : 1);
+        rows[r].probes = (uint64_t)ceil(share / CHUNK) * CHUNK;
+    }
+}
+
+/* How many rows, from the first, there are in round number `turn`: the kinds that are not
+ * run always come last, and in some rounds only. */
+static unsigned rows_in(const struct row *rows, unsigned n, double turn)
+{
+    while (fmod(turn, rows_skip()) > 0 && !rows_always(rows[n - 1].sample)) {
+        n--;
+    }
+    return n;
 }
 
 /* One set of keys and one profile. */
@@ -319,31 +385,28 @@ static void keys_cells(struct arena *arena, const struct key_set *set,
                        bg_hash_profile profile, struct measure_summary *summary)
 {
     bool soak = measure_soaks();
-    double hits[RATES] = { 16000, soak ? 16000 : 2000 };
     double filters =
         ceil((soak ? 200000 * (double)check_scale() : 8e5) / (double)arena->members);
-    struct row rows[ROWS];
-    uint64_t probes[RATES];
+    static struct row rows[ROWS];
     /* AES without the processor's help takes 50 times as long. */
     bool slow = MEASURE_SANITIZED
                 || (profile == BG_HASH_KEYED_INT && bg_cpu_current() == BG_CPU_SCALAR);
     filters = slow ? 1 : fmax(4, filters);
-    for (unsigned r = 0; r < RATES; r++) {
-        double share = hits[r] / rates[r] / filters / (slow ? 100 : 1);
-        probes[r] = (uint64_t)ceil(share / CHUNK) * CHUNK;
-    }
-    rows_list(rows);
-    for (; filters > 0; filters--) {
+    unsigned n = rows_list(rows, profile, arena->members);
+    keys_effort(rows, n, filters, slow);
+    for (double turn = 0; turn < filters; turn++) {
+        unsigned here = rows_in(rows, n, turn);
         arena->salt = check_random();
-        rows_create(rows, profile, arena->members);
-        keys_add(rows, arena, set);
-        keys_probe(rows, arena, set, probes);
-        rows_free(rows);
+        rows_begin(rows, here, profile, arena->members);
+        keys_add(rows, here, arena, set);
+        keys_probe(rows, here, arena, set);
+        rows_free(rows, here);
     }
-    for (unsigned r = 0; r < ROWS; r++) {
+    for (unsigned r = 0; r < n; r++) {
         char name[96];
         (void)snprintf(name, sizeof name, "%-16s %-9s %-11s %.0e", set->name,
-                       bg_hash_name(profile), bg_kind_name(rows[r].kind), rows[r].rate);
+                       bg_hash_name(profile), samples[rows[r].sample].name,
+                       rows[r].rate);
         measure_enter(summary, name, &rows[r].measure, rows[r].predicted);
     }
 }

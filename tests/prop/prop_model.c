@@ -469,7 +469,7 @@ static void model_kind(bg_kind kind)
 #define MODEL_CPU(NAME, number, text) BG_CPU_##NAME,
         BG_CPUS(MODEL_CPU)
     };
-    /* 2e6 for each kind, in soak 1.5e7 x scale: 1.5e9 for all kinds at scale 20. */
+    /* 2e6 for each kind, in soak 1.5e7 x scale: 7.5e8 for all kinds at scale 10. */
     const double wanted = (measure_soaks() ? 1.5e7 * (double)check_scale() : 2e6)
                           / (MEASURE_SANITIZED ? 8 : 1);
     bg_cpu before = bg_cpu_current();

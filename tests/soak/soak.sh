@@ -1,7 +1,8 @@
 #!/bin/bash
 # Runs the unit, property and concurrency tests of a build with much more work than usual, as many
 # at a time as there are processors. Tells of each how long it took, what it counted (its lines that
-# begin with "=") and how it ended; all that it printed is in BUILD-FOLDER/soak.
+# begin with "=") and how it ended; all that it printed is in BUILD-FOLDER/soak. Ends with how many
+# operations the random runs against exact models did, by kind and in total.
 # usage: soak.sh BUILD-FOLDER SCALE      the seed is BG_TEST_SEED, else random
 set -euo pipefail
 
@@ -23,16 +24,31 @@ if [ "$1" = --one ]; then
     exit
 fi
 
+# The counts of prop_change, all kinds, and of prop_model, kinds that are sets of bits.
+operations() {
+    awk '/^= [a-z]+: [0-9]+ (operations|checks in)/ {
+             kind = substr($2, 1, length($2) - 1)
+             if (!(kind in of)) order[++kinds] = kind
+             of[kind] += $3; total += $3
+         }
+         END {
+             print "== operations against exact models"
+             for (i = 1; i <= kinds; i++) printf "%-12s %15d\n", order[i], of[order[i]]
+             printf "%-12s %15d\n", "total", total
+         }' "$1/soak/prop_change.log" "$1/soak/prop_model.log"
+}
+
 build=$1
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export BG_TEST_SCALE=$2 BG_TEST_SEED=${BG_TEST_SEED:-random}
 mkdir -p "$build/soak"
 cd "$root"
-programs="prop_rate prop_keys prop_large conc_filter prop_model" # those that take longest
+programs="prop_rate prop_keys prop_large conc_filter prop_model prop_change" # those that take longest
 for file in tests/unit/*.c tests/prop/*.c tests/conc/*.c; do
     name=$(basename "$file" .c)
     case " $programs " in *" $name "*) ;; *) programs="$programs $name" ;; esac
 done
 echo "$programs" | tr ' ' '\n' | xargs -P "$(nproc)" -n 1 "$0" --one "$build" && status=0 || status=1
+operations "$build"
 echo "soak: scale $BG_TEST_SCALE, $SECONDS s, $([ "$status" = 0 ] && echo all passed || echo FAILED)"
 exit "$status"

@@ -6,7 +6,7 @@
 #define _DEFAULT_SOURCE /* fork, setrlimit */
 
 #include "support/check.h"
-#include "support/filters.h"
+#include "support/samples.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
@@ -153,6 +153,169 @@ TEST(fault__fold_fails_halfway)
     bg_filter_free(folded);
     bg_filter_free(filter);
     CHECK_EQ(c.live, 0);
+}
+
+/* ---- Every kind, whatever it can do ------------------------------------------------ */
+
+/* Made or refused for want of memory; with the same keys in. */
+static unsigned check_derived(bg_err err, bg_filter *made, bg_errinfo *why)
+{
+    unsigned failed = !check_made(err, made, why);
+    for (uint64_t key = 0; made && key < KEYS; key++) {
+        CHECK(bg_filter_may_contain_u64(made, key));
+    }
+    bg_filter_free(made);
+    return failed;
+}
+
+/* A static filter; each step is repeated when it fails. */
+static bg_filter *every_build(const bg_spec *spec, unsigned *failed)
+{
+    bg_builder *builder = NULL;
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    if (bg_builder_create(spec, &builder, &why) != BG_OK) {
+        CHECK_EQ(why.code, BG_ENOMEM);
+        CHECK(builder == NULL);
+        (*failed)++;
+        return NULL;
+    }
+    for (uint64_t key = 0; key < KEYS && *failed < 9; key++) {
+        bg_err err = bg_builder_add_u64(builder, key);
+        CHECK(err == BG_OK || err == BG_ENOMEM);
+        key -= err != BG_OK; /* again */
+        *failed += err != BG_OK;
+    }
+    while (*failed < 9 && bg_builder_finish(builder, &filter, &why) != BG_OK) {
+        CHECK_EQ(why.code, BG_ENOMEM);
+        CHECK(filter == NULL);
+        (*failed)++;
+    }
+    bg_builder_free(builder);
+    return filter;
+}
+
+/* A filter of KEYS keys. Growing cannot fail: it is done without, and told. */
+static bg_filter *every_fill(unsigned sample, const bg_spec *spec, unsigned *failed)
+{
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    if (sample_is_static(sample)) {
+        return every_build(spec, failed);
+    }
+    bg_err err = bg_filter_create(spec, &filter, &why);
+    *failed += !check_made(err, filter, &why);
+    for (uint64_t key = 0; filter && key < KEYS; key++) {
+        CHECK_OK(bg_filter_insert_u64(filter, key, NULL));
+    }
+    return filter;
+}
+
+/* What takes memory: copies, and what makes another filter of one. */
+static unsigned every_derive(unsigned sample, const bg_filter *filter)
+{
+    bg_filter *made = NULL;
+    bg_errinfo why;
+    unsigned failed = 0;
+    bg_err err = bg_filter_copy(filter, &made, &why);
+    failed += check_derived(err, made, &why);
+    if (sample_can(sample, BG_CAN_RESIZE)) {
+        err = bg_filter_resize(filter, 1, &made, &why);
+        failed += check_derived(err, made, &why);
+    }
+    if (sample_can(sample, BG_CAN_FOLD) && info_of(filter).foldable) {
+        err = bg_filter_fold(filter, 1, &made, &why);
+        failed += check_derived(err, made, &why);
+    }
+    if (samples[sample].kind == BG_KIND_SCALABLE && !samples[sample].shards) {
+        err = bg_filter_compact(filter, &made, &why);
+        failed += err == BG_EFULL ? 0 : check_derived(err, made, &why);
+    }
+    return failed;
+}
+
+/* A merge may take memory: of shards that can be full, and of layers. */
+static unsigned every_merge(unsigned sample, bg_filter *filter, const bg_spec *spec)
+{
+    unsigned failed = 0;
+    bg_filter *other = NULL;
+    if (sample_can(sample, BG_CAN_MERGE)) {
+        bg_errinfo why;
+        bg_err err = bg_filter_create(spec, &other, &why);
+        failed += !check_made(err, other, &why);
+    }
+    if (other) {
+        (void)bg_filter_add_u64(other, 1 << 20);
+        bg_err to = bg_filter_merge(filter, other, NULL);
+        CHECK(to == BG_OK || to == BG_ENOMEM);
+        CHECK(to || bg_filter_may_contain_u64(filter, 1 << 20));
+        bg_err from = bg_filter_merge(other, filter, NULL);
+        CHECK(from == BG_OK || from == BG_ENOMEM);
+        CHECK(from || bg_filter_may_contain_u64(other, 7));
+        CHECK(bg_filter_may_contain_u64(other, 1 << 20));
+        failed += to != BG_OK || from != BG_OK;
+    }
+    bg_filter_free(other);
+    return failed;
+}
+
+/* Whether some call failed, or a layer is missing. A scalable filter that has not grown
+ * can be compacted. */
+static bool every_scenario(unsigned sample, bool grows)
+{
+    bg_spec spec = sample_spec(sample, 2 * (uint64_t)KEYS, 0.01);
+    spec.allocator = &c.hooks;
+    spec.items = grows ? 50 : spec.items;
+    unsigned failed = 0;
+    bg_filter *filter = every_fill(sample, &spec, &failed);
+    if (filter) {
+        failed += every_derive(sample, filter);
+        failed += every_merge(sample, filter, &spec);
+        if (samples[sample].kind == BG_KIND_WINDOW) { /* takes no memory */
+            size_t calls = c.calls;
+            CHECK_OK(bg_filter_rotate(filter, 0, NULL));
+            CHECK_EQ(c.calls, calls);
+        }
+        for (uint64_t key = 0; key < KEYS; key++) {
+            CHECK(bg_filter_may_contain_u64(filter, key));
+        }
+        failed += info_of(filter).saturated > 0;
+    }
+    bg_filter_free(filter);
+    CHECK_EQ(c.live, 0);
+    CHECK_EQ(c.mistakes, 0);
+    return failed;
+}
+
+/* Returns how many faults there were. */
+static size_t every_fault(unsigned sample, bool grows)
+{
+    counting_start(&c);
+    (void)every_scenario(sample, grows);
+    size_t calls = c.calls;
+    CHECK(calls >= 2 && calls < CALLS_MOST);
+    size_t faults = 0;
+    for (size_t n = 1; n <= calls; n += CHECK_EMULATED ? 4 : 1) {
+        for (int onwards = 0; onwards < 2; onwards++, faults++) {
+            counting_start(&c);
+            c.fail_at = n;
+            c.fail_onwards = onwards;
+            CHECK(every_scenario(sample, grows));
+        }
+    }
+    return faults;
+}
+
+TEST(fault__every_kind_without_memory_once_and_for_ever)
+{
+    size_t faults = 0;
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        faults += every_fault(s, false);
+        if (samples[s].kind == BG_KIND_SCALABLE) {
+            faults += every_fault(s, true);
+        }
+    }
+    printf("= every kind: %zu faults of memory, nothing lost\n", faults);
 }
 
 /* ---- The system has none --------------------------------------------------------- */

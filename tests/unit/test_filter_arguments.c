@@ -3,7 +3,7 @@
  * found and what is allowed, nothing is allocated and the handle is NULL.
  */
 #include "support/check.h"
-#include "support/filters.h"
+#include "support/samples.h"
 
 #include <float.h>
 #include <math.h>
@@ -177,6 +177,164 @@ TEST(arguments__sizes_that_no_machine_has)
         CHECK(filter == NULL);
         CHECK_EQ(c.calls, 0);
         CHECK(why.message[0] != 0);
+    }
+}
+
+/* ---- Every kind, and builders ------------------------------------------------------ */
+
+/* Creating, and for static kinds a builder too, is refused; nothing is allocated. */
+static void check_every_refused(unsigned sample, const bg_spec *spec, bg_err code,
+                                const char *what)
+{
+    bg_filter *filter = (bg_filter *)(void *)&c;
+    bg_builder *builder = (bg_builder *)(void *)&c;
+    bg_errinfo why;
+    bg_err err = bg_filter_create(spec, &filter, &why);
+    CHECK(filter == NULL);
+    CHECK(why.message[0] != 0);
+    CHECK_EQ(c.calls, 0);
+    if (sample_is_static(sample)) {
+        CHECK(err == code || err == BG_ENOTSUP); /* it points to the builder */
+        err = bg_builder_create(spec, &builder, &why);
+        CHECK(builder == NULL);
+        CHECK_EQ(c.calls, 0);
+    }
+    if (err != code || !strstr(why.what, what)) {
+        check_fail(__FILE__, __LINE__, "%s: %s", samples[sample].name, why.message);
+    }
+}
+
+static bg_spec every_spec(unsigned sample, uint64_t items, double rate)
+{
+    bg_spec spec = sample_variant(sample);
+    counting_start(&c);
+    spec.items = items;
+    spec.rate = rate;
+    spec.allocator = &c.hooks;
+    return spec;
+}
+
+TEST(arguments__every_kind_refuses_rates_that_are_none)
+{
+    static const double bad[] = {
+        0, 1, 1.5, -0.01, (double)NAN, (double)INFINITY, -(double)INFINITY
+    };
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+            bg_spec spec = every_spec(s, 1000, bad[i]);
+            check_every_refused(s, &spec, BG_EINVAL, "rate");
+        }
+    }
+}
+
+TEST(arguments__every_kind_refuses_numbers_of_keys_that_are_none)
+{
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        if (!sample_is_static(s)) { /* to builders it means nothing */
+            bg_spec spec = every_spec(s, 0, 0.01);
+            check_every_refused(s, &spec, BG_EINVAL, "items");
+            spec = every_spec(s, UINT64_MAX, 0.01);
+            check_every_refused(s, &spec, BG_EINVAL, "items");
+        }
+    }
+}
+
+/* 2^40 keys: there is a plan, or a reason why not; over max_bytes it is refused. */
+TEST(arguments__every_kind_plans_a_trillion_keys)
+{
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        bg_spec spec = every_spec(s, UINT64_C(1) << 40, 0.01);
+        bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+        bg_filter *filter = NULL;
+        bg_plan plan;
+        bg_errinfo why;
+        ask.spec = spec;
+        bg_err err = bg_plan_make(&ask, &plan, &why);
+        if (err == BG_OK) {
+            CHECK(plan.rate <= 0.01);
+            CHECK(plan.bytes > UINT64_C(1) << 38);
+        } else { /* units are numbered by 32 bits; or size_t has no more */
+            CHECK(sizeof(size_t) == 4 || err == BG_ENOTSUP);
+            CHECK(sizeof(size_t) == 4 || strstr(why.message, "units"));
+        }
+        spec.max_bytes = 1 << 30;
+        bg_err refused = bg_filter_create(&spec, &filter, &why);
+        CHECK(refused == BG_ENOMEM || refused == BG_ENOTSUP);
+        CHECK(filter == NULL && why.message[0] != 0);
+        CHECK_EQ(c.calls, 0);
+    }
+}
+
+/* One key. */
+TEST(arguments__every_kind_is_made_for_one_key)
+{
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        bg_spec spec = sample_spec(s, 1, 0.01);
+        struct filling fill;
+        const uint64_t key = 42;
+        size_t strangers = 0;
+        filling_begin(&fill, s, &spec, 1);
+        filling_add_u64(&fill, &key, 1);
+        bg_filter *filter = filling_end(&fill);
+        CHECK(bg_filter_may_contain_u64(filter, key));
+        for (uint64_t i = 100; i < 1100; i++) {
+            strangers += bg_filter_may_contain_u64(filter, i);
+        }
+        CHECK(strangers < 40); /* 10 are expected at most; 9 standard deviations */
+        bg_filter_free(filter);
+    }
+}
+
+/* Of a filter that gave up: nothing is new, nothing is certainly not there. */
+static void check_gave_up(bg_filter *filter)
+{
+    bool is_new = true;
+    CHECK(info_of(filter).overflowed);
+    for (uint64_t key = 1 << 20; key < (1 << 20) + 500; key++) {
+        CHECK(bg_filter_may_contain_u64(filter, key));
+        CHECK_OK(bg_filter_remove_u64(filter, key));
+        if (bg_filter_insert_u64(filter, key, &is_new) == BG_OK) {
+            CHECK(!is_new);
+        }
+        CHECK(!bg_filter_add_u64(filter, key));
+    }
+}
+
+/* Eight times as many keys as it was made for: all are found that were not refused; who
+ * refuses does so for good, takes what it was made for, and gives up only on adds. */
+TEST(arguments__every_kind_is_filled_past_its_capacity)
+{
+    enum { MADE_FOR = 500 };
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        if (sample_is_static(s)) {
+            continue; /* takes as many as it was built of: see tests of builders */
+        }
+        bg_spec spec = sample_spec(s, MADE_FOR, 0.01);
+        bg_filter *filter = must_create(&spec);
+        uint64_t in = 0, refused = 0;
+        for (uint64_t key = 0; key < (uint64_t)8 * MADE_FOR; key++) {
+            bg_err err = bg_filter_insert_u64(filter, key, NULL);
+            CHECK(err == BG_OK || err == BG_EFULL);
+            refused += err == BG_EFULL;
+            in += !refused;
+        }
+        CHECK_EQ(refused > 0, sample_can(s, BG_CAN_FILL_UP));
+        CHECK(in >= MADE_FOR);
+        for (uint64_t key = 0; key < in; key++) {
+            CHECK(bg_filter_may_contain_u64(filter, key));
+        }
+        CHECK(!info_of(filter).overflowed);
+        CHECK(bg_filter_fill(filter) <= 1);
+        for (uint64_t key = 1 << 16; key < (1 << 16) + MADE_FOR; key++) {
+            (void)bg_filter_add_u64(filter, key);
+            CHECK(bg_filter_may_contain_u64(filter, key));
+        }
+        if (samples[s].shards) {
+            CHECK_EQ(info_of(filter).overflowed, refused > 0);
+        } else if (refused) {
+            check_gave_up(filter);
+        }
+        bg_filter_free(filter);
     }
 }
 

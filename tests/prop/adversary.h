@@ -1,0 +1,102 @@
+/*
+ * adversary.h - what the tests of attacks share: filters for an attacker's victim and for
+ * his replica of it, and his tools.
+ */
+#ifndef ADVERSARY_H
+#define ADVERSARY_H
+
+#include "bloomgate/bloomgate.h"
+#include "prop/measure.h"
+#include "support/samples.h"
+
+enum { ITEMS = 10000, HARVEST = 2000 };
+
+/* How many filters, with secrets of their own, an attack is tried on. */
+static inline unsigned adversary_filters(void)
+{
+    return MEASURE_SANITIZED ? 8 : measure_soaks() ? 32 * (unsigned)check_scale() : 64;
+}
+
+/* The keyed profiles take turns: `keyed` hashes the integers here by SipHash,
+ * `keyed-int` by AES, which takes too long without the processor's help. */
+static inline bg_hash_profile adversary_keyed(unsigned turn)
+{
+    return turn % 2 || bg_cpu_current() == BG_CPU_SCALAR ? BG_HASH_KEYED
+                                                         : BG_HASH_KEYED_INT;
+}
+
+/* A spec for `items` keys at 1 %, and a new secret each time. */
+struct victim_spec {
+    bg_spec spec;
+    uint8_t secret[BG_SECRET_BYTES];
+};
+
+static inline void victim_init(struct victim_spec *v, unsigned sample, uint64_t items,
+                               bg_hash_profile profile, uint64_t seed)
+{
+    for (unsigned i = 0; i < sizeof v->secret; i++) {
+        v->secret[i] = (uint8_t)check_random();
+    }
+    v->spec = sample_spec(sample, items, 0.01);
+    v->spec.hash.profile = profile;
+    v->spec.hash.seed = seed;
+    v->spec.hash.secret = v->secret;
+}
+
+/* A filter of a sample with `n` keys in; *predicted, unless NULL, is its rate. */
+static inline bg_filter *victim_full(unsigned sample, bg_hash_profile profile,
+                                     uint64_t seed, const uint64_t *keys, size_t n,
+                                     double *predicted)
+{
+    struct victim_spec v;
+    struct filling fill;
+    victim_init(&v, sample, n, profile, seed);
+    filling_begin(&fill, sample, &v.spec, n);
+    filling_add_u64(&fill, keys, n);
+    bg_filter *filter = filling_end(&fill);
+    if (predicted) {
+        *predicted = sample_rate(sample, &v.spec, filter);
+    }
+    return filter;
+}
+
+/* Asks for `probes` fresh random keys. */
+static inline void adversary_probe(const bg_filter *filter, size_t probes,
+                                   struct measure *m)
+{
+    uint64_t keys[1024];
+    size_t hits = 0;
+    for (size_t done = 0; done < probes; done += 1024) {
+        for (size_t i = 0; i < 1024; i++) {
+            keys[i] = check_random();
+        }
+        hits += bg_filter_may_contain_many_u64(filter, keys, 1024, NULL);
+    }
+    measure_add(m, hits, (probes + 1023) / 1024 * 1024);
+}
+
+/* Keys that the replica answers "maybe", none of them a member. */
+static inline void attack_harvest(const bg_filter *replica, uint64_t *keys)
+{
+    for (size_t found = 0; found < HARVEST;) {
+        uint64_t key = check_random();
+        if (bg_filter_may_contain_u64(replica, key)) {
+            keys[found++] = key;
+        }
+    }
+}
+
+/*
+ * XXH3 of 32 bytes folds the product (w0 ^ (s0 + seed)) * (w1 ^ (s1 - seed)) of the
+ * first two words w and words s of a public constant. With w0 = s0 + seed it is 0
+ * whatever w1 is: 2^64 keys with one hash.
+ */
+static inline void forge_key(unsigned char *key, uint64_t seed, uint64_t free_word)
+{
+    const uint64_t words[4] = { 0xbe4ba423396cfeb8u + seed, free_word, 1, 2 };
+    for (unsigned i = 0; i < 32; i++) {
+        key[i] = (unsigned char)(words[i / 8] >> (8 * (i % 8)));
+    }
+}
+
+#endif

@@ -1,0 +1,620 @@
+/*
+ * prop_attack.c - attacks that a kind invites by what it can do: refuse, remove, count,
+ * grow, forget, be built.
+ *
+ * The attacker is that of prop_adversary.c. He knows this library, and for `fast` the hash
+ * and its seed; for `keyed` he has to guess the secret, and does all the same. Attacks (Filic
+ * and others, "Deletions and dishonesty", 2024; Gerbet and others, 2015):
+ *
+ *   crowding    only keys whose hashes lie in one half of all hashes
+ *   eviction    cuckoo: keys that share a few buckets; quotient: keys of the last slots
+ *   flood       one key again and again; counters and counts that only go up
+ *   deletion    removes of keys that were never added, false positives by choice, and of
+ *               twins, keys with the hash of a member
+ *   growth      scalable: more keys than the memory that it may take
+ *   oblivion    window: adds that push everything out
+ *   building    static kinds: one key many times, and sets that are hard to solve
+ *
+ * What must hold for `fast` too: nobody's key goes missing unless what was never added was
+ * removed, refusals change nothing and leave the filter at work, memory is bounded, and
+ * every call ends. For `keyed` the attacks do no more than random keys.
+ */
+#include "filter/handle.h"
+#include "prop/adversary.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const bg_hash_profile both_profiles[] = { BG_HASH_FAST, BG_HASH_KEYED };
+
+/* ---- Tools --------------------------------------------------------------------------- */
+
+static bg_hasher attacker_hasher(bg_hash_profile profile)
+{
+    struct victim_spec guess;
+    bg_hasher hasher;
+    victim_init(&guess, 0, 1, profile, 7);
+    CHECK_OK(bg_hasher_init(&hasher, &guess.spec.hash, NULL));
+    return hasher;
+}
+
+/* n keys whose hashes, as far as the attacker knows, are `least` or more, or less than
+ * that. */
+static void attack_range(bg_hash_profile profile, uint64_t least, bool above,
+                         uint64_t *keys, size_t n)
+{
+    bg_hasher hasher = attacker_hasher(profile);
+    for (size_t found = 0; found < n;) {
+        uint64_t key = check_random();
+        if ((bg_hash_u64(&hasher, key) >= least) == above) {
+            keys[found++] = key;
+        }
+    }
+    bg_hasher_wipe(&hasher);
+}
+
+static bg_filter *victim_empty(unsigned sample, bg_hash_profile profile, uint64_t items)
+{
+    struct victim_spec v;
+    victim_init(&v, sample, items, profile, 7);
+    return must_create(&v.spec);
+}
+
+static size_t inserted(bg_filter *filter, const uint64_t *keys, size_t n)
+{
+    size_t in = 0;
+    for (size_t i = 0; i < n; i++) {
+        bg_err err = bg_filter_insert_u64(filter, keys[i], NULL);
+        CHECK(err == BG_OK || err == BG_EFULL);
+        in += err == BG_OK;
+    }
+    return in;
+}
+
+static size_t missing(const bg_filter *filter, const uint64_t *keys, size_t n)
+{
+    return n - bg_filter_may_contain_many_u64(filter, keys, n, NULL);
+}
+
+/* ---- Crowding ------------------------------------------------------------------------- */
+
+/* The rate of filters that are full of such keys. */
+static double crowded(unsigned sample, bg_hash_profile profile, unsigned filters,
+                      struct measure *m, double *predicted)
+{
+    static uint64_t keys[ITEMS];
+    for (unsigned f = 0; f < filters; f++) {
+        if (f % 16 == 0) {
+            attack_range(profile, UINT64_MAX / 2, false, keys, ITEMS);
+        }
+        bg_filter *victim = victim_full(sample, profile, 7, keys, ITEMS, predicted);
+        CHECK_EQ(missing(victim, keys, ITEMS), 0);
+        adversary_probe(victim, 50000, m);
+        bg_filter_free(victim);
+    }
+    return m->hits / m->probes;
+}
+
+/* Kinds whose places follow from the high bits of a hash get too many keys there. Static
+ * ones have to be built, or say that they cannot: below. */
+TEST(attack__crowding)
+{
+    for (unsigned s = KIND_COUNT; s < SAMPLES; s++) {
+        if (sample_is_static(s)) {
+            continue;
+        }
+        struct measure fast = { 0 }, keyed = { 0 };
+        struct measure_summary summary = { 0 };
+        double predicted = 0;
+        unsigned filters = adversary_filters() / 2;
+        double broken = crowded(s, BG_HASH_FAST, 2, &fast, NULL);
+        double rate = crowded(s, BG_HASH_KEYED, filters, &keyed, &predicted);
+        printf("= crowding of %s: predicted %.3f %%, fast x %.1f, keyed %.3f %%\n",
+               samples[s].name, 100 * predicted, broken / predicted, 100 * rate);
+        measure_enter(&summary, "keyed, crowded", &keyed, predicted);
+        CHECK_EQ(summary.bad, 0);
+        bool scattered = samples[s].flags & BG_SCATTERED;
+        CHECK(sample_can(s, BG_CAN_FILL_UP) || scattered || broken > 1.5 * predicted);
+    }
+}
+
+/* ---- Eviction -------------------------------------------------------------------------- */
+
+enum { EVICTED = 1000, FEW_WORDS = 16 };
+
+/* Whether all places that a key can have are in the first words: `scratch`, empty, is
+ * filled with copies of it until there are no more, and emptied. */
+static bool attack_fits(bg_filter *scratch, uint64_t key)
+{
+    const uint64_t *words = bgi_filter_words(scratch);
+    bool fits = true;
+    while (bg_filter_insert_u64(scratch, key, NULL) == BG_OK) {
+    }
+    for (size_t w = FEW_WORDS; w < bg_filter_size_bytes(scratch) / 8; w++) {
+        fits &= words[w] == 0;
+    }
+    bg_filter_clear(scratch);
+    return fits;
+}
+
+/* Keys that share a few buckets: those are soon full. The rest is refused, nothing else
+ * changes, and others go in as before. */
+TEST(attack__cuckoo_evictions)
+{
+    static uint64_t keys[EVICTED], others[EVICTED / 2];
+    for (unsigned p = 0; p < 2; p++) {
+        bg_filter *replica =
+            victim_empty(sample_of(BG_KIND_CUCKOO), both_profiles[p], EVICTED);
+        bg_filter *victim =
+            victim_empty(sample_of(BG_KIND_CUCKOO), both_profiles[p], EVICTED);
+        bg_filter *before = NULL;
+        for (size_t found = 0; found < EVICTED / 2;) {
+            uint64_t key = check_random();
+            if (attack_fits(replica, key)) {
+                keys[found++] = key;
+            }
+        }
+        size_t in = 0;
+        for (size_t i = 0; i < EVICTED / 2; i++) {
+            bool full = in < i;
+            if (full) {
+                CHECK_OK(bg_filter_copy(victim, &before, NULL));
+            }
+            bool is_in = inserted(victim, &keys[i], 1);
+            CHECK(!full || is_in || bg_filter_equal(victim, before));
+            CHECK(!is_in || bg_filter_may_contain_u64(victim, keys[i]));
+            in += is_in;
+            bg_filter_free(before);
+            before = NULL;
+        }
+        random_hashes(others, EVICTED / 2);
+        size_t more = inserted(victim, others, EVICTED / 2);
+        printf(
+            "= evictions from cuckoo, %s: %zu of %d chosen keys go in, then %zu of %d "
+            "others\n",
+            bg_hash_name(both_profiles[p]), in, EVICTED / 2, more, EVICTED / 2);
+        bool fast = both_profiles[p] == BG_HASH_FAST;
+        CHECK(fast ? in <= 12 * FEW_WORDS && more > EVICTED / 4 : in == EVICTED / 2);
+        CHECK(fast || more == EVICTED / 2);
+        CHECK(!info_of(victim).overflowed);
+        bg_filter_free(victim);
+        bg_filter_free(replica);
+    }
+}
+
+/* Keys of the last slots: what is beyond them is soon full. Each insert moves what is
+ * there, and is refused when there is no room. */
+TEST(attack__quotient_last_slots)
+{
+    static uint64_t keys[ITEMS], others[ITEMS / 4];
+    for (unsigned p = 0; p < 2; p++) {
+        bg_filter *victim =
+            victim_empty(sample_of(BG_KIND_QUOTIENT), both_profiles[p], ITEMS);
+        bg_filter *before = NULL;
+        attack_range(both_profiles[p], UINT64_MAX - UINT64_MAX / 64, true, keys,
+                     ITEMS / 2);
+        size_t in = 0, refused = 0;
+        for (size_t i = 0; i < ITEMS / 2; i++) {
+            bool look = in < i && refused < 100;
+            if (look) {
+                CHECK_OK(bg_filter_copy(victim, &before, NULL));
+            }
+            if (inserted(victim, &keys[i], 1)) {
+                keys[in++] = keys[i]; /* to be asked for */
+            } else {
+                refused++;
+                CHECK(!look || bg_filter_equal(victim, before));
+            }
+            bg_filter_free(before);
+            before = NULL;
+        }
+        CHECK_EQ(missing(victim, keys, in), 0);
+        attack_range(both_profiles[p], UINT64_MAX / 2, false, others, ITEMS / 4);
+        size_t more = inserted(victim, others, ITEMS / 4);
+        CHECK_EQ(missing(victim, others, ITEMS / 4), 0);
+        printf("= last slots of quotient, %s: %zu of %d chosen keys go in, then %zu of "
+               "%d others\n",
+               bg_hash_name(both_profiles[p]), in, ITEMS / 2, more, ITEMS / 4);
+        CHECK_EQ(in < ITEMS / 2, both_profiles[p] == BG_HASH_FAST);
+        CHECK_EQ(more, ITEMS / 4);
+        CHECK(!info_of(victim).overflowed);
+        CHECK_EQ(missing(victim, keys, in), 0);
+        bg_filter_free(victim);
+    }
+}
+
+/* Keys of one slot: a run as long as there are keys, all found. */
+TEST(attack__quotient_one_run)
+{
+    enum { RUN = 300, SMALL = 1000 };
+    uint64_t keys[RUN];
+    bg_filter *victim = victim_empty(sample_of(BG_KIND_QUOTIENT), BG_HASH_FAST, SMALL);
+    attack_range(BG_HASH_FAST, UINT64_MAX >> 11, false, keys, RUN);
+    CHECK_EQ(inserted(victim, keys, RUN), RUN);
+    CHECK_EQ(missing(victim, keys, RUN), 0);
+    for (size_t i = 0; i < RUN; i++) {
+        CHECK_OK(bg_filter_remove_u64(victim, keys[i]));
+        CHECK_EQ(missing(victim, keys + i + 1, RUN - i - 1), 0);
+    }
+    CHECK_EQ(info_of(victim).ones, 0);
+    bg_filter_free(victim);
+}
+
+/* ---- Floods ------------------------------------------------------------------------------ */
+
+enum { MEMBERS = 2000, FLOOD = 100000 };
+
+/* One key, very often, in every kind: nobody else notices, and it takes next to no room. */
+TEST(attack__flood_of_one_key)
+{
+    static uint64_t members[MEMBERS];
+    random_hashes(members, MEMBERS);
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        if (sample_is_static(s)) {
+            continue;
+        }
+        for (unsigned p = 0; p < 2; p++) {
+            bg_filter *victim = victim_empty(s, both_profiles[p], 2 * MEMBERS);
+            CHECK_EQ(inserted(victim, members, MEMBERS), MEMBERS);
+            bg_info before = info_of(victim);
+            size_t flooded = 0;
+            for (int i = 0; i < FLOOD; i++) {
+                flooded += bg_filter_insert_u64(victim, 42, NULL) == BG_OK;
+            }
+            bg_info after = info_of(victim);
+            CHECK_EQ(missing(victim, members, MEMBERS), 0);
+            CHECK(bg_filter_may_contain_u64(victim, 42));
+            CHECK(after.ones - before.ones <= 72); /* a count of 64 bits, bit by bit */
+            CHECK_EQ(after.bytes, before.bytes);
+            CHECK(!after.overflowed && after.rate < 2 * before.rate + 1e-3);
+            if (sample_can(s, BG_CAN_REMOVE)) {
+                for (size_t i = 0; i < flooded; i++) {
+                    CHECK_OK(bg_filter_remove_u64(victim, 42));
+                }
+                CHECK_EQ(missing(victim, members, MEMBERS), 0);
+                CHECK_EQ(info_of(victim).saturated, after.saturated);
+            }
+            bg_filter_free(victim);
+        }
+    }
+}
+
+/* Many keys, each often enough to saturate its counters; then all of them are taken back.
+ * Saturated counters stay where they are, and so does every member. */
+TEST(attack__counting_saturation)
+{
+    static uint64_t members[MEMBERS];
+    random_hashes(members, MEMBERS);
+    for (unsigned p = 0; p < 2; p++) {
+        bg_filter *victim =
+            victim_empty(sample_of(BG_KIND_COUNTING), both_profiles[p], 2 * MEMBERS);
+        CHECK_EQ(inserted(victim, members, MEMBERS), MEMBERS);
+        for (uint64_t key = 0; key < 500; key++) {
+            for (int i = 0; i < 20; i++) {
+                (void)bg_filter_add_u64(victim, key);
+            }
+        }
+        bg_info full = info_of(victim);
+        CHECK(full.saturated > 100 && full.saturated <= (uint64_t)500 * full.k);
+        for (uint64_t key = 0; key < 500; key++) {
+            for (int i = 0; i < 20; i++) {
+                CHECK_OK(bg_filter_remove_u64(victim, key));
+            }
+        }
+        CHECK_EQ(info_of(victim).saturated, full.saturated);
+        CHECK_EQ(missing(victim, members, MEMBERS), 0);
+        for (size_t i = 0; i < MEMBERS; i++) {
+            CHECK_OK(bg_filter_remove_u64(victim, members[i]));
+            CHECK_EQ(missing(victim, members + i + 1, MEMBERS - i - 1), 0);
+        }
+        CHECK_EQ(info_of(victim).ones, full.saturated); /* nothing else is left */
+        printf("= saturation of counting, %s: %llu counters saturated, for good\n",
+               bg_hash_name(both_profiles[p]), (unsigned long long)full.saturated);
+        bg_filter_free(victim);
+    }
+}
+
+/* ---- Deletion ------------------------------------------------------------------------------ */
+
+/* Removes keys that were never added: those that a replica takes for members, or random
+ * ones. Says how many removes were let through, and how many members are missing. */
+static size_t deletion(unsigned sample, bg_hash_profile profile, bool chosen,
+                       size_t *lost)
+{
+    static uint64_t members[ITEMS], found[HARVEST];
+    random_hashes(members, ITEMS);
+    bg_filter *victim = victim_full(sample, profile, 7, members, ITEMS, NULL);
+    bg_filter *replica = victim_full(sample, profile, 7, members, ITEMS, NULL);
+    size_t removed = 0;
+    random_hashes(found, HARVEST);
+    if (chosen) {
+        attack_harvest(replica, found);
+    }
+    for (size_t i = 0; i < HARVEST; i++) {
+        bg_err err = bg_filter_remove_u64(victim, found[i]);
+        CHECK(err == BG_OK || err == BG_ENOTFOUND);
+        removed += err == BG_OK;
+    }
+    *lost += missing(victim, members, ITEMS);
+    bg_filter_free(victim);
+    bg_filter_free(replica);
+    return removed;
+}
+
+/* What filter.h warns of: who may remove what was never added makes members go missing. Who
+ * can choose them does the most harm; with `keyed` that is no more than by chance. */
+TEST(attack__deletion_of_strangers)
+{
+    const unsigned rounds = 8;
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        if (!sample_can(s, BG_CAN_REMOVE)) {
+            continue;
+        }
+        size_t fast = 0, keyed = 0, random = 0, lost_fast = 0, lost = 0, by_chance = 0;
+        for (unsigned r = 0; r < rounds; r++) {
+            fast += deletion(s, BG_HASH_FAST, true, &lost_fast);
+            keyed += deletion(s, BG_HASH_KEYED, true, &lost);
+            random += deletion(s, BG_HASH_KEYED, false, &by_chance);
+        }
+        printf(
+            "= deletion from %s: of %u strangers removed %zu fast, %zu keyed, %zu by "
+            "chance; members lost %zu, %zu, %zu\n",
+            samples[s].name, rounds * HARVEST, fast, keyed, random, lost_fast, lost,
+            by_chance);
+        CHECK(fast > rounds * HARVEST / 3 && lost_fast > 20 * lost);
+        /* Five standard deviations of the difference, were they Poisson. */
+        double more = (double)keyed - (double)random;
+        CHECK(more <= 5 * sqrt((double)(keyed + random) + 1));
+        double worse = (double)lost - (double)by_chance; /* a remove may hit several */
+        CHECK(worse <= 10 * sqrt((double)(lost + by_chance) + 1));
+    }
+}
+
+/* Twins: keys with one hash. Whoever adds his twin may remove it, and the member stays; a
+ * twin that was never added takes the member with it, unless the hash is keyed. */
+TEST(attack__deletion_of_twins)
+{
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        for (unsigned p = 0; p < 2 && sample_can(s, BG_CAN_REMOVE); p++) {
+            bool fast = both_profiles[p] == BG_HASH_FAST;
+            bg_filter *victim = victim_empty(s, both_profiles[p], MEMBERS);
+            unsigned char member[32], twin[32];
+            forge_key(member, 7, 0);
+            CHECK_OK(bg_filter_insert(victim, member, 32, NULL));
+            for (uint64_t i = 1; i <= 1000; i++) {
+                forge_key(twin, 7, i);
+                CHECK_OK(bg_filter_insert(victim, twin, 32, NULL));
+                CHECK_OK(bg_filter_remove(victim, twin, 32));
+                CHECK(bg_filter_may_contain(victim, member, 32));
+            }
+            forge_key(twin, 7, 1 << 20);
+            bg_err err = bg_filter_remove(victim, twin, 32);
+            CHECK_EQ(err, fast ? BG_OK : BG_ENOTFOUND);
+            CHECK_EQ(bg_filter_may_contain(victim, member, 32), !fast);
+            bg_filter_free(victim);
+        }
+    }
+}
+
+/* ---- Growth ---------------------------------------------------------------------------------- */
+
+/* A flood of new keys: never more memory than allowed, no key lost, and it is told. Keys
+ * that are in, or taken for members, do not make it grow. */
+TEST(attack__scalable_growth)
+{
+    static uint64_t keys[20 * ITEMS], found[HARVEST];
+    random_hashes(keys, sizeof keys / sizeof *keys);
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        if (samples[s].kind != BG_KIND_SCALABLE || samples[s].shards) {
+            continue;
+        }
+        struct victim_spec v;
+        victim_init(&v, s, ITEMS, BG_HASH_FAST, 7);
+        bg_filter *victim = must_create(&v.spec);
+        CHECK_EQ(inserted(victim, keys, ITEMS - 1), ITEMS - 1);
+        bg_info before = info_of(victim);
+        attack_harvest(victim, found);
+        for (int turn = 0; turn < 50; turn++) {
+            CHECK_EQ(bg_filter_add_many_u64(victim, found, HARVEST, NULL), 0);
+            CHECK_EQ(bg_filter_add_many_u64(victim, keys, ITEMS - 1, NULL), 0);
+        }
+        CHECK_EQ(info_of(victim).bytes, before.bytes);
+        CHECK_EQ(info_of(victim).ones, before.ones);
+        bg_filter_free(victim);
+
+        v.spec.max_bytes = 4 * before.bytes;
+        victim = must_create(&v.spec);
+        for (size_t i = 0; i < 20 * ITEMS; i += ITEMS) {
+            CHECK_EQ(inserted(victim, keys + i, ITEMS), ITEMS);
+            CHECK(bg_filter_size_bytes(victim) <= v.spec.max_bytes);
+        }
+        CHECK_EQ(missing(victim, keys, 20 * ITEMS), 0);
+        bg_info after = info_of(victim);
+        CHECK(after.saturated > ITEMS && after.rate > 2 * v.spec.rate);
+        printf(
+            "= growth of %s: %d keys in %llu of %llu bytes, %llu beyond capacity, rate "
+            "%.1f %%\n",
+            samples[s].name, 20 * ITEMS, (unsigned long long)after.bytes,
+            (unsigned long long)v.spec.max_bytes, (unsigned long long)after.saturated,
+            100 * after.rate);
+        bg_filter_free(victim);
+    }
+}
+
+/* ---- Oblivion --------------------------------------------------------------------------------- */
+
+enum { WINDOW = 4000, PERIODS = 5 };
+
+static uint64_t attack_now;
+
+static uint64_t attack_clock(void *context)
+{
+    return *(const uint64_t *)context;
+}
+
+static bg_filter *attacked_window(uint32_t mode, bool by_count, bg_hash_profile profile)
+{
+    struct victim_spec v;
+    bg_window_options options = BG_WINDOW_OPTIONS_INIT;
+    victim_init(&v, sample_of(BG_KIND_WINDOW), WINDOW, profile, 7);
+    options.mode = mode;
+    options.generations = PERIODS;
+    options.count = by_count ? WINDOW : 0;
+    options.length = by_count ? 0 : 1000;
+    options.clock = by_count ? NULL : attack_clock;
+    options.context = by_count ? NULL : &attack_now;
+    v.spec.items = WINDOW;
+    v.spec.window = &options;
+    return must_create(&v.spec);
+}
+
+/* By count: even one key that is added again and again moves the window, as promised: not
+ * before so many adds. */
+static void oblivion_by_count(uint32_t mode, bg_hash_profile profile)
+{
+    bg_filter *victim = attacked_window(mode, true, profile);
+    uint64_t members[100];
+    random_hashes(members, 100);
+    CHECK_EQ(inserted(victim, members, 100), 100);
+    for (int i = 0; i < WINDOW - 100; i++) {
+        (void)bg_filter_add_u64(victim, 42);
+    }
+    CHECK_EQ(missing(victim, members, 100), 0);
+    for (int i = 0; i < WINDOW / (PERIODS - 1) * 12; i++) {
+        (void)bg_filter_add_u64(victim, 42);
+    }
+    CHECK(missing(victim, members, 100) > 90);
+    CHECK(bg_filter_may_contain_u64(victim, 42));
+    bg_filter_free(victim);
+}
+
+/* By time: a flood moves nothing. It spoils the rate, which is told, until it has passed. */
+static void oblivion_by_time(uint32_t mode, bg_hash_profile profile)
+{
+    static uint64_t flood[20 * WINDOW];
+    attack_now = 5000;
+    bg_filter *victim = attacked_window(mode, false, profile);
+    struct measure spoilt = { 0 }, passed = { 0 };
+    uint64_t members[100];
+    random_hashes(members, 100);
+    random_hashes(flood, 20 * WINDOW);
+    CHECK_EQ(inserted(victim, members, 100), 100);
+    uint64_t period = bg_filter_period(victim);
+    (void)bg_filter_add_many_u64(victim, flood, 20 * WINDOW, NULL);
+    CHECK_EQ(bg_filter_period(victim), period);
+    attack_now += 999;
+    CHECK_OK(bg_filter_rotate(victim, attack_now, NULL));
+    CHECK_EQ(missing(victim, members, 100), 0);
+    CHECK_EQ(missing(victim, flood, 20 * WINDOW), 0);
+    adversary_probe(victim, 20000, &spoilt);
+    CHECK(spoilt.hits / spoilt.probes > 0.1 && info_of(victim).rate > 0.1);
+    attack_now += 5000;
+    CHECK_EQ(inserted(victim, members, 100), 100);
+    adversary_probe(victim, 20000, &passed);
+    CHECK(passed.hits / passed.probes < 0.01);
+    CHECK_EQ(missing(victim, members, 100), 0);
+    bg_filter_free(victim);
+}
+
+TEST(attack__window_oblivion)
+{
+    for (unsigned p = 0; p < 2; p++) {
+        for (uint32_t mode = BG_WINDOW_GENERATIONS; mode <= BG_WINDOW_AGED; mode++) {
+            oblivion_by_count(mode, both_profiles[p]);
+            oblivion_by_time(mode, both_profiles[p]);
+        }
+    }
+}
+
+/* ---- Building ----------------------------------------------------------------------------------- */
+
+static bg_builder *attacked_builder(unsigned sample, bg_hash_profile profile)
+{
+    struct victim_spec v;
+    bg_builder *builder = NULL;
+    victim_init(&v, sample, ITEMS, profile, 7);
+    CHECK_OK(bg_builder_create(&v.spec, &builder, NULL));
+    return builder;
+}
+
+/* One key very often, and keys with one hash, count once. */
+TEST(attack__builder_duplicates)
+{
+    static uint64_t keys[MEMBERS], flood[FLOOD];
+    random_hashes(keys, MEMBERS);
+    for (size_t i = 0; i < FLOOD; i++) {
+        flood[i] = keys[i % 3];
+    }
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        if (!sample_is_static(s)) {
+            continue;
+        }
+        bg_builder *builder = attacked_builder(s, BG_HASH_FAST);
+        bg_filter *plain = NULL, *flooded = NULL;
+        unsigned char twin[32];
+        forge_key(twin, 7, 0);
+        CHECK_OK(bg_builder_add_many_u64(builder, keys, MEMBERS));
+        CHECK_OK(bg_builder_add(builder, twin, 32));
+        CHECK_OK(bg_builder_finish(builder, &plain, NULL));
+        CHECK_OK(bg_builder_add_many_u64(builder, flood, FLOOD));
+        CHECK_OK(bg_builder_add_many_u64(builder, keys, MEMBERS));
+        for (uint64_t i = 1; i <= 10000; i++) {
+            forge_key(twin, 7, i);
+            CHECK_OK(bg_builder_add(builder, twin, 32));
+        }
+        CHECK_OK(bg_builder_finish(builder, &flooded, NULL));
+        CHECK(bg_filter_equal(plain, flooded));
+        bg_filter_free(plain);
+        bg_filter_free(flooded);
+        bg_builder_free(builder);
+    }
+}
+
+/* Whether a filter was built of these keys; else the keys are still there, and it is said
+ * why there is none. */
+static bool attacked_build(unsigned sample, bg_hash_profile profile,
+                           const uint64_t *keys)
+{
+    bg_builder *builder = attacked_builder(sample, profile);
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    CHECK_OK(bg_builder_add_many_u64(builder, keys, ITEMS));
+    bg_err err = bg_builder_finish(builder, &filter, &why);
+    if (err == BG_OK) {
+        CHECK_EQ(missing(filter, keys, ITEMS), 0);
+    } else {
+        CHECK(err == BG_EBUILD || err == BG_EFULL);
+        CHECK(!filter && why.message[0]);
+        CHECK_EQ(bg_builder_count(builder), ITEMS);
+    }
+    bg_filter_free(filter);
+    bg_builder_free(builder);
+    return err == BG_OK;
+}
+
+/* Keys that crowd in an ever smaller part of all hashes. With `fast` the filter is right, or
+ * after a bounded number of tries there is none; with `keyed` there is one. */
+TEST(attack__builder_crowding)
+{
+    enum { LEAST = 1, MOST = MEASURE_SANITIZED ? 5 : 11, SETS = (MOST + 1) / 2 };
+    static uint64_t keys[ITEMS];
+    unsigned built[2][SAMPLES] = { { 0 } };
+    for (unsigned bits = LEAST; bits <= MOST; bits += 2) {
+        for (unsigned p = 0; p < 2; p++) {
+            attack_range(both_profiles[p], UINT64_MAX >> bits, false, keys, ITEMS);
+            for (unsigned s = 0; s < SAMPLES; s++) {
+                if (sample_is_static(s)) {
+                    built[p][s] += attacked_build(s, both_profiles[p], keys);
+                }
+            }
+        }
+    }
+    for (unsigned s = 0; s < SAMPLES; s++) {
+        if (sample_is_static(s)) {
+            printf("= %s of keys in 1/2 to 1/%u of all hashes: built %u of %u fast, %u "
+                   "keyed\n",
+                   samples[s].name, 1u << MOST, built[0][s], SETS, built[1][s]);
+            CHECK_EQ(built[1][s], SETS);
+        }
+    }
+}

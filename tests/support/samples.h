@@ -1,0 +1,218 @@
+/*
+ * samples.h - every kind of filter, and every variant of one, as something to be filled
+ * with keys: for tests that hold for all kinds.
+ *
+ *     for (unsigned i = 0; i < SAMPLES; i++) {
+ *         bg_spec spec = sample_spec(i, n, 0.01);
+ *         struct filling fill;
+ *         filling_begin(&fill, i, &spec, n);
+ *         filling_add(&fill, keys, n);
+ *         bg_filter *filter = filling_end(&fill);
+ *
+ * The first samples are the list of kinds, so that the next kind is tested without being
+ * asked; then come variants. A static kind is filled by way of a builder. A window is
+ * filled as it is after having run for a long time: with strangers before, and with the
+ * keys in equal parts in all of its periods, so that its rate is the planned one.
+ */
+#ifndef SAMPLES_H
+#define SAMPLES_H
+
+#include "bloomgate/bloomgate.h"
+#include "support/check.h"
+#include "support/filters.h"
+
+struct sample {
+    const char *name;
+    bg_kind kind;
+    uint32_t width;
+    uint32_t flags;
+    uint32_t shards;
+    const bg_window_options *window;
+};
+
+enum { SAMPLE_GENERATIONS = 5, SAMPLE_FADING = 10 };
+
+static const bg_window_options sample_generations = {
+    .struct_size = sizeof(bg_window_options), .generations = SAMPLE_GENERATIONS
+};
+static const bg_window_options sample_aged = { .struct_size = sizeof(bg_window_options),
+                                               .mode = BG_WINDOW_AGED,
+                                               .generations = SAMPLE_GENERATIONS };
+
+#define SAMPLES_KIND(NAME, number, text) { #text, BG_KIND_##NAME, 0, 0, 0, NULL },
+
+static const struct sample samples[] = {
+    BG_KINDS(SAMPLES_KIND) /* */
+    { "window, aged", BG_KIND_WINDOW, 0, 0, 0, &sample_aged },
+    { "counting, scattered", BG_KIND_COUNTING, 8, BG_SCATTERED, 0, NULL },
+    { "scalable, scattered", BG_KIND_SCALABLE, 4, BG_SCATTERED, 0, NULL },
+    { "fuse of 4", BG_KIND_FUSE, 4, 0, 0, NULL },
+    { "blocked in shards", BG_KIND_BLOCKED, 0, 0, 3, NULL },
+    { "counting in shards", BG_KIND_COUNTING, 0, 0, 3, NULL },
+    { "cuckoo in shards", BG_KIND_CUCKOO, 0, 0, 3, NULL },
+    { "quotient in shards", BG_KIND_QUOTIENT, 0, 0, 3, NULL },
+    { "scalable in shards", BG_KIND_SCALABLE, 0, 0, 3, NULL },
+};
+enum { SAMPLES = sizeof samples / sizeof *samples };
+
+/* The sample of a kind as it usually is. */
+static inline unsigned sample_of(bg_kind kind)
+{
+    unsigned i = 0;
+    while (samples[i].kind != kind) {
+        i++;
+    }
+    return i;
+}
+
+/* Whether the sample has one of these traits: shards have fewer than their kind. */
+static inline bool sample_can(unsigned i, uint32_t traits)
+{
+    const uint32_t of_shards =
+        BG_CAN_REMOVE | BG_CAN_COUNT | BG_CAN_MERGE | BG_CAN_OVERLAP | BG_CAN_FILL_UP;
+    uint32_t has = bg_kind_traits(samples[i].kind);
+    return (samples[i].shards ? has & of_shards : has) & traits;
+}
+
+static inline bool sample_is_static(unsigned i)
+{
+    return sample_can(i, BG_IS_STATIC);
+}
+
+/* A spec with the sample's own fields, but for items and size. */
+static inline bg_spec sample_variant(unsigned i)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = (uint32_t)samples[i].kind;
+    spec.width = samples[i].width;
+    spec.flags = samples[i].flags;
+    spec.shards = samples[i].shards;
+    if (samples[i].kind == BG_KIND_WINDOW) {
+        spec.window = samples[i].window ? samples[i].window : &sample_generations;
+    }
+    return spec;
+}
+
+/* A spec for n keys: of a window, in all of its periods together. */
+static inline bg_spec sample_spec(unsigned i, uint64_t n, double rate)
+{
+    bg_spec spec = sample_variant(i);
+    spec.items = n;
+    spec.rate = rate;
+    if (spec.window) {
+        uint64_t period = (n + SAMPLE_GENERATIONS - 1) / SAMPLE_GENERATIONS;
+        spec.items = period * (SAMPLE_GENERATIONS - 1);
+    }
+    return spec;
+}
+
+/* The rate that is predicted when it is full. */
+static inline double sample_predicted(const bg_spec *spec)
+{
+    bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+    bg_plan plan;
+    ask.spec = *spec;
+    CHECK_OK(bg_plan_make(&ask, &plan, NULL));
+    return plan.rate;
+}
+
+/* What is predicted of a full filter. A plan for shards is one for the fullest of them;
+ * what holds for all of them together the filter says itself. */
+static inline double sample_rate(unsigned i, const bg_spec *spec, const bg_filter *full)
+{
+    double planned = sample_predicted(spec);
+    if (!samples[i].shards) {
+        return planned;
+    }
+    double rate = info_of(full).rate;
+    CHECK(rate <= 1.02 * planned);
+    return rate;
+}
+
+/* ---- Filling ----------------------------------------------------------------------- */
+
+struct filling {
+    bg_filter *filter;
+    bg_builder *builder; /* of a static kind */
+    uint64_t period;     /* keys in a period of a window */
+    uint64_t in_period;
+};
+
+static inline void filling_turn(struct filling *fill)
+{
+    CHECK_OK(bg_filter_rotate(fill->filter, 0, NULL));
+    fill->in_period = 0;
+}
+
+/* What a window has forgotten by the time that it is full still shows in an aged one. */
+static inline void filling_begin(struct filling *fill, unsigned sample,
+                                 const bg_spec *spec, uint64_t n)
+{
+    uint64_t stranger = UINT64_MAX;
+    memset(fill, 0, sizeof *fill);
+    if (sample_is_static(sample)) {
+        CHECK_OK(bg_builder_create(spec, &fill->builder, NULL));
+        return;
+    }
+    fill->filter = must_create(spec);
+    if (spec->window) {
+        fill->period = (n + SAMPLE_GENERATIONS - 1) / SAMPLE_GENERATIONS;
+        for (int p = 0; spec->window->mode == BG_WINDOW_AGED && p < SAMPLE_FADING;
+             p++) {
+            for (uint64_t i = 0; i < fill->period; i++) {
+                (void)bg_filter_add_u64(fill->filter, stranger--);
+            }
+            filling_turn(fill);
+        }
+    }
+}
+
+/* How many of n keys go in before the next period must begin. */
+static inline size_t filling_step(struct filling *fill, size_t n)
+{
+    if (!fill->period) {
+        return n;
+    }
+    if (fill->in_period == fill->period) {
+        filling_turn(fill);
+    }
+    uint64_t room = fill->period - fill->in_period;
+    size_t step = n < room ? n : (size_t)room;
+    fill->in_period += step;
+    return step;
+}
+
+static inline void filling_add(struct filling *fill, const bg_bytes *keys, size_t n)
+{
+    for (size_t step; n; n -= step, keys += step) {
+        step = filling_step(fill, n);
+        if (fill->builder) {
+            CHECK_OK(bg_builder_add_many(fill->builder, keys, step));
+        } else {
+            (void)bg_filter_add_many(fill->filter, keys, step, NULL);
+        }
+    }
+}
+
+static inline void filling_add_u64(struct filling *fill, const uint64_t *keys, size_t n)
+{
+    for (size_t step; n; n -= step, keys += step) {
+        step = filling_step(fill, n);
+        if (fill->builder) {
+            CHECK_OK(bg_builder_add_many_u64(fill->builder, keys, step));
+        } else {
+            (void)bg_filter_add_many_u64(fill->filter, keys, step, NULL);
+        }
+    }
+}
+
+static inline bg_filter *filling_end(struct filling *fill)
+{
+    if (fill->builder) {
+        CHECK_OK(bg_builder_finish(fill->builder, &fill->filter, NULL));
+        bg_builder_free(fill->builder);
+    }
+    return fill->filter;
+}
+
+#endif
