@@ -1,5 +1,7 @@
 #include "store/foreign/foreign_bloom.h"
 
+#include "base/checked.h"
+
 #include <math.h>
 
 const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
@@ -88,4 +90,23 @@ bg_err foreign_too_large(double bits, bg_errinfo *info)
 uint64_t foreign_words(uint64_t bits)
 {
     return bits / 64 + (bits % 64 != 0);
+}
+
+bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
+                         struct foreign_size *size, bg_errinfo *info)
+{
+    const double ideal = foreign_ideal_bits(items, rate);
+    uint64_t bits;
+    if (!bgi_u64_from_double(ideal, &bits) || foreign_words(bits) > INT32_MAX) {
+        return foreign_too_large(ideal, info);
+    }
+    const double k = floor((double)bits / (double)items * log(2) + 0.5);
+    if (k > k_most) {
+        return bgi_err(info, BG_EINVAL, "rate", "one that needs fewer bits per key", "%g",
+                       rate);
+    }
+    /* Both refuse to make a filter of no bits; here it becomes the smallest there is. */
+    *size = (struct foreign_size){ .words = bits ? (uint32_t)foreign_words(bits) : 1,
+                                   .k = k < 1 ? 1 : (uint32_t)k };
+    return BG_OK;
 }

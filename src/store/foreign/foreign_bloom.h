@@ -39,6 +39,13 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
 /* Bits that a Bloom filter of any kind needs, before rounding: -n ln p / ln(2)^2. */
 double foreign_ideal_bits(uint64_t items, double rate);
 
+/* The size that Guava and Spark give to a filter; both count words of 64 bits in an int. */
+struct foreign_size {
+    uint32_t words, k;
+};
+bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
+                         struct foreign_size *size, bg_errinfo *info);
+
 /* BG_EINVAL: the format has no room for a filter of that size. */
 bg_err foreign_too_large(double bits, bg_errinfo *info);
 

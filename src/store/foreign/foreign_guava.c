@@ -14,10 +14,6 @@
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
 
-#include "base/checked.h"
-
-#include <math.h>
-
 enum { GUAVA_HEADER = 6, GUAVA_K_MOST = 255, GUAVA_32 = 32, GUAVA_64 = 64 };
 
 static void guava_positions_32(const struct foreign_part *part, struct foreign_pair h,
@@ -90,22 +86,13 @@ static bg_err guava_create(uint64_t items, double rate,
                            bg_errinfo *info)
 {
     const uint32_t version = options->version ? options->version : GUAVA_64;
-    const double ideal = foreign_ideal_bits(items, rate);
-    uint64_t bits;
+    struct foreign_size size;
     if (version != GUAVA_32 && version != GUAVA_64) {
         return bgi_err(info, BG_EINVAL, "version", "32 or 64", "%u", version);
     }
-    if (!bgi_u64_from_double(ideal, &bits) || foreign_words(bits) > INT32_MAX) {
-        return foreign_too_large(ideal, info);
-    }
-    const double k = floor((double)bits / (double)items * log(2) + 0.5);
-    if (k > GUAVA_K_MOST) {
-        return bgi_err(info, BG_EINVAL, "rate", "one that needs at most 255 bits per key",
-                       "%g", rate);
-    }
-    bits = bits ? bits : 1; /* Guava refuses those; the next larger one is what it has */
-    return guava_make(version, (uint32_t)foreign_words(bits), k < 1 ? 1 : (uint32_t)k, 0,
-                      options, foreign, info);
+    bg_err err = foreign_java_size(items, rate, GUAVA_K_MOST, &size, info);
+    return err ? err
+               : guava_make(version, size.words, size.k, 0, options, foreign, info);
 }
 
 static uint64_t guava_written(const bg_foreign *foreign)

@@ -17,10 +17,6 @@
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
 
-#include "base/checked.h"
-
-#include <math.h>
-
 enum { SPARK_V1 = 1, SPARK_V2 = 2 };
 
 static void spark_walk_1(const struct foreign_part *part, uint32_t h1, uint32_t h2,
@@ -127,8 +123,7 @@ static bg_err spark_create(uint64_t items, double rate,
                            bg_errinfo *info)
 {
     const uint32_t version = options->version ? options->version : SPARK_V1;
-    const double ideal = foreign_ideal_bits(items, rate);
-    uint64_t bits;
+    struct foreign_size size;
     bg_err err = spark_check_keys(options, info);
     if (err) {
         return err;
@@ -140,16 +135,9 @@ static bg_err spark_create(uint64_t items, double rate,
         return bgi_err(info, BG_EINVAL, "seed", "32 bits, and none in version 1", "%llu",
                        (unsigned long long)options->seed);
     }
-    if (!bgi_u64_from_double(ideal, &bits) || foreign_words(bits) > INT32_MAX) {
-        return foreign_too_large(ideal, info);
-    }
-    const double k = floor((double)bits / (double)items * log(2) + 0.5);
-    if (k > FOREIGN_K_MOST) {
-        return foreign_too_large(ideal, info);
-    }
-    bits = bits ? bits : 1; /* Spark refuses those; the next larger one is what it has */
-    return spark_make(version, (uint32_t)foreign_words(bits), k < 1 ? 1 : (uint32_t)k, 0,
-                      options, foreign, info);
+    err = foreign_java_size(items, rate, FOREIGN_K_MOST, &size, info);
+    return err ? err
+               : spark_make(version, size.words, size.k, 0, options, foreign, info);
 }
 
 static uint64_t spark_written(const bg_foreign *foreign)
