@@ -339,7 +339,8 @@ bg_err bg_foreign_add(bg_foreign *foreign, const void *key, size_t len,
                        foreign->format->name);
     }
     if (!foreign_key_fits(foreign, len)) {
-        return bgi_err(info, BG_EINVAL, "key", "as many bytes as `keys` says", "%zu", len);
+        return bgi_err(info, BG_EINVAL, "key", "as many bytes as `keys` says", "%zu",
+                       len);
     }
     if (foreign->format->add) {
         return foreign->format->add(foreign, key, len, info);

@@ -49,7 +49,8 @@ static bg_err bfv1_read(struct foreign_input input, const bg_foreign_options *op
     if (!header) {
         return BG_EFORMAT;
     }
-    const uint32_t m = foreign_le32(header + 4), k = header[8] | (uint32_t)header[9] << 8;
+    const uint32_t m = foreign_le32(header + 4),
+                   k = header[8] | (uint32_t)header[9] << 8;
     const uint64_t bytes = ((uint64_t)m + 7) / 8;
     if (memcmp(header, bfv1_magic, sizeof bfv1_magic) != 0) {
         return foreign_refuse(info, 0, "magic", "BFv1", "%s", "other bytes");
@@ -72,8 +73,9 @@ static bg_err bfv1_read(struct foreign_input input, const bg_foreign_options *op
     return foreign_check_padding(foreign, BFV1_HEADER, info);
 }
 
-static bg_err bfv1_create(uint64_t items, double rate, const bg_foreign_options *options,
-                          bg_foreign **foreign, bg_errinfo *info)
+static bg_err bfv1_create(uint64_t items, double rate,
+                          const bg_foreign_options *options, bg_foreign **foreign,
+                          bg_errinfo *info)
 {
     const double m = ceil(foreign_ideal_bits(items, rate));
     const double k = nearbyint(m / (double)items * log(2));

@@ -67,8 +67,8 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
                           const struct foreign_part *part, uint64_t more,
                           uint64_t input, bg_foreign **foreign, bg_errinfo *info)
 {
-    bg_err err = foreign_make(format, options, 1, part->bytes + more, input, foreign,
-                              info);
+    bg_err err =
+        foreign_make(format, options, 1, part->bytes + more, input, foreign, info);
     if (!err) {
         (*foreign)->parts[0] = *part;
     }
@@ -102,8 +102,8 @@ bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
     }
     const double k = floor((double)bits / (double)items * log(2) + 0.5);
     if (k > k_most) {
-        return bgi_err(info, BG_EINVAL, "rate", "one that needs fewer bits per key", "%g",
-                       rate);
+        return bgi_err(info, BG_EINVAL, "rate", "one that needs fewer bits per key",
+                       "%g", rate);
     }
     /* Both refuse to make a filter of no bits; here it becomes the smallest there is. */
     *size = (struct foreign_size){ .words = bits ? (uint32_t)foreign_words(bits) : 1,

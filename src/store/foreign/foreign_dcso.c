@@ -34,7 +34,8 @@ static void dcso_positions(const bg_foreign *foreign, const struct foreign_part 
     }
 }
 
-static bg_err dcso_add(bg_foreign *foreign, const void *key, size_t len, bg_errinfo *info)
+static bg_err dcso_add(bg_foreign *foreign, const void *key, size_t len,
+                       bg_errinfo *info)
 {
     struct foreign_part *part = &foreign->parts[0];
     (void)info;
@@ -51,7 +52,8 @@ static bg_err dcso_check(const unsigned char *header, bg_errinfo *info)
         return foreign_refuse(info, 0, "flags", "a filter that was unpacked", "gzip");
     }
     if (flags != 1) {
-        (void)foreign_refuse(info, 0, "version", "1", "%llu", (unsigned long long)flags);
+        (void)foreign_refuse(info, 0, "version", "1", "%llu",
+                             (unsigned long long)flags);
         if (info) {
             info->code = BG_EVERSION;
         }
@@ -87,7 +89,8 @@ static bg_err dcso_read(struct foreign_input input, const bg_foreign_options *op
         return foreign_refuse(info, DCSO_HEADER, "bits", "as many as the header says",
                               "%llu bytes", (unsigned long long)data);
     }
-    err = foreign_make_bloom(&foreign_dcso, options, &part, data, input.n, foreign, info);
+    err =
+        foreign_make_bloom(&foreign_dcso, options, &part, data, input.n, foreign, info);
     if (err) {
         return err;
     }
@@ -97,8 +100,9 @@ static bg_err dcso_read(struct foreign_input input, const bg_foreign_options *op
     return foreign_check_padding(foreign, DCSO_HEADER, info);
 }
 
-static bg_err dcso_create(uint64_t items, double rate, const bg_foreign_options *options,
-                          bg_foreign **foreign, bg_errinfo *info)
+static bg_err dcso_create(uint64_t items, double rate,
+                          const bg_foreign_options *options, bg_foreign **foreign,
+                          bg_errinfo *info)
 {
     const double ideal = floor(foreign_ideal_bits(items, rate));
     const double k = ceil(log(2) * ideal / (double)items);

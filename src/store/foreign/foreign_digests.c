@@ -35,7 +35,8 @@ static void digests_md5_block(uint32_t state[4], const unsigned char *p)
         const unsigned word = (start[round] + step[round] * i) % 16;
         const uint32_t mixed[4] = { (b & c) | (~b & d), (d & b) | (~d & c), b ^ c ^ d,
                                     c ^ (b | ~d) };
-        uint32_t sum = a + mixed[round] + digests_sines[i] + bgi_load_le32(p + 4 * word);
+        uint32_t sum =
+            a + mixed[round] + digests_sines[i] + bgi_load_le32(p + 4 * word);
         a = d;
         d = c;
         c = b;

@@ -33,7 +33,9 @@ static bg_err go_make(uint64_t m, uint32_t k, uint64_t input,
                       const bg_foreign_options *options, bg_foreign **foreign,
                       bg_errinfo *info)
 {
-    const struct foreign_part part = { .bits = m, .bytes = foreign_words(m) * 8, .k = k };
+    const struct foreign_part part = { .bits = m,
+                                       .bytes = foreign_words(m) * 8,
+                                       .k = k };
     return foreign_make_bloom(&foreign_go, options, &part, 0, input, foreign, info);
 }
 

@@ -132,8 +132,8 @@ static bg_err spark_create(uint64_t items, double rate,
         return bgi_err(info, BG_EINVAL, "version", "1 or 2", "%u", version);
     }
     if (options->seed > (version == SPARK_V1 ? 0 : UINT32_MAX)) {
-        return bgi_err(info, BG_EINVAL, "seed", "32 bits, and none in version 1", "%llu",
-                       (unsigned long long)options->seed);
+        return bgi_err(info, BG_EINVAL, "seed", "32 bits, and none in version 1",
+                       "%llu", (unsigned long long)options->seed);
     }
     err = foreign_java_size(items, rate, FOREIGN_K_MOST, &size, info);
     return err ? err

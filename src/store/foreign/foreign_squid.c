@@ -74,7 +74,8 @@ static bg_err squid_check(const unsigned char *header, bg_errinfo *info)
 {
     const uint32_t current = foreign_be32(header) >> 16;
     const uint32_t required = foreign_be32(header) & 0xffff;
-    const uint32_t capacity = foreign_be32(header + 4), bytes = foreign_be32(header + 16);
+    const uint32_t capacity = foreign_be32(header + 4),
+                   bytes = foreign_be32(header + 16);
     if (current < SQUID_REQUIRED || current > INT16_MAX || required > SQUID_CURRENT) {
         return bgi_err(info, BG_EVERSION, "version", "5, or one that 5 can read",
                        "%u, which requires %u", current, required);
