@@ -313,6 +313,9 @@ bool foreign_part_add(const bg_foreign *foreign, const struct foreign_part *part
 
 bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key, size_t len)
 {
+    if (!foreign) {
+        return true; /* in doubt: maybe */
+    }
     if (!foreign_key_fits(foreign, len)) {
         return false;
     }

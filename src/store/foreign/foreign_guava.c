@@ -4,7 +4,7 @@
  *     i8 strategy | u8 k | i32 words | words x i64          all with the high byte first
  *
  * m is 64 * words. A key is hashed once, by MurmurHash3 x64 128; the positions follow from
- * its halves. Strategy 0 (MURMUR128_MITZ_32, before Guava 17) uses the two halves of the
+ * its halves. Strategy 0 (MURMUR128_MITZ_32, of old) uses the two halves of the
  * first 64 bits, as Java's int: a negative sum is complemented. Strategy 1
  * (MURMUR128_MITZ_64) uses all 128 bits and drops the sign of the sum.
  *
