@@ -98,7 +98,8 @@ static bg_err bip37_create(uint64_t items, double rate,
 {
     const double ideal = foreign_ideal_bits(items, rate);
     const uint64_t bytes = (uint64_t)fmin(ideal, BIP37_BYTES_MOST * 8.0) / 8;
-    const double k = fmin((double)(bytes * 8 / items) * log(2), BIP37_K_MOST);
+    const uint64_t bits_per_key = bytes * 8 / items;
+    const double k = fmin((double)bits_per_key * log(2), BIP37_K_MOST);
     if (options->seed > UINT32_MAX) {
         return bgi_err(info, BG_EINVAL, "seed", "a tweak of 32 bits", "%llu",
                        (unsigned long long)options->seed);
