@@ -14,7 +14,7 @@ static const struct foreign_format *const foreign_formats[] = {
 #undef FOREIGN_LIST
 };
 
-enum { FOREIGN_FORMATS = sizeof foreign_formats / sizeof *foreign_formats };
+enum { FOREIGN_FORMATS = sizeof foreign_formats / sizeof foreign_formats[0] };
 
 static const struct foreign_format *foreign_of(bg_foreign_format id)
 {
