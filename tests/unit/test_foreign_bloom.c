@@ -578,6 +578,20 @@ TEST(foreign_bloom__squid_knows_methods)
     bg_foreign_free(f);
 }
 
+/* Its count is an int, so there is a last add. */
+TEST(foreign_bloom__squid_counts_to_the_end)
+{
+    size_t n;
+    unsigned char *bytes = bytes_of(golden_of(BG_FOREIGN_SQUID, 0), &n);
+    bg_foreign *f;
+    CHECK_EQ(from_hex(bytes + 8, "7ffffffe"), 4);
+    CHECK_OK(bg_foreign_read(BG_FOREIGN_SQUID, bytes, n, NULL, &f, NULL));
+    CHECK_OK(bg_foreign_add(f, "a", 1, NULL));
+    CHECK_EQ(bg_foreign_add(f, "b", 1, NULL), BG_EFULL);
+    bg_foreign_free(f);
+    free(bytes);
+}
+
 /* No bytes, or no hashes: everything may be in it, and nothing is divided by zero. */
 TEST(foreign_bloom__bip37_without_bits)
 {
