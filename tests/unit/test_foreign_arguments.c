@@ -45,7 +45,7 @@ static void check_refused(bg_err err, bg_err expected, const bg_foreign *f,
 
 TEST(foreign__refuses_arguments)
 {
-    static const double rates[] = { 0, 1, -0.5, 2, NAN, INFINITY };
+    static const double rates[] = { 0, 1, -0.5, 2, (double)NAN, (double)INFINITY };
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     bg_foreign *f;
     bg_errinfo why;
