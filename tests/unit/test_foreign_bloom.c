@@ -559,6 +559,28 @@ TEST(foreign_bloom__hadoop_has_no_empty_key)
     bg_foreign_free(f);
 }
 
+/* Bits per key and k that Cassandra's table gives. */
+TEST(foreign_bloom__cassandra_chooses)
+{
+    static const struct {
+        double rate;
+        uint32_t bits_per_key, k;
+    } chosen[] = {
+        { 0.5, 2, 1 },   { 0.25, 3, 2 },   { 0.1, 5, 3 },      { 0.05, 7, 3 },
+        { 0.01, 10, 5 }, { 0.001, 15, 7 }, { 0.0001, 20, 10 }, { 0.0000671, 20, 14 },
+    };
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
+        bg_foreign_info about = { .struct_size = sizeof about };
+        bg_foreign *f;
+        CHECK_OK(bg_foreign_create(BG_FOREIGN_CASSANDRA, 6400, chosen[i].rate, NULL, &f,
+                                   NULL));
+        CHECK_OK(bg_foreign_about(f, &about));
+        CHECK_EQ(about.bits, 6400 * chosen[i].bits_per_key + 64);
+        CHECK_EQ(about.k, chosen[i].k);
+        bg_foreign_free(f);
+    }
+}
+
 /* The method is hashed before the URL. */
 TEST(foreign_bloom__squid_knows_methods)
 {

@@ -16,6 +16,7 @@
  *
  * Cassandra chooses bits per key and k from a table of rates, of at most 20 bits per key;
  * here the table is computed. For p = 0.01 that gives 10 bits and k = 5, as in its files.
+ * (From p = 0.393 on Cassandra has 1 bit and k = 2, and misses the rate; here it is 2 and 1.)
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
@@ -92,9 +93,12 @@ static bg_err cassandra_read(struct foreign_input input,
     return err;
 }
 
+/* Cassandra's table has three digits, and 0.001, just one of its steps, depends on that. */
 static double cassandra_rate(uint32_t bits_per_key, uint32_t k)
 {
-    return pow(1 - exp(-(double)k / bits_per_key), k);
+    const double rate = pow(1 - exp(-(double)k / bits_per_key), k);
+    const double scale = pow(10, 2 - floor(log10(rate)));
+    return round(rate * scale) / scale;
 }
 
 /* The k with the lowest rate. */
