@@ -9,8 +9,8 @@
  * A chain of hashes, each seeded with the one before, gives the positions: |h % m|, as
  * Java's int. Hadoop has no empty keys, so none can be added.
  *
- * The class itself leaves the size to its user. Filters are created as BloomMapFile does it:
- * k = 5, and m = ceil(-5 n / ln(1 - p^(1/5))).
+ * The class leaves the size to its user. Filters are created with k = 5, which is common
+ * there, and the bits that the rate needs then: m = ceil(-5 n / ln(1 - p^(1/5))).
  */
 #include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_hashes.h"
