@@ -14,7 +14,7 @@ static const struct foreign_format *const foreign_formats[] = {
 #undef FOREIGN_LIST
 };
 
-enum { FOREIGN_FORMATS = sizeof foreign_formats / sizeof *foreign_formats };
+enum { FOREIGN_FORMATS = sizeof foreign_formats / sizeof foreign_formats[0] };
 
 static const struct foreign_format *foreign_of(bg_foreign_format id)
 {
@@ -271,6 +271,18 @@ static unsigned char *foreign_byte(const bg_foreign *foreign,
     return foreign->bytes + part->offset + bit / 8;
 }
 
+/* Whether a key has the size that the other software gives to keys of this sort. No other
+ * can have been added, so that a filter knows of no other. */
+static bool foreign_key_fits(const bg_foreign *foreign, size_t len)
+{
+    switch (foreign->keys) {
+    case BG_KEYS_UTF16: return len % 2 == 0;
+    case BG_KEYS_INT32: return len == 4;
+    case BG_KEYS_INT64: return len == 8;
+    default: return true;
+    }
+}
+
 static bool foreign_part_has(const bg_foreign *foreign, const struct foreign_part *part,
                              const void *key, size_t len)
 {
@@ -284,8 +296,29 @@ static bool foreign_part_has(const bg_foreign *foreign, const struct foreign_par
     return true;
 }
 
+bool foreign_part_add(const bg_foreign *foreign, const struct foreign_part *part,
+                      const void *key, size_t len)
+{
+    uint64_t positions[FOREIGN_K_MOST];
+    bool is_new = false;
+    foreign->format->positions(foreign, part, key, len, positions);
+    for (uint32_t i = 0; i < part->k; i++) {
+        unsigned char *byte = foreign_byte(foreign, part, positions[i]);
+        unsigned char bit = (unsigned char)(1u << positions[i] % 8);
+        is_new |= !(*byte & bit);
+        *byte |= bit;
+    }
+    return is_new;
+}
+
 bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key, size_t len)
 {
+    if (!foreign) {
+        return true; /* in doubt: maybe */
+    }
+    if (!foreign_key_fits(foreign, len)) {
+        return false;
+    }
     if (foreign->format->has) {
         return foreign->format->has(foreign, key, len);
     }
@@ -300,7 +333,6 @@ bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key, size_t l
 bg_err bg_foreign_add(bg_foreign *foreign, const void *key, size_t len,
                       bg_errinfo *info)
 {
-    uint64_t positions[FOREIGN_K_MOST];
     if (!foreign || (!key && len)) {
         return bgi_err(info, BG_EINVAL, "foreign, key", "a filter and a key", "NULL");
     }
@@ -309,16 +341,14 @@ bg_err bg_foreign_add(bg_foreign *foreign, const void *key, size_t len,
         return bgi_err(info, BG_ENOTSUP, "format", "one that can be created", "%s",
                        foreign->format->name);
     }
+    if (!foreign_key_fits(foreign, len)) {
+        return bgi_err(info, BG_EINVAL, "key", "as many bytes as `keys` says", "%zu",
+                       len);
+    }
     if (foreign->format->add) {
         return foreign->format->add(foreign, key, len, info);
     }
-    struct foreign_part *part = &foreign->parts[foreign->count - 1];
-    foreign->format->positions(foreign, part, key, len, positions);
-    for (uint32_t i = 0; i < part->k; i++) {
-        *foreign_byte(foreign, part, positions[i]) |=
-            (unsigned char)(1u << positions[i] % 8);
-    }
-    part->items++;
+    (void)foreign_part_add(foreign, &foreign->parts[foreign->count - 1], key, len);
     return BG_OK;
 }
 
@@ -379,6 +409,8 @@ bg_err bg_foreign_about(const bg_foreign *foreign, bg_foreign_info *about)
         about->design += part->design;
         if (part->bits) {
             no *= 1 - pow((double)ones / (double)part->bits, part->k);
+        } else if (foreign->format->positions) {
+            no = 0; /* no bits that could be missing */
         }
     }
     about->rate = 1 - no;

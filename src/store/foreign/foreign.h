@@ -66,7 +66,7 @@ struct foreign_format {
     /* Bloom filters: the k positions of a key in a part; or NULL, and then ... */
     void (*positions)(const bg_foreign *foreign, const struct foreign_part *part,
                       const void *key, size_t len, uint64_t *to);
-    /* ... or where k positions do not say it all: */
+    /* ... or where k positions do not say it all, such as where adds are counted: */
     bool (*has)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*add)(bg_foreign *foreign, const void *key, size_t len, bg_errinfo *info);
     /* Size of what `write` writes, and that. Or NULL. */
@@ -90,6 +90,10 @@ bg_err foreign_make(const struct foreign_format *format,
 
 /* The next `bytes` bytes of the input; NULL when there are not as many. */
 const unsigned char *foreign_take(struct foreign_input *input, uint64_t bytes);
+
+/* Sets a key's bits in a part; returns whether one of them was missing. */
+bool foreign_part_add(const bg_foreign *foreign, const struct foreign_part *part,
+                      const void *key, size_t len);
 
 /* BG_EFORMAT at an offset. */
 bg_err foreign_refuse(bg_errinfo *info, uint64_t offset, const char *what,

@@ -1,0 +1,107 @@
+/*
+ * fuzz_foreign.c - an input is a foreign filter: the first byte is the format's number, the
+ * second chooses the options, the rest is the file. If it is read, it must be possible to ask it, to add
+ * to it, to write it and to read that again; a key that was added is found ever after.
+ *
+ * From 192 on the first byte creates a filter instead, from numbers of any size.
+ */
+#include "bloomgate/bloomgate.h"
+#include "fuzz.h"
+#include "fuzz_input.h"
+
+enum { MEMORY_MOST = 1 << 20, KEY_MOST = 64, KEYS = 8 };
+
+static const uint32_t versions[] = { 0, 1, 2, 3, 32, 64 };
+
+/* Keys that depend on the end of the input, in the size that is right for them. */
+static size_t key_of(const bg_foreign_options *how, const uint8_t *data, size_t size,
+                     unsigned i, uint8_t key[KEY_MOST])
+{
+    size_t len = how->keys == BG_KEYS_INT32   ? 4
+                 : how->keys == BG_KEYS_INT64 ? 8
+                                              : (i * 7 + size) % KEY_MOST;
+    len -= how->keys == BG_KEYS_UTF16 ? len % 2 : 0;
+    for (size_t j = 0; j < len; j++) {
+        key[j] = (uint8_t)(j * 37 + i + (j < size ? data[size - 1 - j] : 0));
+    }
+    return len;
+}
+
+static void check_read_again(const bg_foreign *foreign, const bg_foreign_options *how,
+                             const void *key, size_t len, bool asked)
+{
+    size_t n = 0, again_n = 0;
+    bg_foreign_info about = { .struct_size = sizeof about };
+    bg_foreign *again = NULL;
+    FUZZ_MUST(bg_foreign_about(foreign, &about) == BG_OK);
+    FUZZ_MUST(about.rate >= 0 && about.rate <= 1);
+    const bg_foreign_format format = (bg_foreign_format)about.format;
+    bg_err err = bg_foreign_write(foreign, NULL, 0, &n, NULL);
+    if (!(bg_foreign_traits(format) & BG_FOREIGN_CAN_WRITE)) {
+        FUZZ_MUST(err == BG_ENOTSUP);
+        return;
+    }
+    FUZZ_MUST(err == BG_OK);
+    uint8_t *bytes = malloc(2 * n + 1);
+    FUZZ_MUST(bytes);
+    FUZZ_MUST(bg_foreign_write(foreign, bytes, n, &n, NULL) == BG_OK);
+    FUZZ_MUST(bg_foreign_read(format, bytes, n, how, &again, NULL) == BG_OK);
+    FUZZ_MUST(bg_foreign_may_contain(again, key, len) == asked);
+    FUZZ_MUST(bg_foreign_write(again, bytes + n, n, &again_n, NULL) == BG_OK);
+    FUZZ_MUST(again_n == n && memcmp(bytes, bytes + n, n) == 0);
+    bg_foreign_free(again);
+    free(bytes);
+}
+
+static void use(bg_foreign *foreign, const bg_foreign_options *how, const uint8_t *data,
+                size_t size)
+{
+    uint8_t key[KEY_MOST];
+    size_t len = key_of(how, data, size, 0, key);
+    check_read_again(foreign, how, key, len, bg_foreign_may_contain(foreign, key, len));
+    for (unsigned i = 0; i < KEYS; i++) {
+        len = key_of(how, data, size, i, key);
+        bg_err err = bg_foreign_add(foreign, key, len, NULL);
+        FUZZ_MUST(err || bg_foreign_may_contain(foreign, key, len));
+    }
+    check_read_again(foreign, how, key, len, bg_foreign_may_contain(foreign, key, len));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input in = { data, size };
+    const uint8_t first = fuzz_byte(&in), second = fuzz_byte(&in);
+    /* By its number, not its place in the list: so inputs stay what they are. */
+    const bg_foreign_format format = (bg_foreign_format)(first % 16);
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    bg_foreign *foreign = NULL;
+    bg_err err;
+    if (!bg_foreign_name(format)) {
+        FUZZ_MUST(bg_foreign_traits(format) == 0);
+        FUZZ_MUST(bg_foreign_read(format, data, size, NULL, &foreign, NULL)
+                  == BG_EINVAL);
+        return 0;
+    }
+    FUZZ_MUST(bg_foreign_by_name(bg_foreign_name(format)) == format);
+    how.keys = second % 5;
+    how.version = versions[second / 5 % 6];
+    how.part = second / 30 % 2;
+    how.secret = (const uint8_t *)"0123456789abcdef";
+    how.max_bytes = MEMORY_MOST;
+    if (first / 64 == 3) {
+        const uint64_t items = fuzz_any(&in);
+        const double rate = fuzz_double(&in);
+        how.seed = fuzz_any(&in);
+        err = bg_foreign_create(format, items, rate, &how, &foreign, NULL);
+        /* What was chosen is now in the file, and need not be said again. */
+        how.seed = format == BG_FOREIGN_SQUID ? how.seed : 0;
+    } else {
+        err = bg_foreign_read(format, in.data, in.left, &how, &foreign, NULL);
+    }
+    FUZZ_MUST((err == BG_OK) == (foreign != NULL));
+    if (foreign) {
+        use(foreign, &how, in.data, in.left);
+        bg_foreign_free(foreign);
+    }
+    return 0;
+}

@@ -1,0 +1,112 @@
+#include "store/foreign/foreign_bloom.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+
+const unsigned char *foreign_header(struct foreign_input *input, uint64_t bytes,
+                                    bg_errinfo *info)
+{
+    const unsigned char *header = foreign_take(input, bytes);
+    if (!header) {
+        (void)foreign_refuse(info, input->n, "header", "more bytes", "%zu in all",
+                             input->n);
+    }
+    return header;
+}
+
+bg_err foreign_check_k(uint64_t k, uint64_t offset, bg_errinfo *info)
+{
+    if (k >= 1 && k <= FOREIGN_K_MOST) {
+        return BG_OK;
+    }
+    return foreign_refuse(info, offset, "k", "1 .. 256", "%llu", (unsigned long long)k);
+}
+
+bg_err foreign_check_version(const bg_foreign_options *options, uint32_t found,
+                             bg_errinfo *info)
+{
+    if (options->version == 0 || options->version == found) {
+        return BG_OK;
+    }
+    return bgi_err(info, BG_EVERSION, "version", "the one in the options", "%u", found);
+}
+
+bg_err foreign_last(struct foreign_input *input, uint64_t bytes,
+                    const unsigned char **bits, bg_errinfo *info)
+{
+    const uint64_t at = input->at, left = input->n - input->at;
+    *bits = left == bytes ? foreign_take(input, bytes) : NULL;
+    if (*bits) {
+        return BG_OK;
+    }
+    return foreign_refuse(info, at, "bits", "as many bytes as the header says",
+                          "%llu, not %llu", (unsigned long long)left,
+                          (unsigned long long)bytes);
+}
+
+bg_err foreign_check_padding(bg_foreign **foreign, uint64_t offset, bg_errinfo *info)
+{
+    const struct foreign_part *part = &(*foreign)->parts[0];
+    const unsigned char *bytes = (*foreign)->bytes + part->offset;
+    const uint64_t whole = part->bits / 8, rest = part->bits % 8;
+    bool clean = rest == 0 || bytes[whole] >> rest == 0;
+    for (uint64_t i = whole + (rest != 0); i < part->bytes && clean; i++) {
+        clean = bytes[i] == 0;
+    }
+    if (clean) {
+        return BG_OK;
+    }
+    bg_foreign_free(*foreign);
+    *foreign = NULL;
+    return foreign_refuse(info, offset, "bits", "none behind the last one", "some");
+}
+
+bg_err foreign_make_bloom(const struct foreign_format *format,
+                          const bg_foreign_options *options,
+                          const struct foreign_part *part, uint64_t more,
+                          uint64_t input, bg_foreign **foreign, bg_errinfo *info)
+{
+    bg_err err =
+        foreign_make(format, options, 1, part->bytes + more, input, foreign, info);
+    if (!err) {
+        (*foreign)->parts[0] = *part;
+    }
+    return err;
+}
+
+double foreign_ideal_bits(uint64_t items, double rate)
+{
+    /* In the order in which Java and Go programs compute it, so that rounding agrees. */
+    return -(double)items * log(rate) / (log(2) * log(2));
+}
+
+bg_err foreign_too_large(double bits, bg_errinfo *info)
+{
+    return bgi_err(info, BG_EINVAL, "items, rate",
+                   "a filter that the format has room for", "%.4g bits", bits);
+}
+
+uint64_t foreign_words(uint64_t bits)
+{
+    return bits / 64 + (bits % 64 != 0);
+}
+
+bg_err foreign_java_size(uint64_t items, double rate, uint32_t k_most,
+                         struct foreign_size *size, bg_errinfo *info)
+{
+    const double ideal = foreign_ideal_bits(items, rate);
+    uint64_t bits;
+    if (!bgi_u64_from_double(ideal, &bits) || foreign_words(bits) > INT32_MAX) {
+        return foreign_too_large(ideal, info);
+    }
+    const double k = floor((double)bits / (double)items * log(2) + 0.5);
+    if (k > k_most) {
+        return bgi_err(info, BG_EINVAL, "rate", "one that needs fewer bits per key",
+                       "%g", rate);
+    }
+    /* Both refuse to make a filter of no bits; here it becomes the smallest there is. */
+    *size = (struct foreign_size){ .words = bits ? (uint32_t)foreign_words(bits) : 1,
+                                   .k = k < 1 ? 1 : (uint32_t)k };
+    return BG_OK;
+}

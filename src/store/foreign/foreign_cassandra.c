@@ -1,0 +1,175 @@
+/*
+ * foreign_cassandra.c - the Filter.db of an SSTable of Cassandra or Scylla.
+ *
+ *     i32 k | i32 words | words x 8 bytes        high byte first
+ *
+ * m is 64 * words. The file does not say of which version of SSTables it is, but its name
+ * does (nb-1-big-Filter.db), and the version decides two things:
+ *
+ *     `version`   SSTables                       words                walk
+ *     0           na and later (Cassandra 4)     low byte first       from h2 by h1
+ *     1           ma .. me; and Scylla's         high byte first      from h2 by h1
+ *     2           ka, la (Cassandra 2)           high byte first      from h1 by h2
+ *
+ * Keys are the bytes of partition keys, as they stand in Index.db. The hash is MurmurHash3
+ * x64 128 with signed bytes in its tail; positions are |x % m|, as Java's long.
+ *
+ * Cassandra chooses bits per key and k from a table of rates, of at most 20 bits per key;
+ * here the table is computed. For p = 0.01 that gives 10 bits and k = 5, as in its files.
+ * (From p = 0.393 on Cassandra has 1 bit and k = 2, and misses the rate; here it is 2 and 1.)
+ */
+#include "store/foreign/foreign_bloom.h"
+#include "store/foreign/foreign_hashes.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { CASSANDRA_HEADER = 8, CASSANDRA_SPARE_BITS = 20, CASSANDRA_BITS_MOST = 20 };
+enum { CASSANDRA_NA = 0, CASSANDRA_MA = 1, CASSANDRA_KA = 2 };
+
+static void cassandra_positions(const bg_foreign *foreign,
+                                const struct foreign_part *part, const void *key,
+                                size_t len, uint64_t *to)
+{
+    const struct foreign_pair h = foreign_murmur3_x64_128_signed(key, len);
+    const bool old = foreign->version == CASSANDRA_KA;
+    const uint64_t step = old ? h.h2 : h.h1;
+    uint64_t x = old ? h.h1 : h.h2;
+    for (uint32_t i = 0; i < part->k; i++, x += step) {
+        to[i] = (x >> 63 ? 0 - x : x) % part->bits;
+    }
+}
+
+/* Words between the file's order and ours. */
+static void cassandra_copy(const bg_foreign *foreign, unsigned char *to,
+                           const unsigned char *from)
+{
+    const struct foreign_part *part = &foreign->parts[0];
+    if (foreign->version == CASSANDRA_NA) {
+        memcpy(to, from, (size_t)part->bytes);
+    } else {
+        foreign_copy_swapped(to, from, part->bytes / 8);
+    }
+}
+
+static bg_err cassandra_check(const bg_foreign_options *options, bg_errinfo *info)
+{
+    if (options->version <= CASSANDRA_KA) {
+        return BG_OK;
+    }
+    return bgi_err(info, BG_EINVAL, "version",
+                   "0 (na and later), 1 (ma .. me, Scylla) or 2 (ka, la)", "%u",
+                   options->version);
+}
+
+static bg_err cassandra_make(uint64_t words, uint32_t k, uint64_t input,
+                             const bg_foreign_options *options, bg_foreign **foreign,
+                             bg_errinfo *info)
+{
+    const struct foreign_part part = { .bits = words * 64, .bytes = words * 8, .k = k };
+    return foreign_make_bloom(&foreign_cassandra, options, &part, 0, input, foreign,
+                              info);
+}
+
+static bg_err cassandra_read(struct foreign_input input,
+                             const bg_foreign_options *options, bg_foreign **foreign,
+                             bg_errinfo *info)
+{
+    const unsigned char *bits, *header = foreign_header(&input, CASSANDRA_HEADER, info);
+    bg_err err = header ? cassandra_check(options, info) : BG_EFORMAT;
+    if (err) {
+        return err;
+    }
+    const uint32_t k = foreign_be32(header), words = foreign_be32(header + 4);
+    if (words == 0 || words > INT32_MAX) {
+        return foreign_refuse(info, 4, "words", "1 .. 2^31 - 1", "%u", words);
+    }
+    err = foreign_check_k(k, 0, info);
+    err = err ? err : foreign_last(&input, (uint64_t)words * 8, &bits, info);
+    err = err ? err : cassandra_make(words, k, input.n, options, foreign, info);
+    if (!err) {
+        cassandra_copy(*foreign, (*foreign)->bytes, bits);
+    }
+    return err;
+}
+
+/* Cassandra's table has three digits, and 0.001, just one of its steps, depends on that. */
+static double cassandra_rate(uint32_t bits_per_key, uint32_t k)
+{
+    const double rate = pow(1 - exp(-(double)k / bits_per_key), k);
+    const double scale = pow(10, 2 - floor(log10(rate)));
+    return round(rate * scale) / scale;
+}
+
+/* The k with the lowest rate. */
+static uint32_t cassandra_best_k(uint32_t bits_per_key)
+{
+    uint32_t best = 1;
+    for (uint32_t k = 2; k <= bits_per_key; k++) {
+        best = cassandra_rate(bits_per_key, k) < cassandra_rate(bits_per_key, best)
+                   ? k
+                   : best;
+    }
+    return best;
+}
+
+/* The fewest bits per key, then the smallest k, that reach the rate. 0: none does. */
+static uint32_t cassandra_choose(double rate, uint32_t *k)
+{
+    for (uint32_t bits = 2; bits <= CASSANDRA_BITS_MOST; bits++) {
+        *k = cassandra_best_k(bits);
+        if (cassandra_rate(bits, *k) > rate) {
+            continue;
+        }
+        while (*k > 1 && cassandra_rate(bits, *k - 1) <= rate) {
+            --*k;
+        }
+        return bits;
+    }
+    return 0;
+}
+
+static bg_err cassandra_create(uint64_t items, double rate,
+                               const bg_foreign_options *options, bg_foreign **foreign,
+                               bg_errinfo *info)
+{
+    uint32_t k;
+    const uint32_t bits_per_key = cassandra_choose(rate, &k);
+    bg_err err = cassandra_check(options, info);
+    if (err) {
+        return err;
+    }
+    if (bits_per_key == 0) {
+        return bgi_err(info, BG_EINVAL, "rate", "one that 20 bits per key reach", "%g",
+                       rate);
+    }
+    const uint64_t words = foreign_words(items * bits_per_key + CASSANDRA_SPARE_BITS);
+    if (words > INT32_MAX) {
+        return foreign_too_large(64.0 * (double)words, info);
+    }
+    return cassandra_make(words, k, 0, options, foreign, info);
+}
+
+static uint64_t cassandra_written(const bg_foreign *foreign)
+{
+    return CASSANDRA_HEADER + foreign->parts[0].bytes;
+}
+
+static void cassandra_write(const bg_foreign *foreign, unsigned char *to)
+{
+    const struct foreign_part *part = &foreign->parts[0];
+    foreign_put_be32(to, part->k);
+    foreign_put_be32(to + 4, (uint32_t)(part->bits / 64));
+    cassandra_copy(foreign, to + CASSANDRA_HEADER, foreign->bytes);
+}
+
+const struct foreign_format foreign_cassandra = {
+    .id = BG_FOREIGN_CASSANDRA,
+    .name = "cassandra",
+    .traits = BG_FOREIGN_CAN_WRITE | BG_FOREIGN_CAN_CREATE,
+    .read = cassandra_read,
+    .create = cassandra_create,
+    .positions = cassandra_positions,
+    .written = cassandra_written,
+    .write = cassandra_write,
+};

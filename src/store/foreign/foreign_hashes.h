@@ -1,0 +1,45 @@
+/*
+ * foreign_hashes.h - the hash functions of other software, with the tails they really have.
+ *
+ * "Murmur" names a family, and most programs that use it hash the last few bytes of a key
+ * in their own way: by accident (bytes that are signed in Java), or on purpose. What was
+ * an accident once is a format now. Here they stand side by side, so that the differences
+ * are seen:
+ *
+ *     murmur3_x64_128           Guava, bits-and-blooms   as published
+ *     murmur3_x64_128_signed    Cassandra, Scylla        tail bytes are signed
+ *     murmur3_x86_32            BIP37                    as published
+ *     murmur3_spark             Spark                    a whole round per tail byte, signed
+ *     murmur2_hadoop            Hadoop                   tail reversed, signed
+ *     murmur2_hbase             HBase                    tail signed
+ *     murmur64a                 RedisBloom               as published
+ *     jenkins                   Hadoop                   lookup3, as published
+ *     fnv1_64                   DCSO                     FNV-1, not FNV-1a
+ *
+ * None of them is keyed: whoever chooses the keys can choose collisions. All work on any
+ * address and give the same numbers on every machine. A key may be NULL when it is empty.
+ */
+#ifndef BGI_FOREIGN_HASHES_H
+#define BGI_FOREIGN_HASHES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct foreign_pair {
+    uint64_t h1, h2;
+};
+
+/* MurmurHash3 x64 128, seed 0; of the key, and of the key followed by a byte 1. */
+struct foreign_pair foreign_murmur3_x64_128(const void *key, size_t len);
+struct foreign_pair foreign_murmur3_x64_128_then_1(const void *key, size_t len);
+struct foreign_pair foreign_murmur3_x64_128_signed(const void *key, size_t len);
+
+uint32_t foreign_murmur3_x86_32(const void *key, size_t len, uint32_t seed);
+uint32_t foreign_murmur3_spark(const void *key, size_t len, uint32_t seed);
+uint32_t foreign_murmur2_hadoop(const void *key, size_t len, uint32_t seed);
+uint32_t foreign_murmur2_hbase(const void *key, size_t len, uint32_t seed);
+uint64_t foreign_murmur64a(const void *key, size_t len, uint64_t seed);
+uint32_t foreign_jenkins(const void *key, size_t len, uint32_t seed);
+uint64_t foreign_fnv1_64(const void *key, size_t len);
+
+#endif

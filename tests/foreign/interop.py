@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Foreign formats against the real software: each writes what the other reads, of the same keys,
+and both files must be the same, byte for byte; every key must be found in either direction.
+usage: interop.py FOREIGN_TOOL CASE      a case is a function case_* of this file
+The last line is "N passed, N failed"."""
+
+import hashlib
+import math
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOOL = os.path.abspath(sys.argv[1])
+UNSAID, BYTES, UTF16, INT32, INT64 = range(5)  # bg_keys
+SIZES = [(20, 0.01), (1, 0.5), (1000, 0.001), (4000, 0.03)]
+
+passed = failed = 0
+
+
+def check(what, good):
+    global passed, failed
+    passed += bool(good)
+    failed += not good
+    if not good:
+        print(f"FAILED {what}")
+
+
+def run(command, keys=(), text=None):
+    """What a command prints when keys are its input, one line of digits each."""
+    lines = text if text is not None else "".join(key.hex() + "\n" for key in keys).encode()
+    done = subprocess.run([str(word) for word in command], input=lines, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, check=False)
+    check(f"{' '.join(map(str, command))}: {done.stderr.decode(errors='replace')}", done.returncode == 0)
+    return done.stdout
+
+
+def make(name, items, rate, keys, version=0, how=UNSAID, seed=0):
+    """A file that the library wrote, in bytes."""
+    return run([TOOL, "make", name, items, rate, version, how, seed], keys)
+
+
+def ask(name, path, keys, version=0, how=UNSAID):
+    return int(run([TOOL, "ask", name, path, version, how], keys) or -1)
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def write(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def byte_keys(n):
+    """Keys of every length up to 39, half of their bytes above 0x7f; all different."""
+    return [bytes((j * 37 + 200 + i) & 255 for j in range(i % 36)) + struct.pack("<I", i) for i in range(n)]
+
+
+def absent_keys(keys):
+    return [bytes([byte ^ 0x55 for byte in key]) for key in keys]
+
+
+def integers(n, code):
+    return [struct.pack(code, (i * i * 7919 - 500) % 2**31 * (-1) ** i) for i in range(n)]
+
+
+def compare(what, theirs, ours, asked_by_them, asked_by_us, keys):
+    """Their file and ours; and how many of the keys each finds in the other's."""
+    check(f"{what}: identical bytes", theirs == ours and theirs)
+    check(f"{what}: they find every key in ours", asked_by_them == len(keys))
+    check(f"{what}: we find every key in theirs", asked_by_us == len(keys))
+
+
+# ---- The cases -------------------------------------------------------------------------
+
+
+def case_guava(folder):
+    jars = "/usr/share/java/guava.jar:/usr/share/java/failureaccess.jar"
+    run(["javac", "-cp", jars, "-d", folder, os.path.join(HERE, "GuavaFilter.java")])
+    java = ["java", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}:{folder}", "GuavaFilter"]
+    funnels = [("bytes", BYTES, byte_keys), ("int32", INT32, lambda n: integers(n, "<i")),
+               ("int64", INT64, lambda n: integers(n, "<q")),
+               ("utf16", UTF16, lambda n: [f"ключ {i}".encode("utf-16-le") for i in range(n)])]
+    for strategy, version in (0, 32), (1, 64):
+        for number, (funnel, how, keys_of) in enumerate(funnels):
+            items, rate = SIZES[number] if SIZES[number][0] > 1 else SIZES[0]
+            keys = keys_of(items)
+            theirs, ours = os.path.join(folder, "theirs"), os.path.join(folder, "ours")
+            run([*java, "make", strategy, funnel, items, rate, theirs], keys)
+            write(ours, make("guava", items, rate, keys, version, how))
+            found = run([*java, "ask", funnel, ours], keys)
+            compare(f"guava {funnel} {version}", read(theirs), read(ours), int(found or -1),
+                    ask("guava", theirs, keys, 0, how), keys)
+            absent = absent_keys(keys)
+            check(f"guava {funnel} {version}: the same false positives",
+                  int(run([*java, "ask", funnel, ours], absent) or -1) == ask("guava", ours, absent, 0, how))
+
+
+def case_go(folder):
+    program = os.path.join(folder, "go_filter")
+    os.environ.update(GO111MODULE="off", GOPATH="/usr/share/gocode", GOCACHE=os.path.join(folder, "cache"),
+                      GOFLAGS="-buildvcs=false")
+    run(["go", "build", "-o", program, os.path.join(HERE, "go_filter.go")])
+    for items, rate in SIZES:
+        keys = [b""] + byte_keys(items)
+        theirs, ours = os.path.join(folder, "theirs"), os.path.join(folder, "ours")
+        run([program, "make", items, rate, theirs], keys)
+        write(ours, make("go", items, rate, keys))
+        compare(f"go {items} {rate}", read(theirs), read(ours),
+                int(run([program, "ask", ours], keys) or -1), ask("go", theirs, keys), keys)
+
+
+def case_dcso(folder):
+    for items, rate in SIZES:
+        keys = [f"host{i}.ключ.example".encode() for i in range(items)]
+        lines = b"".join(key + b"\n" for key in keys)
+        theirs, ours = os.path.join(folder, f"theirs{items}"), os.path.join(folder, f"ours{items}")
+        run(["bloom", "create", "-p", rate, "-n", items, theirs])
+        run(["bloom", "insert", theirs], text=lines * 2)  # the second time changes nothing
+        write(ours, make("dcso", items, rate, keys * 2))
+        found = run(["bloom", "check", ours], text=lines).splitlines()
+        compare(f"dcso {items} {rate}", read(theirs), read(ours), len(found), ask("dcso", theirs, keys), keys)
+    # The user's data goes through.
+    run(["bloom", "set-data", theirs], text=b"source: feed 7")
+    check("dcso: data was added", len(read(theirs)) > len(read(ours)))
+    check("dcso: data is kept", run([TOOL, "add", "dcso", theirs, 0, 0]) == read(theirs))
+
+
+def case_bip37(folder):
+    from bitcoin.bloom import CBloomFilter  # Debian: python3-bitcoinlib
+    # (Where a fraction of a bit per key would decide about k, bitcoinlib and Bitcoin Core differ.)
+    for items, rate, tweak, flags in ((3, 0.01, 0, 1), (20, 0.01, 2147483649, 2), (1000, 0.001, 5, 0),
+                                      (30000, 0.0001, 7, 1)):
+        theirs = CBloomFilter(items, rate, tweak, flags)
+        keys = byte_keys(min(items, 2000))
+        for key in keys:
+            theirs.insert(key)
+        path, ours = os.path.join(folder, "theirs"), make("bip37", items, rate, keys, flags, UNSAID, tweak)
+        write(path, theirs.serialize())
+        again = CBloomFilter.deserialize(ours)
+        compare(f"bip37 {items} {rate} {tweak}", theirs.serialize(), ours,
+                sum(again.contains(key) for key in keys), ask("bip37", path, keys), keys)
+    check("bip37: compact sizes of one and three bytes", len(ours) > 253)
+
+
+def bfv1_positions(key, m, k, seed):
+    half = [int.from_bytes(hashlib.blake2b(key, digest_size=8, person=name).digest(), "little")
+            for name in (b"bf1", b"bf2")]
+    return [(half[0] + i * (half[1] | 1) + seed) % m for i in range(k)]
+
+
+def case_bfv1(folder):
+    """The oracle is hashlib; the format itself has no other program."""
+    for (items, rate), seed in zip(SIZES, (0, 1, 4294967295, 12345)):
+        m = math.ceil(-items * math.log(rate) / math.log(2) ** 2)
+        k = max(1, round(m / items * math.log(2)))
+        bits = bytearray((m + 7) // 8)
+        keys = [b""] + byte_keys(items)
+        for key in keys:
+            for at in bfv1_positions(key, m, k, seed):
+                bits[at >> 3] |= 1 << (at & 7)
+        theirs = b"BFv1" + struct.pack("<IHII", m, k, seed, len(bits)) + bits
+        path, ours = os.path.join(folder, "theirs"), make("bfv1", items, rate, keys, 0, UNSAID, seed)
+        write(path, theirs)
+        found = sum(all(ours[18 + (at >> 3)] >> (at & 7) & 1 for at in bfv1_positions(key, m, k, seed))
+                    for key in keys)
+        compare(f"bfv1 {items} {rate} {seed}", theirs, ours, found, ask("bfv1", path, keys), keys)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        globals()[f"case_{sys.argv[2]}"](folder)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
