@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define XXH_INLINE_ALL
-#include "xxhash.h"
+#include <xxhash.h>
 
 /* ---- Numbers in bytes ----------------------------------------------------------------- */
 
