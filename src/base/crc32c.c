@@ -35,7 +35,7 @@ static uint32_t crc32c_by_table(uint32_t crc, const unsigned char *p, size_t n)
 
 #define CRC32C_TARGET __attribute__((target("sse4.2,pclmul")))
 
-enum { CRC32C_LANE = 1024 };
+enum { CRC32C_LANE = 1024, CRC32C_AHEAD = 12 * CRC32C_LANE };
 
 /* x^(8 x 1024 - 33) and x^(8 x 2048 - 33), reflected. */
 #define CRC32C_OVER_ONE 0x170076fau
@@ -48,16 +48,28 @@ CRC32C_TARGET static uint64_t crc32c_shift(uint64_t crc, uint32_t by)
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
+/* Asks for a line of each stretch, into the second cache: processors do not see that three
+ * go side by side. */
+static void crc32c_ask(const unsigned char *p)
+{
+    __builtin_prefetch(p, 0, 2);
+    __builtin_prefetch(p + CRC32C_LANE, 0, 2);
+    __builtin_prefetch(p + (size_t)2 * CRC32C_LANE, 0, 2);
+}
+
 CRC32C_TARGET static uint32_t crc32c_by_instruction(uint32_t crc,
                                                     const unsigned char *p, size_t n)
 {
     uint64_t a = crc;
     for (; n >= 3 * CRC32C_LANE; p += 3 * CRC32C_LANE, n -= 3 * CRC32C_LANE) {
         uint64_t b = 0, c = 0;
-        for (size_t i = 0; i < CRC32C_LANE; i += 8) {
-            a = _mm_crc32_u64(a, bgi_load_le64(p + i));
-            b = _mm_crc32_u64(b, bgi_load_le64(p + CRC32C_LANE + i));
-            c = _mm_crc32_u64(c, bgi_load_le64(p + (size_t)2 * CRC32C_LANE + i));
+        for (size_t i = 0; i < CRC32C_LANE; i += 64) {
+            crc32c_ask(p + i + CRC32C_AHEAD);
+            for (size_t j = i; j < i + 64; j += 8) {
+                a = _mm_crc32_u64(a, bgi_load_le64(p + j));
+                b = _mm_crc32_u64(b, bgi_load_le64(p + CRC32C_LANE + j));
+                c = _mm_crc32_u64(c, bgi_load_le64(p + (size_t)2 * CRC32C_LANE + j));
+            }
         }
         a = crc32c_shift(a, CRC32C_OVER_TWO) ^ crc32c_shift(b, CRC32C_OVER_ONE) ^ c;
     }

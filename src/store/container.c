@@ -315,6 +315,13 @@ void container_ask_canaries(const bg_filter *filter, struct container_header *he
     header->present_canaries = all ? BG_CANARIES : 0;
 }
 
+bool container_present_agree(const bg_filter *filter,
+                             const struct container_header *header)
+{
+    return header->present_canaries == 0
+           || container_present(filter, header->generation) == BG_CANARIES;
+}
+
 bool container_canaries_agree(const bg_filter *filter,
                               const struct container_header *header)
 {

@@ -124,9 +124,12 @@ struct bgi_recipe container_recipe(const struct container_header *header);
 /* Fills in what a filter says to canaries. */
 void container_ask_canaries(const bg_filter *filter, struct container_header *header);
 
-/* Whether a filter answers as its header says. */
+/* Whether a filter answers as its header says; and only for the canaries that were put in,
+ * which are few. */
 bool container_canaries_agree(const bg_filter *filter,
                               const struct container_header *header);
+bool container_present_agree(const bg_filter *filter,
+                             const struct container_header *header);
 
 /* BG_EFORMAT and the like, at an offset. */
 bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
@@ -203,6 +206,9 @@ bg_err container_open_options(const bg_open_options *options, bg_open_options *t
                               bg_errinfo *info);
 bg_err container_save_options(const bg_save_options *options, bg_save_options *to,
                               bg_errinfo *info);
+
+/* Whether a file that we have just written is what we wrote: front and checksums. */
+bg_err container_verify_blocks(const struct container_source *source, bg_errinfo *info);
 
 /* Everything that can be checked (verify.c). */
 bg_err container_verify(const struct container_source *source,

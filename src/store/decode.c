@@ -391,6 +391,16 @@ static bg_err decode_content(const struct container_source *source,
     return BG_OK;
 }
 
+/* Canaries. Those that are not in would bring in a page of a mapped file each; damaged files
+ * answer more of them than they did. */
+static bool decode_answers(const bg_filter *filter,
+                           const struct container_header *header)
+{
+    return filter->mapping.base || filter->degraded
+               ? container_present_agree(filter, header)
+               : container_canaries_agree(filter, header);
+}
+
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
                         struct bgi_memory *mapping, struct container_damage *damage,
@@ -409,8 +419,7 @@ bg_err container_decode(const struct container_source *source,
         err = decode_content(source, &front, options, hasher ? hasher : &own, mapping,
                              damage ? damage : &unasked, filter, info);
     }
-    if (!err && !hasher && !(*filter)->degraded
-        && !container_canaries_agree(*filter, &front.header)) {
+    if (!err && !hasher && !decode_answers(*filter, &front.header)) {
         err = container_refuse(info, BG_EFORMAT, 168, "canaries",
                                "the answers that the filter gave when it was saved",
                                "others");

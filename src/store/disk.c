@@ -250,28 +250,30 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
 }
 
 /* (D4) */
-static bg_err disk_read_back(struct disk_draft *draft, bg_errinfo *info)
+static bg_err disk_read_back(struct disk_draft *draft, enum disk_check check,
+                             bg_errinfo *info)
 {
+    const bg_open_options usual = BG_OPEN_OPTIONS_INIT;
     struct stat about;
-    bg_open_options options = BG_OPEN_OPTIONS_INIT;
     if (fstat(draft->file.descriptor, &about) != 0) {
         return disk_error(info, "stat", draft->file.path);
     }
     struct container_source source = { .read = disk_read,
                                        .context = &draft->file,
                                        .bytes = (uint64_t)about.st_size };
-    return container_verify(&source, &options, NULL, info);
+    return check == DISK_ALL ? container_verify(&source, &usual, NULL, info)
+                             : container_verify_blocks(&source, info);
 }
 
-bg_err disk_finish(struct disk_draft *draft, bool is_filter, bg_errinfo *info)
+bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info)
 {
     bool syncs = !(draft->flags & BG_FILE_NO_SYNC);
     bg_err err = BG_OK;
     if (syncs && fsync(draft->file.descriptor) != 0) {
         err = disk_error(info, "fsync", draft->file.path);
     }
-    if (!err && is_filter && !(draft->flags & BG_FILE_NO_READ_BACK)) {
-        err = disk_read_back(draft, info);
+    if (!err && check != DISK_NOTHING && !(draft->flags & BG_FILE_NO_READ_BACK)) {
+        err = disk_read_back(draft, check, info);
     }
     if (!err && close(draft->file.descriptor) != 0) {
         err = disk_error(info, "close", draft->file.path);

@@ -35,9 +35,15 @@ struct disk_draft {
 bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
                   struct container_sink *sink, bg_errinfo *info);
 
-/* Syncs it, compares it with what a filter file must be, renames it to draft->path, and
- * syncs the folder. */
-bg_err disk_finish(struct disk_draft *draft, bool is_filter, bg_errinfo *info);
+/* What is read back before a file gets its name. */
+enum disk_check {
+    DISK_NOTHING, /* it is no filter file */
+    DISK_BLOCKS,  /* all checksums: we have just made it */
+    DISK_ALL      /* everything that can be verified: it is put together from others */
+};
+
+/* Syncs it, reads it back, renames it to draft->path, and syncs the folder. */
+bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info);
 
 void disk_discard(struct disk_draft *draft);
 

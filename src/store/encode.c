@@ -26,7 +26,7 @@ struct encoder {
     struct bgi_memory memory;
     unsigned char *numbers; /* as they stand in the file */
     unsigned char *table;
-    unsigned char *block; /* being filled */
+    unsigned char *piece; /* blocks that are being filled */
     uint64_t done;        /* bytes of words that were put in */
     bg_err err;
     bg_errinfo *info;
@@ -97,20 +97,26 @@ static bg_err encode_write(struct encoder *e, uint64_t offset, const void *from,
     return e->err;
 }
 
-/* Ends the block that is being filled, with n bytes in it. */
-static bg_err encode_block(struct encoder *e, size_t n)
+/* Blocks are written some at a time. */
+enum { ENCODE_PIECE = 16 * CONTAINER_BLOCK };
+
+/* Writes the blocks that were filled, n bytes of them. */
+static void encode_piece(struct encoder *e, size_t n)
 {
-    uint64_t block = (e->done - n) / CONTAINER_BLOCK;
-    uint32_t crc = bgi_crc32c(0, e->block, n);
-    for (unsigned i = 0; i < 4; i++) {
-        e->table[4 * block + i] = (unsigned char)(crc >> 8 * i);
+    uint64_t first = e->done - n;
+    for (size_t at = 0; at < n; at += CONTAINER_BLOCK) {
+        size_t size = n - at < CONTAINER_BLOCK ? n - at : CONTAINER_BLOCK;
+        uint32_t crc = bgi_crc32c(0, e->piece + at, size);
+        for (unsigned i = 0; i < 4; i++) {
+            e->table[4 * ((first + at) / CONTAINER_BLOCK) + i] =
+                (unsigned char)(crc >> 8 * i);
+        }
     }
-    (void)encode_write(e, e->layout.words_at + block * CONTAINER_BLOCK, e->block, n);
+    (void)encode_write(e, e->layout.words_at + first, e->piece, n);
     if (!e->err && e->options->progress
         && !e->options->progress(e->options->context, e->done, e->header.word_bytes)) {
         e->err = bgi_err(e->info, BG_ECANCELED, "progress", "true to go on", "false");
     }
-    return e->err;
 }
 
 /* Copies words that others may be setting bits in. */
@@ -125,18 +131,18 @@ static void encode_copy(unsigned char *to, const uint64_t *words, size_t n)
 static void encode_put(struct encoder *e, const uint64_t *words, uint64_t n)
 {
     while (n > 0 && !e->err) {
-        size_t at = (size_t)(e->done % CONTAINER_BLOCK), room = CONTAINER_BLOCK - at;
+        size_t at = (size_t)(e->done % ENCODE_PIECE), room = ENCODE_PIECE - at;
         size_t piece = n < room ? (size_t)n : room;
         if (words) {
-            encode_copy(e->block + at, words, piece / 8);
+            encode_copy(e->piece + at, words, piece / 8);
             words += piece / 8;
         } else {
-            memset(e->block + at, 0, piece);
+            memset(e->piece + at, 0, piece);
         }
         e->done += piece;
         n -= piece;
-        if (at + piece == CONTAINER_BLOCK || e->done == e->header.word_bytes) {
-            (void)encode_block(e, at + piece);
+        if (at + piece == ENCODE_PIECE || e->done == e->header.word_bytes) {
+            encode_piece(e, at + piece);
         }
     }
 }
@@ -161,12 +167,12 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
     numbers = (size_t)(e->layout.words_at - CONTAINER_HEADER);
     table = (size_t)e->layout.blocks * 4;
     e->header.file_bytes = e->layout.file_bytes;
-    if (!bgi_memory_take(&e->memory, CONTAINER_BLOCK + numbers + table, NULL, true)) {
+    if (!bgi_memory_take(&e->memory, ENCODE_PIECE + numbers + table, NULL, true)) {
         return bgi_err(e->info, BG_ENOMEM, "memory", "that much free memory",
-                       "%zu bytes", CONTAINER_BLOCK + numbers + table);
+                       "%zu bytes", ENCODE_PIECE + numbers + table);
     }
-    e->block = e->memory.base;
-    e->numbers = e->block + CONTAINER_BLOCK;
+    e->piece = e->memory.base;
+    e->numbers = e->piece + ENCODE_PIECE;
     e->table = e->numbers + numbers;
     (void)bgi_content_numbers(filter, (uint64_t *)(void *)e->numbers);
     container_turn((uint64_t *)(void *)e->numbers, e->header.numbers);

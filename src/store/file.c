@@ -260,7 +260,7 @@ bg_err bg_save(const bg_filter *filter, const char *path,
         disk_discard(&draft);
         return err;
     }
-    return disk_finish(&draft, true, info);
+    return disk_finish(&draft, DISK_BLOCKS, info);
 }
 
 /* ---- Publication ------------------------------------------------------------------------ */
@@ -286,7 +286,7 @@ static bg_err file_point(const char *folder, const char *name, const char *at,
         disk_discard(&draft);
         return err;
     }
-    return disk_finish(&draft, false, info);
+    return disk_finish(&draft, DISK_NOTHING, info);
 }
 
 bg_err bg_publish(const bg_filter *filter, const char *folder, const char *name,
@@ -322,7 +322,7 @@ bg_err bg_publish(const bg_filter *filter, const char *folder, const char *name,
     container_digest_text(header.digest, text);
     (void)snprintf(target, sizeof target, "%s-%s.bg", name, text);
     (void)snprintf(draft.path, sizeof draft.path, "%s/%s", folder, target);
-    err = disk_finish(&draft, true, info);
+    err = disk_finish(&draft, DISK_BLOCKS, info);
     err = err ? err : file_point(folder, name, target, how.flags, info);
     if (!err && digest) {
         memcpy(digest, text, sizeof text);

@@ -241,7 +241,7 @@ bg_err bg_file_patch(const char *from, const char *to, const char *patch,
         if (err) {
             disk_discard(&draft);
         } else {
-            err = disk_finish(&draft, false, info);
+            err = disk_finish(&draft, DISK_NOTHING, info);
         }
     }
     patch_close(&a);
@@ -397,7 +397,7 @@ bg_err bg_file_apply(const char *from, const char *patch, const char *to,
         if (err) {
             disk_discard(&draft);
         } else {
-            err = disk_finish(&draft, true, info);
+            err = disk_finish(&draft, DISK_ALL, info);
         }
     }
     patch_input_close(&input);

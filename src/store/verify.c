@@ -24,6 +24,26 @@ static void verify_note(bg_report *report, const bg_errinfo *why)
     }
 }
 
+/* A multiple of blocks that stays in the second cache. */
+enum { VERIFY_PIECE = 4 * CONTAINER_BLOCK };
+
+/* Blocks from number `block` on, n bytes of them. */
+static void verify_piece(const struct container_front *front, const unsigned char *p,
+                         uint64_t block, size_t n, struct container_damage *damage)
+{
+    for (size_t at = 0; at < n; at += CONTAINER_BLOCK, block++) {
+        size_t size = n - at < CONTAINER_BLOCK ? n - at : CONTAINER_BLOCK;
+        uint32_t crc = bgi_crc32c(0, p + at, size);
+        if (crc != container_block_crc(front, block) && damage->blocks++ == 0) {
+            (void)container_refuse(
+                &damage->first, BG_ECHECKSUM,
+                front->layout.words_at + block * CONTAINER_BLOCK, "block",
+                "the checksum in the table", "block %llu: %08x instead of %08x",
+                (unsigned long long)block, crc, container_block_crc(front, block));
+        }
+    }
+}
+
 /* The blocks of a file in memory. */
 static bg_err verify_in_memory(const struct container_source *source,
                                const struct container_front *front,
@@ -31,19 +51,11 @@ static bg_err verify_in_memory(const struct container_source *source,
                                struct container_damage *damage, bg_errinfo *why)
 {
     const uint64_t bytes = front->header.word_bytes;
-    for (uint64_t at = 0, block = 0; at < bytes; block++) {
-        size_t n =
-            bytes - at < CONTAINER_BLOCK ? (size_t)(bytes - at) : CONTAINER_BLOCK;
-        uint64_t offset = front->layout.words_at + at;
-        uint32_t crc = bgi_crc32c(0, source->memory + offset, n);
-        if (crc != container_block_crc(front, block) && damage->blocks++ == 0) {
-            (void)container_refuse(
-                &damage->first, BG_ECHECKSUM, offset, "block",
-                "the checksum in the table", "block %llu: %08x instead of %08x",
-                (unsigned long long)block, crc, container_block_crc(front, block));
-        }
-        at += n;
-        if (options->progress && !options->progress(options->context, at, bytes)) {
+    for (uint64_t at = 0; at < bytes; at += VERIFY_PIECE) {
+        size_t n = bytes - at < VERIFY_PIECE ? (size_t)(bytes - at) : VERIFY_PIECE;
+        verify_piece(front, source->memory + front->layout.words_at + at,
+                     at / CONTAINER_BLOCK, n, damage);
+        if (options->progress && !options->progress(options->context, at + n, bytes)) {
             return bgi_err(why, BG_ECANCELED, "progress", "true to go on", "false");
         }
     }
@@ -89,10 +101,50 @@ static bg_err verify_content(const struct container_source *source,
     }
     err = container_decode(source, &all, verify_has_hash(front, options) ? NULL : &any,
                            stays ? &here : NULL, damage, &filter, why);
-    if (filter) {
+    if (filter && stays) {
         filter->mapping.base = NULL; /* it is not ours */
+        if (verify_has_hash(front, options)
+            && !container_canaries_agree(filter, &front->header)) {
+            err = container_refuse(why, BG_EFORMAT, 168, "canaries",
+                                   "the answers that the filter gave when it was saved",
+                                   "others");
+        }
     }
     bg_filter_free(filter);
+    return err;
+}
+
+bg_err container_verify_blocks(const struct container_source *source, bg_errinfo *info)
+{
+    struct container_front front;
+    struct bgi_memory memory;
+    bg_err err = container_read_front(source, &front, info);
+    if (err) {
+        return err;
+    }
+    if (!bgi_memory_take(&memory, VERIFY_PIECE, NULL, true)) {
+        bgi_memory_give(&front.memory);
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%d bytes",
+                       (int)VERIFY_PIECE);
+    }
+    const uint64_t bytes = front.header.word_bytes;
+    struct container_damage damage = { .blocks = 0 };
+    for (uint64_t at = 0; at < bytes && !err && !damage.blocks; at += VERIFY_PIECE) {
+        size_t n = bytes - at < VERIFY_PIECE ? (size_t)(bytes - at) : VERIFY_PIECE;
+        err = source->read(source->context, front.layout.words_at + at, memory.base, n,
+                           info);
+        if (!err) {
+            verify_piece(&front, memory.base, at / CONTAINER_BLOCK, n, &damage);
+        }
+    }
+    if (!err && damage.blocks) {
+        err = damage.first.code;
+        if (info) {
+            *info = damage.first;
+        }
+    }
+    bgi_memory_give(&memory);
+    bgi_memory_give(&front.memory);
     return err;
 }
 

@@ -1,0 +1,177 @@
+/*
+ * bench_files.c - how fast are files, compared with memory and disk?
+ *
+ * One file of --bytes bytes (1 GiB unless it says otherwise), of the kind blocked, in the
+ * present folder; everything is done several times, in turn, and the best counts:
+ *
+ *     read memory       the limit of `verify in memory`: all words summed up
+ *     verify in memory  bg_verify_bytes
+ *     plain write       the limit of `save`: the same bytes by write, 1 MiB each, and fsync
+ *     save              bg_save, which also reads back and verifies
+ *     save, not read    the same without that
+ *     open, map, verify bg_open, bg_map, bg_verify of the file, which is in the page cache
+ *
+ * The ratio is that of the row's limit's time to its own: of `save` to plain write, of
+ * `verify in memory` to read memory, of `map` to `open`.
+ */
+#include "bench.h"
+#include "harness.h"
+#include "output.h"
+
+#include "bloomgate/bloomgate.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    FILES_MEMORY,
+    FILES_VERIFY_BYTES,
+    FILES_WRITE,
+    FILES_SAVE,
+    FILES_SAVE_ONLY,
+    FILES_OPEN,
+    FILES_MAP,
+    FILES_VERIFY,
+    FILES_ROWS
+};
+
+static const struct {
+    const char *name;
+    int limit; /* the row that it is compared with */
+} files_rows[FILES_ROWS] = {
+    { "read memory", FILES_MEMORY },
+    { "verify in memory", FILES_MEMORY },
+    { "plain write", FILES_WRITE },
+    { "save", FILES_WRITE },
+    { "save, not read back", FILES_WRITE },
+    { "open", FILES_OPEN },
+    { "map", FILES_OPEN },
+    { "verify", FILES_OPEN },
+};
+
+static const char files_path[] = "bgbench-files.bg",
+                  files_plain[] = "bgbench-files.raw";
+
+struct files {
+    bg_filter *filter;
+    unsigned char *bytes; /* the file in memory */
+    size_t n;
+    uint64_t sum; /* so that reading is not left out */
+    double best[FILES_ROWS];
+};
+
+static void files_must(bg_err err, const char *what)
+{
+    if (err) {
+        (void)fprintf(stderr, "bgbench: %s: %s\n", what, bg_strerror(err));
+        exit(3);
+    }
+}
+
+static void files_read_memory(struct files *f)
+{
+    uint64_t sums[8] = { 0 };
+    for (size_t i = 0; i + 64 <= f->n; i += 64) {
+        const uint64_t *words = (const uint64_t *)(const void *)(f->bytes + i);
+        for (size_t j = 0; j < 8; j++) {
+            sums[j] += words[j];
+        }
+    }
+    for (size_t j = 0; j < 8; j++) {
+        f->sum += sums[j];
+    }
+}
+
+static void files_plain_write(const struct files *f)
+{
+    const size_t piece = 1 << 20;
+    int file = open(files_plain, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (size_t at = 0; at < f->n && file >= 0; at += piece) {
+        size_t n = f->n - at < piece ? f->n - at : piece;
+        if (write(file, f->bytes + at, n) != (ssize_t)n) {
+            files_must(BG_EIO, "write");
+        }
+    }
+    if (file < 0 || fsync(file) != 0 || close(file) != 0) {
+        files_must(BG_EIO, files_plain);
+    }
+}
+
+static void files_do(struct files *f, int row)
+{
+    bg_filter *filter = NULL;
+    bg_save_options quick = BG_SAVE_OPTIONS_INIT;
+    quick.flags = BG_FILE_NO_READ_BACK;
+    switch (row) {
+    case FILES_MEMORY: files_read_memory(f); break;
+    case FILES_VERIFY_BYTES:
+        files_must(bg_verify_bytes(f->bytes, f->n, NULL, NULL, NULL), "verify");
+        break;
+    case FILES_WRITE: files_plain_write(f); break;
+    case FILES_SAVE:
+        files_must(bg_save(f->filter, files_path, NULL, NULL), "save");
+        break;
+    case FILES_SAVE_ONLY:
+        files_must(bg_save(f->filter, files_path, &quick, NULL), "save");
+        break;
+    case FILES_OPEN:
+        files_must(bg_open(files_path, NULL, &filter, NULL), "open");
+        break;
+    case FILES_MAP: files_must(bg_map(files_path, NULL, &filter, NULL), "map"); break;
+    default: files_must(bg_verify(files_path, NULL, NULL, NULL), "verify");
+    }
+    bg_filter_free(filter);
+}
+
+static void files_print(const struct files *f)
+{
+    for (int row = 0; row < FILES_ROWS; row++) {
+        double seconds = f->best[row] / 1e9;
+        bgb_row_begin();
+        bgb_cell_text("subject", "subject", -22, files_rows[row].name);
+        bgb_cell_count("bytes", "bytes", 12, f->n);
+        bgb_cell_real("ms", "ms", 10, 3, f->best[row] / 1e6);
+        bgb_cell_real("gb_per_s", "GB/s", 8, 2, (double)f->n / 1e9 / seconds);
+        bgb_cell_real("ratio", "ratio", 10, 2,
+                      f->best[files_rows[row].limit] / f->best[row]);
+        bgb_row_end();
+    }
+}
+
+void bgb_bench_files(const struct bgb_options *options)
+{
+    struct files f = { .n = 0 };
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.k = 8;
+    spec.bytes = options->bytes_count ? options->bytes[0] : (uint64_t)1 << 30;
+    files_must(bg_filter_create(&spec, &f.filter, NULL), "create");
+    for (uint64_t i = 0; i < spec.bytes / 2; i += 64) { /* some bits everywhere */
+        (void)bg_filter_add_u64(f.filter, i);
+    }
+    files_must(bg_encode(f.filter, NULL, NULL, 0, &f.n, NULL), "encode");
+    f.bytes = aligned_alloc(64, (f.n + 63) / 64 * 64);
+    if (!f.bytes) {
+        files_must(BG_ENOMEM, "memory");
+    }
+    files_must(bg_encode(f.filter, NULL, f.bytes, f.n, &f.n, NULL), "encode");
+    for (int round = 0; round < 4; round++) {
+        for (int row = 0; row < FILES_ROWS; row++) {
+            uint64_t before = bgb_now_ns();
+            files_do(&f, row);
+            double took = (double)(bgb_now_ns() - before);
+            if (round == 0 || took < f.best[row]) {
+                f.best[row] = took;
+            }
+        }
+    }
+    bgb_table("files", "files: blocked, ratio = limit's time / time of the row");
+    files_print(&f);
+    (void)unlink(files_path);
+    (void)unlink(files_plain);
+    free(f.bytes);
+    bg_filter_free(f.filter);
+}
