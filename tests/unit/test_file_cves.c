@@ -1,0 +1,192 @@
+/*
+ * What has gone wrong in other loaders of filters, tried on ours; each test is named after
+ * the record of the defect. All files here have right checksums: they come from somebody who
+ * knows the format. (What was wrong with RedisBloom's own format is tried on it, in
+ * test_foreign_redisbloom.c.)
+ */
+#include "support/files.h"
+#include "support/forge.h"
+
+enum { CASE_BLOCKED = 2, CASE_CUCKOO = 7, CASE_QUOTIENT = 8, CASE_SCALABLE = 11 };
+
+enum {
+    AT_FLAGS = 28,
+    AT_WIDTH = 32,
+    AT_K = 36,
+    AT_UNITS = 40,
+    AT_SHARDS = 48,
+    AT_RATE = 72,
+    AT_NUMBERS = 112,
+    AT_WORD_BYTES = 120,
+    NUMBERS = 4096
+};
+
+/* One field of a file changed: every way to read it refuses it, and for the same reason. */
+static void check_refused(unsigned file, size_t offset, size_t size, uint64_t value)
+{
+    size_t n;
+    bg_filter *filter = files_make(file, 1), *back = NULL;
+    unsigned char *bytes = files_encode(filter, 1, &n);
+    forge(bytes, offset, size, value);
+    bg_err decoded = bg_decode(bytes, n, NULL, &back, NULL);
+    CHECK(decoded != BG_OK && back == NULL);
+    CHECK_EQ(bg_verify_bytes(bytes, n, NULL, NULL, NULL), decoded);
+    const char *path = files_path("forged");
+    FILE *out = fopen(path, "wb");
+    CHECK(out && fwrite(bytes, 1, n, out) == n && fclose(out) == 0);
+    CHECK_EQ(bg_open(path, NULL, &back, NULL), decoded);
+    CHECK(back == NULL);
+    CHECK_EQ(bg_map(path, NULL, &back, NULL), decoded);
+    CHECK(back == NULL);
+    CHECK_EQ(bg_verify(path, NULL, NULL, NULL), decoded);
+    free(bytes);
+    bg_filter_free(filter);
+    files_clean();
+}
+
+/* Lengths that are not compared with what is there: a write beyond the heap. */
+TEST(cve_2024_25115__lengths_beyond_the_bytes)
+{
+    static const uint64_t lengths[] = { 1 << 20,        INT32_MAX, UINT32_MAX,
+                                        1ull << 40,     INT64_MAX, UINT64_MAX,
+                                        UINT64_MAX - 63 };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        check_refused(CASE_BLOCKED, AT_WORD_BYTES, 8, lengths[i]);
+        check_refused(CASE_BLOCKED, AT_NUMBERS, 8, lengths[i]);
+        check_refused(CASE_BLOCKED, AT_UNITS, 8, lengths[i]);
+    }
+}
+
+/* An assertion that input can reach: this test is run with assertions on. */
+TEST(cve_2024_25116__no_assertion_is_reached)
+{
+    for (uint64_t value = 0; value < 70; value++) {
+        for (unsigned file = 0; file < FILES_CASES_COUNT; file++) {
+            size_t n;
+            bg_filter *filter = files_make(file, 1), *back = NULL;
+            unsigned char *bytes = files_encode(filter, 1, &n);
+            forge(bytes, AT_K, 4, value);
+            if (bg_decode(bytes, n, NULL, &back, NULL) == BG_OK) {
+                (void)bg_filter_add(back, "x", 1);
+                (void)bg_filter_may_contain(back, "x", 1);
+            }
+            bg_filter_free(back);
+            free(bytes);
+            bg_filter_free(filter);
+        }
+    }
+}
+
+/* A product of sizes that wraps around: units times the bytes of one. */
+TEST(cve_2024_55656__products_that_wrap)
+{
+    check_refused(CASE_BLOCKED, AT_UNITS, 8, (1ull << 58) + 1); /* x 64 = 64 */
+    check_refused(CASE_CUCKOO, AT_UNITS, 8, 0x8000000000000001u);
+    check_refused(CASE_QUOTIENT, AT_UNITS, 8, UINT64_MAX / 56 + 2);
+    check_refused(CASE_SCALABLE, AT_UNITS, 8, (1ull << 58) + 1);
+    check_refused(CASE_BLOCKED, AT_SHARDS, 4, UINT32_MAX);
+}
+
+/* "Invalid Bloom filters: arbitrary memory read and write"; bits and buffer that differ. */
+TEST(redisbloom_2025_11__geometry_and_words_that_differ)
+{
+    for (uint64_t units = 1; units < 12; units++) {
+        size_t n;
+        bg_filter *filter = files_make(CASE_BLOCKED, 1);
+        uint64_t right = info_of(filter).units;
+        unsigned char *bytes = files_encode(filter, 1, &n);
+        free(bytes);
+        bg_filter_free(filter);
+        if (units != right) {
+            check_refused(CASE_BLOCKED, AT_UNITS, 8, units);
+            check_refused(CASE_CUCKOO, AT_UNITS, 8, units);
+        }
+    }
+}
+
+/* A shift by more than a word has bits: widths, and sizes that come to bits of a quotient. */
+TEST(red_181297__shifts_beyond_a_word)
+{
+    static const uint64_t ks[] = { 0, 1, 33, 63, 64, 65, 128, UINT32_MAX };
+    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+        check_refused(CASE_QUOTIENT, AT_K, 4, ks[i]);
+        check_refused(CASE_CUCKOO, AT_K, 4, ks[i]);
+    }
+    check_refused(CASE_SCALABLE, AT_WIDTH, 4, 64);
+}
+
+/* Metadata that says something else than the buffer: the numbers of a filter. */
+TEST(mod_13409__numbers_and_words_that_differ)
+{
+    check_refused(CASE_SCALABLE, NUMBERS, 8, 0);
+    check_refused(CASE_SCALABLE, NUMBERS, 8, 5);
+    check_refused(CASE_QUOTIENT, NUMBERS, 8, 0);
+    check_refused(CASE_QUOTIENT, NUMBERS, 8, 2);
+    check_refused(CASE_BLOCKED, AT_SHARDS, 4, 2);
+}
+
+/* nfilters = 2^64 - 1, allocated at once. */
+TEST(mod_15943__numbers_of_parts)
+{
+    static const uint64_t counts[] = { 67, 1 << 20, UINT32_MAX, UINT64_MAX };
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        check_refused(CASE_SCALABLE, NUMBERS, 8, counts[i]);
+        check_refused(CASE_BLOCKED, AT_SHARDS, 4, counts[i]);
+    }
+}
+
+/* Rates that are no numbers. */
+TEST(mod_17621__rates_that_are_no_numbers)
+{
+    static const uint64_t rates[] = { 0x7ff0000000000000, 0xfff0000000000000,
+                                      0x7ff8000000000000, 0xbff0000000000000,
+                                      0x4000000000000000 /* 2.0 */ };
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        check_refused(CASE_BLOCKED, AT_RATE, 8, rates[i]);
+        check_refused(CASE_SCALABLE, AT_RATE, 8, rates[i]);
+    }
+}
+
+/* As many hash functions as INT_MAX: work without bound for every query. */
+TEST(mod_18487__work_per_query_is_bounded)
+{
+    static const uint64_t ks[] = { 65, 255, 65536, INT32_MAX };
+    for (unsigned file = 0; file < 9; file++) {
+        for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+            check_refused(file, AT_K, 4, ks[i]);
+        }
+    }
+}
+
+/* One decoder accepted what another refused: check_refused asks all of ours. */
+TEST(valkey_bloom_90__all_ways_in_agree)
+{
+    check_refused(CASE_SCALABLE, AT_RATE, 8, 0x4000000000000000 /* 2.0 */);
+    check_refused(CASE_SCALABLE, AT_WIDTH, 4, 0);
+    check_refused(CASE_BLOCKED, AT_FLAGS, 4,
+                  1u << 30); /* a flag of the library's own */
+}
+
+/* Division by zero: filters of no size. */
+TEST(cve_2013_5700__filters_of_no_size)
+{
+    for (unsigned file = 0; file < FILES_CASES_COUNT; file++) {
+        check_refused(file, AT_UNITS, 8, 0);
+        check_refused(file, AT_WORD_BYTES, 8, 0);
+    }
+}
+
+/* A payload that ends early must not end the process. (Every length of every kind:
+ * file__every_truncation_is_noticed.) */
+TEST(cve_2026_21864__truncated_payloads)
+{
+    size_t n;
+    bg_filter *filter = files_make(CASE_BLOCKED, 1), *back = NULL;
+    unsigned char *bytes = files_encode(filter, 1, &n);
+    for (size_t length = 0; length < n; length += 17) {
+        CHECK(bg_decode(bytes, length, NULL, &back, NULL) != BG_OK);
+        CHECK(back == NULL);
+    }
+    free(bytes);
+    bg_filter_free(filter);
+}
