@@ -12,9 +12,9 @@ packages=(
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
     # the libraries that benches compare with
     libbloom-dev libleveldb-dev librocksdb-dev
-    # the software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37
+    # the software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
-    golang-github-dcso-bloom-cli python3-bitcoinlib
+    golang-github-dcso-bloom-cli python3-bitcoinlib squid
 )
 
 missing=()

@@ -5,12 +5,17 @@ usage: interop.py FOREIGN_TOOL CASE      a case is a function case_* of this fil
 The last line is "N passed, N failed"."""
 
 import hashlib
+import http.server
 import math
 import os
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOOL = os.path.abspath(sys.argv[1])
@@ -146,6 +151,108 @@ def case_bip37(folder):
         compare(f"bip37 {items} {rate} {tweak}", theirs.serialize(), ours,
                 sum(again.contains(key) for key in keys), ask("bip37", path, keys), keys)
     check("bip37: compact sizes of one and three bytes", len(ours) > 253)
+
+
+class Origin(http.server.BaseHTTPRequestHandler):
+    """A web site all of whose pages may be kept for ten days."""
+
+    def do_GET(self):
+        body = self.path.encode() * 20
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "public, max-age=864000")
+        self.send_header("Last-Modified", "Mon, 01 Jan 2024 00:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments):
+        pass
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def fetch(url, proxy=None):
+    handlers = [urllib.request.ProxyHandler({"http": proxy} if proxy else {})]
+    with urllib.request.build_opener(*handlers).open(url, timeout=10) as answer:
+        return answer.read()
+
+
+def squid_start(folder, port):
+    """A squid of our own, with a cache and a digest of it that is made anew every second."""
+    settings = f"""http_port 127.0.0.1:{port}
+visible_hostname localhost
+http_access allow all
+cache_mem 16 MB
+cache_dir ufs {folder}/cache 50 4 4
+access_log none
+cache_log {folder}/cache.log
+cache_store_log none
+pid_filename {folder}/squid.pid
+coredump_dir {folder}
+digest_generation on
+digest_rebuild_period 1 second
+digest_rewrite_period 1 second
+netdb_filename none
+pinger_enable off
+shutdown_lifetime 0 seconds
+"""
+    path = os.path.join(folder, "squid.conf")
+    write(path, settings.encode())
+    os.chmod(folder, 0o777)
+    for word in ("-z", None):
+        command = ["squid", "-N", "-f", path] + ([word] if word else [])
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if word:
+            process.wait(timeout=60)
+    return process
+
+
+def squid_digest(port, wanted):
+    """The digest, as soon as it has that many entries; None after a while."""
+    for _ in range(120):
+        try:
+            digest = fetch(f"http://127.0.0.1:{port}/squid-internal-periodic/store_digest")
+            if struct.unpack(">i", digest[8:12])[0] >= wanted:
+                return digest
+        except (OSError, struct.error):
+            pass
+        time.sleep(0.5)
+    return None
+
+
+def case_squid(folder):
+    """A running proxy tells what it has in its cache."""
+    site = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Origin)
+    threading.Thread(target=site.serve_forever, daemon=True).start()
+    urls = [f"http://127.0.0.1:{site.server_port}/page/{i}" for i in range(60)]
+    port = free_port()
+    process = squid_start(folder, port)
+    try:
+        for attempt in range(100):
+            try:
+                fetch(urls[0], f"http://127.0.0.1:{port}")
+                break
+            except OSError:
+                time.sleep(0.2)
+        for url in urls:
+            fetch(url, f"http://127.0.0.1:{port}")
+        digest = squid_digest(port, len(urls))
+    finally:
+        process.kill()
+        process.wait()
+        site.shutdown()
+    check("squid: a digest of all pages", digest is not None)
+    path = os.path.join(folder, "digest")
+    write(path, digest or b"")
+    keys = [url.encode() for url in urls]
+    absent = [key + b"/absent" for key in keys]
+    check("squid: every page that it keeps is found", ask("squid", path, keys) == len(keys))
+    check("squid: most others are not", ask("squid", path, absent) < len(keys) // 2)
+    check("squid: written as it was read", run([TOOL, "add", "squid", path, 0, 0]) == digest)
 
 
 def bfv1_positions(key, m, k, seed):
