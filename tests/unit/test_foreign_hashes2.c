@@ -17,7 +17,7 @@ static char many[300];
 static const struct key {
     const void *data;
     size_t len;
-} keys[6] = { { "", 0 },   { "a", 1 },    { "user30", 6 }, { "key000000002", 12 },
+} keys[6] = { { "", 0 },   { "a", 1 },   { "user30", 6 }, { "key000000002", 12 },
               { odd, 19 }, { many, 300 } };
 
 static void fill_many(void)
@@ -60,27 +60,25 @@ TEST(hashes2__xxph3_at_every_border)
     static const struct {
         size_t len;
         uint64_t hash;
-    } expected[] = {
-        { 1, 0xc913a720a2324df4 },    { 2, 0xfdb0c4f27e682b9b },
-        { 3, 0x5d73c7a7b4703d20 },    { 4, 0x3eee4d8cec30fb56 },
-        { 7, 0xfa46ff257d719f40 },    { 8, 0x882407f43ae87754 },
-        { 9, 0xcd415f9c1ec2613c },    { 16, 0x02f728e2f7f07c6a },
-        { 17, 0x8710c8e9df40291d },   { 31, 0xd2f1830c0abdb841 },
-        { 32, 0xf106ac690239c126 },   { 33, 0xf6a645de996a064b },
-        { 63, 0xda68b5581864b8ca },   { 64, 0x9e5633536a0269a3 },
-        { 65, 0x4b29810c26119dce },   { 95, 0x84212715e2a4b91b },
-        { 96, 0xac740afb27a4b30d },   { 97, 0xa02375bf80d7a4f9 },
-        { 127, 0x07fd8c160957a572 },  { 128, 0xe0b92a580d50d4af },
-        { 129, 0x06f66371667f6cbe },  { 143, 0xe1604bcdaf9c74d9 },
-        { 144, 0x4a3886e9495e5b13 },  { 239, 0x0b56b68af4d44d24 },
-        { 240, 0x3d0867033ff12990 },  { 241, 0x7c6880690dbdbc2c },
-        { 255, 0xd2e04242b4a0f838 },  { 256, 0xa6858bb74ce1c630 },
-        { 257, 0x779bed333ab3095a },  { 1023, 0x4201bffd17ba0bff },
-        { 1024, 0xcd67abb2ee9141fa }, { 1025, 0x7263373e2097b663 },
-        { 1087, 0x798feae334bc8e30 }, { 1088, 0x3b5ef825149557ff },
-        { 1089, 0x89bef5b21eeaaa4e }, { 2048, 0x4140773ce2d647a0 },
-        { 2049, 0xbb3ebbe8de023f60 }, { 5000, 0xd5c4b601a192f9da }
-    };
+    } expected[] = { { 1, 0xc913a720a2324df4 },    { 2, 0xfdb0c4f27e682b9b },
+                     { 3, 0x5d73c7a7b4703d20 },    { 4, 0x3eee4d8cec30fb56 },
+                     { 7, 0xfa46ff257d719f40 },    { 8, 0x882407f43ae87754 },
+                     { 9, 0xcd415f9c1ec2613c },    { 16, 0x02f728e2f7f07c6a },
+                     { 17, 0x8710c8e9df40291d },   { 31, 0xd2f1830c0abdb841 },
+                     { 32, 0xf106ac690239c126 },   { 33, 0xf6a645de996a064b },
+                     { 63, 0xda68b5581864b8ca },   { 64, 0x9e5633536a0269a3 },
+                     { 65, 0x4b29810c26119dce },   { 95, 0x84212715e2a4b91b },
+                     { 96, 0xac740afb27a4b30d },   { 97, 0xa02375bf80d7a4f9 },
+                     { 127, 0x07fd8c160957a572 },  { 128, 0xe0b92a580d50d4af },
+                     { 129, 0x06f66371667f6cbe },  { 143, 0xe1604bcdaf9c74d9 },
+                     { 144, 0x4a3886e9495e5b13 },  { 239, 0x0b56b68af4d44d24 },
+                     { 240, 0x3d0867033ff12990 },  { 241, 0x7c6880690dbdbc2c },
+                     { 255, 0xd2e04242b4a0f838 },  { 256, 0xa6858bb74ce1c630 },
+                     { 257, 0x779bed333ab3095a },  { 1023, 0x4201bffd17ba0bff },
+                     { 1024, 0xcd67abb2ee9141fa }, { 1025, 0x7263373e2097b663 },
+                     { 1087, 0x798feae334bc8e30 }, { 1088, 0x3b5ef825149557ff },
+                     { 1089, 0x89bef5b21eeaaa4e }, { 2048, 0x4140773ce2d647a0 },
+                     { 2049, 0xbb3ebbe8de023f60 }, { 5000, 0xd5c4b601a192f9da } };
     static unsigned char key[5000];
     for (size_t i = 0; i < sizeof key; i++) {
         key[i] = (unsigned char)(7 * i + 1);

@@ -155,8 +155,9 @@ bg_err foreign_make(const struct foreign_format *format,
     }
     if ((most && bytes > most) || count > FOREIGN_PARTS_MOST
         || !bgi_add_u64(bytes, handle, &all) || !bgi_fits_size(all, &size)) {
-        return bgi_err(info, BG_ENOMEM, "size in bytes", "what the input or max_bytes allow",
-                       "%llu", (unsigned long long)bytes);
+        return bgi_err(info, BG_ENOMEM, "size in bytes",
+                       "what the input or max_bytes allow", "%llu",
+                       (unsigned long long)bytes);
     }
     if (!bgi_memory_take(&memory, size, options->allocator, false)) {
         return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
@@ -192,8 +193,9 @@ bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
     if ((foreign->most && bytes > foreign->most) || count > FOREIGN_PARTS_MOST
         || !bgi_add_u64(bytes, parts, &all) || !bgi_fits_size(all, &size)
         || !bgi_memory_take(&memory, size, allocator, false)) {
-        return bgi_err(info, BG_ENOMEM, "size in bytes", "memory, and no more than max_bytes",
-                       "%llu", (unsigned long long)bytes);
+        return bgi_err(info, BG_ENOMEM, "size in bytes",
+                       "memory, and no more than max_bytes", "%llu",
+                       (unsigned long long)bytes);
     }
     unsigned char *to = (unsigned char *)memory.base + parts;
     memcpy(memory.base, foreign->parts, foreign->count * sizeof(struct foreign_part));
@@ -220,7 +222,8 @@ static bg_err foreign_check(const struct foreign_format *format,
     bgi_err_clear(info);
     *to = options ? *options : usual;
     if (!format) {
-        return bgi_err(info, BG_EINVAL, "format", "a bg_foreign_format", "%s", "another");
+        return bgi_err(info, BG_EINVAL, "format", "a bg_foreign_format", "%s",
+                       "another");
     }
     if (to->struct_size != sizeof *to) {
         return bgi_err(info, BG_EINVAL, "struct_size",
@@ -231,9 +234,10 @@ static bg_err foreign_check(const struct foreign_format *format,
         return bgi_err(info, BG_EINVAL, "keys", "a bg_keys", "%u", to->keys);
     }
     if (format->traits & BG_FOREIGN_WANTS_KEYS && to->keys == BG_KEYS_UNSAID) {
-        return bgi_err(info, BG_EINVAL, "keys",
-                       "how keys were turned into bytes, which the format does not tell",
-                       "nothing");
+        return bgi_err(
+            info, BG_EINVAL, "keys",
+            "how keys were turned into bytes, which the format does not tell",
+            "nothing");
     }
     return BG_OK;
 }
@@ -366,8 +370,8 @@ bg_err bg_foreign_write(const bg_foreign *foreign, void *bytes, size_t room,
     uint64_t needed = foreign->format->written(foreign);
     size_t size;
     if (!bgi_fits_size(needed, &size) || (bytes && room < size)) {
-        return bgi_err(info, BG_EINVAL, "room", "as many bytes as it takes", "%zu of %llu",
-                       room, (unsigned long long)needed);
+        return bgi_err(info, BG_EINVAL, "room", "as many bytes as it takes",
+                       "%zu of %llu", room, (unsigned long long)needed);
     }
     if (bytes) {
         foreign->format->write(foreign, bytes);

@@ -47,7 +47,8 @@ enum { BIP158_CODE = 0, BIP158_LENGTH = 1, BIP158_ITEMS = 2, BIP158_PLACES = 3 }
 
 static uint64_t bip158_hash(const bg_foreign *f, const void *key, size_t len)
 {
-    const bgi_siphash_key secret = { foreign_le64(f->secret), foreign_le64(f->secret + 8) };
+    const bgi_siphash_key secret = { foreign_le64(f->secret),
+                                     foreign_le64(f->secret + 8) };
     return bgi_siphash(BGI_SIPHASH_24, secret, key, len);
 }
 
@@ -154,7 +155,8 @@ static bg_err bip158_read(struct foreign_input input, const bg_foreign_options *
         return err;
     }
     if (!bip158_count(&input, &items)) {
-        return foreign_refuse(info, 0, "N", "a compactsize in its shortest form", "none");
+        return foreign_refuse(info, 0, "N", "a compactsize in its shortest form",
+                              "none");
     }
     const uint64_t length = input.n - input.at;
     if (items > length * 8 / (BIP158_P + 1)) {
@@ -162,8 +164,8 @@ static bg_err bip158_read(struct foreign_input input, const bg_foreign_options *
                               (unsigned long long)items);
     }
     const uint64_t notes = (items + BIP158_STEP - 1) / BIP158_STEP * BIP158_NOTE;
-    err = foreign_make(&foreign_bip158, options, 1, notes + length, input.n + BIP158_NOTE,
-                       &f, info);
+    err = foreign_make(&foreign_bip158, options, 1, notes + length,
+                       input.n + BIP158_NOTE, &f, info);
     if (err) {
         return err;
     }
@@ -332,7 +334,8 @@ static bg_err bip158_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
 {
     if (!bip158_is_table(f)) {
         return bgi_err(info, BG_ENOTSUP, "filter",
-                       "a created one: a coded set has lost the hashes", "one that was read");
+                       "a created one: a coded set has lost the hashes",
+                       "one that was read");
     }
     if (f->extra[BIP158_ITEMS] == f->extra[BIP158_PLACES] / 2) {
         bg_err err = bip158_grow(f, info);
@@ -348,10 +351,10 @@ static bg_err bip158_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
 
 static uint64_t bip158_write_count(uint64_t items, unsigned char *to)
 {
-    const unsigned bytes = items < 0xfd            ? 0
-                           : items <= 0xffff       ? 2
-                           : items <= UINT32_MAX   ? 4
-                                                   : 8;
+    const unsigned bytes = items < 0xfd          ? 0
+                           : items <= 0xffff     ? 2
+                           : items <= UINT32_MAX ? 4
+                                                 : 8;
     if (to) {
         to[0] = (unsigned char)(bytes == 0   ? items
                                 : bytes == 2 ? 0xfd
@@ -364,11 +367,12 @@ static uint64_t bip158_write_count(uint64_t items, unsigned char *to)
     return 1 + bytes;
 }
 
-static void bip158_put_bits(unsigned char *to, uint64_t at, uint64_t value, unsigned bits)
+static void bip158_put_bits(unsigned char *to, uint64_t at, uint64_t value,
+                            unsigned bits)
 {
     for (unsigned i = 0; i < bits; i++) {
-        to[(at + i) / 8] |= (unsigned char)((value >> (bits - 1 - i) & 1)
-                                            << (7 - (at + i) % 8));
+        to[(at + i) / 8] |=
+            (unsigned char)((value >> (bits - 1 - i) & 1) << (7 - (at + i) % 8));
     }
 }
 

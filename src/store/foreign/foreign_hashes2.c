@@ -134,7 +134,8 @@ static void xxph3_scramble(uint64_t lanes[8])
 {
     for (size_t i = 0; i < 8; i++) {
         uint64_t lane = lanes[i] ^ lanes[i] >> 47;
-        lanes[i] = (lane ^ xxph3_secret(XXPH3_SECRET - XXPH3_STRIPE + 8 * i)) * PRIME32_1;
+        lanes[i] =
+            (lane ^ xxph3_secret(XXPH3_SECRET - XXPH3_STRIPE + 8 * i)) * PRIME32_1;
     }
 }
 

@@ -35,8 +35,8 @@ enum {
 
 /* What stands before and behind numBytes in a header. */
 static const unsigned char parquet_head[] = { 0x15 };
-static const unsigned char parquet_kinds[] = { 0x1c, 0x1c, 0, 0, 0x1c, 0x1c, 0,
-                                               0,    0x1c, 0x1c, 0, 0, 0 };
+static const unsigned char parquet_kinds[] = { 0x1c, 0x1c, 0,    0, 0x1c, 0x1c, 0,
+                                               0,    0x1c, 0x1c, 0, 0,    0 };
 
 /* extra[]: how many filters the file has. */
 enum { PARQUET_FILTERS = 0 };
@@ -86,8 +86,8 @@ static bg_err parquet_header(struct thrift *in, uint64_t *bytes, bg_errinfo *inf
         return foreign_refuse(info, start, "BloomFilterHeader", "a whole one", "none");
     }
     if (size <= 0 || size > INT32_MAX || size % PARQUET_BLOCK) {
-        return foreign_refuse(info, start, "numBytes", "a multiple of 32 above 0", "%lld",
-                              (long long)size);
+        return foreign_refuse(info, start, "numBytes", "a multiple of 32 above 0",
+                              "%lld", (long long)size);
     }
     *bytes = (uint64_t)size;
     return BG_OK;
@@ -95,9 +95,8 @@ static bg_err parquet_header(struct thrift *in, uint64_t *bytes, bg_errinfo *inf
 
 static void parquet_describe(bg_foreign *f, uint64_t bytes, uint32_t filters)
 {
-    *f->parts = (struct foreign_part){ .bits = 8 * bytes,
-                                       .bytes = bytes,
-                                       .k = PARQUET_WORDS };
+    *f->parts =
+        (struct foreign_part){ .bits = 8 * bytes, .bytes = bytes, .k = PARQUET_WORDS };
     f->extra[PARQUET_FILTERS] = filters;
 }
 
@@ -109,7 +108,7 @@ static bg_err parquet_filter(struct foreign_input input, uint64_t length,
 {
     const size_t start = input.at;
     struct thrift in = { .input = input };
-    uint64_t bytes;
+    uint64_t bytes = 0;
     bg_err err = parquet_header(&in, &bytes, info);
     if (err) {
         return err;
@@ -196,21 +195,25 @@ static void parquet_footer(struct thrift *in, struct parquet_search *search)
     }
 }
 
-static bg_err parquet_file(struct foreign_input input, const bg_foreign_options *options,
-                           bg_foreign **foreign, bg_errinfo *info)
+static bg_err parquet_file(struct foreign_input input,
+                           const bg_foreign_options *options, bg_foreign **foreign,
+                           bg_errinfo *info)
 {
     const uint64_t end = input.n - PARQUET_TAIL;
     const uint64_t length = foreign_le32(input.bytes + end);
     struct parquet_search search = { .wanted = options->part };
     if (length > end - 4) {
-        return foreign_refuse(info, end, "length of the footer", "at most what is there",
-                              "%llu", (unsigned long long)length);
+        return foreign_refuse(info, end, "length of the footer",
+                              "at most what is there", "%llu",
+                              (unsigned long long)length);
     }
-    struct thrift in = { .input = { input.bytes, (size_t)end, (size_t)(end - length) } };
+    struct thrift in = { .input = { input.bytes, (size_t)end,
+                                    (size_t)(end - length) } };
     parquet_footer(&in, &search);
     if (in.bad || in.input.at != end) {
-        return foreign_refuse(info, in.input.at, "footer", "a FileMetaData of that length",
-                              "%llu bytes", (unsigned long long)length);
+        return foreign_refuse(info, in.input.at, "footer",
+                              "a FileMetaData of that length", "%llu bytes",
+                              (unsigned long long)length);
     }
     if (search.filters == 0) {
         return foreign_refuse(info, end - length, "filters", "at least one in the file",
@@ -227,8 +230,8 @@ static bg_err parquet_file(struct foreign_input input, const bg_foreign_options 
     }
     input.at = (size_t)search.offset;
     input.n = (size_t)(end - length);
-    return parquet_filter(input, (uint64_t)search.length, search.filters, options, foreign,
-                          info);
+    return parquet_filter(input, (uint64_t)search.length, search.filters, options,
+                          foreign, info);
 }
 
 static bool parquet_ends(const struct foreign_input *input, const char *magic)
@@ -237,8 +240,9 @@ static bool parquet_ends(const struct foreign_input *input, const char *magic)
            && memcmp(input->bytes + input->n - 4, magic, 4) == 0;
 }
 
-static bg_err parquet_read(struct foreign_input input, const bg_foreign_options *options,
-                           bg_foreign **foreign, bg_errinfo *info)
+static bg_err parquet_read(struct foreign_input input,
+                           const bg_foreign_options *options, bg_foreign **foreign,
+                           bg_errinfo *info)
 {
     if (parquet_ends(&input, "PARE")) {
         return foreign_refuse(info, input.n - 4, "footer", "one in plain text",
@@ -362,7 +366,8 @@ bg_err bg_foreign_to_filter(const bg_foreign *foreign, bg_filter **filter,
     *filter = NULL;
     bgi_err_clear(info);
     if (foreign->format != &foreign_parquet) {
-        return bgi_err(info, BG_ENOTSUP, "format", "parquet", "%s", foreign->format->name);
+        return bgi_err(info, BG_ENOTSUP, "format", "parquet", "%s",
+                       foreign->format->name);
     }
     const uint64_t bytes = foreign->parts->bytes;
     const struct bgi_recipe recipe = { .kind = BG_KIND_SPLIT,

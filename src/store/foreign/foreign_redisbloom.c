@@ -110,24 +110,26 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
                                    .design = foreign_le64(p + 44),
                                    .own_small = p[52] };
     if (part->bytes == 0 || part->bytes > UINT64_MAX / 8 || bits != 8 * part->bytes) {
-        return foreign_refuse(info, at + 8, "bits of a link", "8 times its bytes, above 0",
-                              "%llu", (unsigned long long)bits);
+        return foreign_refuse(info, at + 8, "bits of a link",
+                              "8 times its bytes, above 0", "%llu",
+                              (unsigned long long)bits);
     }
     if (part->own_small > 63 || (uint64_t)1 << part->own_small > bits) {
-        return foreign_refuse(info, at + 52, "n2 of a link", "0, or 2^n2 up to its bits",
-                              "%u", part->own_small);
+        return foreign_refuse(info, at + 52, "n2 of a link",
+                              "0, or 2^n2 up to its bits", "%u", part->own_small);
     }
     if (!(part->rate > 0 && part->rate < 1)) {
-        return foreign_refuse(info, at + 24, "error of a link", "above 0 and below 1", "%g",
-                              part->rate);
+        return foreign_refuse(info, at + 24, "error of a link", "above 0 and below 1",
+                              "%g", part->rate);
     }
     if (!(part->own > 0 && redis_hashes(part->own) <= FOREIGN_K_MOST)) {
         return foreign_refuse(info, at + 32, "bits per entry of a link",
-                              "a number above 0, for at most 256 hashes", "%g", part->own);
+                              "a number above 0, for at most 256 hashes", "%g",
+                              part->own);
     }
     if (hashes != (uint32_t)redis_hashes(part->own)) {
-        return foreign_refuse(info, at + 40, "hashes of a link", "ln 2 * bits per entry",
-                              "%u", hashes);
+        return foreign_refuse(info, at + 40, "hashes of a link",
+                              "ln 2 * bits per entry", "%u", hashes);
     }
     if (part->design == 0) {
         return foreign_refuse(info, at + 44, "entries of a link", "at least 1", "0");
@@ -149,8 +151,9 @@ static bg_err redis_header(const struct redis_chunk *chunk, uint64_t *bytes,
     const uint32_t options = foreign_le32(p + 12), growth = foreign_le32(p + 16);
     if (links == 0 || links > FOREIGN_PARTS_MOST
         || chunk->length != REDIS_HEADER + REDIS_LINK * links) {
-        return foreign_refuse(info, at + 8, "links", "as many as the header has, at least 1",
-                              "%llu", (unsigned long long)links);
+        return foreign_refuse(info, at + 8, "links",
+                              "as many as the header has, at least 1", "%llu",
+                              (unsigned long long)links);
     }
     if (options & ~(uint32_t)REDIS_OPTIONS || !(options & REDIS_FORCE64)) {
         return foreign_refuse(info, at + 12, "options", "64-bit hashes: 4, and 1 and 8",
@@ -182,9 +185,9 @@ static bg_err redis_links(const struct redis_chunk *header, bg_foreign *f,
     uint64_t offset = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t from = REDIS_HEADER + REDIS_LINK * (uint64_t)i;
-        bg_err err = redis_link(header->bytes + from,
-                                header->at + REDIS_RECORD + (size_t)from, &f->parts[i],
-                                info);
+        bg_err err =
+            redis_link(header->bytes + from, header->at + REDIS_RECORD + (size_t)from,
+                       &f->parts[i], info);
         if (err) {
             return err;
         }
@@ -207,8 +210,8 @@ static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo 
             }
             if (chunk.length == 0 || chunk.length > end - done
                 || chunk.iterator != 1 + done + chunk.length) {
-                return redis_bad_chunk(&chunk, "the one that follows, up to the link's end",
-                                       info);
+                return redis_bad_chunk(
+                    &chunk, "the one that follows, up to the link's end", info);
             }
             memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
             done += chunk.length;
@@ -236,11 +239,12 @@ static bg_err redis_read(struct foreign_input input, const bg_foreign_options *o
     }
     if (bytes > input.n - input.at) {
         return foreign_refuse(info, header.at + REDIS_RECORD, "bytes of the links",
-                              "at most what follows", "%llu", (unsigned long long)bytes);
+                              "at most what follows", "%llu",
+                              (unsigned long long)bytes);
     }
     bg_foreign *f;
-    err = foreign_make(&foreign_redisbloom, options, foreign_le32(header.bytes + 8), bytes,
-                       input.n, &f, info);
+    err = foreign_make(&foreign_redisbloom, options, foreign_le32(header.bytes + 8),
+                       bytes, input.n, &f, info);
     if (err) {
         return err;
     }
@@ -290,8 +294,9 @@ static bool redis_solve(uint64_t entries, double error, struct foreign_part *par
     return true;
 }
 
-static bg_err redis_create(uint64_t items, double rate, const bg_foreign_options *options,
-                           bg_foreign **foreign, bg_errinfo *info)
+static bg_err redis_create(uint64_t items, double rate,
+                           const bg_foreign_options *options, bg_foreign **foreign,
+                           bg_errinfo *info)
 {
     struct foreign_part part;
     if (!redis_solve(items, rate / 2, &part)) {
@@ -314,8 +319,8 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
     struct foreign_part part;
     uint64_t entries, bytes;
     if (f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NO_SCALING) {
-        return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow", "%llu items",
-                       (unsigned long long)last->items);
+        return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
+                       "%llu items", (unsigned long long)last->items);
     }
     if (!(f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NOROUND)) {
         return bgi_err(info, BG_ENOTSUP, "options", "NOROUND (1), to grow", "%llu",
@@ -323,7 +328,8 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
     }
     if (!bgi_mul_u64(last->design, f->extra[REDIS_EXTRA_GROWTH], &entries)
         || !redis_solve(entries, last->rate / 2, &part)
-        || !bgi_add_u64(f->size, part.bytes, &bytes) || f->count == FOREIGN_PARTS_MOST) {
+        || !bgi_add_u64(f->size, part.bytes, &bytes)
+        || f->count == FOREIGN_PARTS_MOST) {
         return bgi_err(info, BG_EFULL, "filter", "room for another link", "%u links",
                        f->count);
     }
@@ -374,7 +380,8 @@ static uint64_t redis_written(const bg_foreign *f)
     uint64_t bytes = REDIS_RECORD + redis_header_bytes(f);
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t link = f->parts[i].bytes;
-        const uint64_t chunks = link / REDIS_CHUNK_MOST + (link % REDIS_CHUNK_MOST != 0);
+        const uint64_t chunks =
+            link / REDIS_CHUNK_MOST + (link % REDIS_CHUNK_MOST != 0);
         bytes += link + REDIS_RECORD * chunks;
     }
     return bytes;

@@ -13,13 +13,12 @@
  */
 #include "store/foreign/table.h"
 
-#include "base/bits.h"
 #include "store/foreign/foreign_hashes2.h"
 #include "store/foreign/snappy.h"
 
 #include <string.h>
 
-enum { TABLE_PLAIN = 0, TABLE_SNAPPY = 1, TABLE_ENTRY_VARINTS = 3 };
+enum { TABLE_PLAIN = 0, TABLE_SNAPPY = 1 };
 
 bool table_varint(struct foreign_input *input, uint64_t *value)
 {
@@ -44,28 +43,26 @@ bool table_handle(struct foreign_input *input, struct table_handle *handle)
 
 /* ---- Blocks ------------------------------------------------------------------------ */
 
-/* The checksum of contents and the byte behind them; true if there is none to compare. */
-static bool table_sum(const struct table *table, const unsigned char *p, size_t size,
-                      uint64_t offset)
+uint32_t table_sum(const struct table *table, const unsigned char *p, size_t size,
+                   uint64_t offset)
 {
-    const unsigned char *trailer = p + size;
     uint32_t sum = 0;
     switch (table->checksum) {
-    case TABLE_NO_CHECKSUM: return true;
+    case TABLE_NO_CHECKSUM: break;
     case TABLE_CRC32C:
-        sum = foreign_crc32c(0, p, size + 1);
+        sum = foreign_crc32c(0, p, size);
         sum = (sum >> 15 | sum << 17) + 0xa282ead8;
         break;
-    case TABLE_XXH32: sum = foreign_xxh32(p, size + 1); break;
-    case TABLE_XXH64: sum = (uint32_t)foreign_xxh64(p, size + 1); break;
+    case TABLE_XXH32: sum = foreign_xxh32(p, size); break;
+    case TABLE_XXH64: sum = (uint32_t)foreign_xxh64(p, size); break;
     case TABLE_XXH3:
-        sum = (uint32_t)foreign_xxh3(p, size) ^ trailer[0] * UINT32_C(0x6b9083d9);
+        sum = (uint32_t)foreign_xxh3(p, size - 1) ^ p[size - 1] * UINT32_C(0x6b9083d9);
         break;
     }
     if (table->context) {
         sum += table->context ^ ((uint32_t)offset + (uint32_t)(offset >> 32));
     }
-    return sum == foreign_le32(trailer + 1);
+    return sum;
 }
 
 static bg_err table_unpack(const unsigned char *packed, uint64_t n, uint64_t at,
@@ -74,12 +71,12 @@ static bg_err table_unpack(const unsigned char *packed, uint64_t n, uint64_t at,
 {
     uint64_t size;
     if (!snappy_size(packed, n, &size)) {
-        return foreign_refuse(info, at, what, "one packed by snappy", "%llu other bytes",
-                              (unsigned long long)n);
+        return foreign_refuse(info, at, what, "one packed by snappy",
+                              "%llu other bytes", (unsigned long long)n);
     }
     if (options->max_bytes && size > options->max_bytes) {
-        return bgi_err(info, BG_ENOMEM, "size in bytes", "what max_bytes allows", "%llu",
-                       (unsigned long long)size);
+        return bgi_err(info, BG_ENOMEM, "size in bytes", "what max_bytes allows",
+                       "%llu", (unsigned long long)size);
     }
     if (!bgi_memory_take(&block->memory, (size_t)size + 1, options->allocator, false)) {
         return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
@@ -87,8 +84,8 @@ static bg_err table_unpack(const unsigned char *packed, uint64_t n, uint64_t at,
     }
     if (!snappy_unpack(packed, n, block->memory.base, size)) {
         table_release(block);
-        return foreign_refuse(info, at, what, "one packed by snappy", "%llu other bytes",
-                              (unsigned long long)n);
+        return foreign_refuse(info, at, what, "one packed by snappy",
+                              "%llu other bytes", (unsigned long long)n);
     }
     block->bytes = block->memory.base;
     block->size = size;
@@ -106,9 +103,11 @@ bg_err table_open(const struct table *table, struct table_handle handle,
                               "%llu bytes", (unsigned long long)handle.size);
     }
     const unsigned char *p = table->bytes + handle.offset;
-    if (!table_sum(table, p, (size_t)handle.size, handle.offset)) {
-        bg_err err = bgi_err(info, BG_ECHECKSUM, what, "a block with its checksum", "%s",
-                             "another");
+    const size_t summed = (size_t)handle.size + 1;
+    if (table->checksum != TABLE_NO_CHECKSUM
+        && table_sum(table, p, summed, handle.offset) != foreign_le32(p + summed)) {
+        bg_err err = bgi_err(info, BG_ECHECKSUM, what, "a block with its checksum",
+                             "%s", "another");
         if (info) {
             info->offset = handle.offset;
         }
@@ -174,15 +173,15 @@ bg_err table_names(const struct table_block *metaindex, uint64_t at, table_visit
         struct foreign_input value = { entry.value, (size_t)entry.value_size, 0 };
         struct table_handle handle;
         for (uint64_t i = entry.shared; i < TABLE_NAME_MOST - 1; i++) {
-            name[i] = (char)(i - entry.shared < entry.rest
-                                 ? entry.key_rest[i - entry.shared]
-                                 : 0);
+            name[i] =
+                (char)(i - entry.shared < entry.rest ? entry.key_rest[i - entry.shared]
+                                                     : 0);
         }
         if (table_handle(&value, &handle) && value.at == value.n) {
             visit(context, name, handle);
         }
     }
-    if (entry.at == 0 || entry.at != table_entries_end(metaindex)) {
+    if (entry.at != table_entries_end(metaindex)) {
         return foreign_refuse(info, at, "metaindex", "whole entries", "%llu bytes",
                               (unsigned long long)metaindex->size);
     }

@@ -59,6 +59,11 @@ struct table_entry {
 bool table_varint(struct foreign_input *input, uint64_t *value);
 bool table_handle(struct foreign_input *input, struct table_handle *handle);
 
+/* The checksum of `size` bytes, at least one, the last of which is the compression; of a
+ * block at that offset. */
+uint32_t table_sum(const struct table *table, const unsigned char *p, size_t size,
+                   uint64_t offset);
+
 /* Finds a block, checks its trailer and unpacks it if that is needed (snappy only); `what`
  * names it in errors. table_release gives back what it took. */
 bg_err table_open(const struct table *table, struct table_handle handle,
