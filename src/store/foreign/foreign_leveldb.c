@@ -327,10 +327,11 @@ static bg_err level_read(struct foreign_input input, const bg_foreign_options *o
     return err;
 }
 
-/* Bits and ones of all filters; the rate is their mean, as a key meets one of them. */
+/* Bits and ones of all filters; the rate is the mean of those that are not empty, as a key
+ * meets one of them. */
 static void level_about(const bg_foreign *f, bg_foreign_info *about)
 {
-    double rates = 0;
+    double rates = 0, used = 0;
     for (uint64_t i = 0; i < f->extra[LEVEL_FILTERS]; i++) {
         uint64_t size, ones = 0;
         const unsigned char *filter = level_filter(f, i, &size);
@@ -343,10 +344,11 @@ static void level_about(const bg_foreign *f, bg_foreign_info *about)
             about->bits += 8 * (size - 1);
             about->ones += ones;
             rates += pow((double)ones / bits, filter[size - 1]);
+            used++;
         }
     }
     about->parts = (uint32_t)f->extra[LEVEL_FILTERS];
-    about->rate = about->parts ? rates / about->parts : 0;
+    about->rate = used > 0 ? rates / used : 0;
 }
 
 const struct foreign_format foreign_leveldb = {

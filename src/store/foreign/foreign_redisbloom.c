@@ -200,7 +200,7 @@ static bg_err redis_links(const struct redis_chunk *header, bg_foreign *f,
 /* The bits: chunk after chunk, each inside of one link. */
 static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
 {
-    struct redis_chunk chunk;
+    struct redis_chunk chunk = { 0 };
     uint64_t done = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
@@ -229,7 +229,7 @@ static bg_err redis_read(struct foreign_input input, const bg_foreign_options *o
                          bg_foreign **foreign, bg_errinfo *info)
 {
     struct redis_chunk header = { 0 };
-    uint64_t bytes;
+    uint64_t bytes = 0;
     if (!redis_next(&input, &header)) {
         return redis_bad_chunk(&header, "a whole one", info);
     }
