@@ -36,6 +36,7 @@ int main(int argc, char **argv)
     table.checksum = static_cast<rocksdb::ChecksumType>(std::atoi(argv[4]));
     table.format_version = static_cast<uint32_t>(std::atoi(argv[5]));
     rocksdb::Options options;
+    options.db_host_id = ""; // files do not tell where they were made
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
     must(writer.Open(argv[1]));

@@ -142,7 +142,7 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
                           bg_errinfo *info)
 {
     const unsigned char *meta = p + size - ROCKS_META;
-    if (size <= ROCKS_META || (size - ROCKS_META) % ROCKS_LINE) {
+    if (size <= ROCKS_META) {
         return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more",
                               "%llu bytes", (unsigned long long)size);
     }
@@ -152,6 +152,10 @@ static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
                               meta[0] == 0xfe                   ? "Ribbon"
                               : meta[0] >= 1 && meta[0] <= 0x7f ? "legacy Bloom"
                                                                 : "an unknown one");
+    }
+    if ((size - ROCKS_META) % ROCKS_LINE) {
+        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more",
+                              "%llu bytes", (unsigned long long)size);
     }
     if (meta[1] != 0 || meta[2] == 0 || meta[2] > ROCKS_K_MOST || meta[3] || meta[4]) {
         return foreign_refuse(info, at + 1, "shape of the filter",
