@@ -36,7 +36,8 @@ def have_package(folder):
     """Installs the package into the folder unless it is there."""
     if not shutil.which("node") or not shutil.which("npm"):
         skip("no node or npm (Debian: nodejs npm)")
-    if os.path.isdir(os.path.join(folder, "node_modules/@duckdb/node-api")):
+    ready = os.path.join(folder, "ready")  # written last: a broken installation is repeated
+    if os.path.exists(ready):
         return
     os.makedirs(folder, exist_ok=True)
     try:
@@ -46,8 +47,10 @@ def have_package(folder):
     except subprocess.TimeoutExpired:
         skip(f"npm did not deliver {PACKAGE} in three minutes")
     if done.returncode:
-        lines = done.stdout.strip().splitlines()
-        skip(f"npm cannot install {PACKAGE}: {lines[-1] if lines else 'no reason given'}")
+        reasons = [line for line in done.stdout.splitlines() if "error" in line]
+        skip(f"npm cannot install {PACKAGE}: {'; '.join(reasons[:3]) or 'no reason given'}")
+    with open(ready, "w", encoding="utf-8") as file:
+        file.write(PACKAGE + "\n")
 
 
 def probe(program, file, part, keys):

@@ -257,7 +257,7 @@ TEST(parquet__other_algorithms_are_refused)
     refuse_header(4, 0x2c, "algorithm");
     refuse_header(8, 0x2c, "hash");
     refuse_header(12, 0x2c, "compression");
-    refuse_header(0, 0x35, "hash"); /* field 3, a number */
+    refuse_header(0, 0x35, "hash");           /* field 3, a number */
     refuse_header(3, 0, "BloomFilterHeader"); /* ends there */
 }
 

@@ -261,14 +261,18 @@ TEST(redisbloom__numbers_that_end)
     CHECK_EQ(add_items(f, 1000, 2000), BG_EFULL);
     bg_foreign_free(f);
     bytes_drop(&b);
-    b = small_copy();
-    put64(&b, NEXT_LINK + 44, UINT64_MAX / 2 + 1); /* entries * growth wraps */
-    put64(&b, NEXT_LINK + 16, UINT64_MAX / 2 + 1);
-    put64(&b, SIZE, UINT64_MAX / 2 + 9);
-    f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
-    CHECK_EQ(add_items(f, 1000, 2000), BG_EFULL);
-    bg_foreign_free(f);
-    bytes_drop(&b);
+}
+
+/* One key more would ask for 2^60 entries: entries have to fit the bits that are there. */
+TEST(redisbloom__entries_beyond_the_bits)
+{
+    struct bytes b = small_copy();
+    put64(&b, NEXT_LINK + 44, UINT64_C(1) << 59);
+    put64(&b, NEXT_LINK + 16, UINT64_C(1) << 59);
+    put64(&b, SIZE, (UINT64_C(1) << 59) + 8);
+    refused(&b, "entries of a link");
+    refused64(ENTRIES, UINT64_MAX, "entries of a link");
+    refused64(ENTRIES, 12, "entries of a link"); /* 132 bits */
 }
 
 /* Halving the error for ever ends where there are too many hashes. */

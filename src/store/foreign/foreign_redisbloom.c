@@ -27,7 +27,9 @@
  *   (I3) the header has just as many links as its length tells, at least one
  *   (I4) error, bits per entry: finite, in range; hashes = ceil(ln 2 * bits per entry),
  *        and at most FOREIGN_K_MOST
- *   (I5) the sizes of links add up to the size; growth is not 0 where the chain grows
+ *   (I5) entries times bits per entry is no more than the bits there are: what is added
+ *        later makes the chain grow by `growth` times that, not by what a stranger says
+ *   (I6) the sizes of links add up to the size; growth is not 0 where the chain grows
  */
 #include "base/checked.h"
 #include "store/foreign/foreign.h"
@@ -131,8 +133,10 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
         return foreign_refuse(info, at + 40, "hashes of a link",
                               "ln 2 * bits per entry", "%u", hashes);
     }
-    if (part->design == 0) {
-        return foreign_refuse(info, at + 44, "entries of a link", "at least 1", "0");
+    if (part->design == 0 || (double)part->design * part->own > (double)bits + 1) {
+        return foreign_refuse(info, at + 44, "entries of a link",
+                              "at least 1, and as many as the bits are for", "%llu",
+                              (unsigned long long)part->design);
     }
     redis_part_bits(part);
     return BG_OK;
