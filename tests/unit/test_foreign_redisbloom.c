@@ -409,6 +409,7 @@ TEST(redisbloom__mod_13409_header_and_chunks_differ)
     put64(&b, BITS, 256);
     put64(&b, NEXT_LINK, 16);
     put64(&b, NEXT_LINK + 8, 128);
+    put64(&b, NEXT_LINK + 44, 8);
     bg_foreign *f = NULL;
     CHECK_EQ(foreign_try(BG_FOREIGN_REDISBLOOM, b.at, b.n, NULL, &f, NULL), BG_EFORMAT);
     refused(&b, "chunk");
