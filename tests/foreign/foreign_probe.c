@@ -137,7 +137,8 @@ int main(int argc, char **argv)
     }
     options.part = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
     unsigned char *bytes = read_file(argv[3], &n);
-    if (bg_foreign_read(bg_foreign_by_name(argv[2]), bytes, n, &options, &foreign, &why)) {
+    if (bg_foreign_read(bg_foreign_by_name(argv[2]), bytes, n, &options, &foreign,
+                        &why)) {
         stop(why.message);
     }
     free(bytes);

@@ -18,7 +18,7 @@ struct bytes {
 
 static inline struct bytes bytes_copy(const void *from, size_t n)
 {
-    struct bytes b = { malloc(n ? n : 1), n };
+    struct bytes b = { calloc(1, n ? n : 1), n };
     CHECK(b.at != NULL);
     if (n) {
         memcpy(b.at, from, n);
@@ -28,13 +28,16 @@ static inline struct bytes bytes_copy(const void *from, size_t n)
 
 static inline void bytes_append(struct bytes *b, const void *from, size_t n)
 {
-    unsigned char *grown = realloc(b->at, b->n + n + 1);
-    CHECK(grown != NULL);
-    if (n) {
-        memcpy(grown + b->n, from, n);
+    struct bytes grown = { malloc(b->n + n + 1), b->n + n };
+    CHECK(grown.at != NULL);
+    if (b->n) {
+        memcpy(grown.at, b->at, b->n);
     }
-    b->at = grown;
-    b->n += n;
+    if (n) {
+        memcpy(grown.at + b->n, from, n);
+    }
+    free(b->at);
+    *b = grown;
 }
 
 static inline void bytes_drop(struct bytes *b)

@@ -569,7 +569,8 @@ static struct file as_version_6(const char *name)
     CHECK_EQ(f.metaindex.offset + f.metaindex.size + 5, f.table.end);
     unsigned char *footer = f.b.at + f.table.end;
     memset(footer + 1, 0, 40);
-    memcpy(footer + 1, "\x3e\0\x7a\0", 4);
+    footer[1] = 0x3e; /* 3e 00 7a 00 */
+    footer[3] = 0x7a;
     uint32_t context = bgi_le32(CONTEXT), size = bgi_le32((uint32_t)f.metaindex.size);
     memcpy(footer + 9, &context, 4);
     memcpy(footer + 13, &size, 4);

@@ -349,20 +349,21 @@ static bg_err bip158_add(bg_foreign *f, const void *key, size_t len, bg_errinfo 
 
 /* ---- Writing ----------------------------------------------------------------------- */
 
+/* Bytes of N behind its first one. */
+static unsigned bip158_count_bytes(uint64_t items)
+{
+    return items < 0xfd ? 0 : items <= 0xffff ? 2 : items <= UINT32_MAX ? 4 : 8;
+}
+
 static uint64_t bip158_write_count(uint64_t items, unsigned char *to)
 {
-    const unsigned bytes = items < 0xfd          ? 0
-                           : items <= 0xffff     ? 2
-                           : items <= UINT32_MAX ? 4
-                                                 : 8;
-    if (to) {
-        to[0] = (unsigned char)(bytes == 0   ? items
-                                : bytes == 2 ? 0xfd
-                                : bytes == 4 ? 0xfe
-                                             : 0xff);
-        for (unsigned i = 0; i < bytes; i++) {
-            to[1 + i] = (unsigned char)(items >> 8 * i);
-        }
+    const unsigned bytes = bip158_count_bytes(items);
+    to[0] = (unsigned char)(bytes == 0   ? items
+                            : bytes == 2 ? 0xfd
+                            : bytes == 4 ? 0xfe
+                                         : 0xff);
+    for (unsigned i = 0; i < bytes; i++) {
+        to[1 + i] = (unsigned char)(items >> 8 * i);
     }
     return 1 + bytes;
 }
@@ -408,7 +409,7 @@ static uint64_t bip158_code_bytes(const bg_foreign *f)
 
 static uint64_t bip158_written(const bg_foreign *f)
 {
-    return bip158_write_count(f->extra[BIP158_ITEMS], NULL) + bip158_code_bytes(f);
+    return 1 + bip158_count_bytes(f->extra[BIP158_ITEMS]) + bip158_code_bytes(f);
 }
 
 static void bip158_write(const bg_foreign *f, unsigned char *to)

@@ -24,17 +24,17 @@
 
 uint64_t foreign_xxh64(const void *data, size_t len)
 {
-    return XXH64(len ? data : "", len, 0);
+    return XXH64(data ? data : "", len, 0);
 }
 
 uint32_t foreign_xxh32(const void *data, size_t len)
 {
-    return XXH32(len ? data : "", len, 0);
+    return XXH32(data ? data : "", len, 0);
 }
 
 uint64_t foreign_xxh3(const void *data, size_t len)
 {
-    return XXH3_64bits(len ? data : "", len);
+    return XXH3_64bits(data ? data : "", len);
 }
 
 /* ---- XXPH3 ------------------------------------------------------------------------- */

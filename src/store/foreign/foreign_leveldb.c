@@ -303,7 +303,7 @@ static bg_err level_read(struct foreign_input input, const bg_foreign_options *o
                          bg_foreign **foreign, bg_errinfo *info)
 {
     struct table table;
-    struct table_handle metaindex, index_at, filter;
+    struct table_handle metaindex = { 0 }, index_at = { 0 }, filter = { 0 };
     struct table_block block = { 0 }, index = { 0 };
     struct level_filters filters = { 0 };
     bg_err err = level_footer(&input, &table, &metaindex, &index_at, info);

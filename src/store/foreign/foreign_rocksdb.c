@@ -190,7 +190,7 @@ static bg_err rocks_read(struct foreign_input input, const bg_foreign_options *o
                          bg_foreign **foreign, bg_errinfo *info)
 {
     struct table table;
-    struct table_handle metaindex, filter;
+    struct table_handle metaindex = { 0 }, filter = { 0 };
     struct table_block block;
     bg_err err = rocks_footer(&input, &table, &metaindex, info);
     if (!err) {
