@@ -98,7 +98,8 @@ static struct file take_apart(const char *name, bool rocks)
 static void correct(struct file *f, struct table_handle handle)
 {
     unsigned char *p = f->b.at + handle.offset;
-    uint32_t sum = bgi_le32(table_sum(&f->table, p, handle.size + 1, handle.offset));
+    uint32_t sum =
+        bgi_le32(table_sum(&f->table, p, (size_t)handle.size + 1, handle.offset));
     memcpy(p + handle.size + 1, &sum, 4);
 }
 
@@ -209,7 +210,7 @@ static void check_corrected(const char *name, bool rocks, int which)
             CHECK_OK(bg_foreign_about(foreign, &about));
         }
         bg_foreign_free(foreign);
-        memcpy(f.b.at + h.offset, before.at + h.offset, h.size + 5);
+        memcpy(f.b.at + h.offset, before.at + h.offset, (size_t)h.size + 5);
     }
     bytes_drop(&before);
     bytes_drop(&f.b);

@@ -13,6 +13,7 @@
  */
 #include "store/foreign/table.h"
 
+#include "base/checked.h"
 #include "store/foreign/foreign_hashes2.h"
 #include "store/foreign/snappy.h"
 
@@ -70,6 +71,7 @@ static bg_err table_unpack(const unsigned char *packed, uint64_t n, uint64_t at,
                            struct table_block *block, bg_errinfo *info)
 {
     uint64_t size;
+    size_t room;
     if (!snappy_size(packed, n, &size)) {
         return foreign_refuse(info, at, what, "one packed by snappy",
                               "%llu other bytes", (unsigned long long)n);
@@ -78,7 +80,8 @@ static bg_err table_unpack(const unsigned char *packed, uint64_t n, uint64_t at,
         return bgi_err(info, BG_ENOMEM, "size in bytes", "what max_bytes allows",
                        "%llu", (unsigned long long)size);
     }
-    if (!bgi_memory_take(&block->memory, (size_t)size + 1, options->allocator, false)) {
+    if (!bgi_fits_size(size + 1, &room)
+        || !bgi_memory_take(&block->memory, room, options->allocator, false)) {
         return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
                        (unsigned long long)size);
     }
