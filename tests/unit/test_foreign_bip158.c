@@ -268,7 +268,7 @@ TEST(bip158__quotients_without_end)
     memset(b, 0xff, sizeof b);
     b[0] = 1;
     refused(b, sizeof b, "code");
-    memset(b + sizeof b - 4, 0, 4);
+    memset(b + sizeof b - 3, 0, 3);
     refused(b, sizeof b, "code");                             /* far above N M */
     static const unsigned char padded[4] = { 1, 0, 0, 0x01 }; /* 20 bits, and 4 more */
     refused(padded, sizeof padded, "code");
