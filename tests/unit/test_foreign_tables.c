@@ -323,6 +323,20 @@ TEST(leveldb__index_keys)
     bytes_drop(&f.b);
 }
 
+/* A key can share only what the key before it has. */
+TEST(leveldb__shared_bytes_that_are_not_there)
+{
+    static const unsigned char entries[] = {
+        0, 1, 0, 'a', 1, 0, 0, 2, 0, 0, 0, 0, 0, 0
+    };
+    struct table_block block = { .bytes = entries, .size = sizeof entries };
+    struct table_entry entry = { 0 };
+    CHECK_EQ(table_entries_end(&block), 10);
+    CHECK(table_next(&block, &entry) && table_next(&block, &entry));
+    CHECK(!table_next(&block, &entry));
+    CHECK_EQ(entry.at, 7);
+}
+
 TEST(leveldb__other_compression)
 {
     struct file f = take_apart("tables/leveldb_plain.ldb", false);
