@@ -10,12 +10,14 @@ packages=(
     # other processors: 64-bit ARM, big-endian, 32-bit
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
-    # the libraries that benches compare with
+    # the libraries that benches compare with, and whose files are read by tests
     libbloom-dev libleveldb-dev librocksdb-dev
     # the software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
 )
+# DuckDB, whose Parquet filters are read by a test, comes from npm; any npm will do.
+command -v npm >/dev/null || packages+=(nodejs npm)
 
 missing=()
 for package in "${packages[@]}"; do

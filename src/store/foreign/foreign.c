@@ -174,8 +174,38 @@ bg_err foreign_make(const struct foreign_format *format,
     f->count = count;
     f->parts = (struct foreign_part *)(void *)(f + 1);
     f->bytes = (unsigned char *)memory.base + handle;
+    f->size = bytes;
+    f->most = options->max_bytes;
     f->memory = memory;
     *foreign = f;
+    return BG_OK;
+}
+
+bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
+                    bg_errinfo *info)
+{
+    const uint64_t parts = count * sizeof(struct foreign_part);
+    const bg_allocator *allocator =
+        foreign->memory.allocator.allocate ? &foreign->memory.allocator : NULL;
+    struct bgi_memory memory;
+    uint64_t all;
+    size_t size;
+    if ((foreign->most && bytes > foreign->most) || count > FOREIGN_PARTS_MOST
+        || !bgi_add_u64(bytes, parts, &all) || !bgi_fits_size(all, &size)
+        || !bgi_memory_take(&memory, size, allocator, false)) {
+        return bgi_err(info, BG_ENOMEM, "size in bytes",
+                       "memory, and no more than max_bytes", "%llu",
+                       (unsigned long long)bytes);
+    }
+    unsigned char *to = (unsigned char *)memory.base + parts;
+    memcpy(memory.base, foreign->parts, foreign->count * sizeof(struct foreign_part));
+    memcpy(to, foreign->bytes, (size_t)foreign->size);
+    bgi_memory_give(&foreign->grown);
+    foreign->grown = memory;
+    foreign->parts = memory.base;
+    foreign->count = count;
+    foreign->bytes = to;
+    foreign->size = bytes;
     return BG_OK;
 }
 
@@ -258,6 +288,7 @@ void bg_foreign_free(bg_foreign *foreign)
 {
     if (foreign) {
         struct bgi_memory memory = foreign->memory;
+        bgi_memory_give(&foreign->grown);
         bgi_wipe(foreign, sizeof *foreign);
         bgi_memory_give(&memory);
     }
@@ -414,5 +445,8 @@ bg_err bg_foreign_about(const bg_foreign *foreign, bg_foreign_info *about)
         }
     }
     about->rate = 1 - no;
+    if (foreign->format->about) {
+        foreign->format->about(foreign, about);
+    }
     return BG_OK;
 }

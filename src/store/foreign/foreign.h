@@ -29,7 +29,9 @@ struct foreign_part {
     uint64_t items;  /* added, if the format tells */
     uint64_t design; /* items it was made for, if the format tells */
     double rate;     /* and the rate, if the format tells */
+    double own;      /* the format's own */
     uint32_t k;
+    uint32_t own_small; /* the format's own */
 };
 
 struct foreign_format;
@@ -44,7 +46,10 @@ struct bg_foreign {
     uint32_t count;    /* of parts */
     struct foreign_part *parts;
     unsigned char *bytes;     /* the bits of all parts, or what the format keeps */
+    uint64_t size;            /* of `bytes` */
+    uint64_t most;            /* that `size` may become; 0: no bound */
     struct bgi_memory memory; /* of all of it, the handle first */
+    struct bgi_memory grown;  /* parts and bytes, once foreign_grow was called */
 };
 
 /* Bytes that are still to be read, for decoders: see foreign_take. */
@@ -72,6 +77,8 @@ struct foreign_format {
     /* Size of what `write` writes, and that. Or NULL. */
     uint64_t (*written)(const bg_foreign *foreign);
     void (*write)(const bg_foreign *foreign, unsigned char *to);
+    /* Corrects what the parts do not say. Or NULL. */
+    void (*about)(const bg_foreign *foreign, bg_foreign_info *about);
 };
 
 /* Every format's description, foreign_guava and so on. */
@@ -87,6 +94,11 @@ BG_FOREIGN_FORMATS(FOREIGN_DECLARE)
 bg_err foreign_make(const struct foreign_format *format,
                     const bg_foreign_options *options, uint32_t count, uint64_t bytes,
                     uint64_t input, bg_foreign **foreign, bg_errinfo *info);
+
+/* Room for `count` parts and `bytes` bytes in all: what is there keeps its place, what is
+ * new is zero. On an error nothing has changed. */
+bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
+                    bg_errinfo *info);
 
 /* The next `bytes` bytes of the input; NULL when there are not as many. */
 const unsigned char *foreign_take(struct foreign_input *input, uint64_t bytes);

@@ -1,0 +1,360 @@
+/*
+ * foreign_leveldb.c - the Bloom filters in a table file (.ldb) of LevelDB.
+ *
+ * A file has many small filters, one for the data blocks that begin in each 2 KiB of it.
+ * So a key is looked up as LevelDB does it: the index tells the one data block that can
+ * have the key, the block's place the filter, and the filter answers. Keys behind the last
+ * one are not in the file.
+ *
+ *     filter ... | u32 offset of each | u32 where these begin | u8 11 (2^11 = 2 KiB)
+ *     a filter:   bits, then u8 k.   h = Hash(key); k times: bit h mod bits; h += h >>> 17
+ *
+ * Index entries: a key not below any of its block and below all of the next, with 8 bytes
+ * behind it that tell a version; the value is the block's place. Keys are in the order of
+ * their bytes (LevelDB's usual comparator).
+ *
+ * Kept are the filters as they are, and the index in two parts so that it can be searched
+ * by halves: for each entry 24 bytes (place and length of its key, number of its filter),
+ * and the keys. Metaindex and index may be packed by snappy; filters never are.
+ *
+ * Invariants
+ *   (I1) offsets of filters ascend and stay inside of the block
+ *   (I2) index keys ascend
+ *   (I3) the kept index is bounded as all memory is: by twice the bytes of the file
+ *
+ * An empty filter says no; k above 30, and blocks behind the last filter: maybe, as
+ * LevelDB has it.
+ *
+ * Source: LevelDB, doc/table_format.md.
+ */
+#include "base/bits.h"
+#include "base/checked.h"
+#include "store/foreign/foreign.h"
+#include "store/foreign/foreign_hashes2.h"
+#include "store/foreign/table.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    LEVEL_FOOTER = 48,
+    LEVEL_TAG = 8,    /* bytes of a version behind a key */
+    LEVEL_TAIL = 5,   /* of the filter block */
+    LEVEL_ENTRY = 24, /* bytes of a kept index entry */
+    LEVEL_K_MOST = 30
+};
+
+static const unsigned char level_magic[8] = { 0x57, 0xfb, 0x80, 0x8b,
+                                              0x24, 0x75, 0x47, 0xdb };
+
+/* extra[]: how many filters, where their offsets begin; how many index entries, and where
+ * they begin in `bytes`. Filters are at its beginning. */
+enum { LEVEL_FILTERS = 0, LEVEL_OFFSETS = 1, LEVEL_ENTRIES = 2, LEVEL_INDEX = 3 };
+
+/* ---- Blocks ------------------------------------------------------------------------ */
+
+static bg_err level_footer(const struct foreign_input *input, struct table *table,
+                           struct table_handle *metaindex, struct table_handle *index,
+                           bg_errinfo *info)
+{
+    if (input->n < LEVEL_FOOTER
+        || memcmp(input->bytes + input->n - 8, level_magic, sizeof level_magic) != 0) {
+        return foreign_refuse(info, input->n, "magic number",
+                              "that of a table of LevelDB", "another");
+    }
+    *table = (struct table){ .bytes = input->bytes,
+                             .end = input->n - LEVEL_FOOTER,
+                             .checksum = TABLE_CRC32C };
+    struct foreign_input handles = { input->bytes + table->end, LEVEL_FOOTER - 8, 0 };
+    if (!table_handle(&handles, metaindex) || !table_handle(&handles, index)) {
+        return foreign_refuse(info, table->end, "metaindex, index", "their places",
+                              "none");
+    }
+    return BG_OK;
+}
+
+struct level_names {
+    bool found, other;
+    struct table_handle filter;
+};
+
+static void level_visit(void *context, const char *name, struct table_handle handle)
+{
+    struct level_names *names = context;
+    if (strcmp(name, "filter.leveldb.BuiltinBloomFilter2") == 0) {
+        names->found = true;
+        names->filter = handle;
+    } else if (strncmp(name, "filter.", 7) == 0) {
+        names->other = true;
+    }
+}
+
+static bg_err level_find(const struct table *table, struct table_handle metaindex,
+                         const bg_foreign_options *options, struct table_handle *filter,
+                         bg_errinfo *info)
+{
+    struct level_names names = { 0 };
+    struct table_block block;
+    bg_err err = table_open(table, metaindex, "metaindex", options, &block, info);
+    if (err) {
+        return err;
+    }
+    err = table_names(&block, metaindex.offset, level_visit, &names, info);
+    table_release(&block);
+    if (!err && !names.found) {
+        err = foreign_refuse(info, metaindex.offset, "filter",
+                             "leveldb.BuiltinBloomFilter2",
+                             names.other ? "one of another policy" : "none");
+    }
+    *filter = names.filter;
+    return err;
+}
+
+/* ---- Filters ----------------------------------------------------------------------- */
+
+struct level_filters {
+    uint64_t count, offsets;
+};
+
+static bg_err level_check_filters(const struct table_block *block, uint64_t at,
+                                  struct level_filters *filters, bg_errinfo *info)
+{
+    const uint64_t room = block->size - LEVEL_TAIL;
+    if (block->size < LEVEL_TAIL || foreign_le32(block->bytes + room) > room
+        || (room - foreign_le32(block->bytes + room)) % 4) {
+        return foreign_refuse(info, at, "filter block",
+                              "filters, and where each begins", "%llu bytes",
+                              (unsigned long long)block->size);
+    }
+    filters->offsets = foreign_le32(block->bytes + room);
+    filters->count = (room - filters->offsets) / 4;
+    if (block->bytes[block->size - 1] > 31) {
+        return foreign_refuse(info, at + block->size - 1, "base", "2^0 .. 2^31", "%u",
+                              block->bytes[block->size - 1]);
+    }
+    uint64_t last = 0;
+    for (uint64_t i = 0; i < filters->count; i++) {
+        uint64_t offset = foreign_le32(block->bytes + filters->offsets + 4 * i);
+        if (offset < last || offset > filters->offsets) {
+            return foreign_refuse(info, at + filters->offsets + 4 * i,
+                                  "offset of a filter",
+                                  "at least the one before, inside of the block",
+                                  "%llu", (unsigned long long)offset);
+        }
+        last = offset;
+    }
+    return BG_OK;
+}
+
+/* A filter's bytes, its k behind them; the offsets' own beginning ends the last one. */
+static const unsigned char *level_filter(const bg_foreign *f, uint64_t i,
+                                         uint64_t *size)
+{
+    const unsigned char *offsets = f->bytes + f->extra[LEVEL_OFFSETS] + 4 * i;
+    *size = foreign_le32(offsets + 4) - foreign_le32(offsets);
+    return f->bytes + foreign_le32(offsets);
+}
+
+static bool level_filter_has(const bg_foreign *f, uint64_t i, const void *key,
+                             size_t len)
+{
+    uint64_t size;
+    const unsigned char *filter = level_filter(f, i, &size);
+    if (size < 2) {
+        return false;
+    }
+    const uint32_t k = filter[size - 1];
+    const uint64_t bits = 8 * (size - 1);
+    uint32_t h = foreign_leveldb_hash(key, len, 0xbc9f1d34);
+    const uint32_t step = h >> 17 | h << 15;
+    for (uint32_t j = 0; k <= LEVEL_K_MOST && j < k; j++, h += step) {
+        uint64_t bit = h % bits;
+        if (!(filter[bit / 8] >> bit % 8 & 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- The index --------------------------------------------------------------------- */
+
+/* How many entries an index has, and the bytes of their keys. */
+static bg_err level_measure(const struct table_block *index, uint64_t at,
+                            uint64_t *entries, uint64_t *key_bytes, bg_errinfo *info)
+{
+    struct table_entry entry = { 0 };
+    *entries = *key_bytes = 0;
+    while (table_next(index, &entry)) {
+        struct foreign_input value = { entry.value, (size_t)entry.value_size, 0 };
+        struct table_handle handle;
+        if (entry.shared + entry.rest < LEVEL_TAG || !table_handle(&value, &handle)
+            || !bgi_add_u64(*key_bytes, entry.shared + entry.rest, key_bytes)) {
+            return foreign_refuse(info, at + entry.at, "index entry",
+                                  "a key and a place", "another");
+        }
+        ++*entries;
+    }
+    if (entry.at != table_entries_end(index)) {
+        return foreign_refuse(info, at + entry.at, "index", "whole entries",
+                              "%llu bytes", (unsigned long long)index->size);
+    }
+    return BG_OK;
+}
+
+static unsigned char *level_entry(const bg_foreign *f, uint64_t i)
+{
+    return f->bytes + f->extra[LEVEL_INDEX] + LEVEL_ENTRY * i;
+}
+
+/* Whether a key comes before that of an index entry, or is the same. */
+static bool level_up_to(const bg_foreign *f, uint64_t i, const void *key, uint64_t len)
+{
+    const unsigned char *entry = level_entry(f, i);
+    const uint64_t theirs = foreign_le64(entry + 8);
+    const size_t common = (size_t)(len < theirs ? len : theirs);
+    int order = common ? memcmp(key, f->bytes + foreign_le64(entry), common) : 0;
+    return order < 0 || (order == 0 && len <= theirs);
+}
+
+/* Copies the index; false when its keys are not in order (I2). */
+static bool level_keep_index(bg_foreign *f, const struct table_block *index,
+                             unsigned base)
+{
+    struct table_entry entry = { 0 };
+    uint64_t before = 0,
+             at = f->extra[LEVEL_INDEX] + LEVEL_ENTRY * f->extra[LEVEL_ENTRIES];
+    for (uint64_t i = 0; i < f->extra[LEVEL_ENTRIES] && table_next(index, &entry);
+         i++) {
+        struct foreign_input value = { entry.value, (size_t)entry.value_size, 0 };
+        struct table_handle handle = { 0 };
+        unsigned char *kept = level_entry(f, i);
+        memmove(f->bytes + at, f->bytes + before, (size_t)entry.shared);
+        memcpy(f->bytes + at + entry.shared, entry.key_rest, (size_t)entry.rest);
+        (void)table_handle(&value, &handle);
+        foreign_put_le64(kept, at);
+        foreign_put_le64(kept + 8, entry.shared + entry.rest - LEVEL_TAG);
+        foreign_put_le64(kept + 16, handle.offset >> base);
+        if (i > 0
+            && !level_up_to(f, i, f->bytes + before,
+                            foreign_le64(kept - LEVEL_ENTRY + 8))) {
+            return false;
+        }
+        before = at;
+        at += entry.shared + entry.rest;
+    }
+    return true;
+}
+
+static bool level_has(const bg_foreign *f, const void *key, size_t len)
+{
+    uint64_t low = 0, high = f->extra[LEVEL_ENTRIES];
+    while (low < high) { /* the first entry whose key is not below */
+        uint64_t middle = low + (high - low) / 2;
+        if (level_up_to(f, middle, key, len)) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    if (low == f->extra[LEVEL_ENTRIES]) {
+        return false;
+    }
+    const uint64_t filter = foreign_le64(level_entry(f, low) + 16);
+    return filter >= f->extra[LEVEL_FILTERS] || level_filter_has(f, filter, key, len);
+}
+
+/* ---- All of it --------------------------------------------------------------------- */
+
+/* Filters and index together; the former are checked and the latter measured. */
+static bg_err level_keep(const struct table_block *block,
+                         const struct table_block *index,
+                         const struct level_filters *filters, uint64_t input,
+                         const bg_foreign_options *options, bg_foreign **foreign,
+                         bg_errinfo *info)
+{
+    uint64_t entries, key_bytes, bytes;
+    bg_foreign *f;
+    bg_err err = level_measure(index, 0, &entries, &key_bytes, info);
+    if (err) {
+        return err;
+    }
+    if (!bgi_add_u64(key_bytes, block->size + LEVEL_ENTRY * entries, &bytes)) {
+        return foreign_refuse(info, 0, "index", "a smaller one",
+                              "more than 2^64 bytes");
+    }
+    err = foreign_make(&foreign_leveldb, options, 1, bytes, input, &f, info);
+    if (err) {
+        return err;
+    }
+    f->extra[LEVEL_FILTERS] = filters->count;
+    f->extra[LEVEL_OFFSETS] = filters->offsets;
+    f->extra[LEVEL_ENTRIES] = entries;
+    f->extra[LEVEL_INDEX] = block->size;
+    memcpy(f->bytes, block->bytes, (size_t)block->size);
+    if (!level_keep_index(f, index, block->bytes[block->size - 1])) {
+        bg_foreign_free(f);
+        return foreign_refuse(info, 0, "index", "keys in order", "others");
+    }
+    *foreign = f;
+    return BG_OK;
+}
+
+static bg_err level_read(struct foreign_input input, const bg_foreign_options *options,
+                         bg_foreign **foreign, bg_errinfo *info)
+{
+    struct table table;
+    struct table_handle metaindex = { 0 }, index_at = { 0 }, filter = { 0 };
+    struct table_block block = { 0 }, index = { 0 };
+    struct level_filters filters = { 0 };
+    bg_err err = level_footer(&input, &table, &metaindex, &index_at, info);
+    if (!err) {
+        err = level_find(&table, metaindex, options, &filter, info);
+    }
+    if (!err) {
+        err = table_open(&table, filter, "filter block", options, &block, info);
+    }
+    if (!err) {
+        err = level_check_filters(&block, filter.offset, &filters, info);
+    }
+    if (!err) {
+        err = table_open(&table, index_at, "index", options, &index, info);
+    }
+    if (!err) {
+        err = level_keep(&block, &index, &filters, input.n, options, foreign, info);
+    }
+    table_release(&block);
+    table_release(&index);
+    return err;
+}
+
+/* Bits and ones of all filters; the rate is the mean of those that are not empty, as a key
+ * meets one of them. */
+static void level_about(const bg_foreign *f, bg_foreign_info *about)
+{
+    double rates = 0, used = 0;
+    for (uint64_t i = 0; i < f->extra[LEVEL_FILTERS]; i++) {
+        uint64_t size, ones = 0;
+        const unsigned char *filter = level_filter(f, i, &size);
+        for (uint64_t j = 0; j + 1 < size; j++) {
+            ones += bgi_popcount64(filter[j]);
+        }
+        if (size > 1) {
+            const double bits = 8 * (double)(size - 1);
+            about->k = about->k ? about->k : filter[size - 1];
+            about->bits += 8 * (size - 1);
+            about->ones += ones;
+            rates += pow((double)ones / bits, filter[size - 1]);
+            used++;
+        }
+    }
+    about->parts = (uint32_t)f->extra[LEVEL_FILTERS];
+    about->rate = used > 0 ? rates / used : 0;
+}
+
+const struct foreign_format foreign_leveldb = {
+    .id = BG_FOREIGN_LEVELDB,
+    .name = "leveldb",
+    .read = level_read,
+    .has = level_has,
+    .about = level_about,
+};

@@ -1,0 +1,456 @@
+/*
+ * foreign_redisbloom.c - the scalable filters of RedisBloom, as BF.SCANDUMP tells them.
+ *
+ * BF.SCANDUMP is asked again and again and each time gives an iterator and a string. What
+ * a client got, in order, is one file here:
+ *
+ *     u64 iterator | u64 length | bytes          little-endian; then the next
+ *
+ *     iterator 1       the header: u64 size | u32 links | u32 options | u32 growth, and
+ *                      for each link u64 bytes | u64 bits | u64 size | f64 error |
+ *                      f64 bits per entry | u32 hashes | u64 entries | u8 n2
+ *     then             the bits of the links, at most 16 MiB a time; the iterator is that
+ *                      of the chunk before plus the length, so that it names the place
+ *     iterator 0       the end, with length 0; may be left out, and is not written
+ *
+ * BF.LOADCHUNK takes the same pairs. A key has a = MurmurHash64A under a fixed seed and
+ * b = the same under the seed a; its positions are (a + i b) mod bits, or mod 2^n2 in
+ * links of old versions, which are powers of two.
+ *
+ * A chain grows: the first link has half of the error that was asked for, every other has
+ * `growth` times the entries and half of the error of the one before; a key goes into the
+ * last link, if no link says that it may have it. So does bg_foreign_add.
+ *
+ * Invariants, each against a defect that loaders of such dumps had (tests of that name):
+ *   (I1) bytes of all links = bytes of all chunks; no chunk reaches over a link's end
+ *   (I2) bits = 8 bytes, 1 <= n2 <= 63 and 2^n2 <= bits where it is used, bits > 0
+ *   (I3) the header has just as many links as its length tells, at least one
+ *   (I4) error, bits per entry: finite, in range; hashes = ceil(ln 2 * bits per entry),
+ *        and at most FOREIGN_K_MOST
+ *   (I5) entries times bits per entry is no more than the bits there are: what is added
+ *        later makes the chain grow by `growth` times that, not by what a stranger says
+ *   (I6) the sizes of links add up to the size; growth is not 0 where the chain grows
+ */
+#include "base/checked.h"
+#include "store/foreign/foreign.h"
+#include "store/foreign/foreign_hashes2.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    REDIS_RECORD = 16, /* iterator and length */
+    REDIS_HEADER = 20,
+    REDIS_LINK = 53,
+    REDIS_CHUNK_MOST = 16 << 20,
+    REDIS_GROWTH_MOST = 32768
+};
+
+/* Options of a chain. */
+enum {
+    REDIS_NOROUND = 1,    /* bits are not rounded to a power of two */
+    REDIS_FORCE64 = 4,    /* hashes of 64 bits, as all versions since 2.0 have them */
+    REDIS_NO_SCALING = 8, /* one link, which can be full */
+    REDIS_OPTIONS = REDIS_NOROUND | REDIS_FORCE64 | REDIS_NO_SCALING
+};
+
+/* extra[] of a filter; a part's `own` is bits per entry, its `own_small` n2. */
+enum { REDIS_EXTRA_OPTIONS = 0, REDIS_EXTRA_GROWTH = 1 };
+
+/* A part has the bits that positions are taken modulo; the rest of its bytes is unused. */
+static void redis_part_bits(struct foreign_part *part)
+{
+    part->bits = part->own_small ? (uint64_t)1 << part->own_small : 8 * part->bytes;
+}
+
+static double redis_hashes(double bits_per_entry)
+{
+    return ceil(0.693147180559945 * bits_per_entry);
+}
+
+/* ---- Reading ----------------------------------------------------------------------- */
+
+struct redis_chunk {
+    const unsigned char *bytes;
+    uint64_t iterator, length;
+    size_t at; /* where it begins, for errors */
+};
+
+/* The next record; false when it is not whole. */
+static bool redis_next(struct foreign_input *input, struct redis_chunk *chunk)
+{
+    chunk->at = input->at;
+    const unsigned char *p = foreign_take(input, REDIS_RECORD);
+    if (!p) {
+        return false;
+    }
+    chunk->iterator = foreign_le64(p);
+    chunk->length = foreign_le64(p + 8);
+    chunk->bytes = foreign_take(input, chunk->length);
+    return chunk->bytes != NULL;
+}
+
+static bg_err redis_bad_chunk(const struct redis_chunk *chunk, const char *expected,
+                              bg_errinfo *info)
+{
+    return foreign_refuse(info, chunk->at, "chunk", expected, "%llu, %llu bytes",
+                          (unsigned long long)chunk->iterator,
+                          (unsigned long long)chunk->length);
+}
+
+/* The fields of a link that no other depends on. */
+static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part *part,
+                         bg_errinfo *info)
+{
+    const uint64_t bits = foreign_le64(p + 8);
+    const uint32_t hashes = foreign_le32(p + 40);
+    *part = (struct foreign_part){ .bytes = foreign_le64(p),
+                                   .items = foreign_le64(p + 16),
+                                   .rate = foreign_le_double(p + 24),
+                                   .own = foreign_le_double(p + 32),
+                                   .k = hashes,
+                                   .design = foreign_le64(p + 44),
+                                   .own_small = p[52] };
+    if (part->bytes == 0 || part->bytes > UINT64_MAX / 8 || bits != 8 * part->bytes) {
+        return foreign_refuse(info, at + 8, "bits of a link",
+                              "8 times its bytes, above 0", "%llu",
+                              (unsigned long long)bits);
+    }
+    if (part->own_small > 63 || (uint64_t)1 << part->own_small > bits) {
+        return foreign_refuse(info, at + 52, "n2 of a link",
+                              "0, or 2^n2 up to its bits", "%u", part->own_small);
+    }
+    if (!(part->rate > 0 && part->rate < 1)) {
+        return foreign_refuse(info, at + 24, "error of a link", "above 0 and below 1",
+                              "%g", part->rate);
+    }
+    if (!(part->own > 0 && redis_hashes(part->own) <= FOREIGN_K_MOST)) {
+        return foreign_refuse(info, at + 32, "bits per entry of a link",
+                              "a number above 0, for at most 256 hashes", "%g",
+                              part->own);
+    }
+    if (hashes != (uint32_t)redis_hashes(part->own)) {
+        return foreign_refuse(info, at + 40, "hashes of a link",
+                              "ln 2 * bits per entry", "%u", hashes);
+    }
+    if (part->design == 0 || (double)part->design * part->own > (double)bits + 1) {
+        return foreign_refuse(info, at + 44, "entries of a link",
+                              "at least 1, and as many as the bits are for", "%llu",
+                              (unsigned long long)part->design);
+    }
+    redis_part_bits(part);
+    return BG_OK;
+}
+
+/* The header but for its links, and how many bytes of bits they have. */
+static bg_err redis_header(const struct redis_chunk *chunk, uint64_t *bytes,
+                           bg_errinfo *info)
+{
+    const unsigned char *p = chunk->bytes;
+    const size_t at = chunk->at + REDIS_RECORD;
+    if (chunk->iterator != 1 || chunk->length < REDIS_HEADER) {
+        return redis_bad_chunk(chunk, "the header, with iterator 1", info);
+    }
+    const uint64_t links = foreign_le32(p + 8);
+    const uint32_t options = foreign_le32(p + 12), growth = foreign_le32(p + 16);
+    if (links == 0 || links > FOREIGN_PARTS_MOST
+        || chunk->length != REDIS_HEADER + REDIS_LINK * links) {
+        return foreign_refuse(info, at + 8, "links",
+                              "as many as the header has, at least 1", "%llu",
+                              (unsigned long long)links);
+    }
+    if (options & ~(uint32_t)REDIS_OPTIONS || !(options & REDIS_FORCE64)) {
+        return foreign_refuse(info, at + 12, "options", "64-bit hashes: 4, and 1 and 8",
+                              "%u", options);
+    }
+    if (growth > REDIS_GROWTH_MOST || (growth == 0 && !(options & REDIS_NO_SCALING))) {
+        return foreign_refuse(info, at + 16, "growth", "1 .. 32768", "%u", growth);
+    }
+    uint64_t size = 0;
+    *bytes = 0;
+    for (uint64_t i = 0; i < links; i++) {
+        const unsigned char *link = p + REDIS_HEADER + REDIS_LINK * i;
+        if (!bgi_add_u64(*bytes, foreign_le64(link), bytes)
+            || !bgi_add_u64(size, foreign_le64(link + 16), &size)) {
+            size = ~foreign_le64(p);
+            break;
+        }
+    }
+    if (size != foreign_le64(p)) {
+        return foreign_refuse(info, at, "size", "the sum of the links' sizes", "%llu",
+                              (unsigned long long)foreign_le64(p));
+    }
+    return BG_OK;
+}
+
+static bg_err redis_links(const struct redis_chunk *header, bg_foreign *f,
+                          bg_errinfo *info)
+{
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const uint64_t from = REDIS_HEADER + REDIS_LINK * (uint64_t)i;
+        bg_err err =
+            redis_link(header->bytes + from, header->at + REDIS_RECORD + (size_t)from,
+                       &f->parts[i], info);
+        if (err) {
+            return err;
+        }
+        f->parts[i].offset = offset;
+        offset += f->parts[i].bytes;
+    }
+    return BG_OK;
+}
+
+/* The bits: chunk after chunk, each inside of one link. */
+static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
+{
+    struct redis_chunk chunk = { 0 };
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
+        while (done < end) {
+            if (!redis_next(input, &chunk)) {
+                return redis_bad_chunk(&chunk, "a whole one", info);
+            }
+            if (chunk.length == 0 || chunk.length > end - done
+                || chunk.iterator != 1 + done + chunk.length) {
+                return redis_bad_chunk(
+                    &chunk, "the one that follows, up to the link's end", info);
+            }
+            memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
+            done += chunk.length;
+        }
+    }
+    if (input->at < input->n
+        && (!redis_next(input, &chunk) || chunk.iterator || chunk.length
+            || input->at < input->n)) {
+        return redis_bad_chunk(&chunk, "no more", info);
+    }
+    return BG_OK;
+}
+
+static bg_err redis_read(struct foreign_input input, const bg_foreign_options *options,
+                         bg_foreign **foreign, bg_errinfo *info)
+{
+    struct redis_chunk header = { 0 };
+    uint64_t bytes = 0;
+    if (!redis_next(&input, &header)) {
+        return redis_bad_chunk(&header, "a whole one", info);
+    }
+    bg_err err = redis_header(&header, &bytes, info);
+    if (err) {
+        return err;
+    }
+    if (bytes > input.n - input.at) {
+        return foreign_refuse(info, header.at + REDIS_RECORD, "bytes of the links",
+                              "at most what follows", "%llu",
+                              (unsigned long long)bytes);
+    }
+    bg_foreign *f;
+    err = foreign_make(&foreign_redisbloom, options, foreign_le32(header.bytes + 8),
+                       bytes, input.n, &f, info);
+    if (err) {
+        return err;
+    }
+    f->extra[REDIS_EXTRA_OPTIONS] = foreign_le32(header.bytes + 12);
+    f->extra[REDIS_EXTRA_GROWTH] = foreign_le32(header.bytes + 16);
+    err = redis_links(&header, f, info);
+    if (!err) {
+        err = redis_bits(&input, f, info);
+    }
+    if (err) {
+        bg_foreign_free(f);
+        return err;
+    }
+    *foreign = f;
+    return BG_OK;
+}
+
+/* ---- Keys -------------------------------------------------------------------------- */
+
+static void redis_positions(const bg_foreign *f, const struct foreign_part *part,
+                            const void *key, size_t len, uint64_t *to)
+{
+    const uint64_t a = foreign_murmur64a(key, len, UINT64_C(0xc6a4a7935bd1e995));
+    const uint64_t b = foreign_murmur64a(key, len, a);
+    (void)f;
+    for (uint32_t i = 0; i < part->k; i++) {
+        to[i] = (a + i * b) % part->bits;
+    }
+}
+
+/* What a link for so many entries and that error has; false: there is none. */
+static bool redis_solve(uint64_t entries, double error, struct foreign_part *part)
+{
+    const double bits_per_entry = -log(error) / 0.480453013918201;
+    uint64_t bits;
+    if (!(error > 0) || redis_hashes(bits_per_entry) > FOREIGN_K_MOST
+        || !bgi_u64_from_double((double)entries * bits_per_entry, &bits)
+        || !bgi_round_up_u64(bits ? bits : 1, 64, &bits)) {
+        return false;
+    }
+    *part = (struct foreign_part){ .bytes = bits / 8,
+                                   .rate = error,
+                                   .own = bits_per_entry,
+                                   .k = (uint32_t)redis_hashes(bits_per_entry),
+                                   .design = entries };
+    redis_part_bits(part);
+    return true;
+}
+
+static bg_err redis_create(uint64_t items, double rate,
+                           const bg_foreign_options *options, bg_foreign **foreign,
+                           bg_errinfo *info)
+{
+    struct foreign_part part;
+    if (!redis_solve(items, rate / 2, &part)) {
+        return bgi_err(info, BG_EINVAL, "items, rate", "a filter of up to 256 hashes",
+                       "%llu, %g", (unsigned long long)items, rate);
+    }
+    bg_err err =
+        foreign_make(&foreign_redisbloom, options, 1, part.bytes, 0, foreign, info);
+    if (!err) {
+        *(*foreign)->parts = part;
+        (*foreign)->extra[REDIS_EXTRA_OPTIONS] = REDIS_NOROUND | REDIS_FORCE64;
+        (*foreign)->extra[REDIS_EXTRA_GROWTH] = 2;
+    }
+    return err;
+}
+
+static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
+{
+    const struct foreign_part *last = &f->parts[f->count - 1];
+    struct foreign_part part;
+    uint64_t entries, bytes;
+    if (f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NO_SCALING) {
+        return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
+                       "%llu items", (unsigned long long)last->items);
+    }
+    if (!(f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NOROUND)) {
+        return bgi_err(info, BG_ENOTSUP, "options", "NOROUND (1), to grow", "%llu",
+                       (unsigned long long)f->extra[REDIS_EXTRA_OPTIONS]);
+    }
+    if (!bgi_mul_u64(last->design, f->extra[REDIS_EXTRA_GROWTH], &entries)
+        || !redis_solve(entries, last->rate / 2, &part)
+        || !bgi_add_u64(f->size, part.bytes, &bytes)
+        || f->count == FOREIGN_PARTS_MOST) {
+        return bgi_err(info, BG_EFULL, "filter", "room for another link", "%u links",
+                       f->count);
+    }
+    part.offset = f->size;
+    bg_err err = foreign_grow(f, f->count + 1, bytes, info);
+    if (!err) {
+        f->parts[f->count - 1] = part;
+    }
+    return err;
+}
+
+static bg_err redis_add(bg_foreign *f, const void *key, size_t len, bg_errinfo *info)
+{
+    uint64_t positions[FOREIGN_K_MOST], size = 1;
+    if (bg_foreign_may_contain(f, key, len)) {
+        return BG_OK;
+    }
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (!bgi_add_u64(size, f->parts[i].items, &size)) {
+            return bgi_err(info, BG_EFULL, "size", "below 2^64", "more");
+        }
+    }
+    if (f->parts[f->count - 1].items >= f->parts[f->count - 1].design) {
+        bg_err err = redis_add_link(f, info);
+        if (err) {
+            return err;
+        }
+    }
+    struct foreign_part *part = &f->parts[f->count - 1];
+    redis_positions(f, part, key, len, positions);
+    for (uint32_t i = 0; i < part->k; i++) {
+        f->bytes[part->offset + positions[i] / 8] |=
+            (unsigned char)(1u << positions[i] % 8);
+    }
+    part->items++;
+    return BG_OK;
+}
+
+/* ---- Writing ----------------------------------------------------------------------- */
+
+static uint64_t redis_header_bytes(const bg_foreign *f)
+{
+    return REDIS_HEADER + REDIS_LINK * (uint64_t)f->count;
+}
+
+static uint64_t redis_written(const bg_foreign *f)
+{
+    uint64_t bytes = REDIS_RECORD + redis_header_bytes(f);
+    for (uint32_t i = 0; i < f->count; i++) {
+        const uint64_t link = f->parts[i].bytes;
+        const uint64_t chunks =
+            link / REDIS_CHUNK_MOST + (link % REDIS_CHUNK_MOST != 0);
+        bytes += link + REDIS_RECORD * chunks;
+    }
+    return bytes;
+}
+
+static unsigned char *redis_write_record(unsigned char *to, uint64_t iterator,
+                                         uint64_t length)
+{
+    foreign_put_le64(to, iterator);
+    foreign_put_le64(to + 8, length);
+    return to + REDIS_RECORD;
+}
+
+static void redis_write_link(const struct foreign_part *part, unsigned char *to)
+{
+    foreign_put_le64(to, part->bytes);
+    foreign_put_le64(to + 8, 8 * part->bytes);
+    foreign_put_le64(to + 16, part->items);
+    foreign_put_le_double(to + 24, part->rate);
+    foreign_put_le_double(to + 32, part->own);
+    foreign_put_le32(to + 40, part->k);
+    foreign_put_le64(to + 44, part->design);
+    to[52] = (unsigned char)part->own_small;
+}
+
+static unsigned char *redis_write_header(const bg_foreign *f, unsigned char *to)
+{
+    uint64_t size = 0;
+    to = redis_write_record(to, 1, redis_header_bytes(f));
+    for (uint32_t i = 0; i < f->count; i++) {
+        size += f->parts[i].items;
+        redis_write_link(&f->parts[i], to + REDIS_HEADER + REDIS_LINK * (uint64_t)i);
+    }
+    foreign_put_le64(to, size);
+    foreign_put_le32(to + 8, f->count);
+    foreign_put_le32(to + 12, (uint32_t)f->extra[REDIS_EXTRA_OPTIONS]);
+    foreign_put_le32(to + 16, (uint32_t)f->extra[REDIS_EXTRA_GROWTH]);
+    return to + redis_header_bytes(f);
+}
+
+static void redis_write(const bg_foreign *f, unsigned char *to)
+{
+    to = redis_write_header(f, to);
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint64_t at = f->parts[i].offset;
+        const uint64_t end = at + f->parts[i].bytes;
+        while (at < end) {
+            const uint64_t length =
+                end - at < REDIS_CHUNK_MOST ? end - at : REDIS_CHUNK_MOST;
+            to = redis_write_record(to, 1 + at + length, length);
+            memcpy(to, f->bytes + at, (size_t)length);
+            to += length;
+            at += length;
+        }
+    }
+}
+
+const struct foreign_format foreign_redisbloom = {
+    .id = BG_FOREIGN_REDISBLOOM,
+    .name = "redisbloom",
+    .traits = BG_FOREIGN_CAN_WRITE | BG_FOREIGN_CAN_CREATE,
+    .read = redis_read,
+    .create = redis_create,
+    .positions = redis_positions,
+    .add = redis_add,
+    .written = redis_written,
+    .write = redis_write,
+};

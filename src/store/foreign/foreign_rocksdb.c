@@ -1,0 +1,227 @@
+/*
+ * foreign_rocksdb.c - the Bloom filter in a table file (.sst) of RocksDB.
+ *
+ * "FastLocalBloom": the one full filter of a file, which bloomfilter:BITS writes since
+ * version 6.6 (format_version 5 and later). A cache line of 64 bytes is chosen by the low
+ * half of the hash, in it k bits of nine bits each by the high half, multiplied on:
+ *
+ *     lines of 64 bytes | ff | 00 | k | 00 00
+ *     line = low32(h) * lines >> 32;  x = high32(h);  k times: bit x >> 23; x *= 9e3779b9
+ *
+ * h is XXPH3 of the user's key (foreign_hashes2.c). Where it is: the footer tells where the
+ * metaindex is, that where "fullfilter.rocksdb.BuiltinBloomFilter" is. Checksums of both
+ * are checked, and that of the footer where it has one (format_version 6 and later).
+ *
+ * Refused, and named: Ribbon filters, filters of before 6.6 ("legacy"), partitioned ones,
+ * those of other policies. RocksDB itself treats what it does not know as "maybe".
+ *
+ * Source: the layouts of RocksDB, table/format.cc and util/bloom_impl.h.
+ */
+#include "store/foreign/foreign.h"
+#include "store/foreign/foreign_hashes2.h"
+#include "store/foreign/table.h"
+
+#include <string.h>
+
+enum {
+    ROCKS_FOOTER = 53,
+    ROCKS_LINE = 64,
+    ROCKS_META = 5, /* bytes behind the lines */
+    ROCKS_K_MOST = 30,
+    ROCKS_VERSION_LEAST = 2,
+    ROCKS_VERSION_MOST = 7
+};
+
+static const unsigned char rocks_magic[8] = { 0xf7, 0xcf, 0xf4, 0x85,
+                                              0xb7, 0x41, 0xe2, 0x88 };
+static const unsigned char rocks_magic6[4] = { 0x3e, 0x00, 0x7a, 0x00 };
+
+/* ---- Where it is ------------------------------------------------------------------- */
+
+/* Format version 6 and later: the metaindex ends where the footer begins. */
+static bg_err rocks_footer6(const unsigned char *p, struct table *table,
+                            struct table_handle *metaindex, bg_errinfo *info)
+{
+    unsigned char copy[ROCKS_FOOTER];
+    const uint64_t size = foreign_le32(p + 13);
+    table->context = foreign_le32(p + 9);
+    memcpy(copy, p, sizeof copy);
+    memset(copy + 5, 0, 4);
+    if (memcmp(p + 1, rocks_magic6, sizeof rocks_magic6) != 0
+        || (table->checksum != TABLE_NO_CHECKSUM
+            && table_sum(table, copy, sizeof copy, table->end)
+                   != foreign_le32(p + 5))) {
+        return bgi_err(info, BG_ECHECKSUM, "footer", "one with its checksum",
+                       "another");
+    }
+    if (size + TABLE_TRAILER > table->end) {
+        return foreign_refuse(info, table->end + 13, "size of the metaindex",
+                              "at most what is before it", "%llu",
+                              (unsigned long long)size);
+    }
+    *metaindex = (struct table_handle){ table->end - TABLE_TRAILER - size, size };
+    return BG_OK;
+}
+
+static bg_err rocks_footer(const struct foreign_input *input, struct table *table,
+                           struct table_handle *metaindex, bg_errinfo *info)
+{
+    if (input->n < ROCKS_FOOTER
+        || memcmp(input->bytes + input->n - 8, rocks_magic, sizeof rocks_magic) != 0) {
+        return foreign_refuse(info, input->n, "magic number",
+                              "that of a block-based table of RocksDB", "another");
+    }
+    const unsigned char *p = input->bytes + input->n - ROCKS_FOOTER;
+    const uint32_t version = foreign_le32(p + 41);
+    *table = (struct table){ .bytes = input->bytes,
+                             .end = input->n - ROCKS_FOOTER,
+                             .checksum = (enum table_checksum)p[0] };
+    if (version < ROCKS_VERSION_LEAST || version > ROCKS_VERSION_MOST) {
+        return bgi_err(info, BG_EVERSION, "format_version", "2 .. 7", "%u", version);
+    }
+    if (p[0] > TABLE_XXH3) {
+        return foreign_refuse(info, table->end, "checksum type", "0 .. 4", "%u", p[0]);
+    }
+    if (version >= 6) {
+        return rocks_footer6(p, table, metaindex, info);
+    }
+    struct foreign_input handles = { p + 1, 40, 0 };
+    if (!table_handle(&handles, metaindex)) {
+        return foreign_refuse(info, table->end + 1, "metaindex", "its place", "none");
+    }
+    return BG_OK;
+}
+
+/* What the names of a metaindex say. */
+struct rocks_names {
+    bool found, partitioned, other;
+    struct table_handle filter;
+};
+
+static void rocks_visit(void *context, const char *name, struct table_handle handle)
+{
+    struct rocks_names *names = context;
+    if (strcmp(name, "fullfilter.rocksdb.BuiltinBloomFilter") == 0) {
+        names->found = true;
+        names->filter = handle;
+    } else if (strncmp(name, "partitionedfilter.", 18) == 0) {
+        names->partitioned = true;
+    } else if (strncmp(name, "fullfilter.", 11) == 0
+               || strncmp(name, "filter.", 7) == 0) {
+        names->other = true;
+    }
+}
+
+static bg_err rocks_find(const struct table *table, struct table_handle metaindex,
+                         const bg_foreign_options *options, struct table_handle *filter,
+                         bg_errinfo *info)
+{
+    struct rocks_names names = { 0 };
+    struct table_block block;
+    bg_err err = table_open(table, metaindex, "metaindex", options, &block, info);
+    if (err) {
+        return err;
+    }
+    err = table_names(&block, metaindex.offset, rocks_visit, &names, info);
+    table_release(&block);
+    if (!err && !names.found) {
+        err = foreign_refuse(info, metaindex.offset, "filter",
+                             "a full one, rocksdb.BuiltinBloomFilter",
+                             names.partitioned ? "a partitioned one"
+                             : names.other     ? "one of another policy"
+                                               : "none");
+    }
+    *filter = names.filter;
+    return err;
+}
+
+/* ---- The filter -------------------------------------------------------------------- */
+
+/* What the bytes behind the lines say; RocksDB ignores a filter with others. */
+static bg_err rocks_check(const unsigned char *p, uint64_t size, uint64_t at,
+                          bg_errinfo *info)
+{
+    const unsigned char *meta = p + size - ROCKS_META;
+    if (size <= ROCKS_META) {
+        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more",
+                              "%llu bytes", (unsigned long long)size);
+    }
+    at += size - ROCKS_META;
+    if (meta[0] != 0xff) {
+        return foreign_refuse(info, at, "kind of filter", "Bloom of format_version 5",
+                              meta[0] == 0xfe                   ? "Ribbon"
+                              : meta[0] >= 1 && meta[0] <= 0x7f ? "legacy Bloom"
+                                                                : "an unknown one");
+    }
+    if ((size - ROCKS_META) % ROCKS_LINE) {
+        return foreign_refuse(info, at, "filter", "lines of 64 bytes and 5 more",
+                              "%llu bytes", (unsigned long long)size);
+    }
+    if (meta[1] != 0 || meta[2] == 0 || meta[2] > ROCKS_K_MOST || meta[3] || meta[4]) {
+        return foreign_refuse(info, at + 1, "shape of the filter",
+                              "00, k of 1 .. 30, 00 00", "%02x %02x %02x %02x", meta[1],
+                              meta[2], meta[3], meta[4]);
+    }
+    return BG_OK;
+}
+
+static bg_err rocks_keep(const struct table_block *block, uint64_t at, uint64_t input,
+                         const bg_foreign_options *options, bg_foreign **foreign,
+                         bg_errinfo *info)
+{
+    if (block->size == 0) { /* no key: it says no to all */
+        return foreign_make(&foreign_rocksdb, options, 0, 0, input, foreign, info);
+    }
+    bg_err err = rocks_check(block->bytes, block->size, at, info);
+    const uint64_t bytes = block->size - ROCKS_META;
+    if (!err) {
+        err = foreign_make(&foreign_rocksdb, options, 1, bytes, input, foreign, info);
+    }
+    if (!err) {
+        *(*foreign)->parts = (struct foreign_part){ .bits = 8 * bytes,
+                                                    .bytes = bytes,
+                                                    .k = block->bytes[bytes + 2] };
+        memcpy((*foreign)->bytes, block->bytes, (size_t)bytes);
+    }
+    return err;
+}
+
+static bg_err rocks_read(struct foreign_input input, const bg_foreign_options *options,
+                         bg_foreign **foreign, bg_errinfo *info)
+{
+    struct table table;
+    struct table_handle metaindex = { 0 }, filter = { 0 };
+    struct table_block block;
+    bg_err err = rocks_footer(&input, &table, &metaindex, info);
+    if (!err) {
+        err = rocks_find(&table, metaindex, options, &filter, info);
+    }
+    if (!err) {
+        err = table_open(&table, filter, "filter block", options, &block, info);
+    }
+    if (err) {
+        return err;
+    }
+    err = rocks_keep(&block, filter.offset, input.n, options, foreign, info);
+    table_release(&block);
+    return err;
+}
+
+static void rocks_positions(const bg_foreign *f, const struct foreign_part *part,
+                            const void *key, size_t len, uint64_t *to)
+{
+    const uint64_t hash = foreign_xxph3(key, len);
+    const uint64_t line = (uint32_t)hash * (part->bytes / ROCKS_LINE) >> 32;
+    uint32_t x = (uint32_t)(hash >> 32);
+    (void)f;
+    for (uint32_t i = 0; i < part->k; i++, x *= 0x9e3779b9) {
+        to[i] = 8 * ROCKS_LINE * line + (x >> 23);
+    }
+}
+
+const struct foreign_format foreign_rocksdb = {
+    .id = BG_FOREIGN_ROCKSDB,
+    .name = "rocksdb",
+    .read = rocks_read,
+    .positions = rocks_positions,
+};

@@ -1,0 +1,113 @@
+/*
+ * snappy.c - unpacks the Snappy format, in which LevelDB keeps indexes of its tables.
+ *
+ * A varint tells the size; then there are literals and copies of what was unpacked before,
+ * the low two bits of the first byte telling which:
+ *
+ *     00  literal of 1 + (high six bits) bytes; 60 .. 63 there: 1 .. 4 bytes tell it
+ *     01  copy of 4 .. 11 bytes (three bits), from 11 bits back
+ *     10  copy of 1 .. 64 bytes (six bits), from 16 bits back
+ *     11  the same, from 32 bits back
+ *
+ * Bounded: three bytes become 64 at most, so that a size above 22 times the packed one is
+ * refused before anything is allocated for it; nothing outside of both buffers is touched.
+ *
+ * Source: google/snappy, format_description.txt.
+ */
+#include "store/foreign/snappy.h"
+
+#include <string.h>
+
+enum { SNAPPY_RATIO_MOST = 22, SNAPPY_VARINT_MOST = 5 };
+
+struct snappy {
+    const unsigned char *from;
+    uint64_t n, at;
+    unsigned char *to;
+    uint64_t size, done;
+};
+
+/* The varint in front; returns its bytes, 0 when there is none of 32 bits. */
+static uint64_t snappy_preamble(const unsigned char *packed, uint64_t n, uint64_t *size)
+{
+    *size = 0;
+    for (uint64_t i = 0; i < n && i < SNAPPY_VARINT_MOST; i++) {
+        *size |= (uint64_t)(packed[i] & 127) << 7 * i;
+        if (packed[i] < 128) {
+            return *size <= UINT32_MAX ? i + 1 : 0;
+        }
+    }
+    return 0;
+}
+
+bool snappy_size(const unsigned char *packed, uint64_t n, uint64_t *size)
+{
+    return snappy_preamble(packed, n, size) && *size / SNAPPY_RATIO_MOST <= n;
+}
+
+/* A number of 0 to 4 bytes, low byte first; false when they are not there. */
+static bool snappy_number(struct snappy *s, unsigned bytes, uint64_t *number)
+{
+    if (bytes > s->n - s->at) {
+        return false;
+    }
+    *number = 0;
+    for (unsigned i = 0; i < bytes; i++) {
+        *number |= (uint64_t)s->from[s->at++] << 8 * i;
+    }
+    return true;
+}
+
+static bool snappy_literal(struct snappy *s, unsigned tag)
+{
+    uint64_t length = tag >> 2;
+    if (length >= 60 && !snappy_number(s, (unsigned)length - 59, &length)) {
+        return false;
+    }
+    length++;
+    if (length > s->n - s->at || length > s->size - s->done) {
+        return false;
+    }
+    memcpy(s->to + s->done, s->from + s->at, (size_t)length);
+    s->at += length;
+    s->done += length;
+    return true;
+}
+
+static bool snappy_copy(struct snappy *s, unsigned tag)
+{
+    static const unsigned char offset_bytes[4] = { 0, 1, 2, 4 };
+    uint64_t back, length = (tag >> 2) + 1;
+    if (!snappy_number(s, offset_bytes[tag & 3], &back)) {
+        return false;
+    }
+    if ((tag & 3) == 1) {
+        length = (tag >> 2 & 7) + 4;
+        back |= (uint64_t)(tag >> 5) << 8;
+    }
+    if (back == 0 || back > s->done || length > s->size - s->done) {
+        return false;
+    }
+    for (; length > 0; length--, s->done++) { /* byte by byte: it may overlap itself */
+        s->to[s->done] = s->to[s->done - back];
+    }
+    return true;
+}
+
+bool snappy_unpack(const unsigned char *packed, uint64_t n, unsigned char *to,
+                   uint64_t size)
+{
+    struct snappy s = { .from = packed, .n = n, .to = to, .size = size };
+    uint64_t told;
+    s.at = snappy_preamble(packed, n, &told);
+    if (s.at == 0 || told != size) {
+        return false;
+    }
+    while (s.at < n) {
+        unsigned tag = packed[s.at++];
+        if (!(tag & 3 ? snappy_copy(&s, tag) : snappy_literal(&s, tag))) {
+            return false;
+        }
+    }
+    return s.done == size;
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Parquet filters of DuckDB: every filter of a file that it writes is read, has no false negative,
+and a filter that is built of the row group's values alone has the same bytes.
+usage: interop_duckdb.py PROBE FOLDER      FOLDER keeps the npm package between runs
+exit status 77: skipped, the package could not be had"""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = "@duckdb/node-api@1.5.6-r.1"
+SKIPPED = 77
+
+# How each column's values are turned into the bytes that are hashed: Parquet's plain encoding.
+ENCODINGS = {
+    "text": lambda v: v.encode(),
+    "sparse": lambda v: v.encode(),
+    "long": lambda v: struct.pack("<q", int(v)),
+    "short": lambda v: struct.pack("<i", int(v)),
+    "day": lambda v: struct.pack("<i", int(v)),
+    "real": lambda v: struct.pack("<d", float(v)),
+}
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(SKIPPED)
+
+
+def have_package(folder):
+    """Installs the package into the folder unless it is there."""
+    if not shutil.which("node") or not shutil.which("npm"):
+        skip("no node or npm (Debian: nodejs npm)")
+    ready = os.path.join(folder, "ready")  # written last: a broken installation is repeated
+    if os.path.exists(ready):
+        return
+    os.makedirs(folder, exist_ok=True)
+    try:
+        done = subprocess.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund",
+                               "--ignore-scripts", "--no-save", PACKAGE], text=True, timeout=180,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except subprocess.TimeoutExpired:
+        skip(f"npm did not deliver {PACKAGE} in three minutes")
+    if done.returncode:
+        reasons = [line for line in done.stdout.splitlines() if "error" in line]
+        skip(f"npm cannot install {PACKAGE}: {'; '.join(reasons[:3]) or 'no reason given'}")
+    with open(ready, "w", encoding="utf-8") as file:
+        file.write(PACKAGE + "\n")
+
+
+def probe(program, file, part, keys):
+    text = "".join(key.hex() + "\n" for key in keys)
+    return subprocess.run([program, "rebuild", "parquet", file, str(part)], input=text, text=True,
+                          stdout=subprocess.PIPE, check=True).stdout.strip()
+
+
+def main():
+    program, folder = map(os.path.abspath, sys.argv[1:3])
+    have_package(folder)
+    with tempfile.TemporaryDirectory() as place:
+        file = os.path.join(place, "duckdb.parquet")
+        told = json.loads(subprocess.run(["node", os.path.join(HERE, "write_duckdb.mjs"), file],
+                                         cwd=folder, text=True, stdout=subprocess.PIPE,
+                                         check=True).stdout)
+        part = wrong = start = group = rows = 0
+        for chunk in told["chunks"]:
+            if int(chunk["grp"]) != group:
+                group, start = int(chunk["grp"]), start + rows
+            rows = int(chunk["n"])
+            if chunk["place"] is None:
+                continue
+            column = [row[chunk["name"]] for row in told["values"][start:start + rows]]
+            keys = [ENCODINGS[chunk["name"]](value) for value in column if value is not None]
+            found = probe(program, file, part, keys)
+            good = found == f"{len(keys)} keys, {len(keys)} maybe, same bytes"
+            print(f"{'ok' if good else 'WRONG'}: row group {group}, column {chunk['name']}: {found}")
+            part, wrong = part + 1, wrong + (not good)
+        print(f"{part - wrong} passed, {wrong} failed")
+        return 1 if wrong or part < 12 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,183 @@
+/* foreign2.h - what tests of foreign formats share: bytes from files, and what to do to
+ * them. */
+#ifndef FOREIGN2_H
+#define FOREIGN2_H
+
+#include "bloomgate/bloomgate.h"
+#include "support/check.h"
+#include "support/filters.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bytes {
+    unsigned char *at;
+    size_t n;
+};
+
+static inline struct bytes bytes_copy(const void *from, size_t n)
+{
+    struct bytes b = { calloc(1, n ? n : 1), n };
+    CHECK(b.at != NULL);
+    if (n) {
+        memcpy(b.at, from, n);
+    }
+    return b;
+}
+
+static inline void bytes_append(struct bytes *b, const void *from, size_t n)
+{
+    struct bytes grown = { malloc(b->n + n + 1), b->n + n };
+    CHECK(grown.at != NULL);
+    if (b->n) {
+        memcpy(grown.at, b->at, b->n);
+    }
+    if (n) {
+        memcpy(grown.at + b->n, from, n);
+    }
+    free(b->at);
+    *b = grown;
+}
+
+static inline void bytes_drop(struct bytes *b)
+{
+    free(b->at);
+    *b = (struct bytes){ 0 };
+}
+
+/* A file of tests/golden. */
+static inline struct bytes bytes_golden(const char *name)
+{
+    static unsigned char buffer[1 << 20];
+    char path[1024];
+    (void)snprintf(path, sizeof path, "%s/golden/%s", CHECK_FOLDER, name);
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        check_fail(__FILE__, __LINE__, "cannot open %s", path);
+    }
+    size_t n = fread(buffer, 1, sizeof buffer, file);
+    (void)fclose(file);
+    CHECK(n > 0 && n < sizeof buffer);
+    return bytes_copy(buffer, n);
+}
+
+/* What a filter is written as. */
+static inline struct bytes bytes_written(const bg_foreign *foreign)
+{
+    struct bytes b = { 0 };
+    CHECK_OK(bg_foreign_write(foreign, NULL, 0, &b.n, NULL));
+    b.at = malloc(b.n ? b.n : 1);
+    CHECK(b.at != NULL);
+    CHECK_OK(bg_foreign_write(foreign, b.at, b.n, &b.n, NULL));
+    return b;
+}
+
+static inline bool bytes_same(const struct bytes *a, const struct bytes *b)
+{
+    return a->n == b->n && memcmp(a->at, b->at, a->n) == 0;
+}
+
+/* Reads from memory of just that size, so that a sanitizer sees a byte too many; whoever
+ * gets a filter has to free it. */
+static inline bg_err foreign_try(bg_foreign_format format, const void *from, size_t n,
+                                 const bg_foreign_options *how, bg_foreign **foreign,
+                                 bg_errinfo *why)
+{
+    struct bytes exact = bytes_copy(from, n);
+    bg_err err = bg_foreign_read(format, exact.at, n, how, foreign, why);
+    CHECK((err == BG_OK) == (*foreign != NULL));
+    bytes_drop(&exact);
+    return err;
+}
+
+static inline bg_foreign *foreign_must(bg_foreign_format format, const struct bytes *b,
+                                       const bg_foreign_options *how)
+{
+    bg_foreign *foreign = NULL;
+    bg_errinfo why;
+    if (foreign_try(format, b->at, b->n, how, &foreign, &why)) {
+        check_fail(__FILE__, __LINE__, "refused: %s", why.message);
+    }
+    return foreign;
+}
+
+/* It is refused, and the error names that field. */
+static inline void foreign_refused(bg_foreign_format format, const struct bytes *b,
+                                   const bg_foreign_options *how, bg_err err,
+                                   const char *what)
+{
+    bg_foreign *foreign = NULL;
+    bg_errinfo why;
+    bg_err found = foreign_try(format, b->at, b->n, how, &foreign, &why);
+    bg_foreign_free(foreign);
+    CHECK_STR(bg_err_name(found), bg_err_name(err));
+    CHECK_STR(why.what, what);
+    CHECK(why.found[0] && why.expected[0]);
+}
+
+/* Every beginning of it is refused. */
+static inline void foreign_truncations(bg_foreign_format format, const struct bytes *b,
+                                       const bg_foreign_options *how)
+{
+    for (size_t n = 0; n < b->n; n++) {
+        bg_foreign *foreign = NULL;
+        bg_errinfo why;
+        bg_err err = foreign_try(format, b->at, n, how, &foreign, &why);
+        bg_foreign_free(foreign);
+        CHECK(err == BG_EFORMAT || err == BG_EVERSION || err == BG_ECHECKSUM
+              || err == BG_ENOMEM || err == BG_EINVAL);
+    }
+}
+
+/* With one byte changed it is refused, or asked and written without harm; returns how
+ * often it was refused. */
+static inline size_t foreign_damage(bg_foreign_format format, const struct bytes *b,
+                                    const bg_foreign_options *how, size_t times)
+{
+    struct bytes copy = bytes_copy(b->at, b->n);
+    size_t refused = 0;
+    for (size_t i = 0; i < times; i++) {
+        size_t at = (size_t)check_random_below(copy.n);
+        copy.at[at] ^= (unsigned char)(1 + check_random_below(255));
+        bg_foreign *foreign = NULL;
+        bg_foreign_info about = { .struct_size = sizeof about };
+        if (foreign_try(format, copy.at, copy.n, how, &foreign, NULL)) {
+            refused++;
+        } else {
+            (void)bg_foreign_may_contain(foreign, "key", 3);
+            (void)bg_foreign_may_contain(foreign, "", 0);
+            CHECK_OK(bg_foreign_about(foreign, &about));
+        }
+        bg_foreign_free(foreign);
+        copy.at[at] = b->at[at];
+    }
+    bytes_drop(&copy);
+    return refused;
+}
+
+/* Reading fails cleanly at every allocation, one by one; it takes at least one. */
+static inline void foreign_faults(bg_foreign_format format, const struct bytes *b,
+                                  const bg_foreign_options *how)
+{
+    for (size_t fail = 1;; fail++) {
+        struct counting c;
+        counting_start(&c);
+        c.fail_at = fail;
+        bg_foreign_options counted =
+            how ? *how : (bg_foreign_options)BG_FOREIGN_OPTIONS_INIT;
+        counted.allocator = &c.hooks;
+        bg_foreign *foreign = NULL;
+        bg_err err = foreign_try(format, b->at, b->n, &counted, &foreign, NULL);
+        bg_foreign_free(foreign);
+        CHECK_EQ(c.live, 0);
+        CHECK_EQ(c.mistakes, 0);
+        if (err == BG_OK) {
+            CHECK(fail > 1 && c.calls < fail);
+            return;
+        }
+        CHECK_EQ(err, BG_ENOMEM);
+    }
+}
+
+#endif

@@ -1,0 +1,501 @@
+/*
+ * Dumps of RedisBloom: read, asked, grown and written as it does; and every defect that
+ * loaders of such dumps are known for, by name. The large golden was compared byte by byte
+ * with what RedisBloom 2.6.12 dumped for the same keys; here is its checksum.
+ */
+#include "support/check.h"
+#include "support/foreign2.h"
+
+#include "base/bits.h"
+#include "store/foreign/foreign_hashes2.h"
+
+#include <limits.h>
+#include <math.h>
+
+/* BF.RESERVE with 8 entries and 0.01, then "item:0" .. "item:9": two links. */
+static const unsigned char small[222] = {
+    0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x7e, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x0a, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00,
+    0x05, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x80, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x08, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x7b, 0x14, 0xae, 0x47, 0xe1, 0x7a, 0x74, 0x3f, 0xe9, 0x86,
+    0x2f, 0xb2, 0x35, 0x0e, 0x26, 0x40, 0x08, 0x00, 0x00, 0x00, 0x08, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x7b, 0x14, 0xae, 0x47, 0xe1, 0x7a, 0x64, 0x3f, 0x4a, 0xf7, 0xd4, 0x9e, 0xde,
+    0xf0, 0x28, 0x40, 0x09, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x11, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x10, 0x00, 0x00, 0x00,
+    0x00, 0x00, 0x00, 0x00, 0x08, 0xb8, 0x35, 0xce, 0x42, 0x92, 0x34, 0x7d, 0x46, 0x02,
+    0xe0, 0xd0, 0x7f, 0x09, 0x07, 0x55, 0x31, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    0x20, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00, 0x00, 0x01, 0x00, 0x40,
+    0x04, 0x00, 0x00, 0x00, 0x01, 0x00, 0x40, 0x20, 0x22, 0x10, 0x00, 0x00, 0x00, 0x40,
+    0x00, 0x00, 0x11, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x80, 0x08, 0x00
+};
+
+/* Places in it: the header's and the first link's fields, the first chunk of bits. */
+enum {
+    LENGTH = 8,
+    SIZE = 16,
+    LINKS = 24,
+    OPTIONS = 28,
+    GROWTH = 32,
+    LINK = 36,
+    BYTES = LINK,
+    BITS = LINK + 8,
+    ITEMS = LINK + 16,
+    ERROR = LINK + 24,
+    PER_ENTRY = LINK + 32,
+    HASHES = LINK + 40,
+    ENTRIES = LINK + 44,
+    N2 = LINK + 52,
+    NEXT_LINK = LINK + 53,
+    CHUNK = 16 + 126,
+    CHUNK_LENGTH = CHUNK + 8
+};
+
+static struct bytes small_copy(void)
+{
+    return bytes_copy(small, sizeof small);
+}
+
+static void put64(struct bytes *b, size_t at, uint64_t value)
+{
+    bgi_store_le64(b->at + at, value);
+}
+
+static void put32(struct bytes *b, size_t at, uint32_t value)
+{
+    value = bgi_le32(value);
+    memcpy(b->at + at, &value, 4);
+}
+
+static void put_double(struct bytes *b, size_t at, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    put64(b, at, bits);
+}
+
+static void refused(struct bytes *b, const char *what)
+{
+    foreign_refused(BG_FOREIGN_REDISBLOOM, b, NULL, BG_EFORMAT, what);
+    bytes_drop(b);
+}
+
+/* The golden with another number of 8 or 4 bytes, or a double, in one place. */
+static void refused64(size_t at, uint64_t value, const char *what)
+{
+    struct bytes b = small_copy();
+    put64(&b, at, value);
+    refused(&b, what);
+}
+
+static void refused32(size_t at, uint32_t value, const char *what)
+{
+    struct bytes b = small_copy();
+    put32(&b, at, value);
+    refused(&b, what);
+}
+
+static void refused_double(size_t at, double value, const char *what)
+{
+    struct bytes b = small_copy();
+    put_double(&b, at, value);
+    refused(&b, what);
+}
+
+static bg_err add_items(bg_foreign *f, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        char key[32];
+        int len = snprintf(key, sizeof key, "item:%d", i);
+        bg_err err = bg_foreign_add(f, key, (size_t)len, NULL);
+        if (err) {
+            return err;
+        }
+    }
+    return BG_OK;
+}
+
+static size_t count_items(const bg_foreign *f, int from, int to)
+{
+    size_t maybe = 0;
+    for (int i = from; i < to; i++) {
+        char key[32];
+        int len = snprintf(key, sizeof key, "item:%d", i);
+        maybe += bg_foreign_may_contain(f, key, (size_t)len);
+    }
+    return maybe;
+}
+
+/* ---- What is right ----------------------------------------------------------------- */
+
+TEST(redisbloom__reads_and_writes_the_same)
+{
+    struct bytes b = small_copy();
+    bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    bg_foreign_info about = { .struct_size = sizeof about };
+    CHECK_EQ(count_items(f, 0, 10), 10);
+    CHECK(count_items(f, 100, 200) < 20);
+    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK_EQ(about.parts, 2);
+    CHECK_EQ(about.items, 10);
+    CHECK_EQ(about.design, 8 + 16);
+    CHECK_EQ(about.k, 8);
+    struct bytes again = bytes_written(f);
+    CHECK(bytes_same(&again, &b));
+    bytes_drop(&again);
+    bytes_drop(&b);
+    bg_foreign_free(f);
+}
+
+TEST(redisbloom__grows_as_redisbloom_does)
+{
+    bg_foreign *f;
+    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, NULL, &f, NULL));
+    CHECK_OK(add_items(f, 0, 10));
+    CHECK_OK(add_items(f, 0, 10)); /* what may be there is not added again */
+    struct bytes b = bytes_written(f), expected = small_copy();
+    CHECK(bytes_same(&b, &expected));
+    bytes_drop(&b);
+    bytes_drop(&expected);
+    bg_foreign_free(f);
+}
+
+TEST(redisbloom__five_thousand_keys_in_three_links)
+{
+    bg_foreign *f;
+    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 1000, 0.01, NULL, &f, NULL));
+    CHECK_OK(add_items(f, 0, 5000));
+    CHECK_EQ(count_items(f, 0, 5000), 5000);
+    struct bytes b = bytes_written(f);
+    CHECK_EQ(b.n, 11707);
+    CHECK_EQ(foreign_xxh64(b.at, b.n), 0x3e499e3906372464);
+    bytes_drop(&b);
+    bg_foreign_free(f);
+}
+
+TEST(redisbloom__goes_on_after_reading)
+{
+    struct bytes b = small_copy();
+    bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL), *g;
+    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, NULL, &g, NULL));
+    CHECK_OK(add_items(f, 10, 300));
+    CHECK_OK(add_items(g, 0, 300));
+    CHECK_EQ(count_items(f, 0, 300), 300);
+    struct bytes x = bytes_written(f), y = bytes_written(g);
+    CHECK(bytes_same(&x, &y));
+    bytes_drop(&x);
+    bytes_drop(&y);
+    bytes_drop(&b);
+    bg_foreign_free(f);
+    bg_foreign_free(g);
+}
+
+TEST(redisbloom__an_end_mark_is_allowed_once)
+{
+    static const unsigned char end[16] = { 0 };
+    struct bytes b = small_copy();
+    bytes_append(&b, end, sizeof end);
+    bg_foreign_free(foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL));
+    bytes_append(&b, end, sizeof end);
+    refused(&b, "chunk");
+}
+
+/* A link above 16 MiB has two chunks. */
+TEST(redisbloom__large_links_are_cut)
+{
+    bg_foreign *f;
+    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 12200000, 0.01, NULL, &f, NULL));
+    CHECK_OK(add_items(f, 0, 1));
+    struct bytes b = bytes_written(f);
+    const size_t first = 16 + 20 + 53, chunk = 16 << 20;
+    CHECK_EQ(bgi_load_le64(b.at + first), 1 + chunk);
+    CHECK_EQ(bgi_load_le64(b.at + first + 8), chunk);
+    CHECK(b.n > first + 2 * 16 + chunk);
+    bg_foreign *g = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    CHECK_EQ(count_items(g, 0, 1), 1);
+    bg_foreign_free(g);
+    bg_foreign_free(f);
+    bytes_drop(&b);
+}
+
+/* Old links are powers of two, and positions are taken modulo 2^n2. */
+TEST(redisbloom__rounded_links)
+{
+    struct bytes b = small_copy();
+    b.at[OPTIONS] = 4;
+    b.at[N2] = 7; /* the same as 128 bits */
+    bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    CHECK_EQ(count_items(f, 0, 10), 10);
+    struct bytes again = bytes_written(f);
+    CHECK(bytes_same(&again, &b));
+    CHECK_EQ(add_items(f, 10, 100), BG_ENOTSUP); /* another link would be rounded too */
+    bytes_drop(&again);
+    bg_foreign_free(f);
+    b.at[N2] = 6; /* half of the bits: fewer ones in reach */
+    f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    (void)count_items(f, 0, 1000);
+    bg_foreign_free(f);
+    bytes_drop(&b);
+}
+
+TEST(redisbloom__one_that_may_not_grow_is_full)
+{
+    struct bytes b = small_copy();
+    b.at[OPTIONS] = 1 | 4 | 8;
+    put32(&b, GROWTH, 0);
+    bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    CHECK_EQ(add_items(f, 10, 300), BG_EFULL);
+    CHECK_EQ(count_items(f, 0, 10), 10);
+    bg_foreign_free(f);
+    bytes_drop(&b);
+}
+
+TEST(redisbloom__numbers_that_end)
+{
+    struct bytes b = small_copy();
+    put64(&b, NEXT_LINK + 16, UINT64_MAX - 8); /* sizes are 2^64 - 1 in all */
+    put64(&b, SIZE, UINT64_MAX);
+    bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    CHECK_EQ(add_items(f, 1000, 2000), BG_EFULL);
+    bg_foreign_free(f);
+    bytes_drop(&b);
+}
+
+/* One key more would ask for 2^60 entries: entries have to fit the bits that are there. */
+TEST(redisbloom__entries_beyond_the_bits)
+{
+    struct bytes b = small_copy();
+    put64(&b, NEXT_LINK + 44, UINT64_C(1) << 59);
+    put64(&b, NEXT_LINK + 16, UINT64_C(1) << 59);
+    put64(&b, SIZE, (UINT64_C(1) << 59) + 8);
+    refused(&b, "entries of a link");
+    refused64(ENTRIES, UINT64_MAX, "entries of a link");
+    refused64(ENTRIES, 12, "entries of a link"); /* 132 bits */
+}
+
+/* Halving the error for ever ends where there are too many hashes. */
+TEST(redisbloom__growth_is_bounded)
+{
+    bg_foreign *f;
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    how.max_bytes = 1000;
+    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, &how, &f, NULL));
+    CHECK_EQ(add_items(f, 0, 5000), BG_ENOMEM);
+    CHECK(count_items(f, 0, 100) == 100);
+    bg_foreign_free(f);
+    CHECK_EQ(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 1e-90, NULL, &f, NULL),
+             BG_EINVAL);
+}
+
+TEST(redisbloom__a_failed_link_changes_nothing)
+{
+    struct counting c;
+    counting_start(&c);
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    how.allocator = &c.hooks;
+    bg_foreign *f;
+    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, &how, &f, NULL));
+    CHECK_OK(add_items(f, 0, 8));
+    struct bytes before = bytes_written(f);
+    c.fail_at = c.calls + 1;
+    CHECK_EQ(add_items(f, 8, 9), BG_ENOMEM);
+    struct bytes after = bytes_written(f);
+    CHECK(bytes_same(&before, &after));
+    CHECK_OK(add_items(f, 0, 10));
+    bytes_drop(&after);
+    after = bytes_written(f);
+    struct bytes expected = small_copy();
+    CHECK(bytes_same(&after, &expected));
+    bytes_drop(&expected);
+    bytes_drop(&before);
+    bytes_drop(&after);
+    bg_foreign_free(f);
+    CHECK_EQ(c.live, 0);
+    CHECK_EQ(c.mistakes, 0);
+}
+
+/* ---- What is wrong ----------------------------------------------------------------- */
+
+TEST(redisbloom__every_truncation)
+{
+    struct bytes b = small_copy();
+    foreign_truncations(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    bytes_drop(&b);
+}
+
+TEST(redisbloom__damage)
+{
+    struct bytes b = small_copy();
+    CHECK(foreign_damage(BG_FOREIGN_REDISBLOOM, &b, NULL, 5000) > 1000);
+    foreign_faults(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    bytes_drop(&b);
+}
+
+/* A chunk that is longer than its link, longer than the file, and one elsewhere. */
+TEST(redisbloom__cve_2024_25115_chunk_length)
+{
+    refused64(CHUNK_LENGTH, 17, "chunk");
+    refused64(CHUNK_LENGTH, UINT64_MAX, "chunk");
+    refused64(CHUNK_LENGTH, UINT64_MAX - 15, "chunk");
+    refused64(CHUNK_LENGTH, 0, "chunk");
+    refused64(LENGTH, UINT64_MAX, "chunk");
+}
+
+TEST(redisbloom__cve_2024_25115_chunk_offset)
+{
+    static const uint64_t iterators[] = {
+        0, 1, 16, 18, 33, 1000, INT64_MAX, UINT64_MAX
+    };
+    for (size_t i = 0; i < sizeof iterators / sizeof *iterators; i++) {
+        refused64(CHUNK, iterators[i], "chunk");
+    }
+}
+
+/* One chunk over the end of a link, of the right length in all. */
+TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
+{
+    struct bytes b = small_copy();
+    b.n = CHUNK + 16 + 16;
+    bytes_append(&b, small + b.n + 16, 32);
+    put64(&b, CHUNK, 49);
+    put64(&b, CHUNK_LENGTH, 48);
+    refused(&b, "chunk");
+}
+
+/* Sizes whose sum wraps to what is there. */
+TEST(redisbloom__cve_2024_55656_sizes_that_wrap)
+{
+    struct bytes b = small_copy();
+    put64(&b, BYTES, UINT64_MAX - 15);
+    put64(&b, BITS, (UINT64_MAX - 15) * 8);
+    put64(&b, NEXT_LINK, 64);
+    put64(&b, NEXT_LINK + 8, 512);
+    refused(&b, "size");
+    b = small_copy();
+    put64(&b, ITEMS, UINT64_MAX);
+    put64(&b, NEXT_LINK + 16, 11);
+    refused(&b, "size");
+    b = small_copy();
+    put64(&b, BYTES, UINT64_C(1) << 61); /* bits are 0 modulo 2^64 */
+    put64(&b, BITS, 0);
+    refused(&b, "bytes of the links");
+}
+
+TEST(redisbloom__red_181297_bits_and_buffer_differ)
+{
+    refused64(BITS, 127, "bits of a link");
+    refused64(BITS, 129, "bits of a link");
+    refused64(BITS, 1 << 20, "bits of a link");
+    refused64(BITS, UINT64_MAX, "bits of a link");
+    refused64(BYTES, 17, "bits of a link");
+    refused64(BYTES, 1000, "bytes of the links");
+}
+
+TEST(redisbloom__red_184456_n2_above_63)
+{
+    for (unsigned n2 = 8; n2 < 256; n2++) { /* 2^8 is more than 128 bits */
+        struct bytes b = small_copy();
+        b.at[N2] = (unsigned char)n2;
+        refused(&b, "n2 of a link");
+    }
+}
+
+TEST(redisbloom__mod_13409_header_and_chunks_differ)
+{
+    struct bytes b = small_copy();
+    put64(&b, BYTES, 32); /* as long together, but not each */
+    put64(&b, BITS, 256);
+    put64(&b, NEXT_LINK, 16);
+    put64(&b, NEXT_LINK + 8, 128);
+    put64(&b, NEXT_LINK + 44, 8);
+    bg_foreign *f = NULL;
+    CHECK_EQ(foreign_try(BG_FOREIGN_REDISBLOOM, b.at, b.n, NULL, &f, NULL), BG_EFORMAT);
+    refused(&b, "chunk");
+}
+
+TEST(redisbloom__mod_15943_links_beyond_the_header)
+{
+    refused32(LINKS, UINT32_MAX, "links");
+    refused32(LINKS, 3, "links");
+    refused32(LINKS, 1, "links");
+    refused32(LINKS, 0x80000002, "links"); /* 53 times it is the same in 32 bits */
+    refused64(LENGTH, 125, "links");
+}
+
+TEST(redisbloom__batch_2025_11_empty_chain)
+{
+    struct bytes b = small_copy();
+    put64(&b, LENGTH, 20);
+    put64(&b, SIZE, 0);
+    put32(&b, LINKS, 0);
+    b.n = LINK;
+    refused(&b, "links");
+}
+
+TEST(redisbloom__mod_17621_nan_and_infinite_error)
+{
+    static const double values[] = {
+        (double)NAN, (double)INFINITY, (double)-INFINITY, 0, -0.0, 1, -0.5, 1e308
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        refused_double(ERROR, values[i], "error of a link");
+    }
+}
+
+TEST(redisbloom__mod_17621_nan_and_infinite_bits_per_entry)
+{
+    static const double values[] = {
+        (double)NAN, (double)INFINITY, (double)-INFINITY, 0, -11, 1e308, 370
+    };
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        refused_double(PER_ENTRY, values[i], "bits per entry of a link");
+    }
+    refused_double(PER_ENTRY, 5e-324, "hashes of a link");
+}
+
+/* Even with bits per entry that would ask for them. */
+TEST(redisbloom__mod_18487_hashes_near_int_max)
+{
+    refused32(HASHES, INT_MAX, "hashes of a link");
+    refused32(HASHES, UINT32_MAX, "hashes of a link");
+    refused32(HASHES, 0, "hashes of a link");
+    refused32(HASHES, 9, "hashes of a link");
+    struct bytes b = small_copy();
+    put32(&b, HASHES, INT_MAX);
+    put_double(&b, PER_ENTRY, INT_MAX / 0.693147180559945);
+    refused(&b, "bits per entry of a link");
+}
+
+TEST(redisbloom__cve_2013_5700_no_bits)
+{
+    struct bytes b = small_copy();
+    put64(&b, BYTES, 0);
+    put64(&b, BITS, 0);
+    refused(&b, "bits of a link");
+    refused64(ENTRIES, 0, "entries of a link");
+}
+
+TEST(redisbloom__growth_of_nothing)
+{
+    refused32(GROWTH, 0, "growth");
+    refused32(GROWTH, 32769, "growth");
+    refused32(GROWTH, UINT32_MAX, "growth");
+}
+
+/* Without 64-bit hashes, and with options that nobody knows. */
+TEST(redisbloom__options)
+{
+    static const uint32_t options[] = { 0, 1, 2, 7, 16 | 5, UINT32_MAX };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        refused32(OPTIONS, options[i], "options");
+    }
+}
+
+TEST(redisbloom__header_comes_first)
+{
+    refused64(0, 2, "chunk");
+    refused64(0, 0, "chunk");
+    refused64(SIZE, 11, "size");
+}
