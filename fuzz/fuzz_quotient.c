@@ -135,7 +135,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bg_spec spec = BG_SPEC_INIT;
     spec.kind = BG_KIND_QUOTIENT;
     spec.k = 2 + how % (KEPT_MOST - 8 - 1);
-    spec.bytes = 8 * (8 * (2 + spec.k) + 1); /* one unit, 256 quotients */
+    uint64_t slots =
+        504 / (spec.k + 2); /* of a block; and 512 in all, for 256 quotients */
+    slots = slots < 63 ? slots : 63;
+    spec.bytes = 64 * ((512 + slots - 1) / slots);
     spec.flags = how & 128 ? BG_EXCLUSIVE : 0;
     kept = 8 + spec.k;
     memset(sides, 0, sizeof sides);

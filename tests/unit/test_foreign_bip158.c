@@ -6,7 +6,7 @@
 #include "support/check.h"
 #include "support/foreign2.h"
 
-#include "store/foreign/foreign_hashes2.h"
+#include "store/foreign/table_hashes.h"
 
 static const uint8_t secret[16] = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15

@@ -7,7 +7,7 @@
 #include "support/foreign2.h"
 
 #include "base/bits.h"
-#include "store/foreign/foreign_hashes2.h"
+#include "store/foreign/table_hashes.h"
 
 #include <limits.h>
 #include <math.h>

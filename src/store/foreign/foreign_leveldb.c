@@ -30,8 +30,8 @@
 #include "base/bits.h"
 #include "base/checked.h"
 #include "store/foreign/foreign.h"
-#include "store/foreign/foreign_hashes2.h"
 #include "store/foreign/table.h"
+#include "store/foreign/table_hashes.h"
 
 #include <math.h>
 #include <string.h>

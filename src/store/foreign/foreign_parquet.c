@@ -19,7 +19,7 @@
  */
 #include "filter/handle.h"
 #include "store/foreign/foreign.h"
-#include "store/foreign/foreign_hashes2.h"
+#include "store/foreign/table_hashes.h"
 #include "store/foreign/thrift.h"
 
 #include <math.h>

@@ -33,7 +33,7 @@
  */
 #include "base/checked.h"
 #include "store/foreign/foreign.h"
-#include "store/foreign/foreign_hashes2.h"
+#include "store/foreign/foreign_hashes.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  *     lines of 64 bytes | ff | 00 | k | 00 00
  *     line = low32(h) * lines >> 32;  x = high32(h);  k times: bit x >> 23; x *= 9e3779b9
  *
- * h is XXPH3 of the user's key (foreign_hashes2.c). Where it is: the footer tells where the
+ * h is XXPH3 of the user's key (table_hashes.c). Where it is: the footer tells where the
  * metaindex is, that where "fullfilter.rocksdb.BuiltinBloomFilter" is. Checksums of both
  * are checked, and that of the footer where it has one (format_version 6 and later).
  *
@@ -18,8 +18,8 @@
  * Source: the layouts of RocksDB, table/format.cc and util/bloom_impl.h.
  */
 #include "store/foreign/foreign.h"
-#include "store/foreign/foreign_hashes2.h"
 #include "store/foreign/table.h"
+#include "store/foreign/table_hashes.h"
 
 #include <string.h>
 

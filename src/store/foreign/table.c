@@ -13,9 +13,11 @@
  */
 #include "store/foreign/table.h"
 
+#include "base/crc32c.h"
+
 #include "base/checked.h"
-#include "store/foreign/foreign_hashes2.h"
 #include "store/foreign/snappy.h"
+#include "store/foreign/table_hashes.h"
 
 #include <string.h>
 
@@ -51,7 +53,7 @@ uint32_t table_sum(const struct table *table, const unsigned char *p, size_t siz
     switch (table->checksum) {
     case TABLE_NO_CHECKSUM: break;
     case TABLE_CRC32C:
-        sum = foreign_crc32c(0, p, size);
+        sum = bgi_crc32c(0, p, size);
         sum = (sum >> 15 | sum << 17) + 0xa282ead8;
         break;
     case TABLE_XXH32: sum = foreign_xxh32(p, size); break;

@@ -1,21 +1,18 @@
 /*
- * foreign_hashes2.c - the hash functions of Parquet, RocksDB, RedisBloom and LevelDB.
+ * table_hashes.c - the hash functions of Parquet, RocksDB and LevelDB.
  *
  *   XXH64, XXH32, XXH3   from xxhash.h, compiled in
  *   XXPH3                Y. Collet's XXH3 as of xxHash 0.7.2, a preview whose filters are
  *                        in files now. Same secret, other mixing: it equals the released
  *                        XXH3 for no length of key
- *   MurmurHash64A        A. Appleby, public domain
  *   LevelDB's Hash       like a 32-bit murmur, with its own constants
- *   CRC-32C              Castagnoli's polynomial, four bits at a time: blocks are checked
- *                        once, when they are read
  *
  * Invariants
- *   (I1) Frozen: bits in files depend on them. tests/unit/test_foreign_hashes2.c has
+ *   (I1) Frozen: bits in files depend on them. tests/unit/test_table_hashes.c has
  *        values that were computed by the other software.
  *   (I2) Nothing outside of data[0 .. len) is read; `data` may be NULL when len is 0.
  */
-#include "store/foreign/foreign_hashes2.h"
+#include "store/foreign/table_hashes.h"
 
 #include "base/bits.h"
 
@@ -172,29 +169,13 @@ uint64_t foreign_xxph3(const void *data, size_t len)
 /* ---- Others ------------------------------------------------------------------------ */
 
 /* The last 0 to 7 bytes as a little-endian number. */
-static uint64_t hashes2_tail(const unsigned char *p, size_t len)
+static uint64_t table_tail(const unsigned char *p, size_t len)
 {
     uint64_t tail = 0;
     while (len-- > 0) {
         tail = tail << 8 | p[len];
     }
     return tail;
-}
-
-uint64_t foreign_murmur64a(const void *data, size_t len, uint64_t seed)
-{
-    const uint64_t m = UINT64_C(0xc6a4a7935bd1e995);
-    const unsigned char *p = data;
-    uint64_t h = seed ^ len * m;
-    for (size_t i = 0; i < len / 8; i++) {
-        uint64_t k = bgi_load_le64(p + 8 * i) * m;
-        h = (h ^ (k ^ k >> 47) * m) * m;
-    }
-    if (len % 8) {
-        h = (h ^ hashes2_tail(p + len / 8 * 8, len % 8)) * m;
-    }
-    h = (h ^ h >> 47) * m;
-    return h ^ h >> 47;
 }
 
 uint32_t foreign_leveldb_hash(const void *data, size_t len, uint32_t seed)
@@ -207,25 +188,8 @@ uint32_t foreign_leveldb_hash(const void *data, size_t len, uint32_t seed)
         h ^= h >> 16;
     }
     if (len % 4) {
-        h = (h + (uint32_t)hashes2_tail(p + len / 4 * 4, len % 4)) * m;
+        h = (h + (uint32_t)table_tail(p + len / 4 * 4, len % 4)) * m;
         h ^= h >> 24;
     }
     return h;
-}
-
-uint32_t foreign_crc32c(uint32_t crc, const void *data, size_t len)
-{
-    static const uint32_t table[16] = {
-        0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
-        0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-        0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75
-    };
-    const unsigned char *p = data;
-    crc = ~crc;
-    for (size_t i = 0; i < len; i++) {
-        crc ^= p[i];
-        crc = crc >> 4 ^ table[crc & 15];
-        crc = crc >> 4 ^ table[crc & 15];
-    }
-    return ~crc;
 }

@@ -5,7 +5,7 @@
 #include "support/check.h"
 
 #include "hash/siphash.h"
-#include "store/foreign/foreign_hashes2.h"
+#include "store/foreign/table_hashes.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void fill_many(void)
     memset(many, 'x', sizeof many);
 }
 
-TEST(hashes2__xxh64)
+TEST(table_hashes__xxh64)
 {
     static const uint64_t expected[6] = { 0xef46db3751d8e999, 0xd24ec4f1a98c6e5b,
                                           0xf4242a0aaeb4a00f, 0x513cc36a1565f41d,
@@ -36,7 +36,7 @@ TEST(hashes2__xxh64)
     }
 }
 
-TEST(hashes2__xxph3)
+TEST(table_hashes__xxph3)
 {
     static const uint64_t expected[6] = { 0x5342c3010fe1dd04, 0x88d868bf607681c7,
                                           0x54319fd1eea8052f, 0x2cd59cb896e1d341,
@@ -47,7 +47,7 @@ TEST(hashes2__xxph3)
     }
 }
 
-TEST(hashes2__xxph3_is_not_xxh3)
+TEST(table_hashes__xxph3_is_not_xxh3)
 {
     fill_many();
     for (size_t len = 0; len <= sizeof many; len++) {
@@ -55,7 +55,7 @@ TEST(hashes2__xxph3_is_not_xxh3)
     }
 }
 
-TEST(hashes2__xxph3_at_every_border)
+TEST(table_hashes__xxph3_at_every_border)
 {
     static const struct {
         size_t len;
@@ -88,19 +88,7 @@ TEST(hashes2__xxph3_at_every_border)
     }
 }
 
-TEST(hashes2__murmur64a)
-{
-    static const uint64_t expected[6] = { 0x1ab11ea5a7b2c56e, 0x4292cee227b9150a,
-                                          0x3b8a9102675a2546, 0xfe7daac1a5941128,
-                                          0x951dc6ecb1d9e503, 0x3e6d88375f4bf77c };
-    fill_many();
-    for (size_t i = 0; i < 6; i++) {
-        CHECK_EQ(foreign_murmur64a(keys[i].data, keys[i].len, 0xc6a4a7935bd1e995),
-                 expected[i]);
-    }
-}
-
-TEST(hashes2__leveldb)
+TEST(table_hashes__leveldb)
 {
     static const uint32_t expected[6] = { 0xbc9f1d34, 0x286e9db0, 0x4ba81c39,
                                           0xc2357903, 0xae1d655d, 0x49067230 };
@@ -112,7 +100,7 @@ TEST(hashes2__leveldb)
 }
 
 /* The library's own SipHash-2-4 is the one that BIP158 wants. */
-TEST(hashes2__siphash24)
+TEST(table_hashes__siphash24)
 {
     static const uint64_t expected[6] = { 0x726fdb47dd0e0e31, 0x2ba3e8e9a71148ca,
                                           0x4681402d4dd323b3, 0xe24582139b0f3597,
@@ -126,13 +114,3 @@ TEST(hashes2__siphash24)
 }
 
 /* RFC 3720, B.4, and the usual check value; in one piece and in two. */
-TEST(hashes2__crc32c)
-{
-    unsigned char bytes[32];
-    memset(bytes, 0, sizeof bytes);
-    CHECK_EQ(foreign_crc32c(0, bytes, 32), 0x8a9136aa);
-    memset(bytes, 0xff, sizeof bytes);
-    CHECK_EQ(foreign_crc32c(0, bytes, 32), 0x62a8ab43);
-    CHECK_EQ(foreign_crc32c(0, "123456789", 9), 0xe3069283);
-    CHECK_EQ(foreign_crc32c(foreign_crc32c(0, "1234", 4), "56789", 5), 0xe3069283);
-}
