@@ -4,7 +4,7 @@
  * independent encoder wrote, which also gives the ten filters of the BIP's own vectors.
  */
 #include "support/check.h"
-#include "support/foreign2.h"
+#include "support/foreign_bytes.h"
 
 #include "store/foreign/table_hashes.h"
 

@@ -3,7 +3,7 @@
  * DuckDB's filters; to and from the kind `split`; whatever is wrong is refused.
  */
 #include "support/check.h"
-#include "support/foreign2.h"
+#include "support/foreign_bytes.h"
 
 /* "apple", "pear" and "" in two blocks. */
 static const unsigned char three[80] = {

@@ -4,7 +4,7 @@
  * with what RedisBloom 2.6.12 dumped for the same keys; here is its checksum.
  */
 #include "support/check.h"
-#include "support/foreign2.h"
+#include "support/foreign_bytes.h"
 
 #include "base/bits.h"
 #include "store/foreign/table_hashes.h"

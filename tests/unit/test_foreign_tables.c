@@ -5,7 +5,7 @@
  * rules of its source.
  */
 #include "support/check.h"
-#include "support/foreign2.h"
+#include "support/foreign_bytes.h"
 
 #include "base/bits.h"
 #include "store/foreign/snappy.h"

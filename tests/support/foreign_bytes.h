@@ -1,7 +1,7 @@
-/* foreign2.h - what tests of foreign formats share: bytes from files, and what to do to
+/* foreign_bytes.h - what tests of foreign formats share: bytes from files, and what to do to
  * them. */
-#ifndef FOREIGN2_H
-#define FOREIGN2_H
+#ifndef FOREIGN_BYTES_H
+#define FOREIGN_BYTES_H
 
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"

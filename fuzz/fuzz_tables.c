@@ -1,5 +1,5 @@
 /*
- * fuzz_foreign2.c - strangers' bytes as filters of Parquet, RedisBloom, BIP158, RocksDB and
+ * fuzz_tables.c - strangers' bytes as filters of Parquet, RedisBloom, BIP158, RocksDB and
  * LevelDB. No input may crash, hang or take more memory than twice its size; a refusal says
  * why; what is read answers, takes keys if it can, and what is written is read back with
  * the same answers and the same bytes.
