@@ -7,10 +7,12 @@
  * and takes them back, each half with a clock of its own, so that the filter stays as full
  * as it is. "build" is from nothing to n keys. The ratio is to the limit (limit.h) of
  * random lines read, at the filter's size; what touches two lines per key cannot do better
- * than about 0.5, three lines 0.33.
+ * than about 0.5, three lines 0.33. Kinds of several layers or generations have a limit of
+ * their own beside it (layers_limit.h): a line of each, of tables of the same sizes.
  */
 #include "bench.h"
 #include "keys.h"
+#include "layers_limit.h"
 #include "limit.h"
 #include "machine.h"
 #include "ours.h"
@@ -25,13 +27,17 @@
 
 struct others_setup {
     const char *name;
+    double rate;
+    const bg_window_options *window;
     bg_kind kind;
     uint32_t k; /* 0: by the rate */
     uint32_t width;
     uint32_t flags;
-    double rate;
     uint32_t part; /* made for n / part keys, and given n; 0: 1 */
-    const bg_window_options *window;
+    uint32_t
+        step; /* of layers, each has 2^step times the lines of the one before ... */
+    uint32_t spare; /* ... and so many more are not read */
+    bool layered;   /* an absent key has a line in each of the plan's layers */
 };
 
 static const bg_window_options others_generations = { .struct_size =
@@ -58,11 +64,15 @@ static const struct others_setup others_setups[] = {
     { .name = "scalable, 8 layers",
       .kind = BG_KIND_SCALABLE,
       .rate = 0.01,
-      .part = 190 },
+      .part = 190,
+      .layered = true,
+      .step = 1 },
     { .name = "window, 24 generations",
       .kind = BG_KIND_WINDOW,
       .rate = 0.01,
-      .window = &others_generations },
+      .window = &others_generations,
+      .layered = true,
+      .spare = 1 },
     { .name = "window, 24 ages",
       .kind = BG_KIND_WINDOW,
       .rate = 0.01,
@@ -99,12 +109,13 @@ struct others {
     uint64_t own_ns; /* of the half of a pass that counts */
     double build_ns, threaded_ns;
     double fpr;
-    struct bgb_subject subjects[ROWS + 1];
-    struct bgb_ours looks[ROW_INSERT]; /* of the rows before it */
-    int row_of[ROWS + 1];
-    size_t count;
+    struct bgb_subject subjects[ROWS + 2]; /* and the limits */
+    struct bgb_ours looks[ROW_INSERT];     /* of the rows before it */
+    int row_of[ROWS];
+    size_t rows, count;
     struct bgb_region region;
     struct bgb_limit limit;
+    struct bgb_layers_limit layers;
 };
 
 /* ---- Passes -------------------------------------------------------------------- */
@@ -267,20 +278,62 @@ static void others_add_row(struct others *o, int row)
     o->row_of[o->count++] = row;
 }
 
+/* ---- Limits -------------------------------------------------------------------- */
+
+static void others_add_limit(struct others *o)
+{
+    uint64_t bytes = bg_filter_size_bytes(o->filter);
+    bgb_region_make(&o->region, (size_t)bytes, false);
+    bgb_limit_prepare(&o->limit, &o->subjects[o->count++], &o->region,
+                      o->keys->absent_hash, o->keys->pool,
+                      bgb_keys_chunk(o->keys, bytes), BGB_LIMIT_READ);
+}
+
+/* A plan tells how many layers there are, and the filter's size how large the oldest and
+ * smallest is. */
+static void others_add_layers_limit(struct others *o)
+{
+    const struct others_setup *setup = o->setup;
+    bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+    bg_plan plan;
+    ask.spec = others_spec(setup, o->keys->n);
+    ask.growth = setup->part ? setup->part : 1;
+    if (bg_plan_make(&ask, &plan, NULL) != BG_OK) {
+        bgb_die("%s: no plan", setup->name);
+    }
+    uint64_t bytes = bg_filter_size_bytes(o->filter), parts = setup->spare;
+    for (uint32_t i = 0; i < plan.layers; i++) {
+        parts += UINT64_C(1) << (i * setup->step);
+    }
+    uint64_t newest = bytes / 64 / parts << ((plan.layers - 1) * setup->step);
+    o->layers = (struct bgb_layers_limit){ .lines = newest,
+                                           .count = plan.layers,
+                                           .step = setup->step,
+                                           .stream = o->keys->absent_hash };
+    bgb_layers_limit_prepare(&o->layers, &o->subjects[o->count++], o->keys->pool,
+                             bgb_keys_chunk(o->keys, bytes));
+}
+
+/* ---- Results ------------------------------------------------------------------- */
+
 static void others_print(const struct others *o)
 {
     uint64_t n = o->keys->n;
     double bits = bgb_ours_bits_per_key(o->filter, n);
-    const struct bgb_subject *limit = &o->subjects[o->count - 1];
+    const struct bgb_subject *limit = &o->subjects[o->rows];
     for (size_t i = 0; i < o->count; i++) {
         const struct bgb_subject *s = &o->subjects[i];
-        bool absent = i + 1 < o->count
+        bool absent = i < o->rows
                       && (o->row_of[i] == ROW_ABSENT || o->row_of[i] == ROW_ABSENT_ONE);
         bgb_row_begin();
-        bgb_cells_subject(s->name, n, i + 1 < o->count ? bits : BGB_NONE,
+        bgb_cells_subject(s->name, n, i < o->rows ? bits : BGB_NONE,
                           absent ? o->fpr : BGB_NONE);
         bgb_cells_times(s, limit->p5 / s->p5);
         bgb_row_end();
+    }
+    if (o->setup->layered) {
+        bgb_note("%s: absent keys in batches at %.2f of the limit of their lines",
+                 o->setup->name, limit[1].p5 / o->subjects[ROW_ABSENT].p5);
     }
     bgb_note("%s: build from nothing %.1f ns per key", o->setup->name, o->build_ns);
     if (o->threaded_ns > 0) {
@@ -302,11 +355,11 @@ static void others_run(const struct bgb_options *options, const struct bgb_keys 
     for (int row = 0; row < ROWS; row++) {
         others_add_row(o, row);
     }
-    uint64_t bytes = bg_filter_size_bytes(o->filter);
-    bgb_region_make(&o->region, (size_t)bytes, false);
-    bgb_limit_prepare(&o->limit, &o->subjects[o->count++], &o->region,
-                      keys->absent_hash, keys->pool, bgb_keys_chunk(keys, bytes),
-                      BGB_LIMIT_READ);
+    o->rows = o->count;
+    others_add_limit(o);
+    if (setup->layered) {
+        others_add_layers_limit(o);
+    }
     bgb_table("others", "%s, %llu keys; ratio = limit's ns / ns of the row",
               setup->name, (unsigned long long)keys->n);
     bgb_run(o->subjects, o->count, options->seconds);
@@ -316,6 +369,7 @@ static void others_run(const struct bgb_options *options, const struct bgb_keys 
     }
     bg_filter_free(o->filter);
     bgb_region_free(&o->region);
+    bgb_layers_limit_free(&o->layers);
     free(o->bitmap);
     free(o);
 }

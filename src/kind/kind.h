@@ -29,12 +29,18 @@
 struct bgi_core;
 struct bgi_static;
 
+/* As many filters are asked together at most. */
+enum { BGI_LAYERS_MOST = 66 };
+
 /* Up to 64 hashes of a batch, and where their units are: byte offsets into the words,
  * found by `locate`. A kind that keeps a key in several places has there, and in `also`,
- * whatever numbers lead to all of them, or leaves them alone. */
+ * whatever numbers lead to all of them, or leaves them alone. Bloom kinds note whose
+ * words these are, and ask for them there: the filter that is asked for the next word
+ * need not be the one that answers the present one (live/layers.h). */
 struct bgi_word {
     const uint64_t *hashes;
     unsigned n;
+    const struct bgi_core *core; /* of Bloom kinds */
     _Alignas(64) uint64_t at[64];
     uint64_t also[64];
 };
@@ -58,6 +64,16 @@ struct bgi_ops {
                          const struct bgi_word *next);
     uint64_t (*add_word)(struct bgi_core *core, const struct bgi_word *word,
                          const struct bgi_word *next);
+    /*
+     * Of kinds that keep a key in one line, else NULL: which hashes one of `count`
+     * filters of the same k may contain, up to BGI_LAYERS_MOST, each with 2^step times
+     * fewer units than the one before. Both words are located in the first of them. Asks
+     * for the lines of all filters some keys ahead, across the end of the word; next
+     * NULL: for none, next empty: up to the end of the word.
+     */
+    uint64_t (*has_any)(const struct bgi_core *const *cores, unsigned count,
+                        unsigned step, const struct bgi_word *word,
+                        const struct bgi_word *next);
     /*
      * Of kinds with the trait in question, else NULL. Batches of these ask for the
      * memory of a located word by `ask`.

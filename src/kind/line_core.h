@@ -50,6 +50,39 @@
 #ifndef BGI_LINE_OPERATIONS
 #define BGI_LINE_OPERATIONS
 enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
+
+/* By how many keys has_any is ahead of itself with its questions: 16 to 64 are within a
+ * twentieth of each other, from 4 layers on. */
+enum { LINE_AHEAD = 32 };
+
+/* Filters that are asked together, and where the lines of a word and of what follows it
+ * are in the first of them. */
+struct line_layers {
+    const unsigned char *words[BGI_LAYERS_MOST];
+    unsigned count;
+    unsigned step;
+    uint64_t at[64 + LINE_AHEAD];
+};
+
+/* Beyond the last key of a batch line 0 is asked for. */
+BGI_INLINE void line_layers_begin(struct line_layers *in,
+                                  const struct bgi_core *const *cores, unsigned count,
+                                  unsigned step, const struct bgi_word *word,
+                                  const struct bgi_word *next)
+{
+    unsigned follow = next ? next->n : 0;
+    follow = follow < LINE_AHEAD ? follow : LINE_AHEAD;
+    for (unsigned c = 0; c < count; c++) {
+        in->words[c] = cores[c]->words;
+    }
+    in->count = count;
+    in->step = step;
+    memcpy(in->at, word->at, word->n * sizeof *in->at);
+    if (follow) {
+        memcpy(in->at + word->n, next->at, follow * sizeof *in->at);
+    }
+    memset(in->at + word->n + follow, 0, (LINE_AHEAD - follow) * sizeof *in->at);
+}
 #endif
 
 /* Where a hash's line is: its offset in the words. */
@@ -110,6 +143,7 @@ BGI_INLINE ISA_TARGET uint32_t LINE(put)(const struct bgi_core *core, uint64_t h
 ISA_TARGET static void LINE(locate)(const struct bgi_core *core, struct bgi_word *word)
 {
     unsigned i = 0;
+    word->core = core;
 #ifdef ISA_EIGHTS
     for (; core->units <= ISA_EIGHTS_UNITS && i + 8 <= word->n; i += 8) {
         LINE_WORD(locate8)(word->hashes + i, core->units, word->at + i);
@@ -121,11 +155,10 @@ ISA_TARGET static void LINE(locate)(const struct bgi_core *core, struct bgi_word
 }
 
 /* Asks for the lines from .. n-1 of the next word. */
-BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_core *core,
-                                     const struct bgi_word *next, unsigned from)
+BGI_INLINE ISA_TARGET void LINE(ask)(const struct bgi_word *next, unsigned from)
 {
     for (unsigned i = from; next && i < next->n; i++) {
-        BGI_PREFETCH(core->words + next->at[i]);
+        BGI_PREFETCH(next->core->words + next->at[i]);
     }
 }
 
@@ -174,14 +207,15 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_word)(const struct bgi_core *core,
     _Alignas(64) LINE_WORD(bits) found[64], needed[64];
     const uint64_t *hashes = word->hashes;
     const unsigned char *words = core->words;
+    const unsigned char *ahead = next ? next->core->words : NULL;
     unsigned i = 0, both = next ? (next->n < word->n ? next->n : word->n) : 0;
     LINE(needed_word)(core, hashes, word->n, needed);
     for (; i < both; i++) {
-        BGI_PREFETCH(words + next->at[i]);
+        BGI_PREFETCH(ahead + next->at[i]);
         found[i] =
             (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i], (uint32_t)hashes[i]);
     }
-    LINE(ask)(core, next, i);
+    LINE(ask)(next, i);
     for (; i < word->n; i++) {
         found[i] =
             (LINE_WORD(bits))LINE_WORD(found)(words + word->at[i], (uint32_t)hashes[i]);
@@ -190,6 +224,67 @@ ISA_TARGET ISA_RACES static uint64_t LINE(has_word)(const struct bgi_core *core,
         found[i] = 0;
     }
     return LINE_WORD(all)(found, needed);
+}
+
+/* Asks for a hash's line in every filter; `at` is where it is in the first. */
+BGI_INLINE ISA_TARGET void LINE(ask_all)(const struct line_layers *in, uint64_t at)
+{
+    const uint64_t whole = ~(uint64_t)(LINE_WORD(bytes) - 1);
+    for (unsigned c = 0; c < in->count; c++, at >>= in->step) {
+        BGI_PREFETCH(in->words[c] + (at & whole));
+    }
+}
+
+/* The lanes that each filter has of each hash. The hash's product is the same for all
+ * filters, and compilers see that. */
+BGI_INLINE ISA_TARGET void LINE(find_all)(const struct line_layers *in,
+                                          const struct bgi_word *word,
+                                          LINE_WORD(bits) (*found)[64], const bool asks)
+{
+    const uint64_t whole = ~(uint64_t)(LINE_WORD(bytes) - 1);
+    for (unsigned i = 0; i < word->n; i++) {
+        uint64_t here = in->at[i], ahead = in->at[i + LINE_AHEAD];
+        uint32_t x = (uint32_t)word->hashes[i];
+        for (unsigned c = 0; c < in->count; c++) {
+            const unsigned char *words = in->words[c];
+            if (asks) {
+                BGI_PREFETCH(words + (ahead & whole));
+            }
+            found[c][i] = (LINE_WORD(bits))LINE_WORD(found)(words + (here & whole), x);
+            here >>= in->step;
+            ahead >>= in->step;
+        }
+    }
+}
+
+/*
+ * Key by key, a line of every filter for each: so the large filters, whose lines are long
+ * on their way, and the small ones take turns, which is a tenth faster than filter by
+ * filter (Zen 4, 8 layers, 1e8 keys).
+ */
+ISA_TARGET ISA_RACES static uint64_t LINE(has_any)(const struct bgi_core *const *cores,
+                                                   unsigned count, unsigned step,
+                                                   const struct bgi_word *word,
+                                                   const struct bgi_word *next)
+{
+    _Alignas(64) LINE_WORD(bits) found[BGI_LAYERS_MOST][64], needed[64];
+    struct line_layers in;
+    uint64_t answer = 0;
+    line_layers_begin(&in, cores, count, step, word, next);
+    for (unsigned i = 0; word->n == 0 && next && i < next->n && i < LINE_AHEAD; i++) {
+        LINE(ask_all)(&in, in.at[i]);
+    }
+    LINE(needed_word)(cores[0], word->hashes, word->n, needed);
+    if (next) {
+        LINE(find_all)(&in, word, found, true);
+    } else {
+        LINE(find_all)(&in, word, found, false);
+    }
+    for (unsigned c = 0; c < count; c++) {
+        memset(found[c] + word->n, 0, (64 - word->n) * sizeof **found);
+        answer |= LINE_WORD(all)(found[c], needed);
+    }
+    return answer;
 }
 
 /* What was missing is collected as well, and turned into bits in one go. */
@@ -213,7 +308,7 @@ BGI_INLINE ISA_TARGET uint64_t LINE(put_word)(const struct bgi_core *core,
         missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i],
                                          ISA_LANE_MASKS ? needed[i] : 0, what);
     }
-    LINE(ask)(core, next, i);
+    LINE(ask)(next, i);
     for (; i < n; i++) {
         missing[i] = (uint16_t)LINE(put)(core, hashes[i], words + at[i],
                                          ISA_LANE_MASKS ? needed[i] : 0, what);
@@ -256,6 +351,7 @@ BGI_INLINE ISA_TARGET bool LINE(put_one)(const struct bgi_core *core, uint64_t h
         .locate = LINE(locate),                                                        \
         .has_word = LINE(has_word),                                                    \
         .add_word = LINE(add_word_##mode),                                             \
+        .has_any = LINE(has_any),                                                      \
     };
 
 LINE_DEFINE_MODE(exclusive, LINE_ADD_EXCLUSIVE)

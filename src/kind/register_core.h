@@ -95,6 +95,7 @@ ISA_TARGET static void REGISTER_NAME(locate)(const struct bgi_core *core,
                                              struct bgi_word *word)
 {
     unsigned i = 0;
+    word->core = core;
 #ifdef ISA_EIGHTS
     for (; core->units <= ISA_EIGHTS_UNITS && i + 8 <= word->n; i += 8) {
         isa_range52_8(word->hashes + i, core->units, 3, word->at + i);
@@ -129,14 +130,14 @@ BGI_INLINE ISA_TARGET uint64_t REGISTER_NAME(word)(const struct bgi_core *core,
 #endif
     for (i = 0; i < word->n; i++) {
         if (next && i < next->n) {
-            BGI_PREFETCH(core->words + next->at[i]);
+            BGI_PREFETCH(next->core->words + next->at[i]);
         }
         uint64_t *unit = REGISTER_NAME(word_at)(core, word->at[i]);
         uint64_t mask = REGISTER_NAME(mask_of)(word, masks, i, k);
         answer |= (uint64_t)REGISTER_NAME(touch)(unit, mask, what) << i;
     }
     for (; next && i < next->n; i++) {
-        BGI_PREFETCH(core->words + next->at[i]);
+        BGI_PREFETCH(next->core->words + next->at[i]);
     }
     return answer;
 }

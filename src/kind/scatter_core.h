@@ -117,7 +117,7 @@ ISA_TARGET static bool SCATTER_NAME(has)(const struct bgi_core *core, uint64_t h
 ISA_TARGET static void SCATTER_NAME(locate)(const struct bgi_core *core,
                                             struct bgi_word *word)
 {
-    (void)core, (void)word;
+    word->core = core;
 }
 
 BGI_INLINE struct scatter_walk SCATTER_NAME(start)(uint64_t hash)
@@ -154,7 +154,7 @@ ISA_TARGET static uint64_t SCATTER_NAME(has_word)(const struct bgi_core *core,
         maybe |= (uint64_t)SCATTER_NAME(test_all)(core, &walk[i], first) << i;
     }
     for (unsigned i = 0; next && i < next->n; i++) {
-        SCATTER_NAME(ask)(core, SCATTER_NAME(start)(next->hashes[i]), first);
+        SCATTER_NAME(ask)(next->core, SCATTER_NAME(start)(next->hashes[i]), first);
     }
     for (uint64_t todo = core->looks_ask ? maybe : 0; todo; todo &= todo - 1) {
         SCATTER_NAME(ask)(core, walk[__builtin_ctzll(todo)], rest);
@@ -180,7 +180,7 @@ BGI_INLINE ISA_TARGET uint64_t SCATTER_NAME(put_word)(const struct bgi_core *cor
             SCATTER_NAME(ask)(core, SCATTER_NAME(start)(word->hashes[ahead]), core->k);
         } else if (next && ahead - word->n < next->n) {
             SCATTER_NAME(ask)
-            (core, SCATTER_NAME(start)(next->hashes[ahead - word->n]), core->k);
+            (next->core, SCATTER_NAME(start)(next->hashes[ahead - word->n]), core->k);
         }
         answer |= (uint64_t)SCATTER_NAME(put)(core, word->hashes[i], what) << i;
     }

@@ -148,21 +148,21 @@ static bool generations_put(struct window *w, uint64_t period, uint64_t hash)
     return core->add(core, hash) && !seen;
 }
 
-static struct layers generations_layers(const struct window *w, uint64_t period,
-                                        uint64_t youngest)
+static void generations_layers(const struct window *w, uint64_t period,
+                               uint64_t youngest, struct layers *layers)
 {
-    struct layers layers = { .count = 0 };
+    layers_begin(layers, 0);
     for (uint64_t p = youngest; p + w->shape.generations > period; p--) {
-        layers.core[layers.count++] = &generations_part(w, p)->core;
+        layers_push(layers, generations_part(w, p));
     }
-    return layers;
 }
 
 static uint64_t generations_has_word(const struct window *w, uint64_t period,
                                      const struct bgi_word *word,
                                      const struct bgi_word *next)
 {
-    struct layers layers = generations_layers(w, period, period);
+    struct layers layers;
+    generations_layers(w, period, period, &layers);
     return layers_has_word(&layers, word, next);
 }
 
@@ -170,7 +170,8 @@ static uint64_t generations_put_word(struct window *w, uint64_t period,
                                      const struct bgi_word *word,
                                      const struct bgi_word *next)
 {
-    struct layers older = generations_layers(w, period, period - 1);
+    struct layers older;
+    generations_layers(w, period, period - 1, &older);
     uint64_t seen = layers_has_word(&older, word, next);
     struct bgi_core *core = &generations_part(w, period)->core;
     return layers_add_word(core, word, layers_all(word), next) & ~seen;

@@ -1,18 +1,20 @@
 #include "live/layers.h"
 
-#include "base/bits.h"
+#include "base/features.h"
 
-/* Some of a word's hashes, side by side, and which they were. */
+/* In turn, the lines of the filter after the next are asked for, two words ahead; the
+ * first filter is asked alone if it knows so many hashes in a row. */
+enum { LAYERS_AHEAD = 2, LAYERS_SAMPLE = 16 };
+
+/* Some of a word's hashes, side by side. */
 struct layers_rest {
     struct bgi_word word;
     uint64_t hashes[64];
-    uint64_t which;
 };
 
 static void layers_gather(const struct bgi_word *word, uint64_t which,
                           struct layers_rest *rest)
 {
-    rest->which = which;
     rest->word.hashes = rest->hashes;
     rest->word.n = 0;
     for (; which; which &= which - 1) {
@@ -30,62 +32,87 @@ static uint64_t layers_scatter(uint64_t which, uint64_t bits)
     return answer;
 }
 
-/* A word with room for its places. */
-static struct bgi_word *layers_start(const struct bgi_word *word, struct bgi_word *to)
+/* The word, located in a filter. */
+static const struct bgi_word *layers_locate(const struct bgi_core *core,
+                                            const struct bgi_word *word,
+                                            struct bgi_word *to)
 {
-    to->hashes = word ? word->hashes : NULL;
-    to->n = word ? word->n : 0;
+    to->hashes = word->hashes;
+    to->n = word->n;
+    core->ops->locate(core, to);
     return to;
 }
 
-/* The places in layer i, from those in the first one. */
-static const struct bgi_word *layers_place(const struct layers *layers, uint32_t i,
-                                           const struct bgi_word *first,
-                                           struct bgi_word *room)
+/* Whether they are beyond the cache, so that lines must be asked for ahead. */
+static bool layers_large(const struct layers *layers)
 {
-    unsigned shift = i * layers->step;
-    uint64_t whole = ~(uint64_t)(layers->unit_bytes - 1);
-    if (shift == 0) {
-        return first;
-    }
-    (void)layers_start(first, room);
-    for (unsigned j = 0; j < first->n; j++) {
-        room->at[j] = first->at[j] >> shift & whole;
-    }
-    return room;
+    return layers->bytes > bgi_second_level_bytes() / 4 * 5;
 }
 
-/* Asks the layers but the first for a word, and for the memory of the next one, both
- * located in the first. */
-static uint64_t layers_ask_others(const struct layers *layers,
-                                  const struct bgi_word *word,
-                                  const struct bgi_word *next)
+/* ---- Two ways, for the filters from `from` on ------------------------------------- */
+
+static uint64_t layers_in_turn(const struct layers *layers, uint32_t from,
+                               const struct bgi_word *word, const struct bgi_word *next)
 {
     struct bgi_word here, there;
-    uint64_t found = 0;
-    for (uint32_t i = 1; i < layers->count; i++) {
-        const struct bgi_core *core = layers->core[i];
-        const struct bgi_word *ahead =
-            next && core->looks_ask ? layers_place(layers, i, next, &there) : NULL;
-        if (word->n || ahead) {
-            found |=
-                core->ops->has_word(core, layers_place(layers, i, word, &here), ahead);
-        }
+    uint32_t count = layers->count - from;
+    uint64_t maybe = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t ahead = i + (LAYERS_AHEAD < count ? LAYERS_AHEAD : count);
+        const struct bgi_word *after = ahead < count ? word : next;
+        const struct bgi_core *core = layers->core[from + i];
+        const struct bgi_core *later = layers->core[from + ahead % count];
+        after =
+            layers_large(layers) && after ? layers_locate(later, after, &there) : NULL;
+        maybe |= core->ops->has_word(core, layers_locate(core, word, &here), after);
     }
-    return found;
+    return maybe;
 }
 
-/* The same for those of a word's hashes that the first layer does not know. */
+static uint64_t layers_at_once(const struct layers *layers, uint32_t from,
+                               const struct bgi_word *word, const struct bgi_word *next)
+{
+    struct bgi_word here, there = { .n = 0 };
+    const struct bgi_core *core = layers->core[from];
+    if (next) {
+        (void)layers_locate(core, next, &there);
+    }
+    return core->ops->has_any(layers->core + from, layers->count - from, layers->step,
+                              layers_locate(core, word, &here),
+                              layers_large(layers) ? &there : NULL);
+}
+
+static uint64_t layers_ask(const struct layers *layers, uint32_t from,
+                           const struct bgi_word *word, const struct bgi_word *next)
+{
+    bool spread = layers->step || !layers_large(layers);
+    return spread && layers->core[0]->ops->has_any
+               ? layers_at_once(layers, from, word, next)
+               : layers_in_turn(layers, from, word, next);
+}
+
+/* ---- Words ----------------------------------------------------------------------- */
+
+/* Whether the first filter seems to know them all. Most often one look at it says no. */
+static bool layers_first_knows(const struct layers *layers, const struct bgi_word *word)
+{
+    const struct bgi_core *first = layers->core[0];
+    unsigned sample = word->n < LAYERS_SAMPLE ? word->n : LAYERS_SAMPLE, known = 0;
+    while (known < sample && first->has(first, word->hashes[known])) {
+        known++;
+    }
+    return sample && known == sample;
+}
+
+/* Those of a word's hashes that the first filter does not know, in the others. */
 static uint64_t layers_ask_rest(const struct layers *layers,
                                 const struct bgi_word *word, uint64_t which)
 {
     struct layers_rest rest;
-    struct bgi_word none = { .n = 0 };
-    const struct bgi_core *first = layers->core[0];
+    const struct bgi_word none = { .n = 0 };
     layers_gather(word, which, &rest);
-    first->ops->locate(first, &rest.word);
-    (void)layers_ask_others(layers, &none, &rest.word);
-    return layers_scatter(which, layers_ask_others(layers, &rest.word, NULL));
+    (void)layers_ask(layers, 1, &none, &rest.word); /* only asks for memory */
+    return layers_scatter(which, layers_ask(layers, 1, &rest.word, NULL));
 }
 
 uint64_t layers_has_word(const struct layers *layers, const struct bgi_word *word,
@@ -93,17 +120,14 @@ uint64_t layers_has_word(const struct layers *layers, const struct bgi_word *wor
 {
     struct bgi_word here, there;
     const struct bgi_core *first = layers->core[0];
-    first->ops->locate(first, layers_start(word, &here));
-    bool asks = next && first->looks_ask;
-    if (asks) {
-        first->ops->locate(first, layers_start(next, &there));
+    if (layers->count > 1 && !layers_first_knows(layers, word)) {
+        return layers_ask(layers, 0, word, next);
     }
-    const struct bgi_word *ahead = asks ? &there : NULL;
-    uint64_t maybe = first->ops->has_word(first, &here, ahead);
-    uint64_t unknown = layers_all(word) & ~maybe;
-    if (2 * bgi_popcount64(unknown) >= word->n) {
-        return maybe | layers_ask_others(layers, &here, ahead);
-    }
+    bool asks = next && layers_large(layers);
+    uint64_t maybe =
+        first->ops->has_word(first, layers_locate(first, word, &here),
+                             asks ? layers_locate(first, next, &there) : NULL);
+    uint64_t unknown = layers->count > 1 ? layers_all(word) & ~maybe : 0;
     return unknown ? maybe | layers_ask_rest(layers, word, unknown) : maybe;
 }
 
@@ -114,10 +138,7 @@ uint64_t layers_add_word(struct bgi_core *core, const struct bgi_word *word,
     struct bgi_word there;
     layers_gather(word, which, &rest);
     core->ops->locate(core, &rest.word);
-    if (next && core->adds_ask) {
-        core->ops->locate(core, layers_start(next, &there));
-    }
-    uint64_t is_new =
-        core->ops->add_word(core, &rest.word, next && core->adds_ask ? &there : NULL);
-    return layers_scatter(which, is_new);
+    const struct bgi_word *after =
+        next && core->adds_ask ? layers_locate(core, next, &there) : NULL;
+    return layers_scatter(which, core->ops->add_word(core, &rest.word, after));
 }

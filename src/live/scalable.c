@@ -36,8 +36,9 @@
  * with scattered bits.
  *
  * Time. An absent key must be asked for in every layer, and that is what it costs: in
- * batches about 1.1 ns per layer and key as long as they are in the cache. A member is
- * found in the newest layer in half of all cases.
+ * batches 0.9 ns per layer and key as long as they are in the cache, and beyond it a
+ * little more than reading the lines without looking at them (layers.h). A member is found
+ * in the newest layer in half of all cases.
  *
  * Choices. Layers are `blocked`, or `classic` (BG_SCATTERED). Look-ups begin with the
  * newest layer, which has half of the keys or more once it is full. A key that any
@@ -250,17 +251,13 @@ static bool scalable_add(struct bgi_core *core, uint64_t hash)
 /* ---- Words of a batch ------------------------------------------------------------ */
 
 /* The first `count` layers, the newest first. */
-static struct layers scalable_layers(const struct scalable *s, uint32_t count)
+static void scalable_layers(const struct scalable *s, uint32_t count,
+                            struct layers *layers)
 {
-    struct layers layers = {
-        .count = count,
-        .step = (uint32_t)__builtin_ctz(s->ladder.growth),
-        .unit_bytes = s->ladder.kind->unit_bytes(s->ladder.k),
-    };
-    for (uint32_t i = 0; i < count; i++) {
-        layers.core[i] = &s->layers[count - 1 - i].filter->core;
+    layers_begin(layers, (uint32_t)__builtin_ctz(s->ladder.growth));
+    for (uint32_t i = count; i-- > 0;) {
+        layers_push(layers, s->layers[i].filter);
     }
-    return layers;
 }
 
 static void scalable_locate(const struct bgi_core *core, struct bgi_word *word)
@@ -273,7 +270,8 @@ static uint64_t scalable_has_word(const struct bgi_core *core,
                                   const struct bgi_word *next)
 {
     const struct scalable *s = scalable_in(core);
-    struct layers layers = scalable_layers(s, scalable_count(s));
+    struct layers layers;
+    scalable_layers(s, scalable_count(s), &layers);
     return layers_has_word(&layers, word, next);
 }
 
@@ -297,7 +295,8 @@ static uint64_t scalable_add_word(struct bgi_core *core, const struct bgi_word *
     if (scalable_room(s, &last) < SCALABLE_ROOM) {
         return scalable_add_one_by_one(core, word);
     }
-    struct layers below = scalable_layers(s, last);
+    struct layers below;
+    scalable_layers(s, last, &below);
     uint64_t seen = last ? layers_has_word(&below, word, next) : 0;
     uint64_t is_new = layers_add_word(&s->layers[last].filter->core, word,
                                       layers_all(word) & ~seen, next);

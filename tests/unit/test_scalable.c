@@ -197,6 +197,44 @@ TEST(scalable__single_and_batch_agree)
     bg_filter_free(many);
 }
 
+/* Batches of every length, of members and strangers, after each new layer: on most
+ * machines the last of them are beyond the second-level cache. */
+TEST(scalable__batches_agree_with_every_number_of_layers)
+{
+    enum { MOST = CHECK_EMULATED ? 5 : 10, KEYS = 200 };
+    static const size_t lengths[] = { 1, 31, 63, 64, 65, 97, 128, KEYS };
+    for (int c = 0; c < 2; c++) {
+        bg_spec spec = scalable_spec(1, 0.05);
+        spec.flags = c ? BG_SCATTERED : 0;
+        bg_filter *filter = must_create(&spec);
+        uint64_t first = bg_filter_size_bytes(filter), keys[KEYS], bits[4], added = 0;
+        for (uint64_t layers = 1; layers <= MOST; layers++) {
+            uint64_t bytes = first * (((uint64_t)1 << layers) - 1);
+            for (; bg_filter_size_bytes(filter) < bytes; added += 50) {
+                (void)add_range(filter, added, 50);
+            }
+            CHECK_EQ(bg_filter_size_bytes(filter), bytes);
+            for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+                size_t n = lengths[l];
+                for (size_t i = 0; i < n; i++) {
+                    bool member = l % 2 ? i % 3 != 0 : check_random_below(8) == 0;
+                    keys[i] = added && member ? check_random_below(added)
+                                              : absent + check_random();
+                }
+                size_t count = bg_filter_may_contain_many_u64(filter, keys, n, bits);
+                for (size_t i = 0; i < n; i++) {
+                    bool maybe = bg_filter_may_contain_u64(filter, keys[i]);
+                    CHECK_EQ(bits[i / 64] >> (i % 64) & 1, maybe);
+                    CHECK(maybe || keys[i] >= added);
+                    count -= maybe;
+                }
+                CHECK_EQ(count, 0);
+            }
+        }
+        bg_filter_free(filter);
+    }
+}
+
 TEST(scalable__takes_keys_of_every_form)
 {
     bg_spec spec = scalable_spec(100, 0.01);

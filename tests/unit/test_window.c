@@ -272,19 +272,28 @@ TEST(window__aged_has_the_planned_rate)
 
 /* ---- Forms of keys, batches ------------------------------------------------------ */
 
+static void check_agree(int mode, uint32_t generations, uint32_t kind)
+{
+    bg_window_options o = options_of(mode, generations);
+    o.kind = kind;
+    bg_spec spec = window_spec(&o, 3000, 0.01);
+    bg_filter *one = must_create(&spec), *many = must_create(&spec);
+    for (size_t n = 1; n < 900; n = n * 5 / 4 + 1) {
+        check_batch_agrees(one, many, n, 2000, 10000);
+        rotate(one, 0);
+        rotate(many, 0);
+    }
+    bg_filter_free(one);
+    bg_filter_free(many);
+}
+
 TEST(window__single_and_batch_agree)
 {
-    for (int mode = 0; mode < 2; mode++) {
-        bg_window_options o = options_of(mode, 6);
-        bg_spec spec = window_spec(&o, 3000, 0.01);
-        bg_filter *one = must_create(&spec), *many = must_create(&spec);
-        for (size_t n = 1; n < 900; n = n * 5 / 4 + 1) {
-            check_batch_agrees(one, many, n, 2000, 10000);
-            rotate(one, 0);
-            rotate(many, 0);
-        }
-        bg_filter_free(one);
-        bg_filter_free(many);
+    for (uint32_t g = 2; g <= 10; g += CHECK_EMULATED ? 4 : 1) {
+        check_agree(BG_WINDOW_AGED, g, 0);
+        check_agree(BG_WINDOW_GENERATIONS, g, g % 2 ? BG_KIND_SPLIT : BG_KIND_BLOCKED);
+        check_agree(BG_WINDOW_GENERATIONS, g,
+                    g % 2 ? BG_KIND_CLASSIC : BG_KIND_REGISTER);
     }
 }
 

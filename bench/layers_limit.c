@@ -1,0 +1,181 @@
+/*
+ * layers_limit.c - the loops that read a line of each table and do nothing else.
+ */
+#include "layers_limit.h"
+
+#include "keys.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { LINE_BYTES = 64, WORD = 64, TRIALS = 4, LARGE_FROM = 1 << 20 };
+
+static const struct bgb_layers_way layers_ways[] = {
+    { false, 0 },  { false, 8 }, { false, 16 }, { false, 32 },
+    { false, 64 }, { true, 0 },  { true, 1 },   { true, 2 },
+};
+
+enum { WAYS = sizeof layers_ways / sizeof *layers_ways };
+
+#define LAYERS_INLINE static inline __attribute__((always_inline))
+
+LAYERS_INLINE uint64_t layers_line(const struct bgb_layers_limit *l, uint64_t random)
+{
+    return bgb_mulhi(random, l->lines);
+}
+
+LAYERS_INLINE void layers_ask(const struct bgb_layers_limit *l, size_t table,
+                              uint64_t line)
+{
+    __builtin_prefetch(l->table[table] + line * LINE_BYTES, 0, 2);
+}
+
+LAYERS_INLINE uint64_t layers_read(const struct bgb_layers_limit *l, size_t table,
+                                   uint64_t line)
+{
+    const void *at = l->table[table] + line * LINE_BYTES;
+    return *(const volatile uint64_t *)at;
+}
+
+/* Key by key; `ahead` is a constant wherever this is called. */
+LAYERS_INLINE uint64_t layers_by_key(const struct bgb_layers_limit *l, size_t first,
+                                     size_t n, const size_t ahead)
+{
+    const uint64_t *stream = l->stream + first;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t here = layers_line(l, stream[i]);
+        uint64_t later = ahead ? layers_line(l, stream[i + ahead]) : 0;
+        for (size_t t = 0; t < l->count; t++, here >>= l->step, later >>= l->step) {
+            if (ahead) {
+                layers_ask(l, t, later);
+            }
+            sum += layers_read(l, t, here);
+        }
+    }
+    return sum;
+}
+
+/* Where the lines of 64 keys are in the first table. */
+static void layers_locate(const struct bgb_layers_limit *l, const uint64_t *stream,
+                          uint64_t *line)
+{
+    for (size_t i = 0; i < WORD; i++) {
+        line[i] = layers_line(l, stream[i]);
+    }
+}
+
+/* A word in a table, while the lines of a word in another are asked for. */
+LAYERS_INLINE uint64_t layers_word(const struct bgb_layers_limit *l, size_t table,
+                                   const uint64_t *word, size_t later,
+                                   const uint64_t *after, const bool asks)
+{
+    unsigned shift = (unsigned)table * l->step, shift_later = (unsigned)later * l->step;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < WORD; i++) {
+        if (asks) {
+            layers_ask(l, later, after[i] >> shift_later);
+        }
+        sum += layers_read(l, table, word[i] >> shift);
+    }
+    return sum;
+}
+
+/* Table by table, for 64 keys; `n` is a multiple of that, the slack holds one word. */
+static uint64_t layers_by_table(const struct bgb_layers_limit *l, size_t first,
+                                size_t n, size_t ahead)
+{
+    uint64_t line[2][WORD], sum = 0;
+    unsigned now = 0;
+    layers_locate(l, l->stream + first, line[now]);
+    for (size_t i = 0; i < n; i += WORD, now ^= 1) {
+        layers_locate(l, l->stream + first + i + WORD, line[now ^ 1]);
+        for (size_t t = 0; t < l->count; t++) {
+            size_t later = t + ahead;
+            const uint64_t *after = line[later < l->count ? now : now ^ 1];
+            later = later < l->count ? later : later - l->count;
+            sum += ahead ? layers_word(l, t, line[now], later, after, true)
+                         : layers_word(l, t, line[now], 0, NULL, false);
+        }
+    }
+    return sum;
+}
+
+static uint64_t layers_pass(void *state, size_t first, size_t n)
+{
+    const struct bgb_layers_limit *l = state;
+    uint64_t sum;
+    if (l->way.by_table) {
+        sum = layers_by_table(l, first, n, l->way.ahead);
+    } else {
+        switch (l->way.ahead) {
+        case 8: sum = layers_by_key(l, first, n, 8); break;
+        case 16: sum = layers_by_key(l, first, n, 16); break;
+        case 32: sum = layers_by_key(l, first, n, 32); break;
+        case 64: sum = layers_by_key(l, first, n, 64); break;
+        default: sum = layers_by_key(l, first, n, 0); break;
+        }
+    }
+    bgb_sink(sum);
+    return 0; /* nothing is asked, so nothing is positive */
+}
+
+/* The best way of a few interleaved trials, the first of them not counted. */
+static struct bgb_layers_way layers_best(struct bgb_layers_limit *l, size_t pool,
+                                         size_t chunk)
+{
+    double best = (double)INFINITY;
+    struct bgb_layers_way choice = layers_ways[0];
+    size_t at = 0;
+    for (int trial = 0; trial < TRIALS; trial++) {
+        for (int i = 0; i < WAYS; i++) {
+            l->way = layers_ways[i];
+            at = at + chunk > pool ? 0 : at;
+            uint64_t begin = bgb_now_ns();
+            (void)layers_pass(l, at, chunk);
+            double ns = (double)(bgb_now_ns() - begin);
+            at += chunk;
+            if (trial > 0 && ns < best) {
+                best = ns;
+                choice = l->way;
+            }
+        }
+    }
+    return choice;
+}
+
+/* Like the library's filters: large ones begin at a boundary of 2 MiB, small ones
+ * anywhere, lest they meet in the same sets of the cache. */
+static void layers_make_table(struct bgb_layers_limit *l, size_t t, size_t bytes)
+{
+    size_t skew = bytes < LARGE_FROM ? t * 65 * LINE_BYTES : 0;
+    bgb_region_make(&l->region[t], bytes + skew, false);
+    l->table[t] = l->region[t].base + skew;
+}
+
+void bgb_layers_limit_prepare(struct bgb_layers_limit *state,
+                              struct bgb_subject *subject, size_t pool, size_t chunk)
+{
+    if (state->count > BGB_LAYERS_MOST) {
+        bgb_die("%zu layers", state->count);
+    }
+    for (size_t t = 0; t < state->count; t++) {
+        size_t lines = (size_t)(state->lines >> (t * state->step));
+        layers_make_table(state, t, lines * LINE_BYTES);
+    }
+    chunk = (chunk < pool ? chunk : pool) / WORD * WORD;
+    state->way = layers_best(state, pool, chunk);
+    *subject = (struct bgb_subject){
+        .pass = layers_pass, .state = state, .pool = pool, .chunk = chunk
+    };
+    (void)snprintf(subject->name, sizeof subject->name,
+                   "limit: a line of each of %zu, %zu %s ahead", state->count,
+                   state->way.ahead, state->way.by_table ? "tables" : "keys");
+}
+
+void bgb_layers_limit_free(struct bgb_layers_limit *state)
+{
+    for (size_t t = 0; t < state->count; t++) {
+        bgb_region_free(&state->region[t]);
+    }
+}
