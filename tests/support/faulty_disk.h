@@ -42,6 +42,7 @@ static struct {
     const char *folder, *platter; /* NULL: no loss of power */
     unsigned long calls, at;      /* 0: never */
     enum disk_fault fault;
+    void (*on_create)(void);   /* told before the next file is made, once */
     void (*on_sync)(void);     /* told before every fdatasync */
     unsigned long data_syncs;  /* how many there were, atomically */
 } disk;
@@ -216,6 +217,11 @@ int __wrap_open(const char *path, int flags, ...)
         va_start(arguments, flags);
         mode = va_arg(arguments, unsigned);
         va_end(arguments);
+        void (*tell)(void) = disk.on_create;
+        disk.on_create = NULL;
+        if (tell) {
+            tell();
+        }
     }
     DISK_CALL(file, __real_open(path, flags, mode),
               flags &O_CREAT ? disk_note_new(file) : (void)0);

@@ -908,6 +908,89 @@ TEST(oplog__snapshots_while_threads_change_the_filter)
     }
 }
 
+/* What happens while a filter is being saved, from its progress. */
+struct during {
+    bg_oplog *log;
+    bg_filter *filter;
+    uint64_t added;
+    pthread_t clearing;
+    bool clears, cleared;
+};
+
+static void *clear_it(void *argument)
+{
+    struct during *during = argument;
+    uint8_t op = BG_OPLOG_CLEAR;
+    uint64_t zero = 0;
+    CHECK_OK(bg_oplog_change(during->log, during->filter, &op, &zero, 1, NULL, NULL));
+    return NULL;
+}
+
+static bool add_during(void *context, uint64_t done, uint64_t all)
+{
+    struct during *during = context;
+    (void)done, (void)all;
+    if (during->added == 0) { /* the log was synced first, whatever the policy */
+        CHECK_EQ(state_of(during->log).synced, state_of(during->log).next);
+    }
+    uint64_t hash = hash_of(1000 + during->added++), next;
+    CHECK_OK(bg_oplog_change(during->log, during->filter, NULL, &hash, 1, NULL, NULL));
+    if (during->clears && !during->cleared) {
+        during->cleared = true;
+        next = state_of(during->log).next;
+        CHECK(pthread_create(&during->clearing, NULL, clear_it, during) == 0);
+        (void)usleep(20000); /* it had the time, and waits */
+        CHECK_EQ(state_of(during->log).next, next);
+        CHECK(bg_filter_may_contain_hash(during->filter, hash));
+    }
+    return true;
+}
+
+static struct during *early;
+
+/* When the snapshot's file is made, and nothing of the filter is in it. */
+static void add_early(void)
+{
+    (void)add_during(early, 0, 0);
+}
+
+TEST(oplog__what_happens_during_a_snapshot_is_in_the_log)
+{
+    static const bg_kind kinds[] = { BG_KIND_COUNTING, BG_KIND_BLOCKED,
+                                     BG_KIND_BLOCKED };
+    for (int k = 0; k < 3; k++) {
+        const char *path = files_path("log"), *snapshot = files_path("snapshot");
+        bg_filter *filter = make(kinds[k]), *back = NULL;
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+        struct during during = { .log = log, .filter = filter, .clears = k == 2 };
+        bg_save_options saving = BG_SAVE_OPTIONS_INIT;
+        uint64_t hash = hash_of(1), position;
+        saving.progress = add_during;
+        saving.context = &during;
+        CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
+        early = &during;
+        disk.on_create = add_early;
+        CHECK_OK(
+            bg_oplog_truncate_after_snapshot(log, filter, snapshot, &saving, NULL));
+        CHECK(during.added > 0);
+        if (during.cleared) {
+            CHECK(pthread_join(during.clearing, NULL) == 0);
+            CHECK(!bg_filter_may_contain_hash(filter, hash));
+        }
+        CHECK_OK(bg_oplog_close(log, NULL));
+        CHECK_OK(bg_oplog_position(snapshot, &position, NULL));
+        CHECK_EQ(position, 1);
+        bg_oplog_report report = { .struct_size = sizeof report };
+        CHECK_OK(bg_oplog_recover(snapshot, path, NULL, &back, &report, NULL));
+        CHECK_EQ(report.first, 1);
+        CHECK_EQ(report.records, during.added + during.cleared);
+        CHECK(bg_filter_equal(filter, back));
+        bg_filter_free(back);
+        bg_filter_free(filter);
+        files_clean();
+    }
+}
+
 /* ---- A life, and its end at every call --------------------------------------------- */
 
 /* What operation number i is: each prefix of this makes a filter that can be compared. */
@@ -1239,6 +1322,32 @@ TEST(oplog__a_full_disk_can_be_emptied)
         CHECK_EQ(replay(path, &heard).dropped, 0);
         CHECK_EQ(heard.n, 2);
         CHECK_EQ(heard.records[1].hash, 2);
+        CHECK(unlink(path) == 0);
+    }
+    bg_filter_free(filter);
+    files_clean();
+}
+
+/* Until the folder is synced nobody knows which of the two logs will be found. */
+TEST(oplog__a_log_whose_new_name_may_get_lost_has_failed)
+{
+    const char *path = files_path("log"), *snapshot = files_path("snapshot");
+    bg_filter *filter = make(BG_KIND_BLOCKED);
+    int folders = 0; /* opened and synced for the snapshot, then for the log */
+    for (unsigned long at = 0; folders < 4; at++) {
+        bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+        bg_errinfo why;
+        append(log, BG_OPLOG_ADD, 1);
+        fail_next(DISK_EIO, at);
+        CHECK_EQ(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, &why),
+                 BG_EIO);
+        disk.at = 0;
+        folders += strstr(why.what, "folder") != NULL;
+        CHECK_EQ(state_of(log).failed, folders > 2 ? BG_EIO : BG_OK);
+        if (folders <= 2) { /* it goes on */
+            append(log, BG_OPLOG_ADD, 2);
+        }
+        CHECK_EQ(bg_oplog_close(log, NULL), folders > 2 ? BG_EIO : BG_OK);
         CHECK(unlink(path) == 0);
     }
     bg_filter_free(filter);
