@@ -21,7 +21,7 @@ static const struct {
     { "kinds", bgb_bench_kinds },   { "batch", bgb_bench_batch },
     { "single", bgb_bench_single }, { "concurrency", bgb_bench_concurrency },
     { "peers", bgb_bench_peers },   { "scale", bgb_bench_scale },
-    { "others", bgb_bench_others },
+    { "others", bgb_bench_others }, { "oplog", bgb_bench_oplog },
 };
 
 enum { BGBENCH_COMMANDS = sizeof bgbench_commands / sizeof *bgbench_commands };

@@ -22,6 +22,7 @@ static const char OPTIONS_HELP[] =
     "  concurrency  locks, shards and atomics, 1 to twice as many threads as cores\n"
     "  peers        other libraries, at equal size and at equal rate\n"
     "  scale        from filters that fit the cache to filters that do not\n"
+    "  oplog        the operation log against write(), by policy\n"
     "  all          all of them\n"
     "\n"
     "  --n LIST       numbers of keys: 1e5,1e6,1e7,1e8\n"
