@@ -22,6 +22,7 @@
 #include "bloomgate/foreign.h"
 #include "bloomgate/hash.h"
 #include "bloomgate/kind.h"
+#include "bloomgate/oplog.h"
 #include "bloomgate/plan.h"
 #include "bloomgate/spec.h"
 #include "bloomgate/version.h"

@@ -232,6 +232,7 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
     struct stat old;
     draft->file.descriptor = -1;
     draft->flags = flags;
+    draft->placed = false;
     if (!path || !*path || strlen(path) >= sizeof draft->path) {
         return bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
                        path ? "too long, or empty" : "NULL");
@@ -265,6 +266,22 @@ static bg_err disk_read_back(struct disk_draft *draft, enum disk_check check,
                              : container_verify_blocks(&source, info);
 }
 
+/* (D5), (D6) */
+static bg_err disk_place(struct disk_draft *draft, bool over, bg_errinfo *info)
+{
+    const char *from = draft->file.path, *to = draft->path;
+    /* A link, unlike a rename, does not replace what is there. */
+    if ((over ? rename(from, to) : link(from, to)) != 0) {
+        return disk_error(info, over ? "rename" : "link", to);
+    }
+    if (!over) {
+        (void)unlink(from);
+    }
+    draft->placed = true;
+    memcpy(draft->file.path, to, strlen(to) + 1);
+    return draft->flags & BG_FILE_NO_SYNC ? BG_OK : disk_sync_folder(to, info);
+}
+
 bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info)
 {
     bool syncs = !(draft->flags & BG_FILE_NO_SYNC);
@@ -281,18 +298,30 @@ bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *
     } else if (!err) {
         draft->file.descriptor = -1;
     }
-    if (!err && rename(draft->file.path, draft->path) != 0) {
-        err = disk_error(info, "rename", draft->path);
-    }
+    err = err ? err : disk_place(draft, true, info);
     if (err) {
         disk_discard(draft);
-        return err;
     }
-    return syncs ? disk_sync_folder(draft->path, info) : BG_OK;
+    return err;
+}
+
+bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    if (fsync(draft->file.descriptor) != 0) {
+        err = disk_error(info, "fsync", draft->file.path);
+    }
+    err = err ? err : disk_place(draft, over, info);
+    if (err) {
+        disk_discard(draft);
+    }
+    return err;
 }
 
 void disk_discard(struct disk_draft *draft)
 {
     disk_close(&draft->file);
-    (void)unlink(draft->file.path);
+    if (!draft->placed) {
+        (void)unlink(draft->file.path);
+    }
 }

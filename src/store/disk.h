@@ -30,6 +30,7 @@ struct disk_draft {
     struct disk_file file; /* the temporary one */
     char path[DISK_PATH];
     uint32_t flags; /* BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK */
+    bool placed;    /* it has its final name */
 };
 
 bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
@@ -44,6 +45,11 @@ enum disk_check {
 
 /* Syncs it, reads it back, renames it to draft->path, and syncs the folder. */
 bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *info);
+
+/* The same for what is no filter file and shall stay open, as draft->file. When it may not
+ * replace another one (`over` false) and there is one: BG_EIO with EEXIST. On error the
+ * draft is discarded; draft->placed then says that only the folder could not be synced. */
+bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info);
 
 void disk_discard(struct disk_draft *draft);
 

@@ -1,0 +1,761 @@
+/*
+ * oplog.c - the operation log: appending, syncing, truncating.
+ *
+ * The idea. A filter in memory is a snapshot plus the operations since; the log keeps
+ * these. Its bytes are in oplog_frame.c, its reading in oplog_replay.c; here is the handle,
+ * and the question when a record is safe.
+ *
+ * Invariants, under the log's lock:
+ *
+ *   (L1) Bytes 0 .. end of the file are a header and whole frames, with the numbers
+ *        header.first .. next - 1. What a failed write left behind is cut off at once.
+ *   (L2) All numbers below `synced` are on the disk, as far as fdatasync tells.
+ *   (L3) Records are written, and done to the filter by bg_oplog_change, in the order of
+ *        their numbers.
+ *   (L4) Once `failure` is set nothing is written any more.
+ *
+ * Group commit. An append writes its frame under the lock, and then, under `always`, needs
+ * `synced` beyond its own number. If no sync is running it starts one, which covers all
+ * that is written by then, and lets go of the lock until the disk answers. Whoever comes
+ * meanwhile writes his frame and waits; of those one starts the next sync, for all of them.
+ * So there are never more syncs than the disk can do, and each serves as many as came
+ * during the one before. "Needs" is said in numbers of records, not in offsets, since the
+ * file may be replaced while one waits.
+ *
+ * Failures. A write that fails for want of room leaves the log usable: the part of a frame
+ * that was written is cut off, (L1). Any other failure of a write, and every failure of a
+ * sync, ends it: after a failed fsync the system may have marked the pages clean that it
+ * could not write, and a second fsync would call them safe. They are cut off, too, so that
+ * nobody finds them in the page cache later and builds on them; the cut is not sure to
+ * succeed on a disk that fails, but then the records behind the last good sync have been
+ * promised to nobody.
+ *
+ * Truncation. (T1) sync the log; N is the next number. (T2) save the filter, "oplog: N".
+ * (T3) write a new log that begins with N, with the frames that were appended since (T1),
+ * and put it in the place of the old one. Each of the two files is replaced in one step
+ * (disk.c, (D1) to (D6)), the folder synced in between. What is there after a crash:
+ *
+ *     before (T2) is done    old snapshot M, old log from M or before to N and beyond
+ *     before (T3) is done    snapshot N, old log: numbers below N are passed over
+ *     after                  snapshot N, new log from N
+ *
+ * (T1) is needed even if the policy is `no`. Without it a loss of power could leave the
+ * snapshot N with a log that ends before N; what is appended to that one would be taken
+ * for known, and lost. (bg_oplog_open sees to that case as well.)
+ *
+ * What the snapshot must be is exactly the records below N. A kind that only sets bits may
+ * have more: adding again is harmless, so it is saved as it stands, while others add;
+ * clears wait. All other kinds, and exclusive filters, are copied under the lock.
+ *
+ * One process: flock() on the file, taken before a new one gets its name.
+ */
+#define _GNU_SOURCE /* O_CLOEXEC, flock, ftruncate */
+
+#include "store/disk.h"
+#include "store/oplog_frame.h"
+
+#include "base/errinfo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OPLOG_SECOND UINT64_C(1000000000)
+
+enum { OPLOG_ATTEMPTS = 100 };
+
+struct bg_oplog {
+    pthread_mutex_t lock;
+    pthread_cond_t turn; /* a sync or a truncation has ended */
+    struct disk_file file;
+    struct oplog_header header;
+    bg_oplog_options options;
+    struct bgi_memory memory;
+    unsigned char *frame; /* being written: OPLOG_FRAME_MOST bytes */
+    uint64_t next, end;
+    uint64_t synced, synced_end;
+    uint64_t sync_time; /* when the last sync began */
+    uint64_t syncs;
+    bool syncing;       /* somebody waits for the disk, without the lock */
+    bool truncating;    /* somebody saves the filter, without the lock */
+    bool saving_live;   /* ... as it stands, so it must not be cleared */
+    bg_errinfo failure; /* code BG_OK: none */
+};
+
+static uint64_t oplog_system_clock(void *context)
+{
+    struct timespec now;
+    (void)context;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * OPLOG_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t oplog_now(const bg_oplog *log)
+{
+    return log->options.clock(log->options.context);
+}
+
+static void oplog_enter(bg_oplog *log)
+{
+    (void)pthread_mutex_lock(&log->lock);
+}
+
+static void oplog_leave(bg_oplog *log)
+{
+    (void)pthread_mutex_unlock(&log->lock);
+}
+
+static void oplog_wait(bg_oplog *log)
+{
+    (void)pthread_cond_wait(&log->turn, &log->lock);
+}
+
+static void oplog_wake(bg_oplog *log)
+{
+    (void)pthread_cond_broadcast(&log->turn);
+}
+
+/* ---- Failing --------------------------------------------------------------------------- */
+
+/* Tells a caller why the log has failed; BG_OK if it has not. */
+static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
+{
+    if (info && log->failure.code) {
+        *info = log->failure;
+    }
+    return log->failure.code;
+}
+
+/* (L4); the file keeps what is before `end`, if the system lets us. */
+static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
+{
+    log->failure = *why;
+    (void)!ftruncate(log->file.descriptor, (off_t)end);
+    oplog_wake(log);
+}
+
+static bool oplog_is_full(int code)
+{
+    return code == ENOSPC || code == EDQUOT || code == EFBIG;
+}
+
+/* A write did not succeed: what it left behind goes away, or the log has failed. */
+static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
+{
+    if (!oplog_is_full(why->os_errno)
+        || ftruncate(log->file.descriptor, (off_t)log->end) != 0) {
+        oplog_fail(log, why, log->end);
+    }
+}
+
+/* ---- Syncing --------------------------------------------------------------------------- */
+
+/* One sync, of all that is written; the lock is let go while the disk works, unless
+ * `holding`. */
+static void oplog_sync_once(bg_oplog *log, bool holding)
+{
+    uint64_t next = log->next, end = log->end;
+    int file = log->file.descriptor;
+    bg_errinfo why;
+    log->syncing = true;
+    log->sync_time = oplog_now(log);
+    if (!holding) {
+        oplog_leave(log);
+    }
+    bg_err err =
+        fdatasync(file) != 0 ? disk_error(&why, "fdatasync", log->file.path) : BG_OK;
+    if (!holding) {
+        oplog_enter(log);
+    }
+    log->syncing = false;
+    log->syncs++;
+    if (err && !log->failure.code) {
+        oplog_fail(log, &why, log->synced_end);
+    } else if (!err) {
+        log->synced = next;
+        log->synced_end = end;
+    }
+    oplog_wake(log);
+}
+
+/* Returns when all numbers below `next` are on the disk, or will not be. */
+static bg_err oplog_sync_to(bg_oplog *log, uint64_t next, bg_errinfo *info)
+{
+    while (log->synced < next && !log->failure.code) {
+        if (log->syncing) {
+            oplog_wait(log);
+        } else {
+            oplog_sync_once(log, false);
+        }
+    }
+    return log->synced >= next ? BG_OK : oplog_failed(log, info);
+}
+
+/* The same for all there is, and nothing has been appended when it returns. Most of it is
+ * done without the lock. */
+static bg_err oplog_sync_all(bg_oplog *log, bg_errinfo *info)
+{
+    (void)oplog_sync_to(log, log->next, info);
+    while (log->syncing) {
+        oplog_wait(log);
+    }
+    if (log->synced < log->next && !log->failure.code) {
+        oplog_sync_once(log, true);
+    }
+    return oplog_failed(log, info);
+}
+
+/* Whether a second has passed, and somebody else is not at it. A clock that goes back
+ * counts as one that did. */
+static bool oplog_is_due(const bg_oplog *log)
+{
+    return !log->syncing && log->synced < log->next
+           && oplog_now(log) - log->sync_time >= OPLOG_SECOND;
+}
+
+/* What the policy asks for after records up to `next` were written. */
+static bg_err oplog_settle(bg_oplog *log, uint64_t next, bg_errinfo *info)
+{
+    bool waits = log->options.policy == BG_OPLOG_ALWAYS
+                 || (log->options.policy == BG_OPLOG_EVERYSEC && oplog_is_due(log));
+    return waits ? oplog_sync_to(log, next, info) : BG_OK;
+}
+
+bg_err bg_oplog_sync(bg_oplog *log, bg_errinfo *info)
+{
+    if (!log) {
+        return bgi_err(info, BG_EINVAL, "log", "a log", "NULL");
+    }
+    bgi_err_clear(info);
+    oplog_enter(log);
+    bg_err err = oplog_failed(log, info);
+    err = err ? err : oplog_sync_to(log, log->next, info);
+    oplog_leave(log);
+    return err;
+}
+
+bg_err bg_oplog_tick(bg_oplog *log, bg_errinfo *info)
+{
+    if (!log) {
+        return bgi_err(info, BG_EINVAL, "log", "a log", "NULL");
+    }
+    bgi_err_clear(info);
+    oplog_enter(log);
+    bg_err err = oplog_failed(log, info);
+    if (!err && log->options.policy == BG_OPLOG_EVERYSEC && oplog_is_due(log)) {
+        err = oplog_sync_to(log, log->next, info);
+    }
+    oplog_leave(log);
+    return err;
+}
+
+/* ---- Appending ------------------------------------------------------------------------- */
+
+static bg_err oplog_check_records(const bg_oplog *log, const uint8_t *ops,
+                                  const uint64_t *hashes, size_t n, bg_errinfo *info)
+{
+    if (!log || !hashes || n == 0 || n > BG_OPLOG_BATCH) {
+        return bgi_err(info, BG_EINVAL, "log, hashes, n", "a log, 1 to 65536 records",
+                       "%s, %zu", log && hashes ? "given" : "NULL", n);
+    }
+    for (size_t i = 0; ops && i < n; i++) {
+        if (!oplog_is_operation(ops[i])) {
+            return bgi_err(info, BG_EINVAL, "ops", "BG_OPLOG_ADD to BG_OPLOG_MARK",
+                           "%u", ops[i]);
+        }
+    }
+    return BG_OK;
+}
+
+/* Writes a frame; (L1) holds afterwards. */
+static bg_err oplog_write(bg_oplog *log, const uint8_t *ops, const uint64_t *hashes,
+                          size_t n, bg_errinfo *info)
+{
+    bg_errinfo why;
+    bg_err err = oplog_failed(log, info);
+    if (err) {
+        return err;
+    }
+    if (n > UINT64_MAX - log->next) {
+        return bgi_err(info, BG_EINVAL, "n", "numbers below 2^64", "%zu", n);
+    }
+    size_t bytes = oplog_write_frame(log->frame, log->next, ops, hashes, n);
+    err = disk_write(&log->file, log->end, log->frame, bytes, &why);
+    if (err) {
+        oplog_take_back(log, &why);
+        if (info) {
+            *info = why;
+        }
+        return err;
+    }
+    log->end += bytes;
+    log->next += n;
+    return BG_OK;
+}
+
+/* Whether any of the records changes more than adds do. */
+static bool oplog_is_sweeping(const uint8_t *ops, size_t n)
+{
+    for (size_t i = 0; ops && i < n; i++) {
+        if (ops[i] == BG_OPLOG_CLEAR || ops[i] == BG_OPLOG_ROTATE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Both ways to append; `filter` may be NULL. */
+static bg_err oplog_append(bg_oplog *log, bg_filter *filter, const uint8_t *ops,
+                           const uint64_t *hashes, size_t n, uint64_t *first,
+                           bg_errinfo *info)
+{
+    oplog_enter(log);
+    while (filter && log->saving_live && oplog_is_sweeping(ops, n)) {
+        oplog_wait(log);
+    }
+    uint64_t number = log->next;
+    bg_err err = oplog_write(log, ops, hashes, n, info);
+    if (!err && filter) {
+        err = oplog_apply_records(filter, ops, hashes, n, info);
+    }
+    err = err ? err : oplog_settle(log, number + n, info);
+    oplog_leave(log);
+    if (!err && first) {
+        *first = number;
+    }
+    return err;
+}
+
+bg_err bg_oplog_append(bg_oplog *log, const uint8_t *ops, const uint64_t *hashes,
+                       size_t n, uint64_t *first, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    bg_err err = oplog_check_records(log, ops, hashes, n, info);
+    return err ? err : oplog_append(log, NULL, ops, hashes, n, first, info);
+}
+
+bg_err bg_oplog_change(bg_oplog *log, bg_filter *filter, const uint8_t *ops,
+                       const uint64_t *hashes, size_t n, uint64_t *first,
+                       bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!filter) {
+        return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
+    }
+    bg_err err = oplog_check_records(log, ops, hashes, n, info);
+    err = err ? err : oplog_check_identity(&log->header, filter, info);
+    err = err ? err : oplog_can_apply(filter, ops, n, info);
+    return err ? err : oplog_append(log, filter, ops, hashes, n, first, info);
+}
+
+bg_err bg_oplog_about(bg_oplog *log, bg_oplog_state *state)
+{
+    if (!log || !state || state->struct_size != sizeof *state) {
+        return BG_EINVAL;
+    }
+    oplog_enter(log);
+    *state = (bg_oplog_state){ .struct_size = sizeof *state,
+                               .policy = log->options.policy,
+                               .first = log->header.first,
+                               .next = log->next,
+                               .synced = log->synced,
+                               .bytes = log->end,
+                               .syncs = log->syncs,
+                               .failed = log->failure.code };
+    oplog_leave(log);
+    return BG_OK;
+}
+
+/* ---- Files of a log -------------------------------------------------------------------- */
+
+static bg_err oplog_lock_file(const struct disk_file *file, bg_errinfo *info)
+{
+    if (flock(file->descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return disk_error(info, "lock", file->path);
+    }
+    return BG_OK; /* a file system without locks: the caller knows what he does */
+}
+
+static bg_err oplog_copy_tail(const struct disk_file *from, uint64_t at, uint64_t end,
+                              struct disk_file *to, unsigned char *buffer,
+                              bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    for (uint64_t put = OPLOG_HEADER; at < end && !err;) {
+        size_t n =
+            end - at < OPLOG_FRAME_MOST ? (size_t)(end - at) : (size_t)OPLOG_FRAME_MOST;
+        err = disk_read((void *)(uintptr_t)from, at, buffer, n, info);
+        err = err ? err : disk_write(to, put, buffer, n, info);
+        at += n;
+        put += n;
+    }
+    return err;
+}
+
+/* Makes a new file with the header, and the frames of the present one from `tail` on; in
+ * the place of the present one (`over`), or where there is none. */
+static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
+                              uint64_t tail, bool over, bool *placed, bg_errinfo *info)
+{
+    struct disk_draft draft;
+    struct container_sink sink;
+    unsigned char bytes[OPLOG_HEADER];
+    *placed = false;
+    oplog_write_header(header, bytes);
+    bg_err err = disk_begin(&draft, log->file.path, 0, &sink, info);
+    if (err) {
+        return err;
+    }
+    err = disk_write(&draft.file, 0, bytes, sizeof bytes, info);
+    if (!err && over) {
+        err = oplog_copy_tail(&log->file, tail, log->end, &draft.file, log->frame,
+                              info);
+    }
+    err = err ? err : oplog_lock_file(&draft.file, info);
+    if (err) {
+        disk_discard(&draft);
+        return err;
+    }
+    err = disk_keep(&draft, over, info);
+    *placed = draft.placed;
+    if (!err) {
+        disk_close(&log->file);
+        log->file.descriptor = draft.file.descriptor;
+        log->header.first = header->first; /* the rest is read without the lock */
+        log->header.generation = header->generation;
+    }
+    return err;
+}
+
+/* ---- Opening --------------------------------------------------------------------------- */
+
+static bg_err oplog_take_options(const bg_oplog_options *options, bg_oplog_options *to,
+                                 bg_errinfo *info)
+{
+    static const bg_oplog_options usual = BG_OPLOG_OPTIONS_INIT;
+    *to = options ? *options : usual;
+    if (to->struct_size != sizeof *to) {
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_oplog_options): use BG_OPLOG_OPTIONS_INIT", "%u",
+                       to->struct_size);
+    }
+    if (to->policy > BG_OPLOG_NO) {
+        return bgi_err(info, BG_EINVAL, "policy", "a bg_oplog_policy", "%u",
+                       to->policy);
+    }
+    to->clock = to->clock ? to->clock : oplog_system_clock;
+    return BG_OK;
+}
+
+/* A handle without a file. */
+static bg_err oplog_new(const char *path, const bg_oplog_options *options,
+                        bg_oplog **log, bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    const size_t handle = (sizeof **log + 63) / 64 * 64;
+    if (!path || !*path || strlen(path) >= DISK_PATH) {
+        return bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
+                       path ? "too long, or empty" : "NULL");
+    }
+    if (!bgi_memory_take(&memory, handle + OPLOG_FRAME_MOST, options->allocator,
+                         true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough for a log", "%zu bytes",
+                       handle + OPLOG_FRAME_MOST);
+    }
+    *log = memory.base;
+    (*log)->memory = memory;
+    (*log)->options = *options;
+    (*log)->frame = (unsigned char *)memory.base + handle;
+    (*log)->file.descriptor = -1;
+    memcpy((*log)->file.path, path, strlen(path) + 1);
+    (void)pthread_mutex_init(&(*log)->lock, NULL);
+    (void)pthread_cond_init(&(*log)->turn, NULL);
+    return BG_OK;
+}
+
+static void oplog_free(bg_oplog *log)
+{
+    struct bgi_memory memory = log->memory;
+    disk_close(&log->file);
+    (void)pthread_cond_destroy(&log->turn);
+    (void)pthread_mutex_destroy(&log->lock);
+    bgi_memory_give(&memory);
+}
+
+/* Opens the file that has the path, and locks it. BG_ECANCELED: it was replaced in that
+ * moment. */
+static bg_err oplog_open_file(bg_oplog *log, uint64_t *bytes, bg_errinfo *info)
+{
+    struct stat mine, there;
+    struct disk_file *file = &log->file;
+    file->descriptor = open(file->path, O_RDWR | O_CLOEXEC);
+    if (file->descriptor < 0) {
+        return disk_error(info, "open", file->path);
+    }
+    bg_err err = oplog_lock_file(file, info);
+    if (!err && fstat(file->descriptor, &mine) != 0) {
+        err = disk_error(info, "stat", file->path);
+    }
+    if (!err && !S_ISREG(mine.st_mode)) {
+        err = bgi_err(info, BG_EFORMAT, "path", "a regular file", "another thing");
+    }
+    if (!err
+        && (stat(file->path, &there) != 0 || there.st_dev != mine.st_dev
+            || there.st_ino != mine.st_ino)) {
+        err = BG_ECANCELED;
+    }
+    if (err) {
+        disk_close(file);
+    } else {
+        *bytes = (uint64_t)mine.st_size;
+    }
+    return err;
+}
+
+/* Opens it, or makes one where there is none; others may be doing the same. */
+static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
+                              uint64_t *bytes, bg_errinfo *info)
+{
+    bg_errinfo why;
+    bg_err err = BG_OK;
+    bool placed;
+    for (int attempt = 0; attempt < OPLOG_ATTEMPTS; attempt++) {
+        err = oplog_open_file(log, bytes, &why);
+        if (err == BG_EIO && why.os_errno == ENOENT) {
+            err = oplog_make_file(log, header, 0, false, &placed, &why);
+            *bytes = OPLOG_HEADER;
+            if (err == BG_EIO && why.os_errno == EEXIST) {
+                continue;
+            }
+        }
+        if (err != BG_ECANCELED) {
+            break;
+        }
+    }
+    if (err && info) {
+        *info = why;
+    }
+    return err;
+}
+
+/* What is behind the last whole frame goes; what is before it is on the disk then. */
+static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
+                             bg_errinfo *info)
+{
+    if (report->dropped
+        && ftruncate(log->file.descriptor, (off_t)report->end) != 0) {
+        return disk_error(info, "truncate", log->file.path);
+    }
+    if (fdatasync(log->file.descriptor) != 0) {
+        return disk_error(info, "fdatasync", log->file.path);
+    }
+    log->end = report->end;
+    log->next = report->next;
+    return BG_OK;
+}
+
+/* Compares the log with what the filter has. */
+static bg_err oplog_join(bg_oplog *log, const struct oplog_header *wanted,
+                         bg_errinfo *info)
+{
+    bool placed;
+    if (log->header.first > wanted->first) {
+        return bgi_err(info, BG_EINCOMPAT, "position",
+                       "the first record of the log, or more", "%llu, not %llu",
+                       (unsigned long long)wanted->first,
+                       (unsigned long long)log->header.first);
+    }
+    if (log->next < wanted->first) {
+        bg_err err = oplog_make_file(log, wanted, log->end, true, &placed, info);
+        if (err) {
+            return err;
+        }
+        log->next = wanted->first;
+        log->end = OPLOG_HEADER;
+    }
+    log->synced = log->next;
+    log->synced_end = log->end;
+    log->sync_time = oplog_now(log);
+    return BG_OK;
+}
+
+static bg_err oplog_start(bg_oplog *log, const bg_filter *filter,
+                          bg_oplog_report *report, bg_errinfo *info)
+{
+    struct oplog_header wanted = oplog_header_of(filter);
+    struct container_source source = { .read = disk_read, .context = &log->file };
+    wanted.first = log->options.position;
+    wanted.generation = log->options.generation;
+    bg_err err = oplog_find_file(log, &wanted, &source.bytes, info);
+    err = err ? err : oplog_walk(&source, NULL, NULL, report, info);
+    if (err) {
+        return err;
+    }
+    log->header = (struct oplog_header){ .kind = report->kind,
+                                         .check = report->check,
+                                         .generation = report->generation,
+                                         .first = report->first };
+    err = oplog_check_identity(&log->header, filter, info);
+    err = err ? err : oplog_cut_tail(log, report, info);
+    return err ? err : oplog_join(log, &wanted, info);
+}
+
+bg_err bg_oplog_open(const char *path, const bg_filter *filter,
+                     const bg_oplog_options *options, bg_oplog **log,
+                     bg_oplog_report *report, bg_errinfo *info)
+{
+    bg_oplog_options how;
+    bg_oplog_report own, *use;
+    bgi_err_clear(info);
+    if (!filter || !log) {
+        return bgi_err(info, BG_EINVAL, "filter, log", "both", "NULL");
+    }
+    *log = NULL;
+    bg_err err = oplog_take_options(options, &how, info);
+    err = err ? err : oplog_report_begin(report, &own, &use, info);
+    err = err ? err : oplog_new(path, &how, log, info);
+    if (err) {
+        return err;
+    }
+    err = oplog_start(*log, filter, use, info);
+    if (err) {
+        oplog_free(*log);
+        *log = NULL;
+    }
+    return err;
+}
+
+bg_err bg_oplog_close(bg_oplog *log, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!log) {
+        return BG_OK;
+    }
+    oplog_enter(log);
+    bg_err err = oplog_failed(log, info);
+    if (!err && log->options.policy != BG_OPLOG_NO) {
+        err = oplog_sync_to(log, log->next, info);
+    }
+    oplog_leave(log);
+    oplog_free(log);
+    return err;
+}
+
+/* ---- Truncating ------------------------------------------------------------------------ */
+
+/* A truncation on its way. */
+struct oplog_cut {
+    bg_save_options saving;
+    char metadata[BG_METADATA_BYTES];
+    bg_filter *copy;   /* NULL: the filter is saved as it stands */
+    uint64_t position; /* N */
+    uint64_t tail;     /* where its frame is, or will be */
+};
+
+/* (T1) */
+static bg_err oplog_cut_begin(bg_oplog *log, const bg_filter *filter,
+                              struct oplog_cut *cut, bg_errinfo *info)
+{
+    bg_err err = oplog_sync_all(log, info);
+    if (err) {
+        return err;
+    }
+    cut->position = log->next;
+    cut->tail = log->end;
+    const char *metadata = cut->saving.metadata;
+    err = oplog_write_position(metadata, cut->position, cut->metadata, info);
+    cut->saving.metadata = cut->metadata;
+    if (!err && (!bgi_content_is_steady(filter) || filter->flags & BG_EXCLUSIVE)) {
+        err = bg_filter_copy(filter, &cut->copy, info);
+    }
+    return err;
+}
+
+/* (T2); the lock is let go meanwhile. */
+static bg_err oplog_cut_save(bg_oplog *log, const bg_filter *filter,
+                             const char *snapshot, struct oplog_cut *cut,
+                             bg_errinfo *info)
+{
+    log->saving_live = !cut->copy;
+    oplog_leave(log);
+    bg_err err = bg_save(cut->copy ? cut->copy : filter, snapshot, &cut->saving, info);
+    oplog_enter(log);
+    log->saving_live = false;
+    return err;
+}
+
+/* (T3) */
+static bg_err oplog_cut_finish(bg_oplog *log, const struct oplog_cut *cut,
+                               bg_errinfo *info)
+{
+    struct oplog_header header = log->header;
+    bg_errinfo why;
+    bool placed;
+    while (log->syncing) {
+        oplog_wait(log);
+    }
+    bg_err err = oplog_failed(log, info);
+    if (err) {
+        return err;
+    }
+    header.first = cut->position;
+    header.generation = cut->saving.generation;
+    err = oplog_make_file(log, &header, cut->tail, true, &placed, &why);
+    if (!err) {
+        log->end -= cut->tail - OPLOG_HEADER;
+        log->synced = log->next;
+        log->synced_end = log->end;
+        return BG_OK;
+    }
+    if (placed) { /* either file may be there after a loss of power */
+        oplog_fail(log, &why, log->end);
+    }
+    if (info) {
+        *info = why;
+    }
+    return err;
+}
+
+static bg_err oplog_truncate(bg_oplog *log, const bg_filter *filter,
+                             const char *snapshot, struct oplog_cut *cut,
+                             bg_errinfo *info)
+{
+    oplog_enter(log);
+    while (log->truncating) {
+        oplog_wait(log);
+    }
+    log->truncating = true;
+    bg_err err = oplog_failed(log, info);
+    err = err ? err : oplog_cut_begin(log, filter, cut, info);
+    err = err ? err : oplog_cut_save(log, filter, snapshot, cut, info);
+    err = err ? err : oplog_cut_finish(log, cut, info);
+    log->truncating = false;
+    oplog_wake(log);
+    oplog_leave(log);
+    bg_filter_free(cut->copy);
+    return err;
+}
+
+bg_err bg_oplog_truncate_after_snapshot(bg_oplog *log, const bg_filter *filter,
+                                        const char *snapshot,
+                                        const bg_save_options *options,
+                                        bg_errinfo *info)
+{
+    struct oplog_cut cut = { .copy = NULL };
+    bgi_err_clear(info);
+    if (!log || !filter) {
+        return bgi_err(info, BG_EINVAL, "log, filter", "both", "NULL");
+    }
+    bg_err err = container_save_options(options, &cut.saving, info);
+    if (!err && cut.saving.flags & BG_FILE_NO_SYNC) {
+        err = bgi_err(info, BG_EINVAL, "flags", "no BG_FILE_NO_SYNC", "0x%x",
+                      cut.saving.flags);
+    }
+    err = err ? err : oplog_check_identity(&log->header, filter, info);
+    return err ? err : oplog_truncate(log, filter, snapshot, &cut, info);
+}

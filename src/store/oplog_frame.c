@@ -1,0 +1,344 @@
+/*
+ * oplog_frame.c - records become bytes, and bytes of a stranger become records or are
+ * left alone.
+ *
+ * What a crash leaves at the end of a log is not only a frame without its end. The system
+ * writes pages in any order, so the last frames may have holes of zeros, and whole frames
+ * may stand behind them. Which of these bytes were promised to anybody? None: a sync
+ * covers all that was written before it. So reading ends at the first frame that is not
+ * whole, and this is no loss:
+ *
+ *   (F1) A frame is handed on only after its checksum was compared, so never in part.
+ *   (F2) Frames are handed on without a gap: each begins with the number that follows.
+ *   (F3) Nothing behind a frame that is not whole is looked at.
+ *
+ * Damage by other causes, in the middle, looks the same, and costs all that follows. It
+ * could be skipped by searching for the next magic number; but then an add could be lost
+ * and its remove replayed, which may make another key go missing. Better to stop and say
+ * where.
+ *
+ * A frame that is whole and has an operation that we do not know was written by a newer
+ * version. That is an error, not an end: the file must not be cut there.
+ *
+ * Memory: a window of the file, as large as the largest frame, and a column of hashes,
+ * aligned. A length from the file is compared with what is left before it is used.
+ */
+#include "store/oplog_frame.h"
+
+#include "base/bits.h"
+#include "base/crc32c.h"
+#include "base/errinfo.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    FRAME_VERSION_AT = 8,
+    FRAME_KIND_AT = 12,
+    FRAME_FIRST_AT = 16,
+    FRAME_CHECK_AT = 24,
+    FRAME_GENERATION_AT = 32,
+    FRAME_RESERVED_AT = 40
+};
+
+static void frame_put32(unsigned char *p, uint32_t x)
+{
+    x = bgi_le32(x);
+    memcpy(p, &x, sizeof x);
+}
+
+/* ---- The header ------------------------------------------------------------------------ */
+
+void oplog_write_header(const struct oplog_header *header,
+                        unsigned char bytes[OPLOG_HEADER])
+{
+    memset(bytes, 0, OPLOG_HEADER);
+    memcpy(bytes, OPLOG_MAGIC, 8);
+    frame_put32(bytes + FRAME_VERSION_AT, OPLOG_VERSION);
+    frame_put32(bytes + FRAME_KIND_AT, header->kind);
+    bgi_store_le64(bytes + FRAME_FIRST_AT, header->first);
+    bgi_store_le64(bytes + FRAME_CHECK_AT, header->check);
+    bgi_store_le64(bytes + FRAME_GENERATION_AT, header->generation);
+    frame_put32(bytes + OPLOG_CRC_AT, bgi_crc32c(0, bytes, OPLOG_CRC_AT));
+}
+
+static bool frame_is_zero(const unsigned char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
+                         struct oplog_header *header, bg_errinfo *info)
+{
+    if (memcmp(bytes, OPLOG_MAGIC, 8) != 0) {
+        return container_refuse(info, BG_EFORMAT, 0, "magic",
+                                "an operation log of Bloomgate", "another file");
+    }
+    uint32_t crc = bgi_load_le32(bytes + OPLOG_CRC_AT);
+    if (crc != bgi_crc32c(0, bytes, OPLOG_CRC_AT)) {
+        return container_refuse(info, BG_ECHECKSUM, OPLOG_CRC_AT, "header checksum",
+                                "that of its bytes", "0x%08x", crc);
+    }
+    uint32_t version = bgi_load_le32(bytes + FRAME_VERSION_AT);
+    if (version != OPLOG_VERSION) {
+        return container_refuse(info, BG_EVERSION, FRAME_VERSION_AT, "version", "1",
+                                "%u", version);
+    }
+    if (!frame_is_zero(bytes + FRAME_RESERVED_AT, OPLOG_CRC_AT - FRAME_RESERVED_AT)) {
+        return container_refuse(info, BG_EFORMAT, FRAME_RESERVED_AT, "reserved bytes",
+                                "0", "others");
+    }
+    *header =
+        (struct oplog_header){ .kind = bgi_load_le32(bytes + FRAME_KIND_AT),
+                               .check = bgi_load_le64(bytes + FRAME_CHECK_AT),
+                               .generation = bgi_load_le64(bytes + FRAME_GENERATION_AT),
+                               .first = bgi_load_le64(bytes + FRAME_FIRST_AT) };
+    return BG_OK;
+}
+
+struct oplog_header oplog_header_of(const bg_filter *filter)
+{
+    return (struct oplog_header){ .kind = (uint32_t)bg_filter_kind(filter),
+                                  .check = bg_hasher_check(bg_filter_hasher(filter)) };
+}
+
+bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *filter,
+                            bg_errinfo *info)
+{
+    struct oplog_header mine = oplog_header_of(filter);
+    if (header->kind != mine.kind) {
+        return bgi_err(info, BG_EINCOMPAT, "kind of the log",
+                       bg_kind_name((bg_kind)mine.kind), "%s",
+                       bg_kind_name((bg_kind)header->kind));
+    }
+    if (header->check != mine.check) {
+        return bgi_err(info, BG_EINCOMPAT, "hash function of the log",
+                       "that of the filter: the same profile, seed and secret",
+                       "check value 0x%016llx", (unsigned long long)header->check);
+    }
+    return BG_OK;
+}
+
+/* ---- Writing --------------------------------------------------------------------------- */
+
+size_t oplog_frame_bytes(size_t n)
+{
+    return OPLOG_FRAME_HEAD + OPLOG_RECORD * n + OPLOG_FRAME_CRC;
+}
+
+bool oplog_is_operation(uint8_t op)
+{
+    return op >= BG_OPLOG_ADD && op <= BG_OPLOG_MARK;
+}
+
+size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
+                         const uint64_t *hashes, size_t n)
+{
+    unsigned char *column = to + OPLOG_FRAME_HEAD;
+    frame_put32(to, OPLOG_FRAME_MAGIC);
+    frame_put32(to + 4, (uint32_t)n);
+    bgi_store_le64(to + 8, first);
+    for (size_t i = 0; i < n; i++) {
+        bgi_store_le64(column + 8 * i, hashes[i]);
+    }
+    if (ops) {
+        memcpy(column + 8 * n, ops, n);
+    } else {
+        memset(column + 8 * n, BG_OPLOG_ADD, n);
+    }
+    size_t covered = OPLOG_FRAME_HEAD + OPLOG_RECORD * n;
+    frame_put32(to + covered, bgi_crc32c(0, to, covered));
+    return covered + OPLOG_FRAME_CRC;
+}
+
+/* ---- Reading --------------------------------------------------------------------------- */
+
+/* A log being read: bytes window_at .. window_at + window_bytes are in memory. */
+struct frame_reader {
+    const struct container_source *source;
+    struct bgi_memory memory;
+    uint64_t *hashes;
+    unsigned char *window;
+    uint64_t window_at, window_bytes;
+    bg_oplog_report *report;
+};
+
+/* n bytes of the file at report->end, all of which there are. */
+static bg_err frame_look(struct frame_reader *r, size_t n, const unsigned char **bytes,
+                         bg_errinfo *info)
+{
+    uint64_t at = r->report->end, left = r->source->bytes - at;
+    assert(n <= left && n <= OPLOG_FRAME_MOST);
+    if (at < r->window_at || at + n > r->window_at + r->window_bytes) {
+        r->window_at = at;
+        r->window_bytes = left < OPLOG_FRAME_MOST ? left : OPLOG_FRAME_MOST;
+        bg_err err = r->source->read(r->source->context, at, r->window,
+                                     (size_t)r->window_bytes, info);
+        if (err) {
+            r->window_bytes = 0;
+            return err;
+        }
+    }
+    *bytes = r->window + (at - r->window_at);
+    return BG_OK;
+}
+
+/* Why a head cannot be believed, or BG_OK. */
+static bg_err frame_check_head(const struct frame_reader *r, const unsigned char *head,
+                               bg_errinfo *why)
+{
+    uint32_t magic = bgi_load_le32(head), n = bgi_load_le32(head + 4);
+    uint64_t first = bgi_load_le64(head + 8), next = r->report->next;
+    uint64_t left = r->source->bytes - r->report->end;
+    if (magic != OPLOG_FRAME_MAGIC) {
+        return bgi_err(why, BG_ECHECKSUM, "frame magic", "BGop", "0x%08x", magic);
+    }
+    if (n == 0 || n > BG_OPLOG_BATCH || n > UINT64_MAX - next) {
+        return bgi_err(why, BG_ECHECKSUM, "frame length", "1 to 65536 records", "%u",
+                       n);
+    }
+    if (first != next) {
+        return bgi_err(why, BG_ECHECKSUM, "sequence number",
+                       "the one that follows the last record", "%llu, not %llu",
+                       (unsigned long long)first, (unsigned long long)next);
+    }
+    if (oplog_frame_bytes(n) > left) {
+        return bgi_err(why, BG_EFORMAT, "frame", "all of it", "%llu of %zu bytes",
+                       (unsigned long long)left, oplog_frame_bytes(n));
+    }
+    return BG_OK;
+}
+
+/* Looks at the frame at report->end: BG_OK and its bytes if it is whole; `why` says so when
+ * it is not. Returns what is an error of the file, and no end. */
+static bg_err frame_next(struct frame_reader *r, const unsigned char **frame, size_t *n,
+                         bg_errinfo *why, bg_errinfo *info)
+{
+    uint64_t left = r->source->bytes - r->report->end;
+    if (left < oplog_frame_bytes(1)) {
+        (void)bgi_err(why, BG_EFORMAT, "frame", "29 bytes or more", "%llu",
+                      (unsigned long long)left);
+        return BG_OK;
+    }
+    bg_err err = frame_look(r, OPLOG_FRAME_HEAD, frame, info);
+    if (err || frame_check_head(r, *frame, why)) {
+        return err;
+    }
+    *n = bgi_load_le32(*frame + 4);
+    err = frame_look(r, oplog_frame_bytes(*n), frame, info);
+    if (err) {
+        return err;
+    }
+    size_t covered = OPLOG_FRAME_HEAD + OPLOG_RECORD * *n;
+    uint32_t crc = bgi_load_le32(*frame + covered);
+    if (crc != bgi_crc32c(0, *frame, covered)) {
+        (void)bgi_err(why, BG_ECHECKSUM, "checksum", "that of the frame", "0x%08x",
+                      crc);
+    }
+    return BG_OK;
+}
+
+/* A whole frame is handed on. */
+static bg_err frame_hand_on(struct frame_reader *r, const unsigned char *frame,
+                            size_t n, oplog_visit *visit, void *context,
+                            bg_errinfo *info)
+{
+    const unsigned char *column = frame + OPLOG_FRAME_HEAD;
+    const uint8_t *ops = column + 8 * n;
+    for (size_t i = 0; i < n; i++) {
+        if (!oplog_is_operation(ops[i])) {
+            return container_refuse(info, BG_EVERSION,
+                                    r->report->end + (uint64_t)(ops - frame) + i,
+                                    "operation", "1 to 5", "%u", ops[i]);
+        }
+    }
+    if (!visit) {
+        return BG_OK;
+    }
+    for (size_t i = 0; i < n; i++) {
+        r->hashes[i] = bgi_load_le64(column + 8 * i);
+    }
+    return visit(context, r->report->next, ops, r->hashes, n, info);
+}
+
+static void frame_note_end(bg_oplog_report *report, const bg_errinfo *why)
+{
+    report->code = why->code;
+    memcpy(report->what, why->what, sizeof report->what);
+    memcpy(report->found, why->found, sizeof report->found);
+    memcpy(report->expected, why->expected, sizeof report->expected);
+}
+
+static bg_err frame_read_all(struct frame_reader *r, oplog_visit *visit, void *context,
+                             bg_errinfo *info)
+{
+    bg_oplog_report *report = r->report;
+    bg_errinfo why;
+    bgi_err_clear(&why);
+    while (report->end < r->source->bytes) {
+        const unsigned char *frame;
+        size_t n = 0;
+        bg_err err = frame_next(r, &frame, &n, &why, info);
+        if (!err && why.code) {
+            break;
+        }
+        err = err ? err : frame_hand_on(r, frame, n, visit, context, info);
+        if (err) {
+            return err;
+        }
+        report->next += n;
+        report->frames++;
+        report->end += oplog_frame_bytes(n);
+    }
+    report->dropped = r->source->bytes - report->end;
+    frame_note_end(report, &why);
+    return BG_OK;
+}
+
+static bg_err frame_read_header(const struct container_source *source,
+                                bg_oplog_report *report, bg_errinfo *info)
+{
+    unsigned char bytes[OPLOG_HEADER];
+    struct oplog_header header;
+    *report = (bg_oplog_report){ .struct_size = report->struct_size };
+    if (source->bytes < sizeof bytes) {
+        return container_refuse(info, BG_EFORMAT, source->bytes, "file size",
+                                "4096 bytes or more", "%llu",
+                                (unsigned long long)source->bytes);
+    }
+    bg_err err = source->read(source->context, 0, bytes, sizeof bytes, info);
+    err = err ? err : oplog_read_header(bytes, &header, info);
+    if (!err) {
+        report->kind = header.kind;
+        report->check = header.check;
+        report->generation = header.generation;
+        report->first = report->next = header.first;
+        report->end = OPLOG_HEADER;
+    }
+    return err;
+}
+
+bg_err oplog_walk(const struct container_source *source, oplog_visit *visit,
+                  void *context, bg_oplog_report *report, bg_errinfo *info)
+{
+    struct frame_reader r = { .source = source, .report = report };
+    const size_t column = sizeof(uint64_t) * BG_OPLOG_BATCH;
+    bg_err err = frame_read_header(source, report, info);
+    if (err) {
+        return err;
+    }
+    if (!bgi_memory_take(&r.memory, column + OPLOG_FRAME_MOST, NULL, true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough to read a log", "%zu bytes",
+                       column + OPLOG_FRAME_MOST);
+    }
+    r.hashes = r.memory.base;
+    r.window = (unsigned char *)r.memory.base + column;
+    err = frame_read_all(&r, visit, context, info);
+    bgi_memory_give(&r.memory);
+    return err;
+}

@@ -1,0 +1,87 @@
+/*
+ * oplog_frame.h - the bytes of an operation log. docs/oplog.md says it byte by byte.
+ *
+ *     0       header, 4096 bytes, its CRC-32C at the end
+ *     4096    frames, one behind the other: 16 bytes, 9 per record, CRC-32C
+ *
+ * All numbers are little-endian. A frame says which number its first record has, so one
+ * that is not the next is not believed even if its checksum is right. Records stand in
+ * columns, all hashes and then all operations, so that writing and reading them are copies.
+ *
+ * Whether bytes can be believed is decided by oplog_walk, and nowhere else.
+ */
+#ifndef BGI_OPLOG_FRAME_H
+#define BGI_OPLOG_FRAME_H
+
+#include "bloomgate/oplog.h"
+#include "store/container.h"
+
+enum {
+    OPLOG_HEADER = 4096,
+    OPLOG_CRC_AT = 4092,
+    OPLOG_VERSION = 1,
+    OPLOG_FRAME_HEAD = 16,
+    OPLOG_RECORD = 9,
+    OPLOG_FRAME_CRC = 4,
+    OPLOG_FRAME_MOST =
+        OPLOG_FRAME_HEAD + OPLOG_RECORD * BG_OPLOG_BATCH + OPLOG_FRAME_CRC
+};
+
+#define OPLOG_MAGIC                                                                    \
+    "\x89"                                                                             \
+    "BGL\r\n\x1a\n"
+#define OPLOG_FRAME_MAGIC UINT32_C(0x706f4742) /* "BGop" */
+
+/* Whose log it is, and where it begins. */
+struct oplog_header {
+    uint32_t kind;
+    uint64_t check;
+    uint64_t generation;
+    uint64_t first;
+};
+
+void oplog_write_header(const struct oplog_header *header,
+                        unsigned char bytes[OPLOG_HEADER]);
+bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
+                         struct oplog_header *header, bg_errinfo *info);
+
+/* The header that a log of this filter has; and whether that is one. */
+struct oplog_header oplog_header_of(const bg_filter *filter);
+bg_err oplog_check_identity(const struct oplog_header *header, const bg_filter *filter,
+                            bg_errinfo *info);
+
+size_t oplog_frame_bytes(size_t n);
+
+/* Writes a frame; `ops` NULL: adds. */
+size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
+                         const uint64_t *hashes, size_t n);
+
+bool oplog_is_operation(uint8_t op);
+
+/* Told the records of a frame that is whole. */
+typedef bg_err oplog_visit(void *context, uint64_t first, const uint8_t *ops,
+                           const uint64_t *hashes, size_t n, bg_errinfo *info);
+
+/* Reads a log from its header to the first frame that is not whole. `report` is filled in
+ * in any case, but for `records`, and struct_size stays; `visit` may be NULL. */
+bg_err oplog_walk(const struct container_source *source, oplog_visit *visit,
+                  void *context, bg_oplog_report *report, bg_errinfo *info);
+
+/* BG_ENOTSUP unless the filter's kind can do all of that (oplog_replay.c). */
+bg_err oplog_can_apply(const bg_filter *filter, const uint8_t *ops, size_t n,
+                       bg_errinfo *info);
+
+/* Does it. */
+bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
+                           const uint64_t *hashes, size_t n, bg_errinfo *info);
+
+/* A caller's report, or ours when there is none; BG_EINVAL for one of another size. */
+bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
+                          bg_oplog_report **use, bg_errinfo *info);
+
+/* "oplog: N" behind the lines of `metadata` (may be NULL), and the N of such lines. */
+bg_err oplog_write_position(const char *metadata, uint64_t position,
+                            char text[BG_METADATA_BYTES], bg_errinfo *info);
+bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info);
+
+#endif

@@ -1,0 +1,318 @@
+/*
+ * oplog_replay.c - a log is read, and done to a filter; snapshot and log together become
+ * the filter that was lost.
+ *
+ * Where to begin. Adding a key twice is harmless in a kind that sets bits, but not in one
+ * that counts, and a remove that is done twice takes away what belongs to others. So a
+ * snapshot says in its metadata, "oplog: N", that it has every record numbered below N and
+ * none above (but a kind that sets bits may have some), and the others are replayed. (The `generation` of a file could have
+ * carried N, but it is the users', who derive canaries from it.)
+ *
+ *     snapshot   [ records 0 .. N-1 ]
+ *     log              [ first .. next-1 ]        replayed: N .. next-1
+ *
+ * first > N: records are missing, which is an error: the snapshot is too old for the log.
+ * next < N: the log has nothing new; it was cut short by a crash or is an old one. What is
+ * appended to it then must not be numbered below N, see bg_oplog_open.
+ */
+#include "store/disk.h"
+#include "store/oplog_frame.h"
+
+#include "base/errinfo.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bg_err oplog_report_begin(bg_oplog_report *theirs, bg_oplog_report *ours,
+                          bg_oplog_report **use, bg_errinfo *info)
+{
+    if (theirs && theirs->struct_size != sizeof *theirs) {
+        return bgi_err(info, BG_EINVAL, "report", "one with its struct_size", "%u",
+                       theirs->struct_size);
+    }
+    *use = theirs ? theirs : ours;
+    **use = (bg_oplog_report){ .struct_size = sizeof **use };
+    return BG_OK;
+}
+
+/* ---- Records, to a caller and to a filter ---------------------------------------------- */
+
+struct replay_caller {
+    bg_oplog_visit visit;
+    void *context;
+    uint64_t records;
+};
+
+static bg_err replay_tell(void *context, uint64_t first, const uint8_t *ops,
+                          const uint64_t *hashes, size_t n, bg_errinfo *info)
+{
+    struct replay_caller *caller = context;
+    if (!caller->visit(caller->context, first, ops, hashes, n)) {
+        return bgi_err(info, BG_ECANCELED, "visit", "true", "false");
+    }
+    caller->records += n;
+    return BG_OK;
+}
+
+static uint8_t replay_op(const uint8_t *ops, size_t i)
+{
+    return ops ? ops[i] : (uint8_t)BG_OPLOG_ADD;
+}
+
+/* Whether a kind can do an operation. */
+static bool replay_can(bg_kind kind, uint8_t op)
+{
+    uint32_t traits = bg_kind_traits(kind);
+    switch (op) {
+    case BG_OPLOG_ADD:
+    case BG_OPLOG_CLEAR: return !(traits & BG_IS_STATIC);
+    case BG_OPLOG_REMOVE: return traits & BG_CAN_REMOVE;
+    case BG_OPLOG_ROTATE: return kind == BG_KIND_WINDOW;
+    default: return true;
+    }
+}
+
+bg_err oplog_can_apply(const bg_filter *filter, const uint8_t *ops, size_t n,
+                       bg_errinfo *info)
+{
+    static const char *const names[] = { "add", "remove", "rotate", "clear", "mark" };
+    bg_kind kind = bg_filter_kind(filter);
+    for (size_t i = 0; i < n; i++) {
+        if (!replay_can(kind, replay_op(ops, i))) {
+            return bgi_err(info, BG_ENOTSUP, "operation", "one that the kind can do",
+                           "%s: %s", bg_kind_name(kind), names[replay_op(ops, i) - 1]);
+        }
+        if (!ops) {
+            break; /* the others are the same */
+        }
+    }
+    return BG_OK;
+}
+
+/* One operation of many equal ones: adds and removes go in batches. */
+static bg_err replay_run(bg_filter *filter, uint8_t op, const uint64_t *hashes,
+                         size_t n, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    switch (op) {
+    case BG_OPLOG_ADD: (void)bg_filter_add_many_hash(filter, hashes, n, NULL); break;
+    case BG_OPLOG_REMOVE:
+        (void)bg_filter_remove_many_hash(filter, hashes, n, NULL);
+        break;
+    case BG_OPLOG_CLEAR: bg_filter_clear(filter); break;
+    case BG_OPLOG_ROTATE:
+        for (size_t i = 0; i < n && !err; i++) {
+            err = bg_filter_rotate(filter, hashes[i], info);
+        }
+        break;
+    default: break;
+    }
+    return err;
+}
+
+bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
+                           const uint64_t *hashes, size_t n, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    for (size_t i = 0, end; i < n && !err; i = end) {
+        uint8_t op = replay_op(ops, i);
+        for (end = i + 1; end < n && replay_op(ops, end) == op; end++) { }
+        err = replay_run(filter, op, hashes + i, end - i, info);
+    }
+    return err;
+}
+
+/* A filter, and what it has already. */
+struct replay_filter {
+    bg_filter *filter;
+    uint64_t from;
+    uint64_t records;
+};
+
+static bg_err replay_apply(void *context, uint64_t first, const uint8_t *ops,
+                           const uint64_t *hashes, size_t n, bg_errinfo *info)
+{
+    struct replay_filter *to = context;
+    uint64_t known = to->from > first ? to->from - first : 0;
+    if (known >= n) {
+        return BG_OK;
+    }
+    size_t skip = (size_t)known;
+    bg_err err = oplog_can_apply(to->filter, ops + skip, n - skip, info);
+    err = err ? err
+              : oplog_apply_records(to->filter, ops + skip, hashes + skip, n - skip,
+                                    info);
+    to->records += err ? 0 : n - skip;
+    return err;
+}
+
+/* ---- Files ----------------------------------------------------------------------------- */
+
+bg_err bg_oplog_replay(const char *path, bg_oplog_visit visit, void *context,
+                       bg_oplog_report *report, bg_errinfo *info)
+{
+    struct disk_file file = { .descriptor = -1 };
+    struct container_source source;
+    struct replay_caller caller = { visit, context, 0 };
+    bg_oplog_report own, *use;
+    bgi_err_clear(info);
+    bg_err err = oplog_report_begin(report, &own, &use, info);
+    err = err ? err : disk_open(path, &file, &source, info);
+    if (!err) {
+        err = oplog_walk(&source, visit ? replay_tell : NULL, &caller, use, info);
+        use->records = caller.records;
+        disk_close(&file);
+    }
+    return err;
+}
+
+/* Whether this log goes on where the filter ends; looked at before anything is applied. */
+static bg_err replay_check_header(const struct container_source *source, uint64_t from,
+                                  const bg_filter *filter, bg_errinfo *info)
+{
+    unsigned char bytes[OPLOG_HEADER];
+    struct oplog_header header;
+    if (source->bytes < sizeof bytes) {
+        return BG_OK; /* oplog_walk says so */
+    }
+    bg_err err = source->read(source->context, 0, bytes, sizeof bytes, info);
+    err = err ? err : oplog_read_header(bytes, &header, info);
+    err = err ? err : oplog_check_identity(&header, filter, info);
+    if (!err && header.first > from) {
+        err = bgi_err(info, BG_EINCOMPAT, "first record of the log",
+                      "one that the filter has, or the next", "%llu, not up to %llu",
+                      (unsigned long long)header.first, (unsigned long long)from);
+    }
+    return err;
+}
+
+bg_err bg_oplog_apply(const char *path, uint64_t from, bg_filter *filter,
+                      bg_oplog_report *report, bg_errinfo *info)
+{
+    struct disk_file file = { .descriptor = -1 };
+    struct container_source source;
+    struct replay_filter to = { filter, from, 0 };
+    bg_oplog_report own, *use;
+    bgi_err_clear(info);
+    if (!filter) {
+        return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
+    }
+    bg_err err = oplog_report_begin(report, &own, &use, info);
+    err = err ? err : disk_open(path, &file, &source, info);
+    if (err) {
+        return err;
+    }
+    err = replay_check_header(&source, from, filter, info);
+    err = err ? err : oplog_walk(&source, replay_apply, &to, use, info);
+    use->records = to.records;
+    use->next = use->next < from ? from : use->next;
+    disk_close(&file);
+    return err;
+}
+
+/* ---- Positions ------------------------------------------------------------------------- */
+
+static const char replay_line[] = "oplog:";
+
+/* The line of a text that begins so, or NULL. */
+static const char *replay_find_line(const char *text)
+{
+    while (text && *text && strncmp(text, replay_line, sizeof replay_line - 1) != 0) {
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    return text && *text ? text : NULL;
+}
+
+bg_err oplog_write_position(const char *metadata, uint64_t position,
+                            char text[BG_METADATA_BYTES], bg_errinfo *info)
+{
+    const char *lines = metadata ? metadata : "";
+    size_t length = strlen(lines);
+    if (replay_find_line(lines)) {
+        return bgi_err(info, BG_EINVAL, "metadata", "no line that begins with oplog:",
+                       "one");
+    }
+    const char *end = length && lines[length - 1] != '\n' ? "\n" : "";
+    int n = snprintf(text, BG_METADATA_BYTES, "%s%s%s %llu\n", lines, end, replay_line,
+                     (unsigned long long)position);
+    if (n < 0 || n >= BG_METADATA_BYTES) {
+        return bgi_err(info, BG_EINVAL, "metadata",
+                       "room for the line oplog: N in 3071 bytes", "%zu bytes", length);
+    }
+    return BG_OK;
+}
+
+bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info)
+{
+    const char *line = replay_find_line(metadata);
+    const char *p = line ? line + sizeof replay_line - 1 : "";
+    uint64_t value = 0;
+    bool good = *p++ == ' ' && *p >= '0' && *p <= '9';
+    for (; good && *p >= '0' && *p <= '9'; p++) {
+        good = !__builtin_mul_overflow(value, 10u, &value)
+               && !__builtin_add_overflow(value, (uint64_t)(*p - '0'), &value);
+    }
+    if (!good || *p != '\n') {
+        return bgi_err(info, BG_EFORMAT, "metadata of the snapshot",
+                       "a line oplog: N, as bg_oplog_truncate_after_snapshot writes it",
+                       "%s", line ? "another number" : "none");
+    }
+    *position = value;
+    return BG_OK;
+}
+
+bg_err bg_oplog_position(const char *snapshot, uint64_t *position, bg_errinfo *info)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    if (!position) {
+        return bgi_err(info, BG_EINVAL, "position", "where to put it", "NULL");
+    }
+    bg_err err = bg_file_about(snapshot, &about, info);
+    return err ? err : oplog_read_position(about.metadata, position, info);
+}
+
+/* ---- Both ------------------------------------------------------------------------------ */
+
+/* The filter and the position of one file, whatever is renamed to its path meanwhile. */
+static bg_err replay_open_snapshot(const char *path, const bg_open_options *options,
+                                   bg_filter **filter, uint64_t *position,
+                                   bg_errinfo *info)
+{
+    struct disk_file file = { .descriptor = -1 };
+    struct container_source source;
+    struct container_front front;
+    bg_open_options how;
+    bg_err err = container_open_options(options, &how, info);
+    err = err ? err : disk_open(path, &file, &source, info);
+    if (err) {
+        return err;
+    }
+    err = container_read_front(&source, &front, info);
+    if (!err) {
+        err = oplog_read_position(front.header.metadata, position, info);
+        bgi_memory_give(&front.memory);
+    }
+    err = err ? err : container_decode(&source, &how, NULL, NULL, NULL, filter, info);
+    disk_close(&file);
+    return err;
+}
+
+bg_err bg_oplog_recover(const char *snapshot, const char *path,
+                        const bg_open_options *options, bg_filter **filter,
+                        bg_oplog_report *report, bg_errinfo *info)
+{
+    uint64_t position = 0;
+    if (!filter) {
+        return bgi_err(info, BG_EINVAL, "filter", "where to put it", "NULL");
+    }
+    *filter = NULL;
+    bgi_err_clear(info);
+    bg_err err = replay_open_snapshot(snapshot, options, filter, &position, info);
+    err = err ? err : bg_oplog_apply(path, position, *filter, report, info);
+    if (err) {
+        bg_filter_free(*filter);
+        *filter = NULL;
+    }
+    return err;
+}

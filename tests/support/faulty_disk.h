@@ -1,0 +1,288 @@
+/*
+ * faulty_disk.h - a disk that fails, stops or forgets at a chosen call.
+ *
+ * The program is linked with --wrap for the calls below (tests/CMakeLists.txt), so the
+ * library's calls arrive here. Calls are counted; at number `disk.at` happens what
+ * `disk.fault` says.
+ *
+ * A loss of power is acted out as well. With `disk.folder` set, the folder `disk.platter`
+ * holds what is on the platter: of each file the bytes at its last sync, of the folder the
+ * names at its last sync, nothing else. disk_power_off() makes a folder of it. That is the
+ * hardest a file system may be: it has written nothing that it was not asked to.
+ *
+ * For one thread at a time, unless no fault is set and nothing is acted out.
+ */
+#ifndef TESTS_FAULTY_DISK_H
+#define TESTS_FAULTY_DISK_H
+
+#include "support/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum disk_fault {
+    DISK_STOP_BEFORE, /* the process dies */
+    DISK_STOP_AFTER,
+    DISK_EIO,
+    DISK_ENOSPC,
+    DISK_SHORT,     /* a write that does half of it, without an error */
+    DISK_HALF_FULL, /* a write that does half of it; the next call says ENOSPC */
+    DISK_FAULTS
+};
+
+static struct {
+    const char *folder, *platter; /* NULL: no loss of power */
+    unsigned long calls, at;      /* 0: never */
+    enum disk_fault fault;
+    void (*on_create)(void);   /* told before the next file is made, once */
+    void (*on_sync)(void);     /* told before every fdatasync */
+    unsigned long data_syncs;  /* how many there were, atomically */
+} disk;
+
+int __real_open(const char *path, int flags, ...);
+ssize_t __real_pwrite(int file, const void *from, size_t n, off_t at);
+int __real_fsync(int file);
+int __real_fdatasync(int file);
+int __real_ftruncate(int file, off_t length);
+int __real_rename(const char *from, const char *to);
+int __real_link(const char *from, const char *to);
+int __real_unlink(const char *path);
+
+/* ---- The platter ------------------------------------------------------------------- */
+
+static void disk_copy(const char *from, const char *to)
+{
+    char bytes[4096], beside[320];
+    (void)snprintf(beside, sizeof beside, "%s+", to);
+    int in = __real_open(from, O_RDONLY);
+    int out = __real_open(beside, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ssize_t n;
+    while (in >= 0 && (n = read(in, bytes, sizeof bytes)) > 0) {
+        if (write(out, bytes, (size_t)n) != n) {
+            abort();
+        }
+    }
+    if (in >= 0) {
+        (void)close(in);
+    }
+    (void)close(out);
+    (void)__real_rename(beside, to);
+}
+
+static void disk_inode_path(char path[320], const char *folder, unsigned long inode)
+{
+    (void)snprintf(path, 320, "%s/%lu", folder, inode);
+}
+
+/* While a platter is acted out nothing need wait for the real one. */
+static int disk_sync(int file, int (*sync)(int file))
+{
+    return disk.folder ? 0 : sync(file);
+}
+
+/* A sync has succeeded: what it was asked for is on the platter. */
+static void disk_note_sync(int file)
+{
+    char from[320], to[320];
+    struct stat about;
+    if (!disk.folder || fstat(file, &about) != 0) {
+        return;
+    }
+    if (S_ISREG(about.st_mode)) {
+        (void)snprintf(from, sizeof from, "/proc/self/fd/%d", file);
+        disk_inode_path(to, disk.platter, (unsigned long)about.st_ino);
+        disk_copy(from, to);
+        return;
+    }
+    (void)snprintf(from, sizeof from, "%s/names.new", disk.platter);
+    (void)snprintf(to, sizeof to, "%s/names", disk.platter);
+    FILE *names = fopen(from, "w");
+    DIR *folder = opendir(disk.folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        (void)fprintf(names, "%lu %s\n", (unsigned long)entry->d_ino, entry->d_name);
+    }
+    (void)closedir(folder);
+    (void)fclose(names);
+    (void)__real_rename(from, to);
+}
+
+/* A new file: what the platter had under this number was another one's. */
+static void disk_note_new(int file)
+{
+    char path[320];
+    struct stat about;
+    if (disk.folder && file >= 0 && fstat(file, &about) == 0) {
+        disk_inode_path(path, disk.platter, (unsigned long)about.st_ino);
+        (void)__real_unlink(path);
+    }
+}
+
+/* Fills the folder `to` with what is there when the power comes back. */
+static inline void disk_power_off(const char *platter, const char *to)
+{
+    char line[512], from[320], path[600], name[256];
+    unsigned long inode;
+    (void)snprintf(path, sizeof path, "%s/names", platter);
+    FILE *names = fopen(path, "r");
+    while (names && fgets(line, sizeof line, names)) {
+        if (sscanf(line, "%lu %255s", &inode, name) != 2 || name[0] == '.') {
+            continue;
+        }
+        disk_inode_path(from, platter, inode);
+        (void)snprintf(path, sizeof path, "%.255s/%s", to, name);
+        disk_copy(from, path);
+    }
+    if (names) {
+        (void)fclose(names);
+    }
+}
+
+/* Makes a folder empty; it is made if there is none. */
+static inline void disk_empty_folder(const char *path)
+{
+    char name[600];
+    (void)mkdir(path, 0700);
+    DIR *folder = opendir(path);
+    CHECK(folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        (void)snprintf(name, sizeof name, "%.255s/%s", path, entry->d_name);
+        (void)__real_unlink(name);
+    }
+    (void)closedir(folder);
+}
+
+/* ---- Faults ------------------------------------------------------------------------ */
+
+/* Counts a call. Returns the errno that it has to fail with, or 0. */
+static int disk_before(bool *now)
+{
+    *now = disk.at && ++disk.calls == disk.at;
+    if (disk.at && disk.fault == DISK_HALF_FULL && disk.calls == disk.at + 1) {
+        return ENOSPC;
+    }
+    if (!*now) {
+        return 0;
+    }
+    if (disk.fault == DISK_STOP_BEFORE) {
+        (void)kill(getpid(), SIGKILL);
+    }
+    return disk.fault == DISK_EIO ? EIO : disk.fault == DISK_ENOSPC ? ENOSPC : 0;
+}
+
+static void disk_after(bool now)
+{
+    if (now && disk.fault == DISK_STOP_AFTER) {
+        (void)kill(getpid(), SIGKILL);
+    }
+}
+
+#define DISK_CALL(result, call, good)                                                  \
+    do {                                                                               \
+        bool now;                                                                      \
+        int code = disk_before(&now);                                                  \
+        if (code) {                                                                    \
+            errno = code;                                                              \
+            return -1;                                                                 \
+        }                                                                              \
+        (result) = (call);                                                             \
+        if ((result) >= 0) {                                                           \
+            good;                                                                      \
+        }                                                                              \
+        disk_after(now);                                                               \
+    } while (0)
+
+int __wrap_open(const char *path, int flags, ...);
+ssize_t __wrap_pwrite(int file, const void *from, size_t n, off_t at);
+int __wrap_fsync(int file);
+int __wrap_fdatasync(int file);
+int __wrap_ftruncate(int file, off_t length);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_link(const char *from, const char *to);
+int __wrap_unlink(const char *path);
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    unsigned mode = 0;
+    int file;
+    if (flags & O_CREAT) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, unsigned);
+        va_end(arguments);
+        void (*tell)(void) = disk.on_create;
+        disk.on_create = NULL;
+        if (tell) {
+            tell();
+        }
+    }
+    DISK_CALL(file, __real_open(path, flags, mode),
+              flags &O_CREAT ? disk_note_new(file) : (void)0);
+    return file;
+}
+
+ssize_t __wrap_pwrite(int file, const void *from, size_t n, off_t at)
+{
+    ssize_t put;
+    if (disk.at && disk.calls + 1 == disk.at && n > 1
+        && (disk.fault == DISK_SHORT || disk.fault == DISK_HALF_FULL)) {
+        n /= 2;
+    }
+    DISK_CALL(put, __real_pwrite(file, from, n, at), (void)0);
+    return put;
+}
+
+int __wrap_fsync(int file)
+{
+    int result;
+    DISK_CALL(result, disk_sync(file, __real_fsync), disk_note_sync(file));
+    return result;
+}
+
+int __wrap_fdatasync(int file)
+{
+    int result;
+    __atomic_add_fetch(&disk.data_syncs, 1, __ATOMIC_RELAXED);
+    if (disk.on_sync) {
+        disk.on_sync();
+    }
+    DISK_CALL(result, disk_sync(file, __real_fdatasync), disk_note_sync(file));
+    return result;
+}
+
+int __wrap_ftruncate(int file, off_t length)
+{
+    int result;
+    DISK_CALL(result, __real_ftruncate(file, length), (void)0);
+    return result;
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    int result;
+    DISK_CALL(result, __real_rename(from, to), (void)0);
+    return result;
+}
+
+int __wrap_link(const char *from, const char *to)
+{
+    int result;
+    DISK_CALL(result, __real_link(from, to), (void)0);
+    return result;
+}
+
+int __wrap_unlink(const char *path)
+{
+    int result;
+    DISK_CALL(result, __real_unlink(path), (void)0);
+    return result;
+}
+
+#endif
