@@ -180,6 +180,10 @@ static bg_err container_check_header(const unsigned char *bytes,
                                 "text below 3072 bytes", "%llu bytes",
                                 (unsigned long long)h->metadata_bytes);
     }
+    if (strcmp(bg_hash_name((bg_hash_profile)h->profile), "unknown") == 0) {
+        return container_refuse(info, BG_EFORMAT, 128, "profile", "a bg_hash_profile",
+                                "%llu", (unsigned long long)h->profile);
+    }
     if (!terminated || h->present_canaries > BG_CANARIES) {
         return container_refuse(info, BG_EFORMAT, 168, "header",
                                 "a name and canaries that can be", "others");
@@ -227,6 +231,11 @@ bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
         memcpy(h->metadata, bytes + CONTAINER_METADATA_AT, (size_t)h->metadata_bytes);
     }
     return container_check_header(bytes, h, info);
+}
+
+bool container_tells_hash(const struct container_header *h)
+{
+    return h->profile == BG_HASH_FAST || h->profile == BG_HASH_XXH64;
 }
 
 void container_put_recipe(struct container_header *h, const struct bgi_recipe *r)

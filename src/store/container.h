@@ -181,6 +181,9 @@ bg_err container_decode(const struct container_source *source,
 /* The CRC of a block as the table has it. */
 uint32_t container_block_crc(const struct container_front *front, uint64_t block);
 
+/* Whether the header tells all about the hash function: no secret, nobody's own. */
+bool container_tells_hash(const struct container_header *header);
+
 /* Whether a filter can be used where its file is mapped. */
 bool container_can_map(const struct container_header *header);
 

@@ -254,8 +254,7 @@ static bg_err decode_hasher(const struct container_header *h,
                             bg_errinfo *info)
 {
     bg_hash_spec spec = { .profile = (uint32_t)h->profile, .seed = h->seed };
-    bool secret = h->profile == BG_HASH_KEYED || h->profile == BG_HASH_KEYED_INT;
-    if (secret || h->profile == BG_HASH_CUSTOM) {
+    if (!container_tells_hash(h)) {
         if (!options->hash) {
             return bgi_err(info, BG_EINVAL, "hash",
                            "the secret of a keyed file, the function of a custom one",

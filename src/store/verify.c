@@ -67,8 +67,7 @@ static bg_err verify_content(const struct container_source *source,
                              const struct container_front *front,
                              const bg_open_options *options, bg_errinfo *why)
 {
-    const uint64_t profile = front->header.profile;
-    bool plain = profile == BG_HASH_FAST || profile == BG_HASH_XXH64;
+    bool plain = container_tells_hash(&front->header);
     bg_open_options strict = *options;
     bg_hasher any;
     bg_filter *filter = NULL;

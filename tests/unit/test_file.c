@@ -308,6 +308,20 @@ TEST(file__versions)
     bg_filter_free(filter);
 }
 
+TEST(file__unknown_profiles_are_refused)
+{
+    bg_filter *filter = files_make(2, 1), *back = NULL;
+    size_t n;
+    unsigned char *bytes = files_encode(filter, 1, &n);
+    bg_errinfo why;
+    forge(bytes, n, 128, 4, 77);
+    CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_EFORMAT);
+    CHECK_STR(why.what, "profile");
+    CHECK_EQ(bg_verify_bytes(bytes, n, NULL, NULL, NULL), BG_EFORMAT);
+    free(bytes);
+    bg_filter_free(filter);
+}
+
 /* Every field with every value of a list: refused, or a filter that can be used. */
 TEST(file__forged_headers_do_no_harm)
 {
@@ -376,9 +390,12 @@ TEST(file__secrets_and_functions)
 {
     const uint8_t secret[BG_SECRET_BYTES] = { 1, 2, 3 }, other[BG_SECRET_BYTES] = { 4 };
     uint64_t start = 5, another = 6;
-    for (int custom = 0; custom < 2; custom++) {
+    static const uint32_t profiles[] = { BG_HASH_KEYED, BG_HASH_KEYED24,
+                                         BG_HASH_KEYED_INT, BG_HASH_CUSTOM };
+    for (size_t p = 0; p < sizeof profiles / sizeof *profiles; p++) {
         bg_spec spec = files_spec(2);
-        bg_hash_spec right = { .profile = custom ? BG_HASH_CUSTOM : BG_HASH_KEYED };
+        bg_hash_spec right = { .profile = profiles[p] };
+        bool custom = profiles[p] == BG_HASH_CUSTOM;
         if (custom) {
             right.custom = own_hash;
             right.custom_context = &start;
