@@ -1,6 +1,5 @@
 #include "store/container.h"
 
-#include "base/bits.h"
 #include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/errinfo.h"

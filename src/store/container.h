@@ -17,6 +17,7 @@
 #ifndef BGI_CONTAINER_H
 #define BGI_CONTAINER_H
 
+#include "base/bits.h"
 #include "bloomgate/file.h"
 #include "filter/content.h"
 
@@ -136,8 +137,17 @@ bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
 /* Bytes of words in a file, with those between parts. */
 uint64_t container_word_bytes(const bg_filter *filter);
 
-/* Turns the words of a leaf from the machine's order of bytes to the file's, or back. */
+/* Turns numbers from the machine's order of bytes to the file's, or back. */
 void container_turn(uint64_t *words, uint64_t count);
+
+/* A word of a leaf in memory as the number that the file has for it, or back. Lines are
+ * made of 32-bit words, whose pairs are the other way round on big-endian machines. */
+BGI_INLINE uint64_t container_word(const bg_filter *leaf, uint64_t word)
+{
+    const bg_kind kind = leaf->kind->id;
+    bool lines = kind == BG_KIND_BLOCKED || kind == BG_KIND_SPLIT;
+    return BGI_BIG_ENDIAN && lines ? bgi_rotl64(word, 32) : word;
+}
 
 /* ---- Where bytes come from, and where they go --------------------------------------- */
 

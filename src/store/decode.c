@@ -17,7 +17,6 @@
  */
 #include "store/container.h"
 
-#include "base/bits.h"
 #include "base/crc32c.h"
 #include "base/errinfo.h"
 
@@ -194,6 +193,15 @@ static void decode_take(struct decoder *d, unsigned char *to, uint64_t n)
     }
 }
 
+/* From the file's order of bytes to the machine's. */
+static void decode_turn(bg_filter *leaf)
+{
+    uint64_t *words = bgi_filter_words(leaf);
+    for (uint64_t i = 0; BGI_BIG_ENDIAN && i < leaf->bytes / 8; i++) {
+        words[i] = container_word(leaf, bgi_le64(words[i]));
+    }
+}
+
 static bool decode_leaf(void *context, bg_filter *leaf)
 {
     struct decoder *d = context;
@@ -207,7 +215,7 @@ static bool decode_leaf(void *context, bg_filter *leaf)
                                   d->front->layout.words_at + at + leaf->bytes,
                                   "bytes between parts", "0", "others");
     }
-    container_turn(bgi_filter_words(leaf), leaf->bytes / 8);
+    decode_turn(leaf);
     return !d->err;
 }
 
