@@ -158,6 +158,11 @@ static bool container_is_zero(const unsigned char *p, size_t n)
     return true;
 }
 
+bool container_tells_hash(const struct container_header *h)
+{
+    return h->profile == BG_HASH_FAST || h->profile == BG_HASH_XXH64;
+}
+
 /* What is true of every header of this version. */
 static bg_err container_check_header(const unsigned char *bytes,
                                      const struct container_header *h, bg_errinfo *info)
@@ -182,6 +187,12 @@ static bg_err container_check_header(const unsigned char *bytes,
     if (strcmp(bg_hash_name((bg_hash_profile)h->profile), "unknown") == 0) {
         return container_refuse(info, BG_EFORMAT, 128, "profile", "a bg_hash_profile",
                                 "%llu", (unsigned long long)h->profile);
+    }
+    if ((!container_tells_hash(h) && h->seed)
+        || (h->profile != BG_HASH_CUSTOM
+            && !container_is_zero(bytes + CONTAINER_NAME_AT, CONTAINER_NAME))) {
+        return container_refuse(info, BG_EFORMAT, 136, "seed, name",
+                                "0 where the profile has none", "others");
     }
     if (!terminated || h->present_canaries > BG_CANARIES) {
         return container_refuse(info, BG_EFORMAT, 168, "header",
@@ -232,11 +243,6 @@ bg_err container_read_header(const unsigned char bytes[CONTAINER_HEADER],
     return container_check_header(bytes, h, info);
 }
 
-bool container_tells_hash(const struct container_header *h)
-{
-    return h->profile == BG_HASH_FAST || h->profile == BG_HASH_XXH64;
-}
-
 void container_put_recipe(struct container_header *h, const struct bgi_recipe *r)
 {
     h->kind = r->kind;
@@ -273,6 +279,15 @@ struct bgi_recipe container_recipe(const struct container_header *h)
                                 .period_items = h->period_items,
                                 .length = h->length,
                                 .count = h->count };
+}
+
+bool container_recipe_is_of(const struct container_header *h, const bg_filter *filter)
+{
+    struct container_header told = *h;
+    struct bgi_recipe recipe;
+    bgi_recipe_of(filter, &recipe);
+    container_put_recipe(&told, &recipe);
+    return memcmp(&told, h, sizeof told) == 0;
 }
 
 /* ---- Canaries ------------------------------------------------------------------------- */

@@ -122,6 +122,11 @@ void container_put_recipe(struct container_header *header,
                           const struct bgi_recipe *recipe);
 struct bgi_recipe container_recipe(const struct container_header *header);
 
+/* Whether the recipe of a header is that of the filter which was made by it: nothing in it
+ * was ignored, no default filled in. */
+bool container_recipe_is_of(const struct container_header *header,
+                            const bg_filter *filter);
+
 /* Fills in what a filter says to canaries. */
 void container_ask_canaries(const bg_filter *filter, struct container_header *header);
 

@@ -311,7 +311,8 @@ static bg_err decode_make(struct container_front *front, const bg_open_options *
         return err == BG_ENOMEM ? err : decode_refuse_content(front, info);
     }
     if (!bgi_content_restore_parts(*filter, front->numbers, front->header.numbers, room)
-        || container_word_bytes(*filter) != room) {
+        || container_word_bytes(*filter) != room
+        || !container_recipe_is_of(&front->header, *filter)) {
         bg_filter_free(*filter);
         *filter = NULL;
         return decode_refuse_content(front, info);
