@@ -15,6 +15,10 @@
  *
  *         writes a line for every file of the folder: its name, its answers to the keys
  *         that were added, and to those that were not, 1 for "maybe".
+ *
+ *     GOLDEN_HASHES=... golden_files hash
+ *
+ *         writes a line for every profile and length of a key: both, and the hash.
  */
 #include "support/golden.h"
 
@@ -121,7 +125,7 @@ static void write_windows(void)
         options.kind = i == 2 ? BG_KIND_PARTITIONED : 0;
         spec.window = &options;
         bg_filter *filter = golden_fill(&spec);
-        for (unsigned j = 0; j < options.generations / 2; j++) {
+        for (unsigned j = 0; j < options.generations / 2 - 1; j++) {
             CHECK_OK(bg_filter_rotate(filter, 0, NULL));
             golden_add(filter, j);
         }
@@ -227,5 +231,28 @@ TEST(ask)
         }
     }
     (void)closedir(folder);
+    CHECK(fclose(to) == 0);
+}
+
+/* ---- Hashes -------------------------------------------------------------------------- */
+
+TEST(hash)
+{
+    enum { LONGEST = 600 };
+    FILE *to = fopen(setting("GOLDEN_HASHES"), "w");
+    CHECK(to);
+    for (uint32_t profile = 0; profile < BG_HASH_CUSTOM; profile++) {
+        bg_hash_spec spec = { .profile = profile,
+                              .seed = UINT64_C(0xfedcba9876543210),
+                              .secret = golden_secret };
+        bg_hasher hasher;
+        uint8_t key[LONGEST];
+        CHECK_OK(bg_hasher_init(&hasher, &spec, NULL));
+        for (size_t n = 0; n < LONGEST; n++) {
+            unsigned long long hash = bg_hash_bytes(&hasher, key, n);
+            (void)fprintf(to, "%s %zu %llx\n", bg_hash_name(profile), n, hash);
+            key[n] = (uint8_t)(n * n + 7);
+        }
+    }
     CHECK(fclose(to) == 0);
 }
