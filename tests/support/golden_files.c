@@ -179,7 +179,7 @@ static void write_special(void)
     filter = golden_fill(&spec);
     for (uint64_t j = 0; j < 300; j++) {
         for (unsigned times = 0; times < 3; times++) { /* runs that fill many blocks */
-            (void)bg_filter_add_hash(filter, UINT64_C(0x3333) << 48 | j << 44);
+            (void)bg_filter_add_hash(filter, (UINT64_C(0x3333) << 48) + (j << 44));
         }
     }
     write_file(filter, "quotient_pushed");
