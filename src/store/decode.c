@@ -291,6 +291,14 @@ static bg_err decode_refuse_content(const struct container_front *front,
                             (unsigned long long)front->header.kind);
 }
 
+/* Whether a filter of that kind can be in as many shards. */
+static bool decode_shards_can_be(const struct container_header *h)
+{
+    bool splits =
+        h->kind != BG_KIND_WINDOW && !(bg_kind_traits((bg_kind)h->kind) & BG_IS_STATIC);
+    return h->shards == 0 || (h->shards > 1 && splits);
+}
+
 /* An empty filter with all its parts. */
 static bg_err decode_make(struct container_front *front, const bg_open_options *options,
                           const bg_hasher *hasher, uint32_t flags, bg_filter **filter,
@@ -305,6 +313,9 @@ static bg_err decode_make(struct container_front *front, const bg_open_options *
     if (options->max_bytes && room > options->max_bytes) {
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
                        (unsigned long long)room);
+    }
+    if (!decode_shards_can_be(&front->header)) {
+        return decode_refuse_content(front, info);
     }
     bg_err err = bgi_recipe_make(&recipe, &spec, hasher, room, filter, info);
     if (err) {

@@ -351,6 +351,19 @@ TEST(file__headers_that_nobody_writes_are_refused)
     }
 }
 
+/* The root of a filter in shards has no numbers, so an end of zeros is one number more. */
+TEST(file__one_shard_is_refused)
+{
+    bg_filter *filter = files_make(2, 1), *back = NULL;
+    size_t n;
+    unsigned char *bytes = files_encode(filter, 1, &n);
+    forge(bytes, n, 112, 8, 2);
+    forge(bytes, n, 48, 4, 1);
+    CHECK_EQ(bg_decode(bytes, n, NULL, &back, NULL), BG_EFORMAT);
+    free(bytes);
+    bg_filter_free(filter);
+}
+
 /* A static filter of one unit, which no builder makes: look-ups would read beyond it. */
 TEST(file__static_filters_without_room_for_a_key_are_refused)
 {
