@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define XXH_INLINE_ALL
-#include "xxhash.h"
+#include <xxhash.h>
 
 /* ---- Numbers in bytes ----------------------------------------------------------------- */
 
@@ -102,7 +102,7 @@ uint64_t container_word_bytes(const bg_filter *filter)
 static void container_fill(const struct container_header *header, unsigned char *bytes)
 {
     memset(bytes, 0, CONTAINER_HEADER);
-    memcpy(bytes, CONTAINER_MAGIC, 8);
+    memcpy(bytes, CONTAINER_MAGIC, 8); /* NOLINT(bugprone-not-null-terminated-result) */
 #define CONTAINER_PUT(offset, size, name)                                              \
     container_put(bytes + (offset), (size), header->name);
     CONTAINER_FIELDS(CONTAINER_PUT)
@@ -296,7 +296,7 @@ enum { CONTAINER_ABSENT = 4096 };
 
 void bg_canary(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
 {
-    memcpy(key, "bloomgate:p:", 12);
+    memcpy(key, "bloomgate:p:", 12); /* NOLINT(bugprone-not-null-terminated-result) */
     container_put(key + 12, 8, generation);
     container_put(key + 20, 4, i);
 }

@@ -196,9 +196,9 @@ static void decode_take(struct decoder *d, unsigned char *to, uint64_t n)
 /* From the file's order of bytes to the machine's. */
 static void decode_turn(bg_filter *leaf)
 {
-    uint64_t *words = bgi_filter_words(leaf);
     for (uint64_t i = 0; BGI_BIG_ENDIAN && i < leaf->bytes / 8; i++) {
-        words[i] = container_word(leaf, bgi_le64(words[i]));
+        uint64_t *word = &bgi_filter_words(leaf)[i];
+        *word = container_word(leaf, bgi_le64(*word));
     }
 }
 
