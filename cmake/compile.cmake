@@ -7,7 +7,9 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(BG_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
   -Wvla -Wundef -Wcast-align -Wformat=2 -Wdouble-promotion -Wpointer-arith)
 
+# Files beyond 2 GiB, and folders of large file systems, on 32-bit machines too.
 function(bg_compile target)
+  target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64)
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
     "$<$<COMPILE_LANGUAGE:C>:${BG_WARNINGS}>" $<$<BOOL:${BG_WERROR}>:-Werror>)
 endfunction()

@@ -102,7 +102,10 @@ static uint64_t fuse_numbers(const struct bgi_core *core, uint64_t *to)
 static bool fuse_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct fuse_state *state = core->state;
-    return sealed_restore(&state->sealed, state->seeds, state->shape.pieces, numbers);
+    /* A size in which no key has its slots is asked of nobody: it must not be read. */
+    return state->shape.starts > 0
+           && sealed_restore(&state->sealed, state->seeds, state->shape.pieces,
+                             numbers);
 }
 
 static void fuse_seal(struct bgi_core *core, uint64_t keys)

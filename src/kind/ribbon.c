@@ -274,7 +274,10 @@ static uint64_t ribbon_numbers(const struct bgi_core *core, uint64_t *to)
 static bool ribbon_restore(struct bgi_core *core, const uint64_t *numbers)
 {
     struct ribbon_state *state = core->state;
-    return sealed_restore(&state->sealed, state->seeds, state->shape.pieces, numbers);
+    /* A size in which no key has its slots is asked of nobody: it must not be read. */
+    return state->shape.starts[1] > 0
+           && sealed_restore(&state->sealed, state->seeds, state->shape.pieces,
+                             numbers);
 }
 
 const struct bgi_kind bgi_kind_ribbon = {

@@ -1,6 +1,5 @@
 #include "store/container.h"
 
-#include "base/bits.h"
 #include "base/checked.h"
 #include "base/crc32c.h"
 #include "base/errinfo.h"
@@ -103,7 +102,7 @@ uint64_t container_word_bytes(const bg_filter *filter)
 static void container_fill(const struct container_header *header, unsigned char *bytes)
 {
     memset(bytes, 0, CONTAINER_HEADER);
-    memcpy(bytes, CONTAINER_MAGIC, 8);
+    memcpy(bytes, CONTAINER_MAGIC, 8); /* NOLINT(bugprone-not-null-terminated-result) */
 #define CONTAINER_PUT(offset, size, name)                                              \
     container_put(bytes + (offset), (size), header->name);
     CONTAINER_FIELDS(CONTAINER_PUT)
@@ -159,6 +158,11 @@ static bool container_is_zero(const unsigned char *p, size_t n)
     return true;
 }
 
+bool container_tells_hash(const struct container_header *h)
+{
+    return h->profile == BG_HASH_FAST || h->profile == BG_HASH_XXH64;
+}
+
 /* What is true of every header of this version. */
 static bg_err container_check_header(const unsigned char *bytes,
                                      const struct container_header *h, bg_errinfo *info)
@@ -179,6 +183,16 @@ static bg_err container_check_header(const unsigned char *bytes,
         return container_refuse(info, BG_EFORMAT, 192, "metadata",
                                 "text below 3072 bytes", "%llu bytes",
                                 (unsigned long long)h->metadata_bytes);
+    }
+    if (strcmp(bg_hash_name((bg_hash_profile)h->profile), "unknown") == 0) {
+        return container_refuse(info, BG_EFORMAT, 128, "profile", "a bg_hash_profile",
+                                "%llu", (unsigned long long)h->profile);
+    }
+    if ((!container_tells_hash(h) && h->seed)
+        || (h->profile != BG_HASH_CUSTOM
+            && !container_is_zero(bytes + CONTAINER_NAME_AT, CONTAINER_NAME))) {
+        return container_refuse(info, BG_EFORMAT, 136, "seed, name",
+                                "0 where the profile has none", "others");
     }
     if (!terminated || h->present_canaries > BG_CANARIES) {
         return container_refuse(info, BG_EFORMAT, 168, "header",
@@ -267,13 +281,22 @@ struct bgi_recipe container_recipe(const struct container_header *h)
                                 .count = h->count };
 }
 
+bool container_recipe_is_of(const struct container_header *h, const bg_filter *filter)
+{
+    struct container_header told = *h;
+    struct bgi_recipe recipe;
+    bgi_recipe_of(filter, &recipe);
+    container_put_recipe(&told, &recipe);
+    return memcmp(&told, h, sizeof told) == 0;
+}
+
 /* ---- Canaries ------------------------------------------------------------------------- */
 
 enum { CONTAINER_ABSENT = 4096 };
 
 void bg_canary(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
 {
-    memcpy(key, "bloomgate:p:", 12);
+    memcpy(key, "bloomgate:p:", 12); /* NOLINT(bugprone-not-null-terminated-result) */
     container_put(key + 12, 8, generation);
     container_put(key + 20, 4, i);
 }

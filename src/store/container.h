@@ -17,6 +17,7 @@
 #ifndef BGI_CONTAINER_H
 #define BGI_CONTAINER_H
 
+#include "base/bits.h"
 #include "bloomgate/file.h"
 #include "filter/content.h"
 
@@ -121,6 +122,11 @@ void container_put_recipe(struct container_header *header,
                           const struct bgi_recipe *recipe);
 struct bgi_recipe container_recipe(const struct container_header *header);
 
+/* Whether the recipe of a header is that of the filter which was made by it: nothing in it
+ * was ignored, no default filled in. */
+bool container_recipe_is_of(const struct container_header *header,
+                            const bg_filter *filter);
+
 /* Fills in what a filter says to canaries. */
 void container_ask_canaries(const bg_filter *filter, struct container_header *header);
 
@@ -139,8 +145,17 @@ bg_err container_refuse(bg_errinfo *info, bg_err code, uint64_t offset,
 /* Bytes of words in a file, with those between parts. */
 uint64_t container_word_bytes(const bg_filter *filter);
 
-/* Turns the words of a leaf from the machine's order of bytes to the file's, or back. */
+/* Turns numbers from the machine's order of bytes to the file's, or back. */
 void container_turn(uint64_t *words, uint64_t count);
+
+/* A word of a leaf in memory as the number that the file has for it, or back. Lines are
+ * made of 32-bit words, whose pairs are the other way round on big-endian machines. */
+BGI_INLINE uint64_t container_word(const bg_filter *leaf, uint64_t word)
+{
+    const bg_kind kind = leaf->kind->id;
+    bool lines = kind == BG_KIND_BLOCKED || kind == BG_KIND_SPLIT;
+    return BGI_BIG_ENDIAN && lines ? bgi_rotl64(word, 32) : word;
+}
 
 /* ---- Where bytes come from, and where they go --------------------------------------- */
 
@@ -192,6 +207,9 @@ bg_err container_decode(const struct container_source *source,
 
 /* The CRC of a block as the table has it. */
 uint32_t container_block_crc(const struct container_front *front, uint64_t block);
+
+/* Whether the header tells all about the hash function: no secret, nobody's own. */
+bool container_tells_hash(const struct container_header *header);
 
 /* Whether a filter can be used where its file is mapped. */
 bool container_can_map(const struct container_header *header);

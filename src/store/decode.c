@@ -17,7 +17,6 @@
  */
 #include "store/container.h"
 
-#include "base/bits.h"
 #include "base/crc32c.h"
 #include "base/errinfo.h"
 
@@ -207,6 +206,15 @@ static void decode_take(struct decoder *d, unsigned char *to, uint64_t n)
     }
 }
 
+/* From the file's order of bytes to the machine's. */
+static void decode_turn(bg_filter *leaf)
+{
+    for (uint64_t i = 0; BGI_BIG_ENDIAN && i < leaf->bytes / 8; i++) {
+        uint64_t *word = &bgi_filter_words(leaf)[i];
+        *word = container_word(leaf, bgi_le64(*word));
+    }
+}
+
 static bool decode_leaf(void *context, bg_filter *leaf)
 {
     struct decoder *d = context;
@@ -220,7 +228,7 @@ static bool decode_leaf(void *context, bg_filter *leaf)
                                   d->front->layout.words_at + at + leaf->bytes,
                                   "bytes between parts", "0", "others");
     }
-    container_turn(bgi_filter_words(leaf), leaf->bytes / 8);
+    decode_turn(leaf);
     return !d->err;
 }
 
@@ -267,8 +275,7 @@ static bg_err decode_hasher(const struct container_header *h,
                             bg_errinfo *info)
 {
     bg_hash_spec spec = { .profile = (uint32_t)h->profile, .seed = h->seed };
-    bool secret = h->profile == BG_HASH_KEYED || h->profile == BG_HASH_KEYED_INT;
-    if (secret || h->profile == BG_HASH_CUSTOM) {
+    if (!container_tells_hash(h)) {
         if (!options->hash) {
             return bgi_err(info, BG_EINVAL, "hash",
                            "the secret of a keyed file, the function of a custom one",
@@ -297,6 +304,14 @@ static bg_err decode_refuse_content(const struct container_front *front,
                             (unsigned long long)front->header.kind);
 }
 
+/* Whether a filter of that kind can be in as many shards. */
+static bool decode_shards_can_be(const struct container_header *h)
+{
+    bool splits =
+        h->kind != BG_KIND_WINDOW && !(bg_kind_traits((bg_kind)h->kind) & BG_IS_STATIC);
+    return h->shards == 0 || (h->shards > 1 && splits);
+}
+
 /* An empty filter with all its parts. */
 static bg_err decode_make(struct container_front *front, const bg_open_options *options,
                           const bg_hasher *hasher, uint32_t flags, bg_filter **filter,
@@ -312,12 +327,16 @@ static bg_err decode_make(struct container_front *front, const bg_open_options *
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
                        (unsigned long long)room);
     }
+    if (!decode_shards_can_be(&front->header)) {
+        return decode_refuse_content(front, info);
+    }
     bg_err err = bgi_recipe_make(&recipe, &spec, hasher, room, filter, info);
     if (err) {
         return err == BG_ENOMEM ? err : decode_refuse_content(front, info);
     }
     if (!bgi_content_restore_parts(*filter, front->numbers, front->header.numbers, room)
-        || container_word_bytes(*filter) != room) {
+        || container_word_bytes(*filter) != room
+        || !container_recipe_is_of(&front->header, *filter)) {
         bg_filter_free(*filter);
         *filter = NULL;
         return decode_refuse_content(front, info);

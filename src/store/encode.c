@@ -9,7 +9,6 @@
  */
 #include "store/container.h"
 
-#include "base/bits.h"
 #include "base/crc32c.h"
 #include "base/errinfo.h"
 #include "hash/hasher.h"
@@ -119,22 +118,25 @@ static void encode_piece(struct encoder *e, size_t n)
     }
 }
 
-/* Copies words that others may be setting bits in. */
-static void encode_copy(unsigned char *to, const uint64_t *words, size_t n)
+/* Copies n words of a leaf, which others may be setting bits in. */
+static void encode_copy(const bg_filter *leaf, unsigned char *to, const uint64_t *words,
+                        size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        bgi_store_le64(to + 8 * i, __atomic_load_n(&words[i], __ATOMIC_RELAXED));
+        uint64_t word = __atomic_load_n(&words[i], __ATOMIC_RELAXED);
+        bgi_store_le64(to + 8 * i, container_word(leaf, word));
     }
 }
 
-/* Puts in n bytes of words, or n zeros for NULL. */
-static void encode_put(struct encoder *e, const uint64_t *words, uint64_t n)
+/* Puts in n bytes of a leaf's words, or n zeros for NULL. */
+static void encode_put(struct encoder *e, const bg_filter *leaf, const uint64_t *words,
+                       uint64_t n)
 {
     while (n > 0 && !e->err) {
         size_t at = (size_t)(e->done % ENCODE_PIECE), room = ENCODE_PIECE - at;
         size_t piece = n < room ? (size_t)n : room;
         if (words) {
-            encode_copy(e->piece + at, words, piece / 8);
+            encode_copy(leaf, e->piece + at, words, piece / 8);
             words += piece / 8;
         } else {
             memset(e->piece + at, 0, piece);
@@ -150,8 +152,8 @@ static void encode_put(struct encoder *e, const uint64_t *words, uint64_t n)
 static bool encode_leaf(void *context, bg_filter *leaf)
 {
     struct encoder *e = context;
-    encode_put(e, bgi_filter_words(leaf), leaf->bytes);
-    encode_put(e, NULL, -(uint64_t)leaf->bytes % CONTAINER_LINE);
+    encode_put(e, leaf, bgi_filter_words(leaf), leaf->bytes);
+    encode_put(e, leaf, NULL, -(uint64_t)leaf->bytes % CONTAINER_LINE);
     return !e->err;
 }
 

@@ -75,8 +75,7 @@ static bool verify_can_stay(const struct container_source *source,
 static bool verify_has_hash(const struct container_front *front,
                             const bg_open_options *options)
 {
-    const uint64_t profile = front->header.profile;
-    return profile == BG_HASH_FAST || profile == BG_HASH_XXH64 || options->hash;
+    return container_tells_hash(&front->header) || options->hash;
 }
 
 /* All blocks, and whether the words make a filter. */

@@ -288,6 +288,97 @@ TEST(file__versions)
     bg_filter_free(filter);
 }
 
+TEST(file__unknown_profiles_are_refused)
+{
+    bg_filter *filter = files_make(2, 1), *back = NULL;
+    size_t n;
+    unsigned char *bytes = files_encode(filter, 1, &n);
+    bg_errinfo why;
+    forge(bytes, n, 128, 4, 77);
+    CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_EFORMAT);
+    CHECK_STR(why.what, "profile");
+    CHECK_EQ(bg_verify_bytes(bytes, n, NULL, NULL, NULL), BG_EFORMAT);
+    free(bytes);
+    bg_filter_free(filter);
+}
+
+/* Fields that a kind or a profile has no use for are 0, and nothing has a default. */
+TEST(file__headers_that_nobody_writes_are_refused)
+{
+    static const struct {
+        unsigned filter;
+        size_t offset, size;
+        uint64_t value;
+    } lies[] = {
+        { 2, 52, 4, 1 },    /* blocked: window_mode */
+        { 2, 80, 8, 1 },    /* max_bytes */
+        { 2, 96, 8, 1 },    /* length */
+        { 5, 32, 4, 0 },    /* counting: width 0 for 4 */
+        { 12, 32, 4, 4 },   /* window: width */
+        { 2, 232, 4, 'x' }, /* the name of a custom hash that it is not */
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        bg_filter *filter = files_make(lies[i].filter, 1), *back = NULL;
+        size_t n;
+        unsigned char *bytes = files_encode(filter, 1, &n);
+        forge(bytes, n, lies[i].offset, lies[i].size, lies[i].value);
+        bg_err err = bg_decode(bytes, n, NULL, &back, NULL);
+        if (err != BG_EFORMAT) {
+            check_fail(__FILE__, __LINE__, "lie %zu: %d", i, (int)err);
+        }
+        free(bytes);
+        bg_filter_free(filter);
+    }
+}
+
+/* The root of a filter in shards has no numbers, so an end of zeros is one number more. */
+TEST(file__one_shard_is_refused)
+{
+    bg_filter *filter = files_make(2, 1), *back = NULL;
+    size_t n;
+    unsigned char *bytes = files_encode(filter, 1, &n);
+    forge(bytes, n, 112, 8, 2);
+    forge(bytes, n, 48, 4, 1);
+    CHECK_EQ(bg_decode(bytes, n, NULL, &back, NULL), BG_EFORMAT);
+    free(bytes);
+    bg_filter_free(filter);
+}
+
+/* A static filter of one unit, which no builder makes: look-ups would read beyond it. */
+TEST(file__static_filters_without_room_for_a_key_are_refused)
+{
+    for (unsigned i = 9; i < 11; i++) {
+        unsigned char bytes[CONTAINER_HEADER + CONTAINER_PAGE + 8 * 32 + 4] = { 0 };
+        bg_filter *filter = files_make(i, 1), *back = NULL;
+        bg_errinfo why;
+        size_t n;
+        unsigned char *whole = files_encode(filter, 1, &n);
+        struct container_header header;
+        struct container_layout layout;
+        CHECK_OK(container_read_header(whole, &header, NULL));
+        header.k = 32;
+        header.units = 1;
+        header.word_bytes = i == 9 ? 64 : 8 * 32;
+        header.absent_maybes = CONTAINER_UNASKED;
+        header.present_canaries = 0;
+        CHECK(container_layout(&header, &layout));
+        header.file_bytes = layout.file_bytes;
+        memcpy(bytes + CONTAINER_HEADER, whole + CONTAINER_HEADER, CONTAINER_PAGE);
+        uint32_t crc =
+            bgi_crc32c(0, bytes + layout.words_at, (size_t)header.word_bytes);
+        for (size_t b = 0; b < 4; b++) {
+            bytes[layout.table_at + b] = (unsigned char)(crc >> 8 * b);
+        }
+        container_write_header(&header, bytes);
+        forge(bytes, (size_t)layout.file_bytes, 36, 4, 32);
+        CHECK_EQ(bg_decode(bytes, (size_t)layout.file_bytes, NULL, &back, &why),
+                 BG_EFORMAT);
+        CHECK_STR(why.what, "content");
+        free(whole);
+        bg_filter_free(filter);
+    }
+}
+
 /* Every field with every value of a list: refused, or a filter that can be used. */
 TEST(file__forged_headers_do_no_harm)
 {
@@ -356,9 +447,12 @@ TEST(file__secrets_and_functions)
 {
     const uint8_t secret[BG_SECRET_BYTES] = { 1, 2, 3 }, other[BG_SECRET_BYTES] = { 4 };
     uint64_t start = 5, another = 6;
-    for (int custom = 0; custom < 2; custom++) {
+    static const uint32_t profiles[] = { BG_HASH_KEYED, BG_HASH_KEYED24,
+                                         BG_HASH_KEYED_INT, BG_HASH_CUSTOM };
+    for (size_t p = 0; p < sizeof profiles / sizeof *profiles; p++) {
         bg_spec spec = files_spec(2);
-        bg_hash_spec right = { .profile = custom ? BG_HASH_CUSTOM : BG_HASH_KEYED };
+        bg_hash_spec right = { .profile = profiles[p] };
+        bool custom = profiles[p] == BG_HASH_CUSTOM;
         if (custom) {
             right.custom = own_hash;
             right.custom_context = &start;

@@ -277,7 +277,7 @@ static bg_err walk(const unsigned char *at, size_t n, struct heard *heard,
                    bg_oplog_report *report)
 {
     struct bytes bytes = { at, n };
-    struct container_source source = { read_bytes, &bytes, n };
+    struct container_source source = { read_bytes, &bytes, n, NULL };
     heard->n = 0;
     *report = (bg_oplog_report){ .struct_size = sizeof *report };
     return oplog_walk(&source, hear_frame, heard, report, NULL);

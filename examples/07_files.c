@@ -1,0 +1,133 @@
+/*
+ * 07_files.c - a filter that outlives its program.
+ *
+ * Shows: saving with a text for the reader and with canaries; verifying, opening and mapping;
+ * what the header tells; how damage is noticed, and how to go on in spite of it; and that
+ * saving is all or nothing. Works in a folder of its own, which is removed at the end.
+ */
+#define _DEFAULT_SOURCE /* mkdtemp */
+
+#include <bloomgate/bloomgate.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { KEYS = 100000, GENERATION = 1 };
+
+static bg_filter *fill(void)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.items = KEYS;
+    spec.rate = 0.01;
+    bg_filter *seen = NULL;
+    if (bg_filter_create(&spec, &seen, NULL) != BG_OK) {
+        exit(1); /* NOLINT(concurrency-mt-unsafe): there is one thread */
+    }
+    for (uint64_t i = 0; i < KEYS; i++) {
+        (void)bg_filter_add_u64(seen, i);
+    }
+    /* Keys that nobody has: who opens the file looks for them. */
+    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+        uint8_t canary[BG_CANARY_BYTES];
+        bg_canary(GENERATION, i, canary);
+        (void)bg_filter_add(seen, canary, sizeof canary);
+    }
+    return seen;
+}
+
+static bool save(const bg_filter *seen, const char *path)
+{
+    bg_save_options options = BG_SAVE_OPTIONS_INIT;
+    options.generation = GENERATION;
+    options.metadata = "keys: numbers of users, 8 bytes\n";
+    bg_errinfo why;
+    if (bg_save(seen, path, &options, &why) != BG_OK) {
+        printf("%s\n", why.message);
+        return false;
+    }
+    bg_file_info about = { .struct_size = sizeof about };
+    if (bg_file_about(path, &about, &why) != BG_OK) {
+        return false;
+    }
+    printf("%llu bytes, kind %s, hash %s, digest %s\n",
+           (unsigned long long)about.file_bytes, bg_kind_name((bg_kind)about.kind),
+           bg_hash_name((bg_hash_profile)about.profile), about.digest_text);
+    printf("%s", about.metadata);
+    return about.present_canaries == BG_CANARIES;
+}
+
+static bool knows_all(const bg_filter *seen)
+{
+    for (uint64_t i = 0; i < KEYS; i++) {
+        if (!bg_filter_may_contain_u64(seen, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Read as a whole, or mapped: a file that was verified where it arrived. */
+static bool read_back(const bg_filter *seen, const char *path)
+{
+    bg_filter *opened = NULL, *mapped = NULL;
+    bg_errinfo why;
+    bool right = bg_verify(path, NULL, NULL, &why) == BG_OK
+                 && bg_open(path, NULL, &opened, &why) == BG_OK
+                 && bg_map(path, NULL, &mapped, &why) == BG_OK;
+    if (!right) {
+        printf("%s\n", why.message);
+    }
+    right = right && bg_filter_equal(seen, opened) && knows_all(mapped);
+    bg_filter_free(opened);
+    bg_filter_free(mapped);
+    return right;
+}
+
+/* Flips one bit in the middle of the file. */
+static bool damage(const char *path, long at)
+{
+    FILE *file = fopen(path, "r+b");
+    if (!file) {
+        return false;
+    }
+    (void)fseek(file, at, SEEK_SET);
+    int byte = fgetc(file);
+    (void)fseek(file, at, SEEK_SET);
+    (void)fputc(byte ^ 1, file);
+    return fclose(file) == 0;
+}
+
+static bool notice_damage(const char *path)
+{
+    bg_filter *seen = NULL;
+    bg_errinfo why = { .code = BG_OK };
+    bg_open_options anyway = BG_OPEN_OPTIONS_INIT;
+    bg_err err = damage(path, 50000) ? bg_open(path, NULL, &seen, &why) : BG_OK;
+    printf("damaged: %s at %llu\n", bg_err_name(err), (unsigned long long)why.offset);
+    bool noticed = err == BG_ECHECKSUM && seen == NULL;
+    /* Without the bad block there are more "maybe"s, and still no wrong "no". */
+    anyway.flags = BG_FILE_TOLERATE;
+    bool right = bg_open(path, &anyway, &seen, &why) == BG_OK && knows_all(seen);
+    bg_filter_free(seen);
+    return noticed && right;
+}
+
+int main(void)
+{
+    char folder[] = "/tmp/bloomgate-example-XXXXXX", path[64];
+    if (!mkdtemp(folder)) {
+        return 1;
+    }
+    (void)snprintf(path, sizeof path, "%s/seen.bg", folder);
+    bg_filter *seen = fill();
+    bool right = save(seen, path) && read_back(seen, path) && notice_damage(path);
+    /* Saving again puts a whole file in its place; one that cannot be saved changes
+     * nothing. */
+    right = right && save(seen, path) && read_back(seen, path);
+    right = right && bg_save(seen, "/nonexistent/seen.bg", NULL, NULL) == BG_EIO;
+    bg_filter_free(seen);
+    (void)unlink(path);
+    (void)rmdir(folder);
+    return right ? 0 : 1;
+}
