@@ -33,7 +33,21 @@ extern "C" {
 #endif
 
 /* X(NAME, number, name): the one list of formats. The numbers are frozen. */
-#define BG_FOREIGN_FORMATS(X) X(PARQUET, 1, parquet)
+#define BG_FOREIGN_FORMATS(X)                                                          \
+    X(PARQUET, 1, parquet)                                                             \
+    X(GUAVA, 2, guava)                                                                 \
+    X(GO, 3, go)                                                                       \
+    X(DCSO, 4, dcso)                                                                   \
+    X(REDISBLOOM, 5, redisbloom)                                                       \
+    X(BIP37, 6, bip37)                                                                 \
+    X(BIP158, 7, bip158)                                                               \
+    X(SPARK, 8, spark)                                                                 \
+    X(HADOOP, 9, hadoop)                                                               \
+    X(CASSANDRA, 10, cassandra)                                                        \
+    X(SQUID, 11, squid)                                                                \
+    X(BFV1, 12, bfv1)                                                                  \
+    X(ROCKSDB, 13, rocksdb)                                                            \
+    X(LEVELDB, 14, leveldb)
 
 typedef enum bg_foreign_format {
 #define BG_FOREIGN_ENUM(NAME, number, name) BG_FOREIGN_##NAME = (number),
