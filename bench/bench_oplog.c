@@ -38,9 +38,8 @@ enum oplog_way {
 };
 
 static const char *const oplog_names[OPLOG_WAYS] = {
-    "plain write()", "policy no",
-    "policy everysec", "write() and fdatasync()",
-    "policy always", "policy always, 8 threads",
+    "plain write()",           "policy no",     "policy everysec",
+    "write() and fdatasync()", "policy always", "policy always, 8 threads",
 };
 
 /* One way to let a file grow: a subject. */

@@ -116,7 +116,8 @@ bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
     bg_err err = BG_OK;
     for (size_t i = 0, end; i < n && !err; i = end) {
         uint8_t op = replay_op(ops, i);
-        for (end = i + 1; end < n && replay_op(ops, end) == op; end++) { }
+        for (end = i + 1; end < n && replay_op(ops, end) == op; end++) {
+        }
         err = replay_run(filter, op, hashes + i, end - i, info);
     }
     return err;
@@ -230,8 +231,8 @@ bg_err oplog_write_position(const char *metadata, uint64_t position,
     const char *lines = metadata ? metadata : "";
     size_t length = strlen(lines);
     if (replay_find_line(lines)) {
-        return bgi_err(info, BG_EINVAL, "metadata", "no line that begins with oplog:",
-                       "one");
+        return bgi_err(info, BG_EINVAL, "metadata",
+                       "no line that begins with oplog:", "one");
     }
     const char *end = length && lines[length - 1] != '\n' ? "\n" : "";
     int n = snprintf(text, BG_METADATA_BYTES, "%s%s%s %llu\n", lines, end, replay_line,

@@ -294,7 +294,7 @@ TEST(file__unknown_profiles_are_refused)
     size_t n;
     unsigned char *bytes = files_encode(filter, 1, &n);
     bg_errinfo why;
-    forge(bytes, n, 128, 4, 77);
+    forge(bytes, 128, 4, 77);
     CHECK_EQ(bg_decode(bytes, n, NULL, &back, &why), BG_EFORMAT);
     CHECK_STR(why.what, "profile");
     CHECK_EQ(bg_verify_bytes(bytes, n, NULL, NULL, NULL), BG_EFORMAT);
@@ -321,7 +321,7 @@ TEST(file__headers_that_nobody_writes_are_refused)
         bg_filter *filter = files_make(lies[i].filter, 1), *back = NULL;
         size_t n;
         unsigned char *bytes = files_encode(filter, 1, &n);
-        forge(bytes, n, lies[i].offset, lies[i].size, lies[i].value);
+        forge(bytes, lies[i].offset, lies[i].size, lies[i].value);
         bg_err err = bg_decode(bytes, n, NULL, &back, NULL);
         if (err != BG_EFORMAT) {
             check_fail(__FILE__, __LINE__, "lie %zu: %d", i, (int)err);
@@ -337,8 +337,8 @@ TEST(file__one_shard_is_refused)
     bg_filter *filter = files_make(2, 1), *back = NULL;
     size_t n;
     unsigned char *bytes = files_encode(filter, 1, &n);
-    forge(bytes, n, 112, 8, 2);
-    forge(bytes, n, 48, 4, 1);
+    forge(bytes, 112, 8, 2);
+    forge(bytes, 48, 4, 1);
     CHECK_EQ(bg_decode(bytes, n, NULL, &back, NULL), BG_EFORMAT);
     free(bytes);
     bg_filter_free(filter);
@@ -370,7 +370,7 @@ TEST(file__static_filters_without_room_for_a_key_are_refused)
             bytes[layout.table_at + b] = (unsigned char)(crc >> 8 * b);
         }
         container_write_header(&header, bytes);
-        forge(bytes, (size_t)layout.file_bytes, 36, 4, 32);
+        forge(bytes, 36, 4, 32);
         CHECK_EQ(bg_decode(bytes, (size_t)layout.file_bytes, NULL, &back, &why),
                  BG_EFORMAT);
         CHECK_STR(why.what, "content");
