@@ -9,7 +9,9 @@ set(BG_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissin
 
 # Files beyond 2 GiB, and folders of large file systems, on 32-bit machines too.
 function(bg_compile target)
-  target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64)
+  if(CMAKE_SIZEOF_VOID_P EQUAL 4) # elsewhere they are, and tests interpose the plain names
+    target_compile_definitions(${target} PRIVATE _FILE_OFFSET_BITS=64)
+  endif()
   target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
     "$<$<COMPILE_LANGUAGE:C>:${BG_WARNINGS}>" $<$<BOOL:${BG_WERROR}>:-Werror>)
 endfunction()

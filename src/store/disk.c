@@ -16,7 +16,6 @@
  * reported as an error all the same.
  */
 #define _GNU_SOURCE       /* O_CLOEXEC, getrandom, strerror_r that returns the text */
-#define _FILE_OFFSET_BITS 64 /* files beyond 2 GiB, on 32-bit machines too */
 
 #include "store/disk.h"
 
