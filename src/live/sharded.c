@@ -501,6 +501,7 @@ bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **fi
     if (err) {
         return err;
     }
+    assert(s);
     for (uint32_t i = 0; i < count; i++) {
         s->shards[i] = shards[i];
         s->filter.design_items += shards[i]->design_items;

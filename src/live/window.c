@@ -569,6 +569,7 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
     if (err) {
         return err;
     }
+    assert(w);
     window_start(w, &options);
     err = shape.body->make(w, info);
     if (err) {

@@ -378,26 +378,18 @@ static bg_err decode_place(const struct container_front *front, bg_filter *filte
     return BG_OK;
 }
 
-static bg_err decode_content(const struct container_source *source,
-                             struct container_front *front,
-                             const bg_open_options *options, const bg_hasher *hasher,
-                             struct bgi_memory *mapping,
-                             struct container_damage *damage, bg_filter **filter,
-                             bg_errinfo *info)
+static bg_err decode_content(struct decoder *d, const bg_hasher *hasher,
+                             struct bgi_memory *mapping, bg_filter **filter)
 {
-    struct decoder d = { .source = source,
-                         .options = options,
-                         .front = front,
-                         .damage = damage,
-                         .info = info };
     bg_filter *made = NULL;
-    bg_err err =
-        decode_make(front, options, hasher, mapping ? BGI_BARE : 0, &made, info);
+    bg_err err = decode_make(d->front, d->options, hasher, mapping ? BGI_BARE : 0,
+                             &made, d->info);
     if (err) {
         return err;
     }
     assert(made);
-    err = mapping ? decode_place(front, made, mapping, info) : decode_fill(&d, made);
+    err =
+        mapping ? decode_place(d->front, made, mapping, d->info) : decode_fill(d, made);
     if (err) {
         bg_filter_free(made);
         return err;
@@ -435,8 +427,12 @@ bg_err container_decode(const struct container_source *source,
     }
     err = hasher ? BG_OK : decode_hasher(&front.header, options, &own, info);
     if (!err) {
-        err = decode_content(source, &front, options, hasher ? hasher : &own, mapping,
-                             damage ? damage : &unasked, filter, info);
+        struct decoder d = { .source = source,
+                             .options = options,
+                             .front = &front,
+                             .damage = damage ? damage : &unasked,
+                             .info = info };
+        err = decode_content(&d, hasher ? hasher : &own, mapping, filter);
     }
     if (!err && !hasher && !decode_answers(*filter, &front.header)) {
         err = container_refuse(info, BG_EFORMAT, 168, "canaries",

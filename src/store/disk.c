@@ -15,7 +15,7 @@
  * When (D6) fails the new file is in place but may not be after a loss of power; that is
  * reported as an error all the same.
  */
-#define _GNU_SOURCE       /* O_CLOEXEC, getrandom, strerror_r that returns the text */
+#define _GNU_SOURCE /* O_CLOEXEC, getrandom, strerror_r that returns the text */
 
 #include "store/disk.h"
 

@@ -31,9 +31,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define PATCH_MAGIC                                                                    \
-    "\x89"                                                                             \
-    "BGP\r\n\x1a\n"
+static const unsigned char patch_magic[8] = { 0x89, 'B',  'G',  'P',
+                                              '\r', '\n', 0x1a, '\n' };
 
 enum { PATCH_HEADER = 64, PATCH_VERSION = 1 };
 
@@ -185,7 +184,7 @@ static bg_err patch_write_list(const struct patch_file *a, const struct patch_fi
             bgi_store_le64(list + 8 * at++, i);
         }
     }
-    memcpy(header, PATCH_MAGIC, 8);
+    memcpy(header, patch_magic, sizeof patch_magic);
     patch_put_le32(header + 8, PATCH_VERSION);
     memcpy(header + 16, a->front.header.digest, BG_DIGEST_BYTES);
     memcpy(header + 32, b->front.header.digest, BG_DIGEST_BYTES);
@@ -335,7 +334,7 @@ static bg_err patch_input_open(const char *path, struct patch_input *p,
         return err;
     }
     p->n = bgi_load_le64(header + 48);
-    if (memcmp(header, PATCH_MAGIC, 8) != 0) {
+    if (memcmp(header, patch_magic, sizeof patch_magic) != 0) {
         return patch_refuse(info, 0, "magic");
     }
     if (bgi_load_le32(header + 8) != PATCH_VERSION) {

@@ -80,8 +80,7 @@ static void move_all(const unsigned char *bytes, size_t n, const char *name,
 {
     struct container_header header;
     struct container_layout layout;
-    unsigned char *copy = malloc(n);
-    CHECK(copy);
+    unsigned char *copy = line_memory(n);
     CHECK_OK(container_read_header(bytes, &header, NULL));
     CHECK(container_layout(&header, &layout));
     const size_t words = (size_t)header.word_bytes, first = (size_t)layout.words_at;
