@@ -51,8 +51,8 @@
 #define BGI_LINE_OPERATIONS
 enum line_operation { LINE_ADD_EXCLUSIVE, LINE_ADD_SHARED };
 
-/* By how many keys has_any is ahead of itself with its questions: 16 to 64 are within a
- * twentieth of each other, from 4 layers on. */
+/* By how many keys has_any is ahead of itself with its questions. With 8 layers 16, 32
+ * and 64 are within 6 % of each other (Zen 4, 1e7 and 1e8 keys). */
 enum { LINE_AHEAD = 32 };
 
 /* Filters that are asked together, and where the lines of a word and of what follows it
