@@ -78,10 +78,11 @@ typedef enum bg_oplog_policy {
 typedef struct bg_oplog_options {
     uint32_t struct_size; /* sizeof(bg_oplog_options) */
     uint32_t policy;      /* a bg_oplog_policy */
-    uint64_t position;    /* the number up to which the filter is complete: `next` of the
-                             report that bg_oplog_apply or bg_oplog_recover gave; 0: new */
-    uint64_t generation;  /* of a log that is created: that of its snapshot, or 0 */
-    uint64_t (*clock)(void *context); /* nanoseconds; NULL: the system's monotonic clock */
+    uint64_t position;   /* the number up to which the filter is complete: `next` of the
+                            report that bg_oplog_apply or bg_oplog_recover gave; 0: new */
+    uint64_t generation; /* of a log that is created: that of its snapshot, or 0 */
+    uint64_t (*clock)(
+        void *context); /* nanoseconds; NULL: the system's monotonic clock */
     void *context;
     const bg_allocator *allocator; /* NULL: the system's */
 } bg_oplog_options;
@@ -103,9 +104,9 @@ typedef struct bg_oplog_report {
     uint64_t frames;      /* whole ones in the file */
     uint64_t end;         /* offset behind the last of them */
     uint64_t dropped;     /* bytes from there to the end of the file: a torn tail */
-    bg_err code;          /* why they were dropped: BG_OK if there are none, BG_EFORMAT if
-                             a frame is incomplete, BG_ECHECKSUM if it is damaged */
-    char what[32];        /* what is wrong with them: "frame", "checksum" ... */
+    bg_err code;   /* why they were dropped: BG_OK if there are none, BG_EFORMAT if
+                      a frame is incomplete, BG_ECHECKSUM if it is damaged */
+    char what[32]; /* what is wrong with them: "frame", "checksum" ... */
     char found[64];
     char expected[96];
 } bg_oplog_report;

@@ -413,8 +413,8 @@ static bg_err oplog_make_file(bg_oplog *log, const struct oplog_header *header,
     }
     err = disk_write(&draft.file, 0, bytes, sizeof bytes, info);
     if (!err && over) {
-        err = oplog_copy_tail(&log->file, tail, log->end, &draft.file, log->frame,
-                              info);
+        err =
+            oplog_copy_tail(&log->file, tail, log->end, &draft.file, log->frame, info);
     }
     err = err ? err : oplog_lock_file(&draft.file, info);
     if (err) {
@@ -547,8 +547,7 @@ static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
 static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
                              bg_errinfo *info)
 {
-    if (report->dropped
-        && ftruncate(log->file.descriptor, (off_t)report->end) != 0) {
+    if (report->dropped && ftruncate(log->file.descriptor, (off_t)report->end) != 0) {
         return disk_error(info, "truncate", log->file.path);
     }
     if (fdatasync(log->file.descriptor) != 0) {
@@ -610,7 +609,7 @@ bg_err bg_oplog_open(const char *path, const bg_filter *filter,
                      bg_oplog_report *report, bg_errinfo *info)
 {
     bg_oplog_options how;
-    bg_oplog_report own, *use;
+    bg_oplog_report own, *use = &own;
     bgi_err_clear(info);
     if (!filter || !log) {
         return bgi_err(info, BG_EINVAL, "filter, log", "both", "NULL");

@@ -116,7 +116,8 @@ bg_err oplog_apply_records(bg_filter *filter, const uint8_t *ops,
     bg_err err = BG_OK;
     for (size_t i = 0, end; i < n && !err; i = end) {
         uint8_t op = replay_op(ops, i);
-        for (end = i + 1; end < n && replay_op(ops, end) == op; end++) { }
+        for (end = i + 1; end < n && replay_op(ops, end) == op; end++) {
+        }
         err = replay_run(filter, op, hashes + i, end - i, info);
     }
     return err;
@@ -154,7 +155,7 @@ bg_err bg_oplog_replay(const char *path, bg_oplog_visit visit, void *context,
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
     struct replay_caller caller = { visit, context, 0 };
-    bg_oplog_report own, *use;
+    bg_oplog_report own, *use = &own;
     bgi_err_clear(info);
     bg_err err = oplog_report_begin(report, &own, &use, info);
     err = err ? err : disk_open(path, &file, &source, info);
@@ -192,7 +193,7 @@ bg_err bg_oplog_apply(const char *path, uint64_t from, bg_filter *filter,
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
     struct replay_filter to = { filter, from, 0 };
-    bg_oplog_report own, *use;
+    bg_oplog_report own, *use = &own;
     bgi_err_clear(info);
     if (!filter) {
         return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
@@ -230,8 +231,8 @@ bg_err oplog_write_position(const char *metadata, uint64_t position,
     const char *lines = metadata ? metadata : "";
     size_t length = strlen(lines);
     if (replay_find_line(lines)) {
-        return bgi_err(info, BG_EINVAL, "metadata", "no line that begins with oplog:",
-                       "one");
+        return bgi_err(info, BG_EINVAL, "metadata",
+                       "no line that begins with oplog:", "one");
     }
     const char *end = length && lines[length - 1] != '\n' ? "\n" : "";
     int n = snprintf(text, BG_METADATA_BYTES, "%s%s%s %llu\n", lines, end, replay_line,

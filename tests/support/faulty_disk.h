@@ -42,9 +42,9 @@ static struct {
     const char *folder, *platter; /* NULL: no loss of power */
     unsigned long calls, at;      /* 0: never */
     enum disk_fault fault;
-    void (*on_create)(void);   /* told before the next file is made, once */
-    void (*on_sync)(void);     /* told before every fdatasync */
-    unsigned long data_syncs;  /* how many there were, atomically */
+    void (*on_create)(void);  /* told before the next file is made, once */
+    void (*on_sync)(void);    /* told before every fdatasync */
+    unsigned long data_syncs; /* how many there were, atomically */
 } disk;
 
 int __real_open(const char *path, int flags, ...);
@@ -224,7 +224,7 @@ int __wrap_open(const char *path, int flags, ...)
         }
     }
     DISK_CALL(file, __real_open(path, flags, mode),
-              flags &O_CREAT ? disk_note_new(file) : (void)0);
+              flags & O_CREAT ? disk_note_new(file) : (void)0);
     return file;
 }
 

@@ -188,9 +188,11 @@ TEST(oplog__the_largest_frames_and_no_larger_ones)
 TEST(oplog__the_bytes_of_a_frame)
 {
     static const unsigned char promised[] = {
-        'B', 'G', 'o', 'p', 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, /* head */
-        8, 7, 6, 5, 4, 3, 2, 1, 0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, /* */
-        1, 2 /* add, remove */
+        'B',  'G',  'o',  'p',  2,    0,    0,    0,
+        7,    0,    0,    0,    0,    0,    0,    0, /* head */
+        8,    7,    6,    5,    4,    3,    2,    1,
+        0x18, 0x17, 0x16, 0x15, 0x14, 0x13, 0x12, 0x11, /* */
+        1,    2                                         /* add, remove */
     };
     const uint64_t hashes[] = { UINT64_C(0x0102030405060708),
                                 UINT64_C(0x1112131415161718) };
@@ -240,7 +242,9 @@ static void make_small(struct small *small)
 {
     static const uint8_t ops[] = { 1, 1, 2, 5, 1, 4, 3 };
     static const size_t counts[] = { 1, 2, 3, 1 };
-    struct oplog_header header = { .kind = 3, .check = 77, .generation = 5, .first = 40 };
+    struct oplog_header header = {
+        .kind = 3, .check = 77, .generation = 5, .first = 40
+    };
     uint64_t hashes[7];
     size_t done = 0;
     oplog_write_header(&header, small->bytes);
@@ -746,8 +750,7 @@ TEST(oplog__a_snapshot_says_up_to_where_it_is_complete)
     saving.generation = 12;
     saving.metadata = "keys: URL";
     CHECK_OK(bg_oplog_change(log, filter, NULL, hashes, 3, NULL, NULL));
-    CHECK_OK(
-        bg_oplog_truncate_after_snapshot(log, filter, snapshot, &saving, NULL));
+    CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, snapshot, &saving, NULL));
     CHECK_OK(bg_oplog_position(snapshot, &position, NULL));
     CHECK_EQ(position, 3);
     bg_file_info about = { .struct_size = sizeof about };
@@ -846,15 +849,22 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
 TEST(oplog__positions_are_read_strictly)
 {
     char text[BG_METADATA_BYTES], filled[BG_METADATA_BYTES];
-    static const char *const bad[] = { "",          "oplog:\n",    "oplog: \n",
-                                       "oplog: 1",  "oplog: x\n",  "oplog: 1x\n",
-                                       "oplog:1\n", "oplog: -1\n", "xoplog: 1\n",
+    static const char *const bad[] = { "",
+                                       "oplog:\n",
+                                       "oplog: \n",
+                                       "oplog: 1",
+                                       "oplog: x\n",
+                                       "oplog: 1x\n",
+                                       "oplog:1\n",
+                                       "oplog: -1\n",
+                                       "xoplog: 1\n",
                                        "oplog: 18446744073709551616\n" };
     uint64_t position = 0;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         CHECK_EQ(oplog_read_position(bad[i], &position, NULL), BG_EFORMAT);
     }
-    CHECK_OK(oplog_read_position("a: b\noplog: 18446744073709551615\n", &position, NULL));
+    CHECK_OK(
+        oplog_read_position("a: b\noplog: 18446744073709551615\n", &position, NULL));
     CHECK_EQ(position, UINT64_MAX);
     CHECK_EQ(oplog_write_position("a\noplog: 3\n", 4, text, NULL), BG_EINVAL);
     memset(filled, 'x', sizeof filled);
@@ -1244,9 +1254,9 @@ static bool life_with_fault(const char *folder, unsigned long at, enum disk_faul
             CHECK_EQ(bg_oplog_append(log, NULL, &hash, 1, NULL, NULL), BG_EIO);
             CHECK_EQ(bg_oplog_sync(log, NULL), BG_EIO);
             CHECK_EQ(bg_oplog_tick(log, NULL), BG_EIO);
-            CHECK_EQ(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL,
-                                                      NULL),
-                     BG_EIO);
+            CHECK_EQ(
+                bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL),
+                BG_EIO);
             CHECK_EQ(bg_oplog_close(log, NULL), BG_EIO);
             log = NULL;
             bg_filter_free(filter);
