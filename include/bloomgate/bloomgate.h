@@ -3,7 +3,8 @@
  *
  * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
  * a filter; kind.h which kinds there are; hash.h how keys become hashes; builder.h makes
- * filters of all keys at once; window.h those that forget; err.h says how errors are
+ * filters of all keys at once; window.h those that forget; oplog.h
+ * keeps what happened to a filter since it was saved; err.h says how errors are
  * told; cpu.h which instructions are used.
  *
  * The library opens no sockets, and no files but the kernel's description of the caches

@@ -609,7 +609,7 @@ bg_err bg_oplog_open(const char *path, const bg_filter *filter,
                      bg_oplog_report *report, bg_errinfo *info)
 {
     bg_oplog_options how;
-    bg_oplog_report own, *use;
+    bg_oplog_report own, *use = &own;
     bgi_err_clear(info);
     if (!filter || !log) {
         return bgi_err(info, BG_EINVAL, "filter, log", "both", "NULL");

@@ -281,7 +281,7 @@ static bg_err frame_read_all(struct frame_reader *r, oplog_visit *visit, void *c
     bg_errinfo why;
     bgi_err_clear(&why);
     while (report->end < r->source->bytes) {
-        const unsigned char *frame;
+        const unsigned char *frame = NULL;
         size_t n = 0;
         bg_err err = frame_next(r, &frame, &n, &why, info);
         if (!err && why.code) {
