@@ -452,30 +452,32 @@ static bg_err oplog_take_options(const bg_oplog_options *options, bg_oplog_optio
     return BG_OK;
 }
 
-/* A handle without a file. */
-static bg_err oplog_new(const char *path, const bg_oplog_options *options,
-                        bg_oplog **log, bg_errinfo *info)
+/* A handle without a file; NULL and an error when there is none. */
+static bg_oplog *oplog_new(const char *path, const bg_oplog_options *options,
+                           bg_err *err, bg_errinfo *info)
 {
     struct bgi_memory memory;
-    const size_t handle = (sizeof **log + 63) / 64 * 64;
+    const size_t handle = (sizeof(bg_oplog) + 63) / 64 * 64;
     if (!path || !*path || strlen(path) >= DISK_PATH) {
-        return bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
+        *err = bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
                        path ? "too long, or empty" : "NULL");
+        return NULL;
     }
     if (!bgi_memory_take(&memory, handle + OPLOG_FRAME_MOST, options->allocator,
                          true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "enough for a log", "%zu bytes",
+        *err = bgi_err(info, BG_ENOMEM, "memory", "enough for a log", "%zu bytes",
                        handle + OPLOG_FRAME_MOST);
+        return NULL;
     }
-    *log = memory.base;
-    (*log)->memory = memory;
-    (*log)->options = *options;
-    (*log)->frame = (unsigned char *)memory.base + handle;
-    (*log)->file.descriptor = -1;
-    memcpy((*log)->file.path, path, strlen(path) + 1);
-    (void)pthread_mutex_init(&(*log)->lock, NULL);
-    (void)pthread_cond_init(&(*log)->turn, NULL);
-    return BG_OK;
+    bg_oplog *log = memory.base;
+    log->memory = memory;
+    log->options = *options;
+    log->frame = (unsigned char *)memory.base + handle;
+    log->file.descriptor = -1;
+    memcpy(log->file.path, path, strlen(path) + 1);
+    (void)pthread_mutex_init(&log->lock, NULL);
+    (void)pthread_cond_init(&log->turn, NULL);
+    return log;
 }
 
 static void oplog_free(bg_oplog *log)
@@ -609,7 +611,7 @@ bg_err bg_oplog_open(const char *path, const bg_filter *filter,
                      bg_oplog_report *report, bg_errinfo *info)
 {
     bg_oplog_options how;
-    bg_oplog_report own, *use = &own;
+    bg_oplog_report own = { .struct_size = sizeof own }, *use = &own;
     bgi_err_clear(info);
     if (!filter || !log) {
         return bgi_err(info, BG_EINVAL, "filter, log", "both", "NULL");
@@ -617,8 +619,8 @@ bg_err bg_oplog_open(const char *path, const bg_filter *filter,
     *log = NULL;
     bg_err err = oplog_take_options(options, &how, info);
     err = err ? err : oplog_report_begin(report, &own, &use, info);
-    err = err ? err : oplog_new(path, &how, log, info);
-    if (err) {
+    *log = err ? NULL : oplog_new(path, &how, &err, info);
+    if (!*log) {
         return err;
     }
     err = oplog_start(*log, filter, use, info);

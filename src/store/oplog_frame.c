@@ -41,6 +41,9 @@ enum {
     FRAME_RESERVED_AT = 40
 };
 
+static const unsigned char frame_magic[8] = { 0x89, 'B',  'G',  'L',
+                                              '\r', '\n', 0x1a, '\n' };
+
 static void frame_put32(unsigned char *p, uint32_t x)
 {
     x = bgi_le32(x);
@@ -53,7 +56,7 @@ void oplog_write_header(const struct oplog_header *header,
                         unsigned char bytes[OPLOG_HEADER])
 {
     memset(bytes, 0, OPLOG_HEADER);
-    memcpy(bytes, OPLOG_MAGIC, 8);
+    memcpy(bytes, frame_magic, sizeof frame_magic);
     frame_put32(bytes + FRAME_VERSION_AT, OPLOG_VERSION);
     frame_put32(bytes + FRAME_KIND_AT, header->kind);
     bgi_store_le64(bytes + FRAME_FIRST_AT, header->first);
@@ -75,7 +78,7 @@ static bool frame_is_zero(const unsigned char *p, size_t n)
 bg_err oplog_read_header(const unsigned char bytes[OPLOG_HEADER],
                          struct oplog_header *header, bg_errinfo *info)
 {
-    if (memcmp(bytes, OPLOG_MAGIC, 8) != 0) {
+    if (memcmp(bytes, frame_magic, sizeof frame_magic) != 0) {
         return container_refuse(info, BG_EFORMAT, 0, "magic",
                                 "an operation log of Bloomgate", "another file");
     }
@@ -304,7 +307,7 @@ static bg_err frame_read_header(const struct container_source *source,
                                 bg_oplog_report *report, bg_errinfo *info)
 {
     unsigned char bytes[OPLOG_HEADER];
-    struct oplog_header header;
+    struct oplog_header header = { .kind = 0 };
     *report = (bg_oplog_report){ .struct_size = report->struct_size };
     if (source->bytes < sizeof bytes) {
         return container_refuse(info, BG_EFORMAT, source->bytes, "file size",

@@ -27,9 +27,6 @@ enum {
         OPLOG_FRAME_HEAD + OPLOG_RECORD * BG_OPLOG_BATCH + OPLOG_FRAME_CRC
 };
 
-#define OPLOG_MAGIC                                                                    \
-    "\x89"                                                                             \
-    "BGL\r\n\x1a\n"
 #define OPLOG_FRAME_MAGIC UINT32_C(0x706f4742) /* "BGop" */
 
 /* Whose log it is, and where it begins. */

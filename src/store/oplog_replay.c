@@ -155,7 +155,7 @@ bg_err bg_oplog_replay(const char *path, bg_oplog_visit visit, void *context,
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
     struct replay_caller caller = { visit, context, 0 };
-    bg_oplog_report own, *use = &own;
+    bg_oplog_report own = { .struct_size = sizeof own }, *use = &own;
     bgi_err_clear(info);
     bg_err err = oplog_report_begin(report, &own, &use, info);
     err = err ? err : disk_open(path, &file, &source, info);
@@ -193,7 +193,7 @@ bg_err bg_oplog_apply(const char *path, uint64_t from, bg_filter *filter,
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
     struct replay_filter to = { filter, from, 0 };
-    bg_oplog_report own, *use = &own;
+    bg_oplog_report own = { .struct_size = sizeof own }, *use = &own;
     bgi_err_clear(info);
     if (!filter) {
         return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");

@@ -128,14 +128,16 @@ static void disk_note_new(int file)
 /* Fills the folder `to` with what is there when the power comes back. */
 static inline void disk_power_off(const char *platter, const char *to)
 {
-    char line[512], from[320], path[600], name[256];
-    unsigned long inode;
+    char line[512], from[320], path[800];
     (void)snprintf(path, sizeof path, "%s/names", platter);
     FILE *names = fopen(path, "r");
     while (names && fgets(line, sizeof line, names)) {
-        if (sscanf(line, "%lu %255s", &inode, name) != 2 || name[0] == '.') {
+        char *name, *end = strchr(line, '\n');
+        unsigned long inode = strtoul(line, &name, 10);
+        if (!end || *name++ != ' ' || *name == '.') {
             continue;
         }
+        *end = 0;
         disk_inode_path(from, platter, inode);
         (void)snprintf(path, sizeof path, "%.255s/%s", to, name);
         disk_copy(from, path);
