@@ -47,6 +47,15 @@ static struct {
     unsigned long data_syncs; /* how many there were, atomically */
 } disk;
 
+#if __SIZEOF_POINTER__ == 4 /* what 64-bit file offsets make of these calls */
+#define __real_open      __real_open64
+#define __wrap_open      __wrap_open64
+#define __real_pwrite    __real_pwrite64
+#define __wrap_pwrite    __wrap_pwrite64
+#define __real_ftruncate __real_ftruncate64
+#define __wrap_ftruncate __wrap_ftruncate64
+#endif
+
 int __real_open(const char *path, int flags, ...);
 ssize_t __real_pwrite(int file, const void *from, size_t n, off_t at);
 int __real_fsync(int file);
