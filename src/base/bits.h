@@ -85,4 +85,10 @@ BGI_INLINE void bgi_store_le64(void *p, uint64_t x)
     memcpy(p, &x, sizeof x);
 }
 
+BGI_INLINE void bgi_store_le32(void *p, uint32_t x)
+{
+    x = bgi_le32(x);
+    memcpy(p, &x, sizeof x);
+}
+
 #endif

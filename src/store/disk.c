@@ -104,7 +104,8 @@ static bg_err disk_open_only(const char *path, struct disk_file *file,
                        strlen(path));
     }
     memcpy(file->path, path, strlen(path) + 1);
-    file->descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    file->descriptor =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* or a pipe waits */
     if (file->descriptor < 0) {
         return disk_error(info, "open", path);
     }

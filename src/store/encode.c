@@ -105,11 +105,8 @@ static void encode_piece(struct encoder *e, size_t n)
     uint64_t first = e->done - n;
     for (size_t at = 0; at < n; at += CONTAINER_BLOCK) {
         size_t size = n - at < CONTAINER_BLOCK ? n - at : CONTAINER_BLOCK;
-        uint32_t crc = bgi_crc32c(0, e->piece + at, size);
-        for (unsigned i = 0; i < 4; i++) {
-            e->table[4 * ((first + at) / CONTAINER_BLOCK) + i] =
-                (unsigned char)(crc >> 8 * i);
-        }
+        bgi_store_le32(e->table + 4 * ((first + at) / CONTAINER_BLOCK),
+                       bgi_crc32c(0, e->piece + at, size));
     }
     (void)encode_write(e, e->layout.words_at + first, e->piece, n);
     if (!e->err && e->options->progress

@@ -44,12 +44,6 @@ enum {
 static const unsigned char frame_magic[8] = { 0x89, 'B',  'G',  'L',
                                               '\r', '\n', 0x1a, '\n' };
 
-static void frame_put32(unsigned char *p, uint32_t x)
-{
-    x = bgi_le32(x);
-    memcpy(p, &x, sizeof x);
-}
-
 /* ---- The header ------------------------------------------------------------------------ */
 
 void oplog_write_header(const struct oplog_header *header,
@@ -57,12 +51,12 @@ void oplog_write_header(const struct oplog_header *header,
 {
     memset(bytes, 0, OPLOG_HEADER);
     memcpy(bytes, frame_magic, sizeof frame_magic);
-    frame_put32(bytes + FRAME_VERSION_AT, OPLOG_VERSION);
-    frame_put32(bytes + FRAME_KIND_AT, header->kind);
+    bgi_store_le32(bytes + FRAME_VERSION_AT, OPLOG_VERSION);
+    bgi_store_le32(bytes + FRAME_KIND_AT, header->kind);
     bgi_store_le64(bytes + FRAME_FIRST_AT, header->first);
     bgi_store_le64(bytes + FRAME_CHECK_AT, header->check);
     bgi_store_le64(bytes + FRAME_GENERATION_AT, header->generation);
-    frame_put32(bytes + OPLOG_CRC_AT, bgi_crc32c(0, bytes, OPLOG_CRC_AT));
+    bgi_store_le32(bytes + OPLOG_CRC_AT, bgi_crc32c(0, bytes, OPLOG_CRC_AT));
 }
 
 static bool frame_is_zero(const unsigned char *p, size_t n)
@@ -143,8 +137,8 @@ size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
                          const uint64_t *hashes, size_t n)
 {
     unsigned char *column = to + OPLOG_FRAME_HEAD;
-    frame_put32(to, OPLOG_FRAME_MAGIC);
-    frame_put32(to + 4, (uint32_t)n);
+    bgi_store_le32(to, OPLOG_FRAME_MAGIC);
+    bgi_store_le32(to + 4, (uint32_t)n);
     bgi_store_le64(to + 8, first);
     for (size_t i = 0; i < n; i++) {
         bgi_store_le64(column + 8 * i, hashes[i]);
@@ -155,7 +149,7 @@ size_t oplog_write_frame(unsigned char *to, uint64_t first, const uint8_t *ops,
         memset(column + 8 * n, BG_OPLOG_ADD, n);
     }
     size_t covered = OPLOG_FRAME_HEAD + OPLOG_RECORD * n;
-    frame_put32(to + covered, bgi_crc32c(0, to, covered));
+    bgi_store_le32(to + covered, bgi_crc32c(0, to, covered));
     return covered + OPLOG_FRAME_CRC;
 }
 

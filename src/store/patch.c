@@ -165,13 +165,6 @@ static uint32_t patch_crc(const unsigned char header[PATCH_HEADER],
     return bgi_crc32c(crc, list, (size_t)n * 8);
 }
 
-static void patch_put_le32(unsigned char *p, uint32_t value)
-{
-    for (unsigned i = 0; i < 4; i++) {
-        p[i] = (unsigned char)(value >> 8 * i);
-    }
-}
-
 /* Header and list; `list` has room for n numbers. */
 static bg_err patch_write_list(const struct patch_file *a, const struct patch_file *b,
                                uint64_t n, unsigned char *list, struct disk_file *to,
@@ -185,11 +178,11 @@ static bg_err patch_write_list(const struct patch_file *a, const struct patch_fi
         }
     }
     memcpy(header, patch_magic, sizeof patch_magic);
-    patch_put_le32(header + 8, PATCH_VERSION);
+    bgi_store_le32(header + 8, PATCH_VERSION);
     memcpy(header + 16, a->front.header.digest, BG_DIGEST_BYTES);
     memcpy(header + 32, b->front.header.digest, BG_DIGEST_BYTES);
     bgi_store_le64(header + 48, n);
-    patch_put_le32(header + 12, patch_crc(header, list, n));
+    bgi_store_le32(header + 12, patch_crc(header, list, n));
     bg_err err = disk_write(to, 0, header, sizeof header, info);
     err = err ? err : disk_write(to, sizeof header, list, (size_t)n * 8, info);
     *offset = sizeof header + n * 8;

@@ -544,6 +544,8 @@ TEST(file__arguments)
     CHECK_EQ(bg_open("/nonexistent/file", NULL, &back, &why), BG_EIO);
     CHECK(why.os_errno == 2);
     CHECK_EQ(bg_open(files_folder(), NULL, &back, &why), BG_EFORMAT);
+    CHECK(mkfifo(files_path("pipe"), 0600) == 0);
+    CHECK_EQ(bg_open(files_path("pipe"), NULL, &back, &why), BG_EFORMAT);
     CHECK_EQ(bg_open(NULL, NULL, &back, &why), BG_EINVAL);
     CHECK_EQ(bg_save(filter, "/nonexistent/file", NULL, &why), BG_EIO);
     CHECK_EQ(bg_save(filter, "", NULL, &why), BG_EINVAL);

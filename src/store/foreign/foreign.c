@@ -110,9 +110,7 @@ void foreign_put_le64(unsigned char *p, uint64_t value)
 
 void foreign_put_le32(unsigned char *p, uint32_t value)
 {
-    for (unsigned i = 0; i < 4; i++) {
-        p[i] = (unsigned char)(value >> 8 * i);
-    }
+    bgi_store_le32(p, value);
 }
 
 void foreign_put_be32(unsigned char *p, uint32_t value)
