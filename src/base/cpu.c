@@ -78,6 +78,9 @@ static uint32_t cpu_detect(void)
     if ((found & BGI_HAS_AVX512) && (found & BGI_HAS_AESNI) && (c7 & bit_VAES)) {
         found |= BGI_HAS_VAES512;
     }
+    if ((found & BGI_HAS_AVX512) && (c7 & bit_VPCLMULQDQ)) {
+        found |= BGI_HAS_VPCLMUL;
+    }
     if ((found & BGI_HAS_AVX512) && (c7 & bit_AVX512VPOPCNTDQ)) {
         found |= BGI_HAS_VPOPCNT;
     }

@@ -20,7 +20,8 @@ enum {
     BGI_HAS_NEON = 1u << 4,    /* ARMv8 vectors */
     BGI_HAS_ARM_AES = 1u << 5, /* ARMv8 AES round instructions */
     BGI_HAS_VPOPCNT = 1u << 6, /* AVX-512 VPOPCNTDQ */
-    BGI_HAS_CRC32C = 1u << 7   /* SSE 4.2 and PCLMUL, or ARMv8 CRC */
+    BGI_HAS_CRC32C = 1u << 7,  /* SSE 4.2 and PCLMUL, or ARMv8 CRC */
+    BGI_HAS_VPCLMUL = 1u << 8  /* carry-less multiplication on 512-bit registers */
 };
 
 /* All features of this machine as BGI_HAS_ bits; what BLOOMGATE_CPU or bg_cpu_select
