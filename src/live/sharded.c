@@ -490,12 +490,12 @@ bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **fi
                         bg_errinfo *info)
 {
     struct sharded *s = NULL;
-    bool can = count > 0 && count <= SHARDED_MOST
+    bool can = count > 1 && count <= SHARDED_MOST
                && shards[0]->kind->id != BG_KIND_WINDOW && !shards[0]->shards
                && !(shards[0]->kind->traits & BG_IS_STATIC);
     if (!can) {
         return bgi_err(info, BG_ENOTSUP, "shards",
-                       "1 .. 65536 of a kind that can be in shards", "%u", count);
+                       "2 .. 65536 of a kind that can be in shards", "%u", count);
     }
     bg_err err = sharded_handle(shards[0], count, &s, info);
     if (err) {

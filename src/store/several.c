@@ -170,8 +170,9 @@ bg_err bg_file_join(const char *from, uint32_t shards, const char *to,
     struct bgi_memory memory;
     bg_filter *filter = NULL;
     bg_err err = several_check(from, to, "from, to", info);
-    if (!err && (shards == 0 || shards > 65536)) {
-        err = bgi_err(info, BG_EINVAL, "shards", "1 .. 65536", "%u", shards);
+    if (!err
+        && (shards < 2 || shards > 65536)) { /* one shard is a filter in one piece */
+        err = bgi_err(info, BG_EINVAL, "shards", "2 .. 65536", "%u", shards);
     }
     if (err) {
         return err;

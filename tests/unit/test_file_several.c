@@ -117,6 +117,7 @@ TEST(files__split_and_join)
         /* In the wrong order or number they would deny keys: refused. */
         bg_errinfo why;
         CHECK_EQ(bg_file_join(part, 3, b, NULL, &options, &why), BG_EINCOMPAT);
+        CHECK_EQ(bg_file_join(part, 1, b, NULL, &options, &why), BG_EINVAL);
         (void)snprintf(name, sizeof name, "%s.1", part);
         (void)snprintf(other, sizeof other, "%s.2", part);
         CHECK(rename(name, b) == 0 && rename(other, name) == 0
