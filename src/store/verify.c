@@ -91,11 +91,12 @@ static bg_err verify_content(const struct container_source *source,
                                .bytes = (size_t)source->bytes };
     bool stays = verify_can_stay(source, front);
     all.flags = BG_FILE_TOLERATE;
+    all.progress = source->memory ? NULL : options->progress; /* it was told already */
     bg_err err = bg_hasher_init(&any, NULL, why);
-    if (!err && stays) {
+    if (!err && source->memory) {
         err = verify_in_memory(source, front, options, damage, why);
     }
-    if (err || (stays && damage->blocks)) {
+    if (err || damage->blocks) {
         return err;
     }
     err = container_decode(source, &all, verify_has_hash(front, options) ? NULL : &any,
