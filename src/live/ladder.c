@@ -130,6 +130,6 @@ bool ladder_layer(const struct ladder *ladder, uint32_t i, struct bgi_geometry *
     if (i >= LADDER_LAYERS || !bgi_geometry_bytes(layer, &bytes)) {
         return false;
     }
-    layer->items = (uint64_t)ladder_capacity(ladder, units, layer->rate);
-    return true;
+    return bgi_u64_from_double(ladder_capacity(ladder, units, layer->rate),
+                               &layer->items);
 }
