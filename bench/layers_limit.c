@@ -4,11 +4,11 @@
 #include "layers_limit.h"
 
 #include "keys.h"
+#include "limit.h"
 
-#include <math.h>
 #include <stdio.h>
 
-enum { LINE_BYTES = 64, WORD = 64, TRIALS = 4, LARGE_FROM = 1 << 20 };
+enum { LINE_BYTES = 64, WORD = 64, LARGE_FROM = 1 << 20 };
 
 static const struct bgb_layers_way layers_ways[] = {
     { false, 0 },  { false, 8 }, { false, 16 }, { false, 32 },
@@ -120,28 +120,10 @@ static uint64_t layers_pass(void *state, size_t first, size_t n)
     return 0; /* nothing is asked, so nothing is positive */
 }
 
-/* The best way of a few interleaved trials, the first of them not counted. */
-static struct bgb_layers_way layers_best(struct bgb_layers_limit *l, size_t pool,
-                                         size_t chunk)
+static void layers_set_way(void *state, int way)
 {
-    double best = (double)INFINITY;
-    struct bgb_layers_way choice = layers_ways[0];
-    size_t at = 0;
-    for (int trial = 0; trial < TRIALS; trial++) {
-        for (int i = 0; i < WAYS; i++) {
-            l->way = layers_ways[i];
-            at = at + chunk > pool ? 0 : at;
-            uint64_t begin = bgb_now_ns();
-            (void)layers_pass(l, at, chunk);
-            double ns = (double)(bgb_now_ns() - begin);
-            at += chunk;
-            if (trial > 0 && ns < best) {
-                best = ns;
-                choice = l->way;
-            }
-        }
-    }
-    return choice;
+    struct bgb_layers_limit *l = state;
+    l->way = layers_ways[way];
 }
 
 /* Like the library's filters: large ones begin at a boundary of 2 MiB, small ones
@@ -164,7 +146,8 @@ void bgb_layers_limit_prepare(struct bgb_layers_limit *state,
         layers_make_table(state, t, lines * LINE_BYTES);
     }
     chunk = (chunk < pool ? chunk : pool) / WORD * WORD;
-    state->way = layers_best(state, pool, chunk);
+    state->way = layers_ways[bgb_limit_best(state, WAYS, layers_set_way, layers_pass,
+                                            pool, chunk)];
     *subject = (struct bgb_subject){
         .pass = layers_pass, .state = state, .pool = pool, .chunk = chunk
     };

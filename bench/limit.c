@@ -111,28 +111,34 @@ uint64_t bgb_limit_pass(void *state, size_t first, size_t n)
     return 0; /* nothing is asked, so nothing is positive */
 }
 
-/* The best way of a few interleaved trials, the first of them not counted. */
-static struct bgb_limit_way limit_best_way(struct bgb_limit *l, size_t pool,
-                                           size_t chunk)
+int bgb_limit_best(void *state, int ways, void (*set)(void *state, int way),
+                   uint64_t (*pass)(void *state, size_t first, size_t n), size_t pool,
+                   size_t chunk)
 {
     double best = (double)INFINITY;
-    struct bgb_limit_way choice = bgb_limit_ways[0];
+    int choice = 0;
     size_t at = 0;
     for (int trial = 0; trial < TRIALS; trial++) {
-        for (int i = 0; i < BGB_LIMIT_WAYS; i++) {
-            l->way = bgb_limit_ways[i];
+        for (int i = 0; i < ways; i++) {
+            set(state, i);
             at = at + chunk > pool ? 0 : at;
             uint64_t begin = bgb_now_ns();
-            (void)bgb_limit_pass(l, at, chunk);
+            (void)pass(state, at, chunk);
             double ns = (double)(bgb_now_ns() - begin);
             at += chunk;
             if (trial > 0 && ns < best) {
                 best = ns;
-                choice = l->way;
+                choice = i;
             }
         }
     }
     return choice;
+}
+
+static void limit_set_way(void *state, int way)
+{
+    struct bgb_limit *l = state;
+    l->way = bgb_limit_ways[way];
 }
 
 void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
@@ -144,7 +150,8 @@ void bgb_limit_prepare(struct bgb_limit *limit, struct bgb_subject *subject,
                                  .stream = stream,
                                  .mode = mode };
     chunk = chunk < pool ? chunk : pool;
-    limit->way = limit_best_way(limit, pool, chunk);
+    limit->way = bgb_limit_ways[bgb_limit_best(limit, BGB_LIMIT_WAYS, limit_set_way,
+                                               bgb_limit_pass, pool, chunk)];
     *subject = (struct bgb_subject){
         .pass = bgb_limit_pass, .state = limit, .pool = pool, .chunk = chunk
     };

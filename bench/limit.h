@@ -48,6 +48,12 @@ extern const struct bgb_limit_way bgb_limit_ways[BGB_LIMIT_WAYS];
 /* One pass over `n` numbers of the stream from `first` on: a subject's pass. */
 uint64_t bgb_limit_pass(void *state, size_t first, size_t n);
 
+/* The best of some ways, each set by `set`, in a few interleaved trials of `pass`, the first
+ * of them not counted. */
+int bgb_limit_best(void *state, int ways, void (*set)(void *state, int way),
+                   uint64_t (*pass)(void *state, size_t first, size_t n), size_t pool,
+                   size_t chunk);
+
 /*
  * Prepares a limit on `region` and the subject that runs it. The way is chosen by a
  * few trial passes.
