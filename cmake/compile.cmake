@@ -26,5 +26,5 @@ endif()
 
 option(BG_FUZZ "Build the fuzzers with libFuzzer instead of the replay driver" OFF)
 if(BG_FUZZ)
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-coverage=trace-cmp)
 endif()

@@ -228,7 +228,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bg_filter *first = file_decode(a, n, how & 2 ? BG_FILE_TOLERATE : 0);
     bg_filter *second = file_decode(b, m, 0);
     if (first) {
-        file_return(first);
+        if (how & 4) {
+            file_return(first);
+        }
         file_use(first, second);
         file_return(first);
     }

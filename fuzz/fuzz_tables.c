@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { KEYS = 12, TAKEN_MOST = 1 << 24 };
+enum { KEYS = 12, TAKEN_MOST = 1 << 17 };
 
 static const uint8_t secret[16] = {
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15

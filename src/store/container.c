@@ -150,12 +150,7 @@ void container_digest_text(const uint8_t digest[BG_DIGEST_BYTES],
 
 static bool container_is_zero(const unsigned char *p, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (p[i]) {
-            return false;
-        }
-    }
-    return true;
+    return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
 bool container_tells_hash(const struct container_header *h)
@@ -348,10 +343,12 @@ bool container_present_agree(const bg_filter *filter,
 bool container_canaries_agree(const bg_filter *filter,
                               const struct container_header *header)
 {
+    if (header->absent_maybes == CONTAINER_UNASKED) {
+        return container_present_agree(filter, header);
+    }
     struct container_header now = { .generation = header->generation };
     container_ask_canaries(filter, &now);
-    bool absent = header->absent_maybes == CONTAINER_UNASKED
-                  || (now.absent_answers == header->absent_answers
-                      && now.absent_maybes == header->absent_maybes);
-    return absent && now.present_canaries >= header->present_canaries;
+    return now.absent_answers == header->absent_answers
+           && now.absent_maybes == header->absent_maybes
+           && now.present_canaries >= header->present_canaries;
 }

@@ -410,9 +410,14 @@ bg_err bg_foreign_write(const bg_foreign *foreign, void *bytes, size_t room,
 
 static uint64_t foreign_ones(const bg_foreign *foreign, const struct foreign_part *part)
 {
-    uint64_t ones = 0;
-    for (uint64_t i = 0; i < part->bytes; i++) {
-        ones += bgi_popcount64(foreign->bytes[part->offset + i]);
+    const unsigned char *bytes = foreign->bytes + part->offset;
+    uint64_t ones = 0, i = 0, word;
+    for (; part->bytes - i >= sizeof word; i += sizeof word) {
+        memcpy(&word, bytes + i, sizeof word);
+        ones += bgi_popcount64(word);
+    }
+    for (; i < part->bytes; i++) {
+        ones += bgi_popcount64(bytes[i]);
     }
     return ones;
 }
