@@ -9,22 +9,29 @@
  *
  * The library opens no sockets, and no files but the kernel's description of the caches
  * (once), prints nothing, never exits, installs no signal handlers, and starts no threads
- * but in the one function that is named for it (bg_builder_finish_threaded); it needs no
+ * but in functions that are named for it (bg_builder_finish_threaded,
+ * bg_watch_thread_start); it needs no
  * initialisation, and its only global state is what it found out about the processor.
  */
 #ifndef BLOOMGATE_H
 #define BLOOMGATE_H
 
+#include "bloomgate/admission.h"
 #include "bloomgate/builder.h"
 #include "bloomgate/cpu.h"
 #include "bloomgate/err.h"
 #include "bloomgate/file.h"
 #include "bloomgate/filter.h"
 #include "bloomgate/foreign.h"
+#include "bloomgate/gate.h"
 #include "bloomgate/hash.h"
+#include "bloomgate/keyring.h"
 #include "bloomgate/kind.h"
+#include "bloomgate/metrics.h"
 #include "bloomgate/oplog.h"
 #include "bloomgate/plan.h"
+#include "bloomgate/registry.h"
+#include "bloomgate/slot.h"
 #include "bloomgate/spec.h"
 #include "bloomgate/version.h"
 #include "bloomgate/window.h"

@@ -46,7 +46,9 @@ extern "C" {
     X(EIO, 9, "input/output error")                                                    \
     X(EBUILD, 10, "construction did not converge")                                     \
     X(ENOTFOUND, 11, "the filter does not contain that key")                           \
-    X(ECANCELED, 12, "cancelled by the caller")
+    X(ECANCELED, 12, "cancelled by the caller")                                        \
+    X(EBUSY, 13, "somebody else is at it")                                             \
+    X(ELIMIT, 14, "over a quota")
 
 typedef enum bg_err {
 #define BG_ERR_ENUM(name, number, text) BG_##name = (number),

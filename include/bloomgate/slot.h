@@ -1,0 +1,441 @@
+/*
+ * slot.h - a place for a filter that changes while it is being used.
+ *
+ * A filter in production is loaded, replaced, rebuilt and migrated under load. A slot is
+ * what the readers hold on to meanwhile:
+ *
+ *     bg_slot *users;
+ *     bg_slot_create(filter, NULL, &users, NULL);        // the slot now owns the filter
+ *     bg_slot_add(users, "alice", 5, NULL);
+ *     if (!bg_slot_may_contain(users, "bob", 3))
+ *         return NOT_FOUND;                              // certain
+ *     bg_slot_rebuild(users, &all_users, &how, NULL, NULL);  // elsewhere, meanwhile
+ *
+ * Inside there is a short list of filters, and which of them are asked and which take adds:
+ *
+ *                          asked                 takes adds
+ *     plain                base                  base
+ *     sealed               base                  nobody: adds are refused
+ *     layered              base, delta           delta
+ *     during a migration   base, old             base, old
+ *     during a rebuild     as before             as before, and the next base
+ *
+ * "No" is said only if every filter that is asked says no. Every change replaces the list
+ * by another one in a single atomic step; the steps are such that a key which was added
+ * before a query began is found by it, whichever lists the two of them saw.
+ *
+ * Readers never wait. To use the list a thread counts itself in, in a cache line of its
+ * processor, and out when it is done. What was replaced is freed when its last reader has
+ * left, by whoever leaves last. Changes wait for each other, and some wait for readers.
+ *
+ * Caveats
+ *   - Plain slots cannot be reloaded from a file as they are: what was added since the file
+ *     was made would be lost, so that is refused. Say BG_SLOT_DISCARD if the new filter has
+ *     it all, or keep adds in a delta (bg_slot_layer).
+ *   - Without any filter every query answers "maybe", and adds are refused.
+ *   - Do not change a slot while you have it pinned: it would wait for yourself.
+ */
+#ifndef BLOOMGATE_SLOT_H
+#define BLOOMGATE_SLOT_H
+
+#include "bloomgate/err.h"
+#include "bloomgate/export.h"
+#include "bloomgate/file.h"
+#include "bloomgate/filter.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A slot. Opaque. */
+typedef struct bg_slot bg_slot;
+
+enum {
+    /* The filter takes no adds: they go to a delta, or are refused. */
+    BG_SLOT_SEALED = 1u << 0,
+    /* What was added to the filter that is replaced is in the new one, or may be lost. */
+    BG_SLOT_DISCARD = 1u << 1,
+    /* Reloads: the kind of filter, or its hash, may be another one than before. */
+    BG_SLOT_ANY_KIND = 1u << 2,
+    BG_SLOT_ANY_HASH = 1u << 3,
+    /* Reloads: map the file instead of reading it. */
+    BG_SLOT_MAP = 1u << 4,
+    /* Reloads: a file of a lower generation than the present one is good enough. */
+    BG_SLOT_ANY_GENERATION = 1u << 5
+};
+
+/* How a slot is made; NULL or all zero but struct_size: plain. */
+typedef struct bg_slot_options {
+    uint32_t struct_size;             /* sizeof(bg_slot_options) */
+    uint32_t flags;                   /* BG_SLOT_SEALED */
+    uint64_t complete;                /* see bg_slot_complete */
+    uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: the system's */
+    void *context;
+    const bg_allocator *allocator; /* of the slot, not of its filters; or NULL */
+} bg_slot_options;
+
+#define BG_SLOT_OPTIONS_INIT                                                           \
+    {                                                                                  \
+        sizeof(bg_slot_options), 0, 0, 0, 0, 0                                         \
+    }
+
+/* ---- Life ---------------------------------------------------------------------- */
+
+/*
+ * Creates a slot with that filter, which from then on belongs to it; NULL: without one. A
+ * static filter or a file that was mapped is sealed anyway. A filter made with
+ * BG_EXCLUSIVE is refused unless the slot is sealed.
+ * Errors: BG_EINVAL, BG_ENOMEM; the filter is then still the caller's.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_create(bg_filter *filter,
+                                           const bg_slot_options *options,
+                                           bg_slot **slot, bg_errinfo *info);
+
+/* Frees a slot and its filters; NULL is allowed. Thread safety: MT-Excl. */
+BG_API void bg_slot_free(bg_slot *slot);
+
+/* ---- Keys ---------------------------------------------------------------------- */
+
+/*
+ * False: certainly never added. As bg_filter_may_contain and bg_filter_may_contain_many.
+ * Thread safety: MT-Safe, waits for nobody. Cost: that of the filter, and two atomic
+ * additions per call.
+ */
+BG_API bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len);
+BG_API bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key);
+BG_API size_t bg_slot_may_contain_many(const bg_slot *slot, const bg_bytes *keys,
+                                       size_t n, uint64_t *maybe);
+BG_API size_t bg_slot_may_contain_many_u64(const bg_slot *slot, const uint64_t *keys,
+                                           size_t n, uint64_t *maybe);
+
+/*
+ * The same for a request that is about everything up to a number, such as the position in
+ * the log of a database that the caller has seen: "no" only if the slot is complete up to
+ * there, see bg_slot_complete.
+ */
+BG_API bool bg_slot_may_contain_at(const bg_slot *slot, const void *key, size_t len,
+                                   uint64_t sequence);
+
+/*
+ * Adds a key to every filter that takes adds; *is_new, unless NULL, says whether it
+ * certainly was in none of those that are asked.
+ * Errors: BG_EFULL, if one of them has no room: the key is then found all the same if that
+ * filter was not the one that is asked, so take it for not added; BG_ENOTSUP when nobody
+ * takes adds; BG_EINVAL for NULL.
+ * Thread safety: MT-Safe, waits for nobody (but see the kinds).
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len,
+                                        bool *is_new);
+BG_API BG_MUST_CHECK bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new);
+
+/* Adds n keys in order, up to the first that does not fit; *done, unless NULL, says how
+ * many are in, *added how many of them were certainly new. */
+BG_API BG_MUST_CHECK bg_err bg_slot_add_many(bg_slot *slot, const bg_bytes *keys,
+                                             size_t n, size_t *done, size_t *added);
+BG_API BG_MUST_CHECK bg_err bg_slot_add_many_u64(bg_slot *slot, const uint64_t *keys,
+                                                 size_t n, size_t *done, size_t *added);
+
+/* Takes back one add of a key, from every filter that takes adds: see bg_filter_remove.
+ * BG_ENOTSUP unless there is just one, of a kind that can. */
+BG_API bg_err bg_slot_remove(bg_slot *slot, const void *key, size_t len);
+
+/* ---- Pins ---------------------------------------------------------------------- */
+
+/* The present list, held. Not for long: what is replaced meanwhile cannot be freed. */
+typedef struct bg_pin {
+    const void *opaque[3];
+} bg_pin;
+
+/* What a filter in a slot is there for. */
+typedef enum bg_role {
+    BG_ROLE_BASE = 0,
+    BG_ROLE_DELTA = 1, /* what was added since the base was sealed */
+    BG_ROLE_OLD = 2,   /* the base before, asked as well during a migration */
+    BG_ROLE_NEXT = 3   /* the base to come: takes adds, is not asked yet */
+} bg_role;
+
+/* Holds the list; bg_slot_unpin lets go of it, in the same thread or another one.
+ * Thread safety: MT-Safe, waits for nobody. */
+BG_API void bg_slot_pin(const bg_slot *slot, bg_pin *pin);
+BG_API void bg_slot_unpin(const bg_slot *slot, bg_pin *pin);
+
+/* Filter i of the list and its role, or NULL beyond the last. Valid until the pin is let
+ * go. */
+BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role);
+
+/* ---- Changes ------------------------------------------------------------------- */
+
+/*
+ * Makes `filter` the base; the slot owns it from then on. A delta stays. It is sealed if
+ * the one before was, or if there was none and the slot was made so.
+ * `complete`: up to where it is, see bg_slot_complete.
+ * Errors: BG_EINCOMPAT when the base takes adds and flags has no BG_SLOT_DISCARD; BG_EBUSY
+ * during a rebuild; BG_EINVAL; BG_ENOMEM. On error nothing has changed and the filter is
+ * the caller's.
+ * Thread safety: MT-Safe.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,
+                                         uint64_t complete, uint32_t flags,
+                                         bg_errinfo *info);
+
+/*
+ * Begins a migration: `filter`, with another hash, secret or size, becomes the base, and
+ * the present one is asked too, and both take adds. bg_slot_settle ends it and lets go of
+ * the old one (or of the new one, with `back`). Before that the new one must have got all
+ * the keys: by bg_slot_rebuild, which ends a migration as well, or because the old ones
+ * have expired.
+ * Errors: as bg_slot_swap; BG_EBUSY when there is one already.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_migrate(bg_slot *slot, bg_filter *filter,
+                                            bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_slot_settle(bg_slot *slot, bool back, bg_errinfo *info);
+
+/*
+ * Seals the base and lets `delta`, an empty filter that the slot owns from then on, take
+ * the adds. If there is a delta already, that one is asked but takes no more adds: the two
+ * become one by bg_slot_compact. Returns when the last add to what is now sealed has
+ * ended.
+ * Errors: as bg_slot_swap; BG_EBUSY also when two deltas are there already.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta,
+                                          bg_errinfo *info);
+
+/*
+ * Makes a new base of the base and the delta by merging them, if their kinds allow that
+ * (bg_filter_merge, or a resized quotient), with `delta`, an empty filter, for the adds to
+ * come. The base is copied first, so readers see nothing of it. Where filters cannot be
+ * merged the keys are needed: bg_slot_rebuild.
+ * Errors: as bg_slot_layer; BG_EINCOMPAT, BG_ENOTSUP, BG_EFULL as bg_filter_merge. Then
+ * nothing is lost: the slot has its old base and both deltas, and another attempt uses
+ * them; `delta` belongs to the slot unless the error is BG_EINVAL or BG_EBUSY.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
+                                            bg_errinfo *info);
+
+/* ---- Completeness -------------------------------------------------------------- */
+
+/*
+ * Up to where the slot knows everything: a number that grows with the truth, such as the
+ * position in its log or the time. A filter is only as good as what it was told; what other
+ * machines wrote since is not in it. bg_slot_advance says that everything up to a number is
+ * in by now; lower numbers than the present one change nothing. Thread safety: MT-Safe.
+ */
+BG_API uint64_t bg_slot_complete(const bg_slot *slot);
+BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
+
+/* ---- Files --------------------------------------------------------------------- */
+
+/* How to reload; NULL or all zero but struct_size: as it is. */
+typedef struct bg_reload_options {
+    uint32_t struct_size; /* sizeof(bg_reload_options) */
+    uint32_t flags;       /* BG_SLOT_DISCARD, BG_SLOT_ANY_KIND, ... */
+    const bg_open_options *opening; /* the secret and so on; or NULL */
+    uint8_t key_id[BG_KEY_ID_BYTES]; /* that the file must have; all zero: that of the
+                                        file before, if there was one */
+} bg_reload_options;
+
+#define BG_RELOAD_OPTIONS_INIT                                                         \
+    {                                                                                  \
+        sizeof(bg_reload_options), 0, 0, { 0 }                                         \
+    }
+
+/*
+ * Replaces the base by the filter of a file. The file is verified (all of it, also if it
+ * is then mapped), its canaries are asked, and it is compared with the present filter:
+ * kind, hash profile and secret, key id, generation. When anything is wrong the old filter
+ * goes on serving, the failure is counted and kept (bg_slot_stats), and told. A file with
+ * the digest of the present one is not read again.
+ * Errors: those of bg_verify and bg_open; BG_EINCOMPAT when it is another filter than
+ * expected; those of bg_slot_swap.
+ * The line "complete: N" in the metadata of a file says up to where it is complete.
+ * Thread safety: MT-Safe; of two reloads at once one waits for the other.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_reload(bg_slot *slot, const char *path,
+                                           const bg_reload_options *options,
+                                           bg_errinfo *info);
+
+/*
+ * Saves the base as it is, by bg_save, with "complete: N" in its metadata. A slot with
+ * delta or old filter is saved only after bg_slot_compact or bg_slot_settle: BG_EINCOMPAT.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
+                                         const bg_save_options *options,
+                                         bg_errinfo *info);
+
+/*
+ * Watches a file, and reloads a slot when it was replaced (written and closed, or moved to
+ * its path: bg_save and bg_publish do the latter). Either call bg_watch_poll, in a loop of
+ * yours, when bg_watch_descriptor is readable; or bg_watch_thread_start, which does so in a
+ * thread of its own until bg_watch_free. `path` need not exist yet; its folder must.
+ * bg_watch_poll waits at most `timeout_ms` (-1: for ever, 0: not at all); *reloaded, unless
+ * NULL, says whether the slot has another filter now. Its error is that of the reload; the
+ * slot serves on.
+ * Errors: BG_EIO, BG_EINVAL, BG_ENOMEM; BG_ENOTSUP where the system cannot watch.
+ */
+typedef struct bg_watch bg_watch;
+BG_API BG_MUST_CHECK bg_err bg_watch_create(bg_slot *slot, const char *path,
+                                            const bg_reload_options *options,
+                                            bg_watch **watch, bg_errinfo *info);
+BG_API int bg_watch_descriptor(const bg_watch *watch);
+BG_API BG_MUST_CHECK bg_err bg_watch_poll(bg_watch *watch, int timeout_ms,
+                                          bool *reloaded, bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_watch_thread_start(bg_watch *watch, bg_errinfo *info);
+BG_API void bg_watch_free(bg_watch *watch);
+
+/* ---- Rebuilding ---------------------------------------------------------------- */
+
+/*
+ * Where all the keys are. `next` puts up to `room` keys to `keys` and their number to *n, 0
+ * at the end; they stay valid until the next call. An error of it ends the rebuild and is
+ * what that returns. `rewind` begins again from the first key; NULL: it can be read once.
+ */
+typedef struct bg_source {
+    bg_err (*next)(void *context, bg_bytes *keys, size_t room, size_t *n,
+                   bg_errinfo *info);
+    bg_err (*rewind)(void *context, bg_errinfo *info);
+    void *context;
+    uint64_t count; /* how many keys there are; 0: unknown */
+} bg_source;
+
+/* How far a rebuild is. */
+typedef struct bg_rebuild_progress {
+    uint32_t struct_size; /* sizeof(bg_rebuild_progress) */
+    uint32_t counting;    /* 1: keys are being counted, 0: added */
+    uint64_t keys;        /* so far */
+    uint64_t expected;    /* 0: unknown */
+    double seconds;       /* since the beginning */
+    double keys_per_second;
+    double seconds_left; /* below 0: unknown */
+} bg_rebuild_progress;
+
+typedef struct bg_rebuild_options {
+    uint32_t struct_size; /* sizeof(bg_rebuild_options) */
+    uint32_t flags;       /* 0 */
+    bg_spec spec; /* of the new filter; items 0: the source's count, times headroom. All
+                     zero but struct_size: like the present base */
+    double headroom;   /* how many times the keys it shall be for; 0: 2 */
+    uint64_t complete; /* up to where the source is complete when it is read */
+    bool (*progress)(void *context, const bg_rebuild_progress *progress); /* false: stop;
+                                                                   or NULL */
+    void *context;
+} bg_rebuild_options;
+
+#define BG_REBUILD_OPTIONS_INIT                                                        \
+    {                                                                                  \
+        .struct_size = sizeof(bg_rebuild_options), .spec = BG_SPEC_INIT                \
+    }
+
+/* What a rebuild did. */
+typedef struct bg_rebuild_report {
+    uint32_t struct_size; /* sizeof(bg_rebuild_report) */
+    uint32_t undersized;  /* 1: more keys came than it was made for */
+    uint64_t keys;        /* that the source gave */
+    uint64_t items;       /* what the new filter is made for */
+    double seconds;
+} bg_rebuild_report;
+
+/*
+ * Makes a new base from the source while the slot is in use, and puts it in the place of
+ * base, delta and old filter. Every key that is added meanwhile goes to the new one as
+ * well, from before the source is read, so nothing is lost between the two. It is sized by
+ * the true number of keys: that of the source, or it is read twice, the first time to
+ * count. A static kind is built from the hashes of all keys (8 bytes each); adds then go
+ * to a delta that stays: give `spec.kind` such a kind only for slots with a delta.
+ * Runs in the caller's thread. When it fails the slot is as before.
+ * Errors: the source's; BG_ECANCELED; BG_EBUSY, one at a time; BG_EFULL when a kind that
+ * can be full was too small; BG_ENOTSUP (count unknown, and no rewind); BG_ENOMEM.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
+                                            const bg_rebuild_options *options,
+                                            bg_rebuild_report *report, bg_errinfo *info);
+
+/* ---- What a slot knows of itself -------------------------------------------------- */
+
+typedef struct bg_slot_stats {
+    uint32_t struct_size; /* sizeof(bg_slot_stats) */
+    uint32_t filters;     /* in the list */
+    uint64_t queries;     /* keys asked for */
+    uint64_t maybes;      /* of them */
+    uint64_t adds;        /* keys added */
+    uint64_t news;        /* of them certainly new */
+    uint64_t refused;     /* adds that failed */
+    uint64_t swaps;       /* of the base, for whatever reason */
+    uint64_t reloads;     /* that succeeded */
+    uint64_t reload_failures;
+    uint64_t reload_unchanged; /* the file had the present digest */
+    uint64_t rebuilds;
+    uint64_t rebuild_failures;
+    uint64_t compactions;
+    uint64_t retired;    /* lists that wait for their last reader */
+    uint64_t complete;   /* see bg_slot_complete */
+    uint64_t generation; /* of the file that the base came from */
+    uint64_t base_since; /* the clock's nanoseconds when the base came */
+    uint32_t rebuilding; /* 1: right now */
+    uint32_t migrating;
+    char digest[BG_DIGEST_TEXT]; /* of the file that the base came from, or "" */
+    bg_errinfo last_failure;     /* of a reload or rebuild */
+} bg_slot_stats;
+
+/* Fills in `stats`. Thread safety: MT-Safe. Cost: some cache lines per processor. */
+BG_API BG_MUST_CHECK bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats);
+
+/* The state of all filters of a slot taken together; each is counted, see bg_filter_info. */
+typedef struct bg_slot_health {
+    uint32_t struct_size; /* sizeof(bg_slot_health) */
+    uint32_t degraded;    /* 1: parts of a file were damaged, these answer "maybe" */
+    uint32_t overflowed;  /* 1: a filter was full: it answers "maybe" */
+    uint32_t filters;
+    uint64_t bytes;
+    uint64_t bits, ones;
+    double fill;             /* of the fullest */
+    uint64_t capacity;       /* items that base and delta were made for */
+    bg_estimate items;       /* that are in, from the fill */
+    double target;           /* rate that the base was made for */
+    double rate;             /* predicted now, of all that are asked together */
+    double bits_per_insert;  /* set, per add that was new; 0: no adds */
+    double honest_per_insert; /* what keys that nobody chose would have set */
+    uint32_t polluted;       /* 1: more than that, and more than chance: see docs */
+    uint32_t reserved;
+} bg_slot_health;
+
+/* Errors: BG_EINVAL. Thread safety: MT-Safe. Cost: reads every byte. */
+BG_API BG_MUST_CHECK bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health);
+
+/* Reasons to rebuild. */
+enum {
+    BG_REASON_FILL = 1u << 0,      /* more items than the policy's share of capacity */
+    BG_REASON_PREDICTED = 1u << 1, /* the predicted rate is too high */
+    BG_REASON_OBSERVED = 1u << 2,  /* the observed rate is, even its lower bound */
+    BG_REASON_AGE = 1u << 3,
+    BG_REASON_DEGRADED = 1u << 4, /* damaged, or overflowed */
+    BG_REASON_POLLUTED = 1u << 5
+};
+
+/* When to rebuild; 0 leaves a reason out, but for the last two, which always count. */
+typedef struct bg_policy {
+    uint32_t struct_size;  /* sizeof(bg_policy) */
+    uint32_t flags;        /* 0 */
+    double fill;           /* items / capacity, such as 0.9 */
+    double predicted;      /* predicted rate / target, such as 1.25 */
+    double observed;       /* observed rate / target */
+    uint64_t age;          /* nanoseconds since the base came */
+} bg_policy;
+
+#define BG_POLICY_INIT                                                                 \
+    {                                                                                  \
+        sizeof(bg_policy), 0, 0.9, 1.25, 1.5, 0                                        \
+    }
+
+/* The reasons there are to rebuild now, 0: none. `observed`: as seen by a gate, or NULL. */
+BG_API uint32_t bg_slot_advise(const bg_slot *slot, const bg_policy *policy,
+                               const bg_estimate *observed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

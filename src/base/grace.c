@@ -1,0 +1,185 @@
+/*
+ * grace.c - the side of those who replace; the idea and the proof are in grace.h.
+ *
+ * Batches: what is retired while one batch drains goes to the next one, since the sums that
+ * were seen so far say nothing about it.
+ */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+
+#include "base/grace.h"
+
+#include <time.h>
+
+bool bgi_grace_init(struct bgi_grace *grace, const bg_allocator *allocator)
+{
+    uint32_t n = bgi_stripes();
+    *grace = (struct bgi_grace){ .lines_count = n };
+    if (!bgi_memory_take(&grace->memory, n * sizeof *grace->lines, allocator, true)) {
+        return false;
+    }
+    grace->lines = grace->memory.base;
+    (void)pthread_mutex_init(&grace->lock, NULL);
+    return true;
+}
+
+static void grace_release_all(struct bgi_retired *list)
+{
+    while (list) {
+        struct bgi_retired *next = list->next;
+        list->release(list);
+        list = next;
+    }
+}
+
+void bgi_grace_end(struct bgi_grace *grace)
+{
+    if (grace->lines) {
+        grace_release_all(grace->draining);
+        grace_release_all(grace->later);
+        (void)pthread_mutex_destroy(&grace->lock);
+        bgi_memory_give(&grace->memory);
+        grace->lines = NULL;
+    }
+}
+
+/* Whether all who used counters i have left. The lefts first: see the proof. */
+static bool grace_is_drained(struct bgi_grace *grace, unsigned i)
+{
+    uint64_t left = 0, entered = 0;
+    for (uint32_t line = 0; line < grace->lines_count; line++) {
+        left += atomic_load(&grace->lines[line].left[i]);
+    }
+    for (uint32_t line = 0; line < grace->lines_count; line++) {
+        entered += atomic_load(&grace->lines[line].entered[i]);
+    }
+    return left == entered;
+}
+
+static void grace_begin_batch(struct bgi_grace *grace)
+{
+    grace->draining = grace->later;
+    grace->later = NULL;
+    grace->batch++;
+    grace->step = 0;
+}
+
+static void grace_end_batch(struct bgi_grace *grace)
+{
+    for (struct bgi_retired *r = grace->draining; r; r = r->next) {
+        grace->things--;
+    }
+    grace_release_all(grace->draining);
+    grace->draining = NULL;
+    grace->done = grace->batch;
+}
+
+/* Goes as far as can be gone now. Under the lock. */
+static void grace_work(struct bgi_grace *grace)
+{
+    while (grace->draining || grace->later) {
+        if (!grace->draining) {
+            grace_begin_batch(grace);
+        }
+        unsigned used = atomic_load(&grace->phase);
+        if (!grace_is_drained(grace, 1 - used)) {
+            return;
+        }
+        if (grace->step == 0) { /* new readers take that pair, and the other one drains */
+            atomic_store(&grace->phase, 1 - used);
+            grace->step = 1;
+        } else {
+            grace_end_batch(grace);
+        }
+    }
+}
+
+/* Readers need to try only if nobody else does. Under the lock. */
+static void grace_set_orphaned(struct bgi_grace *grace)
+{
+    atomic_store(&grace->orphaned, grace->things > 0 && grace->waiters == 0);
+}
+
+void bgi_grace_try(struct bgi_grace *grace)
+{
+    atomic_store(&grace->again, true);
+    while (atomic_load(&grace->again) && pthread_mutex_trylock(&grace->lock) == 0) {
+        atomic_store(&grace->again, false);
+        if (grace->waiters == 0) {
+            grace_work(grace);
+        }
+        grace_set_orphaned(grace);
+        (void)pthread_mutex_unlock(&grace->lock);
+    }
+}
+
+/* Puts something to the next batch; returns the number of that. */
+static uint64_t grace_put(struct bgi_grace *grace, struct bgi_retired *retired,
+                          void (*release)(struct bgi_retired *))
+{
+    (void)pthread_mutex_lock(&grace->lock);
+    *retired = (struct bgi_retired){ .next = grace->later, .release = release };
+    grace->later = retired;
+    grace->things++;
+    grace_set_orphaned(grace);
+    uint64_t batch = grace->batch + 1;
+    (void)pthread_mutex_unlock(&grace->lock);
+    return batch;
+}
+
+void bgi_grace_retire(struct bgi_grace *grace, struct bgi_retired *retired,
+                      void (*release)(struct bgi_retired *))
+{
+    (void)grace_put(grace, retired, release);
+    bgi_grace_try(grace);
+}
+
+/* Works until a batch is done, or for so many milliseconds. */
+static void grace_wait_batch(struct bgi_grace *grace, uint64_t batch,
+                             uint64_t milliseconds)
+{
+    const struct timespec pause = { 0, 1000000 };
+    (void)pthread_mutex_lock(&grace->lock);
+    grace->waiters++;
+    grace_set_orphaned(grace);
+    grace_work(grace);
+    for (uint64_t waited = 0; grace->done < batch && waited < milliseconds; waited++) {
+        (void)pthread_mutex_unlock(&grace->lock);
+        (void)nanosleep(&pause, NULL);
+        (void)pthread_mutex_lock(&grace->lock);
+        grace_work(grace);
+    }
+    grace->waiters--;
+    grace_set_orphaned(grace);
+    (void)pthread_mutex_unlock(&grace->lock);
+    bgi_grace_try(grace); /* who left meanwhile may have relied on us */
+}
+
+static void grace_release_marker(struct bgi_retired *marker)
+{
+    (void)marker;
+}
+
+void bgi_grace_wait(struct bgi_grace *grace)
+{
+    struct bgi_retired marker;
+    grace_wait_batch(grace, grace_put(grace, &marker, grace_release_marker), UINT64_MAX);
+}
+
+void bgi_grace_wait_retired(struct bgi_grace *grace, unsigned milliseconds)
+{
+    (void)pthread_mutex_lock(&grace->lock);
+    uint64_t batch = grace->later      ? grace->batch + 1
+                     : grace->draining ? grace->batch
+                                       : grace->done;
+    (void)pthread_mutex_unlock(&grace->lock);
+    grace_wait_batch(grace, batch, milliseconds);
+}
+
+uint64_t bgi_grace_pending(struct bgi_grace *grace)
+{
+    (void)pthread_mutex_lock(&grace->lock);
+    uint64_t things = grace->things;
+    (void)pthread_mutex_unlock(&grace->lock);
+    bgi_grace_try(grace);
+    return things;
+}
