@@ -19,9 +19,11 @@ struct disk_file {
 bg_err disk_error(bg_errinfo *info, const char *what, const char *path);
 
 /* Opens a file for reading, and says how large it is. A file that points to another one
- * (bg_publish) is followed. */
+ * (bg_publish) is followed; or not, by `_only`, where only filters are published so. */
 bg_err disk_open(const char *path, struct disk_file *file,
                  struct container_source *source, bg_errinfo *info);
+bg_err disk_open_only(const char *path, struct disk_file *file,
+                      struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
 /* A file on its way: made beside `path`, filled by the sink, and then either put in its
