@@ -313,7 +313,7 @@ static bg_err rebuild_switch(struct rebuild *r, bg_errinfo *info)
     }
     bg_err err = slot_publish(r->slot, &draft, info);
     if (!err) {
-        r->slot->swaps++;
+        slot_counted(r->slot, &r->slot->swaps);
         slot_base_came(r->slot, NULL);
         bg_slot_advance(r->slot, complete);
         r->slot->delta_from = r->complete_before;
@@ -372,7 +372,7 @@ static bg_err rebuild_enter(bg_slot *slot, bg_errinfo *info)
     if (slot->rebuilding) {
         err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
     }
-    slot->rebuilding = true;
+    slot_set_rebuilding(slot, true);
     (void)pthread_mutex_unlock(&slot->change);
     return err;
 }
@@ -413,9 +413,10 @@ bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
     if (err) {
         rebuild_undo(&r);
         slot_failed(slot, &slot->rebuild_failures, why);
+    } else {
+        slot_counted(slot, &slot->rebuilds);
     }
-    slot->rebuilds += !err;
-    slot->rebuilding = false;
+    slot_set_rebuilding(slot, false);
     (void)pthread_mutex_unlock(&slot->change);
     bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
     rebuild_report(&r, report);

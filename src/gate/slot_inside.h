@@ -49,10 +49,12 @@ struct bg_slot {
     uint64_t (*clock)(void *context);
     void *context;
 
-    pthread_mutex_t change; /* of all below: one change at a time */
-    pthread_mutex_t reload; /* taken before `change`: one reload at a time */
-    bool rebuilding;
-    uint64_t delta_from; /* the delta has everything from here on */
+    pthread_mutex_t reload; /* one reload at a time; taken first */
+    pthread_mutex_t change; /* one change of the view at a time; may be held for long */
+    bool rebuilding;        /* written under `change` and `told` */
+    uint64_t delta_from;    /* the delta has everything from here on; under `change` */
+
+    pthread_mutex_t told; /* of what bg_slot_about tells, never held for long; last */
     struct slot_marks marks;
     struct slot_file file;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
@@ -110,8 +112,10 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
 
 uint64_t slot_now(const bg_slot *slot);
 
-/* Counts a failure and keeps why. */
+/* Counts something; counts a failure and keeps why. */
+void slot_counted(bg_slot *slot, uint64_t *counter);
 void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why);
+void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
 
 uint64_t slot_sum_news(const bg_slot *slot);
 
