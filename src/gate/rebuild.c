@@ -38,6 +38,7 @@ struct rebuild {
     struct view_filter *next; /* once it is in the slot's list */
     bool sealed;              /* nobody takes adds */
     uint64_t complete_before;
+    uint64_t making; /* see slot_making */
 };
 
 /* ---- What is wanted --------------------------------------------------------------------- */
@@ -315,6 +316,7 @@ static bg_err rebuild_switch(struct rebuild *r, bg_errinfo *info)
     if (!err) {
         slot_counted(r->slot, &r->slot->swaps);
         slot_base_came(r->slot, NULL);
+        atomic_store(&r->slot->whole, r->making);
         bg_slot_advance(r->slot, complete);
         r->slot->delta_from = r->complete_before;
     }
@@ -339,6 +341,7 @@ static void rebuild_undo(struct rebuild *r)
 /* (3) and what a static kind needs after it. */
 static bg_err rebuild_fill(struct rebuild *r, bg_errinfo *info)
 {
+    r->making = slot_making(r->slot);
     bg_err err = rebuild_read(r, info);
     if (!err && r->builder) {
         err = bg_builder_finish(r->builder, &r->filter, info);

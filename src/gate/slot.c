@@ -523,6 +523,7 @@ void slot_base_came(bg_slot *slot, const struct slot_file *file)
     slot->marks.base_since = now;
     slot->file = file ? *file : (struct slot_file){ .generation = 0 };
     (void)pthread_mutex_unlock(&slot->told);
+    (void)atomic_fetch_add(&slot->bases, 1);
 }
 
 void slot_counted(bg_slot *slot, uint64_t *counter)
@@ -614,6 +615,9 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
     if (!err) {
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot, file);
+        if (flags & BG_SLOT_DISCARD) { /* what is not in it is given up */
+            atomic_store(&slot->whole, slot_making(slot));
+        }
     }
     atomic_store(&slot->complete, err ? before : after);
     return err;

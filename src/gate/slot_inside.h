@@ -42,6 +42,10 @@ struct bg_slot {
     uint32_t lines_count;
     bool sealed; /* as it was made */
     _Atomic uint64_t complete;
+    _Atomic uint64_t bases; /* that came; for gates, who learn the rate of each */
+    /* When the making of bases began, in numbers of their own, and that of the last one that
+     * has everything written before: what could not be added is found again (gate_doubt.c). */
+    _Atomic uint64_t makings, whole;
 
     struct bgi_memory memory;
     struct bgi_grace own_grace;
@@ -97,6 +101,12 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
 
 /* Makes the draft the present view, in one atomic step. BG_ENOMEM: nothing has changed. */
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
+
+/* A base that will have all keys begins to be made; its number, for `whole` when it came. */
+BGI_INLINE uint64_t slot_making(bg_slot *slot)
+{
+    return atomic_fetch_add(&slot->makings, 1) + 1;
+}
 
 /* The new base is noted: when it came, and up to where it is complete. */
 void slot_base_came(bg_slot *slot, const struct slot_file *file);
