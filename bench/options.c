@@ -25,6 +25,7 @@ static const char OPTIONS_HELP[] =
     "  scale        from filters that fit the cache to filters that do not\n"
     "  oplog        the operation log against write(), by policy\n"
     "  slot         filters that change under their readers\n"
+    "  gate         a gate beside its filter, and in front of SQLite\n"
     "  all          all of them\n"
     "\n"
     "  --n LIST       numbers of keys: 1e5,1e6,1e7,1e8\n"
