@@ -11,7 +11,7 @@
  * that were avoided against absent * (1 - rate), and the observed rate, with its interval,
  * against the rate of the filter over other absent keys, 2^24 of them.
  *
- * The file is in the present folder, or in $TMPDIR, and is removed.
+ * The file is in the present folder, or in $TMPDIR, without a name from the beginning.
  */
 #include "bench_gate_sqlite.h"
 
@@ -84,6 +84,7 @@ static void sql_fill(struct sql_state *s)
     qsort(keys, (size_t)s->rows, sizeof *keys, sql_order);
     sql_do(s->db, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
                   "CREATE TABLE t (k INTEGER PRIMARY KEY, v TEXT); BEGIN");
+    (void)unlink(s->path); /* it is open, and goes when it is closed */
     sqlite3_stmt *put = sql_prepare(s->db, "INSERT INTO t VALUES (?, ?)");
     for (uint64_t i = 0; i < s->rows; i++) {
         (void)sqlite3_bind_int64(put, 1, keys[i]);
@@ -152,7 +153,6 @@ static void sql_close(struct sql_state *s)
     bg_slot_free(s->slot);
     (void)sqlite3_finalize(s->get);
     (void)sqlite3_close(s->db);
-    (void)unlink(s->path);
     free(s->keys);
     free(s->pairs);
 }

@@ -829,6 +829,34 @@ TEST(gate__an_audit_finds_what_the_filter_denies)
     world_end(w);
 }
 
+TEST(gate__audits_of_a_batch_find_it_too)
+{
+    static uint64_t keys[2000];
+    static bg_bytes bytes[2000];
+    static bg_outcome outcomes[2000];
+    struct world *w = world_make(0.05);
+    w->how.audit = 1;
+    world_open(w);
+    const uint64_t planted = absent_key(w, 2500, false);
+    w->has[planted] = true;
+    uint64_t present = 0;
+    for (size_t i = 0; i < 2000; i++) {
+        keys[i] = i + 900;
+        bytes[i] = (bg_bytes){ &keys[i], sizeof keys[i] };
+        present += w->has[keys[i]];
+    }
+    CHECK_EQ(bg_gate_lookup_many(w->gate, bytes, 2000, NULL, outcomes), present);
+    CHECK_EQ(outcomes[planted - 900], BG_PRESENT);
+    bg_gate_stats s = stats_of(w->gate, false);
+    CHECK_EQ(s.lookups, 2000);
+    CHECK_EQ(s.outcomes[BG_PRESENT], present);
+    CHECK_EQ(s.false_negatives, 1);
+    CHECK_EQ(w->alarms[BG_ALARM_FALSE_NEGATIVE], 1);
+    CHECK_EQ(s.truth_calls, 2000);
+    CHECK_EQ(s.avoided, 0);
+    world_end(w);
+}
+
 TEST(gate__an_audit_that_fails_changes_no_answer)
 {
     struct world *w = world_make(0.05);
@@ -1381,7 +1409,7 @@ TEST(gate__doubt_is_a_reason_to_rebuild)
     world_end(w);
 }
 
-/* A world whose slot takes no adds; key is then written in vain. */
+/* Opens a gate on a slot that takes no adds; returns a key that it denies. */
 static uint64_t world_seal(struct world *w)
 {
     bg_slot_options sealed = BG_SLOT_OPTIONS_INIT;
@@ -1389,8 +1417,7 @@ static uint64_t world_seal(struct world *w)
     bg_slot_free(w->slot);
     CHECK_OK(bg_slot_create(world_filter(0.05), &sealed, &w->slot, NULL));
     world_open(w);
-    const uint64_t key = absent_key(w, PRESENT, false);
-    return key;
+    return absent_key(w, PRESENT, false);
 }
 
 static void write_late(struct world *w)
