@@ -1,17 +1,18 @@
 /*
  * metrics.c - gathering what slots and gates know of themselves.
  *
- * Counters must not go back (see metrics.h). Those of slots are summed over processors
- * without stopping anybody, so the difference of two of them may: "no" answers are queries
- * less "maybe"s, and a query that is counted in between is in one sum and not in the other.
- * bg_slot_about sees to that: it counts noes and maybes, and new and other adds, and what
- * it calls queries and adds are sums of them. So differences give back what was counted.
+ * Counters must not go back (see metrics.h). Slots and gates sum theirs over processors
+ * without stopping anybody, so the difference of two sums may: what is counted in between is
+ * in one and not in the other. Of queries and "maybe"s that cannot happen, since bg_slot_about
+ * makes the first of "no"s and the very same "maybe"s; nor of anything that is passed on as
+ * it was counted, which is most.
  */
 #include "gate/metrics.h"
 
 #include "base/checked.h"
 #include "base/errinfo.h"
 #include "filter/handle.h"
+#include "gate/slot_inside.h"
 
 #include "bloomgate/cpu.h"
 #include "bloomgate/version.h"
@@ -50,6 +51,7 @@ static void metrics_gather_filters(const bg_slot *slot, struct metrics_facts *fa
         if (role == BG_ROLE_BASE) {
             facts->kind = bg_kind_name(bg_filter_kind(filter));
             facts->hash = bg_hash_name(bg_hasher_profile(bg_filter_hasher(filter)));
+            facts->has |= METRICS_BASE;
         }
         facts->size += bg_filter_size_bytes(filter);
         facts->degraded |= __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
@@ -83,6 +85,8 @@ static bg_err metrics_gather_slot(const bg_slot *slot, struct metrics_facts *fac
     facts->generation = stats.generation;
     facts->rebuilding = stats.rebuilding;
     facts->migrating = stats.migrating;
+    facts->base_age =
+        (double)metrics_less(slot_now(slot), stats.base_since) / METRICS_SECOND;
     facts->has |= METRICS_SLOT;
     if (stats.last_failure.code != BG_OK) {
         facts->failure = bg_err_name(stats.last_failure.code);

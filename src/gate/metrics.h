@@ -30,7 +30,9 @@ enum {
     METRICS_GATE = 1u << 4,
     METRICS_DRIFT = 1u << 5, /* a gate, and every byte was read */
     METRICS_TENANT = 1u << 6,
-    METRICS_REGISTRY = 1u << 7
+    METRICS_REGISTRY = 1u << 7,
+    METRICS_BASE = 1u << 8, /* a slot that has one */
+    METRICS_EVERYTHING = (1u << 9) - 1
 };
 
 enum { METRICS_OUTCOMES = 6 };
@@ -42,7 +44,7 @@ struct metrics_facts {
     /* METRICS_PROCESS */
     const char *version, *cpu;
 
-    /* METRICS_SLOT, _FAILED */
+    /* METRICS_SLOT, _BASE, _FAILED */
     const char *kind, *hash, *failure;
     char digest[BG_DIGEST_TEXT];
     uint64_t layers, size, degraded;
@@ -51,6 +53,7 @@ struct metrics_facts {
     uint64_t swaps, reloads, reload_unchanged, reload_failures;
     uint64_t rebuilds, rebuild_failures, compactions;
     uint64_t retired, complete, generation, rebuilding, migrating;
+    double base_age;
 
     /* METRICS_HEALTH */
     uint64_t capacity, overflowed, polluted;

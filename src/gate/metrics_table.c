@@ -44,7 +44,7 @@ static const struct metrics_family families[] = {
     /* ---- Slots -------------------------------------------------------------------- */
 
     INFO(METRICS_SLOT, "filter",
-         "What the slot has for a base: kind of filter, hash profile, digest of its file.",
+         "The base of the slot: kind of filter (none: there is no base), hash profile, digest of its file.",
          IS("kind", kind), IS("hash", hash), IS("digest", digest)),
     INFO(METRICS_FAILED, "filter_last_failure",
          "The error of the last reload or rebuild that failed.",
@@ -85,6 +85,9 @@ static const struct metrics_family families[] = {
     GAUGE(METRICS_SLOT, "filter_generation", "", NULL,
           "Generation of the file that the base came from.",
           ONE(generation)),
+    GAUGE(METRICS_BASE, "filter_base_age_seconds", "seconds", NULL,
+          "How long the slot has had its base.",
+          ONE(base_age)),
     GAUGE(METRICS_SLOT, "filter_rebuilding", "", NULL,
           "1: a rebuild is running.",
           ONE(rebuilding)),
@@ -158,7 +161,7 @@ static const struct metrics_family families[] = {
             "Answers of the filter that others reported as right or wrong.",
             ONE(reported)),
     GAUGE(METRICS_GATE, "gate_observed_fpr_ratio", "ratio", NULL,
-          "Observed rate of false positives: wasted, of wasted and avoided, since the start.",
+          "Observed rate of false positives: of the absent keys, those that the filter let through, since the base came.",
           ONE(observed)),
     GAUGE(METRICS_GATE, "gate_observed_low_fpr_ratio", "ratio", NULL,
           "Lower end of the 95 % interval of that rate.",
