@@ -170,7 +170,7 @@ static const struct metrics_family families[] = {
           "Upper end of the 95 % interval of that rate.",
           ONE(observed_high)),
     GAUGE(METRICS_DRIFT, "gate_drifting", "", NULL,
-          "1: the observed rate is not the predicted one.",
+          "1: more false positives are observed than the predicted rate explains.",
           ONE(drifting)),
     COUNTER(METRICS_GATE, "gate_audits", "", NULL,
             "Answers no of the filter that were checked with the truth.",
