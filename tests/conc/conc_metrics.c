@@ -78,9 +78,9 @@ static void compare(const struct reader *before, const struct reader *after)
 {
     const struct reader_sample *old, *new;
     size_t counters = 0, i = 0, j = 0;
-    while ((new = next_counter(after, &i)) != NULL) {
-        old = next_counter(before, &j);
-        CHECK(old && strcmp(old->family->name, new->family->name) == 0);
+    while ((new = next_counter(after, &i)) != NULL
+           && (old = next_counter(before, &j)) != NULL) {
+        CHECK_STR(old->family->name, new->family->name);
         CHECK(reader_same_labels(old, new));
         if (strtod(new->number, NULL) < strtod(old->number, NULL)) {
             check_fail(__FILE__, __LINE__, "%s %s: %s after %s", new->family->name,
@@ -88,7 +88,7 @@ static void compare(const struct reader *before, const struct reader *after)
         }
         counters++;
     }
-    CHECK(counters > 20);
+    CHECK(counters > 20 && i == after->samples_n && !next_counter(before, &j));
 }
 
 static void write_document(const bg_metrics_item *item, size_t i, struct reader *to)

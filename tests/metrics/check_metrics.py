@@ -79,7 +79,7 @@ def compare(form, found, wanted):
 
 def main():
     program = sys.argv[1]
-    for what in ["made"]:
+    for what in ["made", "real"]:
         plain = document(program, what, "prometheus")
         promtool(plain)
         wanted, about = from_json(document(program, what, "json"))

@@ -163,7 +163,10 @@ static inline void reader_string(struct reader *reader, bool json, char *to,
     while (!reader_is(reader, "\"")) {
         char c = *reader->at++;
         CHECK(c && n + 1 < room && c != '\n' && !(json && (unsigned char)c < 0x20));
-        to[n++] = c == '\\' ? reader_escaped(reader, json) : c;
+        if (c == '\\') {
+            c = reader_escaped(reader, json);
+        }
+        to[n++] = c;
     }
     to[n] = 0;
     CHECK(reader_is_utf8(to));

@@ -6,6 +6,10 @@
  *
  *         every metric of the table, with numbers that are made up. As JSON that is the
  *         table itself: names, types, units, labels, help.
+ *
+ *     metrics_sample real ...
+ *
+ *         a slot without a filter, and one with a gate that has been used.
  */
 #include "gate/metrics.h"
 
@@ -50,17 +54,73 @@ static bg_err made(bg_metrics_format format, bg_errinfo *why)
     return metrics_document(facts, 3, format, print, stdout, why);
 }
 
+static bg_truth ask(void *context, const void *key, size_t len, void *request)
+{
+    (void)context;
+    (void)request;
+    return len > 0 && *(const char *)key == 'a' ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+}
+
+/* Documents of several runs are compared: in all of them it is the same time. */
+static uint64_t tell_time(void *context)
+{
+    (void)context;
+    return 1000000007;
+}
+
+/* Has a gate on `slots[1]` write its metrics, and those of `slots[0]`. */
+static bg_err real_gate(bg_slot *const slots[2], bg_metrics_format format,
+                        bg_errinfo *why)
+{
+    bg_gate *gate = NULL;
+    bg_gate_options options = BG_GATE_OPTIONS_INIT;
+    options.ask = ask;
+    options.clock = tell_time;
+    bg_err err = bg_gate_create(slots[1], &options, &gate, why);
+    for (char key[2] = "b"; !err && *key < 'z'; ++*key) {
+        (void)bg_gate_lookup(gate, key, 1, NULL);
+    }
+    err = err ? err : bg_gate_wrote(gate, "a", 1);
+    (void)bg_gate_lookup(gate, "a", 1, NULL);
+    bg_metrics_item items[] = { { "none", slots[0], NULL }, { "letters", NULL, gate } };
+    err = err ? err : bg_metrics_write(items, 2, format, 0, print, stdout, why);
+    bg_gate_free(gate);
+    return err;
+}
+
+static bg_err real(bg_metrics_format format, bg_errinfo *why)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    bg_slot *slots[2] = { NULL, NULL };
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    options.clock = tell_time;
+    spec.items = 100;
+    spec.rate = 0.01;
+    bg_err err = bg_filter_create(&spec, &filter, why);
+    err = err ? err : bg_slot_create(NULL, &options, &slots[0], why);
+    err = err ? err : bg_slot_create(filter, &options, &slots[1], why);
+    err = err ? err : real_gate(slots, format, why);
+    bg_slot_free(slots[0]);
+    bg_slot_free(slots[1]);
+    return err;
+}
+
 int main(int argc, char **argv)
 {
     static const char *const formats[] = { "prometheus", "openmetrics", "json" };
     bg_errinfo why = { .code = BG_OK };
     for (unsigned i = 0; argc == 3 && i < sizeof formats / sizeof formats[0]; i++) {
-        if (strcmp(argv[1], "made") == 0 && strcmp(argv[2], formats[i]) == 0) {
-            bg_err err = made((bg_metrics_format)i, &why);
+        bool is_real = strcmp(argv[1], "real") == 0;
+        if ((is_real || strcmp(argv[1], "made") == 0)
+            && strcmp(argv[2], formats[i]) == 0) {
+            bg_metrics_format format = (bg_metrics_format)i;
+            bg_err err = is_real ? real(format, &why) : made(format, &why);
             (void)fputs(why.message, stderr);
             return err ? 1 : 0;
         }
     }
-    (void)fputs("usage: metrics_sample made prometheus|openmetrics|json\n", stderr);
+    (void)fputs("usage: metrics_sample made|real prometheus|openmetrics|json\n",
+                stderr);
     return 2;
 }
