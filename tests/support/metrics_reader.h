@@ -405,7 +405,7 @@ static inline double reader_number(const struct reader *reader, const char *name
     const struct reader_sample *sample = reader_find(reader, name, labels);
     if (!sample) {
         check_fail(__FILE__, __LINE__, "no %s{%s}", name, labels);
-        return NAN;
+        return (double)NAN;
     }
     return strtod(sample->number, NULL);
 }

@@ -17,7 +17,8 @@
  * writes numbers that way: few machines have such a locale installed. */
 static bool comma;
 
-int __wrap_snprintf(char *to, size_t room, const char *format, ...);
+int __wrap_snprintf(char *to, size_t room, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 double __wrap_strtod(const char *text, char **end);
 double __real_strtod(const char *text, char **end);
 
@@ -40,7 +41,7 @@ double __wrap_strtod(const char *text, char **end)
     char part[64];
     size_t n = strcspn(text, comma ? "." : "");
     if (n >= sizeof part) {
-        return NAN;
+        return (double)NAN;
     }
     memcpy(part, text, n); /* what is behind a point is no part of the number then */
     part[n] = 0;
