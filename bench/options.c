@@ -24,6 +24,7 @@ static const char OPTIONS_HELP[] =
     "  files        saving, opening, mapping and verifying a file\n"
     "  scale        from filters that fit the cache to filters that do not\n"
     "  oplog        the operation log against write(), by policy\n"
+    "  admission    hit ratios of a cache with and without a bouncer; --n: requests\n"
     "  all          all of them\n"
     "\n"
     "  --n LIST       numbers of keys: 1e5,1e6,1e7,1e8\n"

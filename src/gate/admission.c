@@ -11,7 +11,7 @@
  * s = 0.9 and 1.0, over a million keys; LRU caches of 20,000 and 100,000 objects; windows of
  * 1/8 to 32 times the cache). Against the first one, in points of hit ratio:
  *
- *     every call adds and counts           36.4 % without a bouncer, 45.2 % with one
+ *     every call adds and counts           (`bgbench admission` has its figures)
  *     only new keys add and count          +0.1 in short windows, -0.5 in long ones: what
  *                                          comes often is forgotten as if it came once
  *     every call adds, and counts if       -0.0 to -0.7
