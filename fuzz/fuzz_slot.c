@@ -17,8 +17,8 @@ struct world {
     bool failing;      /* the truth does */
     uint64_t complete; /* the slot never claims more */
     uint64_t time;
-    unsigned at;       /* of the source */
-    unsigned dies;     /* the source, at that key */
+    unsigned at;   /* of the source */
+    unsigned dies; /* the source, at that key */
     uint64_t source_key;
 };
 
@@ -26,8 +26,9 @@ struct world {
 
 static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world *world)
 {
-    static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_BLOCKED, BG_KIND_CLASSIC,
-                                     BG_KIND_COUNTING, BG_KIND_CUCKOO,  BG_KIND_QUOTIENT,
+    static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_BLOCKED,
+                                     BG_KIND_CLASSIC,  BG_KIND_COUNTING,
+                                     BG_KIND_CUCKOO,   BG_KIND_QUOTIENT,
                                      BG_KIND_SCALABLE, BG_KIND_REGISTER };
     const uint8_t what = fuzz_byte(in);
     bg_spec spec = BG_SPEC_INIT;
@@ -55,9 +56,9 @@ static bg_truth ask(void *context, const void *key, size_t len, void *request)
     (void)request;
     FUZZ_MUST(len == sizeof k);
     memcpy(&k, key, sizeof k);
-    return world->failing                     ? BG_TRUTH_ERROR
+    return world->failing                   ? BG_TRUTH_ERROR
            : k < KEYS && world->in_truth[k] ? BG_TRUTH_PRESENT
-                                              : BG_TRUTH_ABSENT;
+                                            : BG_TRUTH_ABSENT;
 }
 
 static bg_err put(void *context, const void *key, size_t len, void *request)
