@@ -53,7 +53,7 @@ typedef struct bg_admission_options {
 
 #define BG_ADMISSION_OPTIONS_INIT                                                      \
     {                                                                                  \
-        .struct_size = sizeof(bg_admission_options)                                    \
+        sizeof(bg_admission_options), 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0, 0, 0, 0 }, 0     \
     }
 
 /* Errors: BG_EINVAL, BG_ENOMEM. */

@@ -75,7 +75,7 @@ static uint64_t next_random(uint64_t *state)
 
 static uint64_t key_of(uint64_t owner, uint64_t i)
 {
-    return owner << 40 | i;
+    return owner * (UINT64_C(1) << 40) + i;
 }
 
 static bg_filter *new_filter(bg_kind kind, uint64_t items)
@@ -367,11 +367,11 @@ static void *move_window(void *argument)
 static uint64_t resident_kib(void)
 {
     char line[128];
-    unsigned long long kib = 0;
+    uint64_t kib = 0;
     FILE *file = fopen("/proc/self/status", "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmRSS: %llu", &kib) == 1) {
-            break;
+        if (strncmp(line, "VmRSS:", 6) == 0) {
+            kib = strtoull(line + 6, NULL, 10);
         }
     }
     if (file) {
