@@ -35,11 +35,11 @@ typedef struct bg_admission bg_admission;
 typedef struct bg_admission_options {
     uint32_t struct_size; /* sizeof(bg_admission_options) */
     uint32_t generations; /* 2 .. 64; 0: 4 */
-    uint64_t items;       /* how many different keys it remembers: a few times as many as
-                             the cache has room for */
-    double rate;          /* of keys admitted at first sight; 0: 0.01 */
-    uint64_t length;      /* forget keys after so many ticks of the clock; 0: by count,
-                             after about `items` different keys */
+    uint64_t items;  /* how many different keys it remembers: a few times as many as
+                        the cache has room for */
+    double rate;     /* of keys admitted at first sight; 0: 0.01 */
+    uint64_t length; /* forget keys after so many ticks of the clock; 0: by count,
+                        after about `items` different keys */
     uint64_t (*clock)(void *context); /* as in bg_window_options; with `length` only */
     void *context;
     bg_hash_spec hash; /* all zero: `fast` */

@@ -139,7 +139,7 @@ typedef struct bg_gate_options {
     void (*alarm)(void *context, const bg_alarm *alarm);
     void (*trace)(void *context, const bg_trace *trace);
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: the system's */
-    double audit;             /* share of "no" answers that are checked, 0 .. 1 */
+    double audit;              /* share of "no" answers that are checked, 0 .. 1 */
     uint32_t negative_entries; /* of the negative cache; 0: none */
     uint32_t negative_key;     /* longest key in it, in bytes; 0: 128 */
     uint64_t negative_ttl;     /* nanoseconds; 0: 1 s */
@@ -155,7 +155,8 @@ typedef struct bg_gate_options {
     }
 
 /* Creates a gate on a slot, which must outlive it. Errors: BG_EINVAL, BG_ENOMEM. */
-BG_API BG_MUST_CHECK bg_err bg_gate_create(bg_slot *slot, const bg_gate_options *options,
+BG_API BG_MUST_CHECK bg_err bg_gate_create(bg_slot *slot,
+                                           const bg_gate_options *options,
                                            bg_gate **gate, bg_errinfo *info);
 
 /* Frees it; the slot stays. NULL is allowed. Thread safety: MT-Excl. */
@@ -235,13 +236,13 @@ typedef struct bg_gate_stats {
     uint32_t struct_size; /* sizeof(bg_gate_stats) */
     uint32_t breaker;     /* 0: closed, 1: open, 2: trying */
     uint64_t lookups;
-    uint64_t outcomes[6];  /* by bg_outcome */
-    uint64_t truth_calls;  /* including audits */
+    uint64_t outcomes[6]; /* by bg_outcome */
+    uint64_t truth_calls; /* including audits */
     uint64_t truth_errors;
     uint64_t truth_nanoseconds; /* of all calls of `ask` together */
-    uint64_t avoided;      /* look-ups that the truth was spared by the filter */
-    uint64_t wasted;       /* false positives: outcomes, and reported */
-    uint64_t shared;       /* answered by another look-up's question */
+    uint64_t avoided;           /* look-ups that the truth was spared by the filter */
+    uint64_t wasted;            /* false positives: outcomes, and reported */
+    uint64_t shared;            /* answered by another look-up's question */
     uint64_t spared_by_breaker;
     uint64_t breaker_opened;
     uint64_t audits;

@@ -60,7 +60,8 @@ BG_API const char *bg_keyring_name(const bg_keyring *ring, size_t i, bool *retir
  * which points into the ring, and the key id: of the current secret, or of the one with
  * that key id, retired or not. Errors: BG_ENOTFOUND; BG_EINVAL for NULL.
  */
-BG_API BG_MUST_CHECK bg_err bg_keyring_current(const bg_keyring *ring, bg_hash_spec *hash,
+BG_API BG_MUST_CHECK bg_err bg_keyring_current(const bg_keyring *ring,
+                                               bg_hash_spec *hash,
                                                uint8_t key_id[BG_KEY_ID_BYTES],
                                                bg_errinfo *info);
 BG_API BG_MUST_CHECK bg_err bg_keyring_find(const bg_keyring *ring,

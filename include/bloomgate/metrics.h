@@ -64,11 +64,9 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_
 
 /* The same for a registry: its own figures, and those of its tenants in memory, at most
  * `most` of them (0: none), with the label `filter` being their name. */
-BG_API BG_MUST_CHECK bg_err bg_metrics_write_registry(bg_registry *registry, size_t most,
-                                                      bg_metrics_format format,
-                                                      uint32_t flags,
-                                                      bg_metrics_sink sink,
-                                                      void *context, bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_metrics_write_registry(
+    bg_registry *registry, size_t most, bg_metrics_format format, uint32_t flags,
+    bg_metrics_sink sink, void *context, bg_errinfo *info);
 
 #ifdef __cplusplus
 }

@@ -51,18 +51,18 @@ typedef struct bg_tenant bg_tenant;
 #define BG_NAME_MOST 127
 
 typedef struct bg_registry_options {
-    uint32_t struct_size; /* sizeof(bg_registry_options) */
-    uint32_t max_tenants; /* 0: 65536 */
-    bg_spec spec;         /* of a new tenant's filter */
+    uint32_t struct_size;        /* sizeof(bg_registry_options) */
+    uint32_t max_tenants;        /* 0: 65536 */
+    bg_spec spec;                /* of a new tenant's filter */
     const bg_gate_options *gate; /* of a new tenant's gate; it is copied. NULL: none */
     const bg_open_options *opening; /* for files of tenants: secrets; kept. Or NULL */
-    uint64_t max_items;          /* quotas of each; 0: none */
+    uint64_t max_items;             /* quotas of each; 0: none */
     uint64_t max_bytes;
     double inserts_per_second;
-    double burst;              /* inserts at once; 0: those of one second */
-    uint64_t max_total_bytes;  /* of all tenants in memory together; 0: none */
-    const char *folder;        /* for those that are idle; copied. NULL: they stay */
-    uint64_t idle;             /* nanoseconds; 0: never */
+    double burst;             /* inserts at once; 0: those of one second */
+    uint64_t max_total_bytes; /* of all tenants in memory together; 0: none */
+    const char *folder;       /* for those that are idle; copied. NULL: they stay */
+    uint64_t idle;            /* nanoseconds; 0: never */
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: the system's */
     void *context;
     const bg_allocator *allocator;
@@ -127,8 +127,8 @@ BG_API const char *bg_tenant_name(const bg_tenant *tenant);
  * tenant's file back.
  * Thread safety: MT-Safe.
  */
-BG_API BG_MUST_CHECK bg_err bg_tenant_add(bg_tenant *tenant, const void *key, size_t len,
-                                          bool *is_new, bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_tenant_add(bg_tenant *tenant, const void *key,
+                                          size_t len, bool *is_new, bg_errinfo *info);
 BG_API BG_MUST_CHECK bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes *keys,
                                                size_t n, size_t *done, size_t *added,
                                                bg_errinfo *info);

@@ -231,16 +231,19 @@ BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
 
 /* How to reload; NULL or all zero but struct_size: as it is. */
 typedef struct bg_reload_options {
-    uint32_t struct_size; /* sizeof(bg_reload_options) */
-    uint32_t flags;       /* BG_SLOT_DISCARD, BG_SLOT_ANY_KIND, ... */
-    const bg_open_options *opening; /* the secret and so on; or NULL */
+    uint32_t struct_size;            /* sizeof(bg_reload_options) */
+    uint32_t flags;                  /* BG_SLOT_DISCARD, BG_SLOT_ANY_KIND, ... */
+    const bg_open_options *opening;  /* the secret and so on; or NULL */
     uint8_t key_id[BG_KEY_ID_BYTES]; /* that the file must have; all zero: that of the
                                         file before, if there was one */
 } bg_reload_options;
 
 #define BG_RELOAD_OPTIONS_INIT                                                         \
     {                                                                                  \
-        sizeof(bg_reload_options), 0, 0, { 0 }                                         \
+        sizeof(bg_reload_options), 0, 0,                                               \
+        {                                                                              \
+            0                                                                          \
+        }                                                                              \
     }
 
 /*
@@ -319,8 +322,9 @@ typedef struct bg_rebuild_options {
                      zero but struct_size: like the present base */
     double headroom;   /* how many times the keys it shall be for; 0: 2 */
     uint64_t complete; /* up to where the source is complete when it is read */
-    bool (*progress)(void *context, const bg_rebuild_progress *progress); /* false: stop;
-                                                                   or NULL */
+    bool (*progress)(void *context,
+                     const bg_rebuild_progress *progress); /* false: stop;
+                                                              or NULL */
     void *context;
 } bg_rebuild_options;
 
@@ -351,7 +355,8 @@ typedef struct bg_rebuild_report {
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
                                             const bg_rebuild_options *options,
-                                            bg_rebuild_report *report, bg_errinfo *info);
+                                            bg_rebuild_report *report,
+                                            bg_errinfo *info);
 
 /* ---- What a slot knows of itself -------------------------------------------------- */
 
@@ -391,19 +396,20 @@ typedef struct bg_slot_health {
     uint32_t filters;
     uint64_t bytes;
     uint64_t bits, ones;
-    double fill;             /* of the fullest */
-    uint64_t capacity;       /* items that base and delta were made for */
-    bg_estimate items;       /* that are in, from the fill */
-    double target;           /* rate that the base was made for */
-    double rate;             /* predicted now, of all that are asked together */
-    double bits_per_insert;  /* set, per add that was new; 0: no adds */
+    double fill;              /* of the fullest */
+    uint64_t capacity;        /* items that base and delta were made for */
+    bg_estimate items;        /* that are in, from the fill */
+    double target;            /* rate that the base was made for */
+    double rate;              /* predicted now, of all that are asked together */
+    double bits_per_insert;   /* set, per add that was new; 0: no adds */
     double honest_per_insert; /* what keys that nobody chose would have set */
-    uint32_t polluted;       /* 1: more than that, and more than chance: see docs */
+    uint32_t polluted;        /* 1: more than that, and more than chance: see docs */
     uint32_t reserved;
 } bg_slot_health;
 
 /* Errors: BG_EINVAL. Thread safety: MT-Safe. Cost: reads every byte. */
-BG_API BG_MUST_CHECK bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health);
+BG_API BG_MUST_CHECK bg_err bg_slot_examine(const bg_slot *slot,
+                                            bg_slot_health *health);
 
 /* Reasons to rebuild. */
 enum {
@@ -417,12 +423,12 @@ enum {
 
 /* When to rebuild; 0 leaves a reason out, but for the last two, which always count. */
 typedef struct bg_policy {
-    uint32_t struct_size;  /* sizeof(bg_policy) */
-    uint32_t flags;        /* 0 */
-    double fill;           /* items / capacity, such as 0.9 */
-    double predicted;      /* predicted rate / target, such as 1.25 */
-    double observed;       /* observed rate / target */
-    uint64_t age;          /* nanoseconds since the base came */
+    uint32_t struct_size; /* sizeof(bg_policy) */
+    uint32_t flags;       /* 0 */
+    double fill;          /* items / capacity, such as 0.9 */
+    double predicted;     /* predicted rate / target, such as 1.25 */
+    double observed;      /* observed rate / target */
+    uint64_t age;         /* nanoseconds since the base came */
 } bg_policy;
 
 #define BG_POLICY_INIT                                                                 \

@@ -84,7 +84,8 @@ static void grace_work(struct bgi_grace *grace)
         if (!grace_is_drained(grace, 1 - used)) {
             return;
         }
-        if (grace->step == 0) { /* new readers take that pair, and the other one drains */
+        if (grace->step
+            == 0) { /* new readers take that pair, and the other one drains */
             atomic_store(&grace->phase, 1 - used);
             grace->step = 1;
         } else {
@@ -162,7 +163,8 @@ static void grace_release_marker(struct bgi_retired *marker)
 void bgi_grace_wait(struct bgi_grace *grace)
 {
     struct bgi_retired marker;
-    grace_wait_batch(grace, grace_put(grace, &marker, grace_release_marker), UINT64_MAX);
+    grace_wait_batch(grace, grace_put(grace, &marker, grace_release_marker),
+                     UINT64_MAX);
 }
 
 void bgi_grace_wait_retired(struct bgi_grace *grace, unsigned milliseconds)

@@ -78,7 +78,7 @@ struct bgi_grace {
     uint64_t batch;               /* number of `draining`; `later` will be the next */
     uint64_t done;                /* batches up to this one are freed */
     uint64_t things;              /* in both lists */
-    unsigned step;                /* 0: the unused pair drains; 1: the one used before */
+    unsigned step; /* 0: the unused pair drains; 1: the one used before */
     unsigned waiters;
 };
 

@@ -95,10 +95,13 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 
 /* ---- Opening --------------------------------------------------------------------------- */
 
-static bg_err disk_open_only(const char *path, struct disk_file *file,
-                             struct container_source *source, bg_errinfo *info)
+bg_err disk_open_only(const char *path, struct disk_file *file,
+                      struct container_source *source, bg_errinfo *info)
 {
     struct stat about;
+    if (!path) {
+        return bgi_err(info, BG_EINVAL, "path", "one", "NULL");
+    }
     if (strlen(path) >= sizeof file->path) {
         return bgi_err(info, BG_EINVAL, "path", "below 4096 bytes", "%zu bytes",
                        strlen(path));
@@ -161,9 +164,6 @@ bg_err disk_open(const char *path, struct disk_file *file,
                  struct container_source *source, bg_errinfo *info)
 {
     char other[DISK_PATH];
-    if (!path) {
-        return bgi_err(info, BG_EINVAL, "path", "one", "NULL");
-    }
     bg_err err = disk_open_only(path, file, source, info);
     if (!err && disk_follow(source, path, other)) {
         disk_close(file);

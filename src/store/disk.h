@@ -19,9 +19,11 @@ struct disk_file {
 bg_err disk_error(bg_errinfo *info, const char *what, const char *path);
 
 /* Opens a file for reading, and says how large it is. A file that points to another one
- * (bg_publish) is followed. */
+ * (bg_publish) is followed; or not, by `_only`, where only filters are published so. */
 bg_err disk_open(const char *path, struct disk_file *file,
                  struct container_source *source, bg_errinfo *info);
+bg_err disk_open_only(const char *path, struct disk_file *file,
+                      struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
 /* A file on its way: made beside `path`, filled by the sink, and then either put in its
@@ -56,6 +58,13 @@ void disk_discard(struct disk_draft *draft);
 bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
                   bg_errinfo *info);
 bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info);
+
+/* Opens or maps a filter file as bg_open and bg_map do, but what is mapped is verified as
+ * well, and what the header of that very file says is told. A file with the digest that is
+ * known is not read: BG_OK, and no filter. (file.c) */
+bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,
+                           const char *digest, bg_file_info *about, bg_filter **filter,
+                           bg_errinfo *info);
 
 /* Syncs the folder of a path. */
 bg_err disk_sync_folder(const char *path, bg_errinfo *info);

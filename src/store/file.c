@@ -111,12 +111,59 @@ bg_err bg_verify_bytes(const void *bytes, size_t n, const bg_open_options *optio
 
 /* ---- Files ----------------------------------------------------------------------------- */
 
+static void file_tell(const struct container_header *h, bg_file_info *about);
+
+/* The header of an open file. */
+static bg_err file_read_header(const struct disk_file *file,
+                               const struct container_source *source,
+                               struct container_header *header, bg_errinfo *info)
+{
+    unsigned char bytes[CONTAINER_HEADER];
+    if (source->bytes < sizeof bytes) {
+        return container_refuse(info, BG_EFORMAT, source->bytes, "file size",
+                                "4096 bytes or more", "%llu",
+                                (unsigned long long)source->bytes);
+    }
+    bg_err err = disk_read((void *)(uintptr_t)file, 0, bytes, sizeof bytes, info);
+    return err ? err : container_read_header(bytes, header, info);
+}
+
+/* Maps a file, if its filter can be used there. */
+static bg_err file_map(const struct disk_file *file,
+                       const struct container_source *source,
+                       struct bgi_memory *mapping, bg_errinfo *info)
+{
+    struct container_header header;
+    if (file_read_header(file, source, &header, NULL) == BG_OK
+        && container_can_map(&header) && header.file_bytes == source->bytes
+        && source->bytes <= SIZE_MAX
+        && !bgi_memory_map_file(mapping, file->descriptor, (size_t)source->bytes)) {
+        return disk_error(info, "map", file->path);
+    }
+    return BG_OK;
+}
+
+/* The filter of an open file, which is closed. */
+static bg_err file_decode(struct disk_file *file, const struct container_source *source,
+                          const bg_open_options *how, bool maps, bg_filter **filter,
+                          bg_errinfo *info)
+{
+    struct bgi_memory mapping = { .base = NULL };
+    bg_err err = maps ? file_map(file, source, &mapping, info) : BG_OK;
+    if (!err) {
+        err = container_decode(source, how, NULL, mapping.base ? &mapping : NULL, NULL,
+                               filter, info);
+    }
+    bgi_memory_give(&mapping); /* if nobody took it */
+    disk_close(file);
+    return err;
+}
+
 static bg_err file_open(const char *path, const bg_open_options *options, bool maps,
                         bg_filter **filter, bg_errinfo *info)
 {
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
-    struct bgi_memory mapping = { .base = NULL };
     bg_open_options how;
     if (!filter) {
         return bgi_err(info, BG_EINVAL, "filter", "where to put the filter", "NULL");
@@ -125,26 +172,37 @@ static bg_err file_open(const char *path, const bg_open_options *options, bool m
     bgi_err_clear(info);
     bg_err err = container_open_options(options, &how, info);
     err = err ? err : disk_open(path, &file, &source, info);
+    return err ? err : file_decode(&file, &source, &how, maps, filter, info);
+}
+
+bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,
+                           const char *digest, bg_file_info *about, bg_filter **filter,
+                           bg_errinfo *info)
+{
+    struct disk_file file = { .descriptor = -1 };
+    struct container_source source;
+    struct container_header header;
+    bg_open_options how;
+    *filter = NULL;
+    bg_err err = container_open_options(options, &how, info);
+    err = err ? err : disk_open(path, &file, &source, info);
     if (err) {
         return err;
     }
-    struct container_header header;
-    unsigned char bytes[CONTAINER_HEADER];
-    if (maps && source.bytes >= sizeof bytes
-        && disk_read(&file, 0, bytes, sizeof bytes, NULL) == BG_OK
-        && container_read_header(bytes, &header, NULL) == BG_OK
-        && container_can_map(&header) && header.file_bytes == source.bytes
-        && source.bytes <= SIZE_MAX
-        && !bgi_memory_map_file(&mapping, file.descriptor, (size_t)source.bytes)) {
-        err = disk_error(info, "map", file.path);
-    }
+    err = file_read_header(&file, &source, &header, info);
     if (!err) {
-        err = container_decode(&source, &how, NULL, mapping.base ? &mapping : NULL,
-                               NULL, filter, info);
+        file_tell(&header, about);
     }
-    bgi_memory_give(&mapping); /* if nobody took it */
-    disk_close(&file);
-    return err;
+    if (err || strcmp(about->digest_text, digest) == 0) {
+        disk_close(&file);
+        return err;
+    }
+    err = maps ? container_verify(&source, &how, NULL, info) : BG_OK;
+    if (err) {
+        disk_close(&file);
+        return err;
+    }
+    return file_decode(&file, &source, &how, maps, filter, info);
 }
 
 bg_err bg_open(const char *path, const bg_open_options *options, bg_filter **filter,
@@ -216,7 +274,6 @@ bg_err bg_file_about(const char *path, bg_file_info *about, bg_errinfo *info)
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
     struct container_header header;
-    unsigned char bytes[CONTAINER_HEADER];
     if (!about || about->struct_size != sizeof *about) {
         return bgi_err(info, BG_EINVAL, "about", "one with its struct_size", "%s",
                        about ? "another size" : "NULL");
@@ -226,13 +283,7 @@ bg_err bg_file_about(const char *path, bg_file_info *about, bg_errinfo *info)
     if (err) {
         return err;
     }
-    if (source.bytes < sizeof bytes) {
-        err = container_refuse(info, BG_EFORMAT, source.bytes, "file size",
-                               "4096 bytes or more", "%llu",
-                               (unsigned long long)source.bytes);
-    }
-    err = err ? err : disk_read(&file, 0, bytes, sizeof bytes, info);
-    err = err ? err : container_read_header(bytes, &header, info);
+    err = file_read_header(&file, &source, &header, info);
     if (!err) {
         file_tell(&header, about);
     }

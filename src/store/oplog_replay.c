@@ -158,7 +158,7 @@ bg_err bg_oplog_replay(const char *path, bg_oplog_visit visit, void *context,
     bg_oplog_report own = { .struct_size = sizeof own }, *use = &own;
     bgi_err_clear(info);
     bg_err err = oplog_report_begin(report, &own, &use, info);
-    err = err ? err : disk_open(path, &file, &source, info);
+    err = err ? err : disk_open_only(path, &file, &source, info);
     if (!err) {
         err = oplog_walk(&source, visit ? replay_tell : NULL, &caller, use, info);
         use->records = caller.records;
@@ -199,7 +199,7 @@ bg_err bg_oplog_apply(const char *path, uint64_t from, bg_filter *filter,
         return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
     }
     bg_err err = oplog_report_begin(report, &own, &use, info);
-    err = err ? err : disk_open(path, &file, &source, info);
+    err = err ? err : disk_open_only(path, &file, &source, info);
     if (err) {
         return err;
     }

@@ -315,7 +315,7 @@ static bg_err patch_input_open(const char *path, struct patch_input *p,
     unsigned char header[PATCH_HEADER];
     memset(p, 0, sizeof *p);
     p->file.descriptor = -1;
-    bg_err err = disk_open(path, &p->file, &p->source, info);
+    bg_err err = disk_open_only(path, &p->file, &p->source, info);
     if (err) {
         return err;
     }

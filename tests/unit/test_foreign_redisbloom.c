@@ -233,9 +233,12 @@ TEST(redisbloom__rounded_links)
     CHECK_EQ(add_items(f, 10, 100), BG_ENOTSUP); /* another link would be rounded too */
     bytes_drop(&again);
     bg_foreign_free(f);
-    b.at[N2] = 6; /* half of the bits: fewer ones in reach */
+    b.at[N2] = 1; /* two of the bits: the ones behind them are out of reach */
     f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     (void)count_items(f, 0, 1000);
+    bg_foreign_info about = { .struct_size = sizeof about };
+    CHECK_OK(bg_foreign_about(f, &about));
+    CHECK(about.rate >= 0 && about.rate <= 1 && about.ones <= about.bits);
     bg_foreign_free(f);
     bytes_drop(&b);
 }

@@ -446,6 +446,11 @@ TEST(oplog__other_versions_and_other_filters_are_refused)
     CHECK(log == NULL);
     CHECK_EQ(bg_oplog_replay(files_path("none"), NULL, NULL, NULL, &why), BG_EIO);
     CHECK_EQ(why.os_errno, ENOENT);
+    FILE *pointer = fopen(path, "w"); /* filters are published so, logs are not */
+    CHECK(pointer && fputs("bloomgate-pointer 1\nelsewhere\n", pointer) > 0
+          && fclose(pointer) == 0);
+    CHECK_EQ(bg_oplog_replay(path, NULL, NULL, NULL, &why), BG_EFORMAT);
+    CHECK_EQ(bg_oplog_apply(path, 0, filter, NULL, &why), BG_EFORMAT);
     bg_filter_free(filter);
     bg_filter_free(other);
     bg_filter_free(seeded);

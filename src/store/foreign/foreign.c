@@ -408,18 +408,21 @@ bg_err bg_foreign_write(const bg_foreign *foreign, void *bytes, size_t room,
     return BG_OK;
 }
 
+/* Bits set among those that positions can reach: a part may have more bytes than that. */
 static uint64_t foreign_ones(const bg_foreign *foreign, const struct foreign_part *part)
 {
     const unsigned char *bytes = foreign->bytes + part->offset;
+    const uint64_t used = part->bits / 8 + (part->bits % 8 != 0);
+    const uint64_t n = used < part->bytes ? used : part->bytes;
     uint64_t ones = 0, i = 0, word;
-    for (; part->bytes - i >= sizeof word; i += sizeof word) {
+    for (; n - i >= sizeof word; i += sizeof word) {
         memcpy(&word, bytes + i, sizeof word);
         ones += bgi_popcount64(word);
     }
-    for (; i < part->bytes; i++) {
+    for (; i < n; i++) {
         ones += bgi_popcount64(bytes[i]);
     }
-    return ones;
+    return ones < part->bits ? ones : part->bits;
 }
 
 bg_err bg_foreign_about(const bg_foreign *foreign, bg_foreign_info *about)

@@ -1,0 +1,822 @@
+/*
+ * slot.c - a place for a filter that changes under its readers: keys, and the changes that
+ * take no time. Files are in reload.c, sources of keys in rebuild.c.
+ *
+ * A slot is one atomic pointer to a view (view.h), which never changes. A change makes
+ * another view and exchanges the pointer; the old one is retired (grace.h) and freed when
+ * its last reader has left.
+ *
+ * Why no key is lost. Let an add, in view A, have returned before a query, in view B, began.
+ * Every change from one view to the next obeys
+ *
+ *   (S1) Something that takes adds and is asked in the old view is asked in the new one
+ *        as well; or nothing takes adds in the old one; or the caller said DISCARD.
+ *   (S2) A filter that stops being asked by a change had been joined, a grace period before,
+ *        by one that goes on being asked and has taken every add since.
+ *
+ * If B is A, its filters have the key (V2). If B is A's successor: (S1). If there are more
+ * changes in between, each that drops a filter with the key comes a grace period after the
+ * view in which another one began to take adds: all adds that did not go to that other one
+ * had returned by then. Those are older than the grace period, and it is for (S2)'s caller to have
+ * them there: from the source of a rebuild, which is read after it, or by a merge.
+ *
+ *     change          before                 after
+ *     layer           base rw                base r, delta rw, and a grace period
+ *     layer again     base r, d1 rw          base r, d1 r, d2 rw, and a grace period
+ *     compact         base r, d1 r, d2 rw    base+d1 r, d2 rw
+ *     migrate         base rw                new rw, old rw, and a grace period
+ *     settle          new rw, old rw         new rw
+ *     rebuild begins  base rw                base rw, next w, and a grace period
+ *     rebuild ends    base rw, next w        next rw
+ *     swap            base r                 new r       (sealed: nobody adds)
+ *
+ * (r: asked, w: takes adds.)
+ *
+ * Completeness. `complete` belongs to the view, but is read apart from it, so it is read
+ * twice, before the view and after: it is lowered before a view is replaced and raised
+ * afterwards, so the lower of the two is true of the view in between.
+ */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+
+#include "gate/slot_inside.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { SLOT_WAIT_MILLISECONDS = 100 }; /* for readers of what was replaced */
+
+static uint64_t slot_system_clock(void *context)
+{
+    struct timespec now;
+    (void)context;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t slot_now(const bg_slot *slot)
+{
+    return slot->clock(slot->context);
+}
+
+const bg_allocator *slot_allocator(const bg_slot *slot)
+{
+    return slot->allocator.allocate ? &slot->allocator : NULL;
+}
+
+bool slot_can_take(const bg_filter *filter)
+{
+    return !(bg_kind_traits(bg_filter_kind(filter)) & BG_IS_STATIC)
+           && !(filter->flags & BG_EXCLUSIVE);
+}
+
+/* ---- Drafts of views ----------------------------------------------------------------- */
+
+void slot_draft_begin(const bg_slot *slot, struct slot_draft *draft)
+{
+    const struct view *view = atomic_load(&slot->view);
+    draft->count = view->count;
+    memcpy(draft->members, view->members, sizeof view->members);
+}
+
+struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role)
+{
+    for (size_t i = 0; i < draft->count; i++) {
+        if (draft->members[i].role == role) {
+            return &draft->members[i];
+        }
+    }
+    return NULL;
+}
+
+void slot_draft_remove(struct slot_draft *draft, bg_role role)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < draft->count; i++) {
+        if (draft->members[i].role != role) {
+            draft->members[kept++] = draft->members[i];
+        }
+    }
+    draft->count = kept;
+}
+
+bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
+                    bool asked, bool takes)
+{
+    if (draft->count == VIEW_MOST) {
+        return false;
+    }
+    memmove(draft->members + 1, draft->members, draft->count * sizeof *draft->members);
+    draft->members[0] = (struct view_member){ .shared = shared,
+                                              .filter = shared->filter,
+                                              .role = role,
+                                              .asked = asked,
+                                              .takes = takes };
+    draft->count++;
+    return true;
+}
+
+bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info)
+{
+    struct view *view = view_make(draft->members, draft->count, slot_allocator(slot));
+    if (!view) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough for a list of filters",
+                       "none");
+    }
+    struct view *before = atomic_exchange(&slot->view, view);
+    bgi_grace_retire(slot->grace, &before->retired, view_release);
+    return BG_OK;
+}
+
+/* ---- Life ---------------------------------------------------------------------------- */
+
+static bg_err slot_take_options(const bg_slot_options *options, bg_slot_options *to,
+                                bg_errinfo *info)
+{
+    static const bg_slot_options usual = BG_SLOT_OPTIONS_INIT;
+    *to = options ? *options : usual;
+    if (to->struct_size != sizeof *to) {
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_slot_options): use BG_SLOT_OPTIONS_INIT", "%u",
+                       to->struct_size);
+    }
+    if (to->flags & ~(uint32_t)BG_SLOT_SEALED) {
+        return bgi_err(info, BG_EINVAL, "flags", "BG_SLOT_SEALED or 0", "0x%x",
+                       to->flags);
+    }
+    to->clock = to->clock ? to->clock : slot_system_clock;
+    return BG_OK;
+}
+
+static bg_err slot_check_filter(const bg_filter *filter, bool sealed, bg_errinfo *info)
+{
+    if (filter && !sealed && filter->flags & BG_EXCLUSIVE) {
+        return bgi_err(info, BG_EINVAL, "filter",
+                       "one for several threads, or a sealed slot", "BG_EXCLUSIVE");
+    }
+    return BG_OK;
+}
+
+/* Memory of a slot and its counters; NULL: none. */
+static bg_slot *slot_allocate(const bg_slot_options *options)
+{
+    const uint32_t lines = bgi_stripes();
+    const size_t handle = (sizeof(bg_slot) + 63) / 64 * 64;
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, handle + lines * sizeof(struct slot_line),
+                         options->allocator, true)) {
+        return NULL;
+    }
+    bg_slot *slot = memory.base;
+    slot->memory = memory;
+    slot->lines = (struct slot_line *)(void *)((unsigned char *)memory.base + handle);
+    slot->lines_count = lines;
+    if (options->allocator) {
+        slot->allocator = *options->allocator;
+    }
+    slot->sealed = options->flags & BG_SLOT_SEALED;
+    slot->clock = options->clock;
+    slot->context = options->context;
+    slot->grace = &slot->own_grace;
+    atomic_init(&slot->complete, options->complete);
+    (void)pthread_mutex_init(&slot->change, NULL);
+    (void)pthread_mutex_init(&slot->reload, NULL);
+    return slot;
+}
+
+/* The first view: with the filter, or with none. */
+static bool slot_begin(bg_slot *slot, bg_filter *filter)
+{
+    struct slot_draft draft = { .count = 0 };
+    struct view_filter *shared = NULL;
+    if (filter) {
+        shared = view_filter_make(filter, slot_allocator(slot));
+        if (!shared) {
+            return false;
+        }
+        bool takes = !slot->sealed && slot_can_take(filter);
+        (void)slot_draft_put(&draft, shared, BG_ROLE_BASE, true, takes);
+    }
+    struct view *view = view_make(draft.members, draft.count, slot_allocator(slot));
+    if (!view && shared) {
+        shared->filter = NULL; /* still the caller's */
+    }
+    view_filter_drop(shared);
+    atomic_init(&slot->view, view);
+    return view != NULL;
+}
+
+bg_err bg_slot_create(bg_filter *filter, const bg_slot_options *options, bg_slot **slot,
+                      bg_errinfo *info)
+{
+    bg_slot_options how;
+    if (!slot) {
+        return bgi_err(info, BG_EINVAL, "slot", "where to put it", "NULL");
+    }
+    *slot = NULL;
+    bgi_err_clear(info);
+    bg_err err = slot_take_options(options, &how, info);
+    err = err ? err : slot_check_filter(filter, how.flags & BG_SLOT_SEALED, info);
+    if (err) {
+        return err;
+    }
+    bg_slot *made = slot_allocate(&how);
+    if (made && bgi_grace_init(&made->own_grace, slot_allocator(made))
+        && slot_begin(made, filter)) {
+        slot_base_came(made, NULL);
+        *slot = made;
+        return BG_OK;
+    }
+    bg_slot_free(made);
+    return bgi_err(info, BG_ENOMEM, "memory", "enough for a slot", "none");
+}
+
+void bg_slot_free(bg_slot *slot)
+{
+    if (!slot) {
+        return;
+    }
+    struct bgi_memory memory = slot->memory;
+    struct view *view = atomic_load(&slot->view);
+    bgi_grace_end(&slot->own_grace);
+    if (view) {
+        view_release(&view->retired);
+    }
+    (void)pthread_mutex_destroy(&slot->change);
+    (void)pthread_mutex_destroy(&slot->reload);
+    bgi_memory_give(&memory);
+}
+
+/* ---- Keys ---------------------------------------------------------------------------- */
+
+static struct slot_line *slot_line(const bg_slot *slot)
+{
+    return &slot->lines[bgi_stripe(slot->lines_count)];
+}
+
+static void slot_count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static void slot_count_answers(const bg_slot *slot, size_t n, size_t maybes)
+{
+    struct slot_line *line = slot_line(slot);
+    if (n > maybes) {
+        slot_count(&line->answers[0], n - maybes);
+    }
+    if (maybes) {
+        slot_count(&line->answers[1], maybes);
+    }
+}
+
+bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return true;
+    }
+    bool maybe = view_has(slot_enter(slot, &token), key, len);
+    slot_leave(slot, token);
+    slot_count_answers(slot, 1, maybe);
+    return maybe;
+}
+
+bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return true;
+    }
+    bool maybe = view_has_u64(slot_enter(slot, &token), key);
+    slot_leave(slot, token);
+    slot_count_answers(slot, 1, maybe);
+    return maybe;
+}
+
+bool bg_slot_may_contain_at(const bg_slot *slot, const void *key, size_t len,
+                            uint64_t sequence)
+{
+    if (!slot || sequence > atomic_load(&slot->complete)) {
+        return true;
+    }
+    bool maybe = bg_slot_may_contain(slot, key, len);
+    return maybe || sequence > atomic_load(&slot->complete);
+}
+
+static size_t slot_has_many(const bg_slot *slot, struct view_keys keys, size_t n,
+                            uint64_t *maybe)
+{
+    bgi_grace_token token;
+    size_t found = view_has_many(slot_enter(slot, &token), keys, n, maybe);
+    slot_leave(slot, token);
+    slot_count_answers(slot, n, found);
+    return found;
+}
+
+/* Without a slot: "maybe". */
+static size_t slot_all_maybe(size_t n, uint64_t *maybe)
+{
+    static const struct view nothing = { .count = 0 };
+    return view_has_many(&nothing, (struct view_keys){ NULL, NULL }, n, maybe);
+}
+
+size_t bg_slot_may_contain_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
+                                uint64_t *maybe)
+{
+    return slot && keys
+               ? slot_has_many(slot, (struct view_keys){ keys, NULL }, n, maybe)
+               : slot_all_maybe(n, maybe);
+}
+
+size_t bg_slot_may_contain_many_u64(const bg_slot *slot, const uint64_t *keys, size_t n,
+                                    uint64_t *maybe)
+{
+    return slot && keys
+               ? slot_has_many(slot, (struct view_keys){ NULL, keys }, n, maybe)
+               : slot_all_maybe(n, maybe);
+}
+
+static void slot_count_adds(const bg_slot *slot, size_t adds, size_t news, bool refused)
+{
+    struct slot_line *line = slot_line(slot);
+    slot_count(&line->adds, adds);
+    if (news) {
+        slot_count(&line->news, news);
+    }
+    if (refused) {
+        slot_count(&line->refused, 1);
+    }
+}
+
+bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len, bool *is_new)
+{
+    bgi_grace_token token;
+    bool fresh = false;
+    if (!slot) {
+        return BG_EINVAL;
+    }
+    bg_err err = view_add(slot_enter(slot, &token), key, len, &fresh);
+    slot_leave(slot, token);
+    slot_count_adds(slot, !err, !err && fresh, err);
+    if (is_new) {
+        *is_new = !err && fresh;
+    }
+    return err;
+}
+
+bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
+{
+    bgi_grace_token token;
+    bool fresh = false;
+    if (!slot) {
+        return BG_EINVAL;
+    }
+    bg_err err = view_add_u64(slot_enter(slot, &token), key, &fresh);
+    slot_leave(slot, token);
+    slot_count_adds(slot, !err, !err && fresh, err);
+    if (is_new) {
+        *is_new = !err && fresh;
+    }
+    return err;
+}
+
+static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
+                            size_t *done, size_t *added)
+{
+    bgi_grace_token token;
+    size_t in = 0, fresh = 0;
+    bg_err err = view_add_many(slot_enter(slot, &token), keys, n, &in, &fresh);
+    slot_leave(slot, token);
+    slot_count_adds(slot, in, fresh, err);
+    if (done) {
+        *done = in;
+    }
+    if (added) {
+        *added = fresh;
+    }
+    return err;
+}
+
+bg_err bg_slot_add_many(bg_slot *slot, const bg_bytes *keys, size_t n, size_t *done,
+                        size_t *added)
+{
+    return slot && keys
+               ? slot_add_many(slot, (struct view_keys){ keys, NULL }, n, done, added)
+               : BG_EINVAL;
+}
+
+bg_err bg_slot_add_many_u64(bg_slot *slot, const uint64_t *keys, size_t n, size_t *done,
+                            size_t *added)
+{
+    return slot && keys
+               ? slot_add_many(slot, (struct view_keys){ NULL, keys }, n, done, added)
+               : BG_EINVAL;
+}
+
+bg_err bg_slot_remove(bg_slot *slot, const void *key, size_t len)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return BG_EINVAL;
+    }
+    const struct view *view = slot_enter(slot, &token);
+    bg_err err = view->count == 1 && view->takes
+                     ? bg_filter_remove(view->members[0].filter, key, len)
+                     : BG_ENOTSUP;
+    slot_leave(slot, token);
+    return err;
+}
+
+/* ---- Pins ---------------------------------------------------------------------------- */
+
+void bg_slot_pin(const bg_slot *slot, bg_pin *pin)
+{
+    bgi_grace_token token = 0;
+    *pin = (bg_pin){ { NULL, NULL, NULL } };
+    if (slot) {
+        pin->opaque[0] = slot_enter(slot, &token);
+        pin->opaque[1] = (const void *)(uintptr_t)token;
+    }
+}
+
+void bg_slot_unpin(const bg_slot *slot, bg_pin *pin)
+{
+    if (slot && pin && pin->opaque[0]) {
+        slot_leave(slot, (bgi_grace_token)(uintptr_t)pin->opaque[1]);
+        pin->opaque[0] = NULL;
+    }
+}
+
+const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role)
+{
+    const struct view *view = pin ? pin->opaque[0] : NULL;
+    if (!view || i >= view->count) {
+        return NULL;
+    }
+    if (role) {
+        *role = view->members[i].role;
+    }
+    return view->members[i].filter;
+}
+
+/* ---- Changes ------------------------------------------------------------------------- */
+
+static bg_err slot_bad_arguments(bg_errinfo *info)
+{
+    return bgi_err(info, BG_EINVAL, "slot, filter", "both", "NULL");
+}
+
+/* Takes the lock, unless a rebuild is under way. */
+static bg_err slot_change_begin(bg_slot *slot, bg_errinfo *info)
+{
+    (void)pthread_mutex_lock(&slot->change);
+    if (slot->rebuilding) {
+        (void)pthread_mutex_unlock(&slot->change);
+        return bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
+    }
+    return BG_OK;
+}
+
+static void slot_change_end(bg_slot *slot)
+{
+    (void)pthread_mutex_unlock(&slot->change);
+}
+
+uint64_t slot_sum_news(const bg_slot *slot)
+{
+    uint64_t news = 0;
+    for (uint32_t i = 0; i < slot->lines_count; i++) {
+        news += atomic_load_explicit(&slot->lines[i].news, memory_order_relaxed);
+    }
+    return news;
+}
+
+/* Bits set in what takes adds. */
+static uint64_t slot_ones(const struct view *view)
+{
+    uint64_t ones = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        bg_info info = { .struct_size = sizeof info };
+        if (view->members[i].takes && view->members[i].asked
+            && bg_filter_info(view->members[i].filter, &info) == BG_OK) {
+            ones += info.ones;
+        }
+    }
+    return ones;
+}
+
+void slot_base_came(bg_slot *slot, const struct slot_file *file)
+{
+    slot->base_since = slot_now(slot);
+    slot->news_since = slot_sum_news(slot);
+    slot->ones_since = slot_ones(atomic_load(&slot->view));
+    slot->file = file ? *file : (struct slot_file){ .generation = 0 };
+}
+
+void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why)
+{
+    ++*counter;
+    slot->last_failure = *why;
+}
+
+/* Publishes, and lets go of the filter that the draft got; on failure the filter is the
+ * caller's again. */
+static bg_err slot_publish_new(bg_slot *slot, const struct slot_draft *draft,
+                               struct view_filter *shared, bg_errinfo *info)
+{
+    bg_err err = slot_publish(slot, draft, info);
+    if (err) {
+        shared->filter = NULL;
+    }
+    view_filter_drop(shared);
+    return err;
+}
+
+static bg_err slot_no_memory(bg_errinfo *info)
+{
+    return bgi_err(info, BG_ENOMEM, "memory", "enough for a filter's description",
+                   "none");
+}
+
+static bg_err slot_too_many(struct view_filter *shared, bg_errinfo *info)
+{
+    shared->filter = NULL;
+    view_filter_drop(shared);
+    return bgi_err(info, BG_EBUSY, "slot", "fewer filters in it", "%d", VIEW_MOST);
+}
+
+/* What completeness becomes: a delta that goes back far enough closes the gap. */
+static uint64_t slot_complete_with(const bg_slot *slot, bool layered, uint64_t complete)
+{
+    const uint64_t now = atomic_load(&slot->complete);
+    return layered && complete >= slot->delta_from && now > complete ? now : complete;
+}
+
+bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
+                      uint32_t flags, const struct slot_file *file, bg_errinfo *info)
+{
+    struct slot_draft draft;
+    slot_draft_begin(slot, &draft);
+    const struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
+    const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
+    if (base && base->takes && !(flags & BG_SLOT_DISCARD)) {
+        return bgi_err(info, BG_EINCOMPAT, "slot",
+                       "sealed or layered, or BG_SLOT_DISCARD",
+                       "a base that takes adds, which would be lost");
+    }
+    const bool sealed = base ? !base->takes : slot->sealed || layered;
+    bg_err err = slot_check_filter(filter, sealed, info);
+    if (err) {
+        return err;
+    }
+    struct view_filter *shared = view_filter_make(filter, slot_allocator(slot));
+    if (!shared) {
+        return slot_no_memory(info);
+    }
+    slot_draft_remove(&draft, BG_ROLE_BASE);
+    slot_draft_remove(&draft, BG_ROLE_OLD);
+    (void)slot_draft_put(&draft, shared, BG_ROLE_BASE, true,
+                         !sealed && slot_can_take(filter));
+    const uint64_t before = atomic_load(&slot->complete);
+    const uint64_t after = slot_complete_with(slot, layered, complete);
+    if (after < before) {
+        atomic_store(&slot->complete, after);
+    }
+    err = slot_publish_new(slot, &draft, shared, info);
+    if (!err) {
+        slot->swaps++;
+        slot_base_came(slot, file);
+    }
+    atomic_store(&slot->complete, err ? before : after);
+    return err;
+}
+
+bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_t flags,
+                    bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!slot || !filter) {
+        return slot_bad_arguments(info);
+    }
+    bg_err err = slot_change_begin(slot, info);
+    if (err) {
+        return err;
+    }
+    err = slot_swap_base(slot, filter, complete, flags, NULL, info);
+    slot_change_end(slot);
+    bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
+    return err;
+}
+
+static bg_err slot_migrate(bg_slot *slot, bg_filter *filter, bg_errinfo *info)
+{
+    struct slot_draft draft;
+    slot_draft_begin(slot, &draft);
+    struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
+    if (!base || slot_draft_find(&draft, BG_ROLE_OLD)) {
+        return base ? bgi_err(info, BG_EBUSY, "slot", "no migration under way", "one")
+                    : bgi_err(info, BG_EINVAL, "slot", "a filter in it", "none");
+    }
+    bg_err err = slot_check_filter(filter, !base->takes, info);
+    if (err) {
+        return err;
+    }
+    struct view_filter *shared = view_filter_make(filter, slot_allocator(slot));
+    if (!shared) {
+        return slot_no_memory(info);
+    }
+    const bool takes = base->takes && slot_can_take(filter);
+    base->role = BG_ROLE_OLD;
+    if (!slot_draft_put(&draft, shared, BG_ROLE_BASE, true, takes)) {
+        return slot_too_many(shared, info);
+    }
+    err = slot_publish_new(slot, &draft, shared, info);
+    if (!err) {
+        slot_base_came(slot, NULL);
+    }
+    return err;
+}
+
+bg_err bg_slot_migrate(bg_slot *slot, bg_filter *filter, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!slot || !filter) {
+        return slot_bad_arguments(info);
+    }
+    bg_err err = slot_change_begin(slot, info);
+    if (err) {
+        return err;
+    }
+    err = slot_migrate(slot, filter, info);
+    if (!err) {
+        bgi_grace_wait(slot->grace); /* (S2) */
+    }
+    slot_change_end(slot);
+    return err;
+}
+
+bg_err bg_slot_settle(bg_slot *slot, bool back, bg_errinfo *info)
+{
+    struct slot_draft draft;
+    bgi_err_clear(info);
+    if (!slot) {
+        return slot_bad_arguments(info);
+    }
+    bg_err err = slot_change_begin(slot, info);
+    if (err) {
+        return err;
+    }
+    slot_draft_begin(slot, &draft);
+    struct view_member *old = slot_draft_find(&draft, BG_ROLE_OLD);
+    if (!old) {
+        err = bgi_err(info, BG_EINVAL, "slot", "a migration under way", "none");
+    } else if (back) {
+        slot_draft_remove(&draft, BG_ROLE_BASE);
+        slot_draft_find(&draft, BG_ROLE_OLD)->role = BG_ROLE_BASE;
+    } else {
+        slot_draft_remove(&draft, BG_ROLE_OLD);
+    }
+    err = err ? err : slot_publish(slot, &draft, info);
+    if (!err) {
+        slot->swaps++;
+        slot_base_came(slot, NULL);
+    }
+    slot_change_end(slot);
+    bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
+    return err;
+}
+
+/* Whether `delta` can take the adds of a slot. */
+static bg_err slot_check_delta(const bg_filter *delta, bg_errinfo *info)
+{
+    if (!slot_can_take(delta)) {
+        return bgi_err(info, BG_EINVAL, "delta", "a filter that several threads add to",
+                       "%s", bg_kind_name(bg_filter_kind(delta)));
+    }
+    return BG_OK;
+}
+
+/* Everything that is there is sealed, and the delta takes the adds. */
+static bg_err slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
+{
+    struct slot_draft draft;
+    size_t deltas = 0;
+    bg_err err = slot_check_delta(delta, info);
+    if (err) {
+        return err;
+    }
+    slot_draft_begin(slot, &draft);
+    for (size_t i = 0; i < draft.count; i++) {
+        deltas += draft.members[i].role == BG_ROLE_DELTA;
+        draft.members[i].takes = false;
+    }
+    if (deltas > 1 || !slot_draft_find(&draft, BG_ROLE_BASE)) {
+        return bgi_err(info, deltas > 1 ? BG_EBUSY : BG_EINVAL, "slot",
+                       "a base, and at most one delta", "%zu deltas", deltas);
+    }
+    struct view_filter *shared = view_filter_make(delta, slot_allocator(slot));
+    if (!shared) {
+        return slot_no_memory(info);
+    }
+    if (!slot_draft_put(&draft, shared, BG_ROLE_DELTA, true, true)) {
+        return slot_too_many(shared, info);
+    }
+    const uint64_t from = atomic_load(&slot->complete);
+    err = slot_publish_new(slot, &draft, shared, info);
+    if (!err) {
+        slot->delta_from = deltas ? slot->delta_from : from;
+        bgi_grace_wait(slot->grace); /* (S2): what is sealed takes no more adds */
+    }
+    return err;
+}
+
+bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!slot || !delta) {
+        return slot_bad_arguments(info);
+    }
+    bg_err err = slot_change_begin(slot, info);
+    if (err) {
+        return err;
+    }
+    err = slot_layer(slot, delta, info);
+    slot_change_end(slot);
+    return err;
+}
+
+/* ---- Compaction ---------------------------------------------------------------------- */
+
+/* A copy of the base with the deltas that take no adds in it, instead of both. */
+static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
+{
+    struct slot_draft draft, next = { .count = 0 };
+    bg_filter *merged = NULL;
+    slot_draft_begin(slot, &draft);
+    bg_err err =
+        bg_filter_copy(slot_draft_find(&draft, BG_ROLE_BASE)->filter, &merged, info);
+    for (size_t i = 0; i < draft.count && !err; i++) {
+        struct view_member *member = &draft.members[i];
+        if (member->role == BG_ROLE_DELTA && !member->takes) {
+            err = bg_filter_merge(merged, member->filter, info);
+        } else if (member->role != BG_ROLE_BASE) {
+            next.members[next.count++] = *member;
+        }
+    }
+    struct view_filter *shared =
+        err ? NULL : view_filter_make(merged, slot_allocator(slot));
+    if (!shared) {
+        bg_filter_free(merged);
+        return err ? err : slot_no_memory(info);
+    }
+    (void)slot_draft_put(&next, shared, BG_ROLE_BASE, true, false);
+    err = slot_publish(slot, &next, info);
+    view_filter_drop(shared);
+    if (!err) {
+        slot->compactions++;
+        slot_base_came(slot, NULL);
+        slot->delta_from = atomic_load(&slot->complete);
+    }
+    return err;
+}
+
+bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!slot || !delta) {
+        return slot_bad_arguments(info);
+    }
+    bg_err err = slot_change_begin(slot, info);
+    if (err) {
+        return err;
+    }
+    struct slot_draft draft;
+    slot_draft_begin(slot, &draft);
+    struct view_member *first = slot_draft_find(&draft, BG_ROLE_DELTA);
+    if (!first) {
+        err = bgi_err(info, BG_EINVAL, "slot", "a delta", "none");
+    }
+    err = err ? err : slot_layer(slot, delta, info);
+    err = err ? err : slot_merge_sealed(slot, info);
+    slot_change_end(slot);
+    bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
+    return err;
+}
+
+/* ---- Completeness -------------------------------------------------------------------- */
+
+uint64_t bg_slot_complete(const bg_slot *slot)
+{
+    return slot ? atomic_load(&slot->complete) : 0;
+}
+
+void bg_slot_advance(bg_slot *slot, uint64_t sequence)
+{
+    if (!slot) {
+        return;
+    }
+    uint64_t now = atomic_load(&slot->complete);
+    while (now < sequence
+           && !atomic_compare_exchange_weak(&slot->complete, &now, sequence)) {
+    }
+}

@@ -1,0 +1,111 @@
+/*
+ * slot_inside.h - what a slot is inside, for the files that change it: slot.c (keys, and
+ * changes that take no time), reload.c (files), rebuild.c (sources), watch.c, health.c.
+ */
+#ifndef BGI_SLOT_INSIDE_H
+#define BGI_SLOT_INSIDE_H
+
+#include "base/compiler.h"
+#include "base/errinfo.h"
+#include "filter/handle.h"
+#include "gate/view.h"
+
+#include <pthread.h>
+
+/* What is counted, per processor. */
+struct slot_line {
+    _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
+    _Atomic uint64_t adds, news, refused;
+};
+
+/* The file that the base came from. */
+struct slot_file {
+    char digest[BG_DIGEST_TEXT]; /* "": none */
+    uint8_t key_id[BG_KEY_ID_BYTES];
+    uint64_t generation;
+};
+
+struct bg_slot {
+    /* What readers touch. */
+    _Atomic(struct view *) view;
+    struct bgi_grace *grace;
+    struct slot_line *lines;
+    uint32_t lines_count;
+    bool sealed; /* as it was made */
+    _Atomic uint64_t complete;
+
+    struct bgi_memory memory;
+    struct bgi_grace own_grace;
+    bg_allocator allocator; /* allocate NULL: the system's */
+    uint64_t (*clock)(void *context);
+    void *context;
+
+    pthread_mutex_t change; /* of all below: one change at a time */
+    pthread_mutex_t reload; /* taken before `change`: one reload at a time */
+    bool rebuilding;
+    uint64_t delta_from; /* the delta has everything from here on */
+    uint64_t base_since; /* when the base came */
+    uint64_t news_since; /* news when the base came */
+    uint64_t ones_since; /* bits that were set then in what takes adds */
+    struct slot_file file;
+    uint64_t swaps, reloads, reload_failures, reload_unchanged;
+    uint64_t rebuilds, rebuild_failures, compactions;
+    bg_errinfo last_failure;
+};
+
+/* ---- Reading ---------------------------------------------------------------------- */
+
+BGI_INLINE const struct view *slot_enter(const bg_slot *slot, bgi_grace_token *token)
+{
+    *token = bgi_grace_enter(slot->grace);
+    return atomic_load(&slot->view);
+}
+
+BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
+{
+    bgi_grace_leave(slot->grace, token);
+}
+
+/* ---- Changing: with slot->change held ------------------------------------------------ */
+
+/* The members of the present view, copied so that they can be changed. */
+struct slot_draft {
+    struct view_member members[VIEW_MOST];
+    size_t count;
+};
+
+void slot_draft_begin(const bg_slot *slot, struct slot_draft *draft);
+
+/* The member with a role, or NULL. */
+struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
+
+/* Removes all members with a role. */
+void slot_draft_remove(struct slot_draft *draft, bg_role role);
+
+/* Puts a member to the front; false when there are too many. */
+bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
+                    bool asked, bool takes);
+
+/* Makes the draft the present view, in one atomic step. BG_ENOMEM: nothing has changed. */
+bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
+
+/* The new base is noted: when it came, and up to where it is complete. */
+void slot_base_came(bg_slot *slot, const struct slot_file *file);
+
+const bg_allocator *slot_allocator(const bg_slot *slot);
+
+/* Whether a filter can take adds from several threads. */
+bool slot_can_take(const bg_filter *filter);
+
+/* Replaces the base; slot->change is held. */
+bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
+                      uint32_t flags, const struct slot_file *file, bg_errinfo *info);
+
+uint64_t slot_now(const bg_slot *slot);
+
+/* Counts a failure and keeps why. */
+void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why);
+
+uint64_t slot_sum_news(const bg_slot *slot);
+
+#endif

@@ -1,0 +1,348 @@
+/* view.c - see view.h. */
+#include "gate/view.h"
+
+#include "base/bits.h"
+
+#include <string.h>
+
+/* ---- Life ---------------------------------------------------------------------------- */
+
+/* A filter in a view and the memory it is described in. */
+struct view_owned {
+    struct view_filter shared; /* must be first */
+    struct bgi_memory memory;
+};
+
+struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allocator)
+{
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, sizeof(struct view_owned), allocator, true)) {
+        return NULL;
+    }
+    struct view_owned *owned = memory.base;
+    owned->memory = memory;
+    owned->shared.filter = filter;
+    atomic_init(&owned->shared.owners, 1);
+    atomic_init(&owned->shared.failed, false);
+    return &owned->shared;
+}
+
+void view_filter_drop(struct view_filter *filter)
+{
+    if (filter && atomic_fetch_sub(&filter->owners, 1) == 1) {
+        struct view_owned *owned = (struct view_owned *)(void *)filter;
+        struct bgi_memory memory = owned->memory;
+        bg_filter_free(filter->filter);
+        bgi_memory_give(&memory);
+    }
+}
+
+static bool view_hash_alike(const struct view_member *a, const struct view_member *b)
+{
+    return bg_hasher_equal(bg_filter_hasher(a->filter), bg_filter_hasher(b->filter));
+}
+
+/* Where to put a member: behind the last one that hashes alike. */
+static size_t view_place(const struct view *view, const struct view_member *member)
+{
+    for (size_t i = view->count; i > 0; i--) {
+        if (view_hash_alike(&view->members[i - 1], member)) {
+            return i;
+        }
+    }
+    return view->count;
+}
+
+static void view_put(struct view *view, const struct view_member *member)
+{
+    size_t at = view_place(view, member);
+    memmove(view->members + at + 1, view->members + at,
+            (view->count - at) * sizeof *view->members);
+    view->members[at] = *member;
+    view->members[at].filter = member->shared->filter;
+    view->count++;
+    view->asked += member->asked;
+    view->takes = view->takes || (member->asked && member->takes);
+    atomic_fetch_add(&member->shared->owners, 1);
+}
+
+struct view *view_make(const struct view_member *members, size_t count,
+                       const bg_allocator *allocator)
+{
+    struct bgi_memory memory;
+    if (count > VIEW_MOST
+        || !bgi_memory_take(&memory, sizeof(struct view), allocator, true)) {
+        return NULL;
+    }
+    struct view *view = memory.base;
+    view->memory = memory;
+    for (size_t i = 0; i < count; i++) {
+        struct view_member member = members[i];
+        member.filter = member.shared->filter;
+        view_put(view, &member);
+    }
+    view->same_hash =
+        count < 2 || view_hash_alike(&view->members[0], &view->members[count - 1]);
+    return view;
+}
+
+void view_release(struct bgi_retired *retired)
+{
+    struct view *view = (struct view *)(void *)retired;
+    for (size_t i = 0; i < view->count; i++) {
+        view_filter_drop(view->members[i].shared);
+    }
+    struct bgi_memory memory = view->memory;
+    bgi_memory_give(&memory);
+}
+
+const struct view_member *view_find(const struct view *view, bg_role role)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        if (view->members[i].role == role) {
+            return &view->members[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- One key ------------------------------------------------------------------------- */
+
+/* A key as bytes, or as a number if `bytes` is NULL. */
+struct view_key {
+    const void *bytes;
+    size_t len;
+    uint64_t number;
+    bool is_number;
+};
+
+static uint64_t view_hash(const bg_filter *filter, const struct view_key *key)
+{
+    const bg_hasher *hasher = bg_filter_hasher(filter);
+    return key->is_number ? bg_hash_u64(hasher, key->number)
+                          : bg_hash_bytes(hasher, key->bytes, key->len);
+}
+
+/* The key's hash for member i; `last` is that for the member before. */
+static uint64_t view_next_hash(const struct view *view, size_t i,
+                               const struct view_key *key, uint64_t last)
+{
+    return i > 0 && view->same_hash ? last : view_hash(view->members[i].filter, key);
+}
+
+static bool view_has_key(const struct view *view, const struct view_key *key)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct view_member *member = &view->members[i];
+        hash = view_next_hash(view, i, key, hash);
+        if (member->asked && bg_filter_may_contain_hash(member->filter, hash)) {
+            return true;
+        }
+    }
+    return view->asked == 0;
+}
+
+bool view_has(const struct view *view, const void *key, size_t len)
+{
+    const struct view_key k = { .bytes = key, .len = len };
+    return view_has_key(view, &k);
+}
+
+bool view_has_u64(const struct view *view, uint64_t key)
+{
+    const struct view_key k = { .number = key, .is_number = true };
+    return view_has_key(view, &k);
+}
+
+/* Adds to one member; a next base that has no room is only marked. */
+static bg_err view_insert(const struct view_member *member, uint64_t hash, bool *is_new)
+{
+    bg_err err = bg_filter_insert_hash(member->filter, hash, is_new);
+    if (err && !member->asked) {
+        atomic_store(&member->shared->failed, true);
+        err = BG_OK;
+    }
+    return err;
+}
+
+static bg_err view_add_key(const struct view *view, const struct view_key *key,
+                           bool *is_new)
+{
+    uint64_t hash = 0;
+    bool seen = false;
+    if (!view->takes) {
+        return BG_ENOTSUP;
+    }
+    for (size_t i = 0; i < view->count; i++) {
+        const struct view_member *member = &view->members[i];
+        bool here_new = true;
+        hash = view_next_hash(view, i, key, hash);
+        if (member->takes) {
+            bg_err err = view_insert(member, hash, &here_new);
+            if (err) {
+                return err;
+            }
+        } else {
+            here_new = !bg_filter_may_contain_hash(member->filter, hash);
+        }
+        seen = seen || (member->asked && !here_new);
+    }
+    *is_new = !seen;
+    return BG_OK;
+}
+
+bg_err view_add(const struct view *view, const void *key, size_t len, bool *is_new)
+{
+    const struct view_key k = { .bytes = key, .len = len };
+    return view_add_key(view, &k, is_new);
+}
+
+bg_err view_add_u64(const struct view *view, uint64_t key, bool *is_new)
+{
+    const struct view_key k = { .number = key, .is_number = true };
+    return view_add_key(view, &k, is_new);
+}
+
+/* ---- Many keys ----------------------------------------------------------------------- */
+
+enum { VIEW_CHUNK = 512, VIEW_WORDS = VIEW_CHUNK / 64 };
+
+/* Hashes of a chunk, as far as the member before did not have the same. */
+static void view_hash_chunk(const struct view *view, size_t member,
+                            struct view_keys keys, size_t at, size_t n,
+                            uint64_t hashes[VIEW_CHUNK])
+{
+    const bg_hasher *hasher = bg_filter_hasher(view->members[member].filter);
+    if (member > 0 && view->same_hash) {
+        return;
+    }
+    if (keys.keys) {
+        bg_hash_many(hasher, keys.keys + at, n, hashes);
+    } else {
+        bg_hash_many_u64(hasher, keys.numbers + at, n, hashes);
+    }
+}
+
+static size_t view_ones(const uint64_t *bitmap, size_t words)
+{
+    size_t ones = 0;
+    for (size_t i = 0; i < words; i++) {
+        ones += bgi_popcount64(bitmap[i]);
+    }
+    return ones;
+}
+
+/* All answers at once are "maybe". */
+static size_t view_all_maybe(size_t n, uint64_t *maybe)
+{
+    for (size_t i = 0; maybe && i < BG_BITMAP_WORDS(n); i++) {
+        maybe[i] = n - 64 * i >= 64 ? UINT64_MAX : (UINT64_C(1) << (n - 64 * i)) - 1;
+    }
+    return n;
+}
+
+static size_t view_has_chunk(const struct view *view, struct view_keys keys, size_t at,
+                             size_t n, uint64_t bitmap[VIEW_WORDS])
+{
+    uint64_t hashes[VIEW_CHUNK], one[VIEW_WORDS];
+    const size_t words = BG_BITMAP_WORDS(n);
+    memset(bitmap, 0, words * sizeof *bitmap);
+    for (size_t i = 0; i < view->count; i++) {
+        view_hash_chunk(view, i, keys, at, n, hashes);
+        if (view->members[i].asked) {
+            (void)bg_filter_may_contain_many_hash(view->members[i].filter, hashes, n,
+                                                  one);
+            for (size_t w = 0; w < words; w++) {
+                bitmap[w] |= one[w];
+            }
+        }
+    }
+    return view_ones(bitmap, words);
+}
+
+size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
+                     uint64_t *maybe)
+{
+    size_t found = 0;
+    if (view->asked == 0) {
+        return view_all_maybe(n, maybe);
+    }
+    if (view->count == 1) { /* the usual case, at the filter's own pace */
+        const bg_filter *filter = view->members[0].filter;
+        return keys.keys
+                   ? bg_filter_may_contain_many(filter, keys.keys, n, maybe)
+                   : bg_filter_may_contain_many_u64(filter, keys.numbers, n, maybe);
+    }
+    for (size_t at = 0; at < n; at += VIEW_CHUNK) {
+        uint64_t bitmap[VIEW_WORDS];
+        const size_t here = n - at < VIEW_CHUNK ? n - at : VIEW_CHUNK;
+        found += view_has_chunk(view, keys, at, here, bitmap);
+        if (maybe) {
+            memcpy(maybe + at / 64, bitmap, BG_BITMAP_WORDS(here) * sizeof *bitmap);
+        }
+    }
+    return found;
+}
+
+/* Adds a chunk to one member; which were seen is ORed to `seen`. *n is lowered to the keys
+ * before the first that does not fit. */
+static bg_err view_insert_chunk(const struct view_member *member,
+                                const uint64_t *hashes, size_t *n,
+                                uint64_t seen[VIEW_WORDS])
+{
+    const bool fills = bg_kind_traits(bg_filter_kind(member->filter)) & BG_CAN_FILL_UP;
+    uint64_t is_new[VIEW_WORDS] = { 0 };
+    bg_err err = BG_OK;
+    size_t i = 0;
+    if (!fills) {
+        (void)bg_filter_add_many_hash(member->filter, hashes, *n, is_new);
+    }
+    for (; fills && i < *n && !err; i++) {
+        bool one = false;
+        err = view_insert(member, hashes[i], &one);
+        is_new[i / 64] |= (uint64_t)one << i % 64;
+    }
+    *n = err ? i - 1 : *n;
+    for (size_t w = 0; member->asked && w < VIEW_WORDS; w++) {
+        seen[w] |= ~is_new[w];
+    }
+    return err;
+}
+
+static bg_err view_add_chunk(const struct view *view, struct view_keys keys, size_t at,
+                             size_t n, size_t *done, size_t *added)
+{
+    uint64_t hashes[VIEW_CHUNK], one[VIEW_WORDS], seen[VIEW_WORDS] = { 0 };
+    bg_err err = BG_OK;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct view_member *member = &view->members[i];
+        view_hash_chunk(view, i, keys, at, n, hashes);
+        if (member->takes) {
+            bg_err here = view_insert_chunk(member, hashes, &n, seen);
+            err = err ? err : here;
+        } else {
+            (void)bg_filter_may_contain_many_hash(member->filter, hashes, n, one);
+            for (size_t w = 0; w < BG_BITMAP_WORDS(n); w++) {
+                seen[w] |= one[w];
+            }
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        *added += ~seen[i / 64] >> i % 64 & 1;
+    }
+    *done += n;
+    return err;
+}
+
+bg_err view_add_many(const struct view *view, struct view_keys keys, size_t n,
+                     size_t *done, size_t *added)
+{
+    bg_err err = view->takes ? BG_OK : BG_ENOTSUP;
+    *done = *added = 0;
+    for (size_t at = 0; at < n && !err; at += VIEW_CHUNK) {
+        const size_t here = n - at < VIEW_CHUNK ? n - at : VIEW_CHUNK;
+        err = view_add_chunk(view, keys, at, here, done, added);
+    }
+    return err;
+}

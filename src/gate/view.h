@@ -1,0 +1,88 @@
+/*
+ * view.h - what a slot is at one moment: a list of filters, which of them are asked and
+ * which take adds. A view never changes; a slot changes by getting another one.
+ *
+ * Filters are shared between a view and its successor, so they are counted. Who counts:
+ * views are made by whoever changes the slot, under its lock, and freed by whoever leaves it
+ * last (grace.h), so the counts are atomic.
+ *
+ * Hashing. Filters of a view may hash differently (a new secret, another function). Those
+ * that hash alike are neighbours, and a key is hashed once for all of them.
+ *
+ * Invariants
+ *   (V1) A "no" is said only if all filters that are asked say so. No filter: "maybe".
+ *   (V2) An add that returns BG_OK is in every filter that takes adds and is asked. The
+ *        next base (not asked yet) may have had no room: it is marked, and not used.
+ */
+#ifndef BGI_VIEW_H
+#define BGI_VIEW_H
+
+#include "base/grace.h"
+#include "base/memory.h"
+#include "bloomgate/slot.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A filter with an owner. */
+struct view_filter {
+    bg_filter *filter;
+    atomic_uint owners; /* views, and the one who is about to make one */
+    atomic_bool failed; /* an add found no room: not to be asked */
+};
+
+/* NULL when there is no memory; the filter is then the caller's. */
+struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allocator);
+
+/* One owner less; the filter is freed with the last. NULL is allowed. */
+void view_filter_drop(struct view_filter *filter);
+
+enum { VIEW_MOST = 6 };
+
+struct view_member {
+    struct view_filter *shared;
+    bg_filter *filter; /* of shared */
+    bg_role role;
+    bool asked, takes;
+};
+
+struct view {
+    struct bgi_retired retired; /* must be first */
+    struct bgi_memory memory;
+    size_t count;
+    size_t asked;   /* how many are */
+    bool takes;     /* one that is asked takes adds */
+    bool same_hash; /* all members hash alike */
+    struct view_member members[VIEW_MOST];
+};
+
+/* A new view of these members, of each of which it becomes an owner; NULL: no memory. */
+struct view *view_make(const struct view_member *members, size_t count,
+                       const bg_allocator *allocator);
+void view_release(struct bgi_retired *retired);
+
+/* The first member with a role, or NULL. */
+const struct view_member *view_find(const struct view *view, bg_role role);
+
+/* ---- Keys ------------------------------------------------------------------------- */
+
+bool view_has(const struct view *view, const void *key, size_t len);
+bool view_has_u64(const struct view *view, uint64_t key);
+
+/* Many keys, as bytes or, if `keys` is NULL, as numbers. */
+struct view_keys {
+    const bg_bytes *keys;
+    const uint64_t *numbers;
+};
+
+size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
+                     uint64_t *maybe);
+
+bg_err view_add(const struct view *view, const void *key, size_t len, bool *is_new);
+bg_err view_add_u64(const struct view *view, uint64_t key, bool *is_new);
+bg_err view_add_many(const struct view *view, struct view_keys keys, size_t n,
+                     size_t *done, size_t *added);
+
+#endif
