@@ -320,6 +320,9 @@ typedef struct bg_rebuild_options {
     uint32_t flags;       /* 0 */
     bg_spec spec; /* of the new filter; items 0: the source's count, times headroom. All
                      zero but struct_size: like the present base */
+    bg_filter *delta;  /* an empty filter that takes the adds from the beginning on, and
+                          stays as the delta of the new base; or NULL: the new base takes
+                          them itself */
     double headroom;   /* how many times the keys it shall be for; 0: 2 */
     uint64_t complete; /* up to where the source is complete when it is read */
     bool (*progress)(void *context,
@@ -345,11 +348,13 @@ typedef struct bg_rebuild_report {
 /*
  * Makes a new base from the source while the slot is in use, and puts it in the place of
  * base, delta and old filter. Every key that is added meanwhile goes to the new one as
- * well, from before the source is read, so nothing is lost between the two. It is sized by
- * the true number of keys: that of the source, or it is read twice, the first time to
- * count. A static kind is built from the hashes of all keys (8 bytes each); adds then go
- * to a delta that stays: give `spec.kind` such a kind only for slots with a delta.
- * Runs in the caller's thread. When it fails the slot is as before.
+ * well (or to `delta`), from before the source is read, so nothing is lost between the two.
+ * It is sized by the true number of keys: that of the source, or it is read twice, the
+ * first time to count. What `spec` leaves out (kind, rate, hash) is as in the present base.
+ * A static kind is built from the hashes of all keys, 8 bytes each, and needs a `delta`.
+ * Runs in the caller's thread. When it fails the slot has the filters it had; a `delta`
+ * that has begun to take adds by then stays with it as well. `delta` belongs to the slot
+ * from the call on, whatever comes of it.
  * Errors: the source's; BG_ECANCELED; BG_EBUSY, one at a time; BG_EFULL when a kind that
  * can be full was too small; BG_ENOTSUP (count unknown, and no rewind); BG_ENOMEM.
  */

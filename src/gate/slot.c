@@ -43,8 +43,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLOT_WAIT_MILLISECONDS = 100 }; /* for readers of what was replaced */
-
 static uint64_t slot_system_clock(void *context)
 {
     struct timespec now;
@@ -505,11 +503,17 @@ static uint64_t slot_ones(const struct view *view)
     return ones;
 }
 
+/* From here on the bits that adds set are counted. */
+static void slot_adds_began(bg_slot *slot)
+{
+    slot->marks.news = slot_sum_news(slot);
+    slot->marks.ones = slot_ones(atomic_load(&slot->view));
+}
+
 void slot_base_came(bg_slot *slot, const struct slot_file *file)
 {
-    slot->base_since = slot_now(slot);
-    slot->news_since = slot_sum_news(slot);
-    slot->ones_since = slot_ones(atomic_load(&slot->view));
+    slot->marks.base_since = slot_now(slot);
+    slot_adds_began(slot);
     slot->file = file ? *file : (struct slot_file){ .generation = 0 };
 }
 
@@ -725,6 +729,7 @@ static bg_err slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
         slot->delta_from = deltas ? slot->delta_from : from;
+        slot_adds_began(slot);
         bgi_grace_wait(slot->grace); /* (S2): what is sealed takes no more adds */
     }
     return err;

@@ -12,6 +12,8 @@
 
 #include <pthread.h>
 
+enum { SLOT_WAIT_MILLISECONDS = 100 }; /* for readers of what was replaced */
+
 /* What is counted, per processor. */
 struct slot_line {
     _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
@@ -23,6 +25,13 @@ struct slot_file {
     char digest[BG_DIGEST_TEXT]; /* "": none */
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t generation;
+};
+
+/* What there was when the base came, and when what takes adds did. */
+struct slot_marks {
+    uint64_t base_since;
+    uint64_t news; /* that had been counted */
+    uint64_t ones; /* bits set in what takes adds */
 };
 
 struct bg_slot {
@@ -44,9 +53,7 @@ struct bg_slot {
     pthread_mutex_t reload; /* taken before `change`: one reload at a time */
     bool rebuilding;
     uint64_t delta_from; /* the delta has everything from here on */
-    uint64_t base_since; /* when the base came */
-    uint64_t news_since; /* news when the base came */
-    uint64_t ones_since; /* bits that were set then in what takes adds */
+    struct slot_marks marks;
     struct slot_file file;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
     uint64_t rebuilds, rebuild_failures, compactions;

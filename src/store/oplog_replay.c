@@ -16,6 +16,7 @@
  * appended to it then must not be numbered below N, see bg_oplog_open.
  */
 #include "store/disk.h"
+#include "store/metadata.h"
 #include "store/oplog_frame.h"
 
 #include "base/errinfo.h"
@@ -215,51 +216,20 @@ bg_err bg_oplog_apply(const char *path, uint64_t from, bg_filter *filter,
 
 static const char replay_line[] = "oplog:";
 
-/* The line of a text that begins so, or NULL. */
-static const char *replay_find_line(const char *text)
-{
-    while (text && *text && strncmp(text, replay_line, sizeof replay_line - 1) != 0) {
-        text = strchr(text, '\n');
-        text = text ? text + 1 : NULL;
-    }
-    return text && *text ? text : NULL;
-}
-
 bg_err oplog_write_position(const char *metadata, uint64_t position,
                             char text[BG_METADATA_BYTES], bg_errinfo *info)
 {
-    const char *lines = metadata ? metadata : "";
-    size_t length = strlen(lines);
-    if (replay_find_line(lines)) {
-        return bgi_err(info, BG_EINVAL, "metadata",
-                       "no line that begins with oplog:", "one");
-    }
-    const char *end = length && lines[length - 1] != '\n' ? "\n" : "";
-    int n = snprintf(text, BG_METADATA_BYTES, "%s%s%s %llu\n", lines, end, replay_line,
-                     (unsigned long long)position);
-    if (n < 0 || n >= BG_METADATA_BYTES) {
-        return bgi_err(info, BG_EINVAL, "metadata",
-                       "room for the line oplog: N in 3071 bytes", "%zu bytes", length);
-    }
-    return BG_OK;
+    return metadata_put(metadata, replay_line, position, text, info);
 }
 
 bg_err oplog_read_position(const char *metadata, uint64_t *position, bg_errinfo *info)
 {
-    const char *line = replay_find_line(metadata);
-    const char *p = line ? line + sizeof replay_line - 1 : "";
-    uint64_t value = 0;
-    bool good = *p++ == ' ' && *p >= '0' && *p <= '9';
-    for (; good && *p >= '0' && *p <= '9'; p++) {
-        good = !__builtin_mul_overflow(value, 10u, &value)
-               && !__builtin_add_overflow(value, (uint64_t)(*p - '0'), &value);
+    if (!metadata_number(metadata, replay_line, position)) {
+        return bgi_err(
+            info, BG_EFORMAT, "metadata of the snapshot",
+            "a line oplog: N, as bg_oplog_truncate_after_snapshot writes it", "%s",
+            metadata_find(metadata, replay_line) ? "another number" : "none");
     }
-    if (!good || *p != '\n') {
-        return bgi_err(info, BG_EFORMAT, "metadata of the snapshot",
-                       "a line oplog: N, as bg_oplog_truncate_after_snapshot writes it",
-                       "%s", line ? "another number" : "none");
-    }
-    *position = value;
     return BG_OK;
 }
 

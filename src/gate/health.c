@@ -1,0 +1,220 @@
+/*
+ * health.c - what a slot knows of itself: counters, the state of its filters, reasons to
+ * rebuild.
+ *
+ * Pollution. Keys that somebody chose to fill a filter up set more bits than honest ones.
+ * Of a Bloom filter with k bits per key and a share f of its m bits set, an honest key
+ * that is new (some bit was not set) sets k (1 - f) / (1 - f^k) bits on average: the mean
+ * number of unset ones among k, given that it is not 0. So from fill a to fill b it should
+ * have taken
+ *
+ *     m * integral from a to b of (1 - f^k) / (k (1 - f)) df
+ *
+ * new keys. If clearly fewer did it, they were not honest. A keyed hash prevents that
+ * (hash.h); the alarm is for those who could not use one, and for secrets that got known.
+ * In kinds that keep a key in one line lines are unevenly full, which shifts the mean by a
+ * few per cent; alarms begin at HEALTH_TOLERANCE.
+ */
+#include "gate/slot_inside.h"
+
+#include <math.h>
+#include <string.h>
+
+#define HEALTH_TOLERANCE 1.15
+
+enum { HEALTH_LEAST_NEWS = 1000, HEALTH_STEPS = 64 };
+
+/* ---- Counters ------------------------------------------------------------------------- */
+
+static void health_sum_lines(const bg_slot *slot, bg_slot_stats *stats)
+{
+    for (uint32_t i = 0; i < slot->lines_count; i++) {
+        const struct slot_line *line = &slot->lines[i];
+        const uint64_t maybes = atomic_load(&line->answers[1]);
+        stats->maybes += maybes;
+        stats->queries += atomic_load(&line->answers[0]) + maybes;
+        stats->adds += atomic_load(&line->adds);
+        stats->news += atomic_load(&line->news);
+        stats->refused += atomic_load(&line->refused);
+    }
+}
+
+/* A slot's lock is no part of what it is. */
+static bg_slot *health_unlocked(const bg_slot *slot)
+{
+    return (bg_slot *)(uintptr_t)slot;
+}
+
+/* Read before a view is entered: who changes the slot may hold the lock and wait for us. */
+static struct slot_marks health_marks(const bg_slot *slot)
+{
+    bg_slot *s = health_unlocked(slot);
+    (void)pthread_mutex_lock(&s->change);
+    struct slot_marks marks = slot->marks;
+    (void)pthread_mutex_unlock(&s->change);
+    return marks;
+}
+
+bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats)
+{
+    if (!slot || !stats || stats->struct_size != sizeof *stats) {
+        return BG_EINVAL;
+    }
+    bg_slot *s = health_unlocked(slot);
+    *stats = (bg_slot_stats){ .struct_size = sizeof *stats };
+    health_sum_lines(slot, stats);
+    stats->retired = bgi_grace_pending(slot->grace);
+    (void)pthread_mutex_lock(&s->change);
+    const struct view *view = atomic_load(&slot->view);
+    stats->filters = (uint32_t)view->count;
+    stats->migrating = view_find(view, BG_ROLE_OLD) != NULL;
+    stats->swaps = slot->swaps;
+    stats->reloads = slot->reloads;
+    stats->reload_failures = slot->reload_failures;
+    stats->reload_unchanged = slot->reload_unchanged;
+    stats->rebuilds = slot->rebuilds;
+    stats->rebuild_failures = slot->rebuild_failures;
+    stats->compactions = slot->compactions;
+    stats->complete = atomic_load(&slot->complete);
+    stats->generation = slot->file.generation;
+    stats->base_since = slot->marks.base_since;
+    stats->rebuilding = slot->rebuilding;
+    memcpy(stats->digest, slot->file.digest, sizeof stats->digest);
+    stats->last_failure = slot->last_failure;
+    (void)pthread_mutex_unlock(&s->change);
+    return BG_OK;
+}
+
+/* ---- Filters --------------------------------------------------------------------------- */
+
+static void health_add_estimate(bg_estimate *to, const bg_estimate *from)
+{
+    to->value += from->value;
+    to->low += from->low;
+    to->high += from->high;
+}
+
+/* One filter's part. A base that is being migrated to has some of the keys of the old
+ * one, so of these two the larger counts. */
+static void health_add(bg_slot_health *health, const struct view_member *member,
+                       const bg_info *info, bg_estimate *bases)
+{
+    health->degraded |= info->degraded;
+    health->overflowed |= info->overflowed;
+    health->bytes += info->bytes;
+    health->bits += info->bits;
+    health->ones += info->ones;
+    health->fill = info->fill > health->fill ? info->fill : health->fill;
+    health->rate = 1 - (1 - health->rate) * (1 - info->rate);
+    if (member->role == BG_ROLE_DELTA) {
+        health_add_estimate(&health->items, &info->items);
+        health->capacity += info->design_items;
+        return;
+    }
+    if (info->items.value >= bases->value) {
+        *bases = info->items;
+    }
+    if (member->role == BG_ROLE_BASE) {
+        health->capacity += info->design_items;
+        health->target = info->design_rate;
+    }
+}
+
+/* ---- Pollution ------------------------------------------------------------------------- */
+
+static bool health_is_bloom(bg_kind kind)
+{
+    return kind == BG_KIND_CLASSIC || kind == BG_KIND_PARTITIONED
+           || kind == BG_KIND_BLOCKED || kind == BG_KIND_SPLIT
+           || kind == BG_KIND_REGISTER;
+}
+
+/* How many honest new keys go from one fill to another: Simpson's rule. */
+static double health_news(double bits, uint32_t k, double from, double to)
+{
+    const double step = (to - from) / HEALTH_STEPS;
+    double sum = 0;
+    for (int i = 0; i <= HEALTH_STEPS; i++) {
+        const double f = from + step * i;
+        const double at = (1 - pow(f, k)) / (k * (1 - f));
+        sum += at * (i == 0 || i == HEALTH_STEPS ? 1 : i % 2 ? 4 : 2);
+    }
+    return bits * sum * step / 3;
+}
+
+/* Of the filter that takes adds, if there is one of a kind that this can be told of. */
+static void health_pollution(const struct slot_marks *marks, uint64_t news_now,
+                             const bg_info *info, bg_slot_health *health)
+{
+    const double news = (double)(news_now - marks->news);
+    const double bits = (double)info->bits, before = (double)marks->ones;
+    const double set = (double)info->ones - before;
+    if (news < 1 || set <= 0 || info->ones >= info->bits) {
+        return;
+    }
+    const double honest =
+        health_news(bits, info->k, before / bits, (double)info->ones / bits);
+    health->bits_per_insert = set / news;
+    health->honest_per_insert = honest > 0 ? set / honest : 0;
+    health->polluted = news >= HEALTH_LEAST_NEWS && honest > news * HEALTH_TOLERANCE;
+}
+
+bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
+{
+    bg_estimate bases = { 0, 0, 0 };
+    bgi_grace_token token;
+    if (!slot || !health || health->struct_size != sizeof *health) {
+        return BG_EINVAL;
+    }
+    *health = (bg_slot_health){ .struct_size = sizeof *health };
+    const struct slot_marks marks = health_marks(slot);
+    const struct view *view = slot_enter(slot, &token);
+    for (size_t i = 0; i < view->count; i++) {
+        const struct view_member *member = &view->members[i];
+        bg_info info = { .struct_size = sizeof info };
+        if (!member->asked || bg_filter_info(member->filter, &info) != BG_OK) {
+            continue;
+        }
+        health->filters++;
+        health_add(health, member, &info, &bases);
+        if (member->takes && health_is_bloom(info.kind) && info.shards == 1) {
+            health_pollution(&marks, slot_sum_news(slot), &info, health);
+        }
+    }
+    health_add_estimate(&health->items, &bases);
+    health->rate = health->filters ? health->rate : 1; /* nobody says no */
+    slot_leave(slot, token);
+    return BG_OK;
+}
+
+/* ---- Advice ---------------------------------------------------------------------------- */
+
+uint32_t bg_slot_advise(const bg_slot *slot, const bg_policy *policy,
+                        const bg_estimate *observed)
+{
+    static const bg_policy usual = BG_POLICY_INIT;
+    const bg_policy *p = policy ? policy : &usual;
+    bg_slot_health health = { .struct_size = sizeof health };
+    uint32_t reasons = 0;
+    if (!slot || p->struct_size != sizeof *p
+        || bg_slot_examine(slot, &health) != BG_OK) {
+        return 0;
+    }
+    const uint64_t now = slot_now(slot), since = health_marks(slot).base_since;
+    if (p->fill > 0 && health.capacity
+        && health.items.value > p->fill * (double)health.capacity) {
+        reasons |= BG_REASON_FILL;
+    }
+    if (p->predicted > 0 && health.target > 0
+        && health.rate > p->predicted * health.target) {
+        reasons |= BG_REASON_PREDICTED;
+    }
+    if (p->observed > 0 && health.target > 0 && observed
+        && observed->low > p->observed * health.target) {
+        reasons |= BG_REASON_OBSERVED;
+    }
+    reasons |= p->age && now > since && now - since > p->age ? BG_REASON_AGE : 0;
+    reasons |= health.degraded || health.overflowed ? BG_REASON_DEGRADED : 0;
+    reasons |= health.polluted ? BG_REASON_POLLUTED : 0;
+    return reasons;
+}

@@ -1,0 +1,198 @@
+/*
+ * reload.c - the base of a slot from a file, and back to one.
+ *
+ * A file is believed only when everything agrees: what bg_open checks (every checksum, the
+ * structure, the canaries), and that it is the successor of the present filter: of the same
+ * kind, hash and secret, with the key id that is expected, and not an older generation. When
+ * anything is wrong the present filter goes on serving; the failure is counted and kept.
+ *
+ * The file is opened once: what is compared, verified and mapped is one and the same, even
+ * if others replace it at its path meanwhile.
+ *
+ * Two reloads wait for each other, so the later one decides; everything else goes on while
+ * a file is read.
+ */
+#include "gate/slot_inside.h"
+
+#include "store/disk.h"
+#include "store/metadata.h"
+
+#include <string.h>
+
+static const char reload_line[] = "complete:";
+
+static bg_err reload_take_options(const bg_reload_options *options,
+                                  bg_reload_options *to, bg_errinfo *info)
+{
+    static const bg_reload_options usual = BG_RELOAD_OPTIONS_INIT;
+    const uint32_t known = BG_SLOT_DISCARD | BG_SLOT_ANY_KIND | BG_SLOT_ANY_HASH
+                           | BG_SLOT_MAP | BG_SLOT_ANY_GENERATION;
+    *to = options ? *options : usual;
+    if (to->struct_size != sizeof *to) {
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_reload_options): use BG_RELOAD_OPTIONS_INIT", "%u",
+                       to->struct_size);
+    }
+    if (to->flags & ~known) {
+        return bgi_err(info, BG_EINVAL, "flags", "those of reloads", "0x%x", to->flags);
+    }
+    return BG_OK;
+}
+
+static bool reload_is_zero(const uint8_t key_id[BG_KEY_ID_BYTES])
+{
+    static const uint8_t zero[BG_KEY_ID_BYTES];
+    return memcmp(key_id, zero, sizeof zero) == 0;
+}
+
+/* Whether the new filter goes on where the present one ends. */
+static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
+                             uint32_t flags, bg_errinfo *info)
+{
+    if (!(flags & BG_SLOT_ANY_KIND) && bg_filter_kind(now) != bg_filter_kind(next)) {
+        return bgi_err(info, BG_EINCOMPAT, "kind of the file",
+                       bg_kind_name(bg_filter_kind(now)), "%s",
+                       bg_kind_name(bg_filter_kind(next)));
+    }
+    const bg_hasher *a = bg_filter_hasher(now), *b = bg_filter_hasher(next);
+    if (!(flags & BG_SLOT_ANY_HASH) && !bg_hasher_equal(a, b)) {
+        const char *name = bg_hash_name(bg_hasher_profile(a));
+        bool same = bg_hasher_profile(a) == bg_hasher_profile(b);
+        return bgi_err(info, BG_EINCOMPAT, "hash of the file", name, "%s%s",
+                       bg_hash_name(bg_hasher_profile(b)),
+                       same ? " with another seed, secret or function" : "");
+    }
+    return BG_OK;
+}
+
+/* The same for what only files have. */
+static bg_err reload_compare_files(const struct slot_file *now,
+                                   const bg_file_info *next,
+                                   const bg_reload_options *how, bg_errinfo *info)
+{
+    const uint8_t *expected = reload_is_zero(how->key_id) ? now->key_id : how->key_id;
+    const bool decided = now->digest[0] || !reload_is_zero(how->key_id);
+    if (decided && !(how->flags & BG_SLOT_ANY_HASH)
+        && memcmp(expected, next->key_id, BG_KEY_ID_BYTES) != 0) {
+        return bgi_err(info, BG_EINCOMPAT, "key id of the file",
+                       "that of the file before, or of the options", "%.16s",
+                       (const char *)next->key_id);
+    }
+    if (now->digest[0] && !(how->flags & BG_SLOT_ANY_GENERATION)
+        && next->generation < now->generation) {
+        return bgi_err(info, BG_EINCOMPAT, "generation of the file",
+                       "not below the present one", "%llu, below %llu",
+                       (unsigned long long)next->generation,
+                       (unsigned long long)now->generation);
+    }
+    return BG_OK;
+}
+
+/* Puts the filter of a file into the slot; it belongs to that only on success. */
+static bg_err reload_place(bg_slot *slot, bg_filter *filter, const bg_file_info *about,
+                           const bg_reload_options *how, bg_errinfo *info)
+{
+    struct slot_file file = { .generation = about->generation };
+    uint64_t complete = 0;
+    memcpy(file.digest, about->digest_text, sizeof file.digest);
+    memcpy(file.key_id, about->key_id, sizeof file.key_id);
+    (void)metadata_number(about->metadata, reload_line, &complete);
+    const struct view_member *base = view_find(atomic_load(&slot->view), BG_ROLE_BASE);
+    bg_err err = base ? reload_compare(base->filter, filter, how->flags, info) : BG_OK;
+    err = err ? err : reload_compare_files(&slot->file, about, how, info);
+    if (!err && slot->rebuilding) {
+        err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
+    }
+    return err ? err : slot_swap_base(slot, filter, complete, how->flags, &file, info);
+}
+
+static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_options *how,
+                          bg_errinfo *info)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    char known[BG_DIGEST_TEXT];
+    bg_filter *filter = NULL;
+    (void)pthread_mutex_lock(&slot->change);
+    memcpy(known, slot->file.digest, sizeof known);
+    (void)pthread_mutex_unlock(&slot->change);
+    bg_err err = bgi_file_open_other(path, how->opening, how->flags & BG_SLOT_MAP,
+                                     known, &about, &filter, info);
+    (void)pthread_mutex_lock(&slot->change);
+    if (!err && !filter) {
+        slot->reload_unchanged++;
+    } else if (!err) {
+        err = reload_place(slot, filter, &about, how, info);
+        slot->reloads += !err;
+    }
+    if (err) {
+        slot_failed(slot, &slot->reload_failures, info);
+        bg_filter_free(filter);
+    }
+    (void)pthread_mutex_unlock(&slot->change);
+    return err;
+}
+
+bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *options,
+                      bg_errinfo *info)
+{
+    bg_reload_options how;
+    bg_errinfo own;
+    bg_errinfo *why = info ? info : &own;
+    bgi_err_clear(why);
+    if (!slot || !path) {
+        return bgi_err(why, BG_EINVAL, "slot, path", "both", "NULL");
+    }
+    bg_err err = reload_take_options(options, &how, why);
+    if (err) {
+        return err;
+    }
+    (void)pthread_mutex_lock(&slot->reload);
+    err = reload_file(slot, path, &how, why);
+    (void)pthread_mutex_unlock(&slot->reload);
+    bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
+    return err;
+}
+
+/* ---- Saving --------------------------------------------------------------------------- */
+
+/* The base, held; NULL when a slot has more than it, or less. */
+static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete)
+{
+    struct view_filter *base = NULL;
+    (void)pthread_mutex_lock(&slot->change);
+    const struct view *view = atomic_load(&slot->view);
+    const struct view_member *member = view_find(view, BG_ROLE_BASE);
+    if (member && view->asked == 1) {
+        base = member->shared;
+        atomic_fetch_add(&base->owners, 1);
+        *complete = atomic_load(&slot->complete);
+    }
+    (void)pthread_mutex_unlock(&slot->change);
+    return base;
+}
+
+bg_err bg_slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
+                    bg_errinfo *info)
+{
+    bg_save_options how;
+    char metadata[BG_METADATA_BYTES];
+    uint64_t complete = 0;
+    bgi_err_clear(info);
+    if (!slot || !path) {
+        return bgi_err(info, BG_EINVAL, "slot, path", "both", "NULL");
+    }
+    bg_err err = container_save_options(options, &how, info);
+    if (err) {
+        return err;
+    }
+    struct view_filter *base = reload_hold_base(slot, &complete);
+    if (!base) {
+        return bgi_err(info, BG_EINCOMPAT, "slot",
+                       "a base alone: compact, settle or rebuild first", "another");
+    }
+    err = metadata_put(how.metadata, reload_line, complete, metadata, info);
+    how.metadata = metadata;
+    err = err ? err : bg_save(base->filter, path, &how, info);
+    view_filter_drop(base);
+    return err;
+}
