@@ -58,15 +58,13 @@
  * A gate that is doubtful (a write to the truth could not be put to the filter) must go
  * on saying "maybe"; a file could not tell. Its tenant stays in memory and is not saved.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "gate/tenant.h"
 
 #include "base/checked.h"
 #include "store/disk.h"
+#include "store/metadata.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define EVICT_PAUSE_LEAST UINT64_C(100000000) /* nanoseconds */
@@ -91,45 +89,21 @@ void tenant_path(const bg_tenant *tenant, char path[], size_t room)
 
 /* ---- What a file says ------------------------------------------------------------------ */
 
-/* What follows "key: " in the metadata, up to the end of the line; NULL: nothing. */
-static const char *evict_line(const char *metadata, const char *key, size_t *n)
-{
-    const size_t len = strlen(key);
-    for (const char *line = metadata; *line;) {
-        size_t all = strcspn(line, "\n");
-        if (all > len && memcmp(line, key, len) == 0) {
-            *n = all - len;
-            return line + len;
-        }
-        line += all + (line[all] == '\n');
-    }
-    return NULL;
-}
-
-static bool evict_number(const char *metadata, const char *key, uint64_t *number)
-{
-    size_t n;
-    const char *text = evict_line(metadata, key, &n);
-    if (!text || *text < '0' || *text > '9') {
-        return false;
-    }
-    char *end;
-    *number = strtoull(text, &end, 10);
-    return end == text + n;
-}
-
 /* Reads the header of a tenant's file, and sees that it is this tenant's. */
 static bg_err evict_about(const bg_tenant *tenant, const char *path,
                           bg_file_info *about, bg_errinfo *info)
 {
-    char form[NAME_FILE_BYTES];
-    size_t n;
+    char form[NAME_FILE_BYTES], line[NAME_FILE_BYTES + 16];
     *about = (bg_file_info){ .struct_size = sizeof *about };
     bg_err err = bg_file_about(path, about, info);
-    const char *name = err ? NULL : evict_line(about->metadata, "tenant: ", &n);
-    name_file_encode(tenant->name, form);
-    if (name && (strlen(form) != n || memcmp(form, name, n) != 0)) {
-        err = bgi_err(info, BG_EINCOMPAT, "tenant", form, "%.*s", (int)n, name);
+    const char *found = err ? NULL : metadata_find(about->metadata, "tenant:");
+    if (found) {
+        name_file_encode(tenant->name, form);
+        int n = snprintf(line, sizeof line, "tenant: %s\n", form);
+        if (strncmp(found, line, (size_t)n) != 0) {
+            err = bgi_err(info, BG_EINCOMPAT, "tenant of the file", form, "%.*s",
+                          (int)strcspn(found, "\n"), found);
+        }
     }
     return err;
 }
@@ -141,7 +115,7 @@ void tenant_learn(bg_tenant *tenant)
     uint64_t items;
     tenant_path(tenant, path, sizeof path);
     if (!tenant->removed && evict_about(tenant, path, &about, NULL) == BG_OK
-        && evict_number(about.metadata, "items: ", &items)) {
+        && metadata_number(about.metadata, "items:", &items)) {
         atomic_store(&tenant->items, items);
         tenant->known = true;
     }
@@ -177,10 +151,10 @@ static bg_err evict_open(bg_tenant *tenant, const char *path, const bg_file_info
     if (err) {
         return err;
     }
-    if (!evict_number(about->metadata, "items: ", &found->items)) {
+    if (!metadata_number(about->metadata, "items:", &found->items)) {
         found->items = evict_estimate(filter);
     }
-    (void)evict_number(about->metadata, "complete: ", &complete);
+    (void)metadata_number(about->metadata, "complete:", &complete);
     memcpy(found->digest, about->digest, sizeof found->digest);
     return tenant_fill(tenant, filter, complete, &found->slot, &found->gate, info);
 }
@@ -321,8 +295,9 @@ bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
 /* A tenant that is being worked on. */
 struct evict_job {
     bg_tenant *tenant;
-    bool changed; /* there is something to write */
-    bool exposed; /* and will be again, soon */
+    bg_slot *slot; /* its slot, also when somebody has put it back */
+    bool changed;  /* there is something to write */
+    bool exposed;  /* and will be again, soon */
 };
 
 static bool evict_is_exposed(bg_tenant *tenant)
@@ -358,7 +333,7 @@ static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
 }
 
 /* Writes a tenant's file if it has changed. With registry->files. */
-static bg_err evict_write(struct evict_job *job, bg_slot *slot, bg_errinfo *info)
+static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
 {
     bg_tenant *tenant = job->tenant;
     char path[DISK_PATH];
@@ -368,7 +343,7 @@ static bg_err evict_write(struct evict_job *job, bg_slot *slot, bg_errinfo *info
         return BG_OK;
     }
     tenant->filed = false;
-    bg_err err = evict_save(tenant, slot, path, info);
+    bg_err err = evict_save(tenant, job->slot, path, info);
     if (err || job->exposed) {
         atomic_store(&tenant->changed, true);
     }
@@ -399,7 +374,8 @@ static bool evict_mark(struct evict_job *job, uint64_t now)
     bool goes = tenant->state == TENANT_MEMORY && !tenant->removed
                 && !evict_is_exposed(tenant) && evict_is_due(tenant, now);
     if (goes) {
-        tenant->kept = atomic_load(&tenant->slot);
+        job->slot = atomic_load(&tenant->slot);
+        tenant->kept = job->slot;
         tenant->state = TENANT_WRITING;
         atomic_store(&tenant->slot, NULL);
     }
@@ -459,7 +435,7 @@ static bg_err evict_leave(struct evict_job *job, size_t *evicted, bg_errinfo *in
     bg_err err = BG_OK;
     (void)pthread_mutex_lock(&registry->files);
     if (evict_still_goes(job)) {
-        err = evict_write(job, job->tenant->kept, info);
+        err = evict_write(job, info);
         *evicted += evict_settle(job->tenant, !err);
     }
     (void)pthread_mutex_unlock(&registry->files);
@@ -476,6 +452,7 @@ static bool evict_mark_saving(struct evict_job *job)
     bool saves = tenant->state == TENANT_MEMORY && !tenant->removed;
     if (saves) {
         /* In this order: who gets the slot now says so first, and changes it then. */
+        job->slot = atomic_load(&tenant->slot);
         job->changed = atomic_exchange(&tenant->changed, false);
         job->exposed = evict_is_exposed(tenant);
     }
@@ -497,7 +474,7 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
         err = bgi_err(info, BG_EINCOMPAT, "gate of the tenant",
                       "a filter that has all keys: rebuild it", "%s", tenant->name);
     } else if (!removed) {
-        err = evict_write(job, atomic_load(&tenant->slot), info);
+        err = evict_write(job, info);
     }
     (void)pthread_mutex_unlock(&registry->files);
     return err;

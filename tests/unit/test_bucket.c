@@ -33,10 +33,10 @@ TEST(bucket__rates)
     CHECK_EQ(rate_of(0, 5).interval, 0);
     CHECK_EQ(rate_of(2e9, 0).interval, 0);
     CHECK(!bucket_rate_make(&rate, -1, 0));
-    CHECK(!bucket_rate_make(&rate, NAN, 0));
-    CHECK(!bucket_rate_make(&rate, INFINITY, 0));
+    CHECK(!bucket_rate_make(&rate, (double)NAN, 0));
+    CHECK(!bucket_rate_make(&rate, (double)INFINITY, 0));
     CHECK(!bucket_rate_make(&rate, 1, -1));
-    CHECK(!bucket_rate_make(&rate, 1, NAN));
+    CHECK(!bucket_rate_make(&rate, 1, (double)NAN));
 }
 
 TEST(bucket__no_limit)
