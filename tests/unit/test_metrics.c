@@ -41,7 +41,7 @@ static bool has_family(const char *name)
 /* The number of bloomgate_NAME{filter="users"LABELS}. */
 static double users(const char *name, const char *labels)
 {
-    char whole[READER_NAME], all[READER_NAME];
+    char whole[READER_NAME + 16], all[READER_NAME + 16];
     (void)snprintf(whole, sizeof whole, "bloomgate_%s", name);
     (void)snprintf(all, sizeof all, "filter=users%s", labels);
     return reader_number(&reader, whole, all);
