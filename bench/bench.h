@@ -12,6 +12,7 @@ void bgb_bench_kinds(const struct bgb_options *options);
 void bgb_bench_others(const struct bgb_options *options);
 void bgb_bench_oplog(const struct bgb_options *options);
 void bgb_bench_gate(const struct bgb_options *options);
+void bgb_bench_admission(const struct bgb_options *options);
 void bgb_bench_batch(const struct bgb_options *options);
 void bgb_bench_single(const struct bgb_options *options);
 void bgb_bench_concurrency(const struct bgb_options *options);

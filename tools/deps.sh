@@ -17,6 +17,8 @@ packages=(
     # the software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
+    # what reads the metrics: promtool, and a second reader of OpenMetrics
+    prometheus python3-prometheus-client
 )
 # DuckDB, whose Parquet filters are read by a test, comes from npm; any npm will do.
 command -v npm >/dev/null || packages+=(nodejs npm)

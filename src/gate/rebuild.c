@@ -401,7 +401,7 @@ bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
     bgi_err_clear(why);
     bg_err err = rebuild_check(slot, source, options, why);
     err = err ? err : rebuild_enter(slot, why);
-    if (err) {
+    if (err || !source) { /* the latter is checked already; for the analyser */
         bg_filter_free(options ? options->delta : NULL);
         return err;
     }

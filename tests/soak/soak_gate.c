@@ -29,7 +29,13 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ADDERS = 2, KEYS_MOST = 200000, TENANTS = 20, TENANT_KEYS = 20000, FIXED = 1000 };
+enum {
+    ADDERS = 2,
+    KEYS_MOST = 200000,
+    TENANTS = 20,
+    TENANT_KEYS = 20000,
+    FIXED = 1000
+};
 
 struct count {
     _Atomic uint64_t to; /* keys 0 .. to - 1 */
@@ -69,7 +75,7 @@ static uint64_t next_random(uint64_t *state)
 
 static uint64_t key_of(uint64_t owner, uint64_t i)
 {
-    return owner << 40 | i;
+    return owner * (UINT64_C(1) << 40) + i;
 }
 
 static bg_filter *new_filter(bg_kind kind, uint64_t items)
@@ -215,8 +221,14 @@ static void *change_slot(void *argument)
                 MUST(bg_slot_settle(world.slot, true, NULL) == BG_OK);
             }
             break;
-        case 3: rebuild_slot(true); err = BG_EINVAL; break;
-        default: rebuild_slot(false); err = BG_EINVAL; break;
+        case 3:
+            rebuild_slot(true);
+            err = BG_EINVAL;
+            break;
+        default:
+            rebuild_slot(false);
+            err = BG_EINVAL;
+            break;
         }
         if (err) {
             bg_filter_free(filter);
@@ -355,11 +367,11 @@ static void *move_window(void *argument)
 static uint64_t resident_kib(void)
 {
     char line[128];
-    unsigned long long kib = 0;
+    uint64_t kib = 0;
     FILE *file = fopen("/proc/self/status", "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmRSS: %llu", &kib) == 1) {
-            break;
+        if (strncmp(line, "VmRSS:", 6) == 0) {
+            kib = strtoull(line + 6, NULL, 10);
         }
     }
     if (file) {
@@ -449,11 +461,10 @@ static void print_figures(const uint64_t most[4])
 
 int main(int argc, char **argv)
 {
-    static void *(*const jobs[])(void *) = {
-        write_keys,   write_keys,  look_up_keys, look_up_keys,  change_slot,
-        publish_files, reload_files, reload_files, fill_tenants, ask_tenants,
-        evict_tenants, move_window
-    };
+    static void *(*const jobs[])(void *) = { write_keys,   write_keys,    look_up_keys,
+                                             look_up_keys, change_slot,   publish_files,
+                                             reload_files, reload_files,  fill_tenants,
+                                             ask_tenants,  evict_tenants, move_window };
     enum { JOBS = sizeof jobs / sizeof *jobs };
     pthread_t threads[JOBS];
     uint64_t most[4] = { 0 };

@@ -69,7 +69,7 @@ int __real_unlink(const char *path);
 
 static void disk_copy(const char *from, const char *to)
 {
-    char bytes[4096], beside[320];
+    char bytes[4096], beside[324];
     (void)snprintf(beside, sizeof beside, "%s+", to);
     int in = __real_open(from, O_RDONLY);
     int out = __real_open(beside, O_WRONLY | O_CREAT | O_TRUNC, 0600);

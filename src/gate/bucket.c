@@ -1,0 +1,67 @@
+/* bucket.c - see bucket.h. */
+#include "gate/bucket.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+
+#define BUCKET_SECOND 1e9
+#define BUCKET_MOST   (UINT64_C(1) << 62) /* nanoseconds: 146 years */
+#define BUCKET_LATEST (UINT64_C(1) << 63) /* later times are taken for this one */
+
+/* A whole number of 1 .. BUCKET_MOST. */
+static uint64_t bucket_whole(double x)
+{
+    return x < 1 ? 1 : x > (double)BUCKET_MOST ? BUCKET_MOST : (uint64_t)x;
+}
+
+bool bucket_rate_make(struct bucket_rate *rate, double per_second, double burst)
+{
+    *rate = (struct bucket_rate){ .interval = 0 };
+    if (!(per_second >= 0 && isfinite(per_second) && burst >= 0 && isfinite(burst))) {
+        return false;
+    }
+    if (per_second > 0 && per_second <= BUCKET_SECOND) {
+        uint64_t tokens = bucket_whole(burst > 0 ? burst : per_second);
+        rate->interval = bucket_whole(BUCKET_SECOND / per_second + 0.5);
+        if (!bgi_mul_u64(tokens, rate->interval, &rate->depth)
+            || rate->depth > BUCKET_MOST) {
+            rate->depth = BUCKET_MOST;
+        }
+    }
+    return true;
+}
+
+/* When the bucket is full, as far as `now` is concerned: not in the past, and not further
+ * ahead than it can be unless that is within the slack. */
+static uint64_t bucket_base(const struct bucket_rate *rate, uint64_t now, uint64_t full)
+{
+    if (full <= now) {
+        return now;
+    }
+    uint64_t ahead = full - now;
+    return ahead > rate->depth && ahead - rate->depth > BUCKET_SLACK ? now + rate->depth
+                                                                     : full;
+}
+
+uint64_t bucket_take(struct bucket *bucket, const struct bucket_rate *rate,
+                     uint64_t now, uint64_t n)
+{
+    if (rate->interval == 0) {
+        return n;
+    }
+    now = now < BUCKET_LATEST ? now : BUCKET_LATEST;
+    uint64_t full = atomic_load_explicit(&bucket->full, memory_order_relaxed);
+    for (;;) {
+        uint64_t base = bucket_base(rate, now, full), ahead = base - now;
+        uint64_t left =
+            ahead < rate->depth ? (rate->depth - ahead) / rate->interval : 0;
+        uint64_t taken = left < n ? left : n, next = base + taken * rate->interval;
+        if (next == full
+            || atomic_compare_exchange_weak_explicit(&bucket->full, &full, next,
+                                                     memory_order_relaxed,
+                                                     memory_order_relaxed)) {
+            return taken;
+        }
+    }
+}

@@ -1,0 +1,560 @@
+/*
+ * evict.c - how tenants leave memory and come back, and why no key is lost on the way.
+ *
+ *                      (E1) idle                (E4) written
+ *     used --> MEMORY -----------> WRITING ------------------> DISK <---------+
+ *                ^ ^                  |                         |      failed |
+ *                | +------------------+ (U2) used, (E4) failed  | (R1) used   |
+ *                |                                              v             |
+ *                +------------------------------------------ READING ---------+
+ *                                   (R3) read
+ *
+ * Users (U), tenant.c and tenant_return:
+ *   (U1) enter the grace period; take `slot`; if there is one use it, and leave.
+ *   (U2) else leave, take the tenant's lock, and by its state: WRITING: put the slot back,
+ *        which is MEMORY again; DISK: (R1); READING: wait. Then (U1) again.
+ * The evictor (E), bg_registry_tick, one at a time:
+ *   (E1) under the lock: `slot` = NULL, and the slot is kept aside: WRITING.
+ *   (E2) a grace period passes (one for up to REGISTRY_WALK tenants).
+ *   (E3) the slot is written to the file, unless that has it all.
+ *   (E4) under the lock: still WRITING? Then it is DISK, and the slot is freed. Not written?
+ *        The slot is put back. Else somebody has put it back already.
+ * The reader (R), the first who needs it:
+ *   (R1) under the lock: READING. (R2) the file is read, with no lock. (R3) under the lock:
+ *        `slot` = what was read: MEMORY; or, if it cannot be read, DISK again, and the next
+ *        try is made after a pause that doubles. All who wait are woken. Until then the
+ *        tenant answers "maybe" and takes no adds. Nothing is ever made in its place.
+ *
+ * Proof that an add which returned BG_OK is found by every query that begins later.
+ *   The add did (U1) with some slot S. S is freed in (E4) only, with the state WRITING from
+ *   (E1) on without a break, since each break (U2) makes it MEMORY, which only another (E1)
+ *   ends. So from (E1) to (E4) `slot` was NULL. The add got S, so it took `slot` before
+ *   (E1), and had entered before that; by (E2) it had left (grace.h), with the key in S. (E3)
+ *   began after that, and a filter's file has all that was in it when saving began. So
+ *   when S is freed the file has the key. The next slot comes from that file (R2): nobody
+ *   writes it between (E4) and (R3), since only evictors and bg_registry_save write, for
+ *   tenants in memory, and both under registry->chores. If it cannot be read the answer is
+ *   "maybe". If S was not freed queries use it, too.
+ *
+ * Not writing what is written. `changed` says that the file may lack something:
+ *   (C1) An add sets it, within the grace period, before it sets a bit.
+ *   (C2) (E3), and bg_registry_save, clear it before a grace period passes or while
+ *        nobody can be in, then write, and set it again if that failed.
+ *   Claim: while it is false the file has every add that has returned. Take an add that is
+ *   not in the file. It was not over when the writing began, so it entered after the grace
+ *   period began, so after the clearing; it found `changed` false and set it, or true, set by
+ *   another one after the clearing. Nobody clears it but who writes again.
+ *   A slot that was handed out (bg_tenant_slot) is changed behind our back: it counts as
+ *   changed when it is handed out, and after every writing during which it was.
+ *
+ * Stale files. A tenant in memory may have a file that lacks what came since; it is
+ * overwritten when the tenant leaves, or by bg_registry_save. A crash brings the older one
+ * back: what is in memory only is lost with it, as the header says.
+ *
+ * Removal deletes the file under registry->files and then takes the name out of the table;
+ * evictors write under the same lock and look whether the tenant was removed. So nobody writes
+ * the file of a tenant that is gone, over that of a namesake who came after it.
+ *
+ * A gate that is doubtful (a write to the truth could not be put to the filter) must go
+ * on saying "maybe"; a file could not tell. Its tenant stays in memory and is not saved.
+ */
+#include "gate/tenant.h"
+
+#include "base/checked.h"
+#include "store/disk.h"
+#include "store/metadata.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EVICT_PAUSE_LEAST UINT64_C(100000000) /* nanoseconds */
+#define EVICT_PAUSE_MOST  UINT64_C(60000000000)
+
+static void evict_lock(bg_tenant *tenant)
+{
+    (void)pthread_mutex_lock(&tenant->lock);
+}
+
+static void evict_unlock(bg_tenant *tenant)
+{
+    (void)pthread_mutex_unlock(&tenant->lock);
+}
+
+void tenant_path(const bg_tenant *tenant, char path[], size_t room)
+{
+    char form[NAME_FILE_BYTES];
+    name_file_encode(tenant->name, form);
+    (void)snprintf(path, room, "%s/%s.bg", tenant->registry->folder, form);
+}
+
+/* ---- What a file says ------------------------------------------------------------------ */
+
+/* Reads the header of a tenant's file, and sees that it is this tenant's. */
+static bg_err evict_about(const bg_tenant *tenant, const char *path,
+                          bg_file_info *about, bg_errinfo *info)
+{
+    char form[NAME_FILE_BYTES], line[NAME_FILE_BYTES + 16];
+    *about = (bg_file_info){ .struct_size = sizeof *about };
+    bg_err err = bg_file_about(path, about, info);
+    const char *found = err ? NULL : metadata_find(about->metadata, "tenant:");
+    if (found) {
+        name_file_encode(tenant->name, form);
+        int n = snprintf(line, sizeof line, "tenant: %s\n", form);
+        if (strncmp(found, line, (size_t)n) != 0) {
+            err = bgi_err(info, BG_EINCOMPAT, "tenant of the file", form, "%.*s",
+                          (int)strcspn(found, "\n"), found);
+        }
+    }
+    return err;
+}
+
+void tenant_learn(bg_tenant *tenant)
+{
+    char path[DISK_PATH];
+    bg_file_info about;
+    uint64_t items;
+    tenant_path(tenant, path, sizeof path);
+    if (!tenant->removed && evict_about(tenant, path, &about, NULL) == BG_OK
+        && metadata_number(about.metadata, "items:", &items)) {
+        atomic_store(&tenant->items, items);
+        tenant->known = true;
+    }
+}
+
+/* ---- Coming back ----------------------------------------------------------------------- */
+
+/* What was read. */
+struct evict_found {
+    bg_slot *slot;
+    bg_gate *gate;
+    uint64_t items, bytes;
+    uint8_t digest[BG_DIGEST_BYTES];
+};
+
+/* The items of a filter whose file does not tell: an estimate. */
+static uint64_t evict_estimate(const bg_filter *filter)
+{
+    bg_info info = { .struct_size = sizeof info };
+    uint64_t items = 0;
+    if (bg_filter_info(filter, &info) == BG_OK) {
+        (void)bgi_u64_from_double(info.items.value, &items);
+    }
+    return items;
+}
+
+static bg_err evict_open(bg_tenant *tenant, const char *path, const bg_file_info *about,
+                         struct evict_found *found, bg_errinfo *info)
+{
+    bg_filter *filter = NULL;
+    uint64_t complete = 0;
+    bg_err err = bg_open(path, &tenant->registry->opening, &filter, info);
+    if (err) {
+        return err;
+    }
+    if (!metadata_number(about->metadata, "items:", &found->items)) {
+        found->items = evict_estimate(filter);
+    }
+    (void)metadata_number(about->metadata, "complete:", &complete);
+    memcpy(found->digest, about->digest, sizeof found->digest);
+    return tenant_fill(tenant, filter, complete, &found->slot, &found->gate, info);
+}
+
+/* (R2); what it takes of memory is counted in already. */
+static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinfo *info)
+{
+    char path[DISK_PATH];
+    bg_file_info about;
+    tenant_path(tenant, path, sizeof path);
+    bg_err err = evict_about(tenant, path, &about, info);
+    if (err) {
+        return err;
+    }
+    found->bytes = about.word_bytes;
+    if (!registry_reserve(tenant->registry, found->bytes)) {
+        return bgi_err(info, BG_ELIMIT, "max_total_bytes",
+                       "room for the tenant's filter", "%llu bytes",
+                       (unsigned long long)found->bytes);
+    }
+    err = evict_open(tenant, path, &about, found, info);
+    if (err) {
+        atomic_fetch_sub(&tenant->registry->bytes, found->bytes);
+    }
+    return err;
+}
+
+/* (R3) */
+static void evict_came_back(bg_tenant *tenant, const struct evict_found *found)
+{
+    if (!tenant->known) {
+        atomic_store(&tenant->items, found->items);
+        tenant->known = true;
+    }
+    memcpy(tenant->digest, found->digest, sizeof tenant->digest);
+    tenant->filed = true;
+    tenant->failure = BG_OK;
+    tenant->pause = 0;
+    tenant->returns++;
+    atomic_fetch_add(&tenant->registry->returns, 1);
+    atomic_store(&tenant->changed, false);
+    atomic_store(&tenant->bytes, found->bytes);
+    tenant_open(tenant, found->slot, found->gate);
+}
+
+/* No memory for it is no failure of the file: the next one tries again. */
+static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
+{
+    tenant->state = TENANT_DISK;
+    if (err == BG_ELIMIT) {
+        return;
+    }
+    uint64_t pause = tenant->failure ? 2 * tenant->pause : EVICT_PAUSE_LEAST;
+    tenant->failure = err;
+    tenant->failure_errno = code;
+    tenant->failed_at = registry_now(tenant->registry);
+    tenant->pause = pause < EVICT_PAUSE_MOST ? pause : EVICT_PAUSE_MOST;
+    tenant->return_failures++;
+    atomic_fetch_add(&tenant->registry->return_failures, 1);
+}
+
+/* Whether it is too early to try again. A clock that went back counts as one that did not
+ * wait. */
+static bool evict_pauses(const bg_tenant *tenant)
+{
+    uint64_t now = registry_now(tenant->registry);
+    return tenant->failure && now >= tenant->failed_at
+           && now - tenant->failed_at < tenant->pause;
+}
+
+static bg_err evict_still_away(const bg_tenant *tenant, bg_errinfo *info)
+{
+    bg_err err = bgi_err(info, tenant->failure, "file of the tenant",
+                         "one that can be read; it is tried again later", "%s",
+                         bg_strerror(tenant->failure));
+    if (info) {
+        info->os_errno = tenant->failure_errno;
+    }
+    return err;
+}
+
+/* With the lock, which is let go while the file is read. */
+static bg_err evict_bring_back(bg_tenant *tenant, bg_errinfo *info)
+{
+    struct evict_found found = { .slot = NULL };
+    bg_errinfo why = { .code = BG_OK };
+    if (tenant->removed) {
+        return bgi_err(info, BG_ENOTFOUND, "tenant", "one that was not removed", "%s",
+                       "removed");
+    }
+    if (evict_pauses(tenant)) {
+        return evict_still_away(tenant, info);
+    }
+    tenant->state = TENANT_READING;
+    evict_unlock(tenant);
+    bg_err err = evict_read(tenant, &found, &why);
+    evict_lock(tenant);
+    if (err) {
+        evict_stayed_away(tenant, err, why.os_errno);
+        if (info) {
+            *info = why;
+        }
+    } else {
+        evict_came_back(tenant, &found);
+    }
+    (void)pthread_cond_broadcast(&tenant->turn);
+    return err;
+}
+
+/* The slot is used again: users find it. With the lock. */
+static void evict_put_back(bg_tenant *tenant)
+{
+    bg_slot *slot = tenant->kept;
+    tenant->kept = NULL;
+    tenant->state = TENANT_MEMORY;
+    atomic_store(&tenant->slot, slot);
+}
+
+bg_err tenant_return(bg_tenant *tenant, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    evict_lock(tenant);
+    while (tenant->state == TENANT_READING) {
+        (void)pthread_cond_wait(&tenant->turn, &tenant->lock);
+    }
+    if (tenant->state == TENANT_WRITING) {
+        evict_put_back(tenant);
+    } else if (tenant->state == TENANT_DISK) {
+        err = evict_bring_back(tenant, info);
+    }
+    tenant_stamp(tenant); /* or it might leave again before it is used */
+    evict_unlock(tenant);
+    return err;
+}
+
+/* ---- Writing --------------------------------------------------------------------------- */
+
+/* A tenant that is being worked on. */
+struct evict_job {
+    bg_tenant *tenant;
+    bg_slot *slot; /* its slot, also when somebody has put it back */
+    bool changed;  /* there is something to write */
+    bool exposed;  /* and will be again, soon */
+};
+
+static bool evict_is_exposed(bg_tenant *tenant)
+{
+    return atomic_load(&tenant->uses) & TENANT_EXPOSED;
+}
+
+static bool evict_is_doubtful(const bg_tenant *tenant)
+{
+    bg_gate_stats stats = { .struct_size = sizeof stats };
+    return tenant->gate && bg_gate_about(tenant->gate, false, &stats) == BG_OK
+           && stats.doubtful;
+}
+
+/* Whether the file is still the one that was written or read last. */
+static bool evict_is_filed(const bg_tenant *tenant, const char *path)
+{
+    bg_file_info about;
+    return tenant->filed && evict_about(tenant, path, &about, NULL) == BG_OK
+           && memcmp(about.digest, tenant->digest, sizeof about.digest) == 0;
+}
+
+static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
+                         bg_errinfo *info)
+{
+    char metadata[NAME_FILE_BYTES + 64], form[NAME_FILE_BYTES];
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    name_file_encode(tenant->name, form);
+    (void)snprintf(metadata, sizeof metadata, "tenant: %s\nitems: %llu\n", form,
+                   (unsigned long long)atomic_load(&tenant->items));
+    how.metadata = metadata;
+    return bg_slot_save(slot, path, &how, info);
+}
+
+/* Writes a tenant's file if it has changed. With registry->files. */
+static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
+{
+    bg_tenant *tenant = job->tenant;
+    char path[DISK_PATH];
+    bg_file_info about;
+    tenant_path(tenant, path, sizeof path);
+    if (!job->changed && evict_is_filed(tenant, path)) {
+        return BG_OK;
+    }
+    tenant->filed = false;
+    bg_err err = evict_save(tenant, job->slot, path, info);
+    if (err || job->exposed) {
+        atomic_store(&tenant->changed, true);
+    }
+    if (!err && evict_about(tenant, path, &about, NULL) == BG_OK) {
+        memcpy(tenant->digest, about.digest, sizeof tenant->digest);
+        tenant->filed = true;
+    }
+    return err;
+}
+
+/* ---- Leaving --------------------------------------------------------------------------- */
+
+static bool evict_is_due(bg_tenant *tenant, uint64_t now)
+{
+    uint64_t last = atomic_load(&tenant->last_use);
+    if (last > now) { /* somebody uses it right now, or the clock went back */
+        (void)atomic_compare_exchange_strong(&tenant->last_use, &last, now);
+        return false;
+    }
+    return now - last >= tenant->registry->options.idle;
+}
+
+/* (E1) */
+static bool evict_mark(struct evict_job *job, uint64_t now)
+{
+    bg_tenant *tenant = job->tenant;
+    evict_lock(tenant);
+    bool goes = tenant->state == TENANT_MEMORY && !tenant->removed
+                && !evict_is_exposed(tenant) && evict_is_due(tenant, now);
+    if (goes) {
+        job->slot = atomic_load(&tenant->slot);
+        tenant->kept = job->slot;
+        tenant->state = TENANT_WRITING;
+        atomic_store(&tenant->slot, NULL);
+    }
+    evict_unlock(tenant);
+    return goes;
+}
+
+/* After (E2): whether it still goes, and what is left to write. */
+static bool evict_still_goes(struct evict_job *job)
+{
+    bg_tenant *tenant = job->tenant;
+    evict_lock(tenant);
+    bool goes = tenant->state == TENANT_WRITING;
+    if (goes
+        && (tenant->removed || evict_is_exposed(tenant) || evict_is_doubtful(tenant))) {
+        evict_put_back(tenant);
+        goes = false;
+    }
+    if (goes) {
+        job->changed = atomic_exchange(&tenant->changed, false);
+    }
+    evict_unlock(tenant);
+    return goes;
+}
+
+/* (E4); true: it has left. */
+static bool evict_settle(bg_tenant *tenant, bool written)
+{
+    bg_slot *slot = NULL;
+    bg_gate *gate = NULL;
+    evict_lock(tenant);
+    bool goes = tenant->state == TENANT_WRITING && written;
+    if (goes) {
+        slot = tenant->kept;
+        gate = tenant->gate;
+        tenant->kept = NULL;
+        tenant->gate = NULL;
+        tenant->state = TENANT_DISK;
+        tenant->known = true;
+        tenant->evictions++;
+        atomic_fetch_add(&tenant->registry->evictions, 1);
+        atomic_fetch_sub(&tenant->registry->in_memory, 1);
+        atomic_fetch_sub(&tenant->registry->bytes, atomic_exchange(&tenant->bytes, 0));
+    } else if (tenant->state == TENANT_WRITING) {
+        evict_put_back(tenant);
+    }
+    evict_unlock(tenant);
+    bg_gate_free(gate);
+    bg_slot_free(slot);
+    return goes;
+}
+
+/* (E3), (E4) */
+static bg_err evict_leave(struct evict_job *job, size_t *evicted, bg_errinfo *info)
+{
+    bg_registry *registry = job->tenant->registry;
+    bg_err err = BG_OK;
+    (void)pthread_mutex_lock(&registry->files);
+    if (evict_still_goes(job)) {
+        err = evict_write(job, info);
+        *evicted += evict_settle(job->tenant, !err);
+    }
+    (void)pthread_mutex_unlock(&registry->files);
+    return err;
+}
+
+/* ---- Saving ---------------------------------------------------------------------------- */
+
+/* (C2): before the grace period. */
+static bool evict_mark_saving(struct evict_job *job)
+{
+    bg_tenant *tenant = job->tenant;
+    evict_lock(tenant);
+    bool saves = tenant->state == TENANT_MEMORY && !tenant->removed;
+    if (saves) {
+        /* In this order: who gets the slot now says so first, and changes it then. */
+        job->slot = atomic_load(&tenant->slot);
+        job->changed = atomic_exchange(&tenant->changed, false);
+        job->exposed = evict_is_exposed(tenant);
+    }
+    evict_unlock(tenant);
+    return saves;
+}
+
+static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
+{
+    bg_tenant *tenant = job->tenant;
+    bg_registry *registry = tenant->registry;
+    bg_err err = BG_OK;
+    (void)pthread_mutex_lock(&registry->files);
+    evict_lock(tenant);
+    bool removed = tenant->removed;
+    evict_unlock(tenant);
+    if (!removed && evict_is_doubtful(tenant)) {
+        atomic_store(&tenant->changed, true);
+        err = bgi_err(info, BG_EINCOMPAT, "gate of the tenant",
+                      "a filter that has all keys: rebuild it", "%s", tenant->name);
+    } else if (!removed) {
+        err = evict_write(job, info);
+    }
+    (void)pthread_mutex_unlock(&registry->files);
+    return err;
+}
+
+/* ---- All tenants ----------------------------------------------------------------------- */
+
+/* Tells the first error. */
+static bg_err evict_first(bg_err before, bg_err err, const bg_errinfo *why,
+                          bg_errinfo *info)
+{
+    if (!before && err && info) {
+        *info = *why;
+    }
+    return before ? before : err;
+}
+
+/* One batch: those marked of n tenants, a grace period, and the work on each. */
+static bg_err evict_batch(bg_registry *registry, bg_tenant **tenants, size_t n,
+                          size_t *evicted, bg_errinfo *info)
+{
+    struct evict_job jobs[REGISTRY_WALK];
+    size_t count = 0;
+    bg_err first = BG_OK;
+    bg_errinfo why;
+    const uint64_t now = registry_coarse_now(registry);
+    for (size_t i = 0; i < n; i++) {
+        jobs[count] = (struct evict_job){ .tenant = tenants[i] };
+        count +=
+            evicted ? evict_mark(&jobs[count], now) : evict_mark_saving(&jobs[count]);
+    }
+    if (count) {
+        bgi_grace_wait(&registry->grace);
+    }
+    for (size_t i = 0; i < count; i++) {
+        bg_err err =
+            evicted ? evict_leave(&jobs[i], evicted, &why) : evict_keep(&jobs[i], &why);
+        first = evict_first(first, err, &why, info);
+    }
+    return first;
+}
+
+/* Evicts what is idle, counting in *evicted; or saves all, if that is NULL. */
+static bg_err evict_all(bg_registry *registry, size_t *evicted, bg_errinfo *info)
+{
+    struct registry_walk walk = { .n = 0 };
+    bg_err first = BG_OK;
+    bg_errinfo why;
+    (void)pthread_mutex_lock(&registry->chores);
+    while (registry_walk(registry, &walk)) {
+        bg_err err = evict_batch(registry, walk.tenants, walk.n, evicted, &why);
+        first = evict_first(first, err, &why, info);
+    }
+    (void)pthread_mutex_unlock(&registry->chores);
+    return first;
+}
+
+bg_err bg_registry_tick(bg_registry *registry, size_t *evicted, bg_errinfo *info)
+{
+    size_t count = 0;
+    bg_err err = BG_OK;
+    if (!registry) {
+        return bgi_err(info, BG_EINVAL, "registry", "a registry", "NULL");
+    }
+    bgi_err_clear(info);
+    if (registry->folder && registry->options.idle) {
+        err = evict_all(registry, &count, info);
+    }
+    if (evicted) {
+        *evicted = count;
+    }
+    return err;
+}
+
+bg_err bg_registry_save(bg_registry *registry, bg_errinfo *info)
+{
+    if (!registry || !registry->folder) {
+        return bgi_err(info, BG_EINVAL, "registry", "one with a folder", "%s",
+                       registry ? "none" : "NULL");
+    }
+    bgi_err_clear(info);
+    return evict_all(registry, NULL, info);
+}

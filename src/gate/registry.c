@@ -1,0 +1,733 @@
+/*
+ * registry.c - many filters by name: who there is.
+ *
+ * The idea. Names are found in a hash table (name_table.h) behind one atomic pointer. A
+ * look-up enters the grace period (grace.h), searches, counts itself as a holder of what it
+ * found, and leaves: two atomic additions to a line of the processor and one to the tenant,
+ * no lock, no loop but the search. Who adds or removes a name does so under the registry's
+ * lock; a table without room is replaced by a larger one, and freed when nobody looks at it
+ * any more.
+ *
+ *     registry --> table --> [ tenant ] --> slot --> filters
+ *                               name, quotas, counters         tenant.c
+ *                               in memory or in a file         evict.c
+ *
+ * Names are hashed by SipHash-1-3 with a secret of the registry's own, so nobody can choose
+ * names that meet in one place of the table.
+ *
+ * Invariants
+ *   (R1) A tenant in the table is in the list, and the other way round; both have one
+ *        reference to it together, which is dropped a grace period after it left them.
+ *   (R2) No two tenants in the table have the same name: who adds one has looked again
+ *        under the lock.
+ *   (R3) A tenant that is not in the table has no file, and nobody is about to write one:
+ *        see evict.c.
+ *   (R4) A new tenant for whose name there is a file all the same (somebody put it there) is
+ *        that file: never an empty filter in its place.
+ *
+ * A look-up finds what was in the table at some moment between its beginning and its end: it
+ * sees one table; what that has is only ever added to or marked as gone; and if it is
+ * replaced meanwhile then what it lacks came after the beginning.
+ *
+ * The list is in the order of creation, by numbers that never repeat, so that whoever goes
+ * through it in pieces (bg_registry_each, ticks) can go on behind a tenant that was removed.
+ *
+ * One process at a time uses a folder: flock() on the folder itself.
+ */
+#define _GNU_SOURCE /* CLOCK_MONOTONIC_COARSE, flock, getrandom */
+
+#include "gate/tenant.h"
+
+#include "live/ladder.h"
+#include "store/disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    REGISTRY_TENANTS = 65536,    /* max_tenants, if it is not given */
+    REGISTRY_FOLDER_MOST = 3500, /* bytes of its path: the rest is for names */
+};
+
+const bg_allocator *registry_allocator(const bg_registry *registry)
+{
+    return registry->allocator.allocate ? &registry->allocator : NULL;
+}
+
+/* ---- Time ---------------------------------------------------------------------------- */
+
+static uint64_t registry_system_clock(clockid_t clock)
+{
+    struct timespec now;
+    (void)clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t registry_now(const bg_registry *registry)
+{
+    return registry->options.clock ? registry->options.clock(registry->options.context)
+                                   : registry_system_clock(CLOCK_MONOTONIC);
+}
+
+uint64_t registry_coarse_now(const bg_registry *registry)
+{
+    return registry->options.clock ? registry->options.clock(registry->options.context)
+                                   : registry_system_clock(CLOCK_MONOTONIC_COARSE);
+}
+
+/* ---- The table and the list: with registry->lock --------------------------------------- */
+
+static uint64_t registry_hash(const bg_registry *registry, const char *name, size_t len)
+{
+    return bgi_siphash(BGI_SIPHASH_13, registry->secret, name, len);
+}
+
+static bool registry_is_named(const void *thing, const char *name)
+{
+    return strcmp(((const bg_tenant *)thing)->name, name) == 0;
+}
+
+static bg_tenant *registry_find(const bg_registry *registry, const char *name,
+                                uint64_t hash)
+{
+    return name_table_find(atomic_load(&registry->table), hash, registry_is_named,
+                           name);
+}
+
+/* Replaces the table by one with room, and without cells of those who have gone. */
+static bool registry_make_room(bg_registry *registry)
+{
+    struct name_table *old = atomic_load(&registry->table);
+    if (old && name_table_has_room(old)) {
+        return true;
+    }
+    struct name_table *table =
+        name_table_make(registry->tenants + 1, registry_allocator(registry));
+    if (!table) {
+        return false;
+    }
+    for (bg_tenant *t = registry->first; t; t = t->behind) {
+        name_table_put(table, t->hash, t);
+    }
+    atomic_store(&registry->table, table);
+    if (old) {
+        bgi_grace_retire(&registry->grace, &old->retired, name_table_release);
+    }
+    return true;
+}
+
+/* There is room. The reference that the tenant was made with is the registry's. */
+static void registry_put(bg_registry *registry, bg_tenant *tenant)
+{
+    tenant->number = ++registry->numbers;
+    tenant->listed = true;
+    tenant->before = registry->last;
+    *(registry->last ? &registry->last->behind : &registry->first) = tenant;
+    registry->last = tenant;
+    registry->tenants++;
+    name_table_put(atomic_load(&registry->table), tenant->hash, tenant);
+}
+
+static void registry_take(bg_registry *registry, bg_tenant *tenant)
+{
+    name_table_take(atomic_load(&registry->table), tenant->hash, tenant);
+    *(tenant->before ? &tenant->before->behind : &registry->first) = tenant->behind;
+    *(tenant->behind ? &tenant->behind->before : &registry->last) = tenant->before;
+    tenant->listed = false;
+    registry->tenants--;
+}
+
+/* The next one in the list, also if `tenant` has left it. */
+static bg_tenant *registry_behind(const bg_registry *registry, const bg_tenant *tenant)
+{
+    if (tenant->listed) {
+        return tenant->behind;
+    }
+    bg_tenant *next = registry->first;
+    while (next && next->number <= tenant->number) {
+        next = next->behind;
+    }
+    return next;
+}
+
+void registry_walk_end(struct registry_walk *walk)
+{
+    for (size_t i = 0; i < walk->n; i++) {
+        bg_tenant_release(walk->tenants[i]);
+    }
+    walk->n = 0;
+}
+
+bool registry_walk(bg_registry *registry, struct registry_walk *walk)
+{
+    struct registry_walk next = { .n = 0 };
+    (void)pthread_mutex_lock(&registry->lock);
+    bg_tenant *tenant = walk->n ? registry_behind(registry, walk->tenants[walk->n - 1])
+                                : registry->first;
+    for (; tenant && next.n < REGISTRY_WALK; tenant = tenant->behind) {
+        tenant_hold(tenant);
+        next.tenants[next.n++] = tenant;
+    }
+    (void)pthread_mutex_unlock(&registry->lock);
+    registry_walk_end(walk);
+    *walk = next;
+    return walk->n > 0;
+}
+
+/* ---- Creation -------------------------------------------------------------------------- */
+
+bool registry_reserve(bg_registry *registry, uint64_t bytes)
+{
+    const uint64_t most = registry->options.max_total_bytes;
+    uint64_t total = atomic_load(&registry->bytes);
+    do {
+        if (most && (bytes > most || total > most - bytes)) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&registry->bytes, &total, total + bytes));
+    return true;
+}
+
+static bg_err registry_limit(bg_registry *registry, bg_errinfo *info, const char *what,
+                             const char *expected, uint64_t found)
+{
+    atomic_fetch_add_explicit(&registry->limited, 1, memory_order_relaxed);
+    return bgi_err(info, BG_ELIMIT, what, expected, "%llu", (unsigned long long)found);
+}
+
+/* Makes the filter of a new tenant by the template. */
+static bg_err registry_fill(bg_tenant *tenant, bg_errinfo *info)
+{
+    bg_registry *registry = tenant->registry;
+    const uint64_t bytes = registry->planned_bytes;
+    bg_filter *filter = NULL;
+    bg_slot *slot = NULL;
+    bg_gate *gate = NULL;
+    if (registry->options.max_bytes && bytes > registry->options.max_bytes) {
+        return registry_limit(registry, info, "max_bytes",
+                              "a filter within the quota of bytes", bytes);
+    }
+    if (!registry_reserve(registry, bytes)) {
+        return registry_limit(registry, info, "max_total_bytes",
+                              "room for one more tenant",
+                              atomic_load(&registry->bytes));
+    }
+    atomic_store(&tenant->bytes, bytes); /* they go with it */
+    bg_err err = bg_filter_create(&registry->options.spec, &filter, info);
+    err = err ? err : tenant_fill(tenant, filter, 0, &slot, &gate, info);
+    if (!err) {
+        tenant->known = true;
+        atomic_store(&tenant->changed, true);
+        tenant_open(tenant, slot, gate);
+    }
+    return err;
+}
+
+/* (R4) */
+static bool registry_has_file(const bg_tenant *tenant)
+{
+    char path[DISK_PATH];
+    struct stat about;
+    if (!tenant->registry->folder) {
+        return false;
+    }
+    tenant_path(tenant, path, sizeof path);
+    return stat(path, &about) == 0 || errno != ENOENT;
+}
+
+/* With registry->lock. */
+static bg_err registry_add(bg_registry *registry, const char *name, uint64_t hash,
+                           bg_tenant **tenant, bg_errinfo *info)
+{
+    if (registry->tenants >= registry->options.max_tenants) {
+        return registry_limit(registry, info, "max_tenants", "room for one more tenant",
+                              registry->tenants);
+    }
+    bg_tenant *made =
+        registry_make_room(registry) ? tenant_make(registry, name, hash) : NULL;
+    if (!made) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough for a tenant", "none");
+    }
+    bg_err err = registry_has_file(made) ? BG_OK : registry_fill(made, info);
+    if (err) {
+        bg_tenant_release(made);
+        return err;
+    }
+    tenant_hold(made);
+    registry_put(registry, made);
+    atomic_fetch_add(&registry->created, 1);
+    *tenant = made;
+    return BG_OK;
+}
+
+/* ---- Finding ---------------------------------------------------------------------------- */
+
+static bg_err registry_get_slowly(bg_registry *registry, const char *name,
+                                  uint64_t hash, bg_tenant **tenant, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    (void)pthread_mutex_lock(&registry->lock);
+    *tenant = registry_find(registry, name, hash);
+    if (*tenant) {
+        tenant_hold(*tenant);
+    } else {
+        err = registry_add(registry, name, hash, tenant, info);
+    }
+    (void)pthread_mutex_unlock(&registry->lock);
+    return err;
+}
+
+/* The length of a name; 0: it is none. */
+static size_t registry_name_length(const char *name)
+{
+    size_t len = name ? strnlen(name, BG_NAME_MOST + 1) : 0;
+    return len <= BG_NAME_MOST ? len : 0;
+}
+
+bg_err bg_registry_get(bg_registry *registry, const char *name, uint32_t flags,
+                       bg_tenant **tenant, bg_errinfo *info)
+{
+    const size_t len = registry_name_length(name);
+    if (!tenant) {
+        return bgi_err(info, BG_EINVAL, "tenant", "where to put it", "NULL");
+    }
+    *tenant = NULL;
+    if (!registry || len == 0 || flags & ~(uint32_t)BG_REGISTRY_CREATE) {
+        return bgi_err(info, BG_EINVAL, "registry, name, flags",
+                       "a registry, 1 to 127 bytes, BG_REGISTRY_CREATE or 0",
+                       "%zu bytes, 0x%x", len, flags);
+    }
+    bgi_err_clear(info);
+    const uint64_t hash = registry_hash(registry, name, len);
+    bgi_grace_token token = bgi_grace_enter(&registry->grace);
+    bg_tenant *found = registry_find(registry, name, hash);
+    if (found) {
+        tenant_hold(found); /* before leaving: (R1) */
+    }
+    bgi_grace_leave(&registry->grace, token);
+    if (found) {
+        *tenant = found;
+        return BG_OK;
+    }
+    return flags & BG_REGISTRY_CREATE
+               ? registry_get_slowly(registry, name, hash, tenant, info)
+               : bgi_err(info, BG_ENOTFOUND, "name", "that of a tenant", "%.40s", name);
+}
+
+void bg_registry_each(bg_registry *registry,
+                      bool (*visit)(void *context, bg_tenant *tenant), void *context)
+{
+    struct registry_walk walk = { .n = 0 };
+    bool goes_on = registry && visit;
+    while (goes_on && registry_walk(registry, &walk)) {
+        for (size_t i = 0; goes_on && i < walk.n; i++) {
+            goes_on = visit(context, walk.tenants[i]);
+        }
+    }
+    registry_walk_end(&walk);
+}
+
+/* ---- Removal ---------------------------------------------------------------------------- */
+
+/* A grace period after it was taken out. */
+static void registry_let_go(struct bgi_retired *retired)
+{
+    bg_tenant_release(
+        (bg_tenant *)(void *)((unsigned char *)retired - offsetof(bg_tenant, retired)));
+}
+
+/* With registry->files. */
+static bg_err registry_delete(bg_tenant *tenant, char path[DISK_PATH], bg_errinfo *info)
+{
+    *path = 0;
+    if (tenant->registry->folder) {
+        tenant_path(tenant, path, DISK_PATH);
+        if (unlink(path) != 0 && errno != ENOENT) {
+            return disk_error(info, "unlink", path);
+        }
+    }
+    (void)pthread_mutex_lock(&tenant->lock);
+    tenant->removed = true;
+    (void)pthread_mutex_unlock(&tenant->lock);
+    return BG_OK;
+}
+
+/* Takes a tenant out of the table; it is told, for those who hold it. */
+static bg_err registry_forget(bg_registry *registry, const char *name, size_t len,
+                              char path[DISK_PATH], bg_tenant **forgotten,
+                              bg_errinfo *info)
+{
+    bg_err err = BG_ENOTFOUND;
+    (void)pthread_mutex_lock(&registry->files);
+    (void)pthread_mutex_lock(&registry->lock);
+    bg_tenant *tenant =
+        registry_find(registry, name, registry_hash(registry, name, len));
+    if (tenant) {
+        err = registry_delete(tenant, path, info);
+    } else {
+        err = bgi_err(info, BG_ENOTFOUND, "name", "that of a tenant", "%.40s", name);
+    }
+    if (tenant && !err) {
+        registry_take(registry, tenant);
+        *forgotten = tenant;
+    }
+    (void)pthread_mutex_unlock(&registry->lock);
+    (void)pthread_mutex_unlock(&registry->files);
+    return err;
+}
+
+bg_err bg_registry_remove(bg_registry *registry, const char *name, bg_errinfo *info)
+{
+    const size_t len = registry_name_length(name);
+    char path[DISK_PATH] = "";
+    bg_tenant *tenant = NULL;
+    if (!registry || len == 0) {
+        return bgi_err(info, BG_EINVAL, "registry, name", "a registry, 1 to 127 bytes",
+                       "%zu bytes", len);
+    }
+    bgi_err_clear(info);
+    bg_err err = registry_forget(registry, name, len, path, &tenant, info);
+    if (tenant) {
+        atomic_fetch_add(&registry->removed, 1);
+        bgi_grace_retire(&registry->grace, &tenant->retired, registry_let_go);
+        if (*path) { /* or its file may be back after a loss of power */
+            (void)disk_sync_folder(path, NULL);
+        }
+    }
+    return err;
+}
+
+/* ---- The template ------------------------------------------------------------------------ */
+
+static bg_err registry_check_options(const bg_registry_options *options,
+                                     bg_errinfo *info)
+{
+    if (options->struct_size != sizeof *options) {
+        return bgi_err(info, BG_EINVAL, "struct_size",
+                       "sizeof(bg_registry_options): use BG_REGISTRY_OPTIONS_INIT",
+                       "%u", options->struct_size);
+    }
+    if (options->spec.struct_size != sizeof options->spec) {
+        return bgi_err(info, BG_EINVAL, "spec.struct_size",
+                       "sizeof(bg_spec): use BG_REGISTRY_OPTIONS_INIT", "%u",
+                       options->spec.struct_size);
+    }
+    if (bg_kind_traits((bg_kind)options->spec.kind) & BG_IS_STATIC
+        || options->spec.flags & BG_EXCLUSIVE) {
+        return bgi_err(info, BG_EINVAL, "spec",
+                       "a kind that takes adds, of several threads", "%s",
+                       options->spec.flags & BG_EXCLUSIVE ? "BG_EXCLUSIVE" : "static");
+    }
+    if (options->gate && options->gate->struct_size != sizeof *options->gate) {
+        return bgi_err(info, BG_EINVAL, "gate",
+                       "sizeof(bg_gate_options): use BG_GATE_OPTIONS_INIT", "%u",
+                       options->gate->struct_size);
+    }
+    if (options->folder
+        && (!*options->folder || strlen(options->folder) > REGISTRY_FOLDER_MOST)) {
+        return bgi_err(info, BG_EINVAL, "folder", "a path up to 3500 bytes",
+                       "%zu bytes", strlen(options->folder));
+    }
+    return BG_OK;
+}
+
+/* How large a new tenant's filter is; and whether it can be made at all. */
+static bg_err registry_plan(bg_registry *registry, bg_errinfo *info)
+{
+    bg_plan_request request = BG_PLAN_REQUEST_INIT;
+    bg_plan plan;
+    bg_hasher hasher;
+    request.spec = registry->options.spec;
+    bg_err err = bg_plan_make(&request, &plan, info);
+    err = err ? err : bg_hasher_init(&hasher, &request.spec.hash, info);
+    if (!err) {
+        bg_hasher_wipe(&hasher);
+        registry->planned_bytes = plan.bytes;
+    }
+    return err;
+}
+
+/* A filter that grows gets no larger than the quota; and how many items that is. */
+static void registry_bound_growth(bg_registry *registry)
+{
+    bg_spec *spec = &registry->options.spec;
+    const uint64_t most = registry->options.max_bytes;
+    struct ladder ladder;
+    struct bgi_geometry layer;
+    uint64_t bytes, left = most;
+    if (spec->kind != BG_KIND_SCALABLE || most == 0 || registry->planned_bytes > most) {
+        return;
+    }
+    spec->max_bytes =
+        spec->max_bytes && spec->max_bytes < most ? spec->max_bytes : most;
+    if (spec->shards > 1 || ladder_solve(spec, &ladder, NULL) != BG_OK) {
+        return; /* how keys spread over shards is not known before */
+    }
+    for (uint32_t i = 0; i < LADDER_LAYERS && ladder_layer(&ladder, i, &layer)
+                         && bgi_geometry_bytes(&layer, &bytes) && bytes <= left;
+         i++) {
+        registry->grown_items += layer.items;
+        left -= bytes;
+    }
+}
+
+/* Whatever the options point to is copied, but for `opening`. */
+static void registry_copy_spec(bg_registry *registry)
+{
+    bg_spec *spec = &registry->options.spec;
+    if (spec->allocator) {
+        registry->filter_allocator = *spec->allocator;
+        spec->allocator = &registry->filter_allocator;
+    }
+    if (spec->window) {
+        registry->window = *spec->window;
+        spec->window = &registry->window;
+    }
+    if (spec->hash.secret) {
+        memcpy(registry->filter_secret, spec->hash.secret, BG_SECRET_BYTES);
+        spec->hash.secret = registry->filter_secret;
+    }
+    if (spec->hash.custom_name) {
+        (void)snprintf(registry->filter_hash_name, sizeof registry->filter_hash_name,
+                       "%s", spec->hash.custom_name);
+        spec->hash.custom_name = registry->filter_hash_name;
+    }
+}
+
+/* How files are opened: as they were written, if nobody says otherwise. */
+static void registry_copy_opening(bg_registry *registry)
+{
+    const bg_registry_options *options = &registry->options;
+    static const bg_open_options usual = BG_OPEN_OPTIONS_INIT;
+    registry->opening = options->opening ? *options->opening : usual;
+    if (!options->opening) {
+        registry->opening.hash = &options->spec.hash;
+        registry->opening.window = options->spec.window;
+        registry->opening.allocator = options->spec.allocator;
+        registry->opening.filter_flags = options->spec.flags & BG_SMALL_PAGES;
+    }
+}
+
+static bg_err registry_copy_options(bg_registry *registry,
+                                    const bg_registry_options *options,
+                                    bg_errinfo *info)
+{
+    registry->options = *options;
+    registry->options.max_tenants =
+        options->max_tenants ? options->max_tenants : REGISTRY_TENANTS;
+    if (options->gate) {
+        registry->gate = *options->gate;
+        registry->options.gate = &registry->gate;
+    }
+    if (!bucket_rate_make(&registry->rate, options->inserts_per_second,
+                          options->burst)) {
+        return bgi_err(info, BG_EINVAL, "inserts_per_second, burst",
+                       "numbers from 0 on", "%g, %g", options->inserts_per_second,
+                       options->burst);
+    }
+    bg_err err = registry_plan(registry, info); /* of the spec as it was given */
+    registry_copy_spec(registry);
+    registry_copy_opening(registry);
+    if (!err) {
+        registry_bound_growth(registry);
+    }
+    return err;
+}
+
+/* ---- The folder -------------------------------------------------------------------------- */
+
+static bg_err registry_open_folder(bg_registry *registry, bg_errinfo *info)
+{
+    const char *path = registry->options.folder;
+    const size_t n = strlen(path) + 1;
+    if (!bgi_memory_take(&registry->folder_memory, n, registry_allocator(registry),
+                         true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough for a path", "%zu bytes", n);
+    }
+    registry->folder = memcpy(registry->folder_memory.base, path, n);
+    registry->options.folder = registry->folder;
+    registry->folder_file = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (registry->folder_file < 0) {
+        return disk_error(info, "open folder", path);
+    }
+    /* Some file systems cannot lock; then it is left to the operator. */
+    if (flock(registry->folder_file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        return bgi_err(info, BG_EBUSY, "folder", "one that no other registry uses",
+                       "%s", path);
+    }
+    return BG_OK;
+}
+
+/* A file in the folder: a tenant, or what a save left behind that never ended. */
+static bg_err registry_list_file(bg_registry *registry, const char *file,
+                                 bg_errinfo *info)
+{
+    char name[BG_NAME_MOST + 1];
+    const char *end = strstr(file, ".bg.tmp.");
+    if (end && name_file_decode(file, (size_t)(end - file), name)) {
+        (void)unlinkat(registry->folder_file, file, 0);
+        return BG_OK;
+    }
+    const size_t n = strlen(file);
+    if (n < 4 || strcmp(file + n - 3, ".bg") != 0
+        || !name_file_decode(file, n - 3, name)) {
+        return BG_OK;
+    }
+    const uint64_t hash = registry_hash(registry, name, strlen(name));
+    bg_tenant *tenant =
+        registry_make_room(registry) ? tenant_make(registry, name, hash) : NULL;
+    if (!tenant) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough for a tenant", "none");
+    }
+    registry_put(registry, tenant);
+    return BG_OK;
+}
+
+static bg_err registry_list_folder(bg_registry *registry, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    DIR *folder = opendir(registry->folder);
+    if (!folder) {
+        return disk_error(info, "open folder", registry->folder);
+    }
+    while (!err) {
+        errno = 0;
+        /* One thread at a time reads a DIR: nobody else has this one. */
+        const struct dirent *entry =
+            readdir(folder); /* NOLINT(concurrency-mt-unsafe) */
+        if (!entry) {
+            err = errno ? disk_error(info, "read folder", registry->folder) : BG_OK;
+            break;
+        }
+        err = registry_list_file(registry, entry->d_name, info);
+    }
+    (void)closedir(folder);
+    return err;
+}
+
+/* ---- Life -------------------------------------------------------------------------------- */
+
+static bg_registry *registry_allocate(const bg_allocator *allocator)
+{
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, sizeof(bg_registry), allocator, true)) {
+        return NULL;
+    }
+    bg_registry *registry = memory.base;
+    registry->memory = memory;
+    registry->folder_file = -1;
+    if (allocator) {
+        registry->allocator = *allocator;
+    }
+    (void)pthread_mutex_init(&registry->chores, NULL);
+    (void)pthread_mutex_init(&registry->files, NULL);
+    (void)pthread_mutex_init(&registry->lock, NULL);
+    return registry;
+}
+
+static bg_err registry_begin(bg_registry *registry, const bg_registry_options *options,
+                             bg_errinfo *info)
+{
+    bg_err err = registry_copy_options(registry, options, info);
+    if (err) {
+        return err;
+    }
+    if (getrandom(registry->secret, sizeof registry->secret, 0)
+        != sizeof registry->secret) {
+        return disk_error(info, "getrandom", "random bytes");
+    }
+    if (!bgi_grace_init(&registry->grace, registry_allocator(registry))
+        || !registry_make_room(registry)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough for a registry", "none");
+    }
+    if (options->folder) {
+        err = registry_open_folder(registry, info);
+        err = err ? err : registry_list_folder(registry, info);
+    }
+    return err;
+}
+
+bg_err bg_registry_create(const bg_registry_options *options, bg_registry **registry,
+                          bg_errinfo *info)
+{
+    if (registry) {
+        *registry = NULL;
+    }
+    if (!options || !registry) {
+        return bgi_err(info, BG_EINVAL, "options, registry",
+                       "options, and where to put it", "NULL");
+    }
+    bgi_err_clear(info);
+    bg_err err = registry_check_options(options, info);
+    if (err) {
+        return err;
+    }
+    bg_registry *made = registry_allocate(options->allocator);
+    if (!made) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough for a registry", "none");
+    }
+    err = registry_begin(made, options, info);
+    if (err) {
+        bg_registry_free(made);
+        return err;
+    }
+    *registry = made;
+    return BG_OK;
+}
+
+void bg_registry_free(bg_registry *registry)
+{
+    if (!registry) {
+        return;
+    }
+    bgi_grace_end(&registry->grace); /* tenants that were removed, old tables */
+    for (bg_tenant *next, *t = registry->first; t; t = next) {
+        next = t->behind;
+        bg_tenant_release(t);
+    }
+    struct name_table *table = atomic_load(&registry->table);
+    if (table) {
+        name_table_release(&table->retired);
+    }
+    if (registry->folder_file >= 0) {
+        (void)close(registry->folder_file);
+    }
+    (void)pthread_mutex_destroy(&registry->lock);
+    (void)pthread_mutex_destroy(&registry->files);
+    (void)pthread_mutex_destroy(&registry->chores);
+    bgi_memory_give(&registry->folder_memory);
+    struct bgi_memory memory = registry->memory;
+    bgi_wipe(registry, sizeof *registry); /* secrets */
+    bgi_memory_give(&memory);
+}
+
+bg_err bg_registry_about(bg_registry *registry, bg_registry_stats *stats)
+{
+    if (!registry || !stats || stats->struct_size != sizeof *stats) {
+        return BG_EINVAL;
+    }
+    (void)pthread_mutex_lock(&registry->lock);
+    uint64_t tenants = registry->tenants;
+    (void)pthread_mutex_unlock(&registry->lock);
+    *stats =
+        (bg_registry_stats){ .struct_size = sizeof *stats,
+                             .tenants = (uint32_t)tenants,
+                             .in_memory = atomic_load(&registry->in_memory),
+                             .bytes = atomic_load(&registry->bytes),
+                             .created = atomic_load(&registry->created),
+                             .removed = atomic_load(&registry->removed),
+                             .evictions = atomic_load(&registry->evictions),
+                             .returns = atomic_load(&registry->returns),
+                             .return_failures = atomic_load(&registry->return_failures),
+                             .limited = atomic_load(&registry->limited) };
+    return BG_OK;
+}

@@ -1,0 +1,491 @@
+/*
+ * tenant.c - one tenant: its keys, within its quotas.
+ *
+ * Every operation enters the registry's grace period, takes the slot, does what it has to
+ * and leaves. If there is no slot it leaves at once, waits until it is back (evict.c), and
+ * begins again. So whoever takes the slot away knows when nobody uses it any more.
+ *
+ * Quotas, in the order in which they are looked at:
+ *
+ *   rate    Tokens are taken before anything else is done, so that a flood costs one
+ *           compare-and-swap per call. Those of an add that is refused later are lost.
+ *   bytes   A filter that is too large takes no adds. One that grows (`scalable`) would find
+ *           out too late, by having grown. But how many keys it takes until its next layer
+ *           would be too large follows from its spec (ladder.h): up to there adds are
+ *           taken, (Q1) holds for them, too.
+ *   items   (Q1) `items` never exceeds the quota: an add first counts as many items as it
+ *           could bring, if there is room, and afterwards takes back those that were not
+ *           new. Two threads at the last place may both be refused for a moment, if the one
+ *           that has it brings an old key. A key that may be there already is taken even
+ *           with no place left; it is no item more.
+ *
+ * References. `uses` counts those who hold the tenant and the registry, which lets go of
+ * its reference a grace period after the tenant left the table: who finds it in the table is
+ * in by then, and has counted himself before he leaves. Whoever lets go of the last one frees
+ * it. Its lowest bit says that the slot was handed out by bg_tenant_slot: then it stays in
+ * memory until nobody holds the tenant.
+ */
+#include "gate/tenant.h"
+
+#include <string.h>
+
+/* ---- Life ---------------------------------------------------------------------------- */
+
+bg_tenant *tenant_make(bg_registry *registry, const char *name, uint64_t hash)
+{
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, sizeof(bg_tenant), registry_allocator(registry),
+                         true)) {
+        return NULL;
+    }
+    bg_tenant *tenant = memory.base;
+    tenant->memory = memory;
+    tenant->registry = registry;
+    tenant->hash = hash;
+    tenant->state = TENANT_DISK;
+    memcpy(tenant->name, name, strlen(name) + 1);
+    atomic_init(&tenant->uses, TENANT_ONE);
+    atomic_init(&tenant->last_use, registry_coarse_now(registry));
+    (void)pthread_mutex_init(&tenant->lock, NULL);
+    (void)pthread_cond_init(&tenant->turn, NULL);
+    return tenant;
+}
+
+/* Nobody knows it any more. */
+static void tenant_free(bg_tenant *tenant)
+{
+    bg_slot *slot = atomic_load(&tenant->slot);
+    struct bgi_memory memory = tenant->memory;
+    if (tenant->state == TENANT_MEMORY) {
+        atomic_fetch_sub(&tenant->registry->in_memory, 1);
+    }
+    atomic_fetch_sub(&tenant->registry->bytes, atomic_load(&tenant->bytes));
+    bg_gate_free(tenant->gate);
+    bg_slot_free(slot);
+    (void)pthread_cond_destroy(&tenant->turn);
+    (void)pthread_mutex_destroy(&tenant->lock);
+    bgi_memory_give(&memory);
+}
+
+void tenant_hold(bg_tenant *tenant)
+{
+    atomic_fetch_add(&tenant->uses, TENANT_ONE);
+}
+
+void bg_tenant_release(bg_tenant *tenant)
+{
+    if (!tenant) {
+        return;
+    }
+    uint64_t left = atomic_fetch_sub(&tenant->uses, TENANT_ONE) - TENANT_ONE;
+    if (left < TENANT_ONE) {
+        tenant_free(tenant);
+    } else if (left == (TENANT_ONE | TENANT_EXPOSED)) {
+        /* Nobody holds it, unless somebody came just now: then it stays as it is. After
+         * this nothing may be touched, somebody may remove it. */
+        (void)atomic_compare_exchange_strong(&tenant->uses, &left, TENANT_ONE);
+    }
+}
+
+const char *bg_tenant_name(const bg_tenant *tenant)
+{
+    return tenant ? tenant->name : "";
+}
+
+/* ---- The slot ------------------------------------------------------------------------ */
+
+bg_err tenant_fill(bg_tenant *tenant, bg_filter *filter, uint64_t complete,
+                   bg_slot **slot, bg_gate **gate, bg_errinfo *info)
+{
+    const bg_registry_options *options = &tenant->registry->options;
+    bg_slot_options how = BG_SLOT_OPTIONS_INIT;
+    how.complete = complete;
+    how.clock = options->clock;
+    how.context = options->context;
+    how.allocator = registry_allocator(tenant->registry);
+    *gate = NULL;
+    bg_err err = bg_slot_create(filter, &how, slot, info);
+    if (!err && options->gate) {
+        err = bg_gate_create(*slot, options->gate, gate, info);
+        if (err) {
+            bg_slot_free(*slot); /* and the filter */
+            *slot = NULL;
+        }
+    } else if (err) {
+        bg_filter_free(filter);
+    }
+    return err;
+}
+
+static uint64_t tenant_slot_bytes(const bg_slot *slot)
+{
+    uint64_t bytes = 0;
+    const bg_filter *filter;
+    bg_pin pin;
+    bg_slot_pin(slot, &pin);
+    for (size_t i = 0; (filter = bg_pin_filter(&pin, i, NULL)) != NULL; i++) {
+        bytes += bg_filter_size_bytes(filter);
+    }
+    bg_slot_unpin(slot, &pin);
+    return bytes;
+}
+
+void tenant_measure(bg_tenant *tenant, bg_slot *slot)
+{
+    uint64_t bytes = tenant_slot_bytes(slot);
+    uint64_t before = atomic_exchange(&tenant->bytes, bytes);
+    atomic_fetch_add(&tenant->registry->bytes, bytes - before); /* modulo 2^64 */
+}
+
+static bool tenant_is_growing(const bg_slot *slot)
+{
+    bg_pin pin;
+    bg_slot_pin(slot, &pin);
+    bool grows = bg_filter_kind(bg_pin_filter(&pin, 0, NULL)) == BG_KIND_SCALABLE;
+    bg_slot_unpin(slot, &pin);
+    return grows;
+}
+
+void tenant_open(bg_tenant *tenant, bg_slot *slot, bg_gate *gate)
+{
+    tenant->gate = gate;
+    tenant->grows = tenant_is_growing(slot);
+    tenant->state = TENANT_MEMORY;
+    tenant_measure(tenant, slot);
+    atomic_fetch_add(&tenant->registry->in_memory, 1);
+    atomic_store(&tenant->slot, slot);
+}
+
+void tenant_stamp(bg_tenant *tenant)
+{
+    const bg_registry *registry = tenant->registry;
+    if (registry->options.idle == 0) {
+        return;
+    }
+    /* Not every use is worth a write to memory that is shared: a 256th of `idle` is as
+     * exact as it needs to be. A clock that went back makes a large difference. */
+    uint64_t now = registry_coarse_now(registry);
+    uint64_t last = atomic_load_explicit(&tenant->last_use, memory_order_relaxed);
+    if (now - last > registry->options.idle / 256) {
+        atomic_store_explicit(&tenant->last_use, now, memory_order_relaxed);
+    }
+}
+
+/* Enters with a slot, which stays until bgi_grace_leave. On error nothing was entered. */
+static bg_err tenant_enter(bg_tenant *tenant, bgi_grace_token *token, bg_slot **slot,
+                           bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    while (!err) {
+        *token = bgi_grace_enter(&tenant->registry->grace);
+        *slot = atomic_load(&tenant->slot);
+        if (*slot) {
+            tenant_stamp(tenant);
+            return BG_OK;
+        }
+        bgi_grace_leave(&tenant->registry->grace, *token);
+        err = tenant_return(tenant, info);
+    }
+    return err;
+}
+
+static void tenant_leave(bg_tenant *tenant, bgi_grace_token token)
+{
+    bgi_grace_leave(&tenant->registry->grace, token);
+}
+
+/* The slot; from now on it stays as long as the tenant is held. What is done to it is not
+ * seen here, so it counts as changed. */
+static bg_slot *tenant_expose(bg_tenant *tenant, bg_gate **gate)
+{
+    bgi_grace_token token;
+    bg_slot *slot;
+    if (!tenant || tenant_enter(tenant, &token, &slot, NULL) != BG_OK) {
+        return NULL;
+    }
+    atomic_fetch_or(&tenant->uses, TENANT_EXPOSED);
+    atomic_store(&tenant->changed, true);
+    *gate = tenant->gate;
+    tenant_leave(tenant, token);
+    return slot;
+}
+
+bg_slot *bg_tenant_slot(bg_tenant *tenant)
+{
+    bg_gate *gate = NULL;
+    return tenant_expose(tenant, &gate);
+}
+
+bg_gate *bg_tenant_gate(bg_tenant *tenant)
+{
+    bg_gate *gate = NULL;
+    (void)tenant_expose(tenant, &gate);
+    return gate;
+}
+
+/* ---- Quotas -------------------------------------------------------------------------- */
+
+static bg_err tenant_refuse(bg_tenant *tenant, enum tenant_quota quota, uint64_t keys,
+                            bg_errinfo *info, const char *what, uint64_t found)
+{
+    static const char *const expected[TENANT_QUOTAS] = {
+        "a place among the tenant's items",
+        "a filter within the quota of bytes",
+        "fewer inserts per second",
+    };
+    atomic_fetch_add_explicit(&tenant->limited[quota], keys, memory_order_relaxed);
+    atomic_fetch_add_explicit(&tenant->registry->limited, keys, memory_order_relaxed);
+    return bgi_err(info, BG_ELIMIT, what, expected[quota], "%llu",
+                   (unsigned long long)found);
+}
+
+/* How many items it may have, and which quota says so. */
+static uint64_t tenant_most_items(const bg_tenant *tenant, enum tenant_quota *quota)
+{
+    const bg_registry *registry = tenant->registry;
+    uint64_t most =
+        registry->options.max_items ? registry->options.max_items : UINT64_MAX;
+    *quota = TENANT_ITEMS;
+    if (tenant->grows && registry->grown_items && registry->grown_items < most) {
+        most = registry->grown_items;
+        *quota = TENANT_BYTES;
+    }
+    return most;
+}
+
+/* Counts up to n items in, as many as there is room for. */
+static uint64_t tenant_reserve(bg_tenant *tenant, uint64_t most, uint64_t n)
+{
+    uint64_t items = atomic_load_explicit(&tenant->items, memory_order_relaxed), room;
+    do {
+        room = items < most ? most - items : 0;
+        room = room < n ? room : n;
+    } while (room
+             && !atomic_compare_exchange_weak_explicit(
+                 &tenant->items, &items, items + room, memory_order_relaxed,
+                 memory_order_relaxed));
+    return room;
+}
+
+/* A filter that is too large, by itself or together with others while it has grown. */
+static bg_err tenant_check_bytes(bg_tenant *tenant, uint64_t n, bg_errinfo *info)
+{
+    const bg_registry *registry = tenant->registry;
+    const uint64_t most = registry->options.max_bytes;
+    const uint64_t most_total = registry->options.max_total_bytes;
+    uint64_t bytes = atomic_load_explicit(&tenant->bytes, memory_order_relaxed);
+    if (most && bytes > most) {
+        return tenant_refuse(tenant, TENANT_BYTES, n, info, "max_bytes", bytes);
+    }
+    if (most_total && tenant->grows && bytes > registry->planned_bytes) {
+        uint64_t total = atomic_load_explicit(&registry->bytes, memory_order_relaxed);
+        if (total > most_total) {
+            return tenant_refuse(tenant, TENANT_BYTES, n, info, "max_total_bytes",
+                                 total);
+        }
+    }
+    return BG_OK;
+}
+
+/* ---- Adding -------------------------------------------------------------------------- */
+
+/* What an add was asked for, and has done so far. */
+struct tenant_adding {
+    const bg_bytes *keys;
+    size_t n, done, added;
+};
+
+static bg_err tenant_put(bg_tenant *tenant, bg_slot *slot, const bg_bytes *keys,
+                         size_t n, size_t *done, size_t *added)
+{
+    bool is_new = false;
+    if (!atomic_load(
+            &tenant->changed)) { /* before the first bit is set: evict.c, (C1) */
+        atomic_store(&tenant->changed, true);
+    }
+    if (n > 1) {
+        return bg_slot_add_many(slot, keys, n, done, added);
+    }
+    bg_err err = bg_slot_add(slot, keys->data, keys->len, &is_new);
+    *done = !err;
+    *added = is_new;
+    return err;
+}
+
+/* Adds as many of the next keys as there are places for, but at least one, which may be
+ * there already. */
+static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
+                               struct tenant_adding *adding, bg_errinfo *info)
+{
+    enum tenant_quota quota;
+    const bg_bytes *keys = adding->keys + adding->done;
+    const uint64_t most = tenant_most_items(tenant, &quota);
+    size_t left = adding->n - adding->done, done = 0, added = 0;
+    uint64_t places = most == UINT64_MAX ? 0 : tenant_reserve(tenant, most, left);
+    if (most != UINT64_MAX && places == 0
+        && !bg_slot_may_contain(slot, keys->data, keys->len)) {
+        return tenant_refuse(tenant, quota, left, info,
+                             quota == TENANT_ITEMS ? "max_items" : "max_bytes", most);
+    }
+    size_t piece = most == UINT64_MAX ? left : places ? (size_t)places : 1;
+    bg_err err = tenant_put(tenant, slot, keys, piece, &done, &added);
+    adding->done += done;
+    adding->added += added;
+    if (added != places) { /* modulo 2^64 */
+        atomic_fetch_add_explicit(&tenant->items, added - places, memory_order_relaxed);
+    }
+    return err ? bgi_err(info, err, "key", "one that the filter takes", "%s",
+                         bg_strerror(err))
+               : BG_OK;
+}
+
+/* Adds the first n keys. */
+static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
+                              bg_errinfo *info)
+{
+    bgi_grace_token token;
+    bg_slot *slot;
+    bg_err err = tenant_enter(tenant, &token, &slot, info);
+    if (err == BG_ELIMIT) { /* no room for it in memory */
+        return tenant_refuse(tenant, TENANT_BYTES, adding->n, info, "max_total_bytes",
+                             atomic_load(&tenant->registry->bytes));
+    }
+    if (err) {
+        return err;
+    }
+    err = tenant_check_bytes(tenant, adding->n, info);
+    while (!err && adding->done < adding->n) {
+        err = tenant_add_piece(tenant, slot, adding, info);
+    }
+    if (tenant->grows && adding->added) {
+        tenant_measure(tenant, slot);
+    }
+    tenant_leave(tenant, token);
+    return err;
+}
+
+/* The same, as many as the rate allows. */
+static bg_err tenant_add(bg_tenant *tenant, struct tenant_adding *adding,
+                         bg_errinfo *info)
+{
+    const bg_registry *registry = tenant->registry;
+    const size_t n = adding->n;
+    if (registry->rate.interval) {
+        adding->n = (size_t)bucket_take(&tenant->bucket, &registry->rate,
+                                        registry_now(registry), n);
+    }
+    bg_err err = adding->n ? tenant_add_keys(tenant, adding, info) : BG_OK;
+    if (!err && adding->n < n) {
+        err = tenant_refuse(tenant, TENANT_RATE, n - adding->n, info,
+                            "inserts_per_second", n);
+    }
+    return err;
+}
+
+static bool tenant_keys_are_good(const bg_bytes *keys, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!keys[i].data && keys[i].len) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bg_err bg_tenant_add(bg_tenant *tenant, const void *key, size_t len, bool *is_new,
+                     bg_errinfo *info)
+{
+    const bg_bytes one = { key, len };
+    struct tenant_adding adding = { .keys = &one, .n = 1 };
+    if (is_new) {
+        *is_new = false;
+    }
+    if (!tenant || (!key && len)) {
+        return bgi_err(info, BG_EINVAL, "tenant, key", "a tenant and a key", "NULL");
+    }
+    bgi_err_clear(info);
+    bg_err err = tenant_add(tenant, &adding, info);
+    if (is_new) {
+        *is_new = adding.added > 0;
+    }
+    return err;
+}
+
+bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes *keys, size_t n,
+                          size_t *done, size_t *added, bg_errinfo *info)
+{
+    struct tenant_adding adding = { .keys = keys, .n = n };
+    bg_err err = BG_OK;
+    if (!tenant || (!keys && n) || !tenant_keys_are_good(keys, n)) {
+        err = bgi_err(info, BG_EINVAL, "tenant, keys", "a tenant and n keys", "NULL");
+    } else {
+        bgi_err_clear(info);
+        err = n ? tenant_add(tenant, &adding, info) : BG_OK;
+    }
+    if (done) {
+        *done = adding.done;
+    }
+    if (added) {
+        *added = adding.added;
+    }
+    return err;
+}
+
+/* ---- Asking -------------------------------------------------------------------------- */
+
+bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len)
+{
+    bgi_grace_token token;
+    bg_slot *slot;
+    if (!tenant || tenant_enter(tenant, &token, &slot, NULL) != BG_OK) {
+        return true;
+    }
+    bool maybe = bg_slot_may_contain(slot, key, len);
+    tenant_leave(tenant, token);
+    return maybe;
+}
+
+size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys, size_t n,
+                                  uint64_t *maybe)
+{
+    bgi_grace_token token;
+    bg_slot *slot;
+    if (!tenant || tenant_enter(tenant, &token, &slot, NULL) != BG_OK) {
+        return bg_slot_may_contain_many(NULL, keys, n,
+                                        maybe); /* "maybe", all of them */
+    }
+    size_t found = bg_slot_may_contain_many(slot, keys, n, maybe);
+    tenant_leave(tenant, token);
+    return found;
+}
+
+/* ---- Figures ------------------------------------------------------------------------- */
+
+bg_err bg_tenant_about(bg_tenant *tenant, bg_tenant_stats *stats)
+{
+    if (!tenant || !stats || stats->struct_size != sizeof *stats) {
+        return BG_EINVAL;
+    }
+    (void)pthread_mutex_lock(&tenant->lock);
+    if (tenant->state == TENANT_DISK && !tenant->known) {
+        tenant_learn(tenant);
+    }
+    bool in_memory = tenant->state == TENANT_MEMORY || tenant->state == TENANT_WRITING;
+    bg_slot *slot = tenant->kept ? tenant->kept : atomic_load(&tenant->slot);
+    if (in_memory) {
+        tenant_measure(tenant, slot);
+    }
+    *stats =
+        (bg_tenant_stats){ .struct_size = sizeof *stats,
+                           .in_memory = in_memory,
+                           .items = atomic_load(&tenant->items),
+                           .bytes = atomic_load(&tenant->bytes),
+                           .limited_items = atomic_load(&tenant->limited[TENANT_ITEMS]),
+                           .limited_bytes = atomic_load(&tenant->limited[TENANT_BYTES]),
+                           .limited_rate = atomic_load(&tenant->limited[TENANT_RATE]),
+                           .evictions = tenant->evictions,
+                           .returns = tenant->returns,
+                           .return_failures = tenant->return_failures };
+    (void)pthread_mutex_unlock(&tenant->lock);
+    return BG_OK;
+}
