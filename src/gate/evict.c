@@ -221,8 +221,7 @@ static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
 static bool evict_pauses(const bg_tenant *tenant)
 {
     uint64_t now = registry_now(tenant->registry);
-    return tenant->failure && now >= tenant->failed_at
-           && now - tenant->failed_at < tenant->pause;
+    return tenant->failure && now - tenant->failed_at < tenant->pause; /* modulo 2^64 */
 }
 
 static bg_err evict_still_away(const bg_tenant *tenant, bg_errinfo *info)

@@ -955,12 +955,11 @@ TEST(evict__whoever_has_the_slot_keeps_it)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get(registry, "acme"), *again = get(registry, "acme");
     bg_slot *slot = bg_tenant_slot(acme);
-    bool is_new;
     CHECK_EQ(pass(registry, IDLE), 0);
-    CHECK_OK(bg_slot_add(slot, "k", 1, &is_new));
+    CHECK_OK(bg_slot_add(slot, "k", 1, NULL));
     bg_tenant_release(acme); /* somebody else still holds it */
     CHECK_EQ(pass(registry, IDLE), 0);
-    CHECK_OK(bg_slot_add(slot, "l", 1, &is_new));
+    CHECK_OK(bg_slot_add(slot, "l", 1, NULL));
     bg_tenant_release(again);
     CHECK_EQ(pass(registry, IDLE), 1);
     acme = get(registry, "acme");
@@ -968,6 +967,36 @@ TEST(evict__whoever_has_the_slot_keeps_it)
     CHECK(bg_slot_may_contain(bg_tenant_slot(acme), "k", 1)); /* this reads it */
     CHECK(bg_tenant_may_contain(acme, "l", 1));
     CHECK_EQ(tenant_stats(acme).in_memory, 1);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+static bg_tenant *who_is_used;
+
+static void use_meanwhile(void)
+{
+    add_all(who_is_used, 100, 200);
+}
+
+/* Somebody comes while it is being written: it stays, and nothing is lost by that. */
+TEST(evict__used_while_it_is_written)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get(registry, "acme");
+    add_all(acme, 0, 100);
+    who_is_used = acme;
+    for (int round = 0; round < 2; round++) {
+        disk.on_create = use_meanwhile;
+        CHECK_EQ(pass(registry, IDLE), 0);
+        CHECK(disk.on_create == NULL && file_exists("acme.bg"));
+        CHECK_EQ(tenant_stats(acme).in_memory, 1);
+        CHECK_EQ(tenant_stats(acme).evictions, 0);
+        check_keys(acme, 0, 200);
+    }
+    CHECK_EQ(pass(registry, IDLE), 1);
+    check_keys(acme, 0, 200);
     bg_tenant_release(acme);
     bg_registry_free(registry);
     files_clean();
@@ -1364,12 +1393,12 @@ TEST(folder__save)
     CHECK_OK(bg_registry_save(registry, NULL));
     CHECK(file_number("a.bg") != number_a);
     CHECK_EQ(file_number("b.bg"), number_b); /* it had not changed */
-    bool is_new;
-    CHECK_OK(bg_slot_add(bg_tenant_slot(b), "x", 1, &is_new));
+    bg_slot *slot = bg_tenant_slot(b);
+    CHECK_OK(bg_slot_add(slot, "x", 1, NULL));
     CHECK_OK(bg_registry_save(registry, NULL));
     CHECK(file_number("b.bg") != number_b);
-    CHECK_OK(bg_slot_add(bg_tenant_slot(b), "y", 1, &is_new));
-    CHECK_OK(bg_registry_save(registry, NULL)); /* as long as it is out */
+    CHECK_OK(bg_slot_add(slot, "y", 1, NULL)); /* behind the registry's back */
+    CHECK_OK(bg_registry_save(registry, NULL));
     bg_tenant_release(a);
     bg_tenant_release(b);
     bg_registry_free(registry);
