@@ -22,7 +22,8 @@ static const struct {
     { "single", bgb_bench_single }, { "concurrency", bgb_bench_concurrency },
     { "peers", bgb_bench_peers },   { "scale", bgb_bench_scale },
     { "others", bgb_bench_others }, { "files", bgb_bench_files },
-    { "oplog", bgb_bench_oplog },
+    { "oplog", bgb_bench_oplog },   { "slot", bgb_bench_slot },
+    { "gate", bgb_bench_gate },     { "admission", bgb_bench_admission },
 };
 
 enum { BGBENCH_COMMANDS = sizeof bgbench_commands / sizeof *bgbench_commands };

@@ -12,9 +12,13 @@ packages=(
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
     # the libraries that benches compare with, and whose files are read by tests
     libbloom-dev libleveldb-dev librocksdb-dev
+    # what examples and benches put a gate in front of
+    libsqlite3-dev
     # the software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
+    # what reads the metrics: promtool, and a second reader of OpenMetrics
+    prometheus python3-prometheus-client
 )
 # DuckDB, whose Parquet filters are read by a test, comes from npm; any npm will do.
 command -v npm >/dev/null || packages+=(nodejs npm)

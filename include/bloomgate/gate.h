@@ -132,7 +132,8 @@ typedef struct bg_gate_options {
      * row, a deadline, ... May be NULL for gates that use bg_gate_begin only. */
     bg_truth (*ask)(void *context, const void *key, size_t len, void *request);
     /* Single flight: hands the answer of one request on to another that asked for the same
-     * key; only for BG_PRESENT. NULL: those then ask the truth themselves. */
+     * key; only for BG_PRESENT, and for requests that are not NULL. NULL: those who have a
+     * request then ask the truth themselves. */
     void (*share)(void *context, const void *from_request, void *to_request);
     /* Puts something to the truth; see bg_gate_write. */
     bg_err (*write)(void *context, const void *key, size_t len, void *request);
@@ -154,7 +155,8 @@ typedef struct bg_gate_options {
         sizeof(bg_gate_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0        \
     }
 
-/* Creates a gate on a slot, which must outlive it. Errors: BG_EINVAL, BG_ENOMEM. */
+/* Creates a gate on a slot, which must outlive it; options NULL: all usual. Errors:
+ * BG_EINVAL, BG_ENOMEM; BG_EIO when the system has no random bytes. */
 BG_API BG_MUST_CHECK bg_err bg_gate_create(bg_slot *slot,
                                            const bg_gate_options *options,
                                            bg_gate **gate, bg_errinfo *info);
@@ -169,7 +171,7 @@ BG_API bg_slot *bg_gate_slot(const bg_gate *gate);
 
 /*
  * Looks a key up. `request` goes to the callbacks. Never BG_PENDING. A gate without `ask`
- * answers BG_UNKNOWN where it would be asked.
+ * answers as one whose truth fails where it would be asked.
  * Thread safety: MT-Safe. Waits for the truth if that is asked, and under single flight for
  * an equal look-up; else for nobody.
  */
@@ -194,7 +196,8 @@ typedef struct bg_ticket {
 
 /*
  * The first half of a look-up. BG_PENDING: ask the truth yourself, and call
- * bg_gate_finish exactly once. Else it is done; but if *audit (may be NULL: no audits) is
+ * bg_gate_finish once (of a ticket that is not out it says BG_UNKNOWN and learns
+ * nothing). Else it is done; but if *audit (may be NULL: no audits) is
  * true, an answer BG_ABSENT_BY_FILTER was chosen to be checked: ask the truth in your own
  * time, and finish that ticket as well.
  * Single flight is not for these: two tickets may be out for one key.
@@ -206,8 +209,9 @@ BG_API bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len,
 /* The second half, from any thread. */
 BG_API bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer);
 
-/* Whether a key may be present, by filter and negative cache alone: the truth is not asked,
- * and nothing is learned. */
+/* Whether a key may be present, by filter and negative cache alone: the truth is not asked.
+ * It is no look-up in the figures; but who asks the truth himself and tells what it said by
+ * bg_gate_report makes the observed rate a better one. */
 BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
 
 /* ---- Writes --------------------------------------------------------------------- */
@@ -217,8 +221,12 @@ BG_API bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len);
  * then forgets what is remembered of its absence. When it has returned BG_OK, every look-up
  * that begins finds the key.
  * Errors: that of `write`, with the filter unchanged; BG_ENOTSUP when there is none; those
- * of bg_slot_add: the truth then has the key and the filter has not, so the gate answers
- * "maybe" for everything from then on, until its slot gets another base: never a false no.
+ * of bg_slot_add: the truth then has the key and the filter has not, so the gate asks the
+ * truth for everything from then on, until its slot gets a base that has the key: by a
+ * bg_slot_rebuild that begins later, or by any other base if BG_SLOT_DISCARD says that it
+ * has everything. Never a false no.
+ * A write that fails may have happened nevertheless. If yours cannot tell, let it return
+ * BG_OK: a key too many in the filter costs a question, a key too few is lost.
  */
 BG_API BG_MUST_CHECK bg_err bg_gate_write(bg_gate *gate, const void *key, size_t len,
                                           void *request);
@@ -228,8 +236,8 @@ BG_API BG_MUST_CHECK bg_err bg_gate_wrote(bg_gate *gate, const void *key, size_t
 
 /* ---- Feedback and figures --------------------------------------------------------- */
 
-/* Tells the gate that a "maybe" which somebody else got from the filter was wrong, or
- * right: for those who ask the truth elsewhere. Thread safety: MT-Safe. */
+/* Tells the gate that a "maybe", of bg_gate_may_contain or got from the filter itself, was
+ * wrong, or right: for those who ask the truth elsewhere. Thread safety: MT-Safe. */
 BG_API void bg_gate_report(bg_gate *gate, bool was_present);
 
 typedef struct bg_gate_stats {
@@ -252,10 +260,11 @@ typedef struct bg_gate_stats {
     uint64_t write_errors;
     uint64_t negative_entries; /* in the negative cache now */
     uint64_t negative_hits;
-    uint32_t doubtful;    /* 1: a write could not be added: all answers are "maybe" */
-    uint32_t drifting;    /* 1: the observed rate is not the predicted one */
-    bg_estimate observed; /* rate of false positives, with its 95 % interval: wasted of
-                             wasted and avoided */
+    uint32_t doubtful; /* 1: a write could not be added: all answers are "maybe" */
+    uint32_t drifting; /* 1: examined, and the observed rate is above the predicted one
+                          by more than chance */
+    bg_estimate observed; /* rate of false positives since the base came, with its 95 %
+                             interval: of absent keys, those that the filter did not deny */
     double predicted;     /* at the present fill, if `examine` was asked for; else 0 */
 } bg_gate_stats;
 
@@ -268,9 +277,10 @@ BG_API BG_MUST_CHECK bg_err bg_gate_about(const bg_gate *gate, bool examine,
                                           bg_gate_stats *stats);
 
 /*
- * Evaluates the policy with the observed rate, and rebuilds the slot if there is a reason
- * and `source` is given; *reasons, unless NULL, says which. Call it from time to time, from
- * a thread that may take long. Errors: those of bg_slot_rebuild.
+ * Evaluates the policy (NULL: BG_POLICY_INIT) with the observed rate, and rebuilds the
+ * slot if there is a reason and `source` is given; *reasons, unless NULL, says which.
+ * A gate that is doubtful has the reason BG_REASON_DEGRADED. Call it from time to time,
+ * from a thread that may take long. Errors: BG_EINVAL, those of bg_slot_rebuild.
  */
 BG_API BG_MUST_CHECK bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy,
                                              const bg_source *source,

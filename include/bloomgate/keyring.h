@@ -8,8 +8,8 @@
  *     2026-11 8d5d9f0c4e1b2a3748596a7b8c9dae0f
  *
  * The last line that is not retired is the current secret: new filters are made with it.
- * The others are for filters that were. Filter files carry the key id, never the secret: the
- * name, or the first 16 bytes of it.
+ * The others are for filters that were. Filter files carry the key id, never the secret:
+ * the name, or the first 16 bytes of it, in which all names of a ring must differ.
  *
  *     bg_keyring *ring;
  *     bg_keyring_open("/etc/bloomgate/keyring", &ring, &why);
@@ -19,9 +19,9 @@
  * (bg_slot_migrate); rebuild; mark the old line retired; remove it when no file needs it.
  *
  * Secrets lie in memory that is locked, left out of core files, not inherited by children
- * of fork, and wiped when the ring is freed. They are never part of an error message. (The
- * filters that use them keep them in their own memory, which is wiped by bg_filter_free and
- * left out of core files.)
+ * of fork (who find the ring empty), and wiped when the ring is freed. They are never part
+ * of an error message. (The filters that use them keep them in their own memory, which is
+ * wiped by bg_filter_free and left out of core files.)
  */
 #ifndef BLOOMGATE_KEYRING_H
 #define BLOOMGATE_KEYRING_H
@@ -43,8 +43,10 @@ typedef struct bg_keyring bg_keyring;
 
 /*
  * Reads a keyring. The file must be a regular one, owned by the user or root, that neither
- * group nor others can read or write; at most 64 KiB and 256 secrets.
- * Errors: BG_EINVAL when mode or owner are wrong; BG_EFORMAT with the line; BG_EIO; BG_ENOMEM.
+ * group nor others can read or write; at most 64 KiB and 256 secrets. A symbolic link is
+ * not followed. Errors: BG_EINVAL when mode or owner are wrong; BG_EFORMAT with the line;
+ * BG_EIO; BG_ENOMEM. Thread safety: MT-Safe, and so are all that ask a ring: it never
+ * changes.
  */
 BG_API BG_MUST_CHECK bg_err bg_keyring_open(const char *path, bg_keyring **ring,
                                             bg_errinfo *info);
@@ -69,9 +71,10 @@ BG_API BG_MUST_CHECK bg_err bg_keyring_find(const bg_keyring *ring,
                                             bg_hash_spec *hash, bg_errinfo *info);
 
 /* Writes a new secret, made by the system's random numbers, to the end of a keyring, which
- * is created with mode 0600 if it is not there; replaced in one step. Errors: as
- * bg_keyring_open; BG_EINVAL when the name is there already, or is not 1 to 31 of letters,
- * digits, '-', '_' and '.'. */
+ * is created with mode 0600 if it is not there; replaced in one step, by one caller after
+ * the other. Errors: as bg_keyring_open; BG_EINVAL when the name is there already, or is
+ * not 1 to 31 of letters, digits, '-', '_' and '.'; BG_EBUSY when others keep replacing
+ * it. */
 BG_API BG_MUST_CHECK bg_err bg_keyring_append(const char *path, const char *name,
                                               bg_errinfo *info);
 

@@ -70,7 +70,8 @@ typedef struct bg_registry_options {
 
 #define BG_REGISTRY_OPTIONS_INIT                                                       \
     {                                                                                  \
-        .struct_size = sizeof(bg_registry_options), .spec = BG_SPEC_INIT               \
+        sizeof(bg_registry_options), 0, BG_SPEC_INIT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+            0                                                                          \
     }
 
 /* Errors: BG_EINVAL, BG_ENOMEM, BG_EIO (folder). */

@@ -333,7 +333,7 @@ typedef struct bg_rebuild_options {
 
 #define BG_REBUILD_OPTIONS_INIT                                                        \
     {                                                                                  \
-        .struct_size = sizeof(bg_rebuild_options), .spec = BG_SPEC_INIT                \
+        sizeof(bg_rebuild_options), 0, BG_SPEC_INIT, 0, 0, 0, 0, 0                     \
     }
 
 /* What a rebuild did. */

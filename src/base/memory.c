@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
+#define _GNU_SOURCE /* madvise, mlock, MAP_ANONYMOUS */
 
 #include "base/memory.h"
 
@@ -16,9 +16,9 @@ enum {
     HUGE_FROM = 1 << 20   /* what fills at least half of one gets it */
 };
 
-static bool memory_is_mapped(size_t bytes)
+static bool memory_is_mapped(size_t bytes, bool hidden)
 {
-    return bytes >= MAP_FROM;
+    return hidden || bytes >= MAP_FROM;
 }
 
 /* How many bytes a mapping really has: whole large pages, so that its end is on one as
@@ -65,7 +65,7 @@ static void *memory_map(size_t bytes, bool small_pages)
 
 static void *memory_from_system(size_t bytes, bool small_pages)
 {
-    if (memory_is_mapped(bytes)) {
+    if (memory_is_mapped(bytes, false)) {
         return memory_map(bytes, small_pages);
     }
     void *p = NULL;
@@ -88,6 +88,22 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
     }
     memory->bytes = memory->base ? bytes : 0;
     return memory->base != NULL;
+}
+
+/* All of it, bits as well: if only the page of the handle were, a filter would be two
+ * areas for the kernel, which counts them, and which joins neighbours that are alike. */
+bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
+                            const bg_allocator *allocator, bool small_pages)
+{
+    if (!allocator || !allocator->allocate) {
+        void *p = memory_map(bytes, small_pages);
+        if (p) {
+            (void)madvise(p, memory_map_bytes(bytes), MADV_DONTDUMP);
+            *memory = (struct bgi_memory){ .base = p, .bytes = bytes, .hidden = true };
+            return true;
+        }
+    }
+    return bgi_memory_take(memory, bytes, allocator, small_pages);
 }
 
 bool bgi_memory_map_file(struct bgi_memory *memory, int file, size_t bytes)
@@ -114,7 +130,7 @@ void bgi_memory_give(struct bgi_memory *memory)
     if (memory->allocator.allocate) {
         memory->allocator.release(memory->allocator.context, memory->base,
                                   memory->bytes);
-    } else if (memory_is_mapped(memory->bytes)) {
+    } else if (memory_is_mapped(memory->bytes, memory->hidden)) {
         (void)munmap(memory->base, memory_map_bytes(memory->bytes));
     } else {
         free(memory->base);
@@ -125,8 +141,8 @@ void bgi_memory_give(struct bgi_memory *memory)
 
 void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 {
-    bool system_map =
-        memory->base && !memory->allocator.allocate && memory_is_mapped(memory->bytes);
+    bool system_map = memory->base && !memory->allocator.allocate
+                      && memory_is_mapped(memory->bytes, memory->hidden);
     /* Whole large pages inside the range go back to the kernel; the rest is written. */
     char *p = start, *end = p + bytes;
     char *from =
@@ -140,6 +156,31 @@ void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
         }
     }
     memset(p, 0, bytes);
+}
+
+bool bgi_secret_take(struct bgi_memory *memory, size_t bytes)
+{
+    memset(memory, 0, sizeof *memory);
+    void *p = bytes ? memory_map(bytes, true) : NULL;
+    if (!p) {
+        return false;
+    }
+    size_t length = memory_map_bytes(bytes);
+    (void)mlock(p, length); /* there are limits, and without it things work as well */
+    (void)madvise(p, length, MADV_DONTDUMP);
+    if (madvise(p, length, MADV_WIPEONFORK) != 0) {
+        (void)madvise(p, length, MADV_DONTFORK);
+    }
+    *memory = (struct bgi_memory){ .base = p, .bytes = bytes, .hidden = true };
+    return true;
+}
+
+void bgi_secret_give(struct bgi_memory *memory)
+{
+    if (memory->base) {
+        bgi_wipe(memory->base, memory->bytes);
+    }
+    bgi_memory_give(memory);
 }
 
 void bgi_wipe(void *p, size_t bytes)

@@ -6,6 +6,10 @@
  * Linux gives large pages to those who ask (madvise), so we ask, from 1 MiB upwards.
  * Fresh pages are zeroed by the kernel when they are first touched, so creating a
  * filter of many GiB costs nothing until it is used.
+ *
+ * Memory with a secret in it is hidden, which takes whole pages: a filter of a keyed
+ * profile has its secret in its handle, so all of it is left out of core files. Secrets
+ * alone (a keyring, a file that is read) are also locked and kept from children.
  */
 #ifndef BGI_MEMORY_H
 #define BGI_MEMORY_H
@@ -21,6 +25,7 @@ struct bgi_memory {
     size_t bytes;
     bg_allocator allocator; /* allocate == NULL: the system's */
     bool file;              /* a file is mapped there */
+    bool hidden;            /* mapped, whatever its size, and left out of core files */
 };
 
 /*
@@ -30,6 +35,14 @@ struct bgi_memory {
  */
 bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
                      const bg_allocator *allocator, bool small_pages);
+
+/*
+ * The same, left out of core files. What an allocator gives is its owner's business and
+ * stays as it is; and where there are no pages left to be mapped, memory that is not
+ * hidden has to do.
+ */
+bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
+                            const bg_allocator *allocator, bool small_pages);
 
 /* Maps the first `bytes` bytes of a file, which may be changed in memory: nobody else sees
  * that, and the file stays as it is. False when that cannot be; errno says why. */
@@ -41,6 +54,14 @@ void bgi_memory_give(struct bgi_memory *memory);
 /* Makes a range of memory that was taken zero again; system memory of many pages is
  * handed back to the kernel for that. */
 void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes);
+
+/*
+ * Memory for secrets and little else: zeroed, in pages of its own, left out of core files,
+ * all zero in children of fork (before Linux 4.14: absent there), and locked as far as the
+ * system lets us. Giving it back wipes it; empty memory is allowed.
+ */
+bool bgi_secret_take(struct bgi_memory *memory, size_t bytes);
+void bgi_secret_give(struct bgi_memory *memory);
 
 /* Overwrites secrets in a way that the compiler does not remove. */
 void bgi_wipe(void *p, size_t bytes);

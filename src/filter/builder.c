@@ -55,10 +55,11 @@ bg_err bg_builder_create(const bg_spec *spec, bg_builder **builder, bg_errinfo *
     if (err) {
         return err;
     }
-    if (!bgi_memory_take(&memory, sizeof **builder, spec->allocator, true)) {
+    err = bgi_filter_take(&memory, sizeof **builder, &hasher, spec->allocator, true,
+                          info);
+    if (err) {
         bg_hasher_wipe(&hasher);
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       sizeof **builder);
+        return err;
     }
     bg_builder *b = memory.base;
     b->memory = memory;

@@ -130,6 +130,18 @@ static bg_filter *filter_place(void *base, size_t bits, size_t handle,
     return f;
 }
 
+bg_err bgi_filter_take(struct bgi_memory *memory, size_t bytes, const bg_hasher *hasher,
+                       const bg_allocator *allocator, bool small_pages,
+                       bg_errinfo *info)
+{
+    bool taken = bgi_hasher_keyed(hasher)
+                     ? bgi_memory_take_hidden(memory, bytes, allocator, small_pages)
+                     : bgi_memory_take(memory, bytes, allocator, small_pages);
+    return taken ? BG_OK
+                 : bgi_err(info, BG_ENOMEM, "memory", "that much free memory",
+                           "%zu bytes", bytes);
+}
+
 bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info)
 {
@@ -143,9 +155,10 @@ bg_err bgi_filter_make(const struct bgi_geometry *g, const bg_spec *spec,
         all -= handle;
         handle = 0;
     }
-    if (!bgi_memory_take(&memory, all, spec->allocator, spec->flags & BG_SMALL_PAGES)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       all);
+    err = bgi_filter_take(&memory, all, hasher, spec->allocator,
+                          spec->flags & BG_SMALL_PAGES, info);
+    if (err) {
+        return err;
     }
     *filter = filter_place(memory.base, bits, handle, g, spec, hasher);
     (*filter)->memory = memory;

@@ -7,7 +7,9 @@
  *     base                                      base + round_up(bytes of bits, 64)
  *     [ the bits, 64-byte aligned ............. ][ struct bg_filter ]
  *
- * The bits come first so that in large memory they begin at a 2 MiB page.
+ * The bits come first so that in large memory they begin at a 2 MiB page. When the hasher
+ * has a secret, the library's own memory is left out of core files: bits without the secret
+ * are of no use there anyway. It is wiped, handle by handle, when filters are freed.
  */
 #ifndef BGI_HANDLE_H
 #define BGI_HANDLE_H
@@ -61,6 +63,12 @@ bg_err bgi_spec_check(const bg_spec *spec, bg_errinfo *info);
 /* An empty filter of that geometry; of the spec only flags and allocator are used. */
 bg_err bgi_filter_make(const struct bgi_geometry *geometry, const bg_spec *spec,
                        const bg_hasher *hasher, bg_filter **filter, bg_errinfo *info);
+
+/* Takes the memory of a handle, and of whatever it shares that with: hidden where the hasher
+ * has a secret. */
+bg_err bgi_filter_take(struct bgi_memory *memory, size_t bytes, const bg_hasher *hasher,
+                       const bg_allocator *allocator, bool small_pages,
+                       bg_errinfo *info);
 
 /* Fills in a handle that is all zero, but for words and geometry: what composed kinds
  * begin theirs with. */

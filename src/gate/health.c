@@ -45,14 +45,22 @@ static bg_slot *health_unlocked(const bg_slot *slot)
     return (bg_slot *)(uintptr_t)slot;
 }
 
-/* Read before a view is entered: who changes the slot may hold the lock and wait for us. */
 static struct slot_marks health_marks(const bg_slot *slot)
 {
     bg_slot *s = health_unlocked(slot);
-    (void)pthread_mutex_lock(&s->change);
+    (void)pthread_mutex_lock(&s->told);
     struct slot_marks marks = slot->marks;
-    (void)pthread_mutex_unlock(&s->change);
+    (void)pthread_mutex_unlock(&s->told);
     return marks;
+}
+
+static void health_look(const bg_slot *slot, bg_slot_stats *stats)
+{
+    bgi_grace_token token;
+    const struct view *view = slot_enter(slot, &token);
+    stats->filters = (uint32_t)view->count;
+    stats->migrating = view_find(view, BG_ROLE_OLD) != NULL;
+    slot_leave(slot, token);
 }
 
 bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats)
@@ -63,11 +71,9 @@ bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats)
     bg_slot *s = health_unlocked(slot);
     *stats = (bg_slot_stats){ .struct_size = sizeof *stats };
     health_sum_lines(slot, stats);
+    health_look(slot, stats);
     stats->retired = bgi_grace_pending(slot->grace);
-    (void)pthread_mutex_lock(&s->change);
-    const struct view *view = atomic_load(&slot->view);
-    stats->filters = (uint32_t)view->count;
-    stats->migrating = view_find(view, BG_ROLE_OLD) != NULL;
+    (void)pthread_mutex_lock(&s->told);
     stats->swaps = slot->swaps;
     stats->reloads = slot->reloads;
     stats->reload_failures = slot->reload_failures;
@@ -81,7 +87,7 @@ bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats)
     stats->rebuilding = slot->rebuilding;
     memcpy(stats->digest, slot->file.digest, sizeof stats->digest);
     stats->last_failure = slot->last_failure;
-    (void)pthread_mutex_unlock(&s->change);
+    (void)pthread_mutex_unlock(&s->told);
     return BG_OK;
 }
 

@@ -38,6 +38,7 @@ struct rebuild {
     struct view_filter *next; /* once it is in the slot's list */
     bool sealed;              /* nobody takes adds */
     uint64_t complete_before;
+    uint64_t making; /* see slot_making */
 };
 
 /* ---- What is wanted --------------------------------------------------------------------- */
@@ -313,8 +314,9 @@ static bg_err rebuild_switch(struct rebuild *r, bg_errinfo *info)
     }
     bg_err err = slot_publish(r->slot, &draft, info);
     if (!err) {
-        r->slot->swaps++;
+        slot_counted(r->slot, &r->slot->swaps);
         slot_base_came(r->slot, NULL);
+        atomic_store(&r->slot->whole, r->making);
         bg_slot_advance(r->slot, complete);
         r->slot->delta_from = r->complete_before;
     }
@@ -339,6 +341,7 @@ static void rebuild_undo(struct rebuild *r)
 /* (3) and what a static kind needs after it. */
 static bg_err rebuild_fill(struct rebuild *r, bg_errinfo *info)
 {
+    r->making = slot_making(r->slot);
     bg_err err = rebuild_read(r, info);
     if (!err && r->builder) {
         err = bg_builder_finish(r->builder, &r->filter, info);
@@ -372,7 +375,7 @@ static bg_err rebuild_enter(bg_slot *slot, bg_errinfo *info)
     if (slot->rebuilding) {
         err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
     }
-    slot->rebuilding = true;
+    slot_set_rebuilding(slot, true);
     (void)pthread_mutex_unlock(&slot->change);
     return err;
 }
@@ -398,7 +401,7 @@ bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
     bgi_err_clear(why);
     bg_err err = rebuild_check(slot, source, options, why);
     err = err ? err : rebuild_enter(slot, why);
-    if (err) {
+    if (err || !source) { /* the latter is checked already; for the analyser */
         bg_filter_free(options ? options->delta : NULL);
         return err;
     }
@@ -413,9 +416,10 @@ bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
     if (err) {
         rebuild_undo(&r);
         slot_failed(slot, &slot->rebuild_failures, why);
+    } else {
+        slot_counted(slot, &slot->rebuilds);
     }
-    slot->rebuilds += !err;
-    slot->rebuilding = false;
+    slot_set_rebuilding(slot, false);
     (void)pthread_mutex_unlock(&slot->change);
     bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
     rebuild_report(&r, report);

@@ -112,21 +112,20 @@ static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_optio
     bg_file_info about = { .struct_size = sizeof about };
     char known[BG_DIGEST_TEXT];
     bg_filter *filter = NULL;
-    (void)pthread_mutex_lock(&slot->change);
+    (void)pthread_mutex_lock(&slot->told);
     memcpy(known, slot->file.digest, sizeof known);
-    (void)pthread_mutex_unlock(&slot->change);
+    (void)pthread_mutex_unlock(&slot->told);
     bg_err err = bgi_file_open_other(path, how->opening, how->flags & BG_SLOT_MAP,
                                      known, &about, &filter, info);
     (void)pthread_mutex_lock(&slot->change);
-    if (!err && !filter) {
-        slot->reload_unchanged++;
-    } else if (!err) {
+    if (!err && filter) {
         err = reload_place(slot, filter, &about, how, info);
-        slot->reloads += !err;
     }
     if (err) {
         slot_failed(slot, &slot->reload_failures, info);
         bg_filter_free(filter);
+    } else {
+        slot_counted(slot, filter ? &slot->reloads : &slot->reload_unchanged);
     }
     (void)pthread_mutex_unlock(&slot->change);
     return err;

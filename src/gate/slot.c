@@ -178,6 +178,7 @@ static bg_slot *slot_allocate(const bg_slot_options *options)
     atomic_init(&slot->complete, options->complete);
     (void)pthread_mutex_init(&slot->change, NULL);
     (void)pthread_mutex_init(&slot->reload, NULL);
+    (void)pthread_mutex_init(&slot->told, NULL);
     return slot;
 }
 
@@ -241,6 +242,7 @@ void bg_slot_free(bg_slot *slot)
     }
     (void)pthread_mutex_destroy(&slot->change);
     (void)pthread_mutex_destroy(&slot->reload);
+    (void)pthread_mutex_destroy(&slot->told);
     bgi_memory_give(&memory);
 }
 
@@ -506,21 +508,44 @@ static uint64_t slot_ones(const struct view *view)
 /* From here on the bits that adds set are counted. */
 static void slot_adds_began(bg_slot *slot)
 {
+    const uint64_t ones = slot_ones(atomic_load(&slot->view));
+    (void)pthread_mutex_lock(&slot->told);
     slot->marks.news = slot_sum_news(slot);
-    slot->marks.ones = slot_ones(atomic_load(&slot->view));
+    slot->marks.ones = ones;
+    (void)pthread_mutex_unlock(&slot->told);
 }
 
 void slot_base_came(bg_slot *slot, const struct slot_file *file)
 {
-    slot->marks.base_since = slot_now(slot);
+    const uint64_t now = slot_now(slot);
     slot_adds_began(slot);
+    (void)pthread_mutex_lock(&slot->told);
+    slot->marks.base_since = now;
     slot->file = file ? *file : (struct slot_file){ .generation = 0 };
+    (void)pthread_mutex_unlock(&slot->told);
+    (void)atomic_fetch_add(&slot->bases, 1);
+}
+
+void slot_counted(bg_slot *slot, uint64_t *counter)
+{
+    (void)pthread_mutex_lock(&slot->told);
+    ++*counter;
+    (void)pthread_mutex_unlock(&slot->told);
 }
 
 void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why)
 {
+    (void)pthread_mutex_lock(&slot->told);
     ++*counter;
     slot->last_failure = *why;
+    (void)pthread_mutex_unlock(&slot->told);
+}
+
+void slot_set_rebuilding(bg_slot *slot, bool rebuilding)
+{
+    (void)pthread_mutex_lock(&slot->told);
+    slot->rebuilding = rebuilding;
+    (void)pthread_mutex_unlock(&slot->told);
 }
 
 /* Publishes, and lets go of the filter that the draft got; on failure the filter is the
@@ -588,8 +613,11 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
     }
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
-        slot->swaps++;
+        slot_counted(slot, &slot->swaps);
         slot_base_came(slot, file);
+        if (flags & BG_SLOT_DISCARD) { /* what is not in it is given up */
+            atomic_store(&slot->whole, slot_making(slot));
+        }
     }
     atomic_store(&slot->complete, err ? before : after);
     return err;
@@ -682,7 +710,7 @@ bg_err bg_slot_settle(bg_slot *slot, bool back, bg_errinfo *info)
     }
     err = err ? err : slot_publish(slot, &draft, info);
     if (!err) {
-        slot->swaps++;
+        slot_counted(slot, &slot->swaps);
         slot_base_came(slot, NULL);
     }
     slot_change_end(slot);
@@ -778,7 +806,7 @@ static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
     err = slot_publish(slot, &next, info);
     view_filter_drop(shared);
     if (!err) {
-        slot->compactions++;
+        slot_counted(slot, &slot->compactions);
         slot_base_came(slot, NULL);
         slot->delta_from = atomic_load(&slot->complete);
     }

@@ -42,6 +42,10 @@ struct bg_slot {
     uint32_t lines_count;
     bool sealed; /* as it was made */
     _Atomic uint64_t complete;
+    _Atomic uint64_t bases; /* that came; for gates, who learn the rate of each */
+    /* When the making of bases began, in numbers of their own, and that of the last one that
+     * has everything written before: what could not be added is found again (gate_doubt.c). */
+    _Atomic uint64_t makings, whole;
 
     struct bgi_memory memory;
     struct bgi_grace own_grace;
@@ -49,10 +53,12 @@ struct bg_slot {
     uint64_t (*clock)(void *context);
     void *context;
 
-    pthread_mutex_t change; /* of all below: one change at a time */
-    pthread_mutex_t reload; /* taken before `change`: one reload at a time */
-    bool rebuilding;
-    uint64_t delta_from; /* the delta has everything from here on */
+    pthread_mutex_t reload; /* one reload at a time; taken first */
+    pthread_mutex_t change; /* one change of the view at a time; may be held for long */
+    bool rebuilding;        /* written under `change` and `told` */
+    uint64_t delta_from;    /* the delta has everything from here on; under `change` */
+
+    pthread_mutex_t told; /* of what bg_slot_about tells, never held for long; last */
     struct slot_marks marks;
     struct slot_file file;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
@@ -96,6 +102,12 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
 /* Makes the draft the present view, in one atomic step. BG_ENOMEM: nothing has changed. */
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
 
+/* A base that will have all keys begins to be made; its number, for `whole` when it came. */
+BGI_INLINE uint64_t slot_making(bg_slot *slot)
+{
+    return atomic_fetch_add(&slot->makings, 1) + 1;
+}
+
 /* The new base is noted: when it came, and up to where it is complete. */
 void slot_base_came(bg_slot *slot, const struct slot_file *file);
 
@@ -110,8 +122,10 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
 
 uint64_t slot_now(const bg_slot *slot);
 
-/* Counts a failure and keeps why. */
+/* Counts something; counts a failure and keeps why. */
+void slot_counted(bg_slot *slot, uint64_t *counter);
 void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why);
+void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
 
 uint64_t slot_sum_news(const bg_slot *slot);
 

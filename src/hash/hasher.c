@@ -157,6 +157,11 @@ void bg_hasher_wipe(bg_hasher *hasher)
     }
 }
 
+bool bgi_hasher_keyed(const bg_hasher *hasher)
+{
+    return hasher_profile_keyed(bgi_hasher_in(hasher)->profile);
+}
+
 /* The time does not tell at which byte two secrets differ. */
 static bool hasher_secrets_equal(const uint8_t *a, const uint8_t *b)
 {

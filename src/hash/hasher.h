@@ -8,6 +8,7 @@
 #include "hash/aes.h"
 #include "hash/siphash.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,6 +53,9 @@ BGI_INLINE const struct bgi_hasher *bgi_hasher_in(const bg_hasher *hasher)
 {
     return (const struct bgi_hasher *)(const void *)hasher;
 }
+
+/* Whether there is a secret in it. */
+bool bgi_hasher_keyed(const bg_hasher *hasher);
 
 /* Fills `fast_secret` from the seed. In hash.c, the one file that includes XXH3. */
 void bgi_hasher_prepare_fast(struct bgi_hasher *h);

@@ -329,9 +329,10 @@ static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
                               bg_errinfo *info)
 {
     struct bgi_memory memory;
-    if (!bgi_memory_take(&memory, sizeof **made, spec->allocator, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       sizeof **made);
+    bg_err err =
+        bgi_filter_take(&memory, sizeof **made, hasher, spec->allocator, true, info);
+    if (err) {
+        return err;
     }
     struct scalable *s = memory.base;
     bg_filter *f = &s->filter;

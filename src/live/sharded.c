@@ -227,9 +227,9 @@ static bg_err sharded_handle(const bg_filter *like, uint32_t count,
     struct bgi_memory memory;
     const bg_allocator *allocator = like->allocator.allocate ? &like->allocator : NULL;
     size_t bytes = sizeof(struct sharded) + count * sizeof(bg_filter *);
-    if (!bgi_memory_take(&memory, bytes, allocator, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       bytes);
+    bg_err err = bgi_filter_take(&memory, bytes, &like->hasher, allocator, true, info);
+    if (err) {
+        return err;
     }
     struct sharded *s = memory.base;
     memset(s, 0, bytes);

@@ -352,9 +352,10 @@ static bg_err window_handle(const struct window_shape *shape, const bg_spec *spe
                             bg_errinfo *info)
 {
     struct bgi_memory memory;
-    if (!bgi_memory_take(&memory, sizeof **made, spec->allocator, true)) {
-        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
-                       sizeof **made);
+    bg_err err =
+        bgi_filter_take(&memory, sizeof **made, hasher, spec->allocator, true, info);
+    if (err) {
+        return err;
     }
     struct window *w = memory.base;
     bg_filter *f = &w->filter;

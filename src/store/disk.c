@@ -204,6 +204,7 @@ bg_err disk_sync_folder(const char *path, bg_errinfo *info)
 static bg_err disk_create(struct disk_draft *draft, bg_errinfo *info)
 {
     char *name = draft->file.path;
+    const mode_t mode = draft->flags & DISK_PRIVATE ? 0600 : 0666;
     for (int attempt = 0; attempt < 100; attempt++) {
         uint32_t number = 0;
         if (getrandom(&number, sizeof number, GRND_NONBLOCK) != sizeof number) {
@@ -215,7 +216,7 @@ static bg_err disk_create(struct disk_draft *draft, bg_errinfo *info)
             return bgi_err(info, BG_EINVAL, "path", "below 4000 bytes", "%d bytes", n);
         }
         draft->file.descriptor =
-            open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+            open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (draft->file.descriptor >= 0) {
             return BG_OK;
         }
@@ -243,8 +244,8 @@ bg_err disk_begin(struct disk_draft *draft, const char *path, uint32_t flags,
         return err;
     }
     if (stat(path, &old) == 0) {
-        (void)fchmod(draft->file.descriptor,
-                     old.st_mode & 07777); /* whoever may, may */
+        const mode_t kept = flags & DISK_PRIVATE ? 0700 : 07777;
+        (void)fchmod(draft->file.descriptor, old.st_mode & kept); /* whoever may, may */
     }
     *sink = (struct container_sink){ .write = disk_write, .context = &draft->file };
     return BG_OK;

@@ -9,6 +9,9 @@
 
 enum { DISK_PATH = 4096 };
 
+/* A flag of drafts within the library: nobody but the owner may read it, at no time. */
+#define DISK_PRIVATE (1u << 31)
+
 /* A file that is open; as the context of a source or sink. */
 struct disk_file {
     int descriptor; /* -1: none */
@@ -31,7 +34,7 @@ void disk_close(struct disk_file *file);
 struct disk_draft {
     struct disk_file file; /* the temporary one */
     char path[DISK_PATH];
-    uint32_t flags; /* BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK */
+    uint32_t flags; /* BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, DISK_PRIVATE */
     bool placed;    /* it has its final name */
 };
 

@@ -50,5 +50,9 @@ for file in tests/unit/*.c tests/prop/*.c tests/conc/*.c; do
 done
 echo "$programs" | tr ' ' '\n' | xargs -P "$(nproc)" -n 1 "$0" --one "$build" && status=0 || status=1
 operations "$build"
+# Everything that lives, at once: three minutes for each of the scale.
+mkdir -p "$build/soak/gate"
+echo "== soak_gate, $((180 * $2)) s"
+"$build/bin/soak_gate" $((180 * $2)) "$build/soak/gate" || status=1
 echo "soak: scale $BG_TEST_SCALE, $SECONDS s, $([ "$status" = 0 ] && echo all passed || echo FAILED)"
 exit "$status"

@@ -1,11 +1,16 @@
-/* Memory for filters: aligned, zero, zero again, given back to where it came from. */
+/* Memory for filters: aligned, zero, zero again, given back to where it came from; hidden,
+ * where it has secrets. */
+#define _GNU_SOURCE /* memmem */
+
 #include "support/check.h"
 #include "support/filters.h"
+#include "support/pages.h"
 
 #include "base/memory.h"
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
 
 static bool all_zero(const unsigned char *p, size_t n)
 {
@@ -24,11 +29,14 @@ static bool all_zero(const unsigned char *p, size_t n)
     return true;
 }
 
+typedef bool take_function(struct bgi_memory *memory, size_t bytes,
+                           const bg_allocator *allocator, bool small_pages);
+
 /* Takes, fills, zeroes and gives back; all of it must be as memory.h says. */
-static void check_piece(size_t bytes, bool small_pages)
+static void check_piece(take_function *take, size_t bytes, bool small_pages)
 {
     struct bgi_memory memory;
-    CHECK(bgi_memory_take(&memory, bytes, NULL, small_pages));
+    CHECK(take(&memory, bytes, NULL, small_pages));
     CHECK(memory.base != NULL);
     CHECK_EQ(memory.bytes, bytes);
     CHECK_EQ((uintptr_t)memory.base % 64, 0);
@@ -50,11 +58,13 @@ TEST(memory__is_aligned_and_zero_in_every_size)
                                     1000003,     2097151,     2097152,     2097153,
                                     4194304 - 1, 4194304 + 1, 5242880 - 3, 5242880 };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        check_piece(sizes[i], false);
-        check_piece(sizes[i], true);
+        check_piece(bgi_memory_take, sizes[i], false);
+        check_piece(bgi_memory_take, sizes[i], true);
+        check_piece(bgi_memory_take_hidden, sizes[i], false);
+        check_piece(bgi_memory_take_hidden, sizes[i], true);
     }
     for (size_t i = 0; i < 10 * check_scale(); i++) {
-        check_piece((size_t)check_random_below(5 << 20), i % 2);
+        check_piece(bgi_memory_take, (size_t)check_random_below(5 << 20), i % 2);
     }
 }
 
@@ -158,4 +168,62 @@ TEST(memory__is_wiped)
     CHECK(all_zero(secret + 1, sizeof secret - 2));
     CHECK_EQ(secret[0], 0x77);
     CHECK_EQ(secret[99], 0x77);
+}
+
+TEST(memory__hidden_is_left_out_of_core_files)
+{
+    static const size_t sizes[] = { 1, 700, 4096, 4097, 131072, 3000000 };
+    struct bgi_memory memory;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && pages_are_told(); i++) {
+        CHECK(bgi_memory_take_hidden(&memory, sizes[i], NULL, i % 2));
+        const char *p = memory.base;
+        CHECK(pages_have(p, "dd"));
+        CHECK(pages_have(p + sizes[i] - 1, "dd"));
+        bgi_memory_give(&memory);
+        CHECK(bgi_memory_take(&memory, sizes[i], NULL, i % 2));
+        CHECK(!pages_have(memory.base, "dd"));
+        bgi_memory_give(&memory);
+    }
+}
+
+TEST(memory__hidden_from_an_allocator_is_the_allocators)
+{
+    static struct counting c;
+    struct bgi_memory memory;
+    counting_start(&c);
+    CHECK(bgi_memory_take_hidden(&memory, 100, &c.hooks, false));
+    CHECK_EQ(c.live, 1);
+    CHECK(!memory.hidden);
+    bgi_memory_give(&memory);
+    CHECK_EQ(c.live, 0);
+    CHECK_EQ(c.mistakes, 0);
+}
+
+TEST(memory__of_secrets_is_hidden_and_not_inherited)
+{
+    static const size_t sizes[] = { 1, 16, 4096, 65537 };
+    struct bgi_memory memory;
+    CHECK(!bgi_secret_take(&memory, 0));
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        CHECK(bgi_secret_take(&memory, sizes[i]));
+        unsigned char *p = memory.base;
+        CHECK(all_zero(p, sizes[i]));
+        memset(p, 0x77, sizes[i]);
+        if (pages_are_told()) {
+            CHECK(pages_have(p, "dd"));
+            CHECK(pages_have(p + sizes[i] - 1, "dd"));
+            CHECK(pages_have(p, "wf") || pages_have(p, "dc"));
+            pid_t child = pages_have(p, "wf") ? fork() : -1;
+            if (child == 0) {
+                _exit(all_zero(p, sizes[i]) ? 0 : 1);
+            }
+            int status = 0;
+            CHECK(child < 0 || waitpid(child, &status, 0) == child);
+            CHECK_EQ(status, 0);
+        }
+        CHECK_EQ(p[sizes[i] - 1], 0x77);
+        bgi_secret_give(&memory);
+        CHECK(memory.base == NULL);
+        bgi_secret_give(&memory); /* empty: nothing happens */
+    }
 }

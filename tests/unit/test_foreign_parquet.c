@@ -177,6 +177,19 @@ TEST(parquet__three_keys_alone)
     bg_foreign_free(f);
 }
 
+/* The last bits of a filter may spell anything. */
+TEST(parquet__bits_that_look_like_the_end_of_a_file)
+{
+    static const char *const words[] = { "PAR1", "PARE" };
+    for (unsigned i = 0; i < 2; i++) {
+        struct bytes b = bytes_copy(three, sizeof three);
+        memcpy(b.at + b.n - 4, words[i], 4);
+        bg_foreign *f = foreign_must(BG_FOREIGN_PARQUET, &b, NULL);
+        bg_foreign_free(f);
+        bytes_drop(&b);
+    }
+}
+
 TEST(parquet__creates_what_writers_write)
 {
     /* n, p and bytes: -8 n / ln(1 - p^(1/8)) bits, up to a power of two. */
@@ -354,6 +367,7 @@ TEST(parquet__places_outside_of_the_file)
 TEST(parquet__encrypted_footer)
 {
     struct bytes file = make_whole(true);
+    memcpy(file.at, "PARE", 4);
     memcpy(file.at + file.n - 4, "PARE", 4);
     foreign_refused(BG_FOREIGN_PARQUET, &file, NULL, BG_EFORMAT, "footer");
     bytes_drop(&file);

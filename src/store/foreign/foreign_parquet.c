@@ -234,9 +234,11 @@ static bg_err parquet_file(struct foreign_input input,
                           foreign, info);
 }
 
-static bool parquet_ends(const struct foreign_input *input, const char *magic)
+/* Whether it is a file: these begin and end with the same word. The bits of a filter alone
+ * may end with anything. */
+static bool parquet_is_file(const struct foreign_input *input, const char *magic)
 {
-    return input->n >= 4 + PARQUET_TAIL
+    return input->n >= 4 + PARQUET_TAIL && memcmp(input->bytes, magic, 4) == 0
            && memcmp(input->bytes + input->n - 4, magic, 4) == 0;
 }
 
@@ -244,11 +246,11 @@ static bg_err parquet_read(struct foreign_input input,
                            const bg_foreign_options *options, bg_foreign **foreign,
                            bg_errinfo *info)
 {
-    if (parquet_ends(&input, "PARE")) {
+    if (parquet_is_file(&input, "PARE")) {
         return foreign_refuse(info, input.n - 4, "footer", "one in plain text",
                               "an encrypted one");
     }
-    if (parquet_ends(&input, "PAR1") && memcmp(input.bytes, "PAR1", 4) == 0) {
+    if (parquet_is_file(&input, "PAR1")) {
         return parquet_file(input, options, foreign, info);
     }
     if (options->part) {

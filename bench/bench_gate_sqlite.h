@@ -1,0 +1,12 @@
+/*
+ * bench_gate_sqlite.h - the second table of `bgbench gate`, where there is SQLite.
+ */
+#ifndef BGB_BENCH_GATE_SQLITE_H
+#define BGB_BENCH_GATE_SQLITE_H
+
+#include "options.h"
+
+void bgb_bench_gate_sqlite(const struct bgb_options *options, uint64_t rows,
+                           double rate);
+
+#endif

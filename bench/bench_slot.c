@@ -1,0 +1,249 @@
+/*
+ * bench_slot.c - what does it cost a reader that a filter may change under him, and does he
+ * notice when it does?
+ *
+ * First table: single look-ups and batches, of a filter and of a slot with that filter; the
+ * ratio is to the filter.
+ *
+ * Second table: one reader asks for absent keys, 16 at a time, and the time of each such
+ * group is kept, while nothing happens; while the filter is swapped, as often as it
+ * goes; while it is rebuilt from a source, again and again. On a machine with two cores or
+ * more the one who changes has a core of his own. Ratios are of the 99.9th percentile, to
+ * that of a quiet stretch that ran right before: other work on the machine shows there as
+ * well.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "bench.h"
+#include "keys.h"
+#include "machine.h"
+#include "ours.h"
+#include "output.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SLOT_GROUP = 16, SLOT_BATCH = 1024, SLOT_SAMPLES = 400000 };
+
+static bg_filter *slot_filter(uint64_t n)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    spec.items = n;
+    spec.rate = 0.01;
+    if (bg_filter_create(&spec, &filter, NULL)) {
+        bgb_die("no filter");
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        (void)bg_filter_add_u64(filter, bgb_key(BGB_SET_PRESENT, i));
+    }
+    return filter;
+}
+
+static bg_slot *slot_of(uint64_t n)
+{
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    bg_slot *slot = NULL;
+    options.flags = BG_SLOT_SEALED;
+    if (bg_slot_create(slot_filter(n), &options, &slot, NULL)) {
+        bgb_die("no slot");
+    }
+    return slot;
+}
+
+/* ---- The price ------------------------------------------------------------------------- */
+
+struct slot_price {
+    const bg_filter *filter; /* or */
+    const bg_slot *slot;
+    const uint64_t *keys;
+    bool batches;
+};
+
+static uint64_t slot_pass(void *state, size_t first, size_t n)
+{
+    const struct slot_price *p = state;
+    uint64_t found = 0;
+    if (p->batches) {
+        for (size_t i = 0; i < n; i += SLOT_BATCH) {
+            size_t here = n - i < SLOT_BATCH ? n - i : SLOT_BATCH;
+            found += p->slot ? bg_slot_may_contain_many_u64(
+                         p->slot, p->keys + first + i, here, NULL)
+                             : bg_filter_may_contain_many_u64(
+                                 p->filter, p->keys + first + i, here, NULL);
+        }
+        return found;
+    }
+    for (size_t i = 0; i < n; i++) {
+        found += p->slot ? bg_slot_may_contain_u64(p->slot, p->keys[first + i])
+                         : bg_filter_may_contain_u64(p->filter, p->keys[first + i]);
+    }
+    return found;
+}
+
+static void slot_run_price(const struct bgb_options *options, uint64_t n)
+{
+    static const char *const names[] = { "filter, single", "slot, single",
+                                         "filter, batches", "slot, batches" };
+    enum { POOL = 1 << 20 };
+    struct slot_price prices[4];
+    struct bgb_subject subjects[4];
+    uint64_t *keys = bgb_alloc(POOL, sizeof *keys);
+    bg_filter *filter = slot_filter(n);
+    bg_slot *slot = slot_of(n);
+    for (uint64_t i = 0; i < POOL; i++) {
+        keys[i] = bgb_key(BGB_SET_ABSENT, i);
+    }
+    for (int i = 0; i < 4; i++) {
+        prices[i] = (struct slot_price){ i % 2 ? NULL : filter, i % 2 ? slot : NULL,
+                                         keys, i >= 2 };
+        subjects[i] = (struct bgb_subject){
+            .pass = slot_pass, .state = &prices[i], .pool = POOL, .chunk = POOL / 4
+        };
+        (void)snprintf(subjects[i].name, sizeof subjects[i].name, "%s", names[i]);
+    }
+    bgb_table("slot", "slots: look-ups of absent keys, %llu keys in the filter",
+              (unsigned long long)n);
+    bgb_run(subjects, 4, options->seconds);
+    for (int i = 0; i < 4; i++) {
+        bgb_row_begin();
+        bgb_cells_subject(subjects[i].name, n, BGB_NONE, BGB_NONE);
+        bgb_cells_times(&subjects[i], subjects[i - i % 2].p5 / subjects[i].p5);
+        bgb_row_end();
+    }
+    bg_slot_free(slot);
+    bg_filter_free(filter);
+    free(keys);
+}
+
+/* ---- The reader ------------------------------------------------------------------------ */
+
+struct slot_race {
+    bg_slot *slot;
+    uint64_t n;
+    uint32_t *samples;
+    atomic_bool over;
+    uint64_t changes;
+};
+
+static int slot_order(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void slot_read(struct slot_race *race)
+{
+    uint64_t found = 0, key = 0;
+    for (size_t i = 0; i < SLOT_SAMPLES; i++) {
+        uint64_t before = bgb_now_ns();
+        for (unsigned j = 0; j < SLOT_GROUP; j++) {
+            found +=
+                bg_slot_may_contain_u64(race->slot, bgb_key(BGB_SET_ABSENT, key++));
+        }
+        uint64_t took = bgb_now_ns() - before;
+        race->samples[i] = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+    }
+    bgb_sink(found);
+    qsort(race->samples, SLOT_SAMPLES, sizeof *race->samples, slot_order);
+}
+
+static double slot_percentile(const struct slot_race *race, double share)
+{
+    return race->samples[(size_t)(share * (SLOT_SAMPLES - 1))];
+}
+
+static void *slot_swap(void *argument)
+{
+    struct slot_race *race = argument;
+    bgb_machine_pin(bgb_machine_core(1));
+    while (!atomic_load(&race->over)) {
+        if (bg_slot_swap(race->slot, slot_filter(race->n), 0, 0, NULL)) {
+            bgb_die("no swap");
+        }
+        race->changes++;
+    }
+    return NULL;
+}
+
+struct slot_source {
+    uint64_t at, n, keys[1024];
+};
+
+static bg_err slot_next(void *context, bg_bytes *keys, size_t room, size_t *n,
+                        bg_errinfo *info)
+{
+    struct slot_source *s = context;
+    (void)info;
+    for (*n = 0; *n < room && *n < 1024 && s->at < s->n; ++*n) {
+        s->keys[*n] = bgb_key(BGB_SET_PRESENT, s->at++);
+        keys[*n] = (bg_bytes){ &s->keys[*n], 8 };
+    }
+    return BG_OK;
+}
+
+static void *slot_rebuild(void *argument)
+{
+    struct slot_race *race = argument;
+    bgb_machine_pin(bgb_machine_core(1));
+    while (!atomic_load(&race->over)) {
+        struct slot_source from = { .n = race->n };
+        bg_source source = { slot_next, NULL, &from, race->n };
+        bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+        how.headroom = 1;
+        if (bg_slot_rebuild(race->slot, &source, &how, NULL, NULL)) {
+            bgb_die("no rebuild");
+        }
+        race->changes++;
+    }
+    return NULL;
+}
+
+static void slot_row(const char *name, const struct slot_race *race, double quiet)
+{
+    const double last = slot_percentile(race, 0.999);
+    bgb_row_begin();
+    bgb_cell_text("subject", "subject", -26, name);
+    bgb_cell_count("changes", "changes", 9, race->changes);
+    bgb_cell_real("p50", "p50 ns/16", 10, 0, slot_percentile(race, 0.5));
+    bgb_cell_real("p99", "p99", 8, 0, slot_percentile(race, 0.99));
+    bgb_cell_real("p999", "p99.9", 8, 0, last);
+    bgb_cell_real("max", "max", 10, 0, slot_percentile(race, 1));
+    bgb_cell_real("ratio", "p99.9 ratio", 12, 2, quiet > 0 ? last / quiet : BGB_NONE);
+    bgb_row_end();
+}
+
+static void slot_run_race(struct slot_race *race, const char *name,
+                          void *(*change)(void *))
+{
+    pthread_t thread;
+    race->changes = 0;
+    slot_read(race);
+    const double quiet = slot_percentile(race, 0.999);
+    slot_row("quiet", race, BGB_NONE);
+    atomic_store(&race->over, false);
+    if (pthread_create(&thread, NULL, change, race) != 0) {
+        bgb_die("no thread");
+    }
+    slot_read(race);
+    atomic_store(&race->over, true);
+    (void)pthread_join(thread, NULL);
+    slot_row(name, race, quiet);
+}
+
+void bgb_bench_slot(const struct bgb_options *options)
+{
+    const uint64_t n = options->n_count ? options->n[0] : 1000000;
+    slot_run_price(options, n);
+    struct slot_race race = { .slot = slot_of(n), .n = n };
+    race.samples = bgb_alloc(SLOT_SAMPLES, sizeof *race.samples);
+    bgb_table("slot_readers", "slots: a reader while the filter of %llu keys changes",
+              (unsigned long long)n);
+    slot_run_race(&race, "during swaps", slot_swap);
+    slot_run_race(&race, "during rebuilds", slot_rebuild);
+    bgb_note("ratio: 99.9th percentile, to the quiet stretch right before");
+    bg_slot_free(race.slot);
+    free(race.samples);
+}

@@ -1,0 +1,98 @@
+/*
+ * 10_metrics.c - what a gate saw, as Prometheus reads it.
+ *
+ * Shows: a slot and a gate with some traffic; the document of metrics, whole and cheap, in a
+ * buffer as an HTTP server would have it; and how a sink says stop. Prints the document:
+ *
+ *     example_10_metrics | promtool check metrics
+ */
+#include <bloomgate/bloomgate.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { USERS = 10000, LOOKUPS = 50000 };
+
+/* The database: users have even numbers below 2 * USERS. */
+static bg_truth ask(void *calls, const void *key, size_t len, void *request)
+{
+    uint64_t user;
+    (void)request;
+    ++*(unsigned *)calls;
+    memcpy(&user, key, len);
+    return user % 2 == 0 && user < 2 * USERS ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+}
+
+static bg_slot *make_users(void)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    bg_slot *users = NULL;
+    spec.items = USERS;
+    spec.rate = 0.01;
+    if (bg_filter_create(&spec, &filter, NULL) != BG_OK) {
+        return NULL;
+    }
+    for (uint64_t i = 0; i < USERS; i++) {
+        (void)bg_filter_add_u64(filter, 2 * i);
+    }
+    if (bg_slot_create(filter, NULL, &users, NULL) != BG_OK) {
+        bg_filter_free(filter);
+    }
+    return users;
+}
+
+/* The body of an answer, as long as it fits. */
+struct body {
+    char text[32768];
+    size_t len;
+};
+
+static bool append(void *context, const char *text, size_t len)
+{
+    struct body *body = context;
+    if (len > sizeof body->text - body->len) {
+        return false; /* bg_metrics_write returns BG_ECANCELED */
+    }
+    memcpy(body->text + body->len, text, len);
+    body->len += len;
+    return true;
+}
+
+static bool write_metrics(bg_gate *gate)
+{
+    static struct body whole, cheap;
+    bg_metrics_item items[] = { { "users", bg_gate_slot(gate), gate } };
+    bg_errinfo why;
+    if (bg_metrics_write(items, 1, BG_METRICS_PROMETHEUS, 0, append, &whole, &why)
+        || bg_metrics_write(items, 1, BG_METRICS_OPENMETRICS, BG_METRICS_CHEAP, append,
+                            &cheap, &why)) {
+        (void)fprintf(stderr, "%s\n", why.message);
+        return false;
+    }
+    (void)fprintf(stderr, "%s, %zu bytes\n",
+                  bg_metrics_content_type(BG_METRICS_PROMETHEUS), whole.len);
+    return fwrite(whole.text, 1, whole.len, stdout) == whole.len
+           && cheap.len < whole.len;
+}
+
+int main(void)
+{
+    unsigned calls = 0;
+    bg_slot *users = make_users();
+    bg_gate *gate = NULL;
+    bg_gate_options options = BG_GATE_OPTIONS_INIT;
+    options.ask = ask;
+    options.context = &calls;
+    options.audit =
+        0.001; /* so that bloomgate_gate_false_negatives_total means something */
+    bool right = users && bg_gate_create(users, &options, &gate, NULL) == BG_OK;
+    for (uint64_t i = 0; right && i < LOOKUPS; i++) {
+        bg_outcome outcome = bg_gate_lookup(gate, &i, sizeof i, NULL);
+        right = (outcome == BG_PRESENT) == (i % 2 == 0 && i < 2 * USERS);
+    }
+    right = right && calls < LOOKUPS / 2 && write_metrics(gate);
+    bg_gate_free(gate);
+    bg_slot_free(users);
+    return right ? 0 : 1;
+}

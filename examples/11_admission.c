@@ -1,0 +1,91 @@
+/*
+ * 11_admission.c - a cache with a bouncer: in comes what is asked for a second time.
+ *
+ * Most objects that pass a cache are asked for once; storing them drives out others that
+ * would have been asked for again. A small cache is played the same requests twice, with and
+ * without a bouncer, and hits are counted.
+ */
+#include <bloomgate/bloomgate.h>
+
+#include <stdio.h>
+#include <string.h>
+
+enum { OBJECTS = 256, POPULAR = 512, REQUESTS = 60000 };
+
+/* ---- A cache: the least recently used object has to go ------------------------------ */
+
+struct cache {
+    uint64_t keys[OBJECTS];
+    uint64_t used[OBJECTS]; /* when; 0: the place is free */
+};
+
+static bool cache_get(struct cache *cache, uint64_t key, uint64_t now)
+{
+    for (int i = 0; i < OBJECTS; i++) {
+        if (cache->used[i] && cache->keys[i] == key) {
+            cache->used[i] = now;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void cache_put(struct cache *cache, uint64_t key, uint64_t now)
+{
+    int oldest = 0;
+    for (int i = 1; i < OBJECTS; i++) {
+        oldest = cache->used[i] < cache->used[oldest] ? i : oldest;
+    }
+    cache->keys[oldest] = key;
+    cache->used[oldest] = now;
+}
+
+/* ---- Requests: every other one is for a key that never comes back -------------------- */
+
+static uint64_t request(uint64_t i)
+{
+    uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    x ^= x >> 32;
+    uint64_t low = x % POPULAR, high = x / POPULAR % POPULAR;
+    return i % 2 ? POPULAR + i : low * high / POPULAR; /* small numbers are popular */
+}
+
+/* How many of the requests find their object; a door of NULL lets everything in. */
+static unsigned play(bg_admission *door)
+{
+    static struct cache cache;
+    unsigned hits = 0;
+    memset(&cache, 0, sizeof cache);
+    for (uint64_t i = 0; i < REQUESTS; i++) {
+        uint64_t key = request(i);
+        if (cache_get(&cache, key, i + 1)) {
+            hits++;
+        } else if (bg_admission_admit(door, &key, sizeof key)) {
+            cache_put(&cache, key, i + 1); /* fetched, and worth keeping */
+        }
+    }
+    return hits;
+}
+
+int main(void)
+{
+    bg_admission_options options = BG_ADMISSION_OPTIONS_INIT;
+    options.items = 2 * OBJECTS; /* it remembers twice as many as the cache holds */
+    bg_admission *door;
+    bg_errinfo why;
+    if (bg_admission_create(&options, &door, &why) != BG_OK) {
+        fprintf(stderr, "%s\n", why.message);
+        return 1;
+    }
+    unsigned without = play(NULL), with = play(door);
+    bg_admission_stats stats = { .struct_size = sizeof stats };
+    bool right = bg_admission_about(door, &stats) == BG_OK;
+    printf("%d requests: %u hits without a bouncer, %u with one of %llu bytes,\n"
+           "who let in %llu of %llu misses\n",
+           REQUESTS, without, with, (unsigned long long)stats.bytes,
+           (unsigned long long)stats.admitted, (unsigned long long)stats.asked);
+    bg_admission_free(door);
+    /* It was asked at every miss, and the cache is better for it. */
+    right = right && stats.asked == REQUESTS - with && with > without + without / 10;
+    return right ? 0 : 1;
+}

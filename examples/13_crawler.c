@@ -1,0 +1,99 @@
+/*
+ * 13_crawler.c - a crawler's frontier without duplicates.
+ *
+ * Each worker reads its part of the links and keeps a filter of its own, for which no other
+ * thread has to wait; at the end the filters are merged. "No" is certain: such a link is new
+ * and goes to the frontier without asking anybody. "Maybe" may be wrong once in a thousand
+ * times, so there the store is asked, which knows: no page is lost.
+ */
+#include <bloomgate/bloomgate.h>
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { WORKERS = 4, PAGES = 20000, LINKS = 400000 };
+
+struct worker {
+    pthread_t thread;
+    bg_filter *seen;
+    unsigned number, found;
+    unsigned long asked; /* how often the store was */
+    unsigned frontier[PAGES];
+    bool stored[PAGES]; /* the store: a database that is slow to ask */
+};
+
+/* Link number i leads to that page; few pages have most of the links. */
+static unsigned link_to(uint64_t i)
+{
+    uint64_t x = (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    x ^= x >> 29;
+    return (unsigned)((x % PAGES) * (x / PAGES % PAGES) / PAGES);
+}
+
+static size_t url_of(unsigned page, char url[64])
+{
+    return (size_t)snprintf(url, 64, "https://example.org/%u.html", page);
+}
+
+static void *work(void *argument)
+{
+    struct worker *me = argument;
+    char url[64];
+    for (uint64_t i = me->number; i < LINKS; i += WORKERS) {
+        unsigned page = link_to(i);
+        bool is_new = bg_filter_add(me->seen, url, url_of(page, url));
+        me->asked += !is_new;
+        if (is_new || !me->stored[page]) { /* the store is asked after a "maybe" only */
+            me->stored[page] = true;
+            me->frontier[me->found++] = page;
+        }
+    }
+    return NULL;
+}
+
+/* Waits for a worker and joins his frontier; returns how many pages others had as well. */
+static unsigned unite(struct worker *worker, bg_filter *all, bool fetched[PAGES])
+{
+    char url[64];
+    unsigned twice = 0;
+    (void)pthread_join(worker->thread, NULL);
+    for (unsigned i = 0; i < worker->found; i++) {
+        unsigned page = worker->frontier[i];
+        twice += bg_filter_may_contain(all, url, url_of(page, url)) && fetched[page];
+        fetched[page] = true; /* it is fetched here, unless it was */
+    }
+    return bg_filter_merge(all, worker->seen, NULL) == BG_OK ? twice : LINKS;
+}
+
+int main(void)
+{
+    static struct worker workers[WORKERS];
+    static bool fetched[PAGES];
+    bg_spec spec = BG_SPEC_INIT; /* the same for all, or they could not be merged */
+    spec.items = PAGES;
+    spec.rate = 0.001;
+    bg_filter *all = NULL;
+    bool right = bg_filter_create(&spec, &all, NULL) == BG_OK;
+    spec.flags = BG_EXCLUSIVE; /* each is used by one thread */
+    for (unsigned w = 0; right && w < WORKERS; w++) {
+        workers[w].number = w;
+        right = bg_filter_create(&spec, &workers[w].seen, NULL) == BG_OK
+                && pthread_create(&workers[w].thread, NULL, work, &workers[w]) == 0;
+    }
+    unsigned long asked = 0, found = 0, twice = 0;
+    for (int w = 0; right && w < WORKERS; w++) {
+        twice += unite(&workers[w], all, fetched);
+        asked += workers[w].asked;
+        found += workers[w].found;
+        bg_filter_free(workers[w].seen);
+    }
+    char url[64];
+    for (uint64_t i = 0; right && i < LINKS; i++) { /* no page is lost */
+        unsigned page = link_to(i);
+        right = fetched[page] && bg_filter_may_contain(all, url, url_of(page, url));
+    }
+    printf("%d links, %lu + %lu duplicates avoided; %lu were new without a question\n",
+           LINKS, LINKS - found, twice, LINKS - asked);
+    bg_filter_free(all);
+    return right && twice < found && LINKS - found > found ? 0 : 1;
+}

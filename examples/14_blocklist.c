@@ -1,0 +1,95 @@
+/*
+ * 14_blocklist.c - a block list that is published, and updated by differences.
+ *
+ * The publisher makes a file of a list, and from two versions a patch. A reader who has the
+ * old version applies the patch; what comes out is the new version to the byte, or it is
+ * refused. Works in a folder of its own, which is removed at the end.
+ */
+#define _DEFAULT_SOURCE /* mkdtemp */
+
+#include <bloomgate/bloomgate.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LISTED = 500000, NEWS = 5 };
+
+static char folder[] = "/tmp/bloomgate-blocklist-XXXXXX";
+static bg_errinfo why;
+
+/* A version of the list, with what was new from `first` on; its digest and its file. */
+static bool publish(bg_filter *list, uint64_t first, uint64_t end,
+                    char digest[BG_DIGEST_TEXT], char path[256])
+{
+    for (uint64_t host = first; host < end; host++) {
+        (void)bg_filter_add_u64(list, host);
+    }
+    bg_err err = bg_publish(list, folder, "list", NULL, digest, &why);
+    (void)snprintf(path, 256, "%s/list-%s.bg", folder, err ? "" : digest);
+    return err == BG_OK;
+}
+
+/* The reader's: a verified file of that digest, and the first n hosts are on it. */
+static bool knows(const char *path, const char *digest, uint64_t n)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    bg_filter *list = NULL;
+    bool right = bg_verify(path, NULL, NULL, &why) == BG_OK
+                 && bg_file_about(path, &about, &why) == BG_OK
+                 && strcmp(about.digest_text, digest) == 0
+                 && bg_open(path, NULL, &list, &why) == BG_OK;
+    for (uint64_t host = 0; right && host < n; host++) {
+        right = bg_filter_may_contain_u64(list, host); /* "no" would let it through */
+    }
+    bg_filter_free(list);
+    return right;
+}
+
+static bool flip_a_bit(const char *path, long at)
+{
+    FILE *file = fopen(path, "r+b");
+    int byte = file && fseek(file, at, SEEK_SET) == 0 ? fgetc(file) : EOF;
+    return byte != EOF && fseek(file, at, SEEK_SET) == 0 && fputc(byte ^ 1, file) != EOF
+           && fclose(file) == 0;
+}
+
+int main(void)
+{
+    char old[BG_DIGEST_TEXT], new[BG_DIGEST_TEXT];
+    char path[5][256]; /* two versions, the patch, what the reader makes, the pointer */
+    bg_difference news = { .struct_size = sizeof news };
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *list = NULL;
+    spec.items = LISTED + 1000; /* with room for what comes */
+    spec.rate = 0.0001;
+    if (!mkdtemp(folder) || bg_filter_create(&spec, &list, &why) != BG_OK) {
+        return 1;
+    }
+    (void)snprintf(path[2], sizeof path[2], "%s/1-to-2.patch", folder);
+    (void)snprintf(path[3], sizeof path[3], "%s/mine.bg", folder);
+    (void)snprintf(path[4], sizeof path[4], "%s/list", folder);
+    bool right = publish(list, 0, LISTED, old, path[0])
+                 && publish(list, LISTED, LISTED + NEWS, new, path[1])
+                 && bg_file_patch(path[0], path[1], path[2], &why) == BG_OK
+                 && bg_file_diff(path[0], path[1], &news, &why) == BG_OK;
+    printf("%d new hosts: %u of %u blocks differ, the patch has %u bytes\n", NEWS,
+           (unsigned)news.different, (unsigned)news.blocks, (unsigned)news.patch_bytes);
+    /* The reader has the first version and gets the patch. */
+    right = right && news.different <= NEWS && knows(path[0], old, LISTED)
+            && bg_file_apply(path[0], path[2], path[3], &why) == BG_OK
+            && knows(path[3], new, LISTED + NEWS);
+    /* It fits no other version, and damage is noticed; what the reader has stays. */
+    right = right && bg_file_apply(path[1], path[2], path[3], NULL) == BG_EINCOMPAT
+            && flip_a_bit(path[2], (long)news.patch_bytes / 2)
+            && bg_file_apply(path[0], path[2], path[3], NULL) != BG_OK
+            && knows(path[3], new, LISTED + NEWS);
+    printf("%s\n", right ? "the reader is up to date" : why.message);
+    bg_filter_free(list);
+    for (int i = 0; i < 5; i++) {
+        (void)unlink(path[i]);
+    }
+    (void)rmdir(folder);
+    return right ? 0 : 1;
+}

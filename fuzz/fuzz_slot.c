@@ -1,0 +1,276 @@
+/*
+ * fuzz_slot.c - an input is a program on a slot and a gate in front of it. The truth is a set
+ * of small numbers; whatever the slot goes through, a key of the truth is answered "maybe",
+ * and what is refused changes nothing.
+ */
+#include "bloomgate/bloomgate.h"
+#include "fuzz.h"
+#include "fuzz_input.h"
+
+enum { KEYS = 256, STEPS = 60 };
+
+struct world {
+    struct fuzz_input *in;
+    bg_slot *slot;
+    bg_gate *gate;
+    bool in_truth[KEYS];
+    bool failing;      /* the truth does */
+    uint64_t complete; /* the slot never claims more */
+    uint64_t time;
+    unsigned at;   /* of the source */
+    unsigned dies; /* the source, at that key */
+    uint64_t source_key;
+};
+
+/* ---- Filters ----------------------------------------------------------------------------- */
+
+static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world *world)
+{
+    static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_BLOCKED,
+                                     BG_KIND_CLASSIC,  BG_KIND_COUNTING,
+                                     BG_KIND_CUCKOO,   BG_KIND_QUOTIENT,
+                                     BG_KIND_SCALABLE, BG_KIND_REGISTER };
+    const uint8_t what = fuzz_byte(in);
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    spec.kind = (uint32_t)kinds[what & 7];
+    spec.items = what & 8 ? 16 : 512;
+    spec.rate = 0.02;
+    spec.hash.seed = what >> 4 & 1;
+    spec.flags = what >> 5 == 7 ? BG_EXCLUSIVE : 0;
+    FUZZ_MUST(bg_filter_create(&spec, &filter, NULL) == BG_OK);
+    for (uint64_t key = 0; full_set && key < KEYS; key++) {
+        if (world->in_truth[key]) {
+            (void)bg_filter_add_u64(filter, key); /* too many: it answers "maybe" */
+        }
+    }
+    return filter;
+}
+
+/* ---- The truth ---------------------------------------------------------------------------- */
+
+static bg_truth ask(void *context, const void *key, size_t len, void *request)
+{
+    const struct world *world = context;
+    uint64_t k;
+    (void)request;
+    FUZZ_MUST(len == sizeof k);
+    memcpy(&k, key, sizeof k);
+    return world->failing                   ? BG_TRUTH_ERROR
+           : k < KEYS && world->in_truth[k] ? BG_TRUTH_PRESENT
+                                            : BG_TRUTH_ABSENT;
+}
+
+static bg_err put(void *context, const void *key, size_t len, void *request)
+{
+    struct world *world = context;
+    uint64_t k;
+    (void)request;
+    FUZZ_MUST(len == sizeof k);
+    memcpy(&k, key, sizeof k);
+    if (world->failing) {
+        return BG_EIO;
+    }
+    world->in_truth[k] = true;
+    return BG_OK;
+}
+
+static void alarm_raised(void *context, const bg_alarm *alarm)
+{
+    (void)context;
+    FUZZ_MUST(alarm->kind != BG_ALARM_FALSE_NEGATIVE);
+}
+
+static uint64_t now(void *context)
+{
+    return ((struct world *)context)->time;
+}
+
+static bg_err source_next(void *context, bg_bytes *keys, size_t room, size_t *n,
+                          bg_errinfo *info)
+{
+    struct world *world = context;
+    (void)room;
+    (void)info;
+    while (world->at < KEYS && !world->in_truth[world->at]) {
+        world->at++;
+    }
+    *n = 0;
+    if (world->at >= world->dies) {
+        return BG_EIO;
+    }
+    if (world->at < KEYS) {
+        world->source_key = world->at++;
+        keys[0] = (bg_bytes){ &world->source_key, 8 };
+        *n = 1;
+    }
+    return BG_OK;
+}
+
+static bg_err source_rewind(void *context, bg_errinfo *info)
+{
+    (void)info;
+    ((struct world *)context)->at = 0;
+    return BG_OK;
+}
+
+/* ---- Steps -------------------------------------------------------------------------------- */
+
+static void rebuild(struct world *world)
+{
+    const uint8_t what = fuzz_byte(world->in);
+    bg_source source = { source_next, what & 1 ? source_rewind : NULL, world,
+                         what & 2 ? 64 : 0 };
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    bg_rebuild_report report = { .struct_size = sizeof report };
+    how.spec.kind = what & 4 ? BG_KIND_FUSE : what & 8 ? BG_KIND_CUCKOO : BG_KIND_AUTO;
+    how.spec.rate = what & 12 ? 0.02 : 0;
+    how.delta = what & 16 ? some_filter(world->in, false, world) : NULL;
+    how.headroom = what & 32 ? 0 : 0.5;
+    world->at = 0;
+    world->dies = what & 64 ? fuzz_byte(world->in) : KEYS + 1;
+    (void)!bg_slot_rebuild(world->slot, &source, &how, &report, NULL);
+}
+
+static void write_key(struct world *world)
+{
+    const uint64_t key = fuzz_byte(world->in);
+    bg_err err = bg_gate_write(world->gate, &key, sizeof key, NULL);
+    FUZZ_MUST(!world->failing || err == BG_EIO);
+}
+
+static void look_up(struct world *world)
+{
+    const uint64_t key = fuzz_byte(world->in) * UINT64_C(2);
+    const bool there = key < KEYS && world->in_truth[key];
+    bg_outcome outcome = bg_gate_lookup(world->gate, &key, sizeof key, NULL);
+    FUZZ_MUST(there ? outcome == BG_PRESENT || outcome == BG_UNKNOWN
+                    : outcome != BG_PRESENT);
+    FUZZ_MUST(bg_outcome_name(outcome)[0]);
+    bg_ticket ticket = { NULL, 0, { 0 } };
+    bool audit = false;
+    outcome = bg_gate_begin(world->gate, &key, sizeof key, &ticket, &audit);
+    FUZZ_MUST(!there || outcome == BG_PENDING || outcome == BG_UNKNOWN);
+    if (outcome == BG_PENDING || audit) {
+        outcome = bg_gate_finish(world->gate, &ticket, ask(world, &key, 8, NULL));
+        FUZZ_MUST(!there || world->failing || outcome == BG_PRESENT);
+    }
+}
+
+/* A change; a filter that was refused is ours. */
+static void change(struct world *world, uint8_t what)
+{
+    const bool full = what == 3;
+    bg_filter *filter = some_filter(world->in, full, world);
+    bg_err err = BG_OK;
+    switch (what) {
+    case 0: err = bg_slot_layer(world->slot, filter, NULL); break;
+    case 1:
+        err = bg_slot_compact(world->slot, filter, NULL);
+        err = err == BG_EINVAL || err == BG_EBUSY ? err : BG_OK;
+        break;
+    case 2:
+        err = bg_slot_migrate(world->slot, filter, NULL);
+        if (!err) {
+            FUZZ_MUST(bg_slot_settle(world->slot, true, NULL) == BG_OK);
+        }
+        break;
+    default:
+        err = bg_slot_swap(world->slot, filter, fuzz_byte(world->in), BG_SLOT_DISCARD,
+                           NULL);
+        break;
+    }
+    if (err) {
+        bg_filter_free(filter);
+    }
+}
+
+static void step(struct world *world)
+{
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    const uint8_t what = fuzz_byte(world->in) % 12;
+    switch (what) {
+    case 0:
+    case 1:
+    case 2:
+    case 3: change(world, what); break;
+    case 4: rebuild(world); break;
+    case 5: world->failing = fuzz_byte(world->in) & 1; break;
+    case 6: world->time += fuzz_any(world->in); break;
+    case 7: look_up(world); break;
+    case 8: bg_slot_advance(world->slot, fuzz_byte(world->in)); break;
+    case 9:
+        FUZZ_MUST(bg_slot_about(world->slot, &stats) == BG_OK);
+        FUZZ_MUST(stats.retired == 0 && stats.rebuilding == 0 && stats.filters <= 6);
+        break;
+    default: write_key(world); break;
+    }
+}
+
+/* ---- What holds ---------------------------------------------------------------------------- */
+
+static void check_keys(struct world *world)
+{
+    uint64_t keys[KEYS], maybe[BG_BITMAP_WORDS(KEYS)];
+    for (uint64_t key = 0; key < KEYS; key++) {
+        keys[key] = key;
+    }
+    (void)bg_slot_may_contain_many_u64(world->slot, keys, KEYS, maybe);
+    for (uint64_t key = 0; key < KEYS; key++) {
+        const bool one = bg_slot_may_contain_u64(world->slot, key);
+        FUZZ_MUST(one == (maybe[key / 64] >> key % 64 & 1));
+        FUZZ_MUST(!world->in_truth[key]
+                  || bg_gate_may_contain(world->gate, &key, sizeof key));
+        FUZZ_MUST(bg_slot_may_contain_at(world->slot, &key, sizeof key, 0) == one);
+        FUZZ_MUST(bg_slot_may_contain_at(world->slot, &key, sizeof key,
+                                         bg_slot_complete(world->slot) + 1));
+    }
+}
+
+static void check_figures(const struct world *world)
+{
+    bg_slot_health health = { .struct_size = sizeof health };
+    bg_gate_stats gate = { .struct_size = sizeof gate };
+    FUZZ_MUST(bg_slot_examine(world->slot, &health) == BG_OK);
+    FUZZ_MUST(health.rate >= 0 && health.rate <= 1 && health.fill >= 0
+              && health.fill <= 1);
+    FUZZ_MUST(bg_gate_about(world->gate, true, &gate) == BG_OK);
+    FUZZ_MUST(gate.false_negatives == 0 && gate.observed.low >= 0
+              && gate.observed.high <= 1);
+    (void)bg_slot_advise(world->slot, NULL, &gate.observed);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input in = { data, size };
+    struct world world = { .in = &in, .time = 1 };
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    bg_gate_options gate = BG_GATE_OPTIONS_INIT;
+    const uint8_t how = fuzz_byte(&in);
+    bg_filter *filter = how & 1 ? some_filter(&in, false, &world) : NULL;
+    options.flags = how & 2 ? BG_SLOT_SEALED : 0;
+    options.clock = now;
+    options.context = &world;
+    if (bg_slot_create(filter, &options, &world.slot, NULL)) {
+        bg_filter_free(filter);
+        return 0;
+    }
+    gate.ask = ask;
+    gate.write = put;
+    gate.alarm = alarm_raised;
+    gate.context = &world;
+    gate.clock = now;
+    gate.flags = how & 4 ? BG_GATE_SINGLE_FLIGHT : 0;
+    gate.audit = how & 8 ? 0.5 : 0;
+    gate.negative_entries = how & 16 ? 8 : 0;
+    gate.breaker_failures = how & 32 ? 2 : 0;
+    FUZZ_MUST(bg_gate_create(world.slot, &gate, &world.gate, NULL) == BG_OK);
+    for (unsigned i = 0; i < STEPS && in.left; i++) {
+        step(&world);
+        check_keys(&world);
+    }
+    check_figures(&world);
+    bg_gate_free(world.gate);
+    bg_slot_free(world.slot);
+    return 0;
+}

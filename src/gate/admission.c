@@ -1,0 +1,223 @@
+/*
+ * admission.c - the bouncer of a cache: who was here before, not too long ago?
+ *
+ * Idea. An add to a window filter tells whether the key was in the window already. That is
+ * the whole decision: one call remembers the key and answers. Keys that are asked for once
+ * never get in, and so drive nothing out.
+ *
+ * What counts. A window by count ends a period after so many adds, and every call here is an
+ * add: of a new key, and of one that was seen and is renewed by it. Three ways were tried on
+ * traces of 10 million requests, in which 70 to 76 % of the different keys come once (Zipf,
+ * s = 0.9 and 1.0, over a million keys; LRU caches of 20,000 and 100,000 objects; windows of
+ * 1/8 to 32 times the cache). Against the first one, in points of hit ratio:
+ *
+ *     every call adds and counts           (`bgbench admission` has its figures)
+ *     only new keys add and count          +0.1 in short windows, -0.5 in long ones: what
+ *                                          comes often is forgotten as if it came once
+ *     every call adds, and counts if       -0.0 to -0.7
+ *     the key is new in its period
+ *
+ * (When the whole order of popularity was exchanged every 1 % of the trace, the second was
+ * ahead by up to 0.3.) They hardly differ, because a key that is in the cache is not asked
+ * for here: most calls are about new keys. So the first is taken. It is one call, needs
+ * nothing but the window, and a generation never gets more keys than it was made for, so
+ * that `rate` is a bound. The window is then `items` calls long, with at most as many
+ * different keys.
+ *
+ * How long it should be. With a popularity that stays, windows of a quarter to once the
+ * cache were best, and twice, four and eight times the cache cost 0.8, 1.5 and 2.5 points.
+ * When it was exchanged every 1 %, the longest was best, 8 times the cache, and one as long as
+ * the cache was worse than no bouncer. Twice to four times loses little in either case.
+ *
+ * Price. An add to a window by count has one counter that all threads share, and the line of
+ * a generation. It is paid when the cache has missed, beside whatever a miss costs. Answers
+ * are counted in a line of each processor.
+ */
+#include "bloomgate/admission.h"
+
+#include "base/errinfo.h"
+#include "base/memory.h"
+#include "base/stripe.h"
+
+#include <string.h>
+
+enum { ADMISSION_GENERATIONS = 4, ADMISSION_GENERATIONS_MOST = 64 };
+
+static const double admission_rate = 0.01;
+
+struct admission_line {
+    _Alignas(64) uint64_t admitted;
+    uint64_t refused;
+};
+
+struct bg_admission {
+    bg_filter *window;
+    uint64_t first_period;
+    uint32_t lines_count; /* a power of two */
+    struct bgi_memory memory;
+    struct admission_line lines[];
+};
+
+/* ---- Life ------------------------------------------------------------------------------- */
+
+static bg_err admission_check(const bg_admission_options *o, bg_errinfo *info)
+{
+    if (!o || o->struct_size != sizeof *o) {
+        return bgi_err(info, BG_EINVAL, "options.struct_size",
+                       "sizeof(bg_admission_options): use BG_ADMISSION_OPTIONS_INIT",
+                       "%u", o ? o->struct_size : 0);
+    }
+    if (o->generations == 1 || o->generations > ADMISSION_GENERATIONS_MOST) {
+        return bgi_err(info, BG_EINVAL, "generations", "2 .. 64, or 0", "%u",
+                       o->generations);
+    }
+    if (o->items == 0) {
+        return bgi_err(info, BG_EINVAL, "items", "how many keys it remembers", "0");
+    }
+    if (!o->length != !o->clock) {
+        return bgi_err(info, BG_EINVAL, "length, clock", "both or none", "%s",
+                       o->length ? "no clock" : "no length");
+    }
+    return BG_OK;
+}
+
+static bg_err admission_window(const bg_admission_options *o, bg_filter **window,
+                               bg_errinfo *info)
+{
+    bg_window_options moving = BG_WINDOW_OPTIONS_INIT;
+    bg_spec spec = BG_SPEC_INIT;
+    moving.mode = BG_WINDOW_GENERATIONS;
+    moving.generations = o->generations ? o->generations : ADMISSION_GENERATIONS;
+    moving.length = o->length;
+    moving.clock = o->clock;
+    moving.context = o->context;
+    moving.count = o->length ? 0 : o->items;
+    spec.kind = BG_KIND_WINDOW;
+    spec.items = o->items;
+    spec.rate = o->rate != 0 ? o->rate : admission_rate;
+    spec.hash = o->hash;
+    spec.allocator = o->allocator;
+    spec.window = &moving;
+    return bg_filter_create(&spec, window, info);
+}
+
+bg_err bg_admission_create(const bg_admission_options *options,
+                           bg_admission **admission, bg_errinfo *info)
+{
+    bg_filter *window = NULL;
+    struct bgi_memory memory;
+    if (!admission) {
+        return bgi_err(info, BG_EINVAL, "admission", "where to put it", "NULL");
+    }
+    *admission = NULL;
+    bgi_err_clear(info);
+    bg_err err = admission_check(options, info);
+    err = err ? err : admission_window(options, &window, info);
+    if (err) {
+        return err;
+    }
+    uint32_t lines = bgi_stripes();
+    size_t bytes = sizeof **admission + lines * sizeof(struct admission_line);
+    if (!bgi_memory_take(&memory, bytes, options->allocator, true)) {
+        bg_filter_free(window);
+        return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                       bytes);
+    }
+    bg_admission *a = memory.base;
+    a->window = window;
+    a->first_period = bg_filter_period(window);
+    a->lines_count = lines;
+    a->memory = memory;
+    *admission = a;
+    return BG_OK;
+}
+
+void bg_admission_free(bg_admission *admission)
+{
+    if (admission) {
+        struct bgi_memory memory = admission->memory;
+        bg_filter_free(admission->window);
+        bgi_memory_give(&memory);
+    }
+}
+
+/* ---- Deciding --------------------------------------------------------------------------- */
+
+static void admission_count(bg_admission *a, uint64_t admitted, uint64_t refused)
+{
+    struct admission_line *line = &a->lines[bgi_stripe(a->lines_count)];
+    if (admitted) {
+        __atomic_fetch_add(&line->admitted, admitted, __ATOMIC_RELAXED);
+    }
+    if (refused) {
+        __atomic_fetch_add(&line->refused, refused, __ATOMIC_RELAXED);
+    }
+}
+
+bool bg_admission_admit(bg_admission *admission, const void *key, size_t len)
+{
+    if (!admission) {
+        return true;
+    }
+    bool seen = !bg_filter_add(admission->window, key, len);
+    admission_count(admission, seen, !seen);
+    return seen;
+}
+
+/* Turns a bitmap of n answers round. */
+static void admission_invert(uint64_t *bits, size_t n)
+{
+    for (size_t i = 0; i < BG_BITMAP_WORDS(n); i++) {
+        bits[i] = ~bits[i];
+    }
+    if (n % 64) {
+        bits[n / 64] &= ((uint64_t)1 << n % 64) - 1;
+    }
+}
+
+size_t bg_admission_admit_many(bg_admission *admission, const bg_bytes *keys, size_t n,
+                               uint64_t *admitted)
+{
+    size_t refused = 0;
+    if (admission) {
+        refused = bg_filter_add_many(admission->window, keys, n, admitted);
+        admission_count(admission, n - refused, refused);
+    } else if (admitted) {
+        memset(admitted, 0, BG_BITMAP_WORDS(n) * sizeof *admitted);
+    }
+    if (admitted) {
+        admission_invert(admitted, n);
+    }
+    return n - refused;
+}
+
+bool bg_admission_would_admit(const bg_admission *admission, const void *key,
+                              size_t len)
+{
+    return !admission || bg_filter_may_contain(admission->window, key, len);
+}
+
+/* ---- Figures ---------------------------------------------------------------------------- */
+
+bg_err bg_admission_about(const bg_admission *admission, bg_admission_stats *stats)
+{
+    bg_info info = { .struct_size = sizeof info };
+    if (!admission || !stats || stats->struct_size != sizeof *stats) {
+        return BG_EINVAL;
+    }
+    bg_err err = bg_filter_info(admission->window, &info);
+    if (err) {
+        return err;
+    }
+    *stats = (bg_admission_stats){ .struct_size = sizeof *stats };
+    for (uint32_t i = 0; i < admission->lines_count; i++) {
+        const struct admission_line *line = &admission->lines[i];
+        uint64_t admitted = __atomic_load_n(&line->admitted, __ATOMIC_RELAXED);
+        stats->admitted += admitted;
+        stats->asked += admitted + __atomic_load_n(&line->refused, __ATOMIC_RELAXED);
+    }
+    stats->bytes = bg_filter_size_bytes(admission->window);
+    stats->periods = bg_filter_period(admission->window) - admission->first_period + 1;
+    stats->rate = info.rate;
+    return BG_OK;
+}

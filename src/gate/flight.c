@@ -1,0 +1,216 @@
+/*
+ * flight.c - see flight.h.
+ *
+ * The idea. A table of lists, each with a lock and a condition, on which everybody stands
+ * who is inside of a callback of a look-up: leaders, who ask, and followers, who copy. The
+ * entries are on the stacks of those who look up; nothing is allocated.
+ *
+ * Invariants, under the lock of the list:
+ *   (F1) At most one flight of a key is open. An open one is that of a leader who has no
+ *        answer yet, and no write of its key has ended since it began.
+ *   (F2) `followers` counts those who may still use the leader's entry. He leaves his stack
+ *        only when it is 0, and it grows only while he is open.
+ *   (F3) Who is on a list, so that others may wait for him, waits for no other flight,
+ *        whatever his callbacks do. So followers wait for leaders, leaders for the truth
+ *        and for callbacks of followers, and these for nobody: there is no circle.
+ *
+ * For (F3) a look-up that would have to wait goes through all lists and looks for an entry
+ * of its own thread. That is some hundred nanoseconds, before a wait for the truth.
+ *
+ * An answer can be older than the look-up that gets it, but not older than a write that had
+ * ended when the look-up began: that write has closed the flight (F1).
+ */
+#include "gate/flight.h"
+
+#include "base/memory.h"
+
+#include <string.h>
+
+enum { FLIGHT_SHARDS = 32 };
+
+struct flight_shard {
+    _Alignas(64) pthread_mutex_t lock;
+    pthread_cond_t turn; /* somebody landed, or the last follower left */
+    struct bgi_flight *first;
+};
+
+struct bgi_flights {
+    struct bgi_memory memory;
+    struct flight_shard shards[FLIGHT_SHARDS];
+};
+
+static struct flight_shard *flight_enter(struct bgi_flights *flights, uint64_t hash)
+{
+    struct flight_shard *shard = &flights->shards[hash % FLIGHT_SHARDS];
+    (void)pthread_mutex_lock(&shard->lock);
+    return shard;
+}
+
+static void flight_exit(struct flight_shard *shard)
+{
+    (void)pthread_mutex_unlock(&shard->lock);
+}
+
+/* ---- Lists --------------------------------------------------------------------------- */
+
+static void flight_list(struct flight_shard *shard, struct bgi_flight *flight)
+{
+    flight->next = shard->first;
+    flight->link = &shard->first;
+    if (flight->next) {
+        flight->next->link = &flight->next;
+    }
+    shard->first = flight;
+}
+
+static void flight_unlist(struct bgi_flight *flight)
+{
+    *flight->link = flight->next;
+    if (flight->next) {
+        flight->next->link = flight->link;
+    }
+}
+
+static struct bgi_flight *flight_find(const struct flight_shard *shard, uint64_t hash,
+                                      bg_bytes key)
+{
+    struct bgi_flight *f = shard->first;
+    while (f
+           && !(f->open && f->hash == hash && f->key.len == key.len
+                && (key.len == 0 || memcmp(f->key.data, key.data, key.len) == 0))) {
+        f = f->next;
+    }
+    return f;
+}
+
+/* (F3); no lock is held. */
+static bool flight_is_inside(struct bgi_flights *flights, pthread_t self)
+{
+    for (unsigned i = 0; i < FLIGHT_SHARDS; i++) {
+        struct flight_shard *shard = flight_enter(flights, i);
+        const struct bgi_flight *f = shard->first;
+        while (f && !pthread_equal(f->thread, self)) {
+            f = f->next;
+        }
+        flight_exit(shard);
+        if (f) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Boarding and landing -------------------------------------------------------------- */
+
+static void flight_lead(struct flight_shard *shard, struct bgi_flight *flight)
+{
+    flight->followers = 0;
+    flight->landed = false;
+    flight->open = true;
+    flight_list(shard, flight);
+}
+
+/* Waits for the leader; then stands on the list as one who copies. */
+static void flight_follow(struct flight_shard *shard, struct bgi_flight *flight,
+                          struct bgi_flight *leader)
+{
+    leader->followers++;
+    while (!leader->landed) {
+        (void)pthread_cond_wait(&shard->turn, &shard->lock);
+    }
+    flight->leader = leader;
+    flight->answer = leader->answer;
+    flight->open = false;
+    flight_list(shard, flight);
+}
+
+enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
+                                      struct bgi_flight *flight)
+{
+    enum bgi_flight_role role = BGI_FLIGHT_LEADS;
+    bool asked = false, inside = false;
+    flight->thread = pthread_self();
+    for (;;) {
+        struct flight_shard *shard = flight_enter(flights, flight->hash);
+        struct bgi_flight *leader = flight_find(shard, flight->hash, flight->key);
+        if (!leader) {
+            flight_lead(shard, flight);
+        } else if (asked && !inside) {
+            flight_follow(shard, flight, leader);
+            role = BGI_FLIGHT_FOLLOWS;
+        } else if (asked) {
+            role = BGI_FLIGHT_ALONE;
+        }
+        flight_exit(shard);
+        if (!leader || asked) {
+            return role;
+        }
+        inside = flight_is_inside(flights, flight->thread);
+        asked = true;
+    }
+}
+
+void bgi_flight_land(struct bgi_flights *flights, struct bgi_flight *flight, int answer)
+{
+    struct flight_shard *shard = flight_enter(flights, flight->hash);
+    flight->answer = answer;
+    flight->landed = true;
+    flight->open = false;
+    flight_unlist(flight);
+    if (flight->followers) {
+        (void)pthread_cond_broadcast(&shard->turn);
+    }
+    while (flight->followers) {
+        (void)pthread_cond_wait(&shard->turn, &shard->lock);
+    }
+    flight_exit(shard);
+}
+
+void bgi_flight_leave(struct bgi_flights *flights, struct bgi_flight *flight)
+{
+    struct flight_shard *shard = flight_enter(flights, flight->hash);
+    flight_unlist(flight);
+    if (--flight->leader->followers == 0) {
+        (void)pthread_cond_broadcast(&shard->turn);
+    }
+    flight_exit(shard);
+}
+
+void bgi_flights_detach(struct bgi_flights *flights, uint64_t hash, bg_bytes key)
+{
+    struct flight_shard *shard = flight_enter(flights, hash);
+    struct bgi_flight *flight = flight_find(shard, hash, key);
+    if (flight) {
+        flight->open = false;
+    }
+    flight_exit(shard);
+}
+
+/* ---- Life ---------------------------------------------------------------------------- */
+
+struct bgi_flights *bgi_flights_create(const bg_allocator *allocator)
+{
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, sizeof(struct bgi_flights), allocator, true)) {
+        return NULL;
+    }
+    struct bgi_flights *flights = memory.base;
+    flights->memory = memory;
+    for (unsigned i = 0; i < FLIGHT_SHARDS; i++) {
+        (void)pthread_mutex_init(&flights->shards[i].lock, NULL);
+        (void)pthread_cond_init(&flights->shards[i].turn, NULL);
+    }
+    return flights;
+}
+
+void bgi_flights_free(struct bgi_flights *flights)
+{
+    if (flights) {
+        for (unsigned i = 0; i < FLIGHT_SHARDS; i++) {
+            (void)pthread_cond_destroy(&flights->shards[i].turn);
+            (void)pthread_mutex_destroy(&flights->shards[i].lock);
+        }
+        struct bgi_memory memory = flights->memory;
+        bgi_memory_give(&memory);
+    }
+}

@@ -1,0 +1,638 @@
+/*
+ * gate.c - a filter in front of the truth: look-ups and writes. How a gate is made is in
+ * gate_life.c, what it tells of itself in gate_about.c.
+ *
+ * The way of a look-up. Each station either answers or hands on.
+ *
+ *     key
+ *      |  filter            "no": absent, counted, done.     (audit: ask the truth anyway)
+ *      |  negative cache    the truth said "absent" lately: absent
+ *      |  single flight     somebody asks for this key right now: his answer
+ *      |  breaker           the truth is being left alone: unknown
+ *      |  truth             absent: remembered; present; error: unknown
+ *      v
+ *     outcome               counted, traced
+ *
+ * bg_gate_begin is the first two and the breaker, bg_gate_finish what follows the truth;
+ * bg_gate_lookup is both with the question, and flights, in between. What they hand on is a
+ * struct gate_call, which is also what a ticket holds.
+ *
+ * Writes: (W1) the truth, (W2) the filter, (W3) the negative cache forgets the key and
+ * flights of it are closed, (W4) return. For a look-up that begins after (W4): the filter
+ * says "maybe" (W2), or is not believed, see below; the cache has no "absent" of it
+ * (recent.c); no flight from before can be joined (flight.c, F1); and the truth has it (W1).
+ * If (W1) fails nobody knows whether it was done in part; (W3) is done all the same.
+ *
+ * Doubt. If (W2) fails the truth has a key that the filter denies. `doubt` is set before
+ * the write returns, and the filter's "no" is not believed from then on, until the slot has
+ * got a base that is made of all keys (gate_doubt.c).
+ *
+ * Audits. The share of "no" answers that are checked is drawn by numbering them, per
+ * processor, and mixing the number with a secret, so that no pattern of look-ups evades it.
+ * A key that the truth has and the filter denies is a false negative only if it is not just
+ * being written: between (W1) and (W2) that is normal. So writes count themselves in, by
+ * place, in `writing`, from before (W1) until after (W2). An audit that finds a key reads
+ * that counter and then asks the filter again: if nobody was writing, whoever had written
+ * the key before has added it by now, and a second "no" is a false one. bg_gate_wrote comes
+ * after the caller's own (W1), which nobody counts; so the filter gets some milliseconds to
+ * learn of it before the alarm is raised (in bg_gate_lookup, not in bg_gate_finish).
+ *
+ * Cost. A plain "no" costs one counter beside the slot, in a line of this processor. Times
+ * are taken, places computed and locks taken behind that only.
+ */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+
+#include "gate/gate_body.h"
+
+#include "base/bits.h"
+
+#include <string.h>
+#include <time.h>
+
+enum {
+    GATE_CHUNK = 1024, /* keys of a batch that the filter is asked for at once */
+    GATE_PATIENCE = 5  /* milliseconds that a "no" may be contradicted by the truth */
+};
+
+/* What came of a question; the first three are a bg_truth. */
+enum gate_answer {
+    GATE_ABSENT = BG_TRUTH_ABSENT,
+    GATE_PRESENT = BG_TRUTH_PRESENT,
+    GATE_ERROR = BG_TRUTH_ERROR,
+    GATE_NOT_ASKED /* there is nobody to be asked, or the breaker is open */
+};
+
+/* A look-up on its way; in a ticket between begin and finish. */
+struct gate_call {
+    uint32_t open;    /* the answer of the truth is awaited */
+    uint16_t audit;   /* of a "no" that was given, or will be */
+    uint16_t denied;  /* the filter said "no" and was not believed */
+    uint64_t place;   /* the key's hash for cache, flights and writes */
+    uint64_t token;   /* of the cache */
+    uint64_t since;   /* the truth was not asked before that */
+    uint64_t trial;   /* of the breaker */
+    uint64_t elapsed; /* nanoseconds that the truth took; 0: not asked */
+};
+
+_Static_assert(sizeof(struct gate_call) <= sizeof((bg_ticket){ 0 }.opaque),
+               "a ticket holds a call");
+
+/* ---- Callbacks ----------------------------------------------------------------------- */
+
+/* The key's hash by the filter's hasher, for those who are told. */
+static uint64_t gate_key_hash(const bg_gate *gate, bg_bytes key)
+{
+    bg_pin pin;
+    bg_role role = BG_ROLE_NEXT;
+    const bg_filter *base = NULL;
+    bg_slot_pin(gate->slot, &pin);
+    for (size_t i = 0; role != BG_ROLE_BASE; i++) {
+        base = bg_pin_filter(&pin, i, &role);
+        if (!base) {
+            break;
+        }
+    }
+    uint64_t hash = base ? bg_hash_bytes(bg_filter_hasher(base), key.data, key.len) : 0;
+    bg_slot_unpin(gate->slot, &pin);
+    return hash;
+}
+
+static void gate_alarm(const bg_gate *gate, bg_alarm_kind kind, uint64_t hash,
+                       uint64_t count)
+{
+    if (gate->how.alarm) {
+        const bg_alarm alarm = { .struct_size = sizeof alarm,
+                                 .kind = (uint32_t)kind,
+                                 .key_hash = hash,
+                                 .count = count };
+        gate->how.alarm(gate->how.context, &alarm);
+    }
+}
+
+static void gate_alarm_breaker(bg_gate *gate, enum bgi_breaker_turn turn)
+{
+    if (turn == BGI_BREAKER_OPENS) {
+        gate_alarm(gate, BG_ALARM_BREAKER_OPEN, 0, atomic_load(&gate->breaker.opened));
+    } else if (turn == BGI_BREAKER_CLOSES) {
+        gate_alarm(gate, BG_ALARM_BREAKER_CLOSED, 0,
+                   gate_count_rare(&gate->rare.closings));
+    }
+}
+
+static void gate_trace(const bg_gate *gate, bg_bytes key, const struct gate_call *call,
+                       bg_outcome outcome, bool shared)
+{
+    if (gate->how.trace) {
+        const bg_trace trace = { .struct_size = sizeof trace,
+                                 .outcome = (uint32_t)outcome,
+                                 .key_hash = gate_key_hash(gate, key),
+                                 .truth_nanoseconds = call->elapsed,
+                                 .audited = call->audit,
+                                 .shared = shared };
+        gate->how.trace(gate->how.context, &trace);
+    }
+}
+
+/* ---- Stations ------------------------------------------------------------------------ */
+
+static bg_outcome gate_failure(const bg_gate *gate)
+{
+    return gate->how.flags & BG_GATE_FAIL_CLOSED ? BG_FAILED : BG_UNKNOWN;
+}
+
+static uint64_t gate_place(const bg_gate *gate, bg_bytes key)
+{
+    return bgi_siphash(BGI_SIPHASH_13, gate->secret, key.data, key.len);
+}
+
+/* n numbers for "no" answers, the first of which is returned; and whether the one with a
+ * number is checked. */
+static uint64_t gate_draw(const bg_gate *gate, uint64_t n)
+{
+    struct gate_line *line = gate_line(gate);
+    const uint64_t x =
+        atomic_fetch_add_explicit(&line->count[GATE_DRAWN], n, memory_order_relaxed);
+    return x ^ (uint64_t)(line - gate->lines) << 58;
+}
+
+static bool gate_is_drawn(const bg_gate *gate, uint64_t number)
+{
+    uint64_t x = number * UINT64_C(0x9e3779b97f4a7c15) ^ gate->secret[0];
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (x ^ x >> 31) <= gate->audit_most;
+}
+
+/* Filter and negative cache. `doubt` was asked for before the filter was. */
+static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, bool maybe, bool doubt,
+                             struct gate_call *call)
+{
+    *call = (struct gate_call){ .denied = !maybe };
+    if (!maybe && !doubt) {
+        return BG_ABSENT_BY_FILTER;
+    }
+    call->since = gate_now(gate);
+    if (gate->recent || gate->flights) {
+        call->place = gate_place(gate, key);
+    }
+    if (gate->recent
+        && bgi_recent_find(gate->recent, call->place, key, call->since, &call->token)) {
+        if (call->denied) {
+            (void)gate_count_rare(&gate->rare.doubted_cache);
+        }
+        return BG_ABSENT_BY_CACHE;
+    }
+    call->open = 1;
+    return BG_PENDING;
+}
+
+/* Whether the breaker lets the question through. */
+static bool gate_may_ask(bg_gate *gate, struct gate_call *call)
+{
+    if (bgi_breaker_is_closed(&gate->breaker)
+        || bgi_breaker_may_ask(&gate->breaker, gate_now(gate), &call->trial)) {
+        return true;
+    }
+    if (!call->audit) {
+        gate_count(gate_line(gate), GATE_SPARED, 1);
+    }
+    return false;
+}
+
+/* The truth has answered: figures, breaker and cache learn. */
+static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
+                                        struct gate_call *call, bg_truth answer)
+{
+    const uint64_t now = gate_now(gate);
+    const bool answered = answer == BG_TRUTH_ABSENT || answer == BG_TRUTH_PRESENT;
+    struct gate_line *line = gate_line(gate);
+    call->elapsed = now > call->since ? now - call->since : 1;
+    gate_count(line, GATE_TRUTH_CALLS, 1);
+    gate_count(line, GATE_TRUTH_NS, call->elapsed);
+    if (call->audit) {
+        gate_count(line, GATE_AUDITS, 1);
+    } else if (gate->recent && answer == BG_TRUTH_ABSENT) {
+        bgi_recent_put(gate->recent, call->place, key, call->token, call->since, now);
+    }
+    if (answered) {
+        return bgi_breaker_worked(&gate->breaker, call->trial);
+    }
+    gate_count(line, GATE_TRUTH_ERRORS, 1);
+    return bgi_breaker_failed(&gate->breaker, call->trial, now);
+}
+
+/* Asks, if that may be. The alarm of the breaker is left to the caller. */
+static enum gate_answer gate_ask(bg_gate *gate, bg_bytes key, void *request,
+                                 struct gate_call *call, enum bgi_breaker_turn *turn)
+{
+    *turn = BGI_BREAKER_STAYS;
+    if (!gate->how.ask || !gate_may_ask(gate, call)) {
+        return GATE_NOT_ASKED;
+    }
+    bg_truth answer = gate->how.ask(gate->how.context, key.data, key.len, request);
+    *turn = gate_learn(gate, key, call, answer);
+    return answer == BG_TRUTH_ABSENT || answer == BG_TRUTH_PRESENT
+               ? (enum gate_answer)answer
+               : GATE_ERROR;
+}
+
+/* What the answer comes to, for a look-up that the filter did not decide. */
+static bg_outcome gate_conclude(bg_gate *gate, const struct gate_call *call,
+                                enum gate_answer answer)
+{
+    if (answer == GATE_PRESENT) {
+        return BG_PRESENT;
+    }
+    if (answer != GATE_ABSENT) {
+        return gate_failure(gate);
+    }
+    if (call->denied) {
+        (void)gate_count_rare(&gate->rare.doubted_truth);
+    }
+    return BG_ABSENT_BY_TRUTH;
+}
+
+/* ---- Flights ------------------------------------------------------------------------- */
+
+static bg_outcome gate_look_alone(bg_gate *gate, bg_bytes key, void *request,
+                                  struct gate_call *call)
+{
+    enum bgi_breaker_turn turn;
+    enum gate_answer answer = gate_ask(gate, key, request, call, &turn);
+    gate_alarm_breaker(gate, turn);
+    return gate_conclude(gate, call, answer);
+}
+
+static bg_outcome gate_lead(bg_gate *gate, struct bgi_flight *flight,
+                            struct gate_call *call)
+{
+    enum bgi_breaker_turn turn;
+    enum gate_answer answer = gate_ask(gate, flight->key, flight->request, call, &turn);
+    bgi_flight_land(gate->flights, flight, (int)answer);
+    gate_alarm_breaker(gate, turn);
+    return gate_conclude(gate, call, answer);
+}
+
+/* Takes over what another look-up was told; false: it does not help. */
+static bool gate_follow(bg_gate *gate, struct bgi_flight *flight)
+{
+    bool helps = flight->answer != GATE_PRESENT || !flight->request
+                 || (gate->how.share && flight->leader->request);
+    if (helps && flight->answer == GATE_PRESENT && flight->request) {
+        gate->how.share(gate->how.context, flight->leader->request, flight->request);
+    }
+    bgi_flight_leave(gate->flights, flight);
+    if (helps) {
+        (void)gate_count_rare(&gate->rare.shared);
+    }
+    return helps;
+}
+
+static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
+                           struct gate_call *call, bool *shared)
+{
+    struct bgi_flight flight = { .hash = call->place, .key = key, .request = request };
+    switch (bgi_flight_board(gate->flights, &flight)) {
+    case BGI_FLIGHT_LEADS: return gate_lead(gate, &flight, call);
+    case BGI_FLIGHT_FOLLOWS:
+        if (gate_follow(gate, &flight)) {
+            *shared = true;
+            return gate_conclude(gate, call, (enum gate_answer)flight.answer);
+        }
+        call->since = gate_now(gate); /* waiting is not asking */
+        break;
+    case BGI_FLIGHT_ALONE: break;
+    }
+    return gate_look_alone(gate, key, request, call);
+}
+
+/* ---- Audits -------------------------------------------------------------------------- */
+
+/* Whether a "no" was wrong, now that the truth has the key. See "Audits" above. */
+static bool gate_was_wrong(bg_gate *gate, bg_bytes key, bool patient)
+{
+    const struct timespec pause = { 0, 1000000 };
+    const uint64_t cell = gate_place(gate, key) % GATE_WRITING;
+    for (int i = 0;; i++) {
+        const bool writing = atomic_load(&gate->writing[cell]) != 0;
+        if (gate_in_doubt(gate) || bg_slot_may_contain(gate->slot, key.data, key.len)) {
+            return false;
+        }
+        if (!patient || i == GATE_PATIENCE) {
+            return !writing;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* What a "no" comes to that was checked. */
+static bg_outcome gate_conclude_audit(bg_gate *gate, bg_bytes key,
+                                      enum gate_answer answer, bool patient)
+{
+    if (answer != GATE_PRESENT) {
+        return BG_ABSENT_BY_FILTER;
+    }
+    if (gate_was_wrong(gate, key, patient)) {
+        gate_alarm(gate, BG_ALARM_FALSE_NEGATIVE, gate_key_hash(gate, key),
+                   gate_count_rare(&gate->rare.false_negatives));
+    }
+    return BG_PRESENT;
+}
+
+static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
+                             struct gate_call *call)
+{
+    enum bgi_breaker_turn turn;
+    call->audit = 1;
+    call->since = gate_now(gate);
+    enum gate_answer answer = gate_ask(gate, key, request, call, &turn);
+    call->audit = answer != GATE_NOT_ASKED;
+    gate_alarm_breaker(gate, turn);
+    bg_outcome outcome = gate_conclude_audit(gate, key, answer, true);
+    if (call->audit && outcome == BG_ABSENT_BY_FILTER) {
+        gate_count(gate_line(gate), GATE_CHECKED, 1);
+    }
+    return outcome;
+}
+
+/* ---- Look-ups ------------------------------------------------------------------------ */
+
+/* The rest of a look-up, after the filter. */
+static bg_outcome gate_look(bg_gate *gate, bg_bytes key, bool maybe, bool doubt,
+                            void *request)
+{
+    struct gate_call call;
+    bool shared = false;
+    bg_outcome outcome = gate_enter(gate, key, maybe, doubt, &call);
+    if (outcome == BG_PENDING) {
+        outcome = gate->flights && gate->how.ask
+                      ? gate_fly(gate, key, request, &call, &shared)
+                      : gate_look_alone(gate, key, request, &call);
+    } else if (outcome == BG_ABSENT_BY_FILTER && gate->audits && gate->how.ask
+               && gate_is_drawn(gate, gate_draw(gate, 1))) {
+        outcome = gate_audit(gate, key, request, &call);
+    }
+    gate_count(gate_line(gate), GATE_OUTCOME + outcome, 1);
+    gate_trace(gate, key, &call, outcome, shared);
+    return outcome;
+}
+
+bg_outcome bg_gate_lookup(bg_gate *gate, const void *key, size_t len, void *request)
+{
+    if (!gate) {
+        return BG_UNKNOWN;
+    }
+    gate_watch_base(gate);
+    const bool doubt = gate_in_doubt(gate);
+    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
+    if (BGI_LIKELY(!maybe && !doubt && gate->plain)) {
+        gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER, 1);
+        return BG_ABSENT_BY_FILTER;
+    }
+    return gate_look(gate, (bg_bytes){ key, len }, maybe, doubt, request);
+}
+
+static bool gate_counts(bg_outcome outcome)
+{
+    return outcome == BG_PRESENT || outcome == BG_UNKNOWN;
+}
+
+/* Those keys of a chunk that the filter did not decide; the others are absent by then. */
+static size_t gate_look_maybes(bg_gate *gate, const bg_bytes *keys, uint64_t *maybe,
+                               size_t n, void *const *requests, bg_outcome *outcomes)
+{
+    size_t found = 0;
+    for (size_t word = 0; word < BG_BITMAP_WORDS(n); word++) {
+        for (; maybe[word]; maybe[word] &= maybe[word] - 1) {
+            size_t i = word * 64 + (unsigned)__builtin_ctzll(maybe[word]);
+            outcomes[i] =
+                gate_look(gate, keys[i], true, false, requests ? requests[i] : NULL);
+            found += gate_counts(outcomes[i]);
+        }
+    }
+    return found;
+}
+
+/* Every key of a chunk, one by one: there are traces, or the filter is not believed. */
+static size_t gate_look_all(bg_gate *gate, const bg_bytes *keys, const uint64_t *maybe,
+                            size_t n, bool doubt, void *const *requests,
+                            bg_outcome *outcomes)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) {
+        outcomes[i] = gate_look(gate, keys[i], maybe[i / 64] >> i % 64 & 1, doubt,
+                                requests ? requests[i] : NULL);
+        found += gate_counts(outcomes[i]);
+    }
+    return found;
+}
+
+/* The audits of a chunk; returns how many absent keys turned out to be present. */
+static size_t gate_audit_chunk(bg_gate *gate, const bg_bytes *keys,
+                               const uint64_t *maybe, size_t n, void *const *requests,
+                               bg_outcome *outcomes)
+{
+    const uint64_t first = gate_draw(gate, n);
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!(maybe[i / 64] >> i % 64 & 1) && gate_is_drawn(gate, first + i)) {
+            struct gate_call call = { .denied = 1 };
+            outcomes[i] =
+                gate_audit(gate, keys[i], requests ? requests[i] : NULL, &call);
+            found += gate_counts(outcomes[i]);
+        }
+    }
+    if (found) {
+        gate_count(gate_line(gate), GATE_OUTCOME + BG_PRESENT, found);
+    }
+    return found;
+}
+
+static size_t gate_look_chunk(bg_gate *gate, const bg_bytes *keys, size_t n,
+                              void *const *requests, bg_outcome *outcomes)
+{
+    uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
+    size_t found = 0;
+    gate_watch_base(gate);
+    const bool doubt = gate_in_doubt(gate);
+    const size_t maybes = bg_slot_may_contain_many(gate->slot, keys, n, maybe);
+    if (doubt || gate->how.trace) {
+        return gate_look_all(gate, keys, maybe, n, doubt, requests, outcomes);
+    }
+    for (size_t i = 0; i < n; i++) {
+        outcomes[i] = BG_ABSENT_BY_FILTER;
+    }
+    if (gate->audits && gate->how.ask) {
+        found = gate_audit_chunk(gate, keys, maybe, n, requests, outcomes);
+    }
+    gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER, n - maybes - found);
+    return maybes ? found + gate_look_maybes(gate, keys, maybe, n, requests, outcomes)
+                  : found;
+}
+
+size_t bg_gate_lookup_many(bg_gate *gate, const bg_bytes *keys, size_t n,
+                           void *const *requests, bg_outcome *outcomes)
+{
+    size_t found = 0;
+    for (size_t i = 0; !gate && i < n; i++) {
+        outcomes[i] = BG_UNKNOWN;
+    }
+    for (size_t at = 0; gate && at < n; at += GATE_CHUNK) {
+        found +=
+            gate_look_chunk(gate, keys + at, n - at < GATE_CHUNK ? n - at : GATE_CHUNK,
+                            requests ? requests + at : NULL, outcomes + at);
+    }
+    return gate ? found : n;
+}
+
+bool bg_gate_may_contain(bg_gate *gate, const void *key, size_t len)
+{
+    if (!gate) {
+        return true;
+    }
+    gate_watch_base(gate);
+    const bool doubt = gate_in_doubt(gate);
+    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
+    if (!maybe && !doubt) {
+        gate_count(gate_line(gate), GATE_MAY_NO, 1);
+        return false;
+    }
+    bg_bytes bytes = { key, len };
+    uint64_t token;
+    if (gate->recent
+        && bgi_recent_find(gate->recent, gate_place(gate, bytes), bytes, gate_now(gate),
+                           &token)) {
+        return false;
+    }
+    gate_count(gate_line(gate), GATE_MAY_MAYBE, 1);
+    return true;
+}
+
+/* ---- Tickets ------------------------------------------------------------------------- */
+
+bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *ticket,
+                         bool *audit)
+{
+    struct gate_call call;
+    if (audit) {
+        *audit = false;
+    }
+    if (!gate || !ticket) {
+        return BG_UNKNOWN;
+    }
+    const bg_bytes bytes = { key, len };
+    gate_watch_base(gate);
+    const bool doubt = gate_in_doubt(gate);
+    const bool maybe = bg_slot_may_contain(gate->slot, key, len);
+    bg_outcome outcome = gate_enter(gate, bytes, maybe, doubt, &call);
+    if (outcome == BG_PENDING && !gate_may_ask(gate, &call)) {
+        call.open = 0;
+        outcome = gate_failure(gate);
+    } else if (outcome == BG_ABSENT_BY_FILTER && audit && gate->audits
+               && gate_is_drawn(gate, gate_draw(gate, 1))) {
+        call.audit = 1;
+        call.since = gate_now(gate);
+        call.open = *audit = gate_may_ask(gate, &call);
+    }
+    if (outcome != BG_PENDING) {
+        gate_count(gate_line(gate), GATE_OUTCOME + outcome, 1);
+    }
+    if (call.open && call.audit) {
+        gate_count(gate_line(gate), GATE_CHECKED, 1);
+    } else if (!call.open) {
+        call.audit = 0;
+        gate_trace(gate, bytes, &call, outcome, false);
+    }
+    ticket->key = key;
+    ticket->len = len;
+    memcpy(ticket->opaque, &call, sizeof call);
+    return outcome;
+}
+
+bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer)
+{
+    struct gate_call call;
+    if (!gate || !ticket) {
+        return BG_UNKNOWN;
+    }
+    memcpy(&call, ticket->opaque, sizeof call);
+    memset(ticket->opaque, 0, sizeof ticket->opaque);
+    if (!call.open) { /* finished already, or never begun */
+        return BG_UNKNOWN;
+    }
+    const bg_bytes key = { ticket->key, ticket->len };
+    const enum gate_answer known =
+        answer == BG_TRUTH_ABSENT || answer == BG_TRUTH_PRESENT
+            ? (enum gate_answer)answer
+            : GATE_ERROR;
+    enum bgi_breaker_turn turn = gate_learn(gate, key, &call, answer);
+    gate_alarm_breaker(gate, turn);
+    bg_outcome outcome = call.audit ? gate_conclude_audit(gate, key, known, false)
+                                    : gate_conclude(gate, &call, known);
+    if (!call.audit) { /* else it was counted when it began */
+        gate_count(gate_line(gate), GATE_OUTCOME + outcome, 1);
+    }
+    gate_trace(gate, key, &call, outcome, false);
+    return outcome;
+}
+
+/* ---- Writes -------------------------------------------------------------------------- */
+
+/* A write counts itself in and out, by place, if there are audits. */
+static void gate_writing(bg_gate *gate, uint64_t place, bool begins)
+{
+    if (gate->writing) {
+        (void)atomic_fetch_add(&gate->writing[place % GATE_WRITING],
+                               begins ? 1 : UINT32_MAX);
+    }
+}
+
+/* (W3) */
+static void gate_forget(bg_gate *gate, uint64_t place, bg_bytes key)
+{
+    if (gate->recent) {
+        bgi_recent_forget(gate->recent, place, key);
+    }
+    if (gate->flights) {
+        bgi_flights_detach(gate->flights, place, key);
+    }
+}
+
+/* A write, of which (W1) is the callback's or was the caller's. */
+static bg_err gate_write(bg_gate *gate, bg_bytes key, void *request, bool wrote)
+{
+    const bool placed = gate->recent || gate->flights || gate->writing;
+    const uint64_t place = placed ? gate_place(gate, key) : 0;
+    bg_err err = BG_OK;
+    gate_count(gate_line(gate), GATE_WRITES, 1);
+    gate_writing(gate, place, true);
+    if (!wrote) {
+        err = gate->how.write(gate->how.context, key.data, key.len, request);
+    }
+    if (!err) {
+        err = bg_slot_add(gate->slot, key.data, key.len, NULL);
+        if (err) {
+            gate_doubt_begin(gate);
+        }
+    }
+    gate_writing(gate, place, false);
+    gate_forget(gate, place, key);
+    if (err) {
+        (void)gate_count_rare(&gate->rare.write_errors);
+    }
+    return err;
+}
+
+bg_err bg_gate_write(bg_gate *gate, const void *key, size_t len, void *request)
+{
+    if (!gate) {
+        return BG_EINVAL;
+    }
+    return gate->how.write ? gate_write(gate, (bg_bytes){ key, len }, request, false)
+                           : BG_ENOTSUP;
+}
+
+bg_err bg_gate_wrote(bg_gate *gate, const void *key, size_t len)
+{
+    return gate ? gate_write(gate, (bg_bytes){ key, len }, NULL, true) : BG_EINVAL;
+}

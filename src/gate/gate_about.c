@@ -1,0 +1,187 @@
+/*
+ * gate_about.c - what a gate has seen: figures, the observed rate, and when to rebuild.
+ *
+ * The observed rate of false positives is that among absent keys: of those that the truth
+ * (or the cache, which quotes it) called absent, and those that the filter denied, the share
+ * that the filter took for members. Present keys say nothing about it, and questions that
+ * failed neither. Two more things have to be right:
+ *
+ *   - What is reported (bg_gate_report) are "maybe" answers only, usually of
+ *     bg_gate_may_contain, and perhaps not all of them. So of the "no" answers of that
+ *     function as large a share is counted as was reported of its "maybe" answers.
+ *   - A new base has a rate of its own. What was seen before it came is left out.
+ *
+ * The interval is Wilson's and takes look-ups for independent. One key that is asked for
+ * again and again is not; it makes the interval too narrow.
+ */
+#include "gate/gate_body.h"
+
+/* ---- Sums ---------------------------------------------------------------------------- */
+
+static void gate_sum(const bg_gate *gate, uint64_t sums[GATE_COUNTERS])
+{
+    for (unsigned c = 0; c < GATE_COUNTERS; c++) {
+        sums[c] = 0;
+        for (uint32_t i = 0; i < gate->lines_count; i++) {
+            sums[c] +=
+                atomic_load_explicit(&gate->lines[i].count[c], memory_order_relaxed);
+        }
+    }
+}
+
+static uint64_t gate_rare(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+/* a - b; 0 where b is ahead, since counters are not read at one moment. */
+static uint64_t gate_less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* ---- The observed rate --------------------------------------------------------------- */
+
+/* Absent keys, since the gate was made. */
+static struct gate_seen gate_see(const bg_gate *gate,
+                                 const uint64_t sums[GATE_COUNTERS])
+{
+    const uint64_t reported = gate_rare(&gate->rare.reported);
+    const uint64_t asked = sums[GATE_MAY_MAYBE];
+    const double heard = asked && reported < asked ? (double)reported / (double)asked
+                         : reported                ? 1
+                                                   : 0;
+    const uint64_t by_truth = gate_less(sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH],
+                                        gate_rare(&gate->rare.doubted_truth));
+    const uint64_t by_cache = gate_less(sums[GATE_OUTCOME + BG_ABSENT_BY_CACHE],
+                                        gate_rare(&gate->rare.doubted_cache));
+    return (struct gate_seen){
+        .maybe = by_truth + by_cache + gate_rare(&gate->rare.reported_absent),
+        .no = sums[GATE_OUTCOME + BG_ABSENT_BY_FILTER]
+              + (uint64_t)(heard * (double)sums[GATE_MAY_NO]),
+    };
+}
+
+void gate_base_came(bg_gate *gate)
+{
+    uint64_t sums[GATE_COUNTERS];
+    if (pthread_mutex_trylock(&gate->lock) != 0) {
+        return; /* somebody is at it, and look-ups do not wait */
+    }
+    const uint64_t bases = atomic_load(&gate->slot->bases);
+    if (atomic_load(&gate->bases) != bases) {
+        gate_sum(gate, sums);
+        gate->before = gate_see(gate, sums);
+        atomic_store(&gate->bases, bases);
+    }
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+/* Absent keys, since the base came. */
+static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    const struct gate_seen seen = { .maybe = gate_less(all.maybe, gate->before.maybe),
+                                    .no = gate_less(all.no, gate->before.no) };
+    (void)pthread_mutex_unlock(&gate->lock);
+    return seen;
+}
+
+/* Whether so many hits are more than chance makes of a rate. The bar is four deviations, 1
+ * in 30000, since it is looked at often; and a tenth, since look-ups are not independent. */
+static bool gate_is_above(struct gate_seen seen, double rate)
+{
+    const double n = (double)seen.maybe + (double)seen.no, expected = n * rate;
+    const double over = (double)seen.maybe - expected;
+    return n > 0 && over > 0.1 * expected && over * over > 16 * (expected + 1);
+}
+
+/* ---- For users ----------------------------------------------------------------------- */
+
+void bg_gate_report(bg_gate *gate, bool was_present)
+{
+    if (gate) {
+        (void)gate_count_rare(&gate->rare.reported);
+        if (!was_present) {
+            (void)gate_count_rare(&gate->rare.reported_absent);
+        }
+    }
+}
+
+static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS],
+                         bg_gate_stats *stats)
+{
+    const uint64_t absent = sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH];
+    for (unsigned i = 0; i < GATE_OUTCOMES; i++) {
+        stats->outcomes[i] = sums[GATE_OUTCOME + i];
+        stats->lookups += stats->outcomes[i];
+    }
+    stats->breaker = (uint32_t)bgi_breaker_state(&gate->breaker);
+    stats->breaker_opened = gate_rare(&gate->breaker.opened);
+    stats->truth_calls = sums[GATE_TRUTH_CALLS];
+    stats->truth_errors = sums[GATE_TRUTH_ERRORS];
+    stats->truth_nanoseconds = sums[GATE_TRUTH_NS];
+    stats->avoided =
+        gate_less(stats->outcomes[BG_ABSENT_BY_FILTER], sums[GATE_CHECKED]);
+    stats->wasted = gate_less(absent, gate_rare(&gate->rare.doubted_truth))
+                    + gate_rare(&gate->rare.reported_absent);
+    stats->shared = gate_rare(&gate->rare.shared);
+    stats->spared_by_breaker = sums[GATE_SPARED];
+    stats->audits = sums[GATE_AUDITS];
+    stats->false_negatives = gate_rare(&gate->rare.false_negatives);
+    stats->reported = gate_rare(&gate->rare.reported);
+    stats->writes = sums[GATE_WRITES];
+    stats->write_errors = gate_rare(&gate->rare.write_errors);
+    stats->negative_hits = stats->outcomes[BG_ABSENT_BY_CACHE];
+}
+
+bg_err bg_gate_about(const bg_gate *gate, bool examine, bg_gate_stats *stats)
+{
+    uint64_t sums[GATE_COUNTERS];
+    if (!gate || !stats || stats->struct_size != sizeof *stats) {
+        return BG_EINVAL;
+    }
+    bg_gate *own = (bg_gate *)gate; /* what it remembers of figures does not show */
+    *stats = (bg_gate_stats){ .struct_size = sizeof *stats };
+    gate_watch_base(own);
+    gate_sum(gate, sums);
+    gate_fill_in(gate, sums, stats);
+    struct gate_seen seen = gate_see_base(own, gate_see(gate, sums));
+    stats->observed = bg_observed_rate(seen.maybe, seen.maybe + seen.no);
+    stats->doubtful = gate_in_doubt(own);
+    if (gate->recent) {
+        stats->negative_entries = bgi_recent_count(gate->recent, gate_now(gate));
+    }
+    bg_slot_health health = { .struct_size = sizeof health };
+    if (examine && bg_slot_examine(gate->slot, &health) == BG_OK) {
+        stats->predicted = health.rate;
+        stats->drifting = health.filters > 0 && gate_is_above(seen, health.rate);
+    }
+    return BG_OK;
+}
+
+bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source *source,
+                        const bg_rebuild_options *rebuilding, uint32_t *reasons,
+                        bg_errinfo *info)
+{
+    static const bg_policy usual = BG_POLICY_INIT;
+    bg_gate_stats stats = { .struct_size = sizeof stats };
+    bgi_err_clear(info);
+    if (bg_gate_about(gate, false, &stats) != BG_OK) {
+        return bgi_err(info, BG_EINVAL, "gate", "a gate", "NULL");
+    }
+    uint32_t why =
+        bg_slot_advise(gate->slot, policy ? policy : &usual, &stats.observed);
+    if (stats.doubtful) { /* a filter that had no room for a key is no better */
+        why |= BG_REASON_DEGRADED;
+    }
+    if (reasons) {
+        *reasons = why;
+    }
+    if (!why || !source) {
+        return BG_OK;
+    }
+    bg_err err = bg_slot_rebuild(gate->slot, source, rebuilding, NULL, info);
+    /* What was seen before shall not count against the new base. */
+    return err ? err : bg_gate_about(gate, false, &stats);
+}

@@ -1,0 +1,136 @@
+/*
+ * gate_body.h - what a gate is made of, for gate.c (look-ups and writes), gate_life.c,
+ * gate_about.c (figures) and gate_doubt.c.
+ */
+#ifndef BGI_GATE_BODY_H
+#define BGI_GATE_BODY_H
+
+#include "bloomgate/gate.h"
+
+#include "base/memory.h"
+#include "base/stripe.h"
+#include "gate/breaker.h"
+#include "gate/flight.h"
+#include "gate/recent.h"
+#include "gate/slot_inside.h"
+#include "hash/siphash.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GATE_OUTCOMES = 6, GATE_WRITING = 1024 };
+
+/* What is counted often, per processor. */
+enum gate_counter {
+    GATE_OUTCOME, /* and the next five: by bg_outcome */
+    GATE_TRUTH_CALLS = GATE_OUTCOMES,
+    GATE_TRUTH_NS,
+    GATE_TRUTH_ERRORS,
+    GATE_AUDITS,
+    GATE_CHECKED, /* ABSENT_BY_FILTER, but the truth was asked as well */
+    GATE_SPARED,  /* by the breaker */
+    GATE_WRITES,
+    GATE_MAY_NO, /* answers of bg_gate_may_contain */
+    GATE_MAY_MAYBE,
+    GATE_DRAWN, /* numbers drawn for audits */
+    GATE_COUNTERS
+};
+
+struct gate_line {
+    _Alignas(64) _Atomic uint64_t count[GATE_COUNTERS];
+};
+
+/* What is counted seldom. */
+struct gate_rare {
+    _Atomic uint64_t shared;
+    _Atomic uint64_t false_negatives;
+    _Atomic uint64_t closings;
+    _Atomic uint64_t reported, reported_absent;
+    _Atomic uint64_t write_errors;
+    _Atomic uint64_t doubted_truth,
+        doubted_cache; /* absent, as the filter had said; but
+                          it was not believed */
+};
+
+/* What the observed rate is made of: absent keys, and what the filter said of them. */
+struct gate_seen {
+    uint64_t maybe, no;
+};
+
+struct bg_gate {
+    /* Read by every look-up, written by nobody or hardly ever. */
+    bg_slot *slot;
+    struct gate_line *lines;
+    uint32_t lines_count;
+    bool plain;             /* a "no" is just counted: no audits, no traces */
+    bool audits;            /* some "no" answers are checked */
+    _Atomic uint64_t doubt; /* which making of a base ends it; 0: none */
+    _Atomic uint64_t bases; /* the number of the present one; `before` belongs to it */
+    struct bgi_recent *recent;   /* or NULL */
+    struct bgi_flights *flights; /* or NULL */
+    _Atomic uint32_t *writing;   /* GATE_WRITING: writes under way, by place; or NULL */
+    bg_gate_options how;
+    bgi_siphash_key secret; /* of places */
+    uint64_t audit_most;    /* numbers drawn up to that are audits */
+    struct bgi_memory memory;
+    struct bgi_breaker breaker;
+    _Alignas(64) struct gate_rare rare;
+    pthread_mutex_t lock;    /* of the next */
+    struct gate_seen before; /* what was seen before the present base came */
+};
+
+static inline uint64_t gate_now(const bg_gate *gate)
+{
+    return gate->how.clock(gate->how.context);
+}
+
+static inline struct gate_line *gate_line(const bg_gate *gate)
+{
+    return &gate->lines[bgi_stripe(gate->lines_count)];
+}
+
+static inline void gate_count(struct gate_line *line, unsigned counter, uint64_t n)
+{
+    (void)atomic_fetch_add_explicit(&line->count[counter], n, memory_order_relaxed);
+}
+
+static inline uint64_t gate_count_rare(_Atomic uint64_t *counter)
+{
+    return atomic_fetch_add_explicit(counter, 1, memory_order_relaxed) + 1;
+}
+
+/* ---- New bases: gate_about.c ----------------------------------------------------------- */
+
+/* The slot has another base, which has a rate of its own. */
+void gate_base_came(bg_gate *gate);
+
+static inline void gate_watch_base(bg_gate *gate)
+{
+    if (atomic_load_explicit(&gate->slot->bases, memory_order_relaxed)
+        != atomic_load_explicit(&gate->bases, memory_order_relaxed)) {
+        gate_base_came(gate);
+    }
+}
+
+/* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */
+
+/* A key could not be added: from now on the filter's "no" is not believed. */
+void gate_doubt_begin(bg_gate *gate);
+
+bool gate_doubt_lasts(bg_gate *gate, uint64_t doubt);
+
+/*
+ * Whether the filter's "no" is to be believed. To be asked *before* the filter: who
+ * is told that there is no doubt sees the base that ended it, or a later one. The other
+ * way round a "no" of the old base could be believed because the new one has come.
+ */
+static inline bool gate_in_doubt(bg_gate *gate)
+{
+    uint64_t doubt = atomic_load_explicit(&gate->doubt, memory_order_acquire);
+    return doubt != 0 && gate_doubt_lasts(gate, doubt);
+}
+
+#endif

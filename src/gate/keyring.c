@@ -1,0 +1,445 @@
+/*
+ * keyring.c - keyrings as files and in memory; the text of one is in keyring_text.c.
+ *
+ * Reading. What is checked is what is read: the file is opened first, without following a
+ * link and without waiting for a pipe, and its type, owner and mode are those of the
+ * descriptor. Its bytes go to memory for secrets and nowhere else.
+ *
+ * In memory
+ *
+ *     struct bg_keyring  --->  struct keyring_table, in memory for secrets
+ *     malloc'ed                count, then names and secrets
+ *
+ * The count lies with the secrets, so a child of fork, for whom these pages are zero, has an
+ * empty ring. If it were in the handle, the child would have secrets that are all zero, and
+ * would make filters with them.
+ *
+ * Appending makes a new file of the old bytes and one line, and renames it. Two who append
+ * at the same time must not lose each other's line, since whoever appended may use his secret
+ * at once. So the old file is locked from before it is read until it is replaced, and
+ *
+ *   (I1) who has the lock looks whether the path still names the file that he locked; if
+ *        not, somebody has replaced it meanwhile, and he begins again;
+ *   (I2) a file that was not there is put in its place by a link, which fails if there is
+ *        one by now; he then begins again.
+ *
+ * Where the file system knows no locks the last one wins.
+ */
+#define _GNU_SOURCE /* O_NOFOLLOW, getrandom */
+
+#include "bloomgate/keyring.h"
+
+#include "base/errinfo.h"
+#include "base/memory.h"
+#include "gate/keyring_text.h"
+#include "store/disk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct bg_keyring {
+    struct bgi_memory memory; /* of this struct */
+    struct bgi_memory secrets;
+    const struct keyring_table *table; /* in it */
+};
+
+/* ---- A file and its bytes --------------------------------------------------------------- */
+
+struct keyring_file {
+    struct disk_file file;
+    struct bgi_memory memory;
+    size_t n;
+};
+
+static bg_err keyring_check_file(const struct stat *about, bg_errinfo *info)
+{
+    if (!S_ISREG(about->st_mode)) {
+        return bgi_err(info, BG_EFORMAT, "path", "a regular file", "another thing");
+    }
+    if (about->st_uid != geteuid() && about->st_uid != 0) {
+        return bgi_err(info, BG_EINVAL, "owner", "the user, or root", "user %lu",
+                       (unsigned long)about->st_uid);
+    }
+    if (about->st_mode & 077) {
+        return bgi_err(info, BG_EINVAL, "mode",
+                       "that neither group nor others may do anything: chmod 600", "%o",
+                       (unsigned)about->st_mode & 07777);
+    }
+    if (about->st_size > KEYRING_BYTES) {
+        return bgi_err(info, BG_EFORMAT, "size", "at most 65536 bytes", "%llu bytes",
+                       (unsigned long long)about->st_size);
+    }
+    return BG_OK;
+}
+
+/* Opens it, and checks what was opened. */
+static bg_err keyring_open_file(const char *path, struct disk_file *file, size_t *n,
+                                bg_errinfo *info)
+{
+    struct stat about;
+    file->descriptor = -1;
+    if (!path || strlen(path) >= sizeof file->path) {
+        return bgi_err(info, BG_EINVAL, "path", "one below 4096 bytes", "%s",
+                       path ? "a longer one" : "NULL");
+    }
+    memcpy(file->path, path, strlen(path) + 1);
+    file->descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file->descriptor < 0) {
+        return disk_error(info, "open", path);
+    }
+    bg_err err = fstat(file->descriptor, &about) != 0
+                     ? disk_error(info, "stat", path)
+                     : keyring_check_file(&about, info);
+    if (err) {
+        disk_close(file);
+        return err;
+    }
+    *n = (size_t)about.st_size;
+    return BG_OK;
+}
+
+static void keyring_unload(struct keyring_file *file)
+{
+    bgi_secret_give(&file->memory);
+    disk_close(&file->file);
+}
+
+/* Memory for n bytes of secrets. */
+static bg_err keyring_take(struct bgi_memory *memory, size_t n, bg_errinfo *info)
+{
+    return bgi_secret_take(memory, n)
+               ? BG_OK
+               : bgi_err(info, BG_ENOMEM, "memory", "that much free memory",
+                         "%zu bytes", n);
+}
+
+/* Reads n bytes, at which the file must end. */
+static bg_err keyring_load_bytes(struct keyring_file *file, size_t n, bg_errinfo *info)
+{
+    bg_err err = keyring_take(&file->memory, n + 1, info);
+    if (err) {
+        return err;
+    }
+    char *bytes = file->memory.base;
+    err = disk_read(&file->file, 0, bytes, n, info);
+    if (!err && pread(file->file.descriptor, bytes + n, 1, (off_t)n) > 0) {
+        err = bgi_err(info, BG_EFORMAT, "size", "that it stays as it is",
+                      "a file that grows");
+    }
+    file->n = n;
+    return err;
+}
+
+static bg_err keyring_load(const char *path, struct keyring_file *file,
+                           bg_errinfo *info)
+{
+    size_t n = 0;
+    file->memory = (struct bgi_memory){ .base = NULL };
+    bg_err err = keyring_open_file(path, &file->file, &n, info);
+    err = err ? err : keyring_load_bytes(file, n, info);
+    if (err) {
+        keyring_unload(file);
+    }
+    return err;
+}
+
+/* The secrets of a text. */
+static bg_err keyring_parse(const char *text, size_t n, struct bgi_memory *secrets,
+                            bg_errinfo *info)
+{
+    bg_err err = keyring_take(secrets, keyring_table_bytes(text, n), info);
+    err = err ? err : keyring_read(text, n, secrets->base, info);
+    if (err) {
+        bgi_secret_give(secrets);
+    }
+    return err;
+}
+
+/* ---- Life ------------------------------------------------------------------------------- */
+
+bg_err bg_keyring_open(const char *path, bg_keyring **ring, bg_errinfo *info)
+{
+    struct keyring_file file;
+    struct bgi_memory memory, secrets = { .base = NULL };
+    if (!ring) {
+        return bgi_err(info, BG_EINVAL, "ring", "where to put the ring", "NULL");
+    }
+    *ring = NULL;
+    bgi_err_clear(info);
+    bg_err err = keyring_load(path, &file, info);
+    if (err) {
+        return err;
+    }
+    err = keyring_parse(file.memory.base, file.n, &secrets, info);
+    keyring_unload(&file);
+    if (!err && !bgi_memory_take(&memory, sizeof **ring, NULL, true)) {
+        bgi_secret_give(&secrets);
+        err = bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
+                      sizeof **ring);
+    }
+    if (!err) {
+        *ring = memory.base;
+        **ring = (bg_keyring){ memory, secrets, secrets.base };
+    }
+    return err;
+}
+
+void bg_keyring_free(bg_keyring *ring)
+{
+    if (ring) {
+        struct bgi_memory memory = ring->memory;
+        bgi_secret_give(&ring->secrets);
+        bgi_memory_give(&memory);
+    }
+}
+
+/* ---- Asking ----------------------------------------------------------------------------- */
+
+size_t bg_keyring_count(const bg_keyring *ring)
+{
+    return ring ? ring->table->count : 0;
+}
+
+const char *bg_keyring_name(const bg_keyring *ring, size_t i, bool *retired)
+{
+    bool is_there = i < bg_keyring_count(ring);
+    if (retired) {
+        *retired = is_there && ring->table->of[i].retired;
+    }
+    return is_there ? ring->table->of[i].name : "";
+}
+
+static bool keyring_profile_keyed(uint32_t profile)
+{
+    return profile == BG_HASH_KEYED || profile == BG_HASH_KEYED24
+           || profile == BG_HASH_KEYED_INT;
+}
+
+static void keyring_tell(const struct keyring_secret *secret, bg_hash_spec *hash)
+{
+    if (!keyring_profile_keyed(hash->profile)) {
+        hash->profile = BG_HASH_KEYED;
+    }
+    hash->secret = secret->secret;
+}
+
+bg_err bg_keyring_current(const bg_keyring *ring, bg_hash_spec *hash,
+                          uint8_t key_id[BG_KEY_ID_BYTES], bg_errinfo *info)
+{
+    if (!ring || !hash || !key_id) {
+        return bgi_err(info, BG_EINVAL, "ring, hash, key_id", "all of them", "NULL");
+    }
+    bgi_err_clear(info);
+    for (uint32_t i = ring->table->count; i > 0; i--) {
+        const struct keyring_secret *secret = &ring->table->of[i - 1];
+        if (!secret->retired) {
+            keyring_tell(secret, hash);
+            memcpy(key_id, secret->name, BG_KEY_ID_BYTES);
+            return BG_OK;
+        }
+    }
+    return bgi_err(info, BG_ENOTFOUND, "current secret", "a line that is not retired",
+                   "%u lines that are", ring->table->count);
+}
+
+bg_err bg_keyring_find(const bg_keyring *ring, const uint8_t key_id[BG_KEY_ID_BYTES],
+                       bg_hash_spec *hash, bg_errinfo *info)
+{
+    if (!ring || !hash || !key_id) {
+        return bgi_err(info, BG_EINVAL, "ring, key_id, hash", "all of them", "NULL");
+    }
+    bgi_err_clear(info);
+    const struct keyring_secret *secret = keyring_find(ring->table, key_id);
+    if (!secret) {
+        return bgi_err(info, BG_ENOTFOUND, "key id", "the beginning of a name",
+                       "that of none of %u secrets", ring->table->count);
+    }
+    keyring_tell(secret, hash);
+    return BG_OK;
+}
+
+/* ---- Appending -------------------------------------------------------------------------- */
+
+enum { KEYRING_ATTEMPTS = 100 };
+
+static const char keyring_heading[] = "# bloomgate keyring: NAME SECRET [retired]\n";
+
+/* A text that grows, in memory for secrets. */
+struct keyring_draft {
+    struct bgi_memory memory;
+    size_t n;
+};
+
+static void keyring_put(struct keyring_draft *draft, const char *bytes, size_t n)
+{
+    memcpy((char *)draft->memory.base + draft->n, bytes, n);
+    draft->n += n;
+}
+
+static bg_err keyring_put_random(struct keyring_draft *draft, bg_errinfo *info)
+{
+    uint8_t secret[BG_SECRET_BYTES];
+    char hex[2 * BG_SECRET_BYTES];
+    ssize_t got;
+    do {
+        got = getrandom(secret, sizeof secret, 0);
+    } while (got < 0 && errno == EINTR);
+    if (got != sizeof secret) {
+        return disk_error(info, "getrandom", "the system's random numbers");
+    }
+    keyring_write_hex(secret, hex);
+    keyring_put(draft, hex, sizeof hex);
+    bgi_wipe(secret, sizeof secret);
+    bgi_wipe(hex, sizeof hex);
+    return BG_OK;
+}
+
+/* The text that was there, or a heading, and one more line. */
+static bg_err keyring_compose(struct keyring_draft *draft, const char *text, size_t n,
+                              const char *name, bg_errinfo *info)
+{
+    size_t most = n + sizeof keyring_heading + KEYRING_NAME + 2 * BG_SECRET_BYTES + 4;
+    bg_err err = keyring_take(&draft->memory, most, info);
+    if (err) {
+        return err;
+    }
+    draft->n = 0;
+    if (text) {
+        keyring_put(draft, text, n);
+    } else {
+        keyring_put(draft, keyring_heading, sizeof keyring_heading - 1);
+    }
+    const char *bytes = draft->memory.base;
+    if (draft->n > 0 && bytes[draft->n - 1] != '\n') {
+        keyring_put(draft, "\n", 1);
+    }
+    keyring_put(draft, name, strlen(name));
+    keyring_put(draft, " ", 1);
+    err = keyring_put_random(draft, info);
+    keyring_put(draft, "\n", 1);
+    return err;
+}
+
+/* Puts it in its place, `over` what is there. */
+static bg_err keyring_place(const char *path, const struct keyring_draft *text,
+                            bool over, bg_errinfo *info)
+{
+    struct disk_draft draft;
+    struct container_sink sink;
+    bg_err err = disk_begin(&draft, path, DISK_PRIVATE, &sink, info);
+    if (err) {
+        return err;
+    }
+    err = disk_write(&draft.file, 0, text->memory.base, text->n, info);
+    if (err) {
+        disk_discard(&draft);
+        return err;
+    }
+    err = disk_keep(&draft, over, info);
+    disk_close(&draft.file);
+    return err;
+}
+
+/* The new text is read before it is written: what nobody can read does not get there. */
+static bg_err keyring_replace(const char *path, const char *text, size_t n,
+                              const char *name, bg_errinfo *info)
+{
+    struct keyring_draft draft = { .memory = { .base = NULL } };
+    struct bgi_memory secrets = { .base = NULL };
+    bg_err err = keyring_compose(&draft, text, n, name, info);
+    err = err ? err : keyring_parse(draft.memory.base, draft.n, &secrets, info);
+    err = err ? err : keyring_place(path, &draft, text != NULL, info);
+    bgi_secret_give(&secrets);
+    bgi_secret_give(&draft.memory);
+    return err;
+}
+
+/* Whether a text has the name already. */
+static bg_err keyring_check_new(const struct keyring_file *file, const char *name,
+                                bg_errinfo *info)
+{
+    char padded[KEYRING_NAME] = "";
+    struct bgi_memory secrets = { .base = NULL };
+    bg_err err = keyring_parse(file->memory.base, file->n, &secrets, info);
+    if (err) {
+        return err;
+    }
+    memcpy(padded, name, strlen(name) + 1);
+    const struct keyring_secret *other = keyring_find(secrets.base, padded);
+    if (other) {
+        err = bgi_err(info, BG_EINVAL, "name",
+                      "one that no other begins with, in 16 bytes", "that of line %u",
+                      other->line);
+    }
+    bgi_secret_give(&secrets);
+    return err;
+}
+
+/* Takes the lock; (I1) says whether it is the right one's. */
+static bool keyring_lock(const struct disk_file *file)
+{
+    struct stat mine, named;
+    while (flock(file->descriptor, LOCK_EX) != 0 && errno == EINTR) {
+    }
+    return fstat(file->descriptor, &mine) == 0 && lstat(file->path, &named) == 0
+           && mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+}
+
+/* With the file open. *again: it was replaced meanwhile. */
+static bg_err keyring_append_to(struct keyring_file *file, size_t n, const char *name,
+                                bool *again, bg_errinfo *info)
+{
+    *again = !keyring_lock(&file->file);
+    if (*again) {
+        return BG_OK;
+    }
+    bg_err err = keyring_load_bytes(file, n, info);
+    err = err ? err : keyring_check_new(file, name, info);
+    return err ? err
+               : keyring_replace(file->file.path, file->memory.base, file->n, name,
+                                 info);
+}
+
+static bg_err keyring_append_once(const char *path, const char *name, bool *again,
+                                  bg_errinfo *why)
+{
+    struct keyring_file file = { .memory = { .base = NULL } };
+    size_t n = 0;
+    *again = false;
+    bg_err err = keyring_open_file(path, &file.file, &n, why);
+    if (!err) {
+        err = keyring_append_to(&file, n, name, again, why);
+        keyring_unload(&file);
+    } else if (err == BG_EIO && why->os_errno == ENOENT) {
+        err = keyring_replace(path, NULL, 0, name, why);
+        *again = err == BG_EIO && why->os_errno == EEXIST; /* (I2) */
+    }
+    return err;
+}
+
+bg_err bg_keyring_append(const char *path, const char *name, bg_errinfo *info)
+{
+    bg_errinfo why;
+    bool again = true;
+    bgi_err_clear(&why);
+    bg_err err = keyring_check_name(name, &why);
+    for (int i = 0; i < KEYRING_ATTEMPTS && !err && again; i++) {
+        err = keyring_append_once(path, name, &again, &why);
+        err = again ? BG_OK : err;
+    }
+    if (!err && again) {
+        err = bgi_err(&why, BG_EBUSY, "keyring", "a moment in which nobody changes it",
+                      "none");
+    } else if (!err) {
+        bgi_err_clear(&why);
+    }
+    if (info) {
+        *info = why;
+    }
+    return err;
+}

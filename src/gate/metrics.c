@@ -1,0 +1,226 @@
+/*
+ * metrics.c - gathering what slots and gates know of themselves.
+ *
+ * Counters must not go back (see metrics.h). Slots and gates sum theirs over processors
+ * without stopping anybody, so the difference of two sums may: what is counted in between is
+ * in one and not in the other. Of queries and "maybe"s that cannot happen, since bg_slot_about
+ * makes the first of "no"s and the very same "maybe"s; nor of anything that is passed on as
+ * it was counted, which is most.
+ */
+#include "gate/metrics.h"
+
+#include "base/checked.h"
+#include "base/errinfo.h"
+#include "filter/handle.h"
+#include "gate/slot_inside.h"
+
+#include "bloomgate/cpu.h"
+#include "bloomgate/version.h"
+
+#include <string.h>
+
+#define METRICS_SECOND 1e9 /* nanoseconds */
+
+_Static_assert(METRICS_OUTCOMES
+                   == sizeof((bg_gate_stats *)0)->outcomes / sizeof(uint64_t),
+               "one fact for each");
+
+void metrics_gather_process(struct metrics_facts *facts)
+{
+    facts->version = bg_version();
+    facts->cpu = bg_cpu_name(bg_cpu_current());
+    facts->has |= METRICS_PROCESS;
+}
+
+/* ---- Slots ------------------------------------------------------------------------- */
+
+static uint64_t metrics_less(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* What is known of filters without reading them. */
+static void metrics_gather_filters(const bg_slot *slot, struct metrics_facts *facts)
+{
+    bg_pin pin;
+    bg_role role;
+    const bg_filter *filter;
+    facts->kind = facts->hash = "none";
+    bg_slot_pin(slot, &pin);
+    for (size_t i = 0; (filter = bg_pin_filter(&pin, i, &role)) != NULL; i++) {
+        if (role == BG_ROLE_BASE) {
+            facts->kind = bg_kind_name(bg_filter_kind(filter));
+            facts->hash = bg_hash_name(bg_hasher_profile(bg_filter_hasher(filter)));
+            facts->has |= METRICS_BASE;
+        }
+        facts->size += bg_filter_size_bytes(filter);
+        facts->degraded |= __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
+    }
+    bg_slot_unpin(slot, &pin);
+}
+
+static bg_err metrics_gather_slot(const bg_slot *slot, struct metrics_facts *facts)
+{
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_err err = bg_slot_about(slot, &stats);
+    if (err) {
+        return err;
+    }
+    memcpy(facts->digest, stats.digest, sizeof facts->digest);
+    facts->layers = stats.filters;
+    facts->maybes = stats.maybes;
+    facts->noes = metrics_less(stats.queries, stats.maybes);
+    facts->news = stats.news;
+    facts->seen = metrics_less(stats.adds, stats.news);
+    facts->refused = stats.refused;
+    facts->swaps = stats.swaps;
+    facts->reloads = stats.reloads;
+    facts->reload_unchanged = stats.reload_unchanged;
+    facts->reload_failures = stats.reload_failures;
+    facts->rebuilds = stats.rebuilds;
+    facts->rebuild_failures = stats.rebuild_failures;
+    facts->compactions = stats.compactions;
+    facts->retired = stats.retired;
+    facts->complete = stats.complete;
+    facts->generation = stats.generation;
+    facts->rebuilding = stats.rebuilding;
+    facts->migrating = stats.migrating;
+    facts->base_age =
+        (double)metrics_less(slot_now(slot), stats.base_since) / METRICS_SECOND;
+    facts->has |= METRICS_SLOT;
+    if (stats.last_failure.code != BG_OK) {
+        facts->failure = bg_err_name(stats.last_failure.code);
+        facts->has |= METRICS_FAILED;
+    }
+    metrics_gather_filters(slot, facts);
+    return BG_OK;
+}
+
+static bg_err metrics_gather_health(const bg_slot *slot, struct metrics_facts *facts)
+{
+    bg_slot_health health = { .struct_size = sizeof health };
+    bg_err err = bg_slot_examine(slot, &health);
+    if (err) {
+        return err;
+    }
+    facts->capacity = health.capacity;
+    facts->overflowed = health.overflowed;
+    facts->polluted = health.polluted;
+    facts->items = health.items.value;
+    facts->items_low = health.items.low;
+    facts->items_high = health.items.high;
+    facts->fill = health.fill;
+    facts->target = health.target;
+    facts->predicted = health.rate;
+    facts->bits_per_insert = health.bits_per_insert;
+    facts->honest_per_insert = health.honest_per_insert;
+    facts->has |= METRICS_HEALTH;
+    return BG_OK;
+}
+
+/* ---- Gates ------------------------------------------------------------------------- */
+
+static bg_err metrics_gather_gate(const bg_gate *gate, bool examine,
+                                  struct metrics_facts *facts)
+{
+    bg_gate_stats stats = { .struct_size = sizeof stats };
+    bg_err err = bg_gate_about(gate, examine, &stats);
+    if (err) {
+        return err;
+    }
+    memcpy(facts->outcomes, stats.outcomes, sizeof facts->outcomes);
+    facts->truth_calls = stats.truth_calls;
+    facts->truth_errors = stats.truth_errors;
+    facts->truth_seconds = (double)stats.truth_nanoseconds / METRICS_SECOND;
+    facts->avoided = stats.avoided;
+    facts->wasted = stats.wasted;
+    facts->shared = stats.shared;
+    facts->reported = stats.reported;
+    facts->breaker = stats.breaker;
+    facts->breaker_opened = stats.breaker_opened;
+    facts->breaker_spared = stats.spared_by_breaker;
+    facts->audits = stats.audits;
+    facts->false_negatives = stats.false_negatives;
+    facts->writes = stats.writes;
+    facts->write_errors = stats.write_errors;
+    facts->negative_entries = stats.negative_entries;
+    facts->negative_hits = stats.negative_hits;
+    facts->doubtful = stats.doubtful;
+    facts->drifting = stats.drifting;
+    facts->observed = stats.observed.value;
+    facts->observed_low = stats.observed.low;
+    facts->observed_high = stats.observed.high;
+    facts->has |= examine ? METRICS_GATE | METRICS_DRIFT : METRICS_GATE;
+    return BG_OK;
+}
+
+bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate, uint32_t flags,
+                      struct metrics_facts *facts, bg_errinfo *info)
+{
+    bool examine = !(flags & BG_METRICS_CHEAP);
+    slot = slot ? slot : bg_gate_slot(gate);
+    bg_err err = metrics_gather_slot(slot, facts);
+    err = err || !examine ? err : metrics_gather_health(slot, facts);
+    err = err || !gate ? err : metrics_gather_gate(gate, examine, facts);
+    return err ? bgi_err(info, err, "item", "a slot or gate that tells its figures",
+                         "%s", bg_err_name(err))
+               : BG_OK;
+}
+
+/* ---- Documents --------------------------------------------------------------------- */
+
+struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
+                                   bg_errinfo *info)
+{
+    uint64_t bytes;
+    size_t fits;
+    if (bgi_mul_u64(n, each, &bytes) && bgi_fits_size(bytes, &fits)
+        && bgi_memory_take(memory, fits, NULL, true)) {
+        return memory->base;
+    }
+    (void)bgi_err(info, BG_ENOMEM, "memory", "room for all figures", "%zu times %zu", n,
+                  each);
+    return NULL;
+}
+
+static bg_err metrics_check_items(const bg_metrics_item *items, size_t n,
+                                  bg_errinfo *info)
+{
+    if (n > 0 && !items) {
+        return bgi_err(info, BG_EINVAL, "items", "an array", "NULL");
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!items[i].name) {
+            return bgi_err(info, BG_EINVAL, "name", "a string", "NULL in item %zu", i);
+        }
+        if (!items[i].slot && !items[i].gate) {
+            return bgi_err(info, BG_EINVAL, "item", "a slot or a gate",
+                           "neither in %zu", i);
+        }
+    }
+    return n < SIZE_MAX ? BG_OK : bgi_err(info, BG_EINVAL, "n", "fewer", "%zu", n);
+}
+
+bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
+                        bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
+                        void *context, bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    bg_err err = metrics_check(format, flags, sink, info);
+    err = err ? err : metrics_check_items(items, n, info);
+    if (err) {
+        return err;
+    }
+    struct metrics_facts *facts = metrics_take(&memory, n + 1, sizeof *facts, info);
+    if (!facts) {
+        return BG_ENOMEM;
+    }
+    metrics_gather_process(&facts[0]);
+    for (size_t i = 0; i < n && !err; i++) {
+        facts[i + 1].name = items[i].name;
+        err = metrics_gather(items[i].slot, items[i].gate, flags, &facts[i + 1], info);
+    }
+    err = err ? err : metrics_document(facts, n + 1, format, sink, context, info);
+    bgi_memory_give(&memory);
+    return err;
+}

@@ -1,0 +1,135 @@
+/*
+ * metrics.h - facts, and the one table of how they are called.
+ *
+ *     slot, gate, tenant  --metrics_gather-->  struct metrics_facts, one per thing
+ *     registry, process                              |
+ *                                                    v
+ *     metrics_families: name, type, unit, help,  metrics_document  -->  sink
+ *     and where in the facts the values are
+ *
+ * Facts are copied out of everything first and written then: a family of metrics has to
+ * stand together, for all filters, and what takes reading every byte is done once. While
+ * the sink is at work nothing is pinned or locked.
+ *
+ * Counters among the facts never go back from one time to the next: whoever reads them
+ * would take that for a restart, and the whole count for an increase.
+ */
+#ifndef BGI_METRICS_H
+#define BGI_METRICS_H
+
+#include "bloomgate/metrics.h"
+
+#include "base/memory.h"
+
+/* Which of the facts are known. */
+enum {
+    METRICS_PROCESS = 1u << 0,
+    METRICS_SLOT = 1u << 1,
+    METRICS_FAILED = 1u << 2, /* a reload or rebuild has */
+    METRICS_HEALTH = 1u << 3, /* every byte was read */
+    METRICS_GATE = 1u << 4,
+    METRICS_DRIFT = 1u << 5, /* a gate, and every byte was read */
+    METRICS_TENANT = 1u << 6,
+    METRICS_REGISTRY = 1u << 7,
+    METRICS_BASE = 1u << 8, /* a slot that has one */
+    METRICS_EVERYTHING = (1u << 9) - 1
+};
+
+enum { METRICS_OUTCOMES = 6 };
+
+struct metrics_facts {
+    const char *name; /* the label `filter`; NULL: none */
+    uint32_t has;     /* METRICS_SLOT ... */
+
+    /* METRICS_PROCESS */
+    const char *version, *cpu;
+
+    /* METRICS_SLOT, _BASE, _FAILED */
+    const char *kind, *hash, *failure;
+    char digest[BG_DIGEST_TEXT];
+    uint64_t layers, size, degraded;
+    uint64_t maybes, noes;
+    uint64_t news, seen, refused;
+    uint64_t swaps, reloads, reload_unchanged, reload_failures;
+    uint64_t rebuilds, rebuild_failures, compactions;
+    uint64_t retired, complete, generation, rebuilding, migrating;
+    double base_age;
+
+    /* METRICS_HEALTH */
+    uint64_t capacity, overflowed, polluted;
+    double items, items_low, items_high;
+    double fill, target, predicted;
+    double bits_per_insert, honest_per_insert;
+
+    /* METRICS_GATE, _DRIFT */
+    uint64_t outcomes[METRICS_OUTCOMES];
+    uint64_t truth_calls, truth_errors;
+    double truth_seconds;
+    uint64_t avoided, wasted, shared, reported;
+    uint64_t breaker, breaker_opened, breaker_spared;
+    uint64_t audits, false_negatives;
+    uint64_t writes, write_errors;
+    uint64_t negative_entries, negative_hits;
+    uint64_t doubtful, drifting;
+    double observed, observed_low, observed_high;
+
+    /* METRICS_TENANT */
+    uint64_t tenant_items;
+    uint64_t limited_items, limited_bytes, limited_rate;
+
+    /* METRICS_TENANT or METRICS_REGISTRY */
+    uint64_t evictions, returns, return_failures;
+
+    /* METRICS_REGISTRY */
+    uint64_t in_memory, in_folder, told, registry_bytes, created, removed, limited;
+};
+
+enum metrics_type { METRICS_COUNTER, METRICS_GAUGE, METRICS_INFO };
+
+/* How a fact is kept. */
+enum metrics_form { METRICS_WHOLE, METRICS_REAL, METRICS_TEXT, METRICS_CHARS };
+
+struct metrics_value {
+    const char *label; /* the label's value, or for an info its name; NULL: no more */
+    uint32_t offset;   /* in struct metrics_facts */
+    enum metrics_form form;
+};
+
+enum { METRICS_VALUES = METRICS_OUTCOMES + 1 };
+
+/* A family of metrics. Its values differ in the label `by`, if there is one; those of an
+ * info are its labels. */
+struct metrics_family {
+    const char *name; /* as Prometheus has it */
+    const char *unit; /* "": none; else the name ends with it (and _total) */
+    const char *by;   /* or NULL */
+    const char *help;
+    enum metrics_type type;
+    uint32_t needs; /* one of METRICS_SLOT ... */
+    struct metrics_value values[METRICS_VALUES];
+};
+
+/* The one table (metrics_table.c). */
+const struct metrics_family *metrics_families(size_t *n);
+
+/* Writes the facts as a document (metrics_document.c). */
+bg_err metrics_document(const struct metrics_facts *facts, size_t n,
+                        bg_metrics_format format, bg_metrics_sink sink, void *context,
+                        bg_errinfo *info);
+
+/* BG_EINVAL for what nobody can write (metrics_document.c). */
+bg_err metrics_check(bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
+                     bg_errinfo *info);
+
+/* Memory for n facts that are zero, of `each` bytes with what belongs to them; NULL:
+ * BG_ENOMEM (metrics.c). */
+struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t each,
+                                   bg_errinfo *info);
+
+/* Adds what is known of the process; of a slot (NULL: that of the gate) and a gate (NULL:
+ * none) to facts that are zero (metrics.c). */
+void metrics_gather_process(struct metrics_facts *facts);
+bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate, uint32_t flags,
+                      struct metrics_facts *facts, bg_errinfo *info);
+
+#endif

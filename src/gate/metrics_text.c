@@ -1,0 +1,246 @@
+/*
+ * metrics_text.c - a buffer before a sink; strings and numbers as others want to read them.
+ *
+ * Numbers. printf and strtod have the precision but obey the locale, which belongs to the
+ * program. So of what printf wrote only the digits and the exponent are taken, and what
+ * strtod is asked for is an integer with an exponent: neither has a decimal point.
+ *
+ * Of the decimals that are read back as x the shortest is wanted. Any decimal of up to 15
+ * digits survives the way to a normal double and back to 15 digits. So if x has a short
+ * form, its 15 digits are that form and zeros; if its 15 digits are not read back as x, no
+ * shorter ones are, and 16 or 17 are needed. Subnormal numbers have less precision, and are
+ * tried from one digit on.
+ *
+ * Strings are told apart by the rules of Unicode for well-formed UTF-8 (table 3-7): no
+ * sequence longer than needed, no surrogates, nothing above U+10FFFF. Other bytes are shown
+ * as \xff rather than replaced by one and the same character: two names that differ should
+ * stay two names.
+ */
+#include "gate/metrics_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The buffer -------------------------------------------------------------------- */
+
+void metrics_text_begin(struct metrics_text *out, bg_metrics_sink sink, void *context)
+{
+    out->sink = sink;
+    out->context = context;
+    out->used = 0;
+    out->stopped = false;
+}
+
+static void metrics_text_flush(struct metrics_text *out)
+{
+    if (out->used > 0 && !out->stopped) {
+        out->stopped = !out->sink(out->context, out->buffer, out->used);
+    }
+    out->used = 0;
+}
+
+bool metrics_text_end(struct metrics_text *out)
+{
+    metrics_text_flush(out);
+    return !out->stopped;
+}
+
+void metrics_text_put_some(struct metrics_text *out, const char *bytes, size_t n)
+{
+    while (n > 0 && !out->stopped) {
+        size_t room = METRICS_BUFFER - out->used, now = n < room ? n : room;
+        memcpy(out->buffer + out->used, bytes, now);
+        out->used += now;
+        bytes += now;
+        n -= now;
+        if (out->used == METRICS_BUFFER) {
+            metrics_text_flush(out);
+        }
+    }
+}
+
+void metrics_text_put(struct metrics_text *out, const char *text)
+{
+    metrics_text_put_some(out, text, strlen(text));
+}
+
+/* ---- Strings ----------------------------------------------------------------------- */
+
+static bool metrics_between(unsigned char byte, unsigned low, unsigned high)
+{
+    return byte >= low && byte <= high;
+}
+
+/* Bytes of the well-formed sequence that begins here, 0: none does. Reads no further than
+ * the NUL, which continues nothing. */
+static size_t metrics_utf8(const unsigned char *s)
+{
+    unsigned low = 0x80, high = 0xBF;
+    size_t n;
+    if (s[0] < 0x80) {
+        return 1;
+    }
+    if (metrics_between(s[0], 0xC2, 0xDF)) {
+        n = 2;
+    } else if (metrics_between(s[0], 0xE0, 0xEF)) {
+        n = 3;
+        low = s[0] == 0xE0 ? 0xA0 : low;
+        high = s[0] == 0xED ? 0x9F : high;
+    } else if (metrics_between(s[0], 0xF0, 0xF4)) {
+        n = 4;
+        low = s[0] == 0xF0 ? 0x90 : low;
+        high = s[0] == 0xF4 ? 0x8F : high;
+    } else {
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++, low = 0x80, high = 0xBF) {
+        if (!metrics_between(s[i], low, high)) {
+            return 0;
+        }
+    }
+    return n;
+}
+
+/* What stands for a character that cannot stand for itself; NULL: it can. */
+static const char *metrics_escape(unsigned char c, bool json, char room[8])
+{
+    switch (c) {
+    case '\\': return "\\\\";
+    case '"': return "\\\"";
+    case '\n': return "\\n";
+    default: break;
+    }
+    if (json && c < 0x20) {
+        (void)snprintf(room, 8, "\\u%04x", c);
+        return room;
+    }
+    return NULL;
+}
+
+static void metrics_text_quoted(struct metrics_text *out, const char *text, bool json)
+{
+    char room[8];
+    const unsigned char *s = (const unsigned char *)text;
+    metrics_text_put_some(out, "\"", 1);
+    while (*s && !out->stopped) {
+        const char *escape = metrics_escape(*s, json, room);
+        size_t n = metrics_utf8(s);
+        if (n == 0) {
+            (void)snprintf(room, sizeof room, "\\\\x%02x", *s);
+            escape = room;
+            n = 1;
+        }
+        if (escape) {
+            metrics_text_put(out, escape);
+        } else {
+            metrics_text_put_some(out, (const char *)s, n);
+        }
+        s += n;
+    }
+    metrics_text_put_some(out, "\"", 1);
+}
+
+void metrics_text_label(struct metrics_text *out, const char *text)
+{
+    metrics_text_quoted(out, text, false);
+}
+
+void metrics_text_json(struct metrics_text *out, const char *text)
+{
+    metrics_text_quoted(out, text, true);
+}
+
+/* ---- Numbers ----------------------------------------------------------------------- */
+
+void metrics_text_whole(struct metrics_text *out, uint64_t number)
+{
+    char digits[24], *at = digits + sizeof digits - 1;
+    *at = 0;
+    do {
+        *--at = (char)('0' + number % 10);
+        number /= 10;
+    } while (number);
+    metrics_text_put(out, at);
+}
+
+/* Digits d, d ... of x > 0, which is d.d... times 10^exponent. */
+struct metrics_decimal {
+    char digits[20];
+    int n;
+    int exponent;
+};
+
+static void metrics_decimal_of(double x, int n, struct metrics_decimal *decimal)
+{
+    char text[METRICS_NUMBER];
+    const char *at = text;
+    (void)snprintf(text, sizeof text, "%.*e", n - 1, x);
+    decimal->n = 0;
+    for (; *at && *at != 'e'; at++) {
+        if (*at >= '0' && *at <= '9' && decimal->n < n) {
+            decimal->digits[decimal->n++] = *at;
+        }
+    }
+    decimal->digits[decimal->n] = 0;
+    decimal->exponent = *at ? (int)strtol(at + 1, NULL, 10) : 0;
+}
+
+static double metrics_decimal_value(const struct metrics_decimal *decimal)
+{
+    char text[METRICS_NUMBER];
+    (void)snprintf(text, sizeof text, "%se%d", decimal->digits,
+                   decimal->exponent - (decimal->n - 1));
+    return strtod(text, NULL);
+}
+
+static void metrics_shortest(double x, struct metrics_decimal *decimal)
+{
+    int n = isnormal(x) ? 15 : 1;
+    do {
+        metrics_decimal_of(x, n, decimal);
+    } while (n++ < 17 && metrics_decimal_value(decimal) != x);
+    while (decimal->n > 1 && decimal->digits[decimal->n - 1] == '0') {
+        decimal->digits[--decimal->n] = 0;
+    }
+}
+
+/* 123.45, 0.0012345, 123450000; from 1e17 on and below 1e-5 as 1.2345e+17. */
+static void metrics_decimal_write(const struct metrics_decimal *decimal, char *to)
+{
+    int n = decimal->n, e = decimal->exponent;
+    const char *digits = decimal->digits;
+    size_t room = METRICS_NUMBER - 1; /* a sign may stand before */
+    if (e < -5 || e >= 17) {
+        (void)snprintf(to, room, "%.1s%s%se%+03d", digits, n > 1 ? "." : "", digits + 1,
+                       e);
+    } else if (e < 0) {
+        (void)snprintf(to, room, "0.%.*s%s", -e - 1, "0000", digits);
+    } else if (e + 1 >= n) {
+        (void)snprintf(to, room, "%s%.*s", digits, e + 1 - n, "0000000000000000");
+    } else {
+        (void)snprintf(to, room, "%.*s.%s", e + 1, digits, digits + e + 1);
+    }
+}
+
+void metrics_number(double number, char text[METRICS_NUMBER])
+{
+    struct metrics_decimal decimal;
+    if (isnan(number) || isinf(number)) {
+        (void)snprintf(text, METRICS_NUMBER, "%s",
+                       isnan(number) ? "NaN"
+                       : number > 0  ? "+Inf"
+                                     : "-Inf");
+        return;
+    }
+    if (number == 0) {
+        (void)snprintf(text, METRICS_NUMBER, "0"); /* -0 is nobody's business */
+        return;
+    }
+    if (number < 0) {
+        *text++ = '-';
+    }
+    metrics_shortest(fabs(number), &decimal);
+    metrics_decimal_write(&decimal, text);
+}

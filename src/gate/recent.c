@@ -1,0 +1,243 @@
+/*
+ * recent.c - see recent.h.
+ *
+ * The idea. A table of sets, each with room for RECENT_WAYS keys, and a lock for every so
+ * many sets. A key belongs to one set, by its hash. Whole keys are kept and compared, so a
+ * key is never taken for another one. Nothing is allocated after creation.
+ *
+ *     struct bgi_recent
+ *       shards[n]      a lock each; shard i guards the sets j with j % n = i
+ *       sets[m]        version, and for each way: when it was asked, tag, length + 1 (0: none)
+ *       keys           m * RECENT_WAYS places of key_room bytes
+ *
+ * A place is taken by: the same key; else one that is empty; else one that has expired;
+ * else the oldest.
+ *
+ * Writes and look-ups at once. `version` of a set grows with every write of a key that
+ * belongs to it, whether the key is there or not.
+ *   (R1) A look-up reads the version under the lock, before it asks the truth, and puts its
+ *        "absent" under the lock only if the version is still the same.
+ *   (R2) A write changes the truth, then under the lock raises the version and takes the
+ *        key out.
+ * Take a look-up that was told "absent" by a truth that did not have the write yet, and
+ * the step (R2) of that write. Did the look-up read the version after (R2), the truth
+ * had the write by then, so it was not told so. It read it before; so if it puts before (R2),
+ * (R2) takes the key out again, and if it would put after (R2) the versions differ.
+ * Hence no "absent" is left once the write has returned. Versions are kept for a set, so
+ * writes of other keys seldom keep an answer from being remembered; that would cost a
+ * question and nothing else.
+ *
+ * Time. An entry has the time at which the truth was asked, so it never outlives an answer
+ * by more than the TTL, however long the truth took. One from the future is expired: the
+ * clock went back, and nobody knows how old it is.
+ */
+#include "gate/recent.h"
+
+#include "base/bits.h"
+#include "base/checked.h"
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { RECENT_WAYS = 4, RECENT_SHARDS = 64 };
+
+struct recent_set {
+    uint64_t version;
+    uint64_t asked[RECENT_WAYS];
+    uint32_t tag[RECENT_WAYS];
+    uint32_t size[RECENT_WAYS]; /* of the key, plus 1; 0: empty */
+};
+
+struct recent_shard {
+    _Alignas(64) pthread_mutex_t lock;
+};
+
+struct bgi_recent {
+    struct bgi_memory memory;
+    uint64_t ttl;
+    uint64_t sets_count;
+    size_t key_most, key_room;
+    struct recent_set *sets;
+    unsigned char *keys;
+    struct recent_shard shards[RECENT_SHARDS];
+};
+
+/* ---- Places -------------------------------------------------------------------------- */
+
+static uint64_t recent_set_of(const struct bgi_recent *recent, uint64_t hash)
+{
+    return bgi_mulhi(hash, recent->sets_count);
+}
+
+/* The set is made of the high bits of the hash. */
+static uint32_t recent_tag(uint64_t hash)
+{
+    return (uint32_t)hash;
+}
+
+static unsigned char *recent_key(const struct bgi_recent *recent, uint64_t set,
+                                 unsigned way)
+{
+    return recent->keys + (set * RECENT_WAYS + way) * recent->key_room;
+}
+
+static void recent_lock(struct bgi_recent *recent, uint64_t set)
+{
+    (void)pthread_mutex_lock(&recent->shards[set % RECENT_SHARDS].lock);
+}
+
+static void recent_unlock(struct bgi_recent *recent, uint64_t set)
+{
+    (void)pthread_mutex_unlock(&recent->shards[set % RECENT_SHARDS].lock);
+}
+
+static bool recent_is_alive(const struct bgi_recent *recent,
+                            const struct recent_set *set, unsigned way, uint64_t now)
+{
+    return set->size[way] && now >= set->asked[way]
+           && now - set->asked[way] < recent->ttl;
+}
+
+/* The way of a key in its set, or RECENT_WAYS. */
+static unsigned recent_way(const struct bgi_recent *recent, uint64_t number,
+                           uint64_t hash, bg_bytes key)
+{
+    const struct recent_set *set = &recent->sets[number];
+    unsigned way = 0;
+    while (
+        way < RECENT_WAYS
+        && !(set->size[way] == key.len + 1 && set->tag[way] == recent_tag(hash)
+             && (key.len == 0
+                 || memcmp(recent_key(recent, number, way), key.data, key.len) == 0))) {
+        way++;
+    }
+    return way;
+}
+
+/* The way for a key that is not there. */
+static unsigned recent_victim(const struct bgi_recent *recent,
+                              const struct recent_set *set, uint64_t now)
+{
+    unsigned victim = 0;
+    for (unsigned way = 0; way < RECENT_WAYS; way++) {
+        if (!recent_is_alive(recent, set, way, now)) {
+            return way;
+        }
+        victim = set->asked[way] < set->asked[victim] ? way : victim;
+    }
+    return victim;
+}
+
+/* ---- Finding, putting, forgetting ---------------------------------------------------- */
+
+bool bgi_recent_find(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
+                     uint64_t now, uint64_t *token)
+{
+    *token = 0;
+    if (key.len > recent->key_most) {
+        return false;
+    }
+    uint64_t number = recent_set_of(recent, hash);
+    recent_lock(recent, number);
+    unsigned way = recent_way(recent, number, hash, key);
+    bool found =
+        way < RECENT_WAYS && recent_is_alive(recent, &recent->sets[number], way, now);
+    *token = recent->sets[number].version;
+    recent_unlock(recent, number);
+    return found;
+}
+
+void bgi_recent_put(struct bgi_recent *recent, uint64_t hash, bg_bytes key,
+                    uint64_t token, uint64_t asked, uint64_t now)
+{
+    if (key.len > recent->key_most) {
+        return;
+    }
+    uint64_t number = recent_set_of(recent, hash);
+    struct recent_set *set = &recent->sets[number];
+    recent_lock(recent, number);
+    if (set->version == token) {
+        unsigned way = recent_way(recent, number, hash, key);
+        if (way == RECENT_WAYS) {
+            way = recent_victim(recent, set, now);
+            set->size[way] = (uint32_t)key.len + 1;
+            set->tag[way] = recent_tag(hash);
+            if (key.len) {
+                memcpy(recent_key(recent, number, way), key.data, key.len);
+            }
+        }
+        set->asked[way] = asked;
+    }
+    recent_unlock(recent, number);
+}
+
+void bgi_recent_forget(struct bgi_recent *recent, uint64_t hash, bg_bytes key)
+{
+    if (key.len > recent->key_most) {
+        return;
+    }
+    uint64_t number = recent_set_of(recent, hash);
+    recent_lock(recent, number);
+    unsigned way = recent_way(recent, number, hash, key);
+    recent->sets[number].version++;
+    if (way < RECENT_WAYS) {
+        recent->sets[number].size[way] = 0;
+    }
+    recent_unlock(recent, number);
+}
+
+uint64_t bgi_recent_count(struct bgi_recent *recent, uint64_t now)
+{
+    uint64_t alive = 0;
+    for (uint64_t shard = 0; shard < RECENT_SHARDS; shard++) {
+        recent_lock(recent, shard);
+        for (uint64_t i = shard; i < recent->sets_count; i += RECENT_SHARDS) {
+            for (unsigned way = 0; way < RECENT_WAYS; way++) {
+                alive += recent_is_alive(recent, &recent->sets[i], way, now);
+            }
+        }
+        recent_unlock(recent, shard);
+    }
+    return alive;
+}
+
+/* ---- Life ---------------------------------------------------------------------------- */
+
+struct bgi_recent *bgi_recent_create(uint32_t entries, uint32_t key_most, uint64_t ttl,
+                                     const bg_allocator *allocator)
+{
+    uint64_t sets = ((uint64_t)entries + RECENT_WAYS - 1) / RECENT_WAYS;
+    size_t room = ((size_t)key_most + 7) / 8 * 8, bytes;
+    struct bgi_memory memory;
+    /* Below 2^30 sets of less than 2^19 bytes: no overflow. */
+    if (!bgi_fits_size(sizeof(struct bgi_recent)
+                           + sets * (sizeof(struct recent_set) + room * RECENT_WAYS),
+                       &bytes)
+        || !bgi_memory_take(&memory, bytes, allocator, false)) {
+        return NULL;
+    }
+    struct bgi_recent *recent = memory.base;
+    recent->memory = memory;
+    recent->ttl = ttl;
+    recent->sets_count = sets;
+    recent->key_most = key_most;
+    recent->key_room = room;
+    recent->sets = (struct recent_set *)(void *)(recent + 1);
+    recent->keys = (unsigned char *)(recent->sets + sets);
+    for (unsigned i = 0; i < RECENT_SHARDS; i++) {
+        (void)pthread_mutex_init(&recent->shards[i].lock, NULL);
+    }
+    return recent;
+}
+
+void bgi_recent_free(struct bgi_recent *recent)
+{
+    if (recent) {
+        for (unsigned i = 0; i < RECENT_SHARDS; i++) {
+            (void)pthread_mutex_destroy(&recent->shards[i].lock);
+        }
+        struct bgi_memory memory = recent->memory;
+        bgi_memory_give(&memory);
+    }
+}

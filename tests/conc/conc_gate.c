@@ -1,0 +1,442 @@
+/*
+ * conc_gate.c - many threads at one gate: look-ups of one key that share a question, writes
+ * in between, a truth that fails for all of them; the breaker's single trial; and readers
+ * beside writers with everything turned on, none of whom may be told "absent" of a key whose
+ * write has returned.
+ */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+
+#include "support/filters.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { FOLLOWERS = 4 };
+
+static void pause_ms(unsigned milliseconds)
+{
+    struct timespec t = { milliseconds / 1000, (long)(milliseconds % 1000) * 1000000 };
+    (void)nanosleep(&t, NULL);
+}
+
+static void start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    CHECK_EQ(pthread_create(thread, NULL, run, arg), 0);
+}
+
+static void join(pthread_t thread)
+{
+    (void)pthread_join(thread, NULL);
+}
+
+/* ---- One key ------------------------------------------------------------------------ */
+
+/* A store of one key, that answers slowly. */
+struct store {
+    atomic_bool has;
+    _Atomic bg_truth fails;
+    atomic_uint asks, asking, most_asking;
+    atomic_uint sleep_ms;
+    atomic_bool gone;      /* the first question was put ... */
+    atomic_bool may_go_on; /* ... and waits for that, if it is to */
+    atomic_bool holds;
+    atomic_int value;
+    _Atomic uint64_t now; /* if there is a clock */
+    bg_slot *slot;
+    bg_gate *gate;
+};
+
+/* What a look-up gets. */
+struct row {
+    int value;
+    bool shared;
+};
+
+static bg_truth store_ask(void *context, const void *key, size_t len, void *request)
+{
+    struct store *s = context;
+    (void)key;
+    (void)len;
+    const bool has = atomic_load(&s->has);
+    const unsigned n = atomic_fetch_add(&s->asking, 1) + 1;
+    unsigned most = atomic_load(&s->most_asking);
+    while (most < n && !atomic_compare_exchange_weak(&s->most_asking, &most, n)) {
+    }
+    atomic_fetch_add(&s->asks, 1);
+    if (atomic_exchange(&s->holds, false)) {
+        atomic_store(&s->gone, true);
+        while (!atomic_load(&s->may_go_on)) {
+            pause_ms(1);
+        }
+    }
+    pause_ms(atomic_load(&s->sleep_ms));
+    if (request) {
+        ((struct row *)request)->value = atomic_load(&s->value);
+    }
+    atomic_fetch_sub(&s->asking, 1);
+    const bg_truth fails = atomic_load(&s->fails);
+    return fails != BG_TRUTH_ABSENT ? fails : has ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+}
+
+static uint64_t store_clock(void *context)
+{
+    return atomic_load(&((struct store *)context)->now);
+}
+
+static void store_share(void *context, const void *from, void *to)
+{
+    (void)context;
+    ((struct row *)to)->value = ((const struct row *)from)->value;
+    ((struct row *)to)->shared = true;
+}
+
+static void store_open(struct store *s, const bg_gate_options *options)
+{
+    bg_gate_options how = *options;
+    memset(s, 0, sizeof *s);
+    how.context = s;
+    how.ask = store_ask;
+    CHECK_OK(bg_slot_create(NULL, NULL, &s->slot, NULL)); /* always "maybe" */
+    CHECK_OK(bg_gate_create(s->slot, &how, &s->gate, NULL));
+}
+
+static void store_close(struct store *s)
+{
+    bg_gate_free(s->gate);
+    bg_slot_free(s->slot);
+}
+
+struct looker {
+    struct store *store;
+    struct row row;
+    bool blind; /* wants no row */
+    bg_outcome outcome;
+    pthread_t thread;
+};
+
+static void *look(void *arg)
+{
+    struct looker *l = arg;
+    l->outcome = bg_gate_lookup(l->store->gate, "key", 3, l->blind ? NULL : &l->row);
+    return NULL;
+}
+
+static void look_in_thread(struct looker *l, struct store *s)
+{
+    *l = (struct looker){ .store = s };
+    start(&l->thread, look, l);
+}
+
+static uint64_t shared_so_far(const struct store *s)
+{
+    bg_gate_stats stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_gate_about(s->gate, false, &stats));
+    return stats.shared;
+}
+
+/* Lets threads look the key up at once until they all happen to have met in one flight;
+ * the truth takes longer every time, so that they do in the end. Every one's outcome must be
+ * `expected`, in every round. */
+static void look_together(struct store *s, bg_outcome expected, bool blind)
+{
+    struct looker lookers[FOLLOWERS + 1];
+    bool met = false;
+    for (unsigned ms = 1; !met && ms < 20000; ms *= 2) {
+        const unsigned asks = atomic_load(&s->asks);
+        const uint64_t shared = shared_so_far(s);
+        atomic_store(&s->sleep_ms, ms);
+        atomic_fetch_add(&s->value, 1);
+        for (int i = 0; i <= FOLLOWERS; i++) {
+            lookers[i] = (struct looker){ .store = s, .blind = blind };
+            start(&lookers[i].thread, look, &lookers[i]);
+        }
+        unsigned told = 0;
+        for (int i = 0; i <= FOLLOWERS; i++) {
+            join(lookers[i].thread);
+            CHECK_EQ(lookers[i].outcome, expected);
+            CHECK(expected != BG_PRESENT || blind
+                  || lookers[i].row.value == atomic_load(&s->value));
+            told += lookers[i].row.shared;
+        }
+        const unsigned asked = atomic_load(&s->asks) - asks;
+        CHECK_EQ(asked + (shared_so_far(s) - shared), FOLLOWERS + 1);
+        CHECK(expected != BG_PRESENT || blind || told + asked == FOLLOWERS + 1);
+        met = asked == 1;
+    }
+    CHECK(met);
+}
+
+TEST(gate__look_ups_at_once_ask_once)
+{
+    struct store s;
+    bg_gate_options how = BG_GATE_OPTIONS_INIT;
+    how.flags = BG_GATE_SINGLE_FLIGHT;
+    how.share = store_share;
+    store_open(&s, &how);
+    look_together(&s, BG_ABSENT_BY_TRUTH, false);
+    atomic_store(&s.has, true);
+    look_together(&s, BG_PRESENT, false);
+    look_together(&s, BG_PRESENT, true); /* who wants no row needs no sharing */
+    atomic_store(&s.fails, BG_TRUTH_ERROR);
+    look_together(&s, BG_UNKNOWN, false); /* no stampede on a truth that fails */
+    store_close(&s);
+}
+
+TEST(gate__what_cannot_be_shared_is_asked_for)
+{
+    struct store s;
+    bg_gate_options how = BG_GATE_OPTIONS_INIT;
+    struct looker lookers[FOLLOWERS];
+    how.flags = BG_GATE_SINGLE_FLIGHT;
+    store_open(&s, &how);
+    atomic_store(&s.has, true);
+    atomic_store(&s.value, 7);
+    atomic_store(&s.sleep_ms, 20);
+    for (int i = 0; i < FOLLOWERS; i++) {
+        look_in_thread(&lookers[i], &s);
+    }
+    for (int i = 0; i < FOLLOWERS; i++) {
+        join(lookers[i].thread);
+        CHECK_EQ(lookers[i].outcome, BG_PRESENT);
+        CHECK_EQ(lookers[i].row.value, 7);
+    }
+    CHECK_EQ(atomic_load(&s.asks), FOLLOWERS);
+    CHECK_EQ(shared_so_far(&s), 0);
+    store_close(&s);
+}
+
+/* One thread asks and is held up; the key is written; who comes then must neither get the
+ * old answer nor wait for it, and it must not be remembered. */
+TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
+{
+    struct store s;
+    bg_gate_options how = BG_GATE_OPTIONS_INIT;
+    struct looker before, after;
+    how.flags = BG_GATE_SINGLE_FLIGHT;
+    how.share = store_share;
+    how.negative_entries = 100;
+    how.negative_ttl = UINT64_MAX;
+    store_open(&s, &how);
+    bg_spec spec = BG_SPEC_INIT;
+    spec.items = 100;
+    spec.rate = 0.5;
+    CHECK_OK(bg_slot_swap(s.slot, must_create(&spec), 0, BG_SLOT_DISCARD, NULL));
+    CHECK_OK(bg_slot_add(s.slot, "key", 3, NULL)); /* so that the truth is asked */
+    atomic_store(&s.holds, true);
+    look_in_thread(&before, &s);
+    while (!atomic_load(&s.gone)) {
+        pause_ms(1);
+    }
+    atomic_store(&s.has, true);
+    CHECK_OK(bg_gate_wrote(s.gate, "key", 3));
+    look_in_thread(&after, &s);
+    join(after.thread);
+    CHECK_EQ(after.outcome, BG_PRESENT);
+    atomic_store(&s.may_go_on, true);
+    join(before.thread);
+    CHECK_EQ(before.outcome, BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_PRESENT);
+    CHECK_EQ(atomic_load(&s.asks), 3);
+    store_close(&s);
+}
+
+TEST(gate__one_thread_at_a_time_tries_a_broken_truth)
+{
+    enum { ROUNDS = 20, LOOKERS = 4 };
+    struct store s;
+    bg_gate_options how = BG_GATE_OPTIONS_INIT;
+    struct looker lookers[LOOKERS];
+    how.breaker_failures = 1;
+    how.breaker_rest = 1000;
+    how.clock = store_clock;
+    store_open(&s, &how);
+    atomic_store(&s.fails, BG_TRUTH_ERROR);
+    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_UNKNOWN);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        atomic_fetch_add(&s.now, 1000); /* it has rested */
+        atomic_store(&s.sleep_ms, 1);
+        for (int i = 0; i < LOOKERS; i++) {
+            look_in_thread(&lookers[i], &s);
+        }
+        for (int i = 0; i < LOOKERS; i++) {
+            join(lookers[i].thread);
+            CHECK_EQ(lookers[i].outcome, BG_UNKNOWN);
+        }
+        CHECK_EQ(atomic_load(&s.asks), round + 2);
+    }
+    CHECK_EQ(atomic_load(&s.most_asking), 1);
+    atomic_fetch_add(&s.now, 1000);
+    atomic_store(&s.fails, BG_TRUTH_ABSENT);
+    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_ABSENT_BY_TRUTH);
+    CHECK_EQ(bg_gate_lookup(s.gate, "key", 3, NULL), BG_ABSENT_BY_TRUTH);
+    store_close(&s);
+}
+
+/* ---- Readers and writers -------------------------------------------------------------- */
+
+enum { WRITERS = 2, READERS = 3, SPAN = 1 << 15 };
+
+/* Keys are numbers; each writer writes its own, in order. */
+struct town {
+    atomic_bool has[WRITERS][SPAN];
+    _Atomic uint64_t
+        written[WRITERS]; /* keys below are written, and that has returned */
+    atomic_bool done;
+    atomic_uint false_negatives;
+    atomic_uint errors; /* how many questions shall fail */
+    size_t keys;
+    bg_slot *slot;
+    bg_gate *gate;
+};
+
+struct citizen {
+    struct town *town;
+    unsigned number;
+    uint64_t seen;
+    pthread_t thread;
+};
+
+static uint64_t town_key(unsigned writer, uint64_t i)
+{
+    return (uint64_t)writer << 32 | i;
+}
+
+static atomic_bool *town_cell(struct town *t, const void *key)
+{
+    uint64_t number;
+    memcpy(&number, key, sizeof number);
+    return &t->has[number >> 32][number & (SPAN - 1)];
+}
+
+static bg_truth town_ask(void *context, const void *key, size_t len, void *request)
+{
+    struct town *t = context;
+    (void)len;
+    (void)request;
+    if (check_random_below(64) == 0) {
+        pause_ms(0); /* somebody else's turn, in the middle of a question */
+    }
+    const bool has = atomic_load(town_cell(t, key));
+    if (check_random_below(64) == 0) {
+        pause_ms(0);
+    }
+    return has ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+}
+
+static bg_err town_write(void *context, const void *key, size_t len, void *request)
+{
+    (void)len;
+    (void)request;
+    atomic_store(town_cell(context, key), true);
+    if (check_random_below(64) == 0) {
+        pause_ms(0);
+    }
+    return BG_OK;
+}
+
+static void town_alarm(void *context, const bg_alarm *alarm)
+{
+    struct town *t = context;
+    atomic_fetch_add(&t->false_negatives, alarm->kind == BG_ALARM_FALSE_NEGATIVE);
+}
+
+static void *town_writes(void *arg)
+{
+    struct citizen *c = arg;
+    struct town *t = c->town;
+    for (uint64_t i = 0; i < t->keys; i++) {
+        const uint64_t key = town_key(c->number, i);
+        CHECK_OK(bg_gate_write(t->gate, &key, sizeof key, NULL));
+        atomic_store(&t->written[c->number], i + 1);
+        CHECK_EQ(bg_gate_lookup(t->gate, &key, sizeof key, NULL), BG_PRESENT);
+    }
+    return NULL;
+}
+
+/* Looks up what has just been written and what will be next, singly and in batches. */
+static void *town_reads(void *arg)
+{
+    struct citizen *c = arg;
+    struct town *t = c->town;
+    while (!atomic_load(&t->done)) {
+        uint64_t keys[8];
+        bg_bytes bytes[8];
+        bg_outcome outcomes[8];
+        const unsigned writer = (unsigned)check_random_below(WRITERS);
+        const uint64_t written = atomic_load(&t->written[writer]);
+        const uint64_t from = written < 4 ? 0 : written - 4;
+        for (unsigned i = 0; i < 8; i++) {
+            keys[i] = town_key(writer, from + i);
+            bytes[i] = (bg_bytes){ &keys[i], sizeof keys[i] };
+            outcomes[i] = BG_PENDING;
+        }
+        if (check_random_below(2)) {
+            (void)bg_gate_lookup_many(t->gate, bytes, 8, NULL, outcomes);
+        } else {
+            for (unsigned i = 0; i < 8; i++) {
+                outcomes[i] = bg_gate_lookup(t->gate, &keys[i], sizeof *keys, NULL);
+            }
+        }
+        for (uint64_t i = 0; i < 8; i++) {
+            CHECK(from + i >= written || outcomes[i] == BG_PRESENT);
+            c->seen += outcomes[i] == BG_PRESENT;
+        }
+    }
+    return NULL;
+}
+
+static void town_run(struct town *t)
+{
+    struct citizen writers[WRITERS], readers[READERS];
+    for (unsigned i = 0; i < WRITERS; i++) {
+        writers[i] = (struct citizen){ .town = t, .number = i };
+        start(&writers[i].thread, town_writes, &writers[i]);
+    }
+    for (unsigned i = 0; i < READERS; i++) {
+        readers[i] = (struct citizen){ .town = t, .number = i };
+        start(&readers[i].thread, town_reads, &readers[i]);
+    }
+    for (unsigned i = 0; i < WRITERS; i++) {
+        join(writers[i].thread);
+    }
+    atomic_store(&t->done, true);
+    for (unsigned i = 0; i < READERS; i++) {
+        join(readers[i].thread);
+    }
+}
+
+TEST(gate__what_was_written_is_found_by_all)
+{
+    static struct town town;
+    struct town *t = &town;
+    const uint32_t flags[] = { 0, BG_GATE_SINGLE_FLIGHT };
+    for (int way = 0; way < 4; way++) {
+        bg_gate_options how = BG_GATE_OPTIONS_INIT;
+        bg_spec spec = BG_SPEC_INIT;
+        memset(t, 0, sizeof *t);
+        t->keys = CHECK_EMULATED ? 500 : CHECK_SANITIZED ? 4000 : 8000;
+        spec.items = 8000;
+        spec.rate = 0.2; /* so that the truth is asked for absent keys as well */
+        how.context = t;
+        how.ask = town_ask;
+        how.write = town_write;
+        how.alarm = town_alarm;
+        how.flags = flags[way % 2];
+        how.negative_entries = way < 2 ? 0 : 1 << 12;
+        how.negative_ttl = UINT64_C(1000000000) * 3600;
+        how.audit = way == 1 ? 0.5 : way == 3 ? 1 : 0;
+        CHECK_OK(bg_slot_create(must_create(&spec), NULL, &t->slot, NULL));
+        CHECK_OK(bg_gate_create(t->slot, &how, &t->gate, NULL));
+        town_run(t);
+        bg_gate_stats s = { .struct_size = sizeof s };
+        CHECK_OK(bg_gate_about(t->gate, false, &s));
+        CHECK_EQ(s.writes, WRITERS * t->keys);
+        CHECK_EQ(s.false_negatives, 0);
+        CHECK_EQ(atomic_load(&t->false_negatives), 0);
+        CHECK(s.outcomes[BG_PRESENT] >= WRITERS * t->keys);
+        CHECK_EQ(s.outcomes[BG_UNKNOWN] + s.outcomes[BG_FAILED], 0);
+        bg_gate_free(t->gate);
+        bg_slot_free(t->slot);
+    }
+}

@@ -1,0 +1,321 @@
+/*
+ * conc_slot.c - slots that change while threads add and ask.
+ *
+ * Each adder has keys of its own, 0, 1, 2 ... A key goes to the truth first (`true_to`, a
+ * number), then to the slot, then it is announced (`added_to`). Whoever asks for an
+ * announced key must be told "maybe", whatever the slot goes through meanwhile: layers,
+ * compactions, migrations, rebuilds from the truth, all mixed at random. One check is one
+ * such answer.
+ */
+#include "bloomgate/bloomgate.h"
+#include "support/check.h"
+#include "support/filters.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum { ADDERS = 3, ASKERS = 2, BATCH = 100, KEYS_MOST = 100000 };
+
+struct adder {
+    _Atomic uint64_t true_to, added_to;
+};
+
+struct world {
+    bg_slot *slot;
+    struct adder adders[ADDERS];
+    atomic_bool over;
+    _Atomic uint64_t checks, missed;
+};
+
+static uint64_t key_of(unsigned adder, uint64_t i)
+{
+    return (uint64_t)adder << 40 | i;
+}
+
+/* ---- Threads --------------------------------------------------------------------------- */
+
+struct worker {
+    struct world *world;
+    unsigned number;
+    uint64_t random;
+    pthread_t thread;
+};
+
+/* One key, or a batch of them. */
+static uint64_t add_some(struct world *world, unsigned number, uint64_t at, bool many)
+{
+    struct adder *adder = &world->adders[number];
+    uint64_t keys[BATCH], n = many ? BATCH : 1;
+    for (uint64_t i = 0; i < n; i++) {
+        keys[i] = key_of(number, at + i);
+    }
+    atomic_store(&adder->true_to, at + n);
+    bg_err err = many ? bg_slot_add_many_u64(world->slot, keys, BATCH, NULL, NULL)
+                      : bg_slot_add_u64(world->slot, keys[0], NULL);
+    CHECK_OK(err);
+    atomic_store(&adder->added_to, at + n);
+    return n;
+}
+
+static void *add_keys(void *argument)
+{
+    struct worker *me = argument;
+    uint64_t at = 0;
+    while (!atomic_load(&me->world->over)) {
+        if (at + BATCH < KEYS_MOST) {
+            at += add_some(me->world, me->number, at,
+                           check_random_next(&me->random) % 64 == 0);
+        }
+        if (at % 256 == 0) {
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+static void ask_one(struct worker *me, unsigned adder, uint64_t i)
+{
+    if (!bg_slot_may_contain_u64(me->world->slot, key_of(adder, i))) {
+        atomic_fetch_add(&me->world->missed, 1);
+    }
+}
+
+static void ask_many(struct worker *me, unsigned adder, uint64_t to)
+{
+    uint64_t keys[BATCH];
+    for (unsigned i = 0; i < BATCH; i++) {
+        keys[i] = key_of(adder, check_random_next(&me->random) % to);
+    }
+    size_t found = bg_slot_may_contain_many_u64(me->world->slot, keys, BATCH, NULL);
+    atomic_fetch_add(&me->world->missed, BATCH - found);
+}
+
+static void *ask_keys(void *argument)
+{
+    struct worker *me = argument;
+    uint64_t checks = 0;
+    while (!atomic_load(&me->world->over)) {
+        unsigned adder = (unsigned)(check_random_next(&me->random) % ADDERS);
+        uint64_t to = atomic_load(&me->world->adders[adder].added_to);
+        if (to == 0) {
+            continue;
+        }
+        ask_one(me, adder, to - 1); /* the newest of all */
+        ask_one(me, adder, check_random_next(&me->random) % to);
+        ask_many(me, adder, to);
+        checks += 2 + BATCH;
+    }
+    atomic_fetch_add(&me->world->checks, checks);
+    return NULL;
+}
+
+/* ---- Changes --------------------------------------------------------------------------- */
+
+/* The truth as a source. */
+struct truth {
+    const struct world *world;
+    unsigned adder;
+    uint64_t at;
+    uint64_t keys[BATCH];
+};
+
+static bg_err truth_next(void *context, bg_bytes *keys, size_t room, size_t *n,
+                         bg_errinfo *info)
+{
+    struct truth *truth = context;
+    (void)info;
+    for (*n = 0; *n < room && *n < BATCH;) {
+        if (truth->at == atomic_load(&truth->world->adders[truth->adder].true_to)) {
+            if (++truth->adder == ADDERS) {
+                truth->adder--;
+                break;
+            }
+            truth->at = 0;
+            continue;
+        }
+        truth->keys[*n] = key_of(truth->adder, truth->at++);
+        keys[*n] = (bg_bytes){ &truth->keys[*n], 8 };
+        ++*n;
+    }
+    return BG_OK;
+}
+
+static bg_err truth_rewind(void *context, bg_errinfo *info)
+{
+    struct truth *truth = context;
+    (void)info;
+    truth->adder = 0;
+    truth->at = 0;
+    return BG_OK;
+}
+
+static bool give_up(void *context, const bg_rebuild_progress *progress)
+{
+    (void)progress;
+    return --*(unsigned *)context > 0;
+}
+
+static bg_filter *some_filter(uint64_t random)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = random & 3 ? BG_KIND_BLOCKED : BG_KIND_CLASSIC;
+    spec.items = ADDERS * KEYS_MOST;
+    spec.rate = 0.01;
+    spec.hash.seed = (random & 12) == 12;
+    return must_create(&spec);
+}
+
+static void rebuild(struct world *world, uint64_t random)
+{
+    struct truth truth = { .world = world };
+    bg_source source = { truth_next, truth_rewind, &truth, 0 };
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    unsigned left = 1 + (unsigned)(random >> 8 & 15);
+    bool is_static = (random >> 16 & 3) == 0;
+    how.spec.items = random & 16 ? ADDERS * KEYS_MOST : 0;
+    how.spec.rate = 0.01;
+    how.spec.kind = is_static ? BG_KIND_FUSE : BG_KIND_BLOCKED;
+    how.delta = is_static ? some_filter(random) : NULL;
+    how.headroom = 3;
+    if (random & 32) {
+        how.progress = give_up;
+        how.context = &left;
+    }
+    bg_err err = bg_slot_rebuild(world->slot, &source, &how, NULL, NULL);
+    CHECK(err == BG_OK || err == BG_ECANCELED || err == BG_EBUSY);
+}
+
+/* One change; what is not possible now is refused, and that is all. */
+static void change(struct world *world, uint64_t random)
+{
+    bg_slot *slot = world->slot;
+    bg_filter *filter = NULL;
+    bg_err err = BG_OK;
+    switch (random >> 48 & 7) {
+    case 0:
+    case 1:
+        filter = some_filter(random);
+        err = bg_slot_layer(slot, filter, NULL);
+        filter = err == BG_OK ? NULL : filter;
+        break;
+    case 2:
+    case 3:
+        filter = some_filter(random);
+        err = bg_slot_compact(slot, filter, NULL);
+        filter = err == BG_EINVAL || err == BG_EBUSY ? filter : NULL;
+        break;
+    case 4: /* and back, as the new one has not all keys */
+        filter = some_filter(random);
+        err = bg_slot_migrate(slot, filter, NULL);
+        filter = err == BG_OK ? NULL : filter;
+        if (err == BG_OK) {
+            CHECK_OK(bg_slot_settle(slot, true, NULL));
+        }
+        break;
+    default: rebuild(world, random); break;
+    }
+    bg_filter_free(filter);
+}
+
+/* ---- The test -------------------------------------------------------------------------- */
+
+static void start(struct worker *worker, struct world *world, unsigned number,
+                  void *(*run)(void *))
+{
+    *worker =
+        (struct worker){ .world = world, .number = number, .random = check_random() };
+    CHECK(pthread_create(&worker->thread, NULL, run, worker) == 0);
+}
+
+TEST(slot__no_key_is_lost_by_any_change)
+{
+    static struct world world;
+    struct worker workers[ADDERS + ASKERS];
+    const unsigned changes = (CHECK_SANITIZED ? 60 : 200) * (unsigned)check_scale();
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_slot_create(some_filter(1), NULL, &world.slot, NULL));
+    for (unsigned i = 0; i < ADDERS + ASKERS; i++) {
+        start(&workers[i], &world, i, i < ADDERS ? add_keys : ask_keys);
+    }
+    for (unsigned i = 0; i < changes; i++) {
+        change(&world, check_random());
+    }
+    atomic_store(&world.over, true);
+    for (unsigned i = 0; i < ADDERS + ASKERS; i++) {
+        (void)pthread_join(workers[i].thread, NULL);
+    }
+    for (unsigned adder = 0; adder < ADDERS; adder++) {
+        for (uint64_t i = 0; i < atomic_load(&world.adders[adder].added_to); i++) {
+            CHECK(bg_slot_may_contain_u64(world.slot, key_of(adder, i)));
+        }
+    }
+    CHECK_OK(bg_slot_about(world.slot, &stats));
+    CHECK_EQ(atomic_load(&world.missed), 0);
+    CHECK_EQ(stats.retired, 0);
+    CHECK(stats.rebuilds > 0 && stats.compactions > 0);
+    CHECK(atomic_load(&world.checks) > 0);
+    printf(
+        "  %llu answers, %llu swaps, %llu rebuilds (%llu failed), %llu compactions\n",
+        (unsigned long long)atomic_load(&world.checks), (unsigned long long)stats.swaps,
+        (unsigned long long)stats.rebuilds, (unsigned long long)stats.rebuild_failures,
+        (unsigned long long)stats.compactions);
+    bg_slot_free(world.slot);
+}
+
+/* ---- Pins ------------------------------------------------------------------------------ */
+
+static void *pin_and_unpin(void *argument)
+{
+    struct worker *me = argument;
+    while (!atomic_load(&me->world->over)) {
+        bg_pin pin;
+        bg_slot_pin(me->world->slot, &pin);
+        const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
+        uint64_t any = check_random_next(&me->random);
+        if (!bg_filter_may_contain_u64(filter, 1)) { /* all of them have it */
+            atomic_fetch_add(&me->world->missed, 1);
+        }
+        if (any % 8 == 0) {
+            sched_yield();
+        }
+        bg_slot_unpin(me->world->slot, &pin);
+        atomic_fetch_add(&me->world->checks, 1);
+    }
+    return NULL;
+}
+
+/* What is replaced stays as long as somebody has it, and not longer. */
+TEST(slot__swaps_under_pins)
+{
+    static struct world world;
+    struct worker workers[4];
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    options.flags = BG_SLOT_SEALED;
+    for (unsigned i = 0; i < 2000; i++) {
+        bg_filter *filter = make_filter(BG_KIND_CLASSIC, 4096, 0);
+        (void)bg_filter_add_u64(filter, 1);
+        if (i == 0) {
+            CHECK_OK(bg_slot_create(filter, &options, &world.slot, NULL));
+            for (unsigned j = 0; j < 4; j++) {
+                start(&workers[j], &world, j, pin_and_unpin);
+            }
+            while (atomic_load(&world.checks) < 100) {
+                sched_yield();
+            }
+        } else {
+            CHECK_OK(bg_slot_swap(world.slot, filter, 0, 0, NULL));
+        }
+    }
+    atomic_store(&world.over, true);
+    for (unsigned i = 0; i < 4; i++) {
+        (void)pthread_join(workers[i].thread, NULL);
+    }
+    CHECK_OK(bg_slot_about(world.slot, &stats));
+    CHECK_EQ(atomic_load(&world.missed), 0);
+    CHECK_EQ(stats.retired, 0);
+    CHECK_EQ(stats.swaps, 1999);
+    bg_slot_free(world.slot);
+}

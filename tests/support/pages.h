@@ -1,0 +1,129 @@
+/*
+ * pages.h - what the kernel says about the pages of this process: their flags, and which of
+ * them a core file would hold.
+ *
+ * Needs /proc/self/smaps with its VmFlags, which an emulator shows of itself and a sandbox
+ * may not show: pages_are_told says whether there is anything to be asked.
+ */
+#ifndef TESTS_PAGES_H
+#define TESTS_PAGES_H
+
+#include "support/check.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct pages_area {
+    uint64_t from, to;
+    char access[8]; /* "rw-p" */
+    char flags[160];
+};
+
+/* "5581e000-55820000 rw-p 00000000 ...": the first line of an area. */
+static inline bool pages_begin(const char *line, struct pages_area *area)
+{
+    char *end = NULL;
+    uint64_t from = strtoull(line, &end, 16);
+    if (end == line || *end != '-') {
+        return false;
+    }
+    area->from = from;
+    area->to = strtoull(end + 1, &end, 16);
+    (void)snprintf(area->access, sizeof area->access, "%.4s", *end ? end + 1 : "");
+    return *end == ' ';
+}
+
+/* The next area of an open smaps; false at its end. */
+static inline bool pages_next(FILE *smaps, struct pages_area *area)
+{
+    char line[512];
+    bool begun = false;
+    while (fgets(line, sizeof line, smaps)) {
+        if (pages_begin(line, area)) {
+            begun = true;
+        } else if (begun && strncmp(line, "VmFlags:", 8) == 0) {
+            (void)snprintf(area->flags, sizeof area->flags, "%.150s ", line + 8);
+            area->flags[strcspn(area->flags, "\n")] = ' ';
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline bool pages_are_told(void)
+{
+    struct pages_area area;
+    FILE *smaps = CHECK_EMULATED ? NULL : fopen("/proc/self/smaps", "re");
+    bool told = smaps && pages_next(smaps, &area);
+    if (smaps) {
+        (void)fclose(smaps);
+    }
+    return told;
+}
+
+/* Whether the page of an address has a flag of smaps: "dd" is left out of core files, "wf"
+ * wiped on fork, "lo" locked. */
+static inline bool pages_have(const void *address, const char *flag)
+{
+    struct pages_area area;
+    char word[8];
+    bool has = false, found = false;
+    FILE *smaps = fopen("/proc/self/smaps", "re");
+    CHECK(smaps);
+    (void)snprintf(word, sizeof word, " %s ", flag);
+    while (!found && pages_next(smaps, &area)) {
+        found = area.from <= (uintptr_t)address && (uintptr_t)address < area.to;
+        has = found && strstr(area.flags, word);
+    }
+    (void)fclose(smaps);
+    CHECK(found);
+    return has;
+}
+
+/* How often the bytes begin in one piece of memory. */
+static inline unsigned pages_count(const unsigned char *in, size_t n,
+                                   const uint8_t *bytes, size_t length)
+{
+    unsigned count = 0;
+    const unsigned char *end = in + n;
+    while ((in = memmem(in, (size_t)(end - in), bytes, length)) != NULL) {
+        count++;
+        in++;
+    }
+    return count;
+}
+
+/* How often they lie in memory that a core file of this process would hold: heap, stack and
+ * what was left behind there, everything. Keep them in hidden memory yourself. */
+static inline unsigned pages_dumped(const uint8_t *bytes, size_t length)
+{
+    enum { PIECE = 1 << 16, EDGE = 64 };
+    static unsigned char piece[PIECE + EDGE];
+    struct pages_area area;
+    unsigned count = 0;
+    FILE *smaps = fopen("/proc/self/smaps", "re");
+    int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    CHECK(smaps && memory >= 0);
+    while (pages_next(smaps, &area)) {
+        if (area.access[1] != 'w' || strstr(area.flags, " dd ")) {
+            continue;
+        }
+        for (uint64_t at = area.from; at < area.to; at += PIECE) {
+            size_t n =
+                area.to - at < sizeof piece ? (size_t)(area.to - at) : sizeof piece;
+            bool own =
+                at < (uintptr_t)piece + sizeof piece && at + n > (uintptr_t)piece;
+            ssize_t got = own ? 0 : pread(memory, piece, n, (off_t)at);
+            count += got > 0 ? pages_count(piece, (size_t)got, bytes, length) : 0;
+        }
+    }
+    (void)close(memory);
+    (void)fclose(smaps);
+    return count;
+}
+
+#endif

@@ -1,0 +1,826 @@
+/*
+ * test_slot.c - slots by one thread: what is asked and what takes adds in every state, every
+ * change, files, rebuilding, and what is refused. (conc_slot.c has the threads.)
+ */
+#define _GNU_SOURCE /* truncate */
+
+#include "bloomgate/bloomgate.h"
+#include "support/check.h"
+#include "support/files.h"
+#include "support/filters.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bg_filter *make_seeded(bg_kind kind, uint64_t items, uint64_t seed)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = (uint32_t)kind;
+    spec.items = items;
+    spec.rate = 0.001;
+    spec.hash.seed = seed;
+    return must_create(&spec);
+}
+
+static bg_filter *make(bg_kind kind, uint64_t items)
+{
+    return make_seeded(kind, items, 0);
+}
+
+/* Keys first .. first + n - 1. */
+static bg_filter *make_with(uint64_t first, uint64_t n)
+{
+    bg_filter *filter = make(BG_KIND_BLOCKED, 2000);
+    for (uint64_t key = first; key < first + n; key++) {
+        (void)bg_filter_add_u64(filter, key);
+    }
+    return filter;
+}
+
+static bg_slot *make_slot(bg_filter *filter, uint32_t flags)
+{
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    bg_slot *slot = NULL;
+    options.flags = flags;
+    CHECK_OK(bg_slot_create(filter, &options, &slot, NULL));
+    return slot;
+}
+
+static void add_keys(bg_slot *slot, uint64_t first, uint64_t n)
+{
+    for (uint64_t key = first; key < first + n; key++) {
+        CHECK_OK(bg_slot_add_u64(slot, key, NULL));
+    }
+}
+
+/* How many of keys first .. first + n - 1 may be in, one by one and at once. */
+static uint64_t count_keys(const bg_slot *slot, uint64_t first, uint64_t n)
+{
+    uint64_t found = 0, keys[4000] = { 0 }, bitmap[BG_BITMAP_WORDS(4000)];
+    CHECK(n <= 4000);
+    for (uint64_t i = 0; i < n; i++) {
+        keys[i] = first + i;
+        found += bg_slot_may_contain_u64(slot, first + i);
+    }
+    CHECK_EQ(bg_slot_may_contain_many_u64(slot, keys, (size_t)n, bitmap), found);
+    for (uint64_t i = 0; i < n; i++) {
+        CHECK_EQ(bitmap[i / 64] >> i % 64 & 1, bg_slot_may_contain_u64(slot, keys[i]));
+    }
+    return found;
+}
+
+static bg_slot_stats stats_of(const bg_slot *slot)
+{
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_slot_about(slot, &stats));
+    return stats;
+}
+
+/* ---- States ---------------------------------------------------------------------------- */
+
+TEST(slot__plain_takes_and_answers)
+{
+    bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 2000), 0);
+    bool is_new = false;
+    CHECK_OK(bg_slot_add(slot, "apple", 5, &is_new));
+    CHECK(is_new);
+    CHECK_OK(bg_slot_add(slot, "apple", 5, &is_new));
+    CHECK(!is_new);
+    CHECK(bg_slot_may_contain(slot, "apple", 5));
+    CHECK(!bg_slot_may_contain(slot, "pear", 4));
+    add_keys(slot, 0, 1000);
+    CHECK_EQ(count_keys(slot, 0, 1000), 1000);
+    CHECK(count_keys(slot, 1000000, 1000) < 20);
+    bg_slot_stats stats = stats_of(slot);
+    CHECK_EQ(stats.adds, 1002);
+    CHECK_EQ(stats.queries, 2 + 3 * 2000);
+    CHECK_EQ(stats.filters, 1);
+    CHECK_EQ(stats.retired, 0);
+    bg_slot_free(slot);
+}
+
+TEST(slot__without_a_filter_everything_may_be_in)
+{
+    bg_slot *slot = make_slot(NULL, 0);
+    uint64_t bitmap[2] = { 0, 0 }, keys[70] = { 0 };
+    CHECK(bg_slot_may_contain_u64(slot, 1));
+    CHECK_EQ(bg_slot_may_contain_many_u64(slot, keys, 70, bitmap), 70);
+    CHECK_EQ(bitmap[0], UINT64_MAX);
+    CHECK_EQ(bitmap[1], 63);
+    CHECK_EQ(bg_slot_add_u64(slot, 1, NULL), BG_ENOTSUP);
+    CHECK_EQ(stats_of(slot).refused, 1);
+    CHECK_OK(bg_slot_swap(slot, make(BG_KIND_CLASSIC, 100), 0, 0, NULL));
+    CHECK(!bg_slot_may_contain_u64(slot, 1));
+    CHECK_OK(bg_slot_add_u64(slot, 1, NULL));
+    bg_slot_free(slot);
+    CHECK(bg_slot_may_contain_u64(NULL, 1));
+    CHECK_EQ(bg_slot_may_contain_many_u64(NULL, keys, 70, bitmap), 70);
+    CHECK_EQ(bg_slot_add_u64(NULL, 1, NULL), BG_EINVAL);
+    bg_slot_free(NULL);
+}
+
+TEST(slot__sealed_refuses_adds_and_may_be_swapped)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
+    CHECK_EQ(bg_slot_add_u64(slot, 9999, NULL), BG_ENOTSUP);
+    CHECK(!bg_slot_may_contain_u64(slot, 9999));
+    CHECK_OK(bg_slot_swap(slot, make_with(500, 500), 0, 0, NULL));
+    CHECK_EQ(count_keys(slot, 500, 500), 500);
+    CHECK_EQ(bg_slot_add_u64(slot, 9999, NULL), BG_ENOTSUP); /* still sealed */
+    CHECK_EQ(stats_of(slot).swaps, 1);
+    bg_slot_free(slot);
+}
+
+TEST(slot__what_takes_adds_is_not_thrown_away)
+{
+    bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 2000), 0);
+    bg_filter *other = make_with(500, 500);
+    bg_errinfo why;
+    add_keys(slot, 0, 500);
+    CHECK_EQ(bg_slot_swap(slot, other, 0, 0, &why), BG_EINCOMPAT);
+    CHECK(strstr(why.message, "DISCARD"));
+    CHECK_EQ(count_keys(slot, 0, 500), 500);
+    CHECK_OK(bg_slot_swap(slot, other, 0, BG_SLOT_DISCARD, NULL));
+    CHECK_EQ(count_keys(slot, 500, 500), 500);
+    add_keys(slot, 0, 10);
+    bg_slot_free(slot);
+}
+
+TEST(slot__exclusive_filters_must_be_sealed)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.items = 100;
+    spec.rate = 0.01;
+    spec.flags = BG_EXCLUSIVE;
+    bg_filter *filter = must_create(&spec);
+    bg_slot *slot = NULL;
+    CHECK_EQ(bg_slot_create(filter, NULL, &slot, NULL), BG_EINVAL);
+    CHECK(slot == NULL);
+    slot = make_slot(filter, BG_SLOT_SEALED);
+    bg_filter *delta = must_create(&spec);
+    CHECK_EQ(bg_slot_layer(slot, delta, NULL), BG_EINVAL);
+    bg_filter_free(delta);
+    bg_slot_free(slot);
+}
+
+/* ---- Layers ---------------------------------------------------------------------------- */
+
+TEST(slot__a_delta_takes_the_adds)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
+    bool is_new = true;
+    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_CLASSIC, 2000), NULL));
+    add_keys(slot, 500, 500);
+    CHECK_OK(bg_slot_add_u64(slot, 3, &is_new));
+    CHECK(!is_new); /* the base has it */
+    CHECK_EQ(count_keys(slot, 0, 1000), 1000);
+    CHECK_OK(bg_slot_swap(slot, make_with(1000, 500), 0, 0, NULL));
+    CHECK_EQ(count_keys(slot, 500, 1000), 1000); /* the delta stayed */
+    CHECK(bg_slot_may_contain_u64(slot, 3));     /* it went to the delta as well */
+    bg_slot_free(slot);
+}
+
+TEST(slot__compaction_makes_one_of_base_and_delta)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    bg_errinfo why;
+    CHECK_EQ(bg_slot_compact(slot, make(BG_KIND_BLOCKED, 2000), &why), BG_EINVAL);
+    bg_slot_free(slot);
+    slot = make_slot(make_with(0, 500), 0);
+    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    for (uint64_t round = 1; round < 4; round++) {
+        add_keys(slot, 500 * round, 500);
+        CHECK_OK(bg_slot_compact(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+        CHECK_EQ(count_keys(slot, 0, 500 * (round + 1)), 500 * (round + 1));
+        CHECK_EQ(stats_of(slot).filters, 2);
+    }
+    CHECK_EQ(stats_of(slot).compactions, 3);
+    bg_slot_free(slot);
+}
+
+TEST(slot__what_cannot_be_merged_stays_in_layers)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_CLASSIC, 2000), NULL));
+    add_keys(slot, 500, 500);
+    CHECK_EQ(bg_slot_compact(slot, make(BG_KIND_CLASSIC, 2000), NULL), BG_EINCOMPAT);
+    add_keys(slot, 1000, 500);
+    CHECK_EQ(count_keys(slot, 0, 1500), 1500);
+    bg_filter *third = make(BG_KIND_CLASSIC, 2000);
+    CHECK_EQ(bg_slot_layer(slot, third, NULL), BG_EBUSY);
+    bg_filter_free(third);
+    bg_slot_free(slot);
+}
+
+/* ---- Migrations ------------------------------------------------------------------------- */
+
+TEST(slot__both_are_asked_during_a_migration)
+{
+    for (int back = 0; back < 2; back++) {
+        bg_slot *slot = make_slot(make_with(0, 500), 0);
+        bg_filter *again = make(BG_KIND_BLOCKED, 10);
+        CHECK_EQ(bg_slot_settle(slot, false, NULL), BG_EINVAL);
+        CHECK_OK(bg_slot_migrate(slot, make_seeded(BG_KIND_CLASSIC, 4000, 77), NULL));
+        CHECK_EQ(bg_slot_migrate(slot, again, NULL), BG_EBUSY);
+        bg_filter_free(again);
+        CHECK_EQ(stats_of(slot).migrating, 1);
+        add_keys(slot, 500, 500);
+        CHECK_EQ(count_keys(slot, 0, 1000), 1000);
+        CHECK_OK(bg_slot_settle(slot, back, NULL));
+        CHECK_EQ(count_keys(slot, 500, 500), 500);
+        CHECK(back ? count_keys(slot, 0, 500) == 500 : count_keys(slot, 0, 500) < 20);
+        CHECK_EQ(stats_of(slot).filters, 1);
+        bg_slot_free(slot);
+    }
+}
+
+/* Many keys at once are the same as one by one, whatever hashes there are. */
+TEST(slot__batches_over_several_hashes)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    uint64_t keys[1500];
+    size_t done = 0, added = 0;
+    CHECK_OK(bg_slot_migrate(slot, make_seeded(BG_KIND_CUCKOO, 4000, 77), NULL));
+    for (uint64_t i = 0; i < 1500; i++) {
+        keys[i] = i;
+    }
+    CHECK_OK(bg_slot_add_many_u64(slot, keys, 1500, &done, &added));
+    CHECK_EQ(done, 1500);
+    CHECK(added >= 980 && added <= 1000);
+    CHECK_EQ(count_keys(slot, 0, 1500), 1500);
+    bg_bytes bytes[3] = { { "a", 1 }, { "bb", 2 }, { "", 0 } };
+    uint64_t bitmap = 0;
+    CHECK_OK(bg_slot_add_many(slot, bytes, 3, &done, &added));
+    CHECK_EQ(bg_slot_may_contain_many(slot, bytes, 3, &bitmap), 3);
+    CHECK_EQ(bitmap, 7);
+    bg_slot_free(slot);
+}
+
+TEST(slot__a_full_filter_refuses)
+{
+    bg_slot *slot = make_slot(make(BG_KIND_CUCKOO, 100), 0);
+    uint64_t keys[4000];
+    size_t done = 0, added = 0;
+    for (uint64_t i = 0; i < 4000; i++) {
+        keys[i] = i;
+    }
+    CHECK_EQ(bg_slot_add_many_u64(slot, keys, 4000, &done, &added), BG_EFULL);
+    CHECK(done >= 100 && done < 4000);
+    CHECK_EQ(count_keys(slot, 0, done), done);
+    CHECK_EQ(bg_slot_add_u64(slot, keys[done], NULL), BG_EFULL);
+    CHECK_EQ(stats_of(slot).refused, 2);
+    CHECK_OK(bg_slot_remove(slot, "\0\0\0\0\0\0\0", 8));
+    bg_slot_free(slot);
+}
+
+/* ---- Pins and completeness --------------------------------------------------------------- */
+
+TEST(slot__a_pin_keeps_what_is_replaced)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
+    bg_pin pin;
+    bg_role role = BG_ROLE_NEXT;
+    bg_slot_pin(slot, &pin);
+    CHECK_OK(bg_slot_swap(slot, make_with(500, 500), 0, 0, NULL));
+    CHECK_EQ(stats_of(slot).retired, 1);
+    const bg_filter *held = bg_pin_filter(&pin, 0, &role);
+    CHECK(held && role == BG_ROLE_BASE && bg_pin_filter(&pin, 1, NULL) == NULL);
+    CHECK(bg_filter_may_contain_u64(held, 7));
+    CHECK(!bg_slot_may_contain_u64(slot, 7));
+    bg_slot_unpin(slot, &pin);
+    CHECK_EQ(stats_of(slot).retired, 0);
+    bg_slot_free(slot);
+}
+
+TEST(slot__no_is_said_only_of_what_is_known)
+{
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    bg_slot *slot = NULL;
+    options.flags = BG_SLOT_SEALED;
+    options.complete = 100;
+    CHECK_OK(bg_slot_create(make_with(0, 10), &options, &slot, NULL));
+    CHECK(!bg_slot_may_contain_at(slot, "x", 1, 100));
+    CHECK(bg_slot_may_contain_at(slot, "x", 1, 101));
+    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 100), NULL)); /* from 100 on */
+    bg_slot_advance(slot, 150);
+    bg_slot_advance(slot, 120);
+    CHECK_EQ(bg_slot_complete(slot), 150);
+    CHECK(!bg_slot_may_contain_at(slot, "x", 1, 150));
+    CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 130, 0,
+                          NULL)); /* the delta has the rest */
+    CHECK_EQ(bg_slot_complete(slot), 150);
+    CHECK_OK(
+        bg_slot_swap(slot, make_with(0, 10), 90, 0, NULL)); /* 91 .. 99 are nowhere */
+    CHECK_EQ(bg_slot_complete(slot), 90);
+    CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 200, 0, NULL));
+    CHECK_EQ(bg_slot_complete(slot), 200);
+    bg_slot_free(slot);
+}
+
+/* ---- Files ------------------------------------------------------------------------------- */
+
+static void save_keys(const char *path, uint64_t first, uint64_t n, uint64_t generation,
+                      const char *metadata)
+{
+    bg_filter *filter = make_with(first, n);
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    how.generation = generation;
+    how.metadata = metadata;
+    CHECK_OK(bg_save(filter, path, &how, NULL));
+    bg_filter_free(filter);
+}
+
+TEST(slot__reloads_what_is_good)
+{
+    const char *path = files_path("filter");
+    for (uint32_t flags = 0; flags <= BG_SLOT_MAP; flags += BG_SLOT_MAP) {
+        bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+        bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+        how.flags = flags;
+        save_keys(path, 0, 500, 1, "complete: 42\n");
+        CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
+        CHECK_EQ(count_keys(slot, 0, 500), 500);
+        CHECK_EQ(bg_slot_complete(slot), 42);
+        CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
+        CHECK_EQ(stats_of(slot).reload_unchanged, 1);
+        save_keys(path, 500, 500, 2, NULL);
+        CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
+        CHECK_EQ(count_keys(slot, 500, 500), 500);
+        bg_slot_stats stats = stats_of(slot);
+        CHECK_EQ(stats.reloads, 2);
+        CHECK_EQ(stats.generation, 2);
+        CHECK_EQ(strlen(stats.digest), 32);
+        bg_slot_free(slot);
+    }
+    files_clean();
+}
+
+/* What is wrong with a file leaves the old filter serving. */
+static void check_refused(bg_slot *slot, const char *path, const bg_reload_options *how,
+                          bg_err expected, const char *what)
+{
+    uint64_t failures = stats_of(slot).reload_failures;
+    bg_errinfo why;
+    CHECK_EQ(bg_slot_reload(slot, path, how, &why), expected);
+    CHECK(why.message[0]);
+    if (what) {
+        CHECK_STR(why.what, what);
+    }
+    bg_slot_stats stats = stats_of(slot);
+    CHECK_EQ(stats.reload_failures, failures + 1);
+    CHECK_EQ(stats.last_failure.code, expected);
+    CHECK_EQ(count_keys(slot, 0, 500), 500);
+}
+
+static void flip_byte(const char *path, long at)
+{
+    FILE *file = fopen(path, "r+");
+    CHECK(file && fseek(file, at, SEEK_SET) == 0);
+    int byte = fgetc(file);
+    CHECK(byte != EOF && fseek(file, at, SEEK_SET) == 0);
+    CHECK(fputc(byte ^ 4, file) != EOF && fclose(file) == 0);
+}
+
+TEST(slot__drill_corrupt_and_half_written_files)
+{
+    const char *path = files_path("filter"), *bad = files_path("bad");
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    save_keys(path, 0, 500, 1, NULL);
+    CHECK_OK(bg_slot_reload(slot, path, NULL, NULL));
+    for (uint32_t flags = 0; flags <= BG_SLOT_MAP; flags += BG_SLOT_MAP) {
+        bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+        how.flags = flags;
+        save_keys(bad, 500, 500, 2, NULL);
+        flip_byte(bad, 5000); /* in the words, which begin at 4096 */
+        check_refused(slot, bad, &how, BG_ECHECKSUM, NULL);
+        CHECK(truncate(bad, 6000) == 0);
+        check_refused(slot, bad, &how, BG_EFORMAT, NULL);
+        CHECK(truncate(bad, 0) == 0);
+        check_refused(slot, bad, &how, BG_EFORMAT, NULL);
+    }
+    check_refused(slot, files_path("none"), NULL, BG_EIO, NULL);
+    bg_slot_free(slot);
+    files_clean();
+}
+
+TEST(slot__drill_files_of_another_filter)
+{
+    const char *path = files_path("filter"), *other = files_path("other");
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    save_keys(path, 0, 500, 5, NULL);
+    CHECK_OK(bg_slot_reload(slot, path, NULL, NULL));
+
+    bg_filter *seeded = make_seeded(BG_KIND_BLOCKED, 2000, 3);
+    CHECK_OK(bg_save(seeded, other, NULL, NULL));
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "hash of the file");
+    bg_filter_free(seeded);
+
+    bg_filter *classic = make(BG_KIND_CLASSIC, 2000);
+    CHECK_OK(bg_save(classic, other, NULL, NULL));
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "kind of the file");
+    bg_filter_free(classic);
+
+    save_keys(other, 0, 700, 4, NULL);
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "generation of the file");
+    how.flags = BG_SLOT_ANY_GENERATION;
+    how.key_id[0] = 'k';
+    check_refused(slot, other, &how, BG_EINCOMPAT, "key id of the file");
+    how.key_id[0] = 0;
+    CHECK_OK(bg_slot_reload(slot, other, &how, NULL));
+    CHECK_EQ(count_keys(slot, 0, 700), 700);
+    bg_slot_free(slot);
+
+    slot = make_slot(make_with(0, 500), 0); /* takes adds */
+    save_keys(other, 0, 500, 9, NULL);
+    check_refused(slot, other, NULL, BG_EINCOMPAT, "slot");
+    bg_slot_free(slot);
+    files_clean();
+}
+
+TEST(slot__saves_with_its_completeness)
+{
+    const char *path = files_path("saved");
+    bg_slot *slot = make_slot(make_with(0, 500), 0), *other = make_slot(NULL, 0);
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    how.metadata = "keys: lower case";
+    bg_slot_advance(slot, 77);
+    add_keys(slot, 500, 500);
+    CHECK_OK(bg_slot_save(slot, path, &how, NULL));
+    CHECK_OK(bg_slot_reload(other, path, NULL, NULL));
+    CHECK_EQ(count_keys(other, 0, 1000), 1000);
+    CHECK_EQ(bg_slot_complete(other), 77);
+    how.metadata = "complete: 5\n";
+    CHECK_EQ(bg_slot_save(slot, path, &how, NULL), BG_EINVAL);
+    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_EQ(bg_slot_save(slot, path, NULL, NULL), BG_EINCOMPAT);
+    CHECK_EQ(bg_slot_save(slot, NULL, NULL, NULL), BG_EINVAL);
+    bg_slot_free(slot);
+    bg_slot_free(other);
+    files_clean();
+}
+
+/* ---- Watching ---------------------------------------------------------------------------- */
+
+#if !CHECK_EMULATED /* the emulator does not know inotify everywhere */
+TEST(slot__a_watch_reloads_when_the_file_is_replaced)
+{
+    const char *path = files_path("watched");
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    bg_watch *watch = NULL;
+    bool reloaded = true;
+    CHECK_OK(bg_watch_create(slot, path, NULL, &watch, NULL));
+    CHECK(bg_watch_descriptor(watch) >= 0);
+    CHECK_OK(bg_watch_poll(watch, 0, &reloaded, NULL));
+    CHECK(!reloaded);
+    save_keys(path, 0, 500, 1, NULL);
+    CHECK_OK(bg_watch_poll(watch, 10000, &reloaded, NULL));
+    CHECK(reloaded);
+    CHECK_EQ(count_keys(slot, 0, 500), 500);
+    save_keys(files_path("neighbour"), 0, 500, 1, NULL);
+    CHECK_OK(bg_watch_poll(watch, 0, &reloaded, NULL));
+    CHECK(!reloaded);
+    FILE *half = fopen(path, "w");
+    CHECK(half && fputs("half of it", half) > 0 && fclose(half) == 0);
+    CHECK_EQ(bg_watch_poll(watch, 10000, &reloaded, NULL), BG_EFORMAT);
+    CHECK(!reloaded);
+    CHECK_EQ(count_keys(slot, 0, 500), 500);
+    save_keys(path, 0, 900, 2, NULL);
+    CHECK_OK(bg_watch_poll(watch, 10000, &reloaded, NULL));
+    CHECK(reloaded);
+    bg_watch_free(watch);
+    CHECK_EQ(bg_watch_create(slot, files_path("no/such/folder"), NULL, &watch, NULL),
+             BG_EIO);
+    CHECK(watch == NULL);
+    bg_slot_free(slot);
+    files_clean();
+}
+
+TEST(slot__a_watch_with_a_thread_of_its_own)
+{
+    const char *path = files_path("watched");
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    bg_watch *watch = NULL;
+    CHECK_OK(bg_watch_create(slot, path, NULL, &watch, NULL));
+    CHECK_OK(bg_watch_thread_start(watch, NULL));
+    CHECK_EQ(bg_watch_thread_start(watch, NULL), BG_EINVAL);
+    save_keys(path, 0, 500, 1, NULL);
+    for (int i = 0; i < 10000 && stats_of(slot).reloads == 0; i++) {
+        (void)usleep(1000);
+    }
+    CHECK_EQ(count_keys(slot, 0, 500), 500);
+    CHECK_EQ(stats_of(slot).reloads, 1);
+    bg_watch_free(watch);
+    bg_slot_free(slot);
+    files_clean();
+}
+#endif
+
+/* ---- Rebuilding -------------------------------------------------------------------------- */
+
+/* Numbers from 0 to n - 1; fails at `dies`. Adds to the slot while it is read. */
+struct numbers {
+    uint64_t n, at, dies;
+    uint64_t key[64];
+    bg_slot *slot;
+    uint64_t add; /* the next key that is added meanwhile */
+    bool counted; /* it is read twice: the first time to count */
+    unsigned rewinds, stops;
+};
+
+static bg_err numbers_next(void *context, bg_bytes *keys, size_t room, size_t *n,
+                           bg_errinfo *info)
+{
+    struct numbers *numbers = context;
+    (void)info;
+    *n = 0;
+    while (*n < room && *n < 64 && numbers->at < numbers->n) {
+        if (numbers->at == numbers->dies) {
+            return BG_EIO;
+        }
+        numbers->key[*n] = numbers->at++;
+        keys[*n] = (bg_bytes){ &numbers->key[*n], 8 };
+        ++*n;
+    }
+    if (numbers->slot && *n && (numbers->rewinds || !numbers->counted)) {
+        CHECK_OK(bg_slot_add_u64(numbers->slot, numbers->add++, NULL));
+    }
+    return BG_OK;
+}
+
+static bg_err numbers_rewind(void *context, bg_errinfo *info)
+{
+    struct numbers *numbers = context;
+    (void)info;
+    numbers->at = 0;
+    numbers->rewinds++;
+    return BG_OK;
+}
+
+static bool numbers_progress(void *context, const bg_rebuild_progress *progress)
+{
+    struct numbers *numbers = context;
+    CHECK(progress->keys <= numbers->n);
+    CHECK(progress->expected == 0 || progress->expected == numbers->n);
+    return numbers->stops == 0 || --numbers->stops > 0;
+}
+
+static const uint64_t added_from = UINT64_C(1) << 40;
+
+static struct numbers numbers_of(uint64_t n, bg_slot *slot)
+{
+    return (
+        struct numbers){ .n = n, .dies = UINT64_MAX, .slot = slot, .add = added_from };
+}
+
+static bg_err rebuild(bg_slot *slot, struct numbers *numbers, bg_filter *delta,
+                      bg_kind kind, bg_rebuild_report *report, bg_errinfo *why)
+{
+    bg_source source = { numbers_next, numbers_rewind, numbers, 0 };
+    numbers->counted = true;
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    how.spec.kind = (uint32_t)kind;
+    how.delta = delta;
+    how.progress = numbers_progress;
+    how.context = numbers;
+    return bg_slot_rebuild(slot, &source, &how, report, why);
+}
+
+TEST(slot__rebuilds_by_the_true_count)
+{
+    bg_slot *slot = make_slot(make_seeded(BG_KIND_BLOCKED, 100, 8), 0);
+    bg_rebuild_report report = { .struct_size = sizeof report };
+    struct numbers numbers = numbers_of(3000, slot);
+    bg_slot_health health = { .struct_size = sizeof health };
+    for (uint64_t key = 0; key < 3000; key++) {
+        CHECK_OK(bg_slot_add_u64(slot, key, NULL)); /* thirty times too many */
+    }
+    CHECK(count_keys(slot, 1000000, 1000) > 500);
+    CHECK_OK(rebuild(slot, &numbers, NULL, BG_KIND_AUTO, &report, NULL));
+    CHECK_EQ(numbers.rewinds, 1);
+    CHECK_EQ(report.keys, 3000);
+    CHECK_EQ(report.items, 6000);
+    CHECK_EQ(report.undersized, 0);
+    CHECK_EQ(count_keys(slot, 0, 3000), 3000);
+    CHECK_EQ(count_keys(slot, added_from, numbers.add - added_from),
+             numbers.add - added_from);
+    CHECK(count_keys(slot, 1000000, 1000) < 20);
+    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_EQ(health.capacity, 6000);
+    CHECK_NEAR(health.items.value, 3000 + (double)(numbers.add - added_from), 0.05);
+    CHECK_OK(bg_slot_add_u64(slot, 12345678, NULL)); /* it goes on taking adds */
+    CHECK_EQ(stats_of(slot).rebuilds, 1);
+    bg_slot_free(slot);
+}
+
+TEST(slot__a_static_base_with_a_new_delta)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    struct numbers numbers = numbers_of(2000, NULL);
+    bg_errinfo why;
+    CHECK_EQ(rebuild(slot, &numbers, NULL, BG_KIND_FUSE, NULL, &why), BG_EINVAL);
+    CHECK_STR(why.what, "delta");
+    for (int round = 0; round < 3; round++) {
+        numbers = numbers_of(2000, slot);
+        CHECK_OK(rebuild(slot, &numbers, make(BG_KIND_BLOCKED, 2000), BG_KIND_FUSE,
+                         NULL, &why));
+        CHECK_EQ(count_keys(slot, 0, 2000), 2000);
+        CHECK_EQ(count_keys(slot, added_from, numbers.add - added_from),
+                 numbers.add - added_from);
+        CHECK_EQ(stats_of(slot).filters, 2);
+        bg_pin pin;
+        bg_slot_pin(slot, &pin);
+        bool fuse = false;
+        for (size_t i = 0; bg_pin_filter(&pin, i, NULL); i++) {
+            fuse = fuse || bg_filter_kind(bg_pin_filter(&pin, i, NULL)) == BG_KIND_FUSE;
+        }
+        bg_slot_unpin(slot, &pin);
+        CHECK(fuse);
+    }
+    bg_slot_free(slot);
+}
+
+TEST(slot__drill_the_source_dies_in_the_middle)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    bg_errinfo why;
+    for (int with_delta = 0; with_delta < 2; with_delta++) {
+        struct numbers numbers = numbers_of(2000, slot);
+        bg_source source = { numbers_next, NULL, &numbers, 2000 };
+        bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+        how.delta = with_delta ? make(BG_KIND_BLOCKED, 2000) : NULL;
+        numbers.dies = 1000;
+        CHECK_EQ(bg_slot_rebuild(slot, &source, &how, NULL, &why), BG_EIO);
+        CHECK_STR(why.what, "source");
+        CHECK_EQ(count_keys(slot, 0, 500), 500);
+        CHECK_EQ(count_keys(slot, added_from, numbers.add - added_from),
+                 numbers.add - added_from);
+        CHECK(!bg_slot_may_contain_u64(slot, 999));
+        CHECK_EQ(stats_of(slot).rebuild_failures, with_delta + 1);
+        CHECK_EQ(stats_of(slot).rebuilding, 0);
+        CHECK_EQ(stats_of(slot).filters, with_delta + 1);
+    }
+    struct numbers numbers = numbers_of(2000, slot);
+    CHECK_OK(rebuild(slot, &numbers, NULL, BG_KIND_AUTO, NULL, NULL));
+    CHECK_EQ(count_keys(slot, 0, 2000), 2000);
+    CHECK_EQ(stats_of(slot).filters, 1);
+    bg_slot_free(slot);
+}
+
+TEST(slot__rebuilds_are_stopped_and_refused)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    struct numbers numbers = numbers_of(20000, NULL);
+    bg_source once = { numbers_next, NULL, &numbers, 0 };
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    for (unsigned stops = 1; stops < 4; stops++) {
+        numbers = numbers_of(20000, NULL);
+        numbers.stops = stops;
+        CHECK_EQ(rebuild(slot, &numbers, NULL, BG_KIND_AUTO, NULL, NULL), BG_ECANCELED);
+        CHECK_EQ(count_keys(slot, 0, 500), 500);
+        CHECK_EQ(stats_of(slot).filters, 1);
+    }
+    CHECK_EQ(bg_slot_rebuild(slot, &once, &how, NULL, NULL), BG_ENOTSUP);
+    how.headroom = -1;
+    CHECK_EQ(bg_slot_rebuild(slot, &once, &how, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_rebuild(slot, NULL, &how, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_rebuild(NULL, &once, &how, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_rebuild(slot, &once, NULL, NULL, NULL), BG_EINVAL);
+    bg_slot_free(slot);
+}
+
+/* A cuckoo filter that is too small for the source says so, and the old one stays. */
+TEST(slot__a_new_filter_without_room_is_not_used)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    struct numbers numbers = numbers_of(4000, slot);
+    bg_source source = { numbers_next, NULL, &numbers, 4000 };
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    how.spec.kind = BG_KIND_CUCKOO;
+    how.spec.items = 100;
+    how.spec.rate = 0.01;
+    CHECK_EQ(bg_slot_rebuild(slot, &source, &how, NULL, NULL), BG_EFULL);
+    CHECK_EQ(count_keys(slot, 0, 500), 500);
+    CHECK_EQ(count_keys(slot, added_from, numbers.add - added_from),
+             numbers.add - added_from);
+    bg_slot_free(slot);
+}
+
+/* Every other change waits its turn. */
+static bg_err next_that_changes(void *context, bg_bytes *keys, size_t room, size_t *n,
+                                bg_errinfo *info)
+{
+    bg_slot *slot = context;
+    bg_filter *other = make(BG_KIND_BLOCKED, 10);
+    struct numbers numbers = numbers_of(10, NULL);
+    (void)keys;
+    (void)room;
+    (void)info;
+    *n = 0;
+    CHECK_EQ(bg_slot_swap(slot, other, 0, BG_SLOT_DISCARD, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_layer(slot, other, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_migrate(slot, other, NULL), BG_EBUSY);
+    CHECK_EQ(bg_slot_settle(slot, false, NULL), BG_EBUSY);
+    CHECK_EQ(rebuild(slot, &numbers, NULL, BG_KIND_AUTO, NULL, NULL), BG_EBUSY);
+    CHECK_EQ(stats_of(slot).rebuilding, 1);
+    CHECK_OK(bg_slot_save(slot, files_path("meanwhile"), NULL, NULL));
+    bg_filter_free(other);
+    return BG_OK;
+}
+
+TEST(slot__one_rebuild_at_a_time)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    bg_source source = { next_that_changes, NULL, slot, 10 };
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    CHECK_OK(bg_slot_rebuild(slot, &source, &how, NULL, NULL));
+    CHECK_EQ(count_keys(slot, 0, 500), 0); /* the source was empty */
+    bg_slot_free(slot);
+    files_clean();
+}
+
+/* ---- Health ------------------------------------------------------------------------------ */
+
+static uint64_t test_time;
+
+static uint64_t test_clock(void *context)
+{
+    (void)context;
+    return test_time;
+}
+
+TEST(slot__advises_a_rebuild_for_each_reason)
+{
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    bg_policy policy = BG_POLICY_INIT;
+    bg_slot *slot = NULL;
+    options.clock = test_clock;
+    test_time = 1000;
+    CHECK_OK(bg_slot_create(make(BG_KIND_BLOCKED, 1000), &options, &slot, NULL));
+    add_keys(slot, 0, 500);
+    CHECK_EQ(bg_slot_advise(slot, &policy, NULL), 0);
+    policy.age = 500;
+    test_time = 1400;
+    CHECK_EQ(bg_slot_advise(slot, &policy, NULL), 0);
+    test_time = 1600;
+    CHECK_EQ(bg_slot_advise(slot, &policy, NULL), BG_REASON_AGE);
+    test_time = 10; /* the clock jumped back */
+    CHECK_EQ(bg_slot_advise(slot, &policy, NULL), 0);
+    bg_estimate observed = { 0.01, 0.001, 0.02 };
+    CHECK_EQ(bg_slot_advise(slot, &policy, &observed), 0);
+    observed.low = 0.002;
+    CHECK_EQ(bg_slot_advise(slot, &policy, &observed), BG_REASON_OBSERVED);
+    add_keys(slot, 500, 450);
+    CHECK_EQ(bg_slot_advise(slot, &policy, NULL), BG_REASON_FILL);
+    add_keys(slot, 950, 400);
+    CHECK_EQ(bg_slot_advise(slot, &policy, NULL), BG_REASON_FILL | BG_REASON_PREDICTED);
+    CHECK_EQ(bg_slot_advise(NULL, &policy, NULL), 0);
+    bg_slot_free(slot);
+}
+
+/* Of eight keys the one that sets the most bits. */
+static uint64_t greediest(const bg_slot *slot, uint64_t *candidate)
+{
+    uint64_t best = 0, most = 0;
+    bg_pin pin;
+    bg_slot_pin(slot, &pin);
+    for (unsigned i = 0; i < 8; i++) {
+        bg_filter *trial = NULL;
+        CHECK_OK(bg_filter_copy(bg_pin_filter(&pin, 0, NULL), &trial, NULL));
+        (void)bg_filter_add_u64(trial, ++*candidate);
+        uint64_t ones = info_of(trial).ones;
+        best = ones > most ? *candidate : best;
+        most = ones > most ? ones : most;
+        bg_filter_free(trial);
+    }
+    bg_slot_unpin(slot, &pin);
+    return best;
+}
+
+/* Honest keys set as many bits as expected; chosen ones more. */
+TEST(slot__notices_pollution)
+{
+    bg_kind kinds[] = { BG_KIND_CLASSIC, BG_KIND_PARTITIONED, BG_KIND_BLOCKED,
+                        BG_KIND_SPLIT, BG_KIND_REGISTER };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bg_slot *slot = make_slot(make(kinds[i], 20000), 0);
+        bg_slot_health health = { .struct_size = sizeof health };
+        add_keys(slot, 0, 40000); /* also when it is too full */
+        CHECK_OK(bg_slot_examine(slot, &health));
+        CHECK_EQ(health.polluted, 0);
+        CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
+        bg_slot_free(slot);
+    }
+    bg_slot *slot = make_slot(make(BG_KIND_CLASSIC, 4000), 0);
+    bg_slot_health health = { .struct_size = sizeof health };
+    uint64_t candidate = 0;
+    for (unsigned added = 0; added < 2000; added++) {
+        CHECK_OK(bg_slot_add_u64(slot, greediest(slot, &candidate), NULL));
+    }
+    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_EQ(health.polluted, 1);
+    CHECK(health.bits_per_insert > 1.15 * health.honest_per_insert);
+    CHECK_EQ(bg_slot_advise(slot, NULL, NULL) & BG_REASON_POLLUTED, BG_REASON_POLLUTED);
+    bg_slot_free(slot);
+}

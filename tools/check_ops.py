@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Checks what operators see against the table of metrics in the code, which METRICS_SAMPLE prints:
+every name, label and value of a label that rules, dashboard and documents use is in the table; every
+metric is in docs/metrics.md; every alert is tested, firing and not, and has its section in
+docs/runbook.md. Prints every breach; exits 1 if there is one.
+usage: check_ops.py METRICS_SAMPLE [--update]      --update: writes the table of docs/metrics.md"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RULES, TESTS = "ops/prometheus/bloomgate.rules.yml", "ops/prometheus/bloomgate.test.yml"
+DASHBOARD, METRICS, RUNBOOK = "ops/grafana/bloomgate.json", "docs/metrics.md", "docs/runbook.md"
+MARKS = "<!-- metrics -->\n", "<!-- /metrics -->"
+SCRAPED = {"job", "instance"}  # labels that Prometheus adds
+GROUPS = [("bloomgate_filter", "Slots"), ("bloomgate_gate", "Gates"), ("bloomgate_tenant", "Tenants"),
+          ("bloomgate_registry", "Registries"), ("bloomgate_", "The process")]
+
+breaches = []
+
+
+def breach(path, text):
+    breaches.append(f"{path}: {text}")
+
+
+def read(path):
+    try:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+            return f.read()
+    except OSError as error:
+        breach(path, error.strerror)
+        return ""
+
+
+def metrics(program):
+    """The table: {name: (type, unit, help, {label: values})}."""
+    made = subprocess.run([program, "made", "json"], check=True, stdout=subprocess.PIPE).stdout
+    table = {}
+    for name, family in json.loads(made)["metrics"].items():
+        labels = {}
+        for sample in family["samples"]:
+            for label, value in sample["labels"].items():
+                labels.setdefault(label, []).append(value)
+        table[name] = family["type"], family["unit"], family["help"], labels
+    return table
+
+
+# ---- Names in queries --------------------------------------------------------------------
+
+
+def check_matchers(path, name, kind, labels, text):
+    for label, how, value in re.findall(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"', text):
+        if label not in labels and label not in SCRAPED:
+            breach(path, f"{name} has no label {label}")
+        elif how == "=" and label not in {"filter"} | SCRAPED and kind != "info" and value not in labels[label]:
+            breach(path, f'{name} has no {label}="{value}"')
+
+
+def check_names(path, text, table):
+    """Every metric that is named, with its labels; recorded ones are named after what they are of."""
+    recorded = set(re.findall(r"- record: (\S+)", read(RULES)))
+    known = SCRAPED.union(*(labels for *_, labels in table.values()))
+    for name, braces in re.findall(r"(?<![\w:/.-])([\w:]*bloomgate_[\w:]*\w)(?:\{([^}]*)\})?", text):
+        if ":" in name:
+            if name not in recorded:
+                breach(path, f"{name} is not recorded in {RULES}")
+        elif name in table:
+            check_matchers(path, name, table[name][0], table[name][3], braces)
+        else:
+            breach(path, f"there is no metric {name}")
+    for labels in re.findall(r"\b(?:by|without) \(([^)]*)\)", text):
+        for label in re.findall(r"\w+", labels):
+            if label not in known:
+                breach(path, f"there is no label {label}")
+
+
+# ---- Alerts --------------------------------------------------------------------------------
+
+
+def check_alert(name, text, tests, runbook):
+    for word in ["expr:", "summary:", "description:"]:
+        if word not in text:
+            breach(RULES, f"{name} has no {word}")
+    if not re.search(r"severity: (page|warning)\b", text):
+        breach(RULES, f"{name} is neither page nor warning")
+    if f"runbook: {RUNBOOK}#{name.lower()}\n" not in text:
+        breach(RULES, f"{name} does not name its section of {RUNBOOK}")
+    if f"\n## {name}\n" not in runbook:
+        breach(RUNBOOK, f"there is no section {name}")
+    outcomes = re.findall(rf"alertname: {name}\n\s*exp_alerts:( \[\])?\n", tests)
+    if "" not in outcomes or " []" not in outcomes:
+        breach(TESTS, f"{name} is not tested both firing and not firing")
+
+
+def check_alerts():
+    rules, tests, runbook = read(RULES), read(TESTS), read(RUNBOOK)
+    alerts = re.findall(r"- alert: (\w+)\n(.*?)(?=\n\s*- alert:|\n  - name:|\Z)", rules, re.S)
+    for name, text in alerts:
+        check_alert(name, text + "\n", tests, runbook)
+    names = {name for name, _ in alerts}
+    for name in set(re.findall(r"\bBloomgate[A-Z]\w+", tests + runbook)) - names:
+        breach(RULES, f"there is no alert {name}")
+    return len(names)
+
+
+# ---- The dashboard -------------------------------------------------------------------------
+
+
+def check_places(panels):
+    """No panel has the number of another one, or lies on it."""
+    taken = {}
+    for panel in panels:
+        place = panel["gridPos"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                if taken.setdefault((x, y), panel["title"]) != panel["title"]:
+                    breach(DASHBOARD, f"{panel['title']} lies on {taken[x, y]}")
+                    return
+        if place["x"] + place["w"] > 24:
+            breach(DASHBOARD, f"{panel['title']} is beyond the right edge")
+    ids = [panel["id"] for panel in panels]
+    if len(set(ids)) != len(ids):
+        breach(DASHBOARD, "two panels have one id")
+
+
+def strings(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from strings(part)
+
+
+def check_dashboard(table):
+    try:
+        board = json.loads(read(DASHBOARD))
+    except ValueError as error:
+        breach(DASHBOARD, f"no JSON: {error}")
+        return
+    check_places(board["panels"])
+    for text in strings(board):
+        check_names(DASHBOARD, text, table)
+
+
+# ---- Documents -----------------------------------------------------------------------------
+
+
+def row(name, kind, unit, text, labels):
+    told = ", ".join(f"`{label}`" if label == "filter" or kind == "info" else
+                     f"`{label}`: {', '.join(values)}" for label, values in labels.items())
+    return f"| `{name}` | {kind} | {unit} | {told} | {text} |\n"
+
+
+def document(table):
+    text, left = "", dict(table)
+    for prefix, title in GROUPS:
+        names = [name for name in left if name.startswith(prefix)]
+        text += f"\n### {title}\n\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
+        text += "".join(row(name, *left.pop(name)) for name in names)
+    return MARKS[0] + text + "\n" + MARKS[1]
+
+
+def check_documents(table, update):
+    text, wanted = read(METRICS), document(table)
+    if MARKS[0] not in text or MARKS[1] not in text:
+        breach(METRICS, "there are no marks " + " ".join(mark.strip() for mark in MARKS))
+        return
+    begin, end = text.index(MARKS[0]), text.index(MARKS[1]) + len(MARKS[1])
+    if update:
+        text = text[:begin] + wanted + text[end:]
+        with open(os.path.join(ROOT, METRICS), "w", encoding="utf-8") as f:
+            f.write(text)
+    elif text[begin:end] != wanted:
+        breach(METRICS, "its table is not that of the code: tools/check_ops.py METRICS_SAMPLE --update")
+    check_names(METRICS, text[:begin] + text[end:], table)
+    check_names(RUNBOOK, read(RUNBOOK), table)
+
+
+def main():
+    table = metrics(sys.argv[1])
+    check_documents(table, sys.argv[2:] == ["--update"])
+    check_names(RULES, read(RULES), table)
+    check_names(TESTS, read(TESTS), table)
+    check_dashboard(table)
+    alerts = check_alerts()
+    print("\n".join(breaches) if breaches else f"ops: {len(table)} metrics, {alerts} alerts, in order")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
