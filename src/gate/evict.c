@@ -60,6 +60,8 @@
  */
 #include "gate/tenant.h"
 
+#include "gate/gate_body.h"
+
 #include "base/checked.h"
 #include "store/disk.h"
 #include "store/metadata.h"
@@ -306,9 +308,7 @@ static bool evict_is_exposed(bg_tenant *tenant)
 
 static bool evict_is_doubtful(const bg_tenant *tenant)
 {
-    bg_gate_stats stats = { .struct_size = sizeof stats };
-    return tenant->gate && bg_gate_about(tenant->gate, false, &stats) == BG_OK
-           && stats.doubtful;
+    return tenant->gate && gate_in_doubt(tenant->gate);
 }
 
 /* Whether the file is still the one that was written or read last. */

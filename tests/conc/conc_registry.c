@@ -82,7 +82,7 @@ static bg_tenant_stats tenant_stats(bg_tenant *tenant)
     return stats;
 }
 
-/* Runs threads with one argument each, and waits for them. */
+/* Runs threads with one argument each (size 0: the same for all), and waits for them. */
 static void run(void *(*work)(void *), void *arguments, size_t size, unsigned n)
 {
     pthread_t threads[16];
@@ -102,6 +102,7 @@ enum { NAMES = 200 };
 struct creator {
     bg_registry *registry;
     atomic_uint *waiting;
+    uint64_t key; /* of its own */
     bg_tenant *found[NAMES];
 };
 
@@ -113,7 +114,7 @@ static void *create_all(void *arg)
     }
     for (unsigned i = 0; i < NAMES; i++) {
         c->found[i] = get_number(c->registry, i);
-        CHECK_OK(bg_tenant_add(c->found[i], &c, sizeof c, NULL, NULL));
+        CHECK_OK(bg_tenant_add(c->found[i], &c->key, sizeof c->key, NULL, NULL));
     }
     return NULL;
 }
@@ -125,14 +126,15 @@ TEST(registry__one_creator_per_name)
     atomic_uint waiting = THREADS;
     static struct creator creators[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
-        creators[i] = (struct creator){ .registry = registry, .waiting = &waiting };
+        creators[i] =
+            (struct creator){ .registry = registry, .waiting = &waiting, .key = i };
     }
     run(create_all, creators, sizeof *creators, THREADS);
     for (unsigned i = 0; i < NAMES; i++) {
         for (unsigned j = 0; j < THREADS; j++) {
             const struct creator *c = &creators[j];
             CHECK(c->found[i] == creators[0].found[i]);
-            CHECK(bg_tenant_may_contain(creators[0].found[i], &c, sizeof c));
+            CHECK(bg_tenant_may_contain(creators[0].found[i], &c->key, sizeof c->key));
             bg_tenant_release(c->found[i]);
         }
     }
@@ -159,17 +161,23 @@ static void make_names(struct table_crowd *crowd)
     }
 }
 
-/* Fills the table with cells of those who have gone, so that it is replaced more often. */
+/* Fills the table with cells of those who have gone, so that it is replaced more often. Held
+ * by nobody else, or held while it is removed. */
 static void come_and_go(struct table_crowd *crowd)
 {
     char name[24];
     for (unsigned i = 0; atomic_load(&crowd->made) < crowd->most; i++) {
-        (void)snprintf(name, sizeof name, "x%u", i % 7);
+        (void)snprintf(name, sizeof name, "x%u", i % 3);
         bg_tenant *tenant = get(crowd->registry, name);
         CHECK_OK(bg_tenant_add(tenant, &i, sizeof i, NULL, NULL));
-        CHECK_OK(bg_registry_remove(crowd->registry, name, NULL));
-        CHECK(bg_tenant_may_contain(tenant, &i, sizeof i)); /* while it is held */
-        bg_tenant_release(tenant);
+        if (i % 2) {
+            bg_tenant_release(tenant);
+            CHECK_OK(bg_registry_remove(crowd->registry, name, NULL));
+        } else {
+            CHECK_OK(bg_registry_remove(crowd->registry, name, NULL));
+            CHECK(bg_tenant_may_contain(tenant, &i, sizeof i));
+            bg_tenant_release(tenant);
+        }
         atomic_fetch_add(&crowd->rounds, 1);
     }
 }
@@ -179,7 +187,7 @@ static void look_up_fleeting(struct table_crowd *crowd, unsigned i)
 {
     char name[16];
     bg_tenant *tenant = NULL;
-    (void)snprintf(name, sizeof name, "x%u", i % 7);
+    (void)snprintf(name, sizeof name, "x%u", i % 3);
     bg_err err = bg_registry_get(crowd->registry, name, 0, &tenant, NULL);
     CHECK(err == BG_OK || err == BG_ENOTFOUND);
     if (tenant) {
@@ -223,7 +231,7 @@ static bool see_name(void *context, bg_tenant *tenant)
 
 static void *crowd_the_table(void *arg)
 {
-    struct table_crowd *crowd = *(struct table_crowd **)arg;
+    struct table_crowd *crowd = arg;
     unsigned role = atomic_fetch_add(&crowd->roles, 1);
     if (role == 0) {
         make_names(crowd);
@@ -244,8 +252,7 @@ TEST(registry__look_ups_while_the_table_grows)
     options.spec.items = 1;
     struct table_crowd crowd = { .registry = open_registry(&options),
                                  .most = FEWER ? 400 : 3000 };
-    struct table_crowd *all[THREADS] = { &crowd, &crowd, &crowd, &crowd };
-    run(crowd_the_table, all, sizeof *all, THREADS);
+    run(crowd_the_table, &crowd, 0, THREADS);
     CHECK_EQ(stats_of(crowd.registry).tenants, crowd.most);
     CHECK_EQ(stats_of(crowd.registry).removed, atomic_load(&crowd.rounds));
     CHECK_EQ(stats_of(crowd.registry).in_memory, crowd.most);
@@ -461,7 +468,7 @@ static void read_keys(struct race *race, uint64_t state)
 
 static void *run_race(void *arg)
 {
-    struct race *race = *(struct race **)arg;
+    struct race *race = arg;
     unsigned role = atomic_fetch_add(&race->roles, 1);
     if (role == 0) {
         evict_keys(race);
@@ -500,11 +507,7 @@ static void race_once(bg_kind kind, bool saves)
                          .adds = (FEWER ? 150 : 500) * check_scale(),
                          .writing = WRITERS,
                          .saves = saves };
-    struct race *all[1 + WRITERS + READERS];
-    for (unsigned i = 0; i < 1 + WRITERS + READERS; i++) {
-        all[i] = &race;
-    }
-    run(run_race, all, sizeof *all, 1 + WRITERS + READERS);
+    run(run_race, &race, 0, 1 + WRITERS + READERS);
     check_race(&race);
     bg_registry_stats stats = stats_of(race.registry);
     CHECK_EQ(stats.tenants, TENANTS);
@@ -803,7 +806,7 @@ static bool glance(void *context, bg_tenant *tenant)
 
 static void *fight(void *arg)
 {
-    struct brawl *brawl = *(struct brawl **)arg;
+    struct brawl *brawl = arg;
     unsigned role = atomic_fetch_add(&brawl->roles, 1);
     if (role < THREADS) {
         live_and_die(brawl, role);
@@ -829,11 +832,7 @@ TEST(registry__everything_at_once)
     struct brawl brawl = { .registry = open_registry(&options),
                            .busy = THREADS,
                            .rounds = (FEWER ? 40 : 120) * (unsigned)check_scale() };
-    struct brawl *all[THREADS + 2];
-    for (int i = 0; i < THREADS + 2; i++) {
-        all[i] = &brawl;
-    }
-    run(fight, all, sizeof *all, THREADS + 2);
+    run(fight, &brawl, 0, THREADS + 2);
     bg_registry_stats stats = stats_of(brawl.registry);
     CHECK_EQ(stats.created - stats.removed, stats.tenants);
     CHECK_EQ(stats.return_failures, 0);

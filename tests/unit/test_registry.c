@@ -7,8 +7,7 @@
 #include "support/faulty_disk.h"
 #include "support/files.h"
 
-#include "gate/name_file.h"
-#include "gate/name_table.h"
+#include "gate/tenant.h"
 
 #include <sys/wait.h>
 
@@ -568,6 +567,50 @@ TEST(registry__removed_while_held)
     bg_registry_free(registry);
 }
 
+/* A look-up that has found a tenant and not yet counted itself: whatever happens meanwhile,
+ * the tenant waits for it. */
+TEST(registry__removed_while_being_looked_up)
+{
+    bg_registry_options options = usual();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get(registry, "acme");
+    add_all(acme, 0, 10);
+    bg_tenant_release(acme);
+    bgi_grace_token token = bgi_grace_enter(&registry->grace);
+    CHECK_OK(bg_registry_remove(registry, "acme", NULL));
+    CHECK_EQ(bgi_grace_pending(&registry->grace), 1);
+    CHECK_STR(bg_tenant_name(acme), "acme");
+    tenant_hold(acme);
+    bgi_grace_leave(&registry->grace, token);
+    CHECK_EQ(bgi_grace_pending(&registry->grace), 0);
+    check_keys(acme, 0, 10);
+    CHECK_EQ(registry_stats(registry).in_memory, 1);
+    bg_tenant_release(acme);
+    CHECK_EQ(registry_stats(registry).in_memory, 0);
+    CHECK_EQ(registry_stats(registry).bytes, 0);
+    bg_registry_free(registry);
+}
+
+TEST(registry__table_replaced_while_being_searched)
+{
+    bg_registry_options options = usual();
+    options.spec.items = 1;
+    bg_registry *registry = open_registry(&options);
+    const struct name_table *old = atomic_load(&registry->table);
+    uint64_t room = old->cells / 4 * 3, n = 0;
+    bgi_grace_token token = bgi_grace_enter(&registry->grace);
+    fill_names(registry, (unsigned)room + 1);
+    CHECK(atomic_load(&registry->table) != old);
+    CHECK_EQ(bgi_grace_pending(&registry->grace), 1);
+    for (uint64_t i = 0; i < old->cells; i++) { /* it is as it was */
+        n += atomic_load(&old->cell[i].thing) != NULL;
+    }
+    CHECK_EQ(n, room);
+    bgi_grace_leave(&registry->grace, token);
+    CHECK_EQ(bgi_grace_pending(&registry->grace), 0);
+    bg_registry_free(registry);
+}
+
 /* ---- Quotas --------------------------------------------------------------------------- */
 
 TEST(quotas__items)
@@ -1107,6 +1150,101 @@ TEST(evict__no_room_to_come_back)
     CHECK(has(b, key));
     bg_tenant_release(a);
     bg_tenant_release(b);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* ---- Gates --------------------------------------------------------------------------------- */
+
+/* The truth has the even numbers. */
+static bg_truth ask_even(void *context, const void *key, size_t len, void *request)
+{
+    unsigned *asked = context;
+    uint64_t number = 0;
+    (void)request;
+    memcpy(&number, key, len < sizeof number ? len : sizeof number);
+    ++*asked;
+    return number % 2 ? BG_TRUTH_ABSENT : BG_TRUTH_PRESENT;
+}
+
+static bg_outcome look_up(bg_gate *gate, uint64_t key)
+{
+    return bg_gate_lookup(gate, &key, sizeof key, NULL);
+}
+
+TEST(gates__one_per_tenant)
+{
+    unsigned asked = 0;
+    bg_gate_options gate = BG_GATE_OPTIONS_INIT;
+    bg_registry_options options = on_disk();
+    gate.ask = ask_even;
+    gate.context = &asked;
+    options.gate = &gate;
+    bg_registry *registry = open_registry(&options);
+    gate.ask = NULL; /* it was copied */
+    bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+    for (uint64_t key = 0; key < 100; key += 2) {
+        CHECK_OK(add(acme, key));
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        bg_gate *own = bg_tenant_gate(acme);
+        CHECK(own && own != bg_tenant_gate(other));
+        CHECK(bg_gate_slot(own) == bg_tenant_slot(acme));
+        CHECK_EQ(look_up(own, 4), BG_PRESENT);
+        CHECK_EQ(look_up(bg_tenant_gate(other), 4), BG_ABSENT_BY_FILTER);
+        asked = 0;
+        for (uint64_t key = 1; key < 2000; key += 2) {
+            CHECK(look_up(own, key) != BG_PRESENT);
+        }
+        CHECK(asked < 50);
+        CHECK_OK(bg_gate_wrote(own, "new", 3));
+        CHECK(bg_tenant_may_contain(acme, "new", 3));
+        bg_tenant_release(acme);
+        bg_tenant_release(other);
+        CHECK_EQ(pass(registry, IDLE), 2); /* and again, with another gate */
+        acme = get(registry, "acme");
+        other = get(registry, "other");
+    }
+    bg_tenant_release(acme);
+    bg_tenant_release(other);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* A gate that knows of a key that the filter lacks: a file could not say so. */
+TEST(gates__doubtful_ones_stay)
+{
+    bg_errinfo why;
+    bg_gate_options gate = BG_GATE_OPTIONS_INIT;
+    bg_registry_options options = on_disk();
+    options.gate = &gate;
+    options.spec.kind = BG_KIND_CUCKOO;
+    options.spec.items = 10;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+    bg_gate *own = bg_tenant_gate(acme);
+    bg_err err = BG_OK;
+    uint64_t key = 0, maybe[BG_BITMAP_WORDS(100)];
+    bg_bytes keys[100];
+    while (!err) {
+        key++;
+        err = bg_gate_wrote(own, &key, sizeof key);
+    }
+    CHECK_EQ(err, BG_EFULL);
+    bg_tenant_release(acme); /* so that nothing but the doubt keeps it */
+    CHECK_EQ(pass(registry, IDLE), 1);
+    acme = get(registry, "acme");
+    CHECK_EQ(tenant_stats(acme).in_memory, 1);
+    CHECK_EQ(bg_registry_save(registry, &why), BG_EINCOMPAT);
+    CHECK(!file_exists("acme.bg"));
+    CHECK_EQ(count_found(acme, 0, 1000), 1000); /* "maybe", for everything */
+    for (size_t i = 0; i < 100; i++) {
+        keys[i] = (bg_bytes){ &why, i };
+    }
+    CHECK_EQ(bg_tenant_may_contain_many(acme, keys, 100, maybe), 100);
+    CHECK(!has(other, 1));
+    bg_tenant_release(acme);
+    bg_tenant_release(other);
     bg_registry_free(registry);
     files_clean();
 }
