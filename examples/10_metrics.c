@@ -34,7 +34,8 @@ static bg_slot *make_users(void)
         return NULL;
     }
     for (uint64_t i = 0; i < USERS; i++) {
-        (void)bg_filter_add_u64(filter, 2 * i);
+        uint64_t user = 2 * i;
+        (void)bg_filter_add(filter, &user, sizeof user);
     }
     if (bg_slot_create(filter, NULL, &users, NULL) != BG_OK) {
         bg_filter_free(filter);

@@ -9,6 +9,7 @@
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
+#include "support/files.h"
 #include "support/filters.h"
 
 #include <pthread.h>
@@ -318,4 +319,173 @@ TEST(slot__swaps_under_pins)
     CHECK_EQ(stats.retired, 0);
     CHECK_EQ(stats.swaps, 1999);
     bg_slot_free(world.slot);
+}
+
+/* ---- Saturation ------------------------------------------------------------------------ */
+
+/* Numbers below `in_truth` are the truth, those below `n` were added as well; one thread
+ * goes on with both, one asks. */
+struct saturated {
+    bg_slot *slot;
+    _Atomic uint64_t in_truth, n;
+    atomic_bool over;
+    _Atomic uint64_t asked, missed;
+};
+
+struct saturated_source {
+    const struct saturated *from;
+    uint64_t at, keys[1024];
+};
+
+static bg_err saturated_next(void *context, bg_bytes *keys, size_t room, size_t *n,
+                             bg_errinfo *info)
+{
+    struct saturated_source *s = context;
+    (void)info;
+    for (*n = 0; *n < room && *n < 1024 && s->at < atomic_load(&s->from->in_truth);
+         ++*n) {
+        s->keys[*n] = s->at++;
+        keys[*n] = (bg_bytes){ &s->keys[*n], 8 };
+    }
+    return BG_OK;
+}
+
+static void *saturated_add(void *argument)
+{
+    struct saturated *all = argument;
+    while (!atomic_load(&all->over)) {
+        uint64_t key = atomic_load(&all->n);
+        atomic_store(&all->in_truth, key + 1);
+        CHECK_OK(bg_slot_add_u64(all->slot, key, NULL));
+        atomic_store(&all->n, key + 1);
+        if (key % 64 == 0) {
+            sched_yield();
+        }
+    }
+    return NULL;
+}
+
+static void *saturated_ask(void *argument)
+{
+    struct saturated *all = argument;
+    uint64_t random = 1, asked = 0;
+    while (!atomic_load(&all->over)) {
+        uint64_t n = atomic_load(&all->n), key = check_random_next(&random) % n;
+        key = asked % 2 ? n - 1 : key;
+        if (!bg_slot_may_contain_u64(all->slot, key)) {
+            atomic_fetch_add(&all->missed, 1);
+        }
+        asked++;
+    }
+    atomic_store(&all->asked, asked);
+    return NULL;
+}
+
+static double rate_of(const bg_slot *slot)
+{
+    unsigned maybes = 0;
+    for (uint64_t i = 0; i < 100000; i++) {
+        maybes += bg_slot_may_contain_u64(slot, UINT64_MAX - i);
+    }
+    return maybes / 1e5;
+}
+
+/* Two and a half times as many keys as it was made for: rebuilt for twice the true number,
+ * under adds and queries. With a scale of 10, 25 million in a filter for 10 million. */
+TEST(slot__a_saturated_filter_is_rebuilt_under_load)
+{
+    static struct saturated all;
+    const uint64_t unit = CHECK_SANITIZED       ? 20000
+                          : check_scale() >= 10 ? 10000000
+                                                : 200000;
+    bg_spec spec = BG_SPEC_INIT;
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    bg_rebuild_report report = { .struct_size = sizeof report };
+    struct saturated_source from = { .from = &all };
+    pthread_t adder, asker;
+    spec.items = unit;
+    spec.rate = 0.01;
+    CHECK_OK(bg_slot_create(must_create(&spec), NULL, &all.slot, NULL));
+    const uint64_t first = 5 * unit / 2;
+    for (uint64_t key = 0; key < first; key++) {
+        CHECK_OK(bg_slot_add_u64(all.slot, key, NULL));
+    }
+    atomic_store(&all.in_truth, first);
+    atomic_store(&all.n, first);
+    const double before = rate_of(all.slot);
+    CHECK(pthread_create(&adder, NULL, saturated_add, &all) == 0);
+    CHECK(pthread_create(&asker, NULL, saturated_ask, &all) == 0);
+    bg_source source = { saturated_next, NULL, &from, first };
+    CHECK_OK(bg_slot_rebuild(all.slot, &source, &how, &report, NULL));
+    atomic_store(&all.over, true);
+    (void)pthread_join(adder, NULL);
+    (void)pthread_join(asker, NULL);
+    for (uint64_t key = 0; key < atomic_load(&all.n); key++) {
+        CHECK(bg_slot_may_contain_u64(all.slot, key));
+    }
+    const double after = rate_of(all.slot);
+    printf("= %llu keys for %llu, rebuilt for %llu in %.1f s with %llu adds and %llu "
+           "answers meanwhile; rate %.4f before, %.4f after\n",
+           (unsigned long long)first, (unsigned long long)unit,
+           (unsigned long long)report.items, report.seconds,
+           (unsigned long long)(atomic_load(&all.n) - first),
+           (unsigned long long)atomic_load(&all.asked), before, after);
+    CHECK_EQ(atomic_load(&all.missed), 0);
+    CHECK(report.keys >= first);
+    CHECK_EQ(report.items, 2 * first);
+    CHECK(before > 0.1 && after < before / 4);
+    bg_slot_free(all.slot);
+}
+
+/* ---- Reloads --------------------------------------------------------------------------- */
+
+struct reloader {
+    bg_slot *slot;
+    const char *path;
+    pthread_t thread;
+};
+
+static void *reload_often(void *argument)
+{
+    struct reloader *me = argument;
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    how.flags = BG_SLOT_ANY_GENERATION;
+    for (unsigned i = 0; i < 50; i++) {
+        CHECK_OK(bg_slot_reload(me->slot, me->path, &how, NULL));
+        CHECK(bg_slot_may_contain_u64(me->slot, 1)); /* both files have it */
+    }
+    return NULL;
+}
+
+TEST(slot__drill_two_reloads_race)
+{
+    const char *paths[2] = { files_path("one"), files_path("two") };
+    struct reloader reloaders[4];
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot *slot = NULL;
+    options.flags = BG_SLOT_SEALED;
+    CHECK_OK(bg_slot_create(NULL, &options, &slot, NULL));
+    for (uint64_t i = 0; i < 2; i++) {
+        bg_filter *filter = make_filter(BG_KIND_BLOCKED, 4096, 0);
+        (void)bg_filter_add_u64(filter, 1);
+        (void)bg_filter_add_u64(filter, 2 + i);
+        CHECK_OK(bg_save(filter, paths[i], NULL, NULL));
+        bg_filter_free(filter);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        reloaders[i] = (struct reloader){ .slot = slot, .path = paths[i % 2] };
+        CHECK(pthread_create(&reloaders[i].thread, NULL, reload_often, &reloaders[i])
+              == 0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        (void)pthread_join(reloaders[i].thread, NULL);
+    }
+    CHECK_OK(bg_slot_about(slot, &stats));
+    CHECK_EQ(stats.reloads + stats.reload_unchanged, 200);
+    CHECK_EQ(stats.reload_failures, 0);
+    CHECK_EQ(stats.retired, 0);
+    CHECK(bg_slot_may_contain_u64(slot, 2) != bg_slot_may_contain_u64(slot, 3));
+    bg_slot_free(slot);
+    files_clean();
 }
