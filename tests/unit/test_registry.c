@@ -416,7 +416,7 @@ TEST(registry__nothing_is_maybe)
 
 TEST(registry__bad_options)
 {
-    bg_registry *registry = (bg_registry *)&registry;
+    bg_registry *registry = (bg_registry *)(void *)&registry;
     bg_errinfo why;
     for (int i = 0; i < 12; i++) {
         bg_registry_options options = usual();
