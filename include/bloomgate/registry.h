@@ -27,6 +27,13 @@
  * the file cannot be read then, the tenant answers "maybe" and refuses adds, and tries
  * again later: never a false "no". A registry that is opened on a folder knows the tenants
  * there.
+ *
+ * Caveats
+ *   - What is in memory only is lost when the process dies: a tenant then is as its file
+ *     was. bg_registry_save writes all that changed.
+ *   - Counters of a slot and figures of a gate begin anew when a tenant comes back; the
+ *     tenant's own figures do not.
+ *   - One registry at a time may use a folder.
  */
 #ifndef BLOOMGATE_REGISTRY_H
 #define BLOOMGATE_REGISTRY_H
@@ -74,7 +81,8 @@ typedef struct bg_registry_options {
             0                                                                          \
     }
 
-/* Errors: BG_EINVAL, BG_ENOMEM, BG_EIO (folder). */
+/* The folder must exist. Errors: BG_EINVAL; BG_ENOMEM; BG_EIO (folder); BG_EBUSY: another
+ * registry uses it. */
 BG_API BG_MUST_CHECK bg_err bg_registry_create(const bg_registry_options *options,
                                                bg_registry **registry,
                                                bg_errinfo *info);
@@ -137,8 +145,9 @@ BG_API bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len
 BG_API size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys,
                                          size_t n, uint64_t *maybe);
 
-/* The slot and the gate (NULL: none) of a tenant, in memory as long as it is held and used;
- * adds past the tenant are past its quotas. */
+/* The slot and the gate (NULL: none) of a tenant. Whoever asked for them finds them in
+ * memory, at the same place, until nobody holds the tenant. NULL also when its file cannot be
+ * read. Adds past the tenant are past its quotas. */
 BG_API bg_slot *bg_tenant_slot(bg_tenant *tenant);
 BG_API bg_gate *bg_tenant_gate(bg_tenant *tenant);
 

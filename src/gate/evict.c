@@ -60,6 +60,8 @@
  */
 #include "gate/tenant.h"
 
+#include "gate/gate_body.h"
+
 #include "base/checked.h"
 #include "store/disk.h"
 #include "store/metadata.h"
@@ -221,8 +223,7 @@ static void evict_stayed_away(bg_tenant *tenant, bg_err err, int code)
 static bool evict_pauses(const bg_tenant *tenant)
 {
     uint64_t now = registry_now(tenant->registry);
-    return tenant->failure && now >= tenant->failed_at
-           && now - tenant->failed_at < tenant->pause;
+    return tenant->failure && now - tenant->failed_at < tenant->pause; /* modulo 2^64 */
 }
 
 static bg_err evict_still_away(const bg_tenant *tenant, bg_errinfo *info)
@@ -307,9 +308,7 @@ static bool evict_is_exposed(bg_tenant *tenant)
 
 static bool evict_is_doubtful(const bg_tenant *tenant)
 {
-    bg_gate_stats stats = { .struct_size = sizeof stats };
-    return tenant->gate && bg_gate_about(tenant->gate, false, &stats) == BG_OK
-           && stats.doubtful;
+    return tenant->gate && gate_in_doubt(tenant->gate);
 }
 
 /* Whether the file is still the one that was written or read last. */

@@ -82,7 +82,7 @@ static bg_tenant_stats tenant_stats(bg_tenant *tenant)
     return stats;
 }
 
-/* Runs threads with one argument each, and waits for them. */
+/* Runs threads with one argument each (size 0: the same for all), and waits for them. */
 static void run(void *(*work)(void *), void *arguments, size_t size, unsigned n)
 {
     pthread_t threads[16];
@@ -102,6 +102,7 @@ enum { NAMES = 200 };
 struct creator {
     bg_registry *registry;
     atomic_uint *waiting;
+    uint64_t key; /* of its own */
     bg_tenant *found[NAMES];
 };
 
@@ -113,7 +114,7 @@ static void *create_all(void *arg)
     }
     for (unsigned i = 0; i < NAMES; i++) {
         c->found[i] = get_number(c->registry, i);
-        CHECK_OK(bg_tenant_add(c->found[i], &c, sizeof c, NULL, NULL));
+        CHECK_OK(bg_tenant_add(c->found[i], &c->key, sizeof c->key, NULL, NULL));
     }
     return NULL;
 }
@@ -125,14 +126,15 @@ TEST(registry__one_creator_per_name)
     atomic_uint waiting = THREADS;
     static struct creator creators[THREADS];
     for (unsigned i = 0; i < THREADS; i++) {
-        creators[i] = (struct creator){ .registry = registry, .waiting = &waiting };
+        creators[i] =
+            (struct creator){ .registry = registry, .waiting = &waiting, .key = i };
     }
     run(create_all, creators, sizeof *creators, THREADS);
     for (unsigned i = 0; i < NAMES; i++) {
         for (unsigned j = 0; j < THREADS; j++) {
             const struct creator *c = &creators[j];
             CHECK(c->found[i] == creators[0].found[i]);
-            CHECK(bg_tenant_may_contain(creators[0].found[i], &c, sizeof c));
+            CHECK(bg_tenant_may_contain(creators[0].found[i], &c->key, sizeof c->key));
             bg_tenant_release(c->found[i]);
         }
     }
@@ -159,19 +161,51 @@ static void make_names(struct table_crowd *crowd)
     }
 }
 
-/* Fills the table with cells of those who have gone, so that it is replaced more often. */
+/* Fills the table with cells of those who have gone, so that it is replaced more often. Held
+ * by nobody else, or held while it is removed. */
 static void come_and_go(struct table_crowd *crowd)
 {
     char name[24];
     for (unsigned i = 0; atomic_load(&crowd->made) < crowd->most; i++) {
-        (void)snprintf(name, sizeof name, "x%u", i % 7);
+        (void)snprintf(name, sizeof name, "x%u", i % 3);
         bg_tenant *tenant = get(crowd->registry, name);
         CHECK_OK(bg_tenant_add(tenant, &i, sizeof i, NULL, NULL));
-        CHECK_OK(bg_registry_remove(crowd->registry, name, NULL));
-        CHECK(bg_tenant_may_contain(tenant, &i, sizeof i)); /* while it is held */
-        bg_tenant_release(tenant);
+        if (i % 2) {
+            bg_tenant_release(tenant);
+            CHECK_OK(bg_registry_remove(crowd->registry, name, NULL));
+        } else {
+            CHECK_OK(bg_registry_remove(crowd->registry, name, NULL));
+            CHECK(bg_tenant_may_contain(tenant, &i, sizeof i));
+            bg_tenant_release(tenant);
+        }
         atomic_fetch_add(&crowd->rounds, 1);
     }
+}
+
+/* One that comes and goes: there or not, but never half. */
+static void look_up_fleeting(struct table_crowd *crowd, unsigned i)
+{
+    char name[16];
+    bg_tenant *tenant = NULL;
+    (void)snprintf(name, sizeof name, "x%u", i % 3);
+    bg_err err = bg_registry_get(crowd->registry, name, 0, &tenant, NULL);
+    CHECK(err == BG_OK || err == BG_ENOTFOUND);
+    if (tenant) {
+        CHECK_STR(bg_tenant_name(tenant), name);
+        CHECK_OK(bg_tenant_add(tenant, "k", 1, NULL, NULL));
+        CHECK(bg_tenant_may_contain(tenant, "k", 1));
+    }
+    bg_tenant_release(tenant);
+}
+
+static void look_up_lasting(struct table_crowd *crowd, unsigned i)
+{
+    char name[16];
+    bg_tenant *tenant = NULL;
+    (void)snprintf(name, sizeof name, "t%u", i);
+    CHECK_OK(bg_registry_get(crowd->registry, name, 0, &tenant, NULL));
+    CHECK(tenant && strcmp(bg_tenant_name(tenant), name) == 0);
+    bg_tenant_release(tenant);
 }
 
 static void look_up(struct table_crowd *crowd)
@@ -181,13 +215,9 @@ static void look_up(struct table_crowd *crowd)
     while (made < crowd->most) {
         made = atomic_load(&crowd->made);
         for (unsigned j = 0; made && j < 50; j++) {
-            char name[16];
-            bg_tenant *tenant = NULL;
-            (void)snprintf(name, sizeof name, "t%u",
-                           (unsigned)(check_random_next(&state) % made));
-            CHECK_OK(bg_registry_get(crowd->registry, name, 0, &tenant, NULL));
-            CHECK(tenant && strcmp(bg_tenant_name(tenant), name) == 0);
-            bg_tenant_release(tenant);
+            unsigned i = (unsigned)(check_random_next(&state) >> 32);
+            look_up_lasting(crowd, i % made);
+            look_up_fleeting(crowd, i);
         }
     }
 }
@@ -201,7 +231,7 @@ static bool see_name(void *context, bg_tenant *tenant)
 
 static void *crowd_the_table(void *arg)
 {
-    struct table_crowd *crowd = *(struct table_crowd **)arg;
+    struct table_crowd *crowd = arg;
     unsigned role = atomic_fetch_add(&crowd->roles, 1);
     if (role == 0) {
         make_names(crowd);
@@ -222,8 +252,7 @@ TEST(registry__look_ups_while_the_table_grows)
     options.spec.items = 1;
     struct table_crowd crowd = { .registry = open_registry(&options),
                                  .most = FEWER ? 400 : 3000 };
-    struct table_crowd *all[THREADS] = { &crowd, &crowd, &crowd, &crowd };
-    run(crowd_the_table, all, sizeof *all, THREADS);
+    run(crowd_the_table, &crowd, 0, THREADS);
     CHECK_EQ(stats_of(crowd.registry).tenants, crowd.most);
     CHECK_EQ(stats_of(crowd.registry).removed, atomic_load(&crowd.rounds));
     CHECK_EQ(stats_of(crowd.registry).in_memory, crowd.most);
@@ -439,7 +468,7 @@ static void read_keys(struct race *race, uint64_t state)
 
 static void *run_race(void *arg)
 {
-    struct race *race = *(struct race **)arg;
+    struct race *race = arg;
     unsigned role = atomic_fetch_add(&race->roles, 1);
     if (role == 0) {
         evict_keys(race);
@@ -478,11 +507,7 @@ static void race_once(bg_kind kind, bool saves)
                          .adds = (FEWER ? 150 : 500) * check_scale(),
                          .writing = WRITERS,
                          .saves = saves };
-    struct race *all[1 + WRITERS + READERS];
-    for (unsigned i = 0; i < 1 + WRITERS + READERS; i++) {
-        all[i] = &race;
-    }
-    run(run_race, all, sizeof *all, 1 + WRITERS + READERS);
+    run(run_race, &race, 0, 1 + WRITERS + READERS);
     check_race(&race);
     bg_registry_stats stats = stats_of(race.registry);
     CHECK_EQ(stats.tenants, TENANTS);
@@ -509,6 +534,163 @@ TEST(evict__no_add_is_lost_beside_saves)
 {
     race_once(BG_KIND_BLOCKED, true);
     race_once(BG_KIND_QUOTIENT, true);
+}
+
+/* ---- Somebody who is in ------------------------------------------------------------------- */
+
+/* A thread that stops in the middle of using a tenant: at the clock, which is looked at
+ * before the slot is used, or in the hash, after it was noted that there is a change. */
+static _Thread_local bool stops_at_clock, stops_in_hash;
+static atomic_bool has_stopped, may_go_on;
+
+static void stop_here(bool *stops)
+{
+    if (*stops) {
+        *stops = false;
+        atomic_store(&has_stopped, true);
+        while (!atomic_load(&may_go_on)) {
+            (void)usleep(100);
+        }
+    }
+}
+
+static uint64_t stopping_clock(void *context)
+{
+    stop_here(&stops_at_clock);
+    return rushing_clock(context);
+}
+
+static uint64_t stopping_hash(void *context, const void *key, size_t len)
+{
+    uint64_t x = 0;
+    (void)context;
+    stop_here(&stops_in_hash);
+    memcpy(&x, key, len < sizeof x ? len : sizeof x);
+    return check_random_next(&x);
+}
+
+struct insider {
+    bg_tenant *tenant;
+    uint64_t key;
+    bool exposes; /* instead of adding */
+    bool in_hash;
+    bg_slot *slot;
+};
+
+static void *stop_inside(void *arg)
+{
+    struct insider *in = arg;
+    stops_at_clock = !in->in_hash;
+    stops_in_hash = in->in_hash;
+    if (in->exposes) {
+        in->slot = bg_tenant_slot(in->tenant);
+    } else {
+        CHECK_OK(bg_tenant_add(in->tenant, &in->key, sizeof in->key, NULL, NULL));
+    }
+    return NULL;
+}
+
+struct chore {
+    bg_registry *registry;
+    bool saves;
+    atomic_bool done;
+    size_t evicted;
+};
+
+static void *do_chore(void *arg)
+{
+    struct chore *chore = arg;
+    CHECK_OK(chore->saves ? bg_registry_save(chore->registry, NULL)
+                          : bg_registry_tick(chore->registry, &chore->evicted, NULL));
+    atomic_store(&chore->done, true);
+    return NULL;
+}
+
+/* Somebody stops inside; a chore begins; after a while, or when the chore is done (which
+ * would be wrong), he goes on. */
+static void chore_around(struct chore *chore, struct insider *in)
+{
+    pthread_t inside, outside;
+    atomic_store(&has_stopped, false);
+    atomic_store(&may_go_on, false);
+    atomic_store(&chore->done, false);
+    CHECK_EQ(pthread_create(&inside, NULL, stop_inside, in), 0);
+    while (!atomic_load(&has_stopped)) {
+        (void)usleep(100);
+    }
+    CHECK_EQ(pthread_create(&outside, NULL, do_chore, chore), 0);
+    for (int i = 0; i < 500 && !atomic_load(&chore->done); i++) {
+        (void)usleep(100);
+    }
+    bool too_early = atomic_load(&chore->done);
+    atomic_store(&may_go_on, true);
+    CHECK_EQ(pthread_join(inside, NULL), 0);
+    CHECK_EQ(pthread_join(outside, NULL), 0);
+    CHECK(!too_early);
+}
+
+static bg_registry_options with_stops(void)
+{
+    bg_registry_options options = on_disk();
+    options.clock = stopping_clock;
+    options.spec.hash.profile = BG_HASH_CUSTOM;
+    options.spec.hash.custom = stopping_hash;
+    options.spec.hash.custom_name = "stopping";
+    return options;
+}
+
+TEST(evict__waits_for_those_who_are_in)
+{
+    bg_registry_options options = with_stops();
+    bg_registry *registry = open_registry(&options);
+    struct insider in = { .tenant = get(registry, "t") };
+    struct chore chore = { .registry = registry };
+    for (in.key = 1; in.key <= 4; in.key++) {
+        in.in_hash = in.key % 2;
+        chore_around(&chore, &in);
+        CHECK_EQ(chore.evicted, 1);
+        CHECK_EQ(tenant_stats(in.tenant).in_memory, 0);
+        CHECK(bg_tenant_may_contain(in.tenant, &in.key, sizeof in.key));
+    }
+    bg_tenant_release(in.tenant);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* What is not in the file counts as changed, else the last tick would not write it. */
+TEST(evict__saves_wait_as_well)
+{
+    bg_registry_options options = with_stops();
+    bg_registry *registry = open_registry(&options);
+    struct insider in = { .tenant = get(registry, "t") };
+    for (in.key = 1; in.key <= 4; in.key++) {
+        struct chore chore = { .registry = registry, .saves = true };
+        in.in_hash = in.key % 2;
+        chore_around(&chore, &in);
+        CHECK_OK(bg_registry_tick(registry, &chore.evicted, NULL));
+        CHECK_EQ(chore.evicted, 1);
+        CHECK(bg_tenant_may_contain(in.tenant, &in.key, sizeof in.key));
+    }
+    bg_tenant_release(in.tenant);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(evict__slot_that_is_handed_out_meanwhile_stays)
+{
+    bg_registry_options options = with_stops();
+    bg_registry *registry = open_registry(&options);
+    struct insider in = { .tenant = get(registry, "t"), .exposes = true };
+    struct chore chore = { .registry = registry };
+    chore_around(&chore, &in);
+    CHECK_EQ(chore.evicted, 0);
+    CHECK(in.slot != NULL);
+    CHECK_OK(bg_slot_add_u64(in.slot, 7, NULL));
+    CHECK(bg_slot_may_contain_u64(bg_tenant_slot(in.tenant), 7));
+    CHECK_EQ(tenant_stats(in.tenant).in_memory, 1);
+    bg_tenant_release(in.tenant);
+    bg_registry_free(registry);
+    files_clean();
 }
 
 /* ---- Coming back ---------------------------------------------------------------------------- */
@@ -624,7 +806,7 @@ static bool glance(void *context, bg_tenant *tenant)
 
 static void *fight(void *arg)
 {
-    struct brawl *brawl = *(struct brawl **)arg;
+    struct brawl *brawl = arg;
     unsigned role = atomic_fetch_add(&brawl->roles, 1);
     if (role < THREADS) {
         live_and_die(brawl, role);
@@ -649,12 +831,8 @@ TEST(registry__everything_at_once)
     options.spec.rate = 1e-9; /* "no" is no chance */
     struct brawl brawl = { .registry = open_registry(&options),
                            .busy = THREADS,
-                           .rounds = (FEWER ? 60 : 200) * (unsigned)check_scale() };
-    struct brawl *all[THREADS + 2];
-    for (int i = 0; i < THREADS + 2; i++) {
-        all[i] = &brawl;
-    }
-    run(fight, all, sizeof *all, THREADS + 2);
+                           .rounds = (FEWER ? 40 : 120) * (unsigned)check_scale() };
+    run(fight, &brawl, 0, THREADS + 2);
     bg_registry_stats stats = stats_of(brawl.registry);
     CHECK_EQ(stats.created - stats.removed, stats.tenants);
     CHECK_EQ(stats.return_failures, 0);

@@ -7,8 +7,7 @@
 #include "support/faulty_disk.h"
 #include "support/files.h"
 
-#include "gate/name_file.h"
-#include "gate/name_table.h"
+#include "gate/tenant.h"
 
 #include <sys/wait.h>
 
@@ -417,7 +416,7 @@ TEST(registry__nothing_is_maybe)
 
 TEST(registry__bad_options)
 {
-    bg_registry *registry = (bg_registry *)&registry;
+    bg_registry *registry = (bg_registry *)(void *)&registry;
     bg_errinfo why;
     for (int i = 0; i < 12; i++) {
         bg_registry_options options = usual();
@@ -565,6 +564,50 @@ TEST(registry__removed_while_held)
     CHECK_EQ(registry_stats(registry).bytes, tenant_stats(young).bytes);
     CHECK_EQ(registry_stats(registry).in_memory, 1);
     bg_tenant_release(young);
+    bg_registry_free(registry);
+}
+
+/* A look-up that has found a tenant and not yet counted itself: whatever happens meanwhile,
+ * the tenant waits for it. */
+TEST(registry__removed_while_being_looked_up)
+{
+    bg_registry_options options = usual();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get(registry, "acme");
+    add_all(acme, 0, 10);
+    bg_tenant_release(acme);
+    bgi_grace_token token = bgi_grace_enter(&registry->grace);
+    CHECK_OK(bg_registry_remove(registry, "acme", NULL));
+    CHECK_EQ(bgi_grace_pending(&registry->grace), 1);
+    CHECK_STR(bg_tenant_name(acme), "acme");
+    tenant_hold(acme);
+    bgi_grace_leave(&registry->grace, token);
+    CHECK_EQ(bgi_grace_pending(&registry->grace), 0);
+    check_keys(acme, 0, 10);
+    CHECK_EQ(registry_stats(registry).in_memory, 1);
+    bg_tenant_release(acme);
+    CHECK_EQ(registry_stats(registry).in_memory, 0);
+    CHECK_EQ(registry_stats(registry).bytes, 0);
+    bg_registry_free(registry);
+}
+
+TEST(registry__table_replaced_while_being_searched)
+{
+    bg_registry_options options = usual();
+    options.spec.items = 1;
+    bg_registry *registry = open_registry(&options);
+    const struct name_table *old = atomic_load(&registry->table);
+    uint64_t room = old->cells / 4 * 3, n = 0;
+    bgi_grace_token token = bgi_grace_enter(&registry->grace);
+    fill_names(registry, (unsigned)room + 1);
+    CHECK(atomic_load(&registry->table) != old);
+    CHECK_EQ(bgi_grace_pending(&registry->grace), 1);
+    for (uint64_t i = 0; i < old->cells; i++) { /* it is as it was */
+        n += atomic_load(&old->cell[i].thing) != NULL;
+    }
+    CHECK_EQ(n, room);
+    bgi_grace_leave(&registry->grace, token);
+    CHECK_EQ(bgi_grace_pending(&registry->grace), 0);
     bg_registry_free(registry);
 }
 
@@ -955,12 +998,11 @@ TEST(evict__whoever_has_the_slot_keeps_it)
     bg_registry *registry = open_registry(&options);
     bg_tenant *acme = get(registry, "acme"), *again = get(registry, "acme");
     bg_slot *slot = bg_tenant_slot(acme);
-    bool is_new;
     CHECK_EQ(pass(registry, IDLE), 0);
-    CHECK_OK(bg_slot_add(slot, "k", 1, &is_new));
+    CHECK_OK(bg_slot_add(slot, "k", 1, NULL));
     bg_tenant_release(acme); /* somebody else still holds it */
     CHECK_EQ(pass(registry, IDLE), 0);
-    CHECK_OK(bg_slot_add(slot, "l", 1, &is_new));
+    CHECK_OK(bg_slot_add(slot, "l", 1, NULL));
     bg_tenant_release(again);
     CHECK_EQ(pass(registry, IDLE), 1);
     acme = get(registry, "acme");
@@ -968,6 +1010,36 @@ TEST(evict__whoever_has_the_slot_keeps_it)
     CHECK(bg_slot_may_contain(bg_tenant_slot(acme), "k", 1)); /* this reads it */
     CHECK(bg_tenant_may_contain(acme, "l", 1));
     CHECK_EQ(tenant_stats(acme).in_memory, 1);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+static bg_tenant *who_is_used;
+
+static void use_meanwhile(void)
+{
+    add_all(who_is_used, 100, 200);
+}
+
+/* Somebody comes while it is being written: it stays, and nothing is lost by that. */
+TEST(evict__used_while_it_is_written)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get(registry, "acme");
+    add_all(acme, 0, 100);
+    who_is_used = acme;
+    for (int round = 0; round < 2; round++) {
+        disk.on_create = use_meanwhile;
+        CHECK_EQ(pass(registry, IDLE), 0);
+        CHECK(disk.on_create == NULL && file_exists("acme.bg"));
+        CHECK_EQ(tenant_stats(acme).in_memory, 1);
+        CHECK_EQ(tenant_stats(acme).evictions, 0);
+        check_keys(acme, 0, 200);
+    }
+    CHECK_EQ(pass(registry, IDLE), 1);
+    check_keys(acme, 0, 200);
     bg_tenant_release(acme);
     bg_registry_free(registry);
     files_clean();
@@ -1078,6 +1150,101 @@ TEST(evict__no_room_to_come_back)
     CHECK(has(b, key));
     bg_tenant_release(a);
     bg_tenant_release(b);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* ---- Gates --------------------------------------------------------------------------------- */
+
+/* The truth has the even numbers. */
+static bg_truth ask_even(void *context, const void *key, size_t len, void *request)
+{
+    unsigned *asked = context;
+    uint64_t number = 0;
+    (void)request;
+    memcpy(&number, key, len < sizeof number ? len : sizeof number);
+    ++*asked;
+    return number % 2 ? BG_TRUTH_ABSENT : BG_TRUTH_PRESENT;
+}
+
+static bg_outcome look_up(bg_gate *gate, uint64_t key)
+{
+    return bg_gate_lookup(gate, &key, sizeof key, NULL);
+}
+
+TEST(gates__one_per_tenant)
+{
+    unsigned asked = 0;
+    bg_gate_options gate = BG_GATE_OPTIONS_INIT;
+    bg_registry_options options = on_disk();
+    gate.ask = ask_even;
+    gate.context = &asked;
+    options.gate = &gate;
+    bg_registry *registry = open_registry(&options);
+    gate.ask = NULL; /* it was copied */
+    bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+    for (uint64_t key = 0; key < 100; key += 2) {
+        CHECK_OK(add(acme, key));
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        bg_gate *own = bg_tenant_gate(acme);
+        CHECK(own && own != bg_tenant_gate(other));
+        CHECK(bg_gate_slot(own) == bg_tenant_slot(acme));
+        CHECK_EQ(look_up(own, 4), BG_PRESENT);
+        CHECK_EQ(look_up(bg_tenant_gate(other), 4), BG_ABSENT_BY_FILTER);
+        asked = 0;
+        for (uint64_t key = 1; key < 2000; key += 2) {
+            CHECK(look_up(own, key) != BG_PRESENT);
+        }
+        CHECK(asked < 50);
+        CHECK_OK(bg_gate_wrote(own, "new", 3));
+        CHECK(bg_tenant_may_contain(acme, "new", 3));
+        bg_tenant_release(acme);
+        bg_tenant_release(other);
+        CHECK_EQ(pass(registry, IDLE), 2); /* and again, with another gate */
+        acme = get(registry, "acme");
+        other = get(registry, "other");
+    }
+    bg_tenant_release(acme);
+    bg_tenant_release(other);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* A gate that knows of a key that the filter lacks: a file could not say so. */
+TEST(gates__doubtful_ones_stay)
+{
+    bg_errinfo why;
+    bg_gate_options gate = BG_GATE_OPTIONS_INIT;
+    bg_registry_options options = on_disk();
+    options.gate = &gate;
+    options.spec.kind = BG_KIND_CUCKOO;
+    options.spec.items = 10;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+    bg_gate *own = bg_tenant_gate(acme);
+    bg_err err = BG_OK;
+    uint64_t key = 0, maybe[BG_BITMAP_WORDS(100)];
+    bg_bytes keys[100];
+    while (!err) {
+        key++;
+        err = bg_gate_wrote(own, &key, sizeof key);
+    }
+    CHECK_EQ(err, BG_EFULL);
+    bg_tenant_release(acme); /* so that nothing but the doubt keeps it */
+    CHECK_EQ(pass(registry, IDLE), 1);
+    acme = get(registry, "acme");
+    CHECK_EQ(tenant_stats(acme).in_memory, 1);
+    CHECK_EQ(bg_registry_save(registry, &why), BG_EINCOMPAT);
+    CHECK(!file_exists("acme.bg"));
+    CHECK_EQ(count_found(acme, 0, 1000), 1000); /* "maybe", for everything */
+    for (size_t i = 0; i < 100; i++) {
+        keys[i] = (bg_bytes){ &why, i };
+    }
+    CHECK_EQ(bg_tenant_may_contain_many(acme, keys, 100, maybe), 100);
+    CHECK(!has(other, 1));
+    bg_tenant_release(acme);
+    bg_tenant_release(other);
     bg_registry_free(registry);
     files_clean();
 }
@@ -1364,12 +1531,12 @@ TEST(folder__save)
     CHECK_OK(bg_registry_save(registry, NULL));
     CHECK(file_number("a.bg") != number_a);
     CHECK_EQ(file_number("b.bg"), number_b); /* it had not changed */
-    bool is_new;
-    CHECK_OK(bg_slot_add(bg_tenant_slot(b), "x", 1, &is_new));
+    bg_slot *slot = bg_tenant_slot(b);
+    CHECK_OK(bg_slot_add(slot, "x", 1, NULL));
     CHECK_OK(bg_registry_save(registry, NULL));
     CHECK(file_number("b.bg") != number_b);
-    CHECK_OK(bg_slot_add(bg_tenant_slot(b), "y", 1, &is_new));
-    CHECK_OK(bg_registry_save(registry, NULL)); /* as long as it is out */
+    CHECK_OK(bg_slot_add(slot, "y", 1, NULL)); /* behind the registry's back */
+    CHECK_OK(bg_registry_save(registry, NULL));
     bg_tenant_release(a);
     bg_tenant_release(b);
     bg_registry_free(registry);
