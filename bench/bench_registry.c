@@ -160,8 +160,8 @@ static void registry_begin(struct registry_world *w, uint64_t n)
     if (bg_registry_create(&options, &w->registry, &why)) {
         bgb_die("%s", why.message);
     }
-    w->tenants = bgb_alloc(n, sizeof *w->tenants);
-    w->filters = bgb_alloc(n, sizeof *w->filters);
+    w->tenants = bgb_alloc(n, sizeof(bg_tenant *));
+    w->filters = bgb_alloc(n, sizeof(bg_filter *));
     w->requests = bgb_alloc(REGISTRY_POOL, sizeof *w->requests);
     registry_populate(w, &options.spec);
     for (uint64_t i = 0; i < REGISTRY_POOL; i++) {

@@ -61,8 +61,7 @@ static bool run(bg_registry *registry)
 {
     size_t gone = 0;
     bool right = order(registry, "acme", 0, ORDERS) == ORDERS;
-    right &=
-        order(registry, "flood", 0, 100000) == 1000; /* over its quota: its problem */
+    right &= order(registry, "flood", 0, 100000) == 1000;    /* over its quota */
     right &= order(registry, "../etc", 0, ORDERS) == ORDERS; /* any name is safe */
     now += 10 * MINUTE;
     right &= known(registry, "acme", 0, ORDERS) == ORDERS; /* it is in use */
@@ -86,9 +85,8 @@ int main(void)
     options.idle = 5 * MINUTE;
     options.clock = played_time;
     options.folder = mkdtemp(folder);
-    bool right = options.folder
-                 && bg_registry_create(&options, &registry, NULL) == BG_OK
-                 && run(registry);
+    bool right =
+        bg_registry_create(&options, &registry, NULL) == BG_OK && run(registry);
     bg_registry_free(registry);
     /* Another process, later: the folder knows them all. */
     right = right && bg_registry_create(&options, &registry, NULL) == BG_OK
