@@ -17,13 +17,14 @@ static const struct {
     const char *name;
     void (*run)(const struct bgb_options *options);
 } bgbench_commands[] = {
-    { "limit", bgb_bench_limit },   { "hash", bgb_bench_hash },
-    { "kinds", bgb_bench_kinds },   { "batch", bgb_bench_batch },
-    { "single", bgb_bench_single }, { "concurrency", bgb_bench_concurrency },
-    { "peers", bgb_bench_peers },   { "scale", bgb_bench_scale },
-    { "others", bgb_bench_others }, { "files", bgb_bench_files },
-    { "oplog", bgb_bench_oplog },   { "slot", bgb_bench_slot },
-    { "gate", bgb_bench_gate },     { "admission", bgb_bench_admission },
+    { "limit", bgb_bench_limit },       { "hash", bgb_bench_hash },
+    { "kinds", bgb_bench_kinds },       { "batch", bgb_bench_batch },
+    { "single", bgb_bench_single },     { "concurrency", bgb_bench_concurrency },
+    { "peers", bgb_bench_peers },       { "scale", bgb_bench_scale },
+    { "others", bgb_bench_others },     { "files", bgb_bench_files },
+    { "oplog", bgb_bench_oplog },       { "slot", bgb_bench_slot },
+    { "gate", bgb_bench_gate },         { "admission", bgb_bench_admission },
+    { "registry", bgb_bench_registry },
 };
 
 enum { BGBENCH_COMMANDS = sizeof bgbench_commands / sizeof *bgbench_commands };

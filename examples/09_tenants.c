@@ -1,0 +1,99 @@
+/*
+ * 09_tenants.c - a filter per customer: made at first use, within quotas, written to a folder
+ * when nobody asks for it, and back with every key when somebody does. Time is played here,
+ * so that nobody has to wait for a customer to become idle.
+ */
+#define _DEFAULT_SOURCE /* mkdtemp */
+
+#include <bloomgate/bloomgate.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MINUTE UINT64_C(60000000000) /* nanoseconds */
+enum { ORDERS = 500 };
+static uint64_t now = 1;
+
+static uint64_t played_time(void *context)
+{
+    (void)context;
+    return now;
+}
+
+/* One customer's orders; how many of them were taken. */
+static int order(bg_registry *registry, const char *customer, int from, int to)
+{
+    bg_tenant *tenant = NULL;
+    bg_errinfo why = { .code = BG_OK };
+    char key[32];
+    int taken = 0;
+    if (bg_registry_get(registry, customer, BG_REGISTRY_CREATE, &tenant, &why)) {
+        to = from; /* nothing */
+    }
+    for (int i = from; i < to; i++) {
+        size_t len = (size_t)snprintf(key, sizeof key, "order-%d", i);
+        taken += bg_tenant_add(tenant, key, len, NULL, &why) == BG_OK;
+    }
+    printf("%-8s %5d of %5d taken%s%s\n", customer, taken, to - from,
+           why.code ? ", then " : "", why.message);
+    bg_tenant_release(tenant);
+    return taken;
+}
+
+/* How many of these orders a customer may have made; -1: there is no such customer. */
+static int known(bg_registry *registry, const char *customer, int from, int to)
+{
+    bg_tenant *tenant = NULL;
+    char key[32];
+    int maybe = bg_registry_get(registry, customer, 0, &tenant, NULL) == BG_OK ? 0 : -1;
+    for (int i = from; tenant && i < to; i++) {
+        size_t len = (size_t)snprintf(key, sizeof key, "order-%d", i);
+        maybe += bg_tenant_may_contain(tenant, key, len);
+    }
+    bg_tenant_release(tenant);
+    return maybe;
+}
+
+static bool run(bg_registry *registry)
+{
+    size_t gone = 0;
+    bool right = order(registry, "acme", 0, ORDERS) == ORDERS;
+    right &=
+        order(registry, "flood", 0, 100000) == 1000; /* over its quota: its problem */
+    right &= order(registry, "../etc", 0, ORDERS) == ORDERS; /* any name is safe */
+    now += 10 * MINUTE;
+    right &= known(registry, "acme", 0, ORDERS) == ORDERS; /* it is in use */
+    right &= bg_registry_tick(registry, &gone, NULL) == BG_OK && gone == 2;
+    printf("%zu were idle and have left memory\n", gone);
+    right &= known(registry, "../etc", 0, ORDERS) == ORDERS; /* read back */
+    right &= known(registry, "../etc", ORDERS, 2 * ORDERS) < ORDERS / 10;
+    right &= known(registry, "nobody", 0, 1) == -1;
+    return right && bg_registry_save(registry, NULL) == BG_OK;
+}
+
+int main(void)
+{
+    char folder[] = "/tmp/bloomgate-example-XXXXXX";
+    bg_registry_options options = BG_REGISTRY_OPTIONS_INIT;
+    bg_registry *registry = NULL;
+    options.spec.items = 1000;
+    options.spec.rate = 0.01;
+    options.inserts_per_second = 100;
+    options.burst = 1000;
+    options.idle = 5 * MINUTE;
+    options.clock = played_time;
+    options.folder = mkdtemp(folder);
+    bool right = options.folder
+                 && bg_registry_create(&options, &registry, NULL) == BG_OK
+                 && run(registry);
+    bg_registry_free(registry);
+    /* Another process, later: the folder knows them all. */
+    right = right && bg_registry_create(&options, &registry, NULL) == BG_OK
+            && known(registry, "acme", 0, ORDERS) == ORDERS
+            && bg_registry_remove(registry, "acme", NULL) == BG_OK
+            && bg_registry_remove(registry, "flood", NULL) == BG_OK
+            && bg_registry_remove(registry, "../etc", NULL) == BG_OK;
+    bg_registry_free(registry);
+    return rmdir(folder) == 0 && right ? 0 : 1;
+}
