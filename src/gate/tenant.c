@@ -233,6 +233,7 @@ struct tenant_limit {
     const char *what;
     const char *unit;
     double most;
+    const char *behind; /* what was found */
 };
 
 /* Refuses some keys, and says why. */
@@ -247,24 +248,26 @@ static bg_err tenant_refuse(bg_tenant *tenant, enum tenant_quota quota, uint64_t
     }
     (void)snprintf(expected, sizeof expected, "at most %.15g %s", limit.most,
                    limit.unit);
-    return bgi_err(info, BG_ELIMIT, limit.what, expected, "%llu",
-                   (unsigned long long)found);
+    return bgi_err(info, BG_ELIMIT, limit.what, expected, "%llu%s",
+                   (unsigned long long)found, limit.behind);
 }
 
 static bg_err tenant_refuse_items(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
 {
     const uint64_t most = tenant->registry->options.max_items;
-    return tenant_refuse(tenant, TENANT_ITEMS, keys,
-                         (struct tenant_limit){ "max_items", "items", (double)most },
-                         most, info);
+    return tenant_refuse(
+        tenant, TENANT_ITEMS, keys,
+        (struct tenant_limit){ "max_items", "items", (double)most, "" }, most, info);
 }
 
 static bg_err tenant_refuse_bytes(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
 {
     const uint64_t most = tenant->registry->options.max_bytes;
-    return tenant_refuse(tenant, TENANT_BYTES, keys,
-                         (struct tenant_limit){ "max_bytes", "bytes", (double)most },
-                         atomic_load(&tenant->bytes), info);
+    const char *grown = atomic_load(&tenant->bytes) > most ? "" : " and the next layer";
+    return tenant_refuse(
+        tenant, TENANT_BYTES, keys,
+        (struct tenant_limit){ "max_bytes", "bytes", (double)most, grown },
+        atomic_load(&tenant->bytes), info);
 }
 
 static bg_err tenant_refuse_total(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
@@ -272,17 +275,18 @@ static bg_err tenant_refuse_total(bg_tenant *tenant, uint64_t keys, bg_errinfo *
     const uint64_t most = tenant->registry->options.max_total_bytes;
     return tenant_refuse(tenant, TENANT_BYTES, keys,
                          (struct tenant_limit){ "max_total_bytes",
-                                                "bytes of all tenants", (double)most },
+                                                "bytes of all tenants", (double)most,
+                                                "" },
                          atomic_load(&tenant->registry->bytes), info);
 }
 
 static bg_err tenant_refuse_rate(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
 {
     const double most = tenant->registry->options.inserts_per_second;
-    return tenant_refuse(
-        tenant, TENANT_RATE, keys,
-        (struct tenant_limit){ "inserts_per_second", "inserts per second", most }, keys,
-        info);
+    return tenant_refuse(tenant, TENANT_RATE, keys,
+                         (struct tenant_limit){ "inserts_per_second",
+                                                "inserts per second", most, " more" },
+                         keys, info);
 }
 
 /* How many items it may have, and which quota says so. */
