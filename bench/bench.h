@@ -19,6 +19,7 @@ void bgb_bench_single(const struct bgb_options *options);
 void bgb_bench_concurrency(const struct bgb_options *options);
 void bgb_bench_peers(const struct bgb_options *options);
 void bgb_bench_files(const struct bgb_options *options);
+void bgb_bench_registry(const struct bgb_options *options);
 void bgb_bench_slot(const struct bgb_options *options);
 void bgb_bench_scale(const struct bgb_options *options);
 

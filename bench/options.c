@@ -28,6 +28,7 @@ static const char OPTIONS_HELP[] =
     "  gate         a gate beside its filter, and in front of SQLite\n"
     "  registry     tenants by name beside their filters; --n: tenants\n"
     "  admission    hit ratios of a cache with and without a bouncer; --n: requests\n"
+    "  registry     tenants by name beside their filters; --n: tenants\n"
     "  all          all of them\n"
     "\n"
     "  --n LIST       numbers of keys: 1e5,1e6,1e7,1e8\n"

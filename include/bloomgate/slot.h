@@ -87,8 +87,8 @@ typedef struct bg_slot_options {
 
 /*
  * Creates a slot with that filter, which from then on belongs to it; NULL: without one. A
- * static filter or a file that was mapped is sealed anyway. A filter made with
- * BG_EXCLUSIVE is refused unless the slot is sealed.
+ * static filter is sealed anyway. A filter made with BG_EXCLUSIVE is refused unless the
+ * slot is sealed. Slots that get their filters from files should be sealed, see above.
  * Errors: BG_EINVAL, BG_ENOMEM; the filter is then still the caller's.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_create(bg_filter *filter,

@@ -16,7 +16,7 @@
  *
  * Readers
  *     (R1) i = phase; entered[i] of this processor += 1; then the pointer is read
- *     (R2) left[i] of this processor (perhaps another one by now) += 1
+ *     (R2) left[i] of the same line += 1
  *     (R3) if anything is retired, see whether it can be freed
  *
  * Freeing. A thing X was retired after the pointer was replaced. It may be freed once each
@@ -92,16 +92,23 @@ void bgi_grace_end(struct bgi_grace *grace);
 
 static inline bgi_grace_token bgi_grace_enter(struct bgi_grace *grace)
 {
-    unsigned i = atomic_load_explicit(&grace->phase, memory_order_relaxed);
-    atomic_fetch_add(&grace->lines[bgi_stripe(grace->lines_count)].entered[i], 1);
-    return i;
+    const unsigned i = atomic_load_explicit(&grace->phase, memory_order_relaxed);
+    const unsigned line = bgi_stripe(grace->lines_count);
+    atomic_fetch_add(&grace->lines[line].entered[i], 1);
+    return line << 1 | i;
+}
+
+/* The line that a reader used; those who count something may use the same number. */
+static inline unsigned bgi_grace_stripe(bgi_grace_token token)
+{
+    return token >> 1;
 }
 
 void bgi_grace_try(struct bgi_grace *grace);
 
 static inline void bgi_grace_leave(struct bgi_grace *grace, bgi_grace_token token)
 {
-    atomic_fetch_add(&grace->lines[bgi_stripe(grace->lines_count)].left[token], 1);
+    atomic_fetch_add(&grace->lines[bgi_grace_stripe(token)].left[token & 1], 1);
     if (atomic_load(&grace->orphaned)) {
         bgi_grace_try(grace);
     }

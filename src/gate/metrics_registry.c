@@ -17,116 +17,116 @@
 
 /* A tenant's facts, and its name, which may be gone when they are written. */
 struct tenants {
-  struct metrics_facts *facts;
-  char (*names)[BG_NAME_MOST + 1];
-  size_t n, most;
-  uint32_t flags;
-  bg_errinfo *info;
-  bg_err err;
+    struct metrics_facts *facts;
+    char (*names)[BG_NAME_MOST + 1];
+    size_t n, most;
+    uint32_t flags;
+    bg_errinfo *info;
+    bg_err err;
 };
 
 static void tenants_gather_own(const bg_tenant_stats *stats,
-                               struct metrics_facts *facts) {
-  facts->tenant_items = stats->items;
-  facts->limited_items = stats->limited_items;
-  facts->limited_bytes = stats->limited_bytes;
-  facts->limited_rate = stats->limited_rate;
-  facts->evictions = stats->evictions;
-  facts->returns = stats->returns;
-  facts->return_failures = stats->return_failures;
-  facts->has |= METRICS_TENANT;
+                               struct metrics_facts *facts)
+{
+    facts->tenant_items = stats->items;
+    facts->limited_items = stats->limited_items;
+    facts->limited_bytes = stats->limited_bytes;
+    facts->limited_rate = stats->limited_rate;
+    facts->evictions = stats->evictions;
+    facts->returns = stats->returns;
+    facts->return_failures = stats->return_failures;
+    facts->has |= METRICS_TENANT;
 }
 
 /* BG_OK also when it has left memory just now. */
-static bg_err tenants_gather_slot(const struct tenants *tenants,
-                                  bg_tenant *tenant,
-                                  struct metrics_facts *facts) {
-  struct bgi_grace *grace = &tenant->registry->grace;
-  const bgi_grace_token token = bgi_grace_enter(grace);
-  const bg_slot *slot = atomic_load(&tenant->slot);
-  bg_err err = slot ? metrics_gather(slot, tenant->gate, tenants->flags, facts,
-                                     tenants->info)
-                    : BG_OK;
-  bgi_grace_leave(grace, token);
-  return err;
+static bg_err tenants_gather_slot(const struct tenants *tenants, bg_tenant *tenant,
+                                  struct metrics_facts *facts)
+{
+    struct bgi_grace *grace = &tenant->registry->grace;
+    const bgi_grace_token token = bgi_grace_enter(grace);
+    const bg_slot *slot = atomic_load(&tenant->slot);
+    bg_err err =
+        slot ? metrics_gather(slot, tenant->gate, tenants->flags, facts, tenants->info)
+             : BG_OK;
+    bgi_grace_leave(grace, token);
+    return err;
 }
 
-static bool tenants_visit(void *context, bg_tenant *tenant) {
-  struct tenants *tenants = context;
-  bg_tenant_stats stats = {.struct_size = sizeof stats};
-  if (tenants->n == tenants->most || !atomic_load(&tenant->slot)) {
-    return tenants->n < tenants->most;
-  }
-  bg_err err = bg_tenant_about(tenant, &stats);
-  if (err) {
-    tenants->err = bgi_err(tenants->info, err, "tenant", "its figures", "%s",
-                           bg_err_name(err));
-    return false;
-  }
-  struct metrics_facts *facts = &tenants->facts[tenants->n];
-  char *name = tenants->names[tenants->n];
-  strncpy(name, bg_tenant_name(tenant), BG_NAME_MOST);
-  facts->name = name;
-  tenants_gather_own(&stats, facts);
-  tenants->err = tenants_gather_slot(tenants, tenant, facts);
-  tenants->n++;
-  return tenants->err == BG_OK;
+static bool tenants_visit(void *context, bg_tenant *tenant)
+{
+    struct tenants *tenants = context;
+    bg_tenant_stats stats = { .struct_size = sizeof stats };
+    if (tenants->n == tenants->most || !atomic_load(&tenant->slot)) {
+        return tenants->n < tenants->most;
+    }
+    bg_err err = bg_tenant_about(tenant, &stats);
+    if (err) {
+        tenants->err = bgi_err(tenants->info, err, "tenant", "its figures", "%s",
+                               bg_err_name(err));
+        return false;
+    }
+    struct metrics_facts *facts = &tenants->facts[tenants->n];
+    char *name = tenants->names[tenants->n];
+    strncpy(name, bg_tenant_name(tenant), BG_NAME_MOST);
+    facts->name = name;
+    tenants_gather_own(&stats, facts);
+    tenants->err = tenants_gather_slot(tenants, tenant, facts);
+    tenants->n++;
+    return tenants->err == BG_OK;
 }
 
 static bg_err tenants_gather_registry(bg_registry *registry,
-                                      struct metrics_facts *facts,
-                                      bg_errinfo *info) {
-  bg_registry_stats stats = {.struct_size = sizeof stats};
-  bg_err err = bg_registry_about(registry, &stats);
-  if (err) {
-    return bgi_err(info, err, "registry", "its figures", "%s",
-                   bg_err_name(err));
-  }
-  facts->in_memory = stats.in_memory;
-  facts->in_folder =
-      stats.tenants > stats.in_memory ? stats.tenants - stats.in_memory : 0;
-  facts->registry_bytes = stats.bytes;
-  facts->created = stats.created;
-  facts->removed = stats.removed;
-  facts->evictions = stats.evictions;
-  facts->returns = stats.returns;
-  facts->return_failures = stats.return_failures;
-  facts->limited = stats.limited;
-  facts->has |= METRICS_REGISTRY;
-  return BG_OK;
+                                      struct metrics_facts *facts, bg_errinfo *info)
+{
+    bg_registry_stats stats = { .struct_size = sizeof stats };
+    bg_err err = bg_registry_about(registry, &stats);
+    if (err) {
+        return bgi_err(info, err, "registry", "its figures", "%s", bg_err_name(err));
+    }
+    facts->in_memory = stats.in_memory;
+    facts->in_folder =
+        stats.tenants > stats.in_memory ? stats.tenants - stats.in_memory : 0;
+    facts->registry_bytes = stats.bytes;
+    facts->created = stats.created;
+    facts->removed = stats.removed;
+    facts->evictions = stats.evictions;
+    facts->returns = stats.returns;
+    facts->return_failures = stats.return_failures;
+    facts->limited = stats.limited;
+    facts->has |= METRICS_REGISTRY;
+    return BG_OK;
 }
 
 bg_err bg_metrics_write_registry(bg_registry *registry, size_t most,
                                  bg_metrics_format format, uint32_t flags,
-                                 bg_metrics_sink sink, void *context,
-                                 bg_errinfo *info) {
-  struct bgi_memory memory;
-  struct metrics_facts own[2] = {{.name = NULL}};
-  struct tenants tenants = {.flags = flags, .info = info};
-  size_t each = sizeof(struct metrics_facts) + sizeof tenants.names[0];
-  bg_err err = metrics_check(format, flags, sink, info);
-  if (!err && !registry) {
-    err = bgi_err(info, BG_EINVAL, "registry", "a registry", "NULL");
-  }
-  err = err ? err : tenants_gather_registry(registry, &own[1], info);
-  if (err) {
+                                 bg_metrics_sink sink, void *context, bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    struct metrics_facts own[2] = { { .name = NULL } };
+    struct tenants tenants = { .flags = flags, .info = info };
+    size_t each = sizeof(struct metrics_facts) + sizeof tenants.names[0];
+    bg_err err = metrics_check(format, flags, sink, info);
+    if (!err && !registry) {
+        err = bgi_err(info, BG_EINVAL, "registry", "a registry", "NULL");
+    }
+    err = err ? err : tenants_gather_registry(registry, &own[1], info);
+    if (err) {
+        return err;
+    }
+    tenants.most = most < own[1].in_memory ? most : (size_t)own[1].in_memory;
+    struct metrics_facts *facts = metrics_take(&memory, tenants.most + 2, each, info);
+    if (!facts) {
+        return BG_ENOMEM;
+    }
+    tenants.facts = facts + 2;
+    tenants.names = (void *)(tenants.facts + tenants.most);
+    bg_registry_each(registry, tenants_visit, &tenants);
+    metrics_gather_process(&own[0]);
+    own[1].told = tenants.n;
+    memcpy(facts, own, sizeof own);
+    err = tenants.err
+              ? tenants.err
+              : metrics_document(facts, 2 + tenants.n, format, sink, context, info);
+    bgi_memory_give(&memory);
     return err;
-  }
-  tenants.most = most < own[1].in_memory ? most : (size_t)own[1].in_memory;
-  struct metrics_facts *facts =
-      metrics_take(&memory, tenants.most + 2, each, info);
-  if (!facts) {
-    return BG_ENOMEM;
-  }
-  tenants.facts = facts + 2;
-  tenants.names = (void *)(tenants.facts + tenants.most);
-  bg_registry_each(registry, tenants_visit, &tenants);
-  metrics_gather_process(&own[0]);
-  own[1].told = tenants.n;
-  memcpy(facts, own, sizeof own);
-  err = tenants.err ? tenants.err
-                    : metrics_document(facts, 2 + tenants.n, format, sink,
-                                       context, info);
-  bgi_memory_give(&memory);
-  return err;
 }

@@ -248,9 +248,11 @@ void bg_slot_free(bg_slot *slot)
 
 /* ---- Keys ---------------------------------------------------------------------------- */
 
-static struct slot_line *slot_line(const bg_slot *slot)
+/* Where to count, for one who has entered: there are as many lines as the grace period
+ * has. */
+static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
 {
-    return &slot->lines[bgi_stripe(slot->lines_count)];
+    return &slot->lines[bgi_grace_stripe(token)];
 }
 
 static void slot_count(_Atomic uint64_t *counter, uint64_t n)
@@ -258,9 +260,10 @@ static void slot_count(_Atomic uint64_t *counter, uint64_t n)
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
-static void slot_count_answers(const bg_slot *slot, size_t n, size_t maybes)
+static void slot_count_answers(const bg_slot *slot, bgi_grace_token token, size_t n,
+                               size_t maybes)
 {
-    struct slot_line *line = slot_line(slot);
+    struct slot_line *line = slot_line(slot, token);
     if (n > maybes) {
         slot_count(&line->answers[0], n - maybes);
     }
@@ -277,7 +280,7 @@ bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len)
     }
     bool maybe = view_has(slot_enter(slot, &token), key, len);
     slot_leave(slot, token);
-    slot_count_answers(slot, 1, maybe);
+    slot_count_answers(slot, token, 1, maybe);
     return maybe;
 }
 
@@ -289,7 +292,7 @@ bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key)
     }
     bool maybe = view_has_u64(slot_enter(slot, &token), key);
     slot_leave(slot, token);
-    slot_count_answers(slot, 1, maybe);
+    slot_count_answers(slot, token, 1, maybe);
     return maybe;
 }
 
@@ -309,7 +312,7 @@ static size_t slot_has_many(const bg_slot *slot, struct view_keys keys, size_t n
     bgi_grace_token token;
     size_t found = view_has_many(slot_enter(slot, &token), keys, n, maybe);
     slot_leave(slot, token);
-    slot_count_answers(slot, n, found);
+    slot_count_answers(slot, token, n, found);
     return found;
 }
 
@@ -336,9 +339,10 @@ size_t bg_slot_may_contain_many_u64(const bg_slot *slot, const uint64_t *keys, s
                : slot_all_maybe(n, maybe);
 }
 
-static void slot_count_adds(const bg_slot *slot, size_t adds, size_t news, bool refused)
+static void slot_count_adds(const bg_slot *slot, bgi_grace_token token, size_t adds,
+                            size_t news, bool refused)
 {
-    struct slot_line *line = slot_line(slot);
+    struct slot_line *line = slot_line(slot, token);
     slot_count(&line->adds, adds);
     if (news) {
         slot_count(&line->news, news);
@@ -357,7 +361,7 @@ bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len, bool *is_new)
     }
     bg_err err = view_add(slot_enter(slot, &token), key, len, &fresh);
     slot_leave(slot, token);
-    slot_count_adds(slot, !err, !err && fresh, err);
+    slot_count_adds(slot, token, !err, !err && fresh, err);
     if (is_new) {
         *is_new = !err && fresh;
     }
@@ -373,7 +377,7 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
     }
     bg_err err = view_add_u64(slot_enter(slot, &token), key, &fresh);
     slot_leave(slot, token);
-    slot_count_adds(slot, !err, !err && fresh, err);
+    slot_count_adds(slot, token, !err, !err && fresh, err);
     if (is_new) {
         *is_new = !err && fresh;
     }
@@ -387,7 +391,7 @@ static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
     size_t in = 0, fresh = 0;
     bg_err err = view_add_many(slot_enter(slot, &token), keys, n, &in, &fresh);
     slot_leave(slot, token);
-    slot_count_adds(slot, in, fresh, err);
+    slot_count_adds(slot, token, in, fresh, err);
     if (done) {
         *done = in;
     }

@@ -133,7 +133,7 @@ static bg_err file_map(const struct disk_file *file,
                        const struct container_source *source,
                        struct bgi_memory *mapping, bg_errinfo *info)
 {
-    struct container_header header;
+    struct container_header header = { .file_bytes = 0 };
     if (file_read_header(file, source, &header, NULL) == BG_OK
         && container_can_map(&header) && header.file_bytes == source->bytes
         && source->bytes <= SIZE_MAX

@@ -16,7 +16,8 @@ enum { FOLLOWERS = 4 };
 
 static void pause_ms(unsigned milliseconds)
 {
-    struct timespec t = { milliseconds / 1000, (long)(milliseconds % 1000) * 1000000 };
+    struct timespec t = { (time_t)(milliseconds / 1000),
+                          (long)(milliseconds % 1000) * 1000000 };
     (void)nanosleep(&t, NULL);
 }
 

@@ -96,7 +96,6 @@ static void ask_many(struct worker *me, unsigned adder, uint64_t to)
 static void *ask_keys(void *argument)
 {
     struct worker *me = argument;
-    uint64_t checks = 0;
     while (!atomic_load(&me->world->over)) {
         unsigned adder = (unsigned)(check_random_next(&me->random) % ADDERS);
         uint64_t to = atomic_load(&me->world->adders[adder].added_to);
@@ -106,9 +105,8 @@ static void *ask_keys(void *argument)
         ask_one(me, adder, to - 1); /* the newest of all */
         ask_one(me, adder, check_random_next(&me->random) % to);
         ask_many(me, adder, to);
-        checks += 2 + BATCH;
+        atomic_fetch_add(&me->world->checks, 2 + BATCH);
     }
-    atomic_fetch_add(&me->world->checks, checks);
     return NULL;
 }
 
@@ -241,7 +239,11 @@ TEST(slot__no_key_is_lost_by_any_change)
         start(&workers[i], &world, i, i < ADDERS ? add_keys : ask_keys);
     }
     for (unsigned i = 0; i < changes; i++) {
+        const uint64_t before = atomic_load(&world.checks);
         change(&world, check_random());
+        while (atomic_load(&world.checks) == before) { /* somebody has seen it */
+            sched_yield();
+        }
     }
     atomic_store(&world.over, true);
     for (unsigned i = 0; i < ADDERS + ASKERS; i++) {
@@ -353,8 +355,13 @@ static bg_err saturated_next(void *context, bg_bytes *keys, size_t room, size_t 
 static void *saturated_add(void *argument)
 {
     struct saturated *all = argument;
+    const uint64_t last = atomic_load(&all->n) + atomic_load(&all->n) / 2;
     while (!atomic_load(&all->over)) {
         uint64_t key = atomic_load(&all->n);
+        if (key == last) { /* or it is saturated again */
+            sched_yield();
+            continue;
+        }
         atomic_store(&all->in_truth, key + 1);
         CHECK_OK(bg_slot_add_u64(all->slot, key, NULL));
         atomic_store(&all->n, key + 1);
