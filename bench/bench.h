@@ -11,7 +11,6 @@ void bgb_bench_hash(const struct bgb_options *options);
 void bgb_bench_kinds(const struct bgb_options *options);
 void bgb_bench_others(const struct bgb_options *options);
 void bgb_bench_oplog(const struct bgb_options *options);
-void bgb_bench_registry(const struct bgb_options *options);
 void bgb_bench_gate(const struct bgb_options *options);
 void bgb_bench_admission(const struct bgb_options *options);
 void bgb_bench_batch(const struct bgb_options *options);

@@ -26,7 +26,6 @@ static const char OPTIONS_HELP[] =
     "  oplog        the operation log against write(), by policy\n"
     "  slot         filters that change under their readers\n"
     "  gate         a gate beside its filter, and in front of SQLite\n"
-    "  registry     tenants by name beside their filters; --n: tenants\n"
     "  admission    hit ratios of a cache with and without a bouncer; --n: requests\n"
     "  registry     tenants by name beside their filters; --n: tenants\n"
     "  all          all of them\n"
