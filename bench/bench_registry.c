@@ -117,10 +117,15 @@ static uint64_t registry_pass(void *state, size_t first, size_t n)
 
 /* ---- Tenants -------------------------------------------------------------------------- */
 
+/* A tenant, and a filter with the same keys. */
+struct registry_pair {
+    bg_tenant *tenant;
+    bg_filter *filter;
+};
+
 struct registry_world {
     bg_registry *registry;
-    bg_tenant **tenants;
-    bg_filter **filters;
+    struct registry_pair *pairs;
     struct registry_request *requests;
     uint64_t n;
 };
@@ -135,14 +140,15 @@ static void registry_populate(struct registry_world *w, const bg_spec *spec)
     char name[32];
     for (uint64_t i = 0; i < w->n; i++) {
         registry_name(name, i);
-        if (bg_registry_get(w->registry, name, BG_REGISTRY_CREATE, &w->tenants[i], NULL)
-            || bg_filter_create(spec, &w->filters[i], NULL)) {
+        if (bg_registry_get(w->registry, name, BG_REGISTRY_CREATE, &w->pairs[i].tenant,
+                            NULL)
+            || bg_filter_create(spec, &w->pairs[i].filter, NULL)) {
             bgb_die("no tenant %s", name);
         }
         for (uint64_t j = 0; j < REGISTRY_KEYS; j++) {
             uint64_t key = bgb_key(BGB_SET_PRESENT, i * REGISTRY_KEYS + j);
-            (void)bg_filter_add(w->filters[i], &key, sizeof key);
-            if (bg_tenant_add(w->tenants[i], &key, sizeof key, NULL, NULL)) {
+            (void)bg_filter_add(w->pairs[i].filter, &key, sizeof key);
+            if (bg_tenant_add(w->pairs[i].tenant, &key, sizeof key, NULL, NULL)) {
                 bgb_die("tenant %s is full", name);
             }
         }
@@ -160,16 +166,15 @@ static void registry_begin(struct registry_world *w, uint64_t n)
     if (bg_registry_create(&options, &w->registry, &why)) {
         bgb_die("%s", why.message);
     }
-    w->tenants = bgb_alloc(n, sizeof(bg_tenant *));
-    w->filters = bgb_alloc(n, sizeof(bg_filter *));
+    w->pairs = bgb_alloc(n, sizeof *w->pairs);
     w->requests = bgb_alloc(REGISTRY_POOL, sizeof *w->requests);
     registry_populate(w, &options.spec);
     for (uint64_t i = 0; i < REGISTRY_POOL; i++) {
         struct registry_request *r = &w->requests[i];
         uint64_t t = bgb_key(BGB_SET_PRESENT, i) % n;
         registry_name(r->name, t);
-        r->tenant = w->tenants[t];
-        r->filter = w->filters[t];
+        r->tenant = w->pairs[t].tenant;
+        r->filter = w->pairs[t].filter;
         r->key = bgb_key(BGB_SET_ABSENT, i);
     }
 }
@@ -177,13 +182,12 @@ static void registry_begin(struct registry_world *w, uint64_t n)
 static void registry_end(struct registry_world *w)
 {
     for (uint64_t i = 0; i < w->n; i++) {
-        bg_tenant_release(w->tenants[i]);
-        bg_filter_free(w->filters[i]);
+        bg_tenant_release(w->pairs[i].tenant);
+        bg_filter_free(w->pairs[i].filter);
     }
     bg_registry_free(w->registry);
     free(w->requests);
-    free(w->filters);
-    free(w->tenants);
+    free(w->pairs);
 }
 
 /* ---- The table ------------------------------------------------------------------------ */

@@ -11,11 +11,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MINUTE UINT64_C(60000000000)
-
+#define MINUTE UINT64_C(60000000000) /* nanoseconds */
 enum { ORDERS = 500 };
-
-static uint64_t now = 1; /* nanoseconds */
+static uint64_t now = 1;
 
 static uint64_t played_time(void *context)
 {
@@ -61,7 +59,8 @@ static bool run(bg_registry *registry)
 {
     size_t gone = 0;
     bool right = order(registry, "acme", 0, ORDERS) == ORDERS;
-    right &= order(registry, "flood", 0, 100000) == 1000;    /* over its quota */
+    right &=
+        order(registry, "flood", 0, 100000) == 1000; /* over its quota: its problem */
     right &= order(registry, "../etc", 0, ORDERS) == ORDERS; /* any name is safe */
     now += 10 * MINUTE;
     right &= known(registry, "acme", 0, ORDERS) == ORDERS; /* it is in use */
@@ -85,8 +84,9 @@ int main(void)
     options.idle = 5 * MINUTE;
     options.clock = played_time;
     options.folder = mkdtemp(folder);
-    bool right =
-        bg_registry_create(&options, &registry, NULL) == BG_OK && run(registry);
+    bool right = options.folder
+                 && bg_registry_create(&options, &registry, NULL) == BG_OK
+                 && run(registry);
     bg_registry_free(registry);
     /* Another process, later: the folder knows them all. */
     right = right && bg_registry_create(&options, &registry, NULL) == BG_OK

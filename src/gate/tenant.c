@@ -29,6 +29,7 @@
 
 #include "gate/gate_body.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Life ---------------------------------------------------------------------------- */
@@ -227,18 +228,65 @@ bg_gate *bg_tenant_gate(bg_tenant *tenant)
 
 /* ---- Quotas -------------------------------------------------------------------------- */
 
+/* A quota: what it is called, and how much it is. */
+struct tenant_limit {
+    const char *what;
+    const char *unit;
+    double most;
+    const char *behind; /* what was found */
+};
+
+/* Refuses some keys, and says why. */
 static bg_err tenant_refuse(bg_tenant *tenant, enum tenant_quota quota, uint64_t keys,
-                            bg_errinfo *info, const char *what, uint64_t found)
+                            struct tenant_limit limit, uint64_t found, bg_errinfo *info)
 {
-    static const char *const expected[TENANT_QUOTAS] = {
-        "a place among the tenant's items",
-        "a filter within the quota of bytes",
-        "fewer inserts per second",
-    };
+    char expected[80];
     atomic_fetch_add_explicit(&tenant->limited[quota], keys, memory_order_relaxed);
     atomic_fetch_add_explicit(&tenant->registry->limited, keys, memory_order_relaxed);
-    return bgi_err(info, BG_ELIMIT, what, expected[quota], "%llu",
-                   (unsigned long long)found);
+    if (!info) { /* who does not ask why is told at once: floods are fast */
+        return BG_ELIMIT;
+    }
+    (void)snprintf(expected, sizeof expected, "at most %.15g %s", limit.most,
+                   limit.unit);
+    return bgi_err(info, BG_ELIMIT, limit.what, expected, "%llu%s",
+                   (unsigned long long)found, limit.behind);
+}
+
+static bg_err tenant_refuse_items(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
+{
+    const uint64_t most = tenant->registry->options.max_items;
+    return tenant_refuse(
+        tenant, TENANT_ITEMS, keys,
+        (struct tenant_limit){ "max_items", "items", (double)most, "" }, most, info);
+}
+
+static bg_err tenant_refuse_bytes(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
+{
+    const uint64_t most = tenant->registry->options.max_bytes;
+    const char *grown = atomic_load(&tenant->bytes) > most ? "" : " and the next layer";
+    return tenant_refuse(
+        tenant, TENANT_BYTES, keys,
+        (struct tenant_limit){ "max_bytes", "bytes", (double)most, grown },
+        atomic_load(&tenant->bytes), info);
+}
+
+static bg_err tenant_refuse_total(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
+{
+    const uint64_t most = tenant->registry->options.max_total_bytes;
+    return tenant_refuse(tenant, TENANT_BYTES, keys,
+                         (struct tenant_limit){ "max_total_bytes",
+                                                "bytes of all tenants", (double)most,
+                                                "" },
+                         atomic_load(&tenant->registry->bytes), info);
+}
+
+static bg_err tenant_refuse_rate(bg_tenant *tenant, uint64_t keys, bg_errinfo *info)
+{
+    const double most = tenant->registry->options.inserts_per_second;
+    return tenant_refuse(tenant, TENANT_RATE, keys,
+                         (struct tenant_limit){ "inserts_per_second",
+                                                "inserts per second", most, " more" },
+                         keys, info);
 }
 
 /* How many items it may have, and which quota says so. */
@@ -277,14 +325,11 @@ static bg_err tenant_check_bytes(bg_tenant *tenant, uint64_t n, bg_errinfo *info
     const uint64_t most_total = registry->options.max_total_bytes;
     uint64_t bytes = atomic_load_explicit(&tenant->bytes, memory_order_relaxed);
     if (most && bytes > most) {
-        return tenant_refuse(tenant, TENANT_BYTES, n, info, "max_bytes", bytes);
+        return tenant_refuse_bytes(tenant, n, info);
     }
     if (most_total && tenant->grows && bytes > registry->planned_bytes) {
         uint64_t total = atomic_load_explicit(&registry->bytes, memory_order_relaxed);
-        if (total > most_total) {
-            return tenant_refuse(tenant, TENANT_BYTES, n, info, "max_total_bytes",
-                                 total);
-        }
+        return total > most_total ? tenant_refuse_total(tenant, n, info) : BG_OK;
     }
     return BG_OK;
 }
@@ -326,8 +371,8 @@ static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
     uint64_t places = most == UINT64_MAX ? 0 : tenant_reserve(tenant, most, left);
     if (most != UINT64_MAX && places == 0
         && !bg_slot_may_contain(slot, keys->data, keys->len)) {
-        return tenant_refuse(tenant, quota, left, info,
-                             quota == TENANT_ITEMS ? "max_items" : "max_bytes", most);
+        return quota == TENANT_ITEMS ? tenant_refuse_items(tenant, left, info)
+                                     : tenant_refuse_bytes(tenant, left, info);
     }
     size_t piece = most == UINT64_MAX ? left : places ? (size_t)places : 1;
     bg_err err = tenant_put(tenant, slot, keys, piece, &done, &added);
@@ -349,8 +394,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
     bg_slot *slot;
     bg_err err = tenant_enter(tenant, &token, &slot, info);
     if (err == BG_ELIMIT) { /* no room for it in memory */
-        return tenant_refuse(tenant, TENANT_BYTES, adding->n, info, "max_total_bytes",
-                             atomic_load(&tenant->registry->bytes));
+        return tenant_refuse_total(tenant, adding->n, info);
     }
     if (err) {
         return err;
@@ -378,8 +422,7 @@ static bg_err tenant_add(bg_tenant *tenant, struct tenant_adding *adding,
     }
     bg_err err = adding->n ? tenant_add_keys(tenant, adding, info) : BG_OK;
     if (!err && adding->n < n) {
-        err = tenant_refuse(tenant, TENANT_RATE, n - adding->n, info,
-                            "inserts_per_second", n);
+        err = tenant_refuse_rate(tenant, n - adding->n, info);
     }
     return err;
 }

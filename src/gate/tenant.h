@@ -41,19 +41,21 @@ enum tenant_quota { TENANT_ITEMS, TENANT_BYTES, TENANT_RATE, TENANT_QUOTAS };
 #define TENANT_EXPOSED UINT64_C(1)
 #define TENANT_ONE     UINT64_C(2)
 
-struct
-    bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding): by who writes it */
-    /* Read by everybody, seldom written. */
-    _Atomic(bg_slot *) slot; /* NULL: take the lock and see */
-    bg_gate *gate;           /* of the slot; or NULL */
+/* In lines by who writes them. */
+struct bg_tenant { /* NOLINT(clang-analyzer-optin.performance.Padding) */
+    /* Written by everyone who gets and releases it; beside the next, so that both come
+     * together from memory. */
+    _Alignas(64) _Atomic uint64_t uses;
+
+    /* Read by everybody, seldom written; names are mostly short, and compared by every
+     * look-up. */
+    _Alignas(64) _Atomic(bg_slot *) slot; /* NULL: take the lock and see */
+    bg_gate *gate;                        /* of the slot; or NULL */
     bg_registry *registry;
-    uint64_t hash;             /* of the name */
     _Atomic uint64_t last_use; /* a coarse time */
     atomic_bool changed;       /* since it was written */
     bool grows;                /* its filter takes more memory by and by */
-
-    /* Written by everyone who gets and releases it. */
-    _Alignas(64) _Atomic uint64_t uses;
+    char name[BG_NAME_MOST + 1];
 
     /* Written by adds. */
     _Alignas(64) _Atomic uint64_t items;
@@ -81,9 +83,9 @@ struct
     uint64_t number;            /* that no other tenant ever has */
     bool listed;
 
+    uint64_t hash; /* of the name */
     struct bgi_retired retired;
     struct bgi_memory memory;
-    char name[BG_NAME_MOST + 1];
 };
 
 struct bg_registry { /* NOLINT(clang-analyzer-optin.performance.Padding) */
