@@ -104,7 +104,7 @@ static void *bring_all(void *argument)
 TEST(admission__of_each_key_the_first_is_refused)
 {
     struct job job = { .keys = (CHECK_SANITIZED ? 5000 : 50000) * check_scale() };
-    job.refused = calloc(job.keys, sizeof *job.refused);
+    job.refused = calloc((size_t)job.keys, sizeof *job.refused);
     CHECK(job.refused);
     job.door = make_door(2 * THREADS * job.keys);
     run(&job, bring_all);

@@ -213,7 +213,7 @@ TEST(names__longest)
         check_form(name, NULL);
     }
     for (int i = 0; i < 2000; i++) { /* on either side of where forms change */
-        size_t len = 1 + check_random_below(BG_NAME_MOST);
+        size_t len = 1 + (size_t)check_random_below(BG_NAME_MOST);
         uint64_t odd = check_random_below(101);
         for (size_t j = 0; j < len; j++) {
             bool plain = check_random_below(100) >= odd;
@@ -254,7 +254,7 @@ TEST(names__one_form_each)
     /* Whatever is a form is that of the name that it stands for. */
     for (int i = 0; i < 20000; i++) {
         char text[16] = "", name[BG_NAME_MOST + 1], again[NAME_FILE_BYTES];
-        size_t len = 1 + check_random_below(12);
+        size_t len = 1 + (size_t)check_random_below(12);
         for (size_t j = 0; j < len; j++) {
             text[j] = "ab%+.2efv/A"[check_random_below(11)];
         }
@@ -1460,7 +1460,7 @@ TEST(folder__a_file_by_hand)
     bg_registry_options options = on_disk();
     bg_filter *filter = must_create(&options.spec);
     for (uint64_t key = 0; key < 500; key++) {
-        (void)bg_filter_add_u64(filter, key);
+        (void)bg_filter_add(filter, &key, sizeof key);
     }
     CHECK_OK(bg_save(filter, files_path("acme.bg"), NULL, NULL));
     bg_registry *registry = open_registry(&options);

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE /* truncate */
 
+#include "base/bits.h"
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
 #include "support/files.h"
@@ -540,7 +541,7 @@ static bg_err numbers_next(void *context, bg_bytes *keys, size_t room, size_t *n
         if (numbers->at == numbers->dies) {
             return BG_EIO;
         }
-        numbers->key[*n] = numbers->at++;
+        numbers->key[*n] = bgi_le64(numbers->at++);
         keys[*n] = (bg_bytes){ &numbers->key[*n], 8 };
         ++*n;
     }
