@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FILES_KEYS = 300 };
@@ -146,8 +147,9 @@ static inline const char *files_folder(void)
 {
     static char folder[64]; /* also of children */
     if (!*folder) {
-        (void)snprintf(folder, sizeof folder, "/tmp/bloomgate-test-%ld",
-                       (long)getpid());
+        /* The time, as a process that failed may have left one with the same number. */
+        (void)snprintf(folder, sizeof folder, "/tmp/bloomgate-test-%ld-%lld",
+                       (long)getpid(), (long long)time(NULL));
     }
     (void)mkdir(folder, 0700);
     return folder;
