@@ -99,9 +99,11 @@ static void slot_run_price(const struct bgb_options *options, uint64_t n)
     for (int i = 0; i < 4; i++) {
         prices[i] = (struct slot_price){ i % 2 ? NULL : filter, i % 2 ? slot : NULL,
                                          keys, i >= 2 };
-        subjects[i] = (struct bgb_subject){
-            .pass = slot_pass, .state = &prices[i], .pool = POOL, .chunk = POOL / 4
-        };
+        subjects[i] = (struct bgb_subject){ .pass = slot_pass,
+                                            .state = &prices[i],
+                                            .pool = POOL,
+                                            .chunk = POOL / 4,
+                                            .most = 0.02 };
         (void)snprintf(subjects[i].name, sizeof subjects[i].name, "%s", names[i]);
     }
     bgb_table("slot", "slots: look-ups of absent keys, %llu keys in the filter",
