@@ -210,8 +210,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta,
  * come. The base is copied first, so readers see nothing of it. Where filters cannot be
  * merged the keys are needed: bg_slot_rebuild.
  * Errors: as bg_slot_layer; BG_EINCOMPAT, BG_ENOTSUP, BG_EFULL as bg_filter_merge. Then
- * nothing is lost: the slot has its old base and both deltas, and another attempt uses
- * them; `delta` belongs to the slot unless the error is BG_EINVAL or BG_EBUSY.
+ * nothing is lost: the slot has its old base and both deltas. `delta` belongs to the slot
+ * from the call on, whatever comes of it.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
                                             bg_errinfo *info);

@@ -465,25 +465,41 @@ const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role)
 
 /* ---- Changes ------------------------------------------------------------------------- */
 
-static bg_err slot_bad_arguments(bg_errinfo *info)
-{
-    return bgi_err(info, BG_EINVAL, "slot, filter", "both", "NULL");
-}
+/* What a change is asked for. */
+struct slot_request {
+    bg_filter *filter;
+    uint64_t complete;
+    uint32_t flags;
+    bool back;
+    bool taken; /* the filter is the slot's, whatever comes later */
+};
 
-/* Takes the lock, unless a rebuild is under way. */
-static bg_err slot_change_begin(bg_slot *slot, bg_errinfo *info)
+/* Makes one change, unless a rebuild is under way: under the lock. Then waits a little for
+ * readers of what it replaced. */
+static bg_err slot_change(bg_slot *slot, struct slot_request *request,
+                          bg_err (*change)(bg_slot *, struct slot_request *,
+                                           bg_errinfo *),
+                          bg_errinfo *info)
 {
+    bg_err err;
+    bgi_err_clear(info);
+    if (!slot) {
+        return bgi_err(info, BG_EINVAL, "slot", "a slot", "NULL");
+    }
     (void)pthread_mutex_lock(&slot->change);
     if (slot->rebuilding) {
-        (void)pthread_mutex_unlock(&slot->change);
-        return bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
+        err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
+    } else {
+        err = change(slot, request, info);
     }
-    return BG_OK;
+    (void)pthread_mutex_unlock(&slot->change);
+    bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
+    return err;
 }
 
-static void slot_change_end(bg_slot *slot)
+static bg_err slot_no_filter(bg_errinfo *info)
 {
-    (void)pthread_mutex_unlock(&slot->change);
+    return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
 }
 
 uint64_t slot_sum_news(const bg_slot *slot)
@@ -627,26 +643,30 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
     return err;
 }
 
+static bg_err slot_swap(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
+{
+    return request->filter ? slot_swap_base(slot, request->filter, request->complete,
+                                            request->flags, NULL, info)
+                           : slot_no_filter(info);
+}
+
 bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_t flags,
                     bg_errinfo *info)
 {
-    bgi_err_clear(info);
-    if (!slot || !filter) {
-        return slot_bad_arguments(info);
-    }
-    bg_err err = slot_change_begin(slot, info);
-    if (err) {
-        return err;
-    }
-    err = slot_swap_base(slot, filter, complete, flags, NULL, info);
-    slot_change_end(slot);
-    bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
-    return err;
+    struct slot_request request = { .filter = filter,
+                                    .complete = complete,
+                                    .flags = flags };
+    return slot_change(slot, &request, slot_swap, info);
 }
 
-static bg_err slot_migrate(bg_slot *slot, bg_filter *filter, bg_errinfo *info)
+static bg_err slot_migrate(bg_slot *slot, struct slot_request *request,
+                           bg_errinfo *info)
 {
+    bg_filter *filter = request->filter;
     struct slot_draft draft;
+    if (!filter) {
+        return slot_no_filter(info);
+    }
     slot_draft_begin(slot, &draft);
     struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     if (!base || slot_draft_find(&draft, BG_ROLE_OLD)) {
@@ -669,57 +689,42 @@ static bg_err slot_migrate(bg_slot *slot, bg_filter *filter, bg_errinfo *info)
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
         slot_base_came(slot, NULL);
+        bgi_grace_wait(slot->grace); /* (S2) */
     }
     return err;
 }
 
 bg_err bg_slot_migrate(bg_slot *slot, bg_filter *filter, bg_errinfo *info)
 {
-    bgi_err_clear(info);
-    if (!slot || !filter) {
-        return slot_bad_arguments(info);
-    }
-    bg_err err = slot_change_begin(slot, info);
-    if (err) {
-        return err;
-    }
-    err = slot_migrate(slot, filter, info);
-    if (!err) {
-        bgi_grace_wait(slot->grace); /* (S2) */
-    }
-    slot_change_end(slot);
-    return err;
+    struct slot_request request = { .filter = filter };
+    return slot_change(slot, &request, slot_migrate, info);
 }
 
-bg_err bg_slot_settle(bg_slot *slot, bool back, bg_errinfo *info)
+static bg_err slot_settle(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
     struct slot_draft draft;
-    bgi_err_clear(info);
-    if (!slot) {
-        return slot_bad_arguments(info);
-    }
-    bg_err err = slot_change_begin(slot, info);
-    if (err) {
-        return err;
-    }
     slot_draft_begin(slot, &draft);
-    struct view_member *old = slot_draft_find(&draft, BG_ROLE_OLD);
-    if (!old) {
-        err = bgi_err(info, BG_EINVAL, "slot", "a migration under way", "none");
-    } else if (back) {
+    if (!slot_draft_find(&draft, BG_ROLE_OLD)) {
+        return bgi_err(info, BG_EINVAL, "slot", "a migration under way", "none");
+    }
+    if (request->back) {
         slot_draft_remove(&draft, BG_ROLE_BASE);
         slot_draft_find(&draft, BG_ROLE_OLD)->role = BG_ROLE_BASE;
     } else {
         slot_draft_remove(&draft, BG_ROLE_OLD);
     }
-    err = err ? err : slot_publish(slot, &draft, info);
+    bg_err err = slot_publish(slot, &draft, info);
     if (!err) {
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot, NULL);
     }
-    slot_change_end(slot);
-    bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
     return err;
+}
+
+bg_err bg_slot_settle(bg_slot *slot, bool back, bg_errinfo *info)
+{
+    struct slot_request request = { .back = back };
+    return slot_change(slot, &request, slot_settle, info);
 }
 
 /* Whether `delta` can take the adds of a slot. */
@@ -733,11 +738,12 @@ static bg_err slot_check_delta(const bg_filter *delta, bg_errinfo *info)
 }
 
 /* Everything that is there is sealed, and the delta takes the adds. */
-static bg_err slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
+static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
+    bg_filter *delta = request->filter;
     struct slot_draft draft;
     size_t deltas = 0;
-    bg_err err = slot_check_delta(delta, info);
+    bg_err err = delta ? slot_check_delta(delta, info) : slot_no_filter(info);
     if (err) {
         return err;
     }
@@ -760,6 +766,7 @@ static bg_err slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
     const uint64_t from = atomic_load(&slot->complete);
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
+        request->taken = true;
         slot->delta_from = deltas ? slot->delta_from : from;
         slot_adds_began(slot);
         bgi_grace_wait(slot->grace); /* (S2): what is sealed takes no more adds */
@@ -769,17 +776,8 @@ static bg_err slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 
 bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 {
-    bgi_err_clear(info);
-    if (!slot || !delta) {
-        return slot_bad_arguments(info);
-    }
-    bg_err err = slot_change_begin(slot, info);
-    if (err) {
-        return err;
-    }
-    err = slot_layer(slot, delta, info);
-    slot_change_end(slot);
-    return err;
+    struct slot_request request = { .filter = delta };
+    return slot_change(slot, &request, slot_layer, info);
 }
 
 /* ---- Compaction ---------------------------------------------------------------------- */
@@ -817,26 +815,23 @@ static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
     return err;
 }
 
+static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
+                           bg_errinfo *info)
+{
+    if (!view_find(atomic_load(&slot->view), BG_ROLE_DELTA)) {
+        return bgi_err(info, BG_EINVAL, "slot", "a delta", "none");
+    }
+    bg_err err = slot_layer(slot, request, info);
+    return err ? err : slot_merge_sealed(slot, info);
+}
+
 bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 {
-    bgi_err_clear(info);
-    if (!slot || !delta) {
-        return slot_bad_arguments(info);
+    struct slot_request request = { .filter = delta };
+    bg_err err = slot_change(slot, &request, slot_compact, info);
+    if (!request.taken) {
+        bg_filter_free(delta);
     }
-    bg_err err = slot_change_begin(slot, info);
-    if (err) {
-        return err;
-    }
-    struct slot_draft draft;
-    slot_draft_begin(slot, &draft);
-    struct view_member *first = slot_draft_find(&draft, BG_ROLE_DELTA);
-    if (!first) {
-        err = bgi_err(info, BG_EINVAL, "slot", "a delta", "none");
-    }
-    err = err ? err : slot_layer(slot, delta, info);
-    err = err ? err : slot_merge_sealed(slot, info);
-    slot_change_end(slot);
-    bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
     return err;
 }
 
