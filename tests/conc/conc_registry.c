@@ -11,6 +11,7 @@
 #define _GNU_SOURCE /* usleep */
 
 #include "support/files.h"
+#include "support/tenants.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -44,42 +45,11 @@ static bg_registry_options on_disk(void)
     return options;
 }
 
-static bg_registry *open_registry(const bg_registry_options *options)
-{
-    bg_registry *registry = NULL;
-    bg_errinfo why;
-    if (bg_registry_create(options, &registry, &why)) {
-        check_fail(__FILE__, __LINE__, "%s", why.message);
-    }
-    return registry;
-}
-
-static bg_tenant *get(bg_registry *registry, const char *name)
-{
-    bg_tenant *tenant = NULL;
-    CHECK_OK(bg_registry_get(registry, name, BG_REGISTRY_CREATE, &tenant, NULL));
-    return tenant;
-}
-
 static bg_tenant *get_number(bg_registry *registry, unsigned i)
 {
     char name[16];
     (void)snprintf(name, sizeof name, "t%u", i);
-    return get(registry, name);
-}
-
-static bg_registry_stats stats_of(bg_registry *registry)
-{
-    bg_registry_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_registry_about(registry, &stats));
-    return stats;
-}
-
-static bg_tenant_stats tenant_stats(bg_tenant *tenant)
-{
-    bg_tenant_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_tenant_about(tenant, &stats));
-    return stats;
+    return get_tenant(registry, name);
 }
 
 /* Runs threads with one argument each (size 0: the same for all), and waits for them. */
@@ -138,8 +108,8 @@ TEST(registry__one_creator_per_name)
             bg_tenant_release(c->found[i]);
         }
     }
-    CHECK_EQ(stats_of(registry).created, NAMES);
-    CHECK_EQ(stats_of(registry).tenants, NAMES);
+    CHECK_EQ(registry_stats(registry).created, NAMES);
+    CHECK_EQ(registry_stats(registry).tenants, NAMES);
     bg_registry_free(registry);
 }
 
@@ -168,7 +138,7 @@ static void come_and_go(struct table_crowd *crowd)
     char name[24];
     for (unsigned i = 0; atomic_load(&crowd->made) < crowd->most; i++) {
         (void)snprintf(name, sizeof name, "x%u", i % 3);
-        bg_tenant *tenant = get(crowd->registry, name);
+        bg_tenant *tenant = get_tenant(crowd->registry, name);
         CHECK_OK(bg_tenant_add(tenant, &i, sizeof i, NULL, NULL));
         if (i % 2) {
             bg_tenant_release(tenant);
@@ -253,9 +223,9 @@ TEST(registry__look_ups_while_the_table_grows)
     struct table_crowd crowd = { .registry = open_registry(&options),
                                  .most = FEWER ? 400 : 3000 };
     run(crowd_the_table, &crowd, 0, THREADS);
-    CHECK_EQ(stats_of(crowd.registry).tenants, crowd.most);
-    CHECK_EQ(stats_of(crowd.registry).removed, atomic_load(&crowd.rounds));
-    CHECK_EQ(stats_of(crowd.registry).in_memory, crowd.most);
+    CHECK_EQ(registry_stats(crowd.registry).tenants, crowd.most);
+    CHECK_EQ(registry_stats(crowd.registry).removed, atomic_load(&crowd.rounds));
+    CHECK_EQ(registry_stats(crowd.registry).in_memory, crowd.most);
     bg_registry_free(crowd.registry);
 }
 
@@ -288,7 +258,7 @@ TEST(quotas__items_are_exact)
     bg_registry_options options = usual();
     options.max_items = 1000;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *tenant = get(registry, "t");
+    bg_tenant *tenant = get_tenant(registry, "t");
     struct greedy all[THREADS];
     uint64_t taken = 0, fresh = 0, tries = 0;
     for (uint64_t i = 0; i < THREADS; i++) {
@@ -316,7 +286,7 @@ struct neighbour {
 static void *live_next_to_a_flood(void *arg)
 {
     struct neighbour *n = arg;
-    bg_tenant *tenant = get(n->registry, n->floods ? "flood" : "calm");
+    bg_tenant *tenant = get_tenant(n->registry, n->floods ? "flood" : "calm");
     uint64_t refused = 0, key = (uint64_t)(uintptr_t)n << 20;
     for (int i = 0; n->floods ? atomic_load(n->calm) > 0 : i < 200; i++, key++) {
         refused += bg_tenant_add(tenant, &key, sizeof key, NULL, NULL) != BG_OK;
@@ -343,7 +313,7 @@ TEST(quotas__a_flood_is_its_own_problem)
         all[i] = (struct neighbour){ registry, i >= 2, &calm };
     }
     run(live_next_to_a_flood, all, sizeof *all, THREADS);
-    bg_tenant *tenant = get(registry, "calm");
+    bg_tenant *tenant = get_tenant(registry, "calm");
     CHECK_EQ(tenant_stats(tenant).limited_rate + tenant_stats(tenant).limited_items, 0);
     bg_tenant_release(tenant);
     bg_registry_free(registry);
@@ -393,11 +363,11 @@ static void add_some(struct race *race, unsigned writer, unsigned t, uint64_t i,
  * tenant has left, or all have: then they come back, and what they have must be there. */
 static void rest(struct race *race)
 {
-    bg_registry_stats before = stats_of(race->registry), now = before;
+    bg_registry_stats before = registry_stats(race->registry), now = before;
     atomic_fetch_add(&race->resting, 1);
     while (now.evictions == before.evictions && now.in_memory > 0) {
         (void)usleep(100);
-        now = stats_of(race->registry);
+        now = registry_stats(race->registry);
     }
     atomic_fetch_sub(&race->resting, 1);
 }
@@ -509,7 +479,7 @@ static void race_once(bg_kind kind, bool saves)
                          .saves = saves };
     run(run_race, &race, 0, 1 + WRITERS + READERS);
     check_race(&race);
-    bg_registry_stats stats = stats_of(race.registry);
+    bg_registry_stats stats = registry_stats(race.registry);
     CHECK_EQ(stats.tenants, TENANTS);
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
@@ -518,7 +488,7 @@ static void race_once(bg_kind kind, bool saves)
     CHECK_OK(bg_registry_save(race.registry, NULL));
     bg_registry_free(race.registry);
     race.registry = open_registry(&options);
-    CHECK_EQ(stats_of(race.registry).tenants, TENANTS);
+    CHECK_EQ(registry_stats(race.registry).tenants, TENANTS);
     check_race(&race);
     bg_registry_free(race.registry);
     files_clean();
@@ -643,7 +613,7 @@ TEST(evict__waits_for_those_who_are_in)
 {
     bg_registry_options options = with_stops();
     bg_registry *registry = open_registry(&options);
-    struct insider in = { .tenant = get(registry, "t") };
+    struct insider in = { .tenant = get_tenant(registry, "t") };
     struct chore chore = { .registry = registry };
     for (in.key = 1; in.key <= 4; in.key++) {
         in.in_hash = in.key % 2;
@@ -662,7 +632,7 @@ TEST(evict__saves_wait_as_well)
 {
     bg_registry_options options = with_stops();
     bg_registry *registry = open_registry(&options);
-    struct insider in = { .tenant = get(registry, "t") };
+    struct insider in = { .tenant = get_tenant(registry, "t") };
     for (in.key = 1; in.key <= 4; in.key++) {
         struct chore chore = { .registry = registry, .saves = true };
         in.in_hash = in.key % 2;
@@ -680,7 +650,7 @@ TEST(evict__slot_that_is_handed_out_meanwhile_stays)
 {
     bg_registry_options options = with_stops();
     bg_registry *registry = open_registry(&options);
-    struct insider in = { .tenant = get(registry, "t"), .exposes = true };
+    struct insider in = { .tenant = get_tenant(registry, "t"), .exposes = true };
     struct chore chore = { .registry = registry };
     chore_around(&chore, &in);
     CHECK_EQ(chore.evicted, 0);
@@ -718,7 +688,7 @@ TEST(evict__one_reads_and_the_others_wait)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *tenant = get(registry, "t");
+    bg_tenant *tenant = get_tenant(registry, "t");
     for (uint64_t key = 0; key < 100; key++) {
         CHECK_OK(bg_tenant_add(tenant, &key, sizeof key, NULL, NULL));
     }
@@ -758,7 +728,7 @@ static void live_and_die(struct brawl *brawl, unsigned role)
         uint64_t r = check_random_next(&state);
         uint64_t missing = 0;
         (void)snprintf(name, sizeof name, "own%u-%u", role, (unsigned)(r % 3));
-        bg_tenant *tenant = get(brawl->registry, name);
+        bg_tenant *tenant = get_tenant(brawl->registry, name);
         for (uint64_t key = 0; key < 10; key++) {
             uint64_t own = (uint64_t)i << 32 | key;
             CHECK_OK(bg_tenant_add(tenant, &own, sizeof own, NULL, NULL));
@@ -784,7 +754,7 @@ static void live_and_die(struct brawl *brawl, unsigned role)
         if (r >> 18 & 1) {
             CHECK_OK(bg_registry_remove(brawl->registry, name, NULL));
             if (r >> 19 & 1) { /* a namesake while the old one is still held */
-                bg_tenant *young = get(brawl->registry, name);
+                bg_tenant *young = get_tenant(brawl->registry, name);
                 uint64_t own = (uint64_t)i << 32;
                 CHECK(young != tenant);
                 CHECK(!bg_tenant_may_contain(young, &own, sizeof own));
@@ -800,7 +770,7 @@ static bool glance(void *context, bg_tenant *tenant)
 {
     bg_registry *registry = context;
     (void)tenant_stats(tenant);
-    (void)stats_of(registry);
+    (void)registry_stats(registry);
     return true;
 }
 
@@ -833,7 +803,7 @@ TEST(registry__everything_at_once)
                            .busy = THREADS,
                            .rounds = (FEWER ? 40 : 120) * (unsigned)check_scale() };
     run(fight, &brawl, 0, THREADS + 2);
-    bg_registry_stats stats = stats_of(brawl.registry);
+    bg_registry_stats stats = registry_stats(brawl.registry);
     CHECK_EQ(stats.created - stats.removed, stats.tenants);
     CHECK_EQ(stats.return_failures, 0);
     CHECK(stats.evictions > 0);
@@ -841,7 +811,7 @@ TEST(registry__everything_at_once)
     CHECK_OK(bg_registry_save(brawl.registry, NULL));
     bg_registry_free(brawl.registry);
     brawl.registry = open_registry(&options);
-    CHECK_EQ(stats_of(brawl.registry).tenants, stats.tenants);
+    CHECK_EQ(registry_stats(brawl.registry).tenants, stats.tenants);
     bg_registry_free(brawl.registry);
     files_clean();
 }

@@ -6,6 +6,7 @@
 
 #include "support/faulty_disk.h"
 #include "support/files.h"
+#include "support/tenants.h"
 
 #include "gate/tenant.h"
 
@@ -44,26 +45,6 @@ static bg_registry_options on_disk(void)
     return options;
 }
 
-static bg_registry *open_registry(const bg_registry_options *options)
-{
-    bg_registry *registry = NULL;
-    bg_errinfo why;
-    if (bg_registry_create(options, &registry, &why)) {
-        check_fail(__FILE__, __LINE__, "%s", why.message);
-    }
-    return registry;
-}
-
-static bg_tenant *get(bg_registry *registry, const char *name)
-{
-    bg_tenant *tenant = NULL;
-    bg_errinfo why;
-    if (bg_registry_get(registry, name, BG_REGISTRY_CREATE, &tenant, &why)) {
-        check_fail(__FILE__, __LINE__, "%s", why.message);
-    }
-    return tenant;
-}
-
 static bg_err find(bg_registry *registry, const char *name)
 {
     bg_tenant *tenant = NULL;
@@ -71,20 +52,6 @@ static bg_err find(bg_registry *registry, const char *name)
     CHECK((err == BG_OK) == (tenant != NULL));
     bg_tenant_release(tenant);
     return err;
-}
-
-static bg_tenant_stats tenant_stats(bg_tenant *tenant)
-{
-    bg_tenant_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_tenant_about(tenant, &stats));
-    return stats;
-}
-
-static bg_registry_stats registry_stats(bg_registry *registry)
-{
-    bg_registry_stats stats = { .struct_size = sizeof stats };
-    CHECK_OK(bg_registry_about(registry, &stats));
-    return stats;
 }
 
 static bool has(bg_tenant *tenant, uint64_t key)
@@ -305,13 +272,13 @@ TEST(registry__created_at_first_use)
     bg_registry_options options = usual();
     bg_registry *registry = open_registry(&options);
     CHECK_EQ(find(registry, "acme"), BG_ENOTFOUND);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     CHECK_STR(bg_tenant_name(acme), "acme");
     CHECK_OK(find(registry, "acme"));
     CHECK_EQ(find(registry, "acm"), BG_ENOTFOUND);
-    CHECK(get(registry, "acme") == acme);
+    CHECK(get_tenant(registry, "acme") == acme);
     bg_tenant_release(acme);
-    bg_tenant *other = get(registry, "other");
+    bg_tenant *other = get_tenant(registry, "other");
     CHECK(other != acme);
     bool is_new = false;
     CHECK_OK(bg_tenant_add(acme, "k", 1, &is_new, NULL));
@@ -347,7 +314,7 @@ TEST(registry__batches)
     }
     bg_registry_options options = usual();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     CHECK(bg_tenant_may_contain_many(acme, keys, N, maybe) < 20);
     CHECK_OK(bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
     CHECK_EQ(done, N);
@@ -382,7 +349,7 @@ TEST(registry__names)
     CHECK_EQ(bg_registry_remove(registry, "", &why), BG_EINVAL);
     CHECK_EQ(bg_registry_remove(NULL, "a", &why), BG_EINVAL);
     name[BG_NAME_MOST] = 0;
-    tenant = get(registry, name);
+    tenant = get_tenant(registry, name);
     CHECK_STR(bg_tenant_name(tenant), name);
     bg_tenant_release(tenant);
     CHECK_OK(find(registry, name));
@@ -470,7 +437,7 @@ static bool count_tenant(void *context, bg_tenant *tenant)
         }
         for (unsigned j = 300; j < 310; j++) {
             (void)snprintf(name, sizeof name, "t%u", j);
-            bg_tenant_release(get(c->registry, name));
+            bg_tenant_release(get_tenant(c->registry, name));
         }
     }
     return c->n != c->stop_at;
@@ -481,7 +448,7 @@ static void fill_names(bg_registry *registry, unsigned n)
     char name[16];
     for (unsigned i = 0; i < n; i++) {
         (void)snprintf(name, sizeof name, "t%u", i);
-        bg_tenant_release(get(registry, name));
+        bg_tenant_release(get_tenant(registry, name));
     }
 }
 
@@ -525,7 +492,7 @@ TEST(registry__many_come_and_go)
         unsigned j = (unsigned)check_random_below(NAMES);
         (void)snprintf(name, sizeof name, "%u", j);
         if (check_random_below(3)) {
-            bg_tenant_release(get(registry, name));
+            bg_tenant_release(get_tenant(registry, name));
             n += !there[j];
             there[j] = true;
         } else {
@@ -548,7 +515,7 @@ TEST(registry__removed_while_held)
 {
     bg_registry_options options = usual();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *old = get(registry, "acme");
+    bg_tenant *old = get_tenant(registry, "acme");
     add_all(old, 0, 100);
     CHECK_OK(bg_registry_remove(registry, "acme", NULL));
     CHECK_EQ(bg_registry_remove(registry, "acme", NULL), BG_ENOTFOUND);
@@ -556,7 +523,7 @@ TEST(registry__removed_while_held)
     CHECK_EQ(registry_stats(registry).tenants, 0);
     check_keys(old, 0, 100); /* whoever has it keeps it */
     add_all(old, 100, 200);
-    bg_tenant *young = get(registry, "acme");
+    bg_tenant *young = get_tenant(registry, "acme");
     CHECK(young != old);
     CHECK(count_found(young, 0, 200) < 20);
     check_keys(old, 0, 200);
@@ -573,7 +540,7 @@ TEST(registry__removed_while_being_looked_up)
 {
     bg_registry_options options = usual();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
     bg_tenant_release(acme);
     bgi_grace_token token = bgi_grace_enter(&registry->grace);
@@ -619,7 +586,8 @@ TEST(quotas__items)
     bg_registry_options options = usual();
     options.max_items = 50;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *other = get_tenant(registry, "other");
     uint64_t key = 0, refused;
     while (tenant_stats(acme).items < 50) {
         CHECK_OK(add(acme, key++));
@@ -653,7 +621,7 @@ TEST(quotas__items_of_a_batch)
     bg_registry_options options = usual();
     options.max_items = MOST;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     for (size_t i = 0; i < N; i++) {
         numbers[i] = i % 2 ? 0 : i; /* every other one is an old one */
         keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
@@ -702,7 +670,7 @@ TEST(quotas__bytes_of_one_that_grows)
     options.spec.items = 100;
     options.max_bytes = 32768;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     uint64_t first = tenant_stats(acme).bytes, in = 0;
     CHECK(first < 4096);
     for (uint64_t key = 0; key < 100000 && why.code == BG_OK; key++) {
@@ -727,7 +695,7 @@ TEST(quotas__total_bytes)
     bg_errinfo why;
     bg_registry_options options = usual();
     bg_registry *registry = open_registry(&options);
-    bg_tenant_release(get(registry, "a"));
+    bg_tenant_release(get_tenant(registry, "a"));
     uint64_t one = registry_stats(registry).bytes;
     bg_registry_free(registry);
 
@@ -754,7 +722,8 @@ TEST(quotas__total_bytes_of_those_who_grow)
     options.spec.items = 100;
     options.max_total_bytes = 8192;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *hog = get(registry, "hog"), *small = get(registry, "small");
+    bg_tenant *hog = get_tenant(registry, "hog"),
+              *small = get_tenant(registry, "small");
     for (uint64_t key = 0; key < 100000 && why.code == BG_OK; key++) {
         (void)!bg_tenant_add(hog, &key, sizeof key, NULL, &why);
     }
@@ -780,7 +749,7 @@ TEST(quotas__tenants)
     CHECK_STR(why.found, "3");
     fill_names(registry, 3); /* those there are go on */
     CHECK_OK(bg_registry_remove(registry, "t0", NULL));
-    bg_tenant_release(get(registry, "d"));
+    bg_tenant_release(get_tenant(registry, "d"));
     CHECK_EQ(registry_stats(registry).limited, 1);
     bg_registry_free(registry);
 }
@@ -792,7 +761,8 @@ TEST(quotas__rate)
     options.inserts_per_second = 100;
     options.burst = 10;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *other = get_tenant(registry, "other");
     add_all(acme, 0, 10);
     uint64_t key = 5000;
     CHECK_EQ(bg_tenant_add(acme, &key, sizeof key, NULL, &why), BG_ELIMIT);
@@ -832,7 +802,7 @@ TEST(quotas__clock_jumps)
     options.inserts_per_second = 10;
     options.burst = 10;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
     the_time -= 900 * SECOND; /* back: nothing for it, and no standstill */
     CHECK_EQ(add(acme, 10), BG_ELIMIT);
@@ -850,7 +820,8 @@ TEST(quotas__a_flood_is_its_own_problem)
     options.inserts_per_second = 1000;
     options.burst = 600;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *flood = get(registry, "flood"), *calm = get(registry, "calm");
+    bg_tenant *flood = get_tenant(registry, "flood"),
+              *calm = get_tenant(registry, "calm");
     uint64_t refused = 0, bytes = tenant_stats(flood).bytes;
     for (uint64_t key = 0; key < 20000; key++) {
         refused += add(flood, key) != BG_OK;
@@ -881,7 +852,8 @@ TEST(evict__idle_ones_go_and_come_back)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme"), *busy = get(registry, "busy");
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *busy = get_tenant(registry, "busy");
     add_all(acme, 0, 500);
     uint64_t items = tenant_stats(acme).items, bytes = tenant_stats(acme).bytes;
     CHECK_EQ(pass(registry, IDLE - 1), 0);
@@ -929,7 +901,7 @@ TEST(evict__kinds)
         }
         tried++;
         bg_registry *registry = open_registry(&options);
-        bg_tenant *acme = get(registry, "acme");
+        bg_tenant *acme = get_tenant(registry, "acme");
         for (uint64_t turn = 0; turn < 3; turn++) {
             add_all(acme, 50 * turn, 50 * turn + 50);
             CHECK_EQ(pass(registry, IDLE), 1);
@@ -951,7 +923,7 @@ TEST(evict__secrets)
     options.spec.hash.secret = secret;
     bg_registry *registry = open_registry(&options);
     memset(secret, 0, sizeof secret); /* it was copied */
-    bg_tenant *acme = get(registry, name);
+    bg_tenant *acme = get_tenant(registry, name);
     add_all(acme, 0, 100);
     CHECK_EQ(pass(registry, IDLE), 1);
     check_keys(acme, 0, 100);
@@ -959,7 +931,7 @@ TEST(evict__secrets)
     bg_tenant_release(acme);
     bg_registry_free(registry);
     registry = open_registry(&options); /* with the wrong one */
-    acme = get(registry, name);
+    acme = get_tenant(registry, name);
     CHECK(has(acme, 1 << 30));
     CHECK_EQ(add(acme, 1), BG_EINCOMPAT);
     bg_tenant_release(acme);
@@ -972,7 +944,7 @@ TEST(evict__unchanged_ones_are_not_written)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 100);
     CHECK_EQ(pass(registry, IDLE), 1);
     unsigned long number = file_number("acme.bg");
@@ -996,7 +968,8 @@ TEST(evict__whoever_has_the_slot_keeps_it)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme"), *again = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *again = get_tenant(registry, "acme");
     bg_slot *slot = bg_tenant_slot(acme);
     CHECK_EQ(pass(registry, IDLE), 0);
     CHECK_OK(bg_slot_add(slot, "k", 1, NULL));
@@ -1005,7 +978,7 @@ TEST(evict__whoever_has_the_slot_keeps_it)
     CHECK_OK(bg_slot_add(slot, "l", 1, NULL));
     bg_tenant_release(again);
     CHECK_EQ(pass(registry, IDLE), 1);
-    acme = get(registry, "acme");
+    acme = get_tenant(registry, "acme");
     CHECK_EQ(tenant_stats(acme).in_memory, 0);
     CHECK(bg_slot_may_contain(bg_tenant_slot(acme), "k", 1)); /* this reads it */
     CHECK(bg_tenant_may_contain(acme, "l", 1));
@@ -1027,7 +1000,7 @@ TEST(evict__used_while_it_is_written)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 100);
     who_is_used = acme;
     for (int round = 0; round < 2; round++) {
@@ -1050,11 +1023,11 @@ TEST(evict__completeness_stays)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     bg_slot_advance(bg_tenant_slot(acme), 12345);
     bg_tenant_release(acme);
     CHECK_EQ(pass(registry, IDLE), 1);
-    acme = get(registry, "acme");
+    acme = get_tenant(registry, "acme");
     CHECK_EQ(bg_slot_complete(bg_tenant_slot(acme)), 12345);
     bg_tenant_release(acme);
     bg_registry_free(registry);
@@ -1084,7 +1057,7 @@ TEST(evict__clock_jumps)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 100);
     the_time -= 900 * SECOND;
     CHECK_EQ(pass(registry, 0), 0); /* it counts from there */
@@ -1110,7 +1083,7 @@ TEST(evict__many)
     bg_registry *registry = open_registry(&options);
     for (unsigned i = 0; i < 130; i++) {
         (void)snprintf(name, sizeof name, "t%u", i);
-        bg_tenant *tenant = get(registry, name);
+        bg_tenant *tenant = get_tenant(registry, name);
         add_all(tenant, i, i + 20);
         bg_tenant_release(tenant);
     }
@@ -1120,7 +1093,7 @@ TEST(evict__many)
     CHECK_EQ(count_files(), 130);
     for (unsigned i = 0; i < 130; i++) {
         (void)snprintf(name, sizeof name, "t%u", i);
-        bg_tenant *tenant = get(registry, name);
+        bg_tenant *tenant = get_tenant(registry, name);
         CHECK_EQ(count_found(tenant, i, i + 20), 20);
         bg_tenant_release(tenant);
     }
@@ -1136,10 +1109,10 @@ TEST(evict__no_room_to_come_back)
     bg_registry_options options = on_disk();
     options.max_total_bytes = 2000; /* two of 1000 items do not fit */
     bg_registry *registry = open_registry(&options);
-    bg_tenant *a = get(registry, "a");
+    bg_tenant *a = get_tenant(registry, "a");
     add_all(a, 0, 100);
     CHECK_EQ(pass(registry, IDLE), 1);
-    bg_tenant *b = get(registry, "b");
+    bg_tenant *b = get_tenant(registry, "b");
     CHECK(has(a, key) && !has(b, key));
     CHECK_EQ(bg_tenant_add(a, &key, sizeof key, NULL, &why), BG_ELIMIT);
     CHECK_STR(why.what, "max_total_bytes");
@@ -1182,7 +1155,8 @@ TEST(gates__one_per_tenant)
     options.gate = &gate;
     bg_registry *registry = open_registry(&options);
     gate.ask = NULL; /* it was copied */
-    bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *other = get_tenant(registry, "other");
     for (uint64_t key = 0; key < 100; key += 2) {
         CHECK_OK(add(acme, key));
     }
@@ -1202,8 +1176,8 @@ TEST(gates__one_per_tenant)
         bg_tenant_release(acme);
         bg_tenant_release(other);
         CHECK_EQ(pass(registry, IDLE), 2); /* and again, with another gate */
-        acme = get(registry, "acme");
-        other = get(registry, "other");
+        acme = get_tenant(registry, "acme");
+        other = get_tenant(registry, "other");
     }
     bg_tenant_release(acme);
     bg_tenant_release(other);
@@ -1221,7 +1195,8 @@ TEST(gates__doubtful_ones_stay)
     options.spec.kind = BG_KIND_CUCKOO;
     options.spec.items = 10;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *other = get_tenant(registry, "other");
     bg_gate *own = bg_tenant_gate(acme);
     bg_err err = BG_OK;
     uint64_t key = 0, maybe[BG_BITMAP_WORDS(100)];
@@ -1233,7 +1208,7 @@ TEST(gates__doubtful_ones_stay)
     CHECK_EQ(err, BG_EFULL);
     bg_tenant_release(acme); /* so that nothing but the doubt keeps it */
     CHECK_EQ(pass(registry, IDLE), 1);
-    acme = get(registry, "acme");
+    acme = get_tenant(registry, "acme");
     CHECK_EQ(tenant_stats(acme).in_memory, 1);
     CHECK_EQ(bg_registry_save(registry, &why), BG_EINCOMPAT);
     CHECK(!file_exists("acme.bg"));
@@ -1281,7 +1256,7 @@ TEST(away__damaged_file)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 500);
     CHECK_EQ(pass(registry, IDLE), 1);
     damage("acme.bg", 4096 + 100);
@@ -1307,7 +1282,7 @@ TEST(away__missing_file)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 500);
     CHECK_EQ(pass(registry, IDLE), 1);
     CHECK(rename(files_path("acme.bg"), files_path("elsewhere")) == 0);
@@ -1325,7 +1300,7 @@ TEST(away__clock_goes_back)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 100);
     CHECK_EQ(pass(registry, IDLE), 1);
     CHECK(rename(files_path("acme.bg"), files_path("elsewhere")) == 0);
@@ -1343,7 +1318,7 @@ TEST(away__files_of_others)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *a = get(registry, "a"), *b = get(registry, "b");
+    bg_tenant *a = get_tenant(registry, "a"), *b = get_tenant(registry, "b");
     add_all(a, 0, 100);
     add_all(b, 100, 200);
     CHECK_EQ(pass(registry, IDLE), 2);
@@ -1392,11 +1367,11 @@ TEST(folder__any_name_and_back)
     memset(longest, 0xfe, BG_NAME_MOST);
     longest[BG_NAME_MOST] = 0;
     for (unsigned i = 0; i < ODD_NAMES; i++) {
-        bg_tenant *tenant = get(registry, odd_names[i]);
+        bg_tenant *tenant = get_tenant(registry, odd_names[i]);
         add_all(tenant, 100 * i, 100 * i + 20);
         bg_tenant_release(tenant);
     }
-    bg_tenant_release(get(registry, longest));
+    bg_tenant_release(get_tenant(registry, longest));
     CHECK_EQ(pass(registry, IDLE), ODD_NAMES + 1);
     CHECK_EQ(count_files(), ODD_NAMES + 1); /* all there, and none elsewhere */
     bg_registry_free(registry);
@@ -1415,7 +1390,7 @@ TEST(folder__quotas_survive)
     bg_registry_options options = on_disk();
     options.max_items = 100;
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     uint64_t key = 0;
     while (tenant_stats(acme).items < 99) {
         CHECK_OK(add(acme, key++));
@@ -1424,7 +1399,7 @@ TEST(folder__quotas_survive)
     CHECK_EQ(pass(registry, IDLE), 1);
     bg_registry_free(registry);
     registry = open_registry(&options);
-    acme = get(registry, "acme");
+    acme = get_tenant(registry, "acme");
     unsigned more = 0;
     for (key = 1 << 20; key < (1 << 20) + 50; key++) {
         more += !has(acme, key) && add(acme, key) == BG_OK;
@@ -1464,12 +1439,12 @@ TEST(folder__a_file_by_hand)
     }
     CHECK_OK(bg_save(filter, files_path("acme.bg"), NULL, NULL));
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     check_keys(acme, 0, 500);
     CHECK_NEAR(tenant_stats(acme).items, 500, 0.1);
     /* One that comes later is found at creation: no empty one in its place. */
     CHECK_OK(bg_save(filter, files_path("late.bg"), NULL, NULL));
-    bg_tenant *late = get(registry, "late");
+    bg_tenant *late = get_tenant(registry, "late");
     check_keys(late, 0, 500);
     bg_tenant_release(acme);
     bg_tenant_release(late);
@@ -1496,7 +1471,7 @@ TEST(folder__removal_deletes)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 100);
     CHECK_EQ(pass(registry, IDLE), 1);
     CHECK(file_exists("acme.bg"));
@@ -1504,7 +1479,7 @@ TEST(folder__removal_deletes)
     CHECK(!file_exists("acme.bg"));
     CHECK(has(acme, 1 << 30)); /* gone from disk while held: nobody knows */
     CHECK_EQ(add(acme, 1), BG_ENOTFOUND);
-    bg_tenant *young = get(registry, "acme");
+    bg_tenant *young = get_tenant(registry, "acme");
     CHECK(count_found(young, 0, 100) < 20);
     CHECK_OK(add(young, 1));
     bg_tenant_release(young);
@@ -1521,7 +1496,7 @@ TEST(folder__save)
 {
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *a = get(registry, "a"), *b = get(registry, "b");
+    bg_tenant *a = get_tenant(registry, "a"), *b = get_tenant(registry, "b");
     add_all(a, 0, 100);
     add_all(b, 100, 200);
     CHECK_OK(bg_registry_save(registry, NULL));
@@ -1541,8 +1516,8 @@ TEST(folder__save)
     bg_tenant_release(b);
     bg_registry_free(registry);
     registry = open_registry(&options);
-    a = get(registry, "a");
-    b = get(registry, "b");
+    a = get_tenant(registry, "a");
+    b = get_tenant(registry, "b");
     check_keys(a, 0, 100);
     check_keys(a, 200, 300);
     check_keys(b, 100, 200);
@@ -1570,7 +1545,8 @@ static void fail_everywhere(enum disk_fault fault, bool saving)
     for (unsigned long at = 1; failed; at++) {
         bg_registry_options options = on_disk();
         bg_registry *registry = open_registry(&options);
-        bg_tenant *acme = get(registry, "acme"), *other = get(registry, "other");
+        bg_tenant *acme = get_tenant(registry, "acme"),
+                  *other = get_tenant(registry, "other");
         bg_errinfo why = { .code = BG_OK };
         size_t evicted = 0;
         add_all(acme, 0, 100);
@@ -1621,7 +1597,7 @@ TEST(disk__process_dies_at_any_call)
     for (unsigned long at = 1; died; at++) {
         bg_registry_options options = on_disk();
         bg_registry *registry = open_registry(&options);
-        bg_tenant *acme = get(registry, "acme");
+        bg_tenant *acme = get_tenant(registry, "acme");
         add_all(acme, 0, 100);
         CHECK_OK(bg_registry_save(registry, NULL));
         pid_t child = fork();
@@ -1639,7 +1615,7 @@ TEST(disk__process_dies_at_any_call)
         bg_registry_free(registry);
         registry = open_registry(&options);
         CHECK_EQ(registry_stats(registry).tenants, 1);
-        acme = get(registry, "acme");
+        acme = get_tenant(registry, "acme");
         check_keys(acme, 0, 100);
         uint64_t more = count_found(acme, 100, 200);
         CHECK(more < 20 || more == 100);
@@ -1656,7 +1632,7 @@ TEST(disk__file_that_cannot_be_removed)
     bg_errinfo why;
     bg_registry_options options = on_disk();
     bg_registry *registry = open_registry(&options);
-    bg_tenant *acme = get(registry, "acme");
+    bg_tenant *acme = get_tenant(registry, "acme");
     add_all(acme, 0, 10);
     CHECK_EQ(pass(registry, IDLE), 1);
     fault_at(1, DISK_EIO);

@@ -1,0 +1,43 @@
+/* tenants.h - registries for tests: opened, asked for a tenant and for figures, or failed. */
+#ifndef TENANTS_H
+#define TENANTS_H
+
+#include "bloomgate/registry.h"
+#include "support/check.h"
+
+static inline bg_registry *open_registry(const bg_registry_options *options)
+{
+    bg_registry *registry = NULL;
+    bg_errinfo why;
+    if (bg_registry_create(options, &registry, &why)) {
+        check_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    return registry;
+}
+
+/* The tenant of that name, created if there is none. */
+static inline bg_tenant *get_tenant(bg_registry *registry, const char *name)
+{
+    bg_tenant *tenant = NULL;
+    bg_errinfo why;
+    if (bg_registry_get(registry, name, BG_REGISTRY_CREATE, &tenant, &why)) {
+        check_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    return tenant;
+}
+
+static inline bg_registry_stats registry_stats(bg_registry *registry)
+{
+    bg_registry_stats stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_registry_about(registry, &stats));
+    return stats;
+}
+
+static inline bg_tenant_stats tenant_stats(bg_tenant *tenant)
+{
+    bg_tenant_stats stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_tenant_about(tenant, &stats));
+    return stats;
+}
+
+#endif
