@@ -393,6 +393,8 @@ typedef struct bg_slot_stats {
 /* Fills in `stats`. Thread safety: MT-Safe. Cost: some cache lines per processor. */
 BG_API BG_MUST_CHECK bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats);
 
+#define BG_SLOT_PROBES 16384
+
 /* The state of all filters of a slot taken together; each is counted, see bg_filter_info. */
 typedef struct bg_slot_health {
     uint32_t struct_size; /* sizeof(bg_slot_health) */
@@ -406,13 +408,17 @@ typedef struct bg_slot_health {
     bg_estimate items;        /* that are in, from the fill */
     double target;            /* rate that the base was made for */
     double rate;              /* predicted now, of all that are asked together */
+    bg_estimate measured;     /* the same, tried out: share of BG_SLOT_PROBES keys that
+                                 nobody has which the slot lets through, other ones each
+                                 time; with its 95 % interval */
     double bits_per_insert;   /* set, per add that was new; 0: no adds */
     double honest_per_insert; /* what keys that nobody chose would have set */
     uint32_t polluted;        /* 1: more than that, and more than chance: see docs */
     uint32_t reserved;
 } bg_slot_health;
 
-/* Errors: BG_EINVAL. Thread safety: MT-Safe. Cost: reads every byte. */
+/* Probes are not counted as queries.
+ * Errors: BG_EINVAL. Thread safety: MT-Safe. Cost: reads every byte. */
 BG_API BG_MUST_CHECK bg_err bg_slot_examine(const bg_slot *slot,
                                             bg_slot_health *health);
 

@@ -163,6 +163,21 @@ static bool gate_is_drawn(const bg_gate *gate, uint64_t number)
     return (x ^ x >> 31) <= gate->audit_most;
 }
 
+/* Counts the end of a look-up. */
+static void gate_count_outcome(const bg_gate *gate, const struct gate_call *call,
+                               bg_outcome outcome)
+{
+    unsigned counter = GATE_OUTCOME + outcome;
+    if (outcome == BG_ABSENT_BY_FILTER) {
+        counter = call->audit ? GATE_CHECKED : counter;
+    } else if (call->denied) {
+        counter = outcome == BG_ABSENT_BY_TRUTH   ? GATE_DOUBTED_TRUTH
+                  : outcome == BG_ABSENT_BY_CACHE ? GATE_DOUBTED_CACHE
+                                                  : counter;
+    }
+    gate_count(gate_line(gate), counter, 1);
+}
+
 /* Filter and negative cache. `doubt` was asked for before the filter was. */
 static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, bool maybe, bool doubt,
                              struct gate_call *call)
@@ -177,9 +192,6 @@ static bg_outcome gate_enter(bg_gate *gate, bg_bytes key, bool maybe, bool doubt
     }
     if (gate->recent
         && bgi_recent_find(gate->recent, call->place, key, call->since, &call->token)) {
-        if (call->denied) {
-            (void)gate_count_rare(&gate->rare.doubted_cache);
-        }
         return BG_ABSENT_BY_CACHE;
     }
     call->open = 1;
@@ -237,19 +249,12 @@ static enum gate_answer gate_ask(bg_gate *gate, bg_bytes key, void *request,
 }
 
 /* What the answer comes to, for a look-up that the filter did not decide. */
-static bg_outcome gate_conclude(bg_gate *gate, const struct gate_call *call,
-                                enum gate_answer answer)
+static bg_outcome gate_conclude(const bg_gate *gate, enum gate_answer answer)
 {
     if (answer == GATE_PRESENT) {
         return BG_PRESENT;
     }
-    if (answer != GATE_ABSENT) {
-        return gate_failure(gate);
-    }
-    if (call->denied) {
-        (void)gate_count_rare(&gate->rare.doubted_truth);
-    }
-    return BG_ABSENT_BY_TRUTH;
+    return answer == GATE_ABSENT ? BG_ABSENT_BY_TRUTH : gate_failure(gate);
 }
 
 /* ---- Flights ------------------------------------------------------------------------- */
@@ -260,7 +265,7 @@ static bg_outcome gate_look_alone(bg_gate *gate, bg_bytes key, void *request,
     enum bgi_breaker_turn turn;
     enum gate_answer answer = gate_ask(gate, key, request, call, &turn);
     gate_alarm_breaker(gate, turn);
-    return gate_conclude(gate, call, answer);
+    return gate_conclude(gate, answer);
 }
 
 static bg_outcome gate_lead(bg_gate *gate, struct bgi_flight *flight,
@@ -270,7 +275,7 @@ static bg_outcome gate_lead(bg_gate *gate, struct bgi_flight *flight,
     enum gate_answer answer = gate_ask(gate, flight->key, flight->request, call, &turn);
     bgi_flight_land(gate->flights, flight, (int)answer);
     gate_alarm_breaker(gate, turn);
-    return gate_conclude(gate, call, answer);
+    return gate_conclude(gate, answer);
 }
 
 /* Takes over what another look-up was told; false: it does not help. */
@@ -297,7 +302,7 @@ static bg_outcome gate_fly(bg_gate *gate, bg_bytes key, void *request,
     case BGI_FLIGHT_FOLLOWS:
         if (gate_follow(gate, &flight)) {
             *shared = true;
-            return gate_conclude(gate, call, (enum gate_answer)flight.answer);
+            return gate_conclude(gate, (enum gate_answer)flight.answer);
         }
         call->since = gate_now(gate); /* waiting is not asking */
         break;
@@ -348,11 +353,7 @@ static bg_outcome gate_audit(bg_gate *gate, bg_bytes key, void *request,
     enum gate_answer answer = gate_ask(gate, key, request, call, &turn);
     call->audit = answer != GATE_NOT_ASKED;
     gate_alarm_breaker(gate, turn);
-    bg_outcome outcome = gate_conclude_audit(gate, key, answer, true);
-    if (call->audit && outcome == BG_ABSENT_BY_FILTER) {
-        gate_count(gate_line(gate), GATE_CHECKED, 1);
-    }
-    return outcome;
+    return gate_conclude_audit(gate, key, answer, true);
 }
 
 /* ---- Look-ups ------------------------------------------------------------------------ */
@@ -372,7 +373,7 @@ static bg_outcome gate_look(bg_gate *gate, bg_bytes key, bool maybe, bool doubt,
                && gate_is_drawn(gate, gate_draw(gate, 1))) {
         outcome = gate_audit(gate, key, request, &call);
     }
-    gate_count(gate_line(gate), GATE_OUTCOME + outcome, 1);
+    gate_count_outcome(gate, &call, outcome);
     gate_trace(gate, key, &call, outcome, shared);
     return outcome;
 }
@@ -430,7 +431,7 @@ static size_t gate_look_all(bg_gate *gate, const bg_bytes *keys, const uint64_t 
 /* The audits of a chunk; returns how many absent keys turned out to be present. */
 static size_t gate_audit_chunk(bg_gate *gate, const bg_bytes *keys,
                                const uint64_t *maybe, size_t n, void *const *requests,
-                               bg_outcome *outcomes)
+                               bg_outcome *outcomes, size_t *audited)
 {
     const uint64_t first = gate_draw(gate, n);
     size_t found = 0;
@@ -439,11 +440,10 @@ static size_t gate_audit_chunk(bg_gate *gate, const bg_bytes *keys,
             struct gate_call call = { .denied = 1 };
             outcomes[i] =
                 gate_audit(gate, keys[i], requests ? requests[i] : NULL, &call);
+            gate_count_outcome(gate, &call, outcomes[i]);
             found += gate_counts(outcomes[i]);
+            ++*audited;
         }
-    }
-    if (found) {
-        gate_count(gate_line(gate), GATE_OUTCOME + BG_PRESENT, found);
     }
     return found;
 }
@@ -452,7 +452,7 @@ static size_t gate_look_chunk(bg_gate *gate, const bg_bytes *keys, size_t n,
                               void *const *requests, bg_outcome *outcomes)
 {
     uint64_t maybe[BG_BITMAP_WORDS(GATE_CHUNK)];
-    size_t found = 0;
+    size_t found = 0, audited = 0;
     gate_watch_base(gate);
     const bool doubt = gate_in_doubt(gate);
     const size_t maybes = bg_slot_may_contain_many(gate->slot, keys, n, maybe);
@@ -463,9 +463,10 @@ static size_t gate_look_chunk(bg_gate *gate, const bg_bytes *keys, size_t n,
         outcomes[i] = BG_ABSENT_BY_FILTER;
     }
     if (gate->audits && gate->how.ask) {
-        found = gate_audit_chunk(gate, keys, maybe, n, requests, outcomes);
+        found = gate_audit_chunk(gate, keys, maybe, n, requests, outcomes, &audited);
     }
-    gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER, n - maybes - found);
+    gate_count(gate_line(gate), GATE_OUTCOME + BG_ABSENT_BY_FILTER,
+               n - maybes - audited);
     return maybes ? found + gate_look_maybes(gate, keys, maybe, n, requests, outcomes)
                   : found;
 }
@@ -534,13 +535,11 @@ bg_outcome bg_gate_begin(bg_gate *gate, const void *key, size_t len, bg_ticket *
         call.since = gate_now(gate);
         call.open = *audit = gate_may_ask(gate, &call);
     }
+    call.audit = call.audit && call.open;
     if (outcome != BG_PENDING) {
-        gate_count(gate_line(gate), GATE_OUTCOME + outcome, 1);
+        gate_count_outcome(gate, &call, outcome);
     }
-    if (call.open && call.audit) {
-        gate_count(gate_line(gate), GATE_CHECKED, 1);
-    } else if (!call.open) {
-        call.audit = 0;
+    if (!call.open) {
         gate_trace(gate, bytes, &call, outcome, false);
     }
     ticket->key = key;
@@ -568,9 +567,9 @@ bg_outcome bg_gate_finish(bg_gate *gate, bg_ticket *ticket, bg_truth answer)
     enum bgi_breaker_turn turn = gate_learn(gate, key, &call, answer);
     gate_alarm_breaker(gate, turn);
     bg_outcome outcome = call.audit ? gate_conclude_audit(gate, key, known, false)
-                                    : gate_conclude(gate, &call, known);
+                                    : gate_conclude(gate, known);
     if (!call.audit) { /* else it was counted when it began */
-        gate_count(gate_line(gate), GATE_OUTCOME + outcome, 1);
+        gate_count_outcome(gate, &call, outcome);
     }
     gate_trace(gate, key, &call, outcome, false);
     return outcome;

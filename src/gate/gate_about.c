@@ -16,6 +16,8 @@
  */
 #include "gate/gate_body.h"
 
+#include <string.h>
+
 /* ---- Sums ---------------------------------------------------------------------------- */
 
 static void gate_sum(const bg_gate *gate, uint64_t sums[GATE_COUNTERS])
@@ -34,7 +36,7 @@ static uint64_t gate_rare(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-/* a - b; 0 where b is ahead, since counters are not read at one moment. */
+/* a - b; 0 where b is ahead. */
 static uint64_t gate_less(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : 0;
@@ -51,13 +53,11 @@ static struct gate_seen gate_see(const bg_gate *gate,
     const double heard = asked && reported < asked ? (double)reported / (double)asked
                          : reported                ? 1
                                                    : 0;
-    const uint64_t by_truth = gate_less(sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH],
-                                        gate_rare(&gate->rare.doubted_truth));
-    const uint64_t by_cache = gate_less(sums[GATE_OUTCOME + BG_ABSENT_BY_CACHE],
-                                        gate_rare(&gate->rare.doubted_cache));
     return (struct gate_seen){
-        .maybe = by_truth + by_cache + gate_rare(&gate->rare.reported_absent),
-        .no = sums[GATE_OUTCOME + BG_ABSENT_BY_FILTER]
+        .maybe = sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH]
+                 + sums[GATE_OUTCOME + BG_ABSENT_BY_CACHE]
+                 + gate_rare(&gate->rare.reported_absent),
+        .no = sums[GATE_OUTCOME + BG_ABSENT_BY_FILTER] + sums[GATE_CHECKED]
               + (uint64_t)(heard * (double)sums[GATE_MAY_NO]),
     };
 }
@@ -111,9 +111,11 @@ void bg_gate_report(bg_gate *gate, bool was_present)
 static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS],
                          bg_gate_stats *stats)
 {
-    const uint64_t absent = sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH];
+    memcpy(stats->outcomes, sums + GATE_OUTCOME, sizeof stats->outcomes);
+    stats->outcomes[BG_ABSENT_BY_FILTER] += sums[GATE_CHECKED];
+    stats->outcomes[BG_ABSENT_BY_TRUTH] += sums[GATE_DOUBTED_TRUTH];
+    stats->outcomes[BG_ABSENT_BY_CACHE] += sums[GATE_DOUBTED_CACHE];
     for (unsigned i = 0; i < GATE_OUTCOMES; i++) {
-        stats->outcomes[i] = sums[GATE_OUTCOME + i];
         stats->lookups += stats->outcomes[i];
     }
     stats->breaker = (uint32_t)bgi_breaker_state(&gate->breaker);
@@ -121,9 +123,8 @@ static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS]
     stats->truth_calls = sums[GATE_TRUTH_CALLS];
     stats->truth_errors = sums[GATE_TRUTH_ERRORS];
     stats->truth_nanoseconds = sums[GATE_TRUTH_NS];
-    stats->avoided =
-        gate_less(stats->outcomes[BG_ABSENT_BY_FILTER], sums[GATE_CHECKED]);
-    stats->wasted = gate_less(absent, gate_rare(&gate->rare.doubted_truth))
+    stats->avoided = sums[GATE_OUTCOME + BG_ABSENT_BY_FILTER];
+    stats->wasted = sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH]
                     + gate_rare(&gate->rare.reported_absent);
     stats->shared = gate_rare(&gate->rare.shared);
     stats->spared_by_breaker = sums[GATE_SPARED];
@@ -135,28 +136,34 @@ static void gate_fill_in(const bg_gate *gate, const uint64_t sums[GATE_COUNTERS]
     stats->negative_hits = stats->outcomes[BG_ABSENT_BY_CACHE];
 }
 
-bg_err bg_gate_about(const bg_gate *gate, bool examine, bg_gate_stats *stats)
+void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stats)
 {
     uint64_t sums[GATE_COUNTERS];
-    if (!gate || !stats || stats->struct_size != sizeof *stats) {
-        return BG_EINVAL;
-    }
-    bg_gate *own = (bg_gate *)gate; /* what it remembers of figures does not show */
     *stats = (bg_gate_stats){ .struct_size = sizeof *stats };
-    gate_watch_base(own);
+    gate_watch_base(gate);
     gate_sum(gate, sums);
     gate_fill_in(gate, sums, stats);
-    struct gate_seen seen = gate_see_base(own, gate_see(gate, sums));
+    struct gate_seen seen = gate_see_base(gate, gate_see(gate, sums));
     stats->observed = bg_observed_rate(seen.maybe, seen.maybe + seen.no);
-    stats->doubtful = gate_in_doubt(own);
+    stats->doubtful = gate_in_doubt(gate);
     if (gate->recent) {
         stats->negative_entries = bgi_recent_count(gate->recent, gate_now(gate));
     }
-    bg_slot_health health = { .struct_size = sizeof health };
-    if (examine && bg_slot_examine(gate->slot, &health) == BG_OK) {
-        stats->predicted = health.rate;
-        stats->drifting = health.filters > 0 && gate_is_above(seen, health.rate);
+    if (health) {
+        stats->predicted = health->rate;
+        stats->drifting = health->filters > 0 && gate_is_above(seen, health->rate);
     }
+}
+
+bg_err bg_gate_about(const bg_gate *gate, bool examine, bg_gate_stats *stats)
+{
+    bg_slot_health health = { .struct_size = sizeof health };
+    if (!gate || !stats || stats->struct_size != sizeof *stats) {
+        return BG_EINVAL;
+    }
+    examine = examine && bg_slot_examine(gate->slot, &health) == BG_OK;
+    /* What it remembers of figures does not show. */
+    gate_about((bg_gate *)gate, examine ? &health : NULL, stats);
     return BG_OK;
 }
 

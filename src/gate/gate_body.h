@@ -30,8 +30,12 @@ enum gate_counter {
     GATE_TRUTH_NS,
     GATE_TRUTH_ERRORS,
     GATE_AUDITS,
-    GATE_CHECKED, /* ABSENT_BY_FILTER, but the truth was asked as well */
-    GATE_SPARED,  /* by the breaker */
+    /* Outcomes too, counted here in place of the above, so that no figure is a difference
+     * of two that are read at different moments: those could go back. */
+    GATE_CHECKED,       /* ABSENT_BY_FILTER, and the truth was asked as well */
+    GATE_DOUBTED_TRUTH, /* ABSENT_BY_TRUTH, as the filter had said and was not believed */
+    GATE_DOUBTED_CACHE, /* ABSENT_BY_CACHE, likewise */
+    GATE_SPARED,        /* by the breaker */
     GATE_WRITES,
     GATE_MAY_NO, /* answers of bg_gate_may_contain */
     GATE_MAY_MAYBE,
@@ -50,9 +54,6 @@ struct gate_rare {
     _Atomic uint64_t closings;
     _Atomic uint64_t reported, reported_absent;
     _Atomic uint64_t write_errors;
-    _Atomic uint64_t doubted_truth,
-        doubted_cache; /* absent, as the filter had said; but
-                          it was not believed */
 };
 
 /* What the observed rate is made of: absent keys, and what the filter said of them. */
@@ -114,6 +115,9 @@ static inline void gate_watch_base(bg_gate *gate)
         gate_base_came(gate);
     }
 }
+
+/* bg_gate_about, with what bg_slot_examine said, or NULL. */
+void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stats);
 
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */
 

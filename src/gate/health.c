@@ -14,15 +14,21 @@
  * (hash.h); the alarm is for those who could not use one, and for secrets that got known.
  * In kinds that keep a key in one line lines are unevenly full, which shifts the mean by a
  * few per cent; alarms begin at HEALTH_TOLERANCE.
+ *
+ * Probes. The predicted rate believes that keys are spread evenly; the observed one of a gate
+ * depends on what is asked for. Absent canaries, keys that nobody has, tell what the filters
+ * really do, without a truth and without traffic. They are numbered through, so every
+ * examination asks for other ones.
  */
 #include "gate/slot_inside.h"
+#include "store/container.h"
 
 #include <math.h>
 #include <string.h>
 
 #define HEALTH_TOLERANCE 1.15
 
-enum { HEALTH_LEAST_NEWS = 1000, HEALTH_STEPS = 64 };
+enum { HEALTH_LEAST_NEWS = 1000, HEALTH_STEPS = 64, HEALTH_BATCH = 256 };
 
 /* ---- Counters ------------------------------------------------------------------------- */
 
@@ -33,8 +39,9 @@ static void health_sum_lines(const bg_slot *slot, bg_slot_stats *stats)
         const uint64_t maybes = atomic_load(&line->answers[1]);
         stats->maybes += maybes;
         stats->queries += atomic_load(&line->answers[0]) + maybes;
-        stats->adds += atomic_load(&line->adds);
-        stats->news += atomic_load(&line->news);
+        const uint64_t news = atomic_load(&line->news);
+        stats->news += news;
+        stats->adds += atomic_load(&line->olds) + news;
         stats->refused += atomic_load(&line->refused);
     }
 }
@@ -165,6 +172,25 @@ static void health_pollution(const struct slot_marks *marks, uint64_t news_now,
     health->polluted = news >= HEALTH_LEAST_NEWS && honest > news * HEALTH_TOLERANCE;
 }
 
+/* ---- Probes ---------------------------------------------------------------------------- */
+
+static bg_estimate health_probe(const bg_slot *slot, const struct view *view)
+{
+    uint8_t canaries[HEALTH_BATCH][BG_CANARY_BYTES];
+    bg_bytes keys[HEALTH_BATCH];
+    uint64_t hits = 0;
+    uint64_t at = atomic_fetch_add(&health_unlocked(slot)->probed, BG_SLOT_PROBES);
+    for (unsigned done = 0; done < BG_SLOT_PROBES; done += HEALTH_BATCH) {
+        for (unsigned i = 0; i < HEALTH_BATCH; i++, at++) {
+            container_absent_canary(at, 0, canaries[i]);
+            keys[i] = (bg_bytes){ canaries[i], BG_CANARY_BYTES };
+        }
+        hits +=
+            view_has_many(view, (struct view_keys){ keys, NULL }, HEALTH_BATCH, NULL);
+    }
+    return bg_observed_rate(hits, BG_SLOT_PROBES);
+}
+
 bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
 {
     bg_estimate bases = { 0, 0, 0 };
@@ -189,6 +215,7 @@ bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
     }
     health_add_estimate(&health->items, &bases);
     health->rate = health->filters ? health->rate : 1; /* nobody says no */
+    health->measured = health_probe(slot, view);
     slot_leave(slot, token);
     return BG_OK;
 }

@@ -3,16 +3,16 @@
  *
  * Counters must not go back (see metrics.h). Slots and gates sum theirs over processors
  * without stopping anybody, so the difference of two sums may: what is counted in between is
- * in one and not in the other. Of queries and "maybe"s that cannot happen, since bg_slot_about
- * makes the first of "no"s and the very same "maybe"s; nor of anything that is passed on as
- * it was counted, which is most.
+ * in one and not in the other. So they count the parts and add them up: queries are "no"s and
+ * "maybe"s, adds are new keys and old ones, and a difference of sums made of the same reading
+ * is a part again.
  */
 #include "gate/metrics.h"
 
 #include "base/checked.h"
 #include "base/errinfo.h"
 #include "filter/handle.h"
-#include "gate/slot_inside.h"
+#include "gate/gate_body.h"
 
 #include "bloomgate/cpu.h"
 #include "bloomgate/version.h"
@@ -96,38 +96,33 @@ static bg_err metrics_gather_slot(const bg_slot *slot, struct metrics_facts *fac
     return BG_OK;
 }
 
-static bg_err metrics_gather_health(const bg_slot *slot, struct metrics_facts *facts)
+static void metrics_gather_health(const bg_slot_health *health,
+                                  struct metrics_facts *facts)
 {
-    bg_slot_health health = { .struct_size = sizeof health };
-    bg_err err = bg_slot_examine(slot, &health);
-    if (err) {
-        return err;
-    }
-    facts->capacity = health.capacity;
-    facts->overflowed = health.overflowed;
-    facts->polluted = health.polluted;
-    facts->items = health.items.value;
-    facts->items_low = health.items.low;
-    facts->items_high = health.items.high;
-    facts->fill = health.fill;
-    facts->target = health.target;
-    facts->predicted = health.rate;
-    facts->bits_per_insert = health.bits_per_insert;
-    facts->honest_per_insert = health.honest_per_insert;
+    facts->capacity = health->capacity;
+    facts->overflowed = health->overflowed;
+    facts->polluted = health->polluted;
+    facts->items = health->items.value;
+    facts->items_low = health->items.low;
+    facts->items_high = health->items.high;
+    facts->fill = health->fill;
+    facts->target = health->target;
+    facts->predicted = health->rate;
+    facts->measured = health->measured.value;
+    facts->measured_low = health->measured.low;
+    facts->measured_high = health->measured.high;
+    facts->bits_per_insert = health->bits_per_insert;
+    facts->honest_per_insert = health->honest_per_insert;
     facts->has |= METRICS_HEALTH;
-    return BG_OK;
 }
 
 /* ---- Gates ------------------------------------------------------------------------- */
 
-static bg_err metrics_gather_gate(const bg_gate *gate, bool examine,
-                                  struct metrics_facts *facts)
+static void metrics_gather_gate(const bg_gate *gate, const bg_slot_health *health,
+                                struct metrics_facts *facts)
 {
     bg_gate_stats stats = { .struct_size = sizeof stats };
-    bg_err err = bg_gate_about(gate, examine, &stats);
-    if (err) {
-        return err;
-    }
+    gate_about((bg_gate *)gate, health, &stats);
     memcpy(facts->outcomes, stats.outcomes, sizeof facts->outcomes);
     facts->truth_calls = stats.truth_calls;
     facts->truth_errors = stats.truth_errors;
@@ -150,18 +145,23 @@ static bg_err metrics_gather_gate(const bg_gate *gate, bool examine,
     facts->observed = stats.observed.value;
     facts->observed_low = stats.observed.low;
     facts->observed_high = stats.observed.high;
-    facts->has |= examine ? METRICS_GATE | METRICS_DRIFT : METRICS_GATE;
-    return BG_OK;
+    facts->has |= health ? METRICS_GATE | METRICS_DRIFT : METRICS_GATE;
 }
 
 bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate, uint32_t flags,
                       struct metrics_facts *facts, bg_errinfo *info)
 {
-    bool examine = !(flags & BG_METRICS_CHEAP);
+    const bool examine = !(flags & BG_METRICS_CHEAP);
+    bg_slot_health health = { .struct_size = sizeof health };
     slot = slot ? slot : bg_gate_slot(gate);
     bg_err err = metrics_gather_slot(slot, facts);
-    err = err || !examine ? err : metrics_gather_health(slot, facts);
-    err = err || !gate ? err : metrics_gather_gate(gate, examine, facts);
+    err = err || !examine ? err : bg_slot_examine(slot, &health);
+    if (!err && examine) {
+        metrics_gather_health(&health, facts);
+    }
+    if (!err && gate) {
+        metrics_gather_gate(gate, examine ? &health : NULL, facts);
+    }
     return err ? bgi_err(info, err, "item", "a slot or gate that tells its figures",
                          "%s", bg_err_name(err))
                : BG_OK;

@@ -59,6 +59,7 @@ struct metrics_facts {
     uint64_t capacity, overflowed, polluted;
     double items, items_low, items_high;
     double fill, target, predicted;
+    double measured, measured_low, measured_high;
     double bits_per_insert, honest_per_insert;
 
     /* METRICS_GATE, _DRIFT */

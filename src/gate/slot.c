@@ -343,9 +343,11 @@ static void slot_count_adds(const bg_slot *slot, bgi_grace_token token, size_t a
                             size_t news, bool refused)
 {
     struct slot_line *line = slot_line(slot, token);
-    slot_count(&line->adds, adds);
     if (news) {
         slot_count(&line->news, news);
+    }
+    if (adds > news) {
+        slot_count(&line->olds, adds - news);
     }
     if (refused) {
         slot_count(&line->refused, 1);

@@ -17,7 +17,8 @@ enum { SLOT_WAIT_MILLISECONDS = 100 }; /* for readers of what was replaced */
 /* What is counted, per processor. */
 struct slot_line {
     _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
-    _Atomic uint64_t adds, news, refused;
+    _Atomic uint64_t news, olds; /* adds: certainly new, and that may have been there */
+    _Atomic uint64_t refused;
 };
 
 /* The file that the base came from. */
@@ -46,6 +47,7 @@ struct bg_slot {
     /* When the making of bases began, in numbers of their own, and that of the last one that
      * has everything written before: what could not be added is found again (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
+    _Atomic uint64_t probed; /* absent canaries asked for so far: the next are others */
 
     struct bgi_memory memory;
     struct bgi_grace own_grace;

@@ -296,8 +296,7 @@ void bg_canary(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
     container_put(key + 20, 4, i);
 }
 
-/* The same for canaries that are not in. */
-static void container_absent(uint64_t generation, uint32_t i,
+void container_absent_canary(uint64_t generation, uint32_t i,
                              uint8_t key[BG_CANARY_BYTES])
 {
     bg_canary(generation, i, key);
@@ -321,7 +320,7 @@ void container_ask_canaries(const bg_filter *filter, struct container_header *he
     uint64_t answers[CONTAINER_ABSENT / 64] = { 0 };
     uint32_t maybes = 0;
     for (uint32_t i = 0; i < CONTAINER_ABSENT; i++) {
-        container_absent(header->generation, i, key);
+        container_absent_canary(header->generation, i, key);
         bool maybe = bg_filter_may_contain(filter, key, sizeof key);
         answers[i / 64] |= (uint64_t)maybe << i % 64;
         maybes += maybe;

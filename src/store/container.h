@@ -127,6 +127,10 @@ struct bgi_recipe container_recipe(const struct container_header *header);
 bool container_recipe_is_of(const struct container_header *header,
                             const bg_filter *filter);
 
+/* The same as bg_canary for canaries that are never in. */
+void container_absent_canary(uint64_t generation, uint32_t i,
+                             uint8_t key[BG_CANARY_BYTES]);
+
 /* Fills in what a filter says to canaries. */
 void container_ask_canaries(const bg_filter *filter, struct container_header *header);
 

@@ -138,6 +138,9 @@ TEST(slot__cheap_reads_no_filter)
         "overflowed",
         "polluted",
         "predicted_fpr_ratio",
+        "measured_fpr_ratio",
+        "measured_low_fpr_ratio",
+        "measured_high_fpr_ratio",
         "ones_per_insert",
         "honest_ones_per_insert",
     };

@@ -10,6 +10,7 @@
 #include "support/files.h"
 #include "support/filters.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -822,5 +823,33 @@ TEST(slot__notices_pollution)
     CHECK_EQ(health.polluted, 1);
     CHECK(health.bits_per_insert > 1.15 * health.honest_per_insert);
     CHECK_EQ(bg_slot_advise(slot, NULL, NULL) & BG_REASON_POLLUTED, BG_REASON_POLLUTED);
+    bg_slot_free(slot);
+}
+
+/* Absent canaries tell the rate, also where the fill no longer fits the design. */
+TEST(slot__measures_its_rate)
+{
+    bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);
+    bg_slot_health health = { .struct_size = sizeof health };
+    double before = -1;
+    unsigned others = 0;
+    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK(health.measured.value == 0);
+    CHECK(health.measured.high < 0.001);
+    for (unsigned round = 1; round <= 4; round++) {
+        add_keys(slot, (round - 1) * 20000, 20000);
+        CHECK_OK(bg_slot_examine(slot, &health));
+        const double width = health.measured.high - health.measured.low;
+        CHECK(health.measured.low < health.measured.value);
+        CHECK(fabs(health.measured.value - health.rate) < 2 * width);
+        CHECK(health.measured.value > before);
+        before = health.measured.value;
+    }
+    for (unsigned i = 0; i < 4; i++) { /* other keys each time */
+        CHECK_OK(bg_slot_examine(slot, &health));
+        others += health.measured.value != before;
+    }
+    CHECK(others > 0);
+    CHECK_EQ(stats_of(slot).queries, 0);
     bg_slot_free(slot);
 }
