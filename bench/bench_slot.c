@@ -220,6 +220,12 @@ static void *slot_rebuild(void *argument)
     return NULL;
 }
 
+enum {
+    SLOT_P50 = SLOT_SAMPLES / 2,
+    SLOT_P99 = SLOT_SAMPLES / 100 * 99,
+    SLOT_P999 = SLOT_SAMPLES / 1000 * 999
+};
+
 /* What a reader saw, in nanoseconds per group. */
 struct slot_seen {
     double p50, p99, p999, most;
@@ -229,8 +235,8 @@ static struct slot_seen slot_look(struct slot_race *race)
 {
     slot_read(race);
     const uint32_t *s = race->samples;
-    return (struct slot_seen){ s[SLOT_SAMPLES / 2], s[SLOT_SAMPLES / 100 * 99],
-                               s[SLOT_SAMPLES / 1000 * 999], s[SLOT_SAMPLES - 1] };
+    return (struct slot_seen){ s[SLOT_P50], s[SLOT_P99], s[SLOT_P999],
+                               s[SLOT_SAMPLES - 1] };
 }
 
 static struct slot_seen slot_look_during(struct slot_race *race,
