@@ -1,0 +1,517 @@
+/*
+ * cmd_build.c - bloomgate build: a filter file of keys.
+ *
+ * How large it becomes. --items says how many keys there are. Else plain files are read
+ * twice, the first time to count; what comes through a pipe goes to a `scalable` filter, or,
+ * when another kind was asked for, is collected as hashes of 8 bytes (bg_builder) and sized
+ * then. Static kinds are always built that way.
+ *
+ * Very long builds. With --checkpoint the work is cut into legs: all threads end, the filter
+ * is saved as OUT.partial with how far it is in its metadata, and they go on. --resume begins
+ * with that file. So a checkpoint has every key before a byte of the input, and none is lost:
+ * keys behind it may be in as well, which adding them again does not change.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "command.h"
+#include "filter_file.h"
+#include "flow.h"
+#include "number.h"
+#include "spec_options.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct build_options {
+    struct common common;
+    struct spec_options spec;
+    struct hash_options hash;
+    struct key_options keys;
+    bool force, resume, no_canaries;
+    uint64_t threads, generation;
+    const char *note, *shard;
+    double checkpoint;
+};
+
+#define AT(field) offsetof(struct build_options, field)
+static const struct option build_table[] = {
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite OUT", NULL },
+    { "threads", 't', OPTION_COUNT, AT(threads), "N",
+      "as many as processors, if not said", NULL },
+    { "generation", 'g', OPTION_COUNT, AT(generation), "N",
+      "a number of yours, in the file", NULL },
+    { "note", 0, OPTION_TEXT, AT(note), "TEXT", "a line of yours, in the file", NULL },
+    { "no-canaries", 0, OPTION_FLAG, AT(no_canaries), NULL,
+      "leave out the 16 keys that whoever opens it asks for", NULL },
+    { "shard", 0, OPTION_TEXT, AT(shard), "I/N",
+      "read part I of N (1/8 .. 8/8) of the files; merge the filters later", NULL },
+    { "checkpoint", 0, OPTION_SECONDS, AT(checkpoint), "TIME",
+      "save OUT.partial so often: 5m", NULL },
+    { "resume", 0, OPTION_FLAG, AT(resume), NULL, "go on from OUT.partial", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group build_group = { "Building", build_table };
+
+struct build {
+    const struct build_options *options;
+    const char *path;
+    struct key_format format;
+    struct input input;
+    struct secret secret;
+    struct flow flow;
+    struct progress progress;
+    bg_spec spec;
+    bg_filter *filter;   /* keys go there, or */
+    bg_builder *builder; /* their hashes, */
+    bg_hasher hasher;    /* made by this */
+    bool refuses;        /* the filter is of a kind that can be full */
+    atomic_uint_fast64_t keys, news;
+};
+
+/* ---- Keys --------------------------------------------------------------------------------- */
+
+static bool build_add(struct flow *flow, struct chunk *chunk)
+{
+    struct build *b = flow->context;
+    size_t done = chunk->count, news = 0;
+    bg_err err = BG_OK;
+    if (b->refuses) {
+        err = bg_filter_insert_many(b->filter, chunk->keys, chunk->count, &done, &news);
+    } else {
+        news = bg_filter_add_many(b->filter, chunk->keys, chunk->count, NULL);
+    }
+    atomic_fetch_add(&b->keys, done);
+    atomic_fetch_add(&b->news, news);
+    return !err
+           || flow_fail(flow, say_failed(CLI_FULL,
+                                         "the filter is full after %" PRIuFAST64
+                                         " keys; give it more --items",
+                                         atomic_load(&b->keys)));
+}
+
+static bool build_hash(struct flow *flow, struct chunk *chunk)
+{
+    const struct build *b = flow->context;
+    if (!chunk_reserve_hashes(chunk, chunk->count)) {
+        return flow_fail(flow, CLI_FULL);
+    }
+    bg_hash_many(&b->hasher, chunk->keys, chunk->count, chunk->hashes);
+    return true;
+}
+
+static bool build_collect(struct flow *flow, struct chunk *chunk)
+{
+    struct build *b = flow->context;
+    if (bg_builder_add_many_hash(b->builder, chunk->hashes, chunk->count)) {
+        return flow_fail(
+            flow, say_failed(CLI_FULL, "out of memory: 8 bytes per key are needed"));
+    }
+    atomic_fetch_add(&b->keys, chunk->count);
+    return true;
+}
+
+static bool build_count(struct flow *flow, struct chunk *chunk)
+{
+    struct build *b = flow->context;
+    atomic_fetch_add(&b->keys, chunk->count);
+    return true;
+}
+
+/* ---- Size ---------------------------------------------------------------------------------- */
+
+/* The first of two passes. */
+static int build_count_keys(struct build *b, const struct arguments *arguments)
+{
+    struct flow flow = { .input = &b->input,
+                         .format = &b->format,
+                         .threads = flow_threads(b->options->threads),
+                         .progress = &b->progress,
+                         .work = build_count,
+                         .context = b };
+    progress_begin(&b->progress, "counting",
+                   (enum say_when)b->options->common.progress);
+    flow_begin(&flow);
+    const int code = flow_run(&flow);
+    flow_end(&flow);
+    progress_end(&b->progress);
+    if (code) {
+        return code;
+    }
+    const uint64_t counted = atomic_exchange(&b->keys, 0);
+    b->spec.items = counted ? counted : 1;
+    input_end(&b->input);
+    return input_begin(&b->input, arguments->items + 1, arguments->count - 1,
+                       b->options->keys.raw, (struct input_part){ 0, 1 });
+}
+
+static bool build_is_static(bg_kind kind)
+{
+    return (bg_kind_traits(kind) & BG_IS_STATIC) != 0;
+}
+
+/* Whether keys are collected first. */
+static bool build_collects(const struct build *b)
+{
+    const bg_kind kind = (bg_kind)b->spec.kind;
+    return build_is_static(kind)
+           || (!b->spec.items && kind != BG_KIND_AUTO && kind != BG_KIND_SCALABLE
+               && kind != BG_KIND_WINDOW && !(b->spec.bytes && b->spec.k));
+}
+
+static int build_size(struct build *b, const struct arguments *arguments)
+{
+    int code = CLI_OK;
+    if (!(b->spec.rate > 0) && !(b->spec.bits_per_key > 0) && !b->spec.bytes) {
+        b->spec.rate = 0.01;
+    }
+    const bool static_kind = build_is_static((bg_kind)b->spec.kind);
+    const bool known = b->spec.items || static_kind || (b->spec.bytes && b->spec.k);
+    if (!known && b->input.part.n > 1) {
+        return say_usage(
+            "--shard needs --items, that of all parts: filters of one size merge");
+    }
+    if (!known && input_is_plain(&b->input)) {
+        code = build_count_keys(b, arguments);
+    } else if (!known && b->spec.kind == BG_KIND_AUTO) {
+        b->spec.kind = BG_KIND_SCALABLE;
+        b->spec.items = 1 << 20; /* in its first layer */
+        if (!(b->spec.rate > 0)) {
+            return say_usage(
+                "a filter for an unknown number of keys takes a --rate; or say "
+                "--items");
+        }
+    }
+    return code;
+}
+
+static int build_make(struct build *b)
+{
+    bg_errinfo why;
+    b->spec.hash = b->secret.hash;
+    if (build_collects(b)) {
+        if (bg_hasher_init(&b->hasher, &b->spec.hash, &why)
+            || bg_builder_create(&b->spec, &b->builder, &why)) {
+            return say_error(NULL, &why);
+        }
+        return CLI_OK;
+    }
+    b->spec.flags |= flow_threads(b->options->threads) == 1 ? BG_EXCLUSIVE : 0;
+    if (bg_filter_create(&b->spec, &b->filter, &why)) {
+        return say_error(NULL, &why);
+    }
+    const uint32_t traits = bg_kind_traits(bg_filter_kind(b->filter));
+    b->refuses = (traits & BG_CAN_FILL_UP) != 0;
+    return CLI_OK;
+}
+
+/* ---- Saving ---------------------------------------------------------------------------------- */
+
+static bool build_saving(void *context, uint64_t done, uint64_t all)
+{
+    struct build *b = context;
+    progress_tick(&b->progress, done, all);
+    return !stop_wanted();
+}
+
+static bool build_solving(void *context, double share)
+{
+    struct build *b = context;
+    progress_tick(&b->progress,
+                  (uint64_t)(share * (double)(8 * bg_builder_count(b->builder))),
+                  8 * bg_builder_count(b->builder));
+    return !stop_wanted();
+}
+
+static int build_finish(struct build *b)
+{
+    bg_errinfo why;
+    if (!b->builder) {
+        return CLI_OK;
+    }
+    progress_begin(&b->progress, "building",
+                   (enum say_when)b->options->common.progress);
+    bg_builder_on_progress(b->builder, build_solving, b);
+    const bg_err err = bg_builder_finish_threaded(
+        b->builder, flow_threads(b->options->threads), &b->filter, &why);
+    progress_end(&b->progress);
+    return err ? say_error(NULL, &why) : CLI_OK;
+}
+
+static int build_save(struct build *b, const char *path, const char *note)
+{
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    char metadata[BG_METADATA_BYTES];
+    bg_errinfo why;
+    filter_metadata(&b->format, note, metadata);
+    how.generation = b->options->generation;
+    how.metadata = metadata;
+    how.progress = build_saving;
+    how.context = b;
+    memcpy(how.key_id, b->secret.key_id, sizeof how.key_id);
+    progress_begin(&b->progress, "saving", (enum say_when)b->options->common.progress);
+    const bg_err err = bg_save(b->filter, path, &how, &why);
+    progress_end(&b->progress);
+    return err ? say_error(path, &why) : CLI_OK;
+}
+
+static bool build_canaries(struct build *b)
+{
+    for (uint32_t i = 0; i < BG_CANARIES && !b->options->no_canaries; i++) {
+        uint8_t key[BG_CANARY_BYTES];
+        bg_canary(b->options->generation, i, key);
+        if (b->builder
+                ? bg_builder_add(b->builder, key, sizeof key) != BG_OK
+                : b->refuses
+                      && bg_filter_insert(b->filter, key, sizeof key, NULL) != BG_OK) {
+            return false;
+        }
+        if (!b->builder && !b->refuses) {
+            (void)bg_filter_add(b->filter, key, sizeof key);
+        }
+    }
+    return true;
+}
+
+/* ---- Checkpoints ------------------------------------------------------------------------------ */
+
+enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
+
+static const char build_mark[] = "build: ";
+
+static int build_partial(const struct build *b, char path[BUILD_PATH])
+{
+    const int n = snprintf(path, BUILD_PATH, "%s.partial", b->path);
+    return n > 0 && n < BUILD_PATH ? CLI_OK
+                                   : say_failed(CLI_USAGE, "%s: too long", b->path);
+}
+
+static int build_checkpoint(struct build *b)
+{
+    char path[BUILD_PATH], note[256];
+    int code = build_partial(b, path);
+    (void)snprintf(note, sizeof note, "%s%zu %" PRIu64 " %" PRIuFAST64 " %" PRIu64,
+                   build_mark, b->input.at, flow_offset(&b->flow),
+                   atomic_load(&b->keys), b->input.size);
+    return code ? code : build_save(b, path, note);
+}
+
+/* What a checkpoint says of itself. */
+static int build_read_mark(const char *path, const bg_file_info *about, struct build *b,
+                           size_t *at, uint64_t *offset)
+{
+    const char *mark = strstr(about->metadata, build_mark);
+    uint64_t numbers[4];
+    char *end = mark ? (char *)(uintptr_t)mark + sizeof build_mark - 1 : NULL;
+    for (int i = 0; i < 4 && end; i++) {
+        char *from = end;
+        numbers[i] = strtoull(from, &end, 10);
+        end = end == from ? NULL : end;
+    }
+    if (!end) {
+        return say_failed(CLI_DATA, "%s: no checkpoint of a build", path);
+    }
+    if (numbers[3] != b->input.size) {
+        return say_failed(CLI_DATA,
+                          "%s: belongs to other input: %" PRIu64 " bytes then, %" PRIu64
+                          " now",
+                          path, numbers[3], b->input.size);
+    }
+    *at = (size_t)numbers[0];
+    *offset = numbers[1];
+    atomic_store(&b->keys, numbers[2]);
+    return CLI_OK;
+}
+
+static int build_resume(struct build *b)
+{
+    char path[BUILD_PATH];
+    const struct open_options how = { .keyring = b->options->hash.keyring };
+    struct filter_file file;
+    size_t at = 0;
+    uint64_t offset = 0;
+    int code = build_partial(b, path);
+    code = code ? code : filter_open(path, &how, FILTER_OURS, KEY_TEXT, &file);
+    if (code) {
+        return code;
+    }
+    code = build_read_mark(path, &file.about, b, &at, &offset);
+    b->filter = file.filter;
+    b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_CAN_FILL_UP) != 0;
+    memcpy(b->secret.key_id, file.about.key_id, sizeof b->secret.key_id);
+    file.filter = NULL;
+    filter_close(&file);
+    return code ? code : input_go_to(&b->input, at, offset);
+}
+
+/* ---- The whole --------------------------------------------------------------------------------- */
+
+/* Legs that take about as long as was asked for. */
+static int build_run_legs(struct build *b)
+{
+    int code = CLI_OK;
+    b->flow.leg = BUILD_LEG;
+    while (!code) {
+        struct progress watch;
+        progress_begin(&watch, "", SAY_NEVER);
+        code = flow_run(&b->flow);
+        if (code || !flow_has_more(&b->flow)) {
+            break;
+        }
+        const double took = progress_seconds(&watch);
+        if (took < b->options->checkpoint / 2) {
+            b->flow.leg *= 2;
+            continue;
+        }
+        code = build_checkpoint(b);
+    }
+    return code;
+}
+
+static int build_run(struct build *b)
+{
+    b->flow = (struct flow){ .input = &b->input,
+                             .format = &b->format,
+                             .threads = flow_threads(b->options->threads),
+                             .progress = &b->progress,
+                             .work = b->builder ? build_hash : build_add,
+                             .deliver = b->builder ? build_collect : NULL,
+                             .context = b };
+    progress_begin(&b->progress, "reading", (enum say_when)b->options->common.progress);
+    flow_begin(&b->flow);
+    const int code =
+        b->options->checkpoint > 0 ? build_run_legs(b) : flow_run(&b->flow);
+    flow_end(&b->flow);
+    progress_end(&b->progress);
+    return code;
+}
+
+static void build_tell(const struct build *b, double seconds)
+{
+    char keys[NUMBER_TEXT], bytes[NUMBER_TEXT], rate[NUMBER_TEXT], time[NUMBER_TEXT];
+    bg_info info = { .struct_size = sizeof info };
+    if (say_is_quiet() || bg_filter_info(b->filter, &info)) {
+        return;
+    }
+    say_note("%s: %s, %s keys, %s, rate of false positives %s, %s", b->path,
+             bg_kind_name(bg_filter_kind(b->filter)),
+             number_show(atomic_load(&b->keys), keys),
+             number_show_bytes(bg_filter_size_bytes(b->filter), bytes),
+             number_show_rate(info.rate, rate), number_show_seconds(seconds, time));
+    if (info.design_items && info.items.low > 1.1 * (double)info.design_items) {
+        say_warning("made for %s keys: the rate is above what was asked for",
+                    number_show(info.design_items, keys));
+    }
+}
+
+static int build_read_shard(const char *text, struct input_part *part)
+{
+    char *end = NULL;
+    if (!text) {
+        return CLI_OK;
+    }
+    part->i = strtoull(text, &end, 10);
+    part->n = *end == '/' ? strtoull(end + 1, &end, 10) : 0;
+    if (*end || part->i < 1 || part->i > part->n) {
+        return say_usage("--shard: found '%s', expected I/N such as 1/8", text);
+    }
+    part->i--;
+    return CLI_OK;
+}
+
+/* Mistakes that can be told before anything is read. */
+static int build_check(const struct build *b)
+{
+    if (b->input.part.n > 1 && b->format.records != KEY_RECORDS_SEPARATED) {
+        return say_usage("--shard is for lines, or records that end with NUL");
+    }
+    if ((b->options->checkpoint > 0 || b->options->resume)
+        && (build_is_static((bg_kind)b->spec.kind) || !input_is_plain(&b->input))) {
+        return say_usage(
+            "--checkpoint and --resume are for plain files, and not for kinds "
+            "that are made of all keys at once");
+    }
+    return CLI_OK;
+}
+
+static int build_all(struct build *b, const struct arguments *arguments)
+{
+    const struct build_options *o = b->options;
+    struct progress watch;
+    struct input_part part = { 0, 1 };
+    progress_begin(&watch, "", SAY_NEVER);
+    int code = build_read_shard(o->shard, &part);
+    code = code ? code : filter_may_write(b->path, o->force);
+    code = code ? code : keys_format(&o->keys, &b->format);
+    code = code ? code : spec_fill(&o->spec, &b->spec);
+    code = code ? code : secret_current(&o->hash, &b->secret);
+    code = code ? code
+                : input_begin(&b->input, arguments->items + 1, arguments->count - 1,
+                              o->keys.raw, part);
+    code = code ? code : build_check(b);
+    if (o->resume) {
+        code = code ? code : build_resume(b);
+    } else {
+        code = code ? code : build_size(b, arguments);
+        code = code ? code : build_make(b);
+        if (!code && !build_canaries(b)) {
+            code = say_failed(CLI_FULL, "the filter is too small for its canaries");
+        }
+    }
+    code = code ? code : build_run(b);
+    code = code ? code : build_finish(b);
+    code = code ? code : build_save(b, b->path, o->note);
+    if (!code) {
+        char path[BUILD_PATH];
+        if ((o->checkpoint > 0 || o->resume) && !build_partial(b, path)) {
+            (void)unlink(path);
+        }
+        build_tell(b, progress_seconds(&watch));
+    }
+    return code;
+}
+
+static int build_command(void *options, const struct arguments *arguments)
+{
+    if (arguments->count == 0) {
+        return say_usage("where to? OUT is missing");
+    }
+    struct build b = { .options = options, .path = arguments->items[0] };
+    b.spec = (bg_spec)BG_SPEC_INIT;
+    const int code = build_all(&b, arguments);
+    bg_filter_free(b.filter);
+    bg_builder_free(b.builder);
+    bg_hasher_wipe(&b.hasher);
+    secret_free(&b.secret);
+    input_end(&b.input);
+    return code;
+}
+
+const struct command command_build = {
+    .name = "build",
+    .summary = "make a filter file of keys",
+    .usage = "[options] OUT [KEYS...]",
+    .about =
+        "Reads keys from files, or from stdin, and writes a filter of them to OUT. OUT is "
+        "replaced in one step at the end, or not at all.\n\n"
+        "Without --items plain files are read twice, the first time to count their keys. What "
+        "comes through a pipe goes to a scalable filter, or, if another --kind was asked for, "
+        "is collected first at 8 bytes per key. Files packed with gzip or zstd are unpacked.\n\n"
+        "How keys are made of lines (--trim, --lower, --as) is written into the file, and "
+        "bloomgate check does the same with the lines it reads.",
+    .size = sizeof(struct build_options),
+    .uses = { { &build_group, 0 },
+              { &spec_options_group, offsetof(struct build_options, spec) },
+              { &key_options_group, offsetof(struct build_options, keys) },
+              { &hash_options_group, offsetof(struct build_options, hash) } },
+    .examples = { { "bloomgate build --rate 0.1% seen.bg urls.txt",
+                    "a filter of the lines of a file" },
+                  { "zcat logs/*.gz | bloomgate build --field 3 users.bg",
+                    "of the third field of lines from a pipe" } },
+    .run = build_command,
+};

@@ -1,0 +1,248 @@
+/*
+ * cmd_check.c - bloomgate check: lines that may be members, like grep.
+ *
+ * Every thread asks the filters for the keys of its chunk and copies what is selected to the
+ * chunk's output; chunks are written in order.
+ */
+#include "command.h"
+#include "filter_file.h"
+#include "flow.h"
+#include "out.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct check_options {
+    struct common common;
+    struct open_options open;
+    struct key_options keys;
+    bool invert, count, annotate, all;
+    struct option_list also;
+    uint64_t threads;
+};
+
+#define AT(field) offsetof(struct check_options, field)
+static const struct option check_table[] = {
+    { "invert", 'v', OPTION_FLAG, AT(invert), NULL, "print what certainly is no member",
+      NULL },
+    { "count", 'c', OPTION_FLAG, AT(count), NULL, "print only how many lines that are",
+      NULL },
+    { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
+      "print every line, with \"maybe\" or \"no\" and a tab in front", NULL },
+    { "also", 0, OPTION_LIST, AT(also), "FILTER",
+      "ask another filter as well; may be repeated", NULL },
+    { "all", 0, OPTION_FLAG, AT(all), NULL,
+      "of several filters all must say \"maybe\", not any", NULL },
+    { "threads", 't', OPTION_COUNT, AT(threads), "N",
+      "as many as processors, if not said", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group check_group = { "Checking", check_table };
+
+struct check {
+    const struct check_options *options;
+    struct key_format format;
+    struct filter_file files[OPTION_LIST_MOST + 1];
+    size_t count;
+    uint64_t selected; /* lines; by deliver only */
+};
+
+/* ---- A chunk ------------------------------------------------------------------------------ */
+
+/* The answers of all filters, as one bit per key. */
+static bool check_ask(const struct check *c, struct chunk *chunk)
+{
+    const size_t words = BG_BITMAP_WORDS(chunk->count);
+    if (!chunk_reserve_answers(chunk, 2 * 64 * words)) {
+        return false;
+    }
+    uint64_t *all = chunk->answers, *one = chunk->answers + words;
+    (void)filter_ask(&c->files[0], chunk->keys, chunk->count, all);
+    for (size_t f = 1; f < c->count; f++) {
+        (void)filter_ask(&c->files[f], chunk->keys, chunk->count, one);
+        for (size_t i = 0; i < words; i++) {
+            all[i] = c->options->all ? all[i] & one[i] : all[i] | one[i];
+        }
+    }
+    return true;
+}
+
+static bool check_is_maybe(const struct chunk *chunk, size_t i)
+{
+    return chunk->answers[i / 64] >> i % 64 & 1;
+}
+
+/* Copies records first .. last, which lie one after another. */
+static void check_copy(struct chunk *chunk, size_t first, size_t last)
+{
+    const size_t begin = first ? chunk->ends[first - 1] : 0;
+    const size_t n = chunk->ends[last] - begin;
+    memcpy(chunk->out + chunk->out_used, chunk->bytes + begin, n);
+    chunk->out_used += n;
+}
+
+/* A last line without a newline gets one, as grep does it. */
+static void check_end_line(const struct check *c, struct chunk *chunk)
+{
+    if (c->format.records != KEY_RECORDS_PREFIXED && chunk->out_used
+        && chunk->out[chunk->out_used - 1] != c->format.separator) {
+        chunk->out[chunk->out_used++] = c->format.separator;
+    }
+}
+
+static size_t check_select(const struct check *c, struct chunk *chunk)
+{
+    const uint64_t flip = c->options->invert ? ~UINT64_C(0) : 0;
+    size_t selected = 0;
+    for (size_t base = 0; base < chunk->count; base += 64) {
+        const size_t here = chunk->count - base < 64 ? chunk->count - base : 64;
+        uint64_t bits = chunk->answers[base / 64] ^ flip;
+        bits &= here < 64 ? (UINT64_C(1) << here) - 1 : ~UINT64_C(0);
+        selected += (size_t)__builtin_popcountll(bits);
+        while (bits && !c->options->count) { /* a run of neighbours at a time */
+            const unsigned first = (unsigned)__builtin_ctzll(bits);
+            const uint64_t behind = ~(bits >> first);
+            const unsigned n = behind ? (unsigned)__builtin_ctzll(behind) : 64;
+            check_copy(chunk, base + first, base + first + n - 1);
+            bits = first + n < 64 ? bits & (~UINT64_C(0) << (first + n)) : 0;
+        }
+    }
+    return selected;
+}
+
+static size_t check_annotate(const struct check *c, struct chunk *chunk)
+{
+    size_t selected = 0;
+    for (size_t i = 0; i < chunk->count; i++) {
+        const bool maybe = check_is_maybe(chunk, i);
+        const char *word = maybe ? "maybe\t" : "no\t";
+        const size_t n = strlen(word);
+        memcpy(chunk->out + chunk->out_used, word, n);
+        chunk->out_used += n;
+        check_copy(chunk, i, i);
+        selected += maybe != c->options->invert;
+    }
+    return selected;
+}
+
+static bool check_work(struct flow *flow, struct chunk *chunk)
+{
+    const struct check *c = flow->context;
+    const size_t room = chunk->used + 1 + (c->options->annotate ? 8 * chunk->count : 0);
+    if (!check_ask(c, chunk) || !chunk_reserve_out(chunk, room)) {
+        return flow_fail(flow, CLI_FULL);
+    }
+    chunk->out_used = 0;
+    chunk->selected =
+        c->options->annotate ? check_annotate(c, chunk) : check_select(c, chunk);
+    check_end_line(c, chunk);
+    return true;
+}
+
+static bool check_deliver(struct flow *flow, struct chunk *chunk)
+{
+    struct check *c = flow->context;
+    c->selected += chunk->selected;
+    if (c->options->count || c->options->common.quiet) {
+        return !(c->options->common.quiet && c->selected) || flow_fail(flow, CLI_OK);
+    }
+    return out_write(chunk->out, chunk->out_used) || flow_fail(flow, out_code());
+}
+
+/* ---- The whole ------------------------------------------------------------------------------ */
+
+static int check_open(struct check *c, const char *first)
+{
+    const struct check_options *o = c->options;
+    int code = keys_format(&o->keys, &c->format);
+    for (size_t i = 0; !code && i <= o->also.count; i++) {
+        struct filter_file *file = &c->files[i];
+        code = filter_open(i ? o->also.items[i - 1] : first, &o->open, 0,
+                           c->format.form, file);
+        if (code) {
+            break;
+        }
+        c->count++;
+        if (i && strcmp(file->recipe, c->files[0].recipe) != 0) {
+            code = say_failed(CLI_DATA,
+                              "%s and %s: their keys are made in different ways: "
+                              "'%s' and '%s'",
+                              c->files[0].path, file->path, c->files[0].recipe,
+                              file->recipe);
+        }
+    }
+    if (!code && !keys_follow(c->files[0].recipe, &c->format)) {
+        code = say_failed(CLI_DATA,
+                          "%s: its keys are made in a way that is not known: '%s'",
+                          c->files[0].path, c->files[0].recipe);
+    }
+    return code;
+}
+
+static int check_run(struct check *c, const struct arguments *arguments)
+{
+    const struct check_options *o = c->options;
+    struct input input;
+    struct progress progress;
+    int code = input_begin(&input, arguments->items + 1, arguments->count - 1,
+                           o->keys.raw, (struct input_part){ 0, 1 });
+    if (code) {
+        return code;
+    }
+    struct flow flow = { .input = &input,
+                         .format = &c->format,
+                         .threads = flow_threads(o->threads),
+                         .progress = &progress,
+                         .work = check_work,
+                         .deliver = check_deliver,
+                         .context = c };
+    progress_begin(&progress, "checking", (enum say_when)o->common.progress);
+    flow_begin(&flow);
+    code = flow_run(&flow);
+    flow_end(&flow);
+    progress_end(&progress);
+    input_end(&input);
+    if (!code && o->count) {
+        printf("%" PRIu64 "\n", c->selected);
+    }
+    return code ? code : out_finish(c->selected ? CLI_OK : CLI_NO);
+}
+
+static int check_command(void *options, const struct arguments *arguments)
+{
+    static struct check c; /* 64 files of some kilobytes */
+    if (arguments->count == 0) {
+        return say_usage("which filter? FILTER is missing");
+    }
+    c.options = options;
+    int code = check_open(&c, arguments->items[0]);
+    code = code ? code : check_run(&c, arguments);
+    for (size_t i = 0; i < c.count; i++) {
+        filter_close(&c.files[i]);
+    }
+    return code;
+}
+
+const struct command command_check = {
+    .name = "check",
+    .summary = "print the lines whose keys a filter may contain",
+    .usage = "[options] FILTER [KEYS...]",
+    .about =
+        "Reads lines from files, or from stdin, and prints those whose key may be in the "
+        "filter; with -v those whose key certainly is not. Lines come out in the order and with "
+        "the bytes that they came in with.\n\n"
+        "FILTER may be a file of bloomgate or of other software (--format). Exit code: 0 if a "
+        "line was selected, 1 if none was, more on errors. With -q nothing is printed, and it "
+        "ends with the first line that is selected.",
+    .size = sizeof(struct check_options),
+    .uses = { { &check_group, 0 },
+              { &key_options_group, offsetof(struct check_options, keys) },
+              { &open_options_group, offsetof(struct check_options, open) } },
+    .examples = { { "bloomgate check seen.bg new.txt",
+                    "lines that may have been seen" },
+                  { "tail -f access.log | bloomgate check -v --field 1 known.bg",
+                    "lines whose first field certainly is not known" } },
+    .run = check_command,
+};

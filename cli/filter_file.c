@@ -1,0 +1,302 @@
+/* filter_file.c - see filter_file.h. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "filter_file.h"
+
+#include "say.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const format_names[] = { "auto", "bloomgate",
+#define FORMAT_NAME(NAME, number, name) #name,
+                                            BG_FOREIGN_FORMATS(FORMAT_NAME)
+#undef FORMAT_NAME
+                                                NULL };
+
+enum {
+    FORMAT_AUTO,
+    FORMAT_OURS,
+    FORMAT_FOREIGN
+}; /* the last: number 1 of the formats */
+
+#define AT(field) offsetof(struct open_options, field)
+static const struct option open_table[] = {
+    { "format", 0, OPTION_CHOICE, AT(format), "FORMAT",
+      "of the filter: auto, bloomgate, guava, parquet, ...: see bloomgate(1)",
+      format_names },
+    { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE",
+      "secrets of filters that have one", NULL },
+    { "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,
+      "go on with damaged blocks, which answer \"maybe\"", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+const struct option_group open_options_group = { "Opening", open_table };
+
+/* ---- Metadata ----------------------------------------------------------------------------- */
+
+static const char filter_recipe_name[] = "keys: ";
+
+static void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
+{
+    recipe[0] = 0;
+    for (const char *line = metadata; line && *line;) {
+        const size_t n = strcspn(line, "\n");
+        const size_t skip = sizeof filter_recipe_name - 1;
+        if (n > skip && n - skip < KEY_RECIPE
+            && memcmp(line, filter_recipe_name, skip) == 0) {
+            memcpy(recipe, line + skip, n - skip);
+            recipe[n - skip] = 0;
+            return;
+        }
+        line += n + (line[n] == '\n');
+    }
+}
+
+void filter_metadata(const struct key_format *format, const char *note,
+                     char text[BG_METADATA_BYTES])
+{
+    char recipe[KEY_RECIPE];
+    keys_recipe(format, recipe);
+    (void)snprintf(text, BG_METADATA_BYTES, "%s%s%s%s%s",
+                   *recipe ? filter_recipe_name : "", recipe, *recipe ? "\n" : "",
+                   note ? note : "", note ? "\n" : "");
+}
+
+int filter_may_write(const char *path, bool force)
+{
+    struct stat about;
+    if (!force && lstat(path, &about) == 0) {
+        return say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);
+    }
+    return CLI_OK;
+}
+
+/* ---- Ours ----------------------------------------------------------------------------------- */
+
+static bool filter_is_keyed(uint32_t profile)
+{
+    return profile == BG_HASH_KEYED || profile == BG_HASH_KEYED24
+           || profile == BG_HASH_KEYED_INT;
+}
+
+int filter_secret(const char *path, const struct open_options *options,
+                  struct filter_file *file, bg_open_options *opening)
+{
+    bg_errinfo why;
+    file->path = path;
+    file->about = (bg_file_info){ .struct_size = sizeof file->about };
+    if (bg_file_about(path, &file->about, &why)) {
+        return say_error(path, &why);
+    }
+    filter_read_recipe(file->about.metadata, file->recipe);
+    if (!filter_is_keyed(file->about.profile)) {
+        return CLI_OK;
+    }
+    if (!options->keyring) {
+        return say_failed(
+            CLI_USAGE, "%s: its keys are hashed with a secret: --keyring FILE", path);
+    }
+    if (bg_keyring_open(options->keyring, &file->ring, &why)) {
+        return say_error(options->keyring, &why);
+    }
+    file->hash = (bg_hash_spec){ .profile = file->about.profile };
+    if (bg_keyring_find(file->ring, file->about.key_id, &file->hash, &why)) {
+        return say_failed(CLI_DATA, "%s: the secret of %s is not in it",
+                          options->keyring, path);
+    }
+    opening->hash = &file->hash;
+    return CLI_OK;
+}
+
+static int filter_open_ours(const char *path, const struct open_options *options,
+                            unsigned flags, struct filter_file *file)
+{
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    bg_errinfo why;
+    const int code = filter_secret(path, options, file, &opening);
+    if (code) {
+        return code;
+    }
+    opening.flags = options->tolerate ? BG_FILE_TOLERATE : 0;
+    opening.filter_flags = flags & FILTER_EXCLUSIVE ? BG_EXCLUSIVE : 0;
+    const bg_err err = flags & FILTER_MAPPED
+                           ? bg_map(path, &opening, &file->filter, &why)
+                           : bg_open(path, &opening, &file->filter, &why);
+    return err ? say_error(path, &why) : CLI_OK;
+}
+
+/* ---- Of others -------------------------------------------------------------------------------- */
+
+struct filter_bytes {
+    char *bytes;
+    size_t n;
+};
+
+/* All of a file, which may have no size (a pipe). */
+static int filter_slurp(const char *path, struct filter_bytes *all)
+{
+    const bool standard = strcmp(path, "-") == 0;
+    const int fd = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    size_t room = 0;
+    ssize_t n = fd < 0 ? -1 : 1;
+    *all = (struct filter_bytes){ NULL, 0 };
+    while (n > 0) {
+        if (all->n == room) {
+            room = room ? 2 * room : 1 << 16;
+            char *grown = realloc(all->bytes, room);
+            if (!grown) {
+                n = -1;
+                break;
+            }
+            all->bytes = grown;
+        }
+        n = read(fd, all->bytes + all->n, room - all->n);
+        all->n += n > 0 ? (size_t)n : 0;
+    }
+    const int code = n < 0 ? say_errno(path) : CLI_OK;
+    if (fd >= 0 && !standard) {
+        (void)close(fd);
+    }
+    return code;
+}
+
+static uint32_t filter_foreign_keys(enum key_form form)
+{
+    return form == KEY_INT64   ? BG_KEYS_INT64
+           : form == KEY_INT32 ? BG_KEYS_INT32
+           : form == KEY_UTF16 ? BG_KEYS_UTF16
+                               : BG_KEYS_BYTES;
+}
+
+static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *all,
+                                       enum key_form form, bg_errinfo *why)
+{
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    bg_foreign *foreign = NULL;
+    how.keys = filter_foreign_keys(form);
+    return bg_foreign_read((bg_foreign_format)format, all->bytes, all->n, &how,
+                           &foreign, why)
+               ? NULL
+               : foreign;
+}
+
+/* Every reader in turn; `names` gets those that accept the bytes. */
+static bg_foreign *filter_guess(const struct filter_bytes *all, enum key_form form,
+                                char names[256], int *found)
+{
+    bg_foreign *only = NULL;
+    size_t used = 0;
+    *found = 0;
+    names[0] = 0;
+    for (int i = 1; format_names[FORMAT_OURS + i]; i++) {
+        bg_foreign *foreign = filter_read_foreign(i, all, form, NULL);
+        if (foreign) {
+            const int n = snprintf(names + used, 256 - used, "%s%s", *found ? ", " : "",
+                                   format_names[FORMAT_OURS + i]);
+            used += n > 0 ? (size_t)n : 0;
+            bg_foreign_free(only);
+            only = foreign;
+            ++*found;
+        }
+    }
+    return only;
+}
+
+static int filter_open_foreign(const char *path, const struct open_options *options,
+                               enum key_form form, struct filter_file *file)
+{
+    struct filter_bytes all;
+    char names[256];
+    bg_errinfo why;
+    int found = 1, code = filter_slurp(path, &all);
+    if (!code && options->format >= FORMAT_FOREIGN) {
+        file->foreign =
+            filter_read_foreign(options->format - FORMAT_OURS, &all, form, &why);
+        code = file->foreign ? CLI_OK : say_error(path, &why);
+    } else if (!code) {
+        file->foreign = filter_guess(&all, form, names, &found);
+        code = found == 1 ? CLI_OK
+               : found == 0
+                   ? say_failed(CLI_DATA, "%s: no filter of any format that is known",
+                                path)
+                   : say_failed(CLI_USAGE,
+                                "%s: may be of several formats: %s; say --format", path,
+                                names);
+    }
+    if (code) {
+        bg_foreign_free(file->foreign);
+        file->foreign = NULL;
+    }
+    free(all.bytes);
+    return code;
+}
+
+/* ---- Either ----------------------------------------------------------------------------------- */
+
+/* By the first bytes: a file of ours, or a small text file that points to one (bg_publish). */
+static bool filter_looks_ours(const char *path)
+{
+    static const char magic[] = "\x89"
+                                "BGF",
+                      pointer[] = "bloomgate-pointer";
+    char first[sizeof pointer];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? 0 : read(fd, first, sizeof first);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return (n >= 4 && memcmp(first, magic, 4) == 0)
+           || (n == (ssize_t)sizeof first
+               && memcmp(first, pointer, sizeof pointer - 1) == 0);
+}
+
+int filter_open(const char *path, const struct open_options *options, unsigned flags,
+                enum key_form form, struct filter_file *file)
+{
+    struct stat about;
+    *file = (struct filter_file){ .path = path };
+    if (strcmp(path, "-") != 0 && stat(path, &about) != 0) {
+        return say_errno(path);
+    }
+    const bool ours = options->format == FORMAT_OURS || (flags & FILTER_OURS) != 0
+                      || (options->format == FORMAT_AUTO && filter_looks_ours(path));
+    const int code = ours ? filter_open_ours(path, options, flags, file)
+                          : filter_open_foreign(path, options, form, file);
+    if (code) {
+        filter_close(file);
+    }
+    return code;
+}
+
+void filter_close(struct filter_file *file)
+{
+    bg_filter_free(file->filter);
+    bg_foreign_free(file->foreign);
+    bg_keyring_free(file->ring);
+    file->filter = NULL;
+    file->foreign = NULL;
+    file->ring = NULL;
+}
+
+size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n,
+                  uint64_t *maybe)
+{
+    size_t found = 0;
+    if (file->filter) {
+        return bg_filter_may_contain_many(file->filter, keys, n, maybe);
+    }
+    memset(maybe, 0, BG_BITMAP_WORDS(n) * sizeof *maybe);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t is =
+            bg_foreign_may_contain(file->foreign, keys[i].data, keys[i].len);
+        maybe[i / 64] |= is << i % 64;
+        found += is;
+    }
+    return found;
+}

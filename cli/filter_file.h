@@ -1,0 +1,57 @@
+/*
+ * filter_file.h - a filter out of a file: one of ours, or of other software.
+ *
+ * Which it is, the file says. Most foreign formats have no magic number, but all have sizes
+ * that must fit, so each reader is tried: if exactly one accepts the file, it is that one; if
+ * several do, --format has to say which.
+ */
+#ifndef CLI_FILTER_FILE_H
+#define CLI_FILTER_FILE_H
+
+#include "option.h"
+#include "records.h"
+
+#include "bloomgate/bloomgate.h"
+
+struct open_options {
+    const char *keyring;
+    int format; /* 0: ask the file; 1: ours; then foreign ones in their order */
+    bool tolerate;
+};
+extern const struct option_group open_options_group;
+
+struct filter_file {
+    const char *path;
+    bg_filter *filter; /* ours, or */
+    bg_foreign *foreign;
+    bg_file_info about;      /* of ours */
+    char recipe[KEY_RECIPE]; /* how its keys are made: keys_follow */
+    struct bg_keyring *ring;
+    bg_hash_spec hash; /* of a keyed one, for opening it again */
+};
+
+/* How it is opened. */
+enum { FILTER_MAPPED = 1, FILTER_OURS = 2, FILTER_EXCLUSIVE = 4 };
+
+/* Opens a file. `form` is what its keys are, which some foreign formats have to be told.
+ * Exit code; FILTER_OURS: a foreign one is refused. */
+int filter_open(const char *path, const struct open_options *options, unsigned flags,
+                enum key_form form, struct filter_file *file);
+void filter_close(struct filter_file *file);
+
+/* The secret for a file of ours that needs one, in options for bg_open and its like. */
+int filter_secret(const char *path, const struct open_options *options,
+                  struct filter_file *file, bg_open_options *opening);
+
+/* Asks for many keys: bits to `maybe`; returns how many may be contained. MT-Safe. */
+size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n,
+                  uint64_t *maybe);
+
+/* The line "keys: RECIPE" for the metadata of a file, or "" when there is nothing to say. */
+void filter_metadata(const struct key_format *format, const char *note,
+                     char text[BG_METADATA_BYTES]);
+
+/* Refuses to overwrite a file: exit code. */
+int filter_may_write(const char *path, bool force);
+
+#endif

@@ -1,0 +1,260 @@
+/* flow.c - see flow.h. */
+#define _GNU_SOURCE /* memrchr, sched_getaffinity */
+
+#include "flow.h"
+
+#include "say.h"
+#include "stop.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLOW_CHUNK = 256 * 1024, FLOW_THREADS = 64 };
+
+unsigned flow_threads(uint64_t wanted)
+{
+    cpu_set_t set;
+    if (wanted) {
+        return wanted < FLOW_THREADS ? (unsigned)wanted : FLOW_THREADS;
+    }
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n < 1 ? 1 : n < FLOW_THREADS ? (unsigned)n : FLOW_THREADS;
+}
+
+void flow_begin(struct flow *flow)
+{
+    (void)pthread_mutex_init(&flow->lock, NULL);
+    (void)pthread_cond_init(&flow->turned, NULL);
+}
+
+void flow_end(struct flow *flow)
+{
+    (void)pthread_mutex_destroy(&flow->lock);
+    (void)pthread_cond_destroy(&flow->turned);
+    free(flow->rest);
+    flow->rest = NULL;
+}
+
+bool flow_has_more(const struct flow *flow)
+{
+    return !flow->ended && !flow->stopped;
+}
+
+uint64_t flow_offset(const struct flow *flow)
+{
+    return flow->input->offset - flow->rest_used;
+}
+
+static bool flow_stop(struct flow *flow, int code)
+{
+    flow->code = flow->stopped ? flow->code : code;
+    flow->stopped = true;
+    (void)pthread_cond_broadcast(&flow->turned);
+    return false;
+}
+
+bool flow_fail(struct flow *flow, int code)
+{
+    (void)pthread_mutex_lock(&flow->lock);
+    (void)flow_stop(flow, code);
+    (void)pthread_mutex_unlock(&flow->lock);
+    return false;
+}
+
+/* ---- Filling: with the lock held ------------------------------------------------------- */
+
+/* What was left over becomes the beginning of this chunk. */
+static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
+{
+    const size_t most =
+        FLOW_CHUNK > 2 * flow->rest_used ? FLOW_CHUNK : 2 * flow->rest_used;
+    chunk->used = 0;
+    if (!chunk_reserve(chunk, most)) {
+        return flow_stop(flow, CLI_FULL);
+    }
+    memcpy(chunk->bytes, flow->rest, flow->rest_used);
+    chunk->used = flow->rest_used;
+    flow->rest_used = 0;
+    return true;
+}
+
+/* Bytes from `whole` on are left over. */
+static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole)
+{
+    const size_t n = chunk->used - whole;
+    if (n > flow->rest_room) {
+        char *grown = realloc(flow->rest, n);
+        if (!grown) {
+            return flow_stop(flow, say_failed(CLI_FULL, "out of memory"));
+        }
+        flow->rest = grown;
+        flow->rest_room = n;
+    }
+    memcpy(flow->rest, chunk->bytes + whole, n);
+    flow->rest_used = n;
+    chunk->used = whole;
+    return true;
+}
+
+/* A part of a file may begin in the middle of a line, which then belongs to the part before;
+ * false: more has to be read to find its end. */
+static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
+{
+    const char *end = memchr(chunk->bytes, flow->format->separator, chunk->used);
+    const size_t n = end ? (size_t)(end - chunk->bytes) + 1 : chunk->used;
+    memmove(chunk->bytes, chunk->bytes + n, chunk->used - n);
+    chunk->used -= n;
+    flow->input->cut = !end;
+    return end != NULL;
+}
+
+/* It ends with the last line that begins before its end; how many bytes of a chunk that are
+ * whole lines are ours. */
+static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t whole,
+                            bool *last)
+{
+    const uint64_t first = flow->input->offset - chunk->used; /* of the chunk's bytes */
+    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. */
+    if (flow->input->end == UINT64_MAX || flow->input->end - 1 >= first + whole) {
+        return whole;
+    }
+    const uint64_t at = flow->input->end - 1 > first ? flow->input->end - 1 - first : 0;
+    const char *end =
+        memchr(chunk->bytes + at, flow->format->separator, whole - (size_t)at);
+    *last = end != NULL;
+    return end ? (size_t)(end - chunk->bytes) + 1 : whole;
+}
+
+/* Reads until there are whole records, and enough of them. True: the chunk has some, or the
+ * input has ended. */
+static bool flow_fill(struct flow *flow, struct chunk *chunk)
+{
+    struct input *input = flow->input;
+    size_t whole = 0, n;
+    int code;
+    if (!flow_take_rest(flow, chunk)) {
+        return false;
+    }
+    chunk->path = input_name(input);
+    for (;;) {
+        if (chunk->used == chunk->room && !chunk_reserve(chunk, 2 * chunk->room)) {
+            return flow_stop(flow, CLI_FULL);
+        }
+        const enum input_state state = input_read(input, chunk->bytes + chunk->used,
+                                                  chunk->room - chunk->used, &n, &code);
+        if (state == INPUT_FAILED) {
+            return flow_stop(flow, code);
+        }
+        chunk->used += n;
+        flow->ended = state == INPUT_END;
+        if (state != INPUT_BYTES) { /* the rest is a record, whatever it ends with */
+            if (chunk->used || flow->ended) {
+                bool cut = false;
+                chunk->offset = input->offset - chunk->used;
+                chunk->used = flow_cut_back(flow, chunk, chunk->used, &cut);
+                return true;
+            }
+            chunk->path = input_name(input);
+            continue;
+        }
+        if (input->cut && !flow_cut_front(flow, chunk)) {
+            continue;
+        }
+        if (chunk->used < chunk->room && !input->streams) {
+            continue; /* a file has more, or its end */
+        }
+        whole = keys_whole(flow->format, chunk->bytes, chunk->used);
+        if (whole) {
+            break;
+        }
+    }
+    chunk->offset = input->offset - chunk->used;
+    bool last = false;
+    whole = flow_cut_back(flow, chunk, whole, &last);
+    if (!flow_leave_rest(flow, chunk, whole)) {
+        return false;
+    }
+    if (last) {
+        flow->rest_used = 0;
+        input_next(input);
+    }
+    return true;
+}
+
+/* The next chunk; false: there is none. */
+static bool flow_take(struct flow *flow, struct chunk *chunk)
+{
+    (void)pthread_mutex_lock(&flow->lock);
+    bool good = !flow->ended && !flow->stopped
+                && (!flow->leg || flow->input->done < flow->legs_end);
+    if (good && stop_wanted()) {
+        good = flow_stop(flow, CLI_INTERRUPTED);
+    }
+    if (good && flow_fill(flow, chunk)) {
+        chunk->number = flow->chunks++;
+        if (flow->progress) {
+            progress_tick(flow->progress, flow->input->done, flow->input->size);
+        }
+    } else {
+        good = false;
+    }
+    (void)pthread_mutex_unlock(&flow->lock);
+    return good;
+}
+
+/* ---- Working ---------------------------------------------------------------------------- */
+
+static bool flow_deliver(struct flow *flow, struct chunk *chunk)
+{
+    (void)pthread_mutex_lock(&flow->lock);
+    while (flow->turn != chunk->number && !flow->stopped) {
+        (void)pthread_cond_wait(&flow->turned, &flow->lock);
+    }
+    bool good = flow->turn == chunk->number && !flow->stopped;
+    (void)pthread_mutex_unlock(&flow->lock);
+    good = good && flow->deliver(flow, chunk);
+    (void)pthread_mutex_lock(&flow->lock);
+    if (good) {
+        flow->turn++;
+    } else {
+        (void)flow_stop(flow, CLI_DATA); /* if nobody said a code before */
+    }
+    (void)pthread_cond_broadcast(&flow->turned);
+    (void)pthread_mutex_unlock(&flow->lock);
+    return good;
+}
+
+static void *flow_thread(void *argument)
+{
+    struct flow *flow = argument;
+    struct chunk chunk = { 0 };
+    bool good = true;
+    while (good && flow_take(flow, &chunk)) {
+        const int code = keys_split(flow->format, &chunk);
+        good = code ? flow_fail(flow, code) : flow->work(flow, &chunk);
+        good = good && (!flow->deliver || flow_deliver(flow, &chunk));
+    }
+    if (!good) {
+        (void)flow_fail(flow, CLI_DATA);
+    }
+    chunk_free(&chunk);
+    return NULL;
+}
+
+int flow_run(struct flow *flow)
+{
+    pthread_t threads[FLOW_THREADS];
+    unsigned started = 1;
+    flow->legs_end = flow->input->done + flow->leg;
+    for (; started < flow->threads && started < FLOW_THREADS; started++) {
+        if (pthread_create(&threads[started], NULL, flow_thread, flow) != 0) {
+            break; /* fewer do the work */
+        }
+    }
+    (void)flow_thread(flow);
+    for (unsigned i = 1; i < started; i++) {
+        (void)pthread_join(threads[i], NULL);
+    }
+    return flow->code;
+}

@@ -1,0 +1,68 @@
+/*
+ * flow.h - keys through several threads.
+ *
+ *     input --> chunk --> split, work: any thread, in any order --> deliver: in order
+ *
+ * Each thread has a chunk of its own and does all three steps with it: it fills the chunk
+ * with the next whole records, under a lock; splits it into keys and works on them, beside
+ * the others; waits for its turn, and delivers. There are no queues, memory is a chunk per
+ * thread, and with one thread it is a plain loop.
+ *
+ * Chunks of files are large enough to be worth a turn, and small enough for the cache. From a
+ * pipe a chunk is what there is: whoever waits for the answer to a line gets it at once.
+ */
+#ifndef CLI_FLOW_H
+#define CLI_FLOW_H
+
+#include "input.h"
+#include "progress.h"
+#include "records.h"
+
+#include <pthread.h>
+
+struct flow {
+    struct input *input;
+    const struct key_format *format;
+    unsigned threads;
+    struct progress *progress; /* or NULL */
+    uint64_t
+        leg; /* stop when so many bytes have been read, to go on later; 0: at the end */
+
+    /* The keys of a chunk; beside other threads. False: stop; the exit code is flow_fail's. */
+    bool (*work)(struct flow *flow, struct chunk *chunk);
+    /* In the order of the input, one at a time; or NULL. */
+    bool (*deliver)(struct flow *flow, struct chunk *chunk);
+    void *context;
+
+    /* Inside. */
+    pthread_mutex_t lock; /* of the input, and what follows */
+    pthread_cond_t turned;
+    char *rest; /* the beginning of a record, read already */
+    size_t rest_used, rest_room;
+    uint64_t rest_offset; /* of its first byte */
+    uint64_t chunks, turn, legs_end;
+    bool ended;   /* the input has */
+    bool stopped; /* nobody goes on: code says why, 0: it was enough */
+    int code;
+};
+
+/* How many threads there may be: of `wanted`, 0: as many as processors. */
+unsigned flow_threads(uint64_t wanted);
+
+/*
+ * Runs until the input or the leg ends, or something fails. Call flow_begin before the first
+ * leg and flow_end after the last. Exit code.
+ */
+void flow_begin(struct flow *flow);
+int flow_run(struct flow *flow);
+void flow_end(struct flow *flow);
+
+/* After a leg: whether there is more; and where, for input_go_to. */
+bool flow_has_more(const struct flow *flow);
+uint64_t flow_offset(const struct flow *flow);
+
+/* For `work` and `deliver`: ends it with an exit code, CLI_OK when it was enough; returns
+ * false. */
+bool flow_fail(struct flow *flow, int code);
+
+#endif

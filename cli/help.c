@@ -1,0 +1,74 @@
+/*
+ * help.c - what --help prints, from the tables of options (option.h).
+ */
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { HELP_COLUMN = 28 };
+
+static void help_option(const struct option *option)
+{
+    char left[80];
+    const bool takes = option->type != OPTION_FLAG;
+    const int n =
+        snprintf(left, sizeof left, "  %c%c%c --%s%s%s", option->letter ? '-' : ' ',
+                 option->letter ? option->letter : ' ', option->letter ? ',' : ' ',
+                 option->name, takes ? " " : "", takes ? option->value : "");
+    if (n < HELP_COLUMN) {
+        printf("%-*s%s\n", HELP_COLUMN, left, option->help);
+    } else {
+        printf("%s\n%*s%s\n", left, HELP_COLUMN, "", option->help);
+    }
+}
+
+static void help_group(const struct option_group *group)
+{
+    printf("\n%s\n", group->title);
+    for (const struct option *o = group->options; o->name; o++) {
+        help_option(o);
+    }
+}
+
+static void help_command(const struct command *command)
+{
+    printf("usage: bloomgate %s %s\n       %s\n", command->name, command->usage,
+           command->summary);
+    for (const struct option_use *use = command->uses; use->group; use++) {
+        help_group(use->group);
+    }
+    help_group(&common_options);
+    printf("\nExamples\n");
+    for (int i = 0; i < COMMAND_EXAMPLES && command->examples[i].line; i++) {
+        printf("  %s\n      %s\n", command->examples[i].line,
+               command->examples[i].does);
+    }
+}
+
+static void help_all(void)
+{
+    size_t n;
+    const struct command *const *all = command_all(&n);
+    printf("usage: bloomgate SUBCOMMAND [options] ...\n"
+           "       filters that answer \"certainly not\" or \"maybe\"\n\n");
+    for (size_t i = 0; i < n; i++) {
+        printf("  %-12s%s\n", all[i]->name, all[i]->summary);
+    }
+    printf(
+        "\n  bloomgate SUBCOMMAND --help says more; so does man bloomgate-SUBCOMMAND.\n"
+        "\nExamples\n"
+        "  bloomgate build --rate 0.1%% seen.bg urls.txt\n"
+        "      a filter of the lines of a file\n"
+        "  bloomgate check -v seen.bg new.txt\n"
+        "      lines that certainly are not among them\n");
+}
+
+void help_write(const struct command *command)
+{
+    if (command) {
+        help_command(command);
+    } else {
+        help_all();
+    }
+}

@@ -1,0 +1,302 @@
+/* input.c - see input.h. */
+#define _GNU_SOURCE /* F_SETPIPE_SZ, posix_fadvise */
+
+#include "input.h"
+
+#include "say.h"
+#include "stop.h"
+#include "unpack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { INPUT_AHEAD = 1 << 16, INPUT_PIPE = 1 << 20 };
+
+static bool input_is_stdin(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+const char *input_name(const struct input *input)
+{
+    const char *path = input->at < input->count ? input->paths[input->at] : "-";
+    return input_is_stdin(path) ? "stdin" : path;
+}
+
+/* The size of a file whose bytes are there to be read in any order; false: others. */
+static bool input_size_of(const char *path, uint64_t *size)
+{
+    struct stat about;
+    if (input_is_stdin(path) ? fstat(STDIN_FILENO, &about) != 0
+                             : stat(path, &about) != 0) {
+        return false;
+    }
+    *size = about.st_size > 0 ? (uint64_t)about.st_size : 0;
+    return S_ISREG(about.st_mode);
+}
+
+/* Whether a plain file's content is unpacked before it is read. */
+static bool input_is_packed(const char *path)
+{
+    char first[4];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd >= 0 ? read(fd, first, sizeof first) : 0;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return n > 0 && unpack_recognise(first, (size_t)n) != UNPACK_PLAIN;
+}
+
+bool input_is_plain(const struct input *input)
+{
+    for (size_t i = 0; i < input->count; i++) {
+        uint64_t size;
+        if (input_is_stdin(input->paths[i]) || !input_size_of(input->paths[i], &size)
+            || (!input->raw && input_is_packed(input->paths[i]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void input_sum_sizes(struct input *input)
+{
+    input->size = 0;
+    for (size_t i = 0; i < input->count; i++) {
+        uint64_t size;
+        if (!input_size_of(input->paths[i], &size)) {
+            input->size = 0;
+            return;
+        }
+        input->size += size;
+    }
+    input->size /= input->part.n;
+}
+
+int input_begin(struct input *input, char **paths, size_t count, bool raw,
+                struct input_part part)
+{
+    static char dash[] = "-";
+    static char *standard[] = { dash };
+    *input = (struct input){ .paths = count ? paths : standard,
+                             .count = count ? count : 1,
+                             .raw = raw,
+                             .part = part.n ? part : (struct input_part){ 0, 1 },
+                             .fd = -1 };
+    input->ahead = malloc(INPUT_AHEAD);
+    if (!input->ahead) {
+        return say_failed(CLI_FULL, "out of memory");
+    }
+    input_sum_sizes(input);
+    return CLI_OK;
+}
+
+static void input_close(struct input *input)
+{
+    if (input->fd > STDIN_FILENO) {
+        (void)close(input->fd);
+    }
+    unpacker_free(input->unpacker);
+    input->unpacker = NULL;
+    input->fd = -1;
+}
+
+void input_next(struct input *input)
+{
+    input_close(input);
+    input->at++;
+}
+
+void input_end(struct input *input)
+{
+    input_close(input);
+    free(input->ahead);
+    input->ahead = NULL;
+}
+
+/* read, again after a signal that does not ask to stop. */
+static ssize_t input_get(struct input *input, char *to, size_t room)
+{
+    ssize_t n;
+    do {
+        n = read(input->fd, to, room);
+    } while (n < 0 && errno == EINTR && !stop_wanted());
+    if (n > 0) {
+        input->done += (uint64_t)n;
+    }
+    return n;
+}
+
+static int input_failed(const struct input *input)
+{
+    return stop_wanted() ? CLI_INTERRUPTED : say_errno(input_name(input));
+}
+
+static void input_prepare_stdin(const struct input *input)
+{
+    if (isatty(input->fd)) {
+        say_note("reading from the terminal; Ctrl-D ends it");
+    }
+    (void)fcntl(input->fd, F_SETPIPE_SZ, INPUT_PIPE); /* if it is a pipe, and may be */
+}
+
+static int input_seek(struct input *input, uint64_t offset)
+{
+    input->offset = offset;
+    input->ahead_used = input->ahead_at = 0;
+    return lseek(input->fd, (off_t)offset, SEEK_SET) < 0 ? input_failed(input) : CLI_OK;
+}
+
+/* Part i of n of a plain file: lines that begin in its bytes. It is read from one byte
+ * before: whether that ends a line tells whether the first line is one of ours. */
+static int input_take_part(struct input *input, uint64_t size)
+{
+    const uint64_t n = input->part.n, i = input->part.i;
+    const uint64_t first = size / n * i + size % n * i / n;
+    const uint64_t next = size / n * (i + 1) + size % n * (i + 1) / n;
+    input->end = i + 1 < n ? next : UINT64_MAX;
+    input->cut = first > 0;
+    return first > 0 ? input_seek(input, first - 1) : CLI_OK;
+}
+
+/* The next file is opened, and its first bytes are looked at. */
+static int input_open(struct input *input)
+{
+    const char *path = input->paths[input->at];
+    uint64_t size = 0;
+    input->fd = input_is_stdin(path) ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (input->fd < 0) {
+        return input_failed(input);
+    }
+    input->streams = !input_size_of(path, &size);
+    if (input->streams) {
+        input_prepare_stdin(input);
+    } else {
+        (void)posix_fadvise(input->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    }
+    const ssize_t n = input_get(input, input->ahead, INPUT_AHEAD);
+    if (n < 0) {
+        return input_failed(input);
+    }
+    input->ahead_used = (size_t)n;
+    input->ahead_at = 0;
+    input->offset = 0;
+    input->end = UINT64_MAX;
+    input->cut = input->skipped = false;
+    const enum unpack_format format =
+        input->raw ? UNPACK_PLAIN : unpack_recognise(input->ahead, (size_t)n);
+    if (format != UNPACK_PLAIN) {
+        input->skipped = input->at % input->part.n != input->part.i;
+        input->unpacker = unpacker_new(format);
+        return input->unpacker ? CLI_OK : say_failed(CLI_FULL, "out of memory");
+    }
+    if (input->part.n > 1) {
+        return input->streams
+                   ? say_failed(CLI_USAGE, "%s: a pipe has no parts; name plain files",
+                                input_name(input))
+                   : input_take_part(input, size);
+    }
+    return CLI_OK;
+}
+
+/* More packed bytes, if all were used; false: an error. */
+static bool input_get_packed(struct input *input)
+{
+    if (input->ahead_at < input->ahead_used) {
+        return true;
+    }
+    const ssize_t got = input_get(input, input->ahead, INPUT_AHEAD);
+    input->ahead_used = got > 0 ? (size_t)got : 0;
+    input->ahead_at = 0;
+    return got >= 0;
+}
+
+/* Unpacks until there is something; at the end of the packed bytes nothing. */
+static enum input_state input_unpack(struct input *input, char *to, size_t room,
+                                     size_t *n, int *code)
+{
+    for (*n = 0; *n == 0;) {
+        if (!input_get_packed(input)) {
+            *code = input_failed(input);
+            return INPUT_FAILED;
+        }
+        const bool ends = input->ahead_used == 0;
+        if (ends && unpacker_is_whole(input->unpacker)) {
+            return INPUT_FILE_END;
+        }
+        struct unpack_step step = { .from = input->ahead + input->ahead_at,
+                                    .n = input->ahead_used - input->ahead_at,
+                                    .to = to,
+                                    .room = room };
+        const bool good = unpacker_run(input->unpacker, &step);
+        input->ahead_at += step.used;
+        *n = step.made;
+        if (!good || (ends && *n == 0)) {
+            *code =
+                say_failed(CLI_DATA, "%s: cannot be unpacked: %s", input_name(input),
+                           good ? "it ends in the middle" : step.why);
+            return INPUT_FAILED;
+        }
+    }
+    return INPUT_BYTES;
+}
+
+static enum input_state input_plain(struct input *input, char *to, size_t room,
+                                    size_t *n, int *code)
+{
+    if (input->ahead_at < input->ahead_used) {
+        *n = input->ahead_used - input->ahead_at;
+        *n = *n < room ? *n : room;
+        memcpy(to, input->ahead + input->ahead_at, *n);
+        input->ahead_at += *n;
+    } else {
+        const ssize_t got = input_get(input, to, room);
+        if (got < 0) {
+            *code = input_failed(input);
+            return INPUT_FAILED;
+        }
+        *n = (size_t)got;
+    }
+    return *n ? INPUT_BYTES : INPUT_FILE_END;
+}
+
+enum input_state input_read(struct input *input, char *to, size_t room, size_t *n,
+                            int *code)
+{
+    *n = 0;
+    *code = CLI_OK;
+    if (input->at == input->count) {
+        return INPUT_END;
+    }
+    if (input->fd < 0) {
+        *code = input_open(input);
+        if (*code) {
+            return INPUT_FAILED;
+        }
+    }
+    const enum input_state state = input->skipped ? INPUT_FILE_END
+                                   : input->unpacker
+                                       ? input_unpack(input, to, room, n, code)
+                                       : input_plain(input, to, room, n, code);
+    input->offset += *n;
+    if (state == INPUT_FILE_END) {
+        input_next(input);
+    }
+    return state;
+}
+
+int input_go_to(struct input *input, size_t at, uint64_t offset)
+{
+    input_close(input);
+    input->at = at;
+    if (at >= input->count) {
+        return CLI_OK;
+    }
+    const int code = input_open(input);
+    input->cut = false;
+    return code ? code : input_seek(input, offset);
+}

@@ -1,0 +1,31 @@
+/*
+ * json.h - JSON to stdout: one object per document, with a field "schema" that says what it is,
+ * "bloomgate.info.1"; fields may be added under the same number, never changed or removed.
+ */
+#ifndef CLI_JSON_H
+#define CLI_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { JSON_DEEP = 16 };
+
+struct json {
+    bool filled[JSON_DEEP]; /* something stands there already, so a comma is needed */
+    int depth;
+};
+
+/* `name` is NULL inside of lists. Text that is not UTF-8 has its other bytes as U+FFFD. */
+void json_begin(struct json *json, const char *schema);
+void json_end(struct json *json); /* with a newline */
+void json_object(struct json *json, const char *name);
+void json_list(struct json *json, const char *name);
+void json_close(struct json *json, char bracket); /* '}' or ']' */
+void json_text(struct json *json, const char *name, const char *text);
+void json_count(struct json *json, const char *name, uint64_t value);
+void json_real(struct json *json, const char *name,
+               double value); /* not finite: null */
+void json_bool(struct json *json, const char *name, bool value);
+
+#endif

@@ -1,0 +1,176 @@
+/*
+ * number.c - see number.h. Whole numbers are read as such, digit by digit: a double has 53
+ * bits, and a count that was written out must not be rounded.
+ */
+#include "number.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a letter multiplies by; *text moves behind it. 0: no such letter. */
+static double number_unit(const char **text)
+{
+    static const char letters[] = "kMGTP";
+    const char *at = **text ? strchr(letters, **text == 'K' ? 'k' : **text) : NULL;
+    double factor = 1;
+    if (at) {
+        const bool binary = (*text)[1] == 'i';
+        *text += binary ? 2 : 1;
+        for (long i = 0; i <= at - letters; i++) {
+            factor *= binary ? 1024 : 1000;
+        }
+    }
+    *text += **text == 'B';
+    return **text ? 0 : factor;
+}
+
+/* The number at the front of a text: digits, fraction, exponent; no sign, no hex, no inf. */
+static bool number_front(const char *text, double *value, const char **rest)
+{
+    char *end;
+    if (!(*text >= '0' && *text <= '9') && *text != '.') {
+        return false;
+    }
+    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')) {
+        return false;
+    }
+    *value = strtod(text, &end);
+    *rest = end;
+    return end != text && isfinite(*value);
+}
+
+static bool number_digits(const char *text, uint64_t *value)
+{
+    uint64_t sum = 0;
+    for (; *text >= '0' && *text <= '9'; text++) {
+        const uint64_t digit = (uint64_t)(*text - '0');
+        if (sum > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        sum = sum * 10 + digit;
+    }
+    *value = sum;
+    return *text == 0;
+}
+
+bool number_count(const char *text, uint64_t *value)
+{
+    double front;
+    const char *rest;
+    if (*text && number_digits(text, value)) {
+        return true;
+    }
+    if (!number_front(text, &front, &rest)) {
+        return false;
+    }
+    front *= number_unit(&rest);
+    if (!(front < 0x1p63) || *rest || (front <= 0 && strspn(text, "0.") == 0)) {
+        return false;
+    }
+    *value = (uint64_t)front;
+    return (double)*value == front; /* 1.5 of something that there are whole ones of */
+}
+
+bool number_real(const char *text, double *value)
+{
+    const char *rest;
+    if (!number_front(text, value, &rest)) {
+        return false;
+    }
+    const double unit = number_unit(&rest);
+    *value *= unit;
+    return unit > 0 && isfinite(*value);
+}
+
+bool number_rate(const char *text, double *value)
+{
+    const char *rest;
+    double below;
+    if (!number_front(text, value, &rest)) {
+        return false;
+    }
+    if (rest[0] == '/' && number_front(rest + 1, &below, &rest)) {
+        *value /= below;
+    } else if (rest[0] == '%') {
+        *value /= 100;
+        rest++;
+    }
+    return *rest == 0 && *value > 0 && *value < 1;
+}
+
+bool number_seconds(const char *text, double *value)
+{
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = { { "", 1 },      { "s", 1 },  { "ms", 1e-3 }, { "us", 1e-6 },
+                  { "ns", 1e-9 }, { "m", 60 }, { "h", 3600 },  { "d", 86400 } };
+    const char *rest;
+    if (!number_front(text, value, &rest)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(rest, units[i].name) == 0) {
+            *value *= units[i].seconds;
+            return isfinite(*value);
+        }
+    }
+    return false;
+}
+
+const char *number_show(uint64_t value, char text[NUMBER_TEXT])
+{
+    char digits[NUMBER_TEXT];
+    const int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    char *to = text;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0) {
+            *to++ = ',';
+        }
+        *to++ = digits[i];
+    }
+    *to = 0;
+    return text;
+}
+
+const char *number_show_bytes(uint64_t bytes, char text[NUMBER_TEXT])
+{
+    static const char *const units[] = {
+        "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"
+    };
+    double value = (double)bytes;
+    size_t unit = 0;
+    for (; value >= 1000 && unit + 1 < sizeof units / sizeof *units; unit++) {
+        value /= 1024;
+    }
+    (void)snprintf(text, NUMBER_TEXT, unit == 0 || value >= 100 ? "%.0f %s" : "%.1f %s",
+                   value, units[unit]);
+    return text;
+}
+
+const char *number_show_rate(double rate, char text[NUMBER_TEXT])
+{
+    (void)snprintf(text, NUMBER_TEXT, rate > 0 && rate < 1e-6 ? "%.2e %%" : "%.3g %%",
+                   100 * rate);
+    return text;
+}
+
+const char *number_show_seconds(double seconds, char text[NUMBER_TEXT])
+{
+    const unsigned long long whole = seconds < 1e9 ? (unsigned long long)seconds : 0;
+    if (seconds < 0 || seconds >= 1e9) {
+        (void)snprintf(text, NUMBER_TEXT, "?");
+    } else if (seconds < 10) {
+        (void)snprintf(text, NUMBER_TEXT, "%.2g s", seconds);
+    } else if (whole < 60) {
+        (void)snprintf(text, NUMBER_TEXT, "%llu s", whole);
+    } else if (whole < 3600) {
+        (void)snprintf(text, NUMBER_TEXT, "%llum %02llus", whole / 60, whole % 60);
+    } else {
+        (void)snprintf(text, NUMBER_TEXT, "%lluh %02llum", whole / 3600,
+                       whole / 60 % 60);
+    }
+    return text;
+}

@@ -1,0 +1,270 @@
+/*
+ * option.c - see option.h. As getopt_long has it: --name=value, --name value, -n value,
+ * -nvalue, -abc for flags, options and arguments in any order, "--". Long names are not
+ * shortened: a script that does so breaks with the next version.
+ */
+#include "option.h"
+
+#include "number.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Names nearby ---------------------------------------------------------------------- */
+
+enum { OPTION_NAME_MOST = 32 };
+
+/* How many letters have to be changed, left out, put in or swapped with the next one. */
+static size_t option_distance(const char *a, const char *b)
+{
+    size_t rows[3][OPTION_NAME_MOST + 1];
+    const size_t n = strlen(a), m = strlen(b);
+    if (n > OPTION_NAME_MOST || m > OPTION_NAME_MOST) {
+        return SIZE_MAX;
+    }
+    for (size_t j = 0; j <= m; j++) {
+        rows[0][j] = j;
+    }
+    for (size_t i = 1; i <= n; i++) {
+        size_t *now = rows[i % 3], *before = rows[(i + 2) % 3];
+        const size_t *swapped = rows[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = before[j - 1] + (a[i - 1] != b[j - 1]);
+            best = before[j] + 1 < best ? before[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]
+                && swapped[j - 2] + 1 < best) {
+                best = swapped[j - 2] + 1;
+            }
+            now[j] = best;
+        }
+    }
+    return rows[n % 3][m];
+}
+
+const char *option_nearest(const char *typed, const char *const *names, size_t n)
+{
+    const char *best = NULL;
+    size_t least = 1 + strlen(typed) / 3;
+    for (size_t i = 0; i < n; i++) {
+        const bool begins =
+            strlen(typed) >= 3 && strncmp(typed, names[i], strlen(typed)) == 0;
+        const size_t distance = begins ? 0 : option_distance(typed, names[i]);
+        if (distance <= least && (!best || distance < least)) {
+            best = names[i];
+            least = distance;
+        }
+    }
+    return best;
+}
+
+static void option_unknown(const struct option_use *uses, const char *name)
+{
+    const char *names[256];
+    size_t n = 0;
+    for (; uses->group; uses++) {
+        for (const struct option *o = uses->group->options; o->name && n < 256; o++) {
+            names[n++] = o->name;
+        }
+    }
+    const char *near = option_nearest(name, names, n);
+    if (near) {
+        (void)say_usage("there is no option --%s; did you mean --%s?", name, near);
+    } else {
+        (void)say_usage("there is no option --%s", name);
+    }
+}
+
+/* ---- Finding ---------------------------------------------------------------------------- */
+
+const struct option *option_find(const struct option_use *uses, const char *name,
+                                 size_t *at)
+{
+    for (; uses->group; uses++) {
+        for (const struct option *o = uses->group->options; o->name; o++) {
+            if (strcmp(o->name, name) == 0) {
+                *at = uses->at + o->at;
+                return o;
+            }
+        }
+    }
+    return NULL;
+}
+
+static const struct option *option_of_letter(const struct option_use *uses, char letter,
+                                             size_t *at)
+{
+    for (; uses->group; uses++) {
+        for (const struct option *o = uses->group->options; o->name; o++) {
+            if (o->letter == letter) {
+                *at = uses->at + o->at;
+                return o;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* ---- Values ----------------------------------------------------------------------------- */
+
+static const char *option_expected(const struct option *option)
+{
+    switch (option->type) {
+    case OPTION_COUNT: return "a whole number such as 1000, 10k, 5M or 1e6";
+    case OPTION_BYTES: return "a number of bytes such as 64k, 512M or 2Gi";
+    case OPTION_REAL: return "a number such as 2.5";
+    case OPTION_RATE: return "a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%";
+    case OPTION_SECONDS: return "a time such as 30s, 5m or 1.5ms";
+    case OPTION_FLAG:
+    case OPTION_TEXT:
+    case OPTION_LIST:
+    case OPTION_CHOICE: break;
+    }
+    return "something else";
+}
+
+static bool option_choose(const struct option *option, const char *text, int *choice)
+{
+    size_t n = 0;
+    while (option->choices[n]) {
+        if (strcmp(option->choices[n], text) == 0) {
+            *choice = (int)n;
+            return true;
+        }
+        n++;
+    }
+    char all[512] = "";
+    for (size_t i = 0, used = 0; i < n && used < sizeof all; i++) {
+        const int more = snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "",
+                                  option->choices[i]);
+        used += more > 0 ? (size_t)more : sizeof all;
+    }
+    const char *near = option_nearest(text, option->choices, n);
+    (void)say_usage("--%s: found '%s', expected one of %s%s%s%s", option->name, text,
+                    all, near ? "; did you mean " : "", near ? near : "",
+                    near ? "?" : "");
+    return false;
+}
+
+static bool option_list_add(const struct option *option, struct option_list *list,
+                            const char *text)
+{
+    if (list->count == OPTION_LIST_MOST) {
+        (void)say_usage("--%s: more than %d of them", option->name, OPTION_LIST_MOST);
+        return false;
+    }
+    list->items[list->count++] = text;
+    return true;
+}
+
+/* Writes a value; `text` is NULL for flags. */
+static bool option_set(const struct option *option, void *field, const char *text)
+{
+    bool good = false;
+    switch (option->type) {
+    case OPTION_FLAG: *(bool *)field = true; return true;
+    case OPTION_TEXT: *(const char **)field = text; return true;
+    case OPTION_LIST: return option_list_add(option, field, text);
+    case OPTION_CHOICE: return option_choose(option, text, field);
+    case OPTION_COUNT:
+    case OPTION_BYTES: good = number_count(text, field); break;
+    case OPTION_REAL: good = number_real(text, field); break;
+    case OPTION_RATE: good = number_rate(text, field); break;
+    case OPTION_SECONDS: good = number_seconds(text, field); break;
+    }
+    if (!good) {
+        (void)say_usage("--%s: found '%s', expected %s", option->name, text,
+                        option_expected(option));
+    }
+    return good;
+}
+
+/* ---- The line --------------------------------------------------------------------------- */
+
+struct option_line {
+    const struct option_use *uses;
+    char *options;
+    char **items;
+    size_t count, next;
+};
+
+/* The value that follows an option. */
+static const char *option_take(struct option_line *line, const struct option *option)
+{
+    if (line->next < line->count) {
+        return line->items[line->next++];
+    }
+    (void)say_usage("--%s needs a value: %s", option->name, option->value);
+    return NULL;
+}
+
+static bool option_long(struct option_line *line, const char *text)
+{
+    char name[OPTION_NAME_MOST * 2];
+    const char *equals = strchr(text, '=');
+    const size_t n = equals ? (size_t)(equals - text) : strlen(text);
+    size_t at;
+    const size_t kept = n < sizeof name ? n : sizeof name - 1;
+    memcpy(name, text, kept);
+    name[kept] = 0;
+    const struct option *option = option_find(line->uses, name, &at);
+    if (!option) {
+        option_unknown(line->uses, name);
+        return false;
+    }
+    if (option->type == OPTION_FLAG && equals) {
+        (void)say_usage("--%s takes no value", name);
+        return false;
+    }
+    const char *value = equals ? equals + 1 : NULL;
+    if (option->type != OPTION_FLAG && !value) {
+        value = option_take(line, option);
+        if (!value) {
+            return false;
+        }
+    }
+    return option_set(option, line->options + at, value);
+}
+
+static bool option_letters(struct option_line *line, const char *text)
+{
+    for (; *text; text++) {
+        size_t at;
+        const struct option *option = option_of_letter(line->uses, *text, &at);
+        if (!option) {
+            (void)say_usage("there is no option -%c", *text);
+            return false;
+        }
+        if (option->type != OPTION_FLAG) {
+            const char *value = text[1] ? text + 1 : option_take(line, option);
+            return value && option_set(option, line->options + at, value);
+        }
+        (void)option_set(option, line->options + at, NULL);
+    }
+    return true;
+}
+
+bool option_read(const struct option_use *uses, void *options, char **arguments,
+                 size_t count, struct arguments *left)
+{
+    struct option_line line = { uses, options, arguments, count, 0 };
+    *left = (struct arguments){ arguments, 0 };
+    while (line.next < count) {
+        char *text = arguments[line.next++];
+        if (strcmp(text, "--") == 0) {
+            break;
+        }
+        if (text[0] != '-' || text[1] == 0) {
+            left->items[left->count++] = text;
+        } else if (!(text[1] == '-' ? option_long(&line, text + 2)
+                                    : option_letters(&line, text + 1))) {
+            return false;
+        }
+    }
+    while (line.next < count) {
+        left->items[left->count++] = arguments[line.next++];
+    }
+    return true;
+}

@@ -1,0 +1,594 @@
+/*
+ * records.c - see records.h. The fast path is a line that is its own key: separators are found 64
+ * bytes at a time, and keys point into the chunk. All else goes through keys_make.
+ */
+#define _GNU_SOURCE /* memrchr */
+
+#include "records.h"
+
+#include "say.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* ---- Options ---------------------------------------------------------------------------- */
+
+static const char *const key_forms[] = {
+    "text", "int64", "int32", "hex", "utf16", NULL
+};
+
+#define AT(field) offsetof(struct key_options, field)
+static const struct option key_options_table[] = {
+    { "null", '0', OPTION_FLAG, AT(nul), NULL, "records end with NUL, not newline",
+      NULL },
+    { "length-prefixed", 0, OPTION_FLAG, AT(prefixed), NULL,
+      "records are bytes behind their length (4 bytes, low one first)", NULL },
+    { "csv", 0, OPTION_FLAG, AT(csv), NULL, "records are lines of CSV, with quotes",
+      NULL },
+    { "field", 0, OPTION_COUNT, AT(field), "N", "the key is the Nth field of a record",
+      NULL },
+    { "delimiter", 0, OPTION_TEXT, AT(delimiter), "C",
+      "what fields are divided by: a tab; with --csv a comma", NULL },
+    { "crlf", 0, OPTION_FLAG, AT(crlf), NULL, "lines may end with CR LF", NULL },
+    { "trim", 0, OPTION_FLAG, AT(trim), NULL, "leave out blanks around the key", NULL },
+    { "lower", 0, OPTION_FLAG, AT(lower), NULL, "A to Z become a to z", NULL },
+    { "as", 0, OPTION_CHOICE, AT(as), "FORM",
+      "what the key's text means: text, int64, int32, hex, utf16", key_forms },
+    { "raw", 0, OPTION_FLAG, AT(raw), NULL, "do not unpack gzip and zstd", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+
+const struct option_group key_options_group = { "Keys", key_options_table };
+
+static int keys_delimiter(const char *text, char *delimiter)
+{
+    if (strcmp(text, "\\t") == 0) {
+        *delimiter = '\t';
+        return CLI_OK;
+    }
+    if (strlen(text) != 1) {
+        return say_usage("--delimiter: found '%s', expected one character, or \\t",
+                         text);
+    }
+    *delimiter = text[0];
+    return CLI_OK;
+}
+
+int keys_format(const struct key_options *o, struct key_format *format)
+{
+    *format = (struct key_format){ .separator = o->nul ? 0 : '\n',
+                                   .delimiter = o->csv ? ',' : '\t',
+                                   .field = o->field,
+                                   .crlf = o->crlf,
+                                   .trim = o->trim,
+                                   .lower = o->lower,
+                                   .form = (enum key_form)o->as };
+    if (o->nul + o->prefixed + o->csv > 1) {
+        return say_usage("--null, --length-prefixed and --csv exclude each other");
+    }
+    if (o->prefixed && (o->crlf || o->field)) {
+        return say_usage("--length-prefixed records have no lines and no fields");
+    }
+    format->records = o->prefixed ? KEY_RECORDS_PREFIXED
+                      : o->csv    ? KEY_RECORDS_CSV
+                                  : KEY_RECORDS_SEPARATED;
+    if (o->csv && !o->field) {
+        format->field = 1;
+    }
+    return o->delimiter ? keys_delimiter(o->delimiter, &format->delimiter) : CLI_OK;
+}
+
+void keys_recipe(const struct key_format *format, char recipe[KEY_RECIPE])
+{
+    (void)snprintf(recipe, KEY_RECIPE, "%s%s%s%s", format->trim ? ",trim" : "",
+                   format->lower ? ",lower" : "", format->form ? "," : "",
+                   format->form ? key_forms[format->form] : "");
+    if (*recipe) {
+        memmove(recipe, recipe + 1, strlen(recipe));
+    }
+}
+
+static bool keys_follow_word(const char *word, size_t n, struct key_format *format)
+{
+    if (n == 4 && memcmp(word, "trim", n) == 0) {
+        format->trim = true;
+        return true;
+    }
+    if (n == 5 && memcmp(word, "lower", n) == 0) {
+        format->lower = true;
+        return true;
+    }
+    for (int i = 1; key_forms[i]; i++) {
+        if (strlen(key_forms[i]) == n && memcmp(word, key_forms[i], n) == 0) {
+            format->form = format->form ? format->form : (enum key_form)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool keys_follow(const char *recipe, struct key_format *format)
+{
+    while (*recipe) {
+        const size_t n = strcspn(recipe, ",");
+        if (!keys_follow_word(recipe, n, format)) {
+            return false;
+        }
+        recipe += n + (recipe[n] == ',');
+    }
+    return true;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------ */
+
+/* Room for n things of `size`, and what is there stays; grows by half at least. */
+static bool keys_grow(void *pointer, size_t *room, size_t n, size_t size)
+{
+    void **memory = pointer;
+    if (n <= *room) {
+        return true;
+    }
+    const size_t more = *room + *room / 2;
+    const size_t want = n > more ? n : more;
+    void *grown = want <= (SIZE_MAX - CHUNK_PAD) / size
+                      ? realloc(*memory, want * size + CHUNK_PAD)
+                      : NULL;
+    if (!grown) {
+        (void)say_failed(CLI_FULL, "out of memory: a record or chunk of %zu bytes", n);
+        return false;
+    }
+    *memory = grown;
+    *room = want;
+    return true;
+}
+
+bool chunk_reserve(struct chunk *chunk, size_t bytes)
+{
+    return keys_grow(&chunk->bytes, &chunk->room, bytes, 1);
+}
+
+bool chunk_reserve_out(struct chunk *chunk, size_t bytes)
+{
+    return keys_grow(&chunk->out, &chunk->out_room, bytes, 1);
+}
+
+bool chunk_reserve_hashes(struct chunk *chunk, size_t n)
+{
+    return keys_grow(&chunk->hashes, &chunk->hashes_room, n, sizeof *chunk->hashes);
+}
+
+bool chunk_reserve_answers(struct chunk *chunk, size_t n)
+{
+    return keys_grow(&chunk->answers, &chunk->answers_room, BG_BITMAP_WORDS(n),
+                     sizeof *chunk->answers);
+}
+
+static bool keys_reserve_records(struct chunk *chunk, size_t n)
+{
+    size_t places = chunk->places;
+    return keys_grow(&chunk->ends, &places, n, sizeof *chunk->ends)
+           && keys_grow(&chunk->keys, &chunk->places, n, sizeof *chunk->keys);
+}
+
+void chunk_free(struct chunk *chunk)
+{
+    free(chunk->bytes);
+    free(chunk->ends);
+    free(chunk->keys);
+    free(chunk->arena);
+    free(chunk->hashes);
+    free(chunk->answers);
+    free(chunk->out);
+    *chunk = (struct chunk){ 0 };
+}
+
+/* ---- Records ------------------------------------------------------------------------------ */
+
+enum { KEY_PREFIX = 4 };
+
+static size_t keys_prefix(const char *bytes)
+{
+    const unsigned char *b = (const unsigned char *)bytes;
+    return (size_t)b[0] | (size_t)b[1] << 8 | (size_t)b[2] << 16 | (size_t)b[3] << 24;
+}
+
+static size_t keys_whole_prefixed(const char *bytes, size_t n)
+{
+    size_t at = 0;
+    while (n - at >= KEY_PREFIX && n - at - KEY_PREFIX >= keys_prefix(bytes + at)) {
+        at += KEY_PREFIX + keys_prefix(bytes + at);
+    }
+    return at;
+}
+
+/* Behind the last newline that no quotes are open at. */
+static size_t keys_whole_csv(const char *bytes, size_t n)
+{
+    size_t whole = 0;
+    bool quoted = false;
+    for (size_t i = 0; i < n; i++) {
+        quoted ^= bytes[i] == '"';
+        whole = bytes[i] == '\n' && !quoted ? i + 1 : whole;
+    }
+    return whole;
+}
+
+size_t keys_whole(const struct key_format *format, const char *bytes, size_t n)
+{
+    if (format->records == KEY_RECORDS_PREFIXED) {
+        return keys_whole_prefixed(bytes, n);
+    }
+    if (format->records == KEY_RECORDS_CSV) {
+        return keys_whole_csv(bytes, n);
+    }
+    const char *last = memrchr(bytes, format->separator, n);
+    return last ? (size_t)(last - bytes) + 1 : 0;
+}
+
+/* A bit for each of 64 bytes that is the separator. */
+static uint64_t keys_mask(const char *bytes, char separator)
+{
+#ifdef __SSE2__
+    const __m128i wanted = _mm_set1_epi8(separator);
+    uint64_t mask = 0;
+    for (int i = 0; i < 4; i++) {
+        const __m128i here =
+            _mm_loadu_si128((const __m128i *)(const void *)(bytes + 16 * i));
+        mask |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(here, wanted))
+                << (16 * i);
+    }
+    return mask;
+#else
+    uint64_t mask = 0;
+    for (int i = 0; i < 64; i++) {
+        mask |= (uint64_t)(bytes[i] == separator) << i;
+    }
+    return mask;
+#endif
+}
+
+/* The ends of all records; a last one without a separator ends with the chunk. */
+static bool keys_find_separated(struct chunk *chunk, char separator)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < chunk->used; at += 64) {
+        uint64_t mask = keys_mask(chunk->bytes + at, separator);
+        if (chunk->used - at < 64) {
+            mask &= (UINT64_C(1) << (chunk->used - at)) - 1;
+        }
+        if (count + 64 > chunk->places && !keys_reserve_records(chunk, count + 64)) {
+            return false;
+        }
+        for (; mask; mask &= mask - 1) {
+            chunk->ends[count++] = at + (size_t)__builtin_ctzll(mask) + 1;
+        }
+    }
+    if (chunk->used > 0 && (count == 0 || chunk->ends[count - 1] < chunk->used)) {
+        if (!keys_reserve_records(chunk, count + 1)) {
+            return false;
+        }
+        chunk->ends[count++] = chunk->used;
+    }
+    chunk->count = count;
+    return true;
+}
+
+/* The same for the others, a record at a time. `next` says where one that begins at `at` ends. */
+static bool keys_find_others(struct chunk *chunk,
+                             size_t (*next)(const struct chunk *chunk, size_t at))
+{
+    chunk->count = 0;
+    for (size_t at = 0; at < chunk->used;) {
+        at = next(chunk, at);
+        if (chunk->count == chunk->places
+            && !keys_reserve_records(chunk, chunk->count + 64)) {
+            return false;
+        }
+        chunk->ends[chunk->count++] = at;
+    }
+    return true;
+}
+
+/* At the end of the input a record may be cut off: it ends with the chunk; see keys_make. */
+static size_t keys_next_prefixed(const struct chunk *chunk, size_t at)
+{
+    const size_t left = chunk->used - at;
+    if (left < KEY_PREFIX || left - KEY_PREFIX < keys_prefix(chunk->bytes + at)) {
+        return chunk->used;
+    }
+    return at + KEY_PREFIX + keys_prefix(chunk->bytes + at);
+}
+
+static size_t keys_next_csv(const struct chunk *chunk, size_t at)
+{
+    bool quoted = false;
+    for (; at < chunk->used; at++) {
+        quoted ^= chunk->bytes[at] == '"';
+        if (chunk->bytes[at] == '\n' && !quoted) {
+            return at + 1;
+        }
+    }
+    return at;
+}
+
+static bool keys_find(const struct key_format *format, struct chunk *chunk)
+{
+    switch (format->records) {
+    case KEY_RECORDS_SEPARATED: return keys_find_separated(chunk, format->separator);
+    case KEY_RECORDS_PREFIXED: return keys_find_others(chunk, keys_next_prefixed);
+    case KEY_RECORDS_CSV: return keys_find_others(chunk, keys_next_csv);
+    }
+    return false;
+}
+
+bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk,
+                      size_t i)
+{
+    const size_t begin = i ? chunk->ends[i - 1] : 0;
+    size_t end = chunk->ends[i];
+    if (format->records == KEY_RECORDS_PREFIXED) {
+        const size_t skip = end - begin < KEY_PREFIX ? end - begin : KEY_PREFIX;
+        return (bg_bytes){ chunk->bytes + begin + skip, end - begin - skip };
+    }
+    if (end > begin && chunk->bytes[end - 1] == format->separator) {
+        end--;
+        end -= format->crlf && end > begin && chunk->bytes[end - 1] == '\r';
+    }
+    return (bg_bytes){ chunk->bytes + begin, end - begin };
+}
+
+/* ---- Keys --------------------------------------------------------------------------------- */
+
+/* The Nth field of a record; a record with fewer has an empty one. */
+static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
+{
+    const char *at = record.data, *end = at + record.len;
+    for (uint64_t field = 1;; field++) {
+        bool quoted = false;
+        const char *stop = at;
+        while (stop < end && (quoted || *stop != format->delimiter)) {
+            quoted ^= format->records == KEY_RECORDS_CSV && *stop == '"';
+            stop++;
+        }
+        if (field == format->field) {
+            return (bg_bytes){ at, (size_t)(stop - at) };
+        }
+        if (stop == end) {
+            return (bg_bytes){ end, 0 };
+        }
+        at = stop + 1;
+    }
+}
+
+/* A CSV field without its quotes; doubled ones become one. Written to `to`. */
+static bg_bytes keys_unquote(bg_bytes field, char *to)
+{
+    const char *from = field.data;
+    size_t n = 0;
+    if (field.len < 2 || from[0] != '"' || from[field.len - 1] != '"') {
+        return field;
+    }
+    for (size_t i = 1; i + 1 < field.len; i++) {
+        to[n++] = from[i];
+        i += from[i] == '"' && i + 2 < field.len && from[i + 1] == '"';
+    }
+    return (bg_bytes){ to, n };
+}
+
+static bg_bytes keys_trim(bg_bytes text)
+{
+    const char *data = text.data;
+    while (text.len && isspace((unsigned char)data[text.len - 1])) {
+        text.len--;
+    }
+    while (text.len && isspace((unsigned char)*data)) {
+        data++;
+        text.len--;
+    }
+    return (bg_bytes){ data, text.len };
+}
+
+/* Text as a key of another form, written to `to`; false: it is none. */
+static bool keys_integer(bg_bytes text, bool wide, char *to, bg_bytes *key)
+{
+    const char *data = text.data;
+    const bool negative = text.len && data[0] == '-';
+    uint64_t value = 0;
+    const size_t width = wide ? 8 : 4;
+    const uint64_t most = (wide ? UINT64_MAX : UINT32_MAX);
+    const uint64_t least = (UINT64_C(1) << (8 * width - 1));
+    if (text.len == (size_t)negative) {
+        return false;
+    }
+    for (size_t i = negative; i < text.len; i++) {
+        const unsigned digit = (unsigned)(unsigned char)data[i] - '0';
+        if (digit > 9 || value > (most - digit) / 10) {
+            return false;
+        }
+        value = value * 10 + digit;
+    }
+    if (negative && value > least) {
+        return false;
+    }
+    value = negative ? 0 - value : value;
+    for (size_t i = 0; i < width; i++) {
+        to[i] = (char)(value >> (8 * i));
+    }
+    *key = (bg_bytes){ to, width };
+    return true;
+}
+
+static int keys_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+static bool keys_hex(bg_bytes text, char *to, bg_bytes *key)
+{
+    const char *data = text.data;
+    for (size_t i = 0; i + 1 < text.len; i += 2) {
+        const int high = keys_digit(data[i]), low = keys_digit(data[i + 1]);
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        to[i / 2] = (char)(high << 4 | low);
+    }
+    *key = (bg_bytes){ to, text.len / 2 };
+    return text.len % 2 == 0;
+}
+
+/* One character of UTF-8; 0 bytes long if it is none. */
+static size_t keys_utf8(const unsigned char *s, size_t n, uint32_t *code)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const size_t long_ = s[0] < 0x80             ? 1
+                         : (s[0] & 0xE0) == 0xC0 ? 2
+                         : (s[0] & 0xF0) == 0xE0 ? 3
+                         : (s[0] & 0xF8) == 0xF0 ? 4
+                                                 : 0;
+    if (long_ == 0 || long_ > n) {
+        return 0;
+    }
+    *code = long_ == 1 ? s[0] : s[0] & (0x7Fu >> long_);
+    for (size_t i = 1; i < long_; i++) {
+        if ((s[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+        *code = *code << 6 | (s[i] & 0x3F);
+    }
+    return *code < least[long_] || *code > 0x10FFFF || (*code >> 11) == 0x1B ? 0
+                                                                             : long_;
+}
+
+static bool keys_utf16(bg_bytes text, char *to, bg_bytes *key)
+{
+    const unsigned char *s = text.data;
+    size_t n = 0;
+    for (size_t i = 0, step; i < text.len; i += step) {
+        uint32_t code = 0;
+        step = keys_utf8(s + i, text.len - i, &code);
+        if (step == 0) {
+            return false;
+        }
+        if (code >= 0x10000) {
+            const uint32_t high = 0xD800 + ((code - 0x10000) >> 10);
+            to[n++] = (char)high;
+            to[n++] = (char)(high >> 8);
+            code = 0xDC00 + ((code - 0x10000) & 0x3FF);
+        }
+        to[n++] = (char)code;
+        to[n++] = (char)(code >> 8);
+    }
+    *key = (bg_bytes){ to, n };
+    return true;
+}
+
+static bool keys_convert(enum key_form form, bg_bytes text, char *to, bg_bytes *key)
+{
+    switch (form) {
+    case KEY_TEXT: *key = text; return true;
+    case KEY_INT64:
+    case KEY_INT32: return keys_integer(text, form == KEY_INT64, to, key);
+    case KEY_HEX: return keys_hex(text, to, key);
+    case KEY_UTF16: return keys_utf16(text, to, key);
+    }
+    return false;
+}
+
+static int keys_refuse(const struct key_format *format, const struct chunk *chunk,
+                       size_t i)
+{
+    const bg_bytes record = chunk_record(format, chunk, i);
+    const uint64_t offset = chunk->offset + (i ? chunk->ends[i - 1] : 0);
+    const int shown = record.len < 40 ? (int)record.len : 40;
+    if (format->records == KEY_RECORDS_PREFIXED && format->form == KEY_TEXT) {
+        return say_failed(CLI_DATA,
+                          "%s: at byte %" PRIu64 ": the last record is cut off",
+                          chunk->path, offset);
+    }
+    return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": no %s: '%.*s'%s", chunk->path,
+                      offset,
+                      format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form],
+                      shown, (const char *)record.data, record.len > 40 ? "..." : "");
+}
+
+static bool keys_is_cut_off(const struct key_format *format, const struct chunk *chunk,
+                            size_t i)
+{
+    const size_t begin = i ? chunk->ends[i - 1] : 0, n = chunk->ends[i] - begin;
+    return format->records == KEY_RECORDS_PREFIXED
+           && (n < KEY_PREFIX || n - KEY_PREFIX != keys_prefix(chunk->bytes + begin));
+}
+
+/* The key of record i. `to` has room for all that it can become. */
+static bool keys_make(const struct key_format *format, struct chunk *chunk, size_t i,
+                      char *to)
+{
+    bg_bytes text = chunk_record(format, chunk, i);
+    text = format->field ? keys_field(format, text) : text;
+    text = format->records == KEY_RECORDS_CSV ? keys_unquote(text, to) : text;
+    text = format->trim ? keys_trim(text) : text;
+    if (format->lower) {
+        const char *from = text.data;
+        for (size_t j = 0; j < text.len; j++) {
+            to[j] = (char)(from[j] >= 'A' && from[j] <= 'Z' ? from[j] | 0x20 : from[j]);
+        }
+        text.data = to;
+    }
+    /* A form is written behind what it is made of. */
+    return keys_convert(format->form, text, to + text.len, &chunk->keys[i]);
+}
+
+static int keys_make_all(const struct key_format *format, struct chunk *chunk)
+{
+    for (size_t i = 0, used = 0; i < chunk->count; i++) {
+        const size_t begin = i ? chunk->ends[i - 1] : 0;
+        /* Text, twice as much as UTF-16, and a number. */
+        const size_t most = 3 * (chunk->ends[i] - begin) + 8;
+        if (keys_is_cut_off(format, chunk, i)
+            || !keys_make(format, chunk, i, chunk->arena + used)) {
+            return keys_refuse(format, chunk, i);
+        }
+        used += most;
+    }
+    return CLI_OK;
+}
+
+static bool keys_are_records(const struct key_format *format)
+{
+    return format->records == KEY_RECORDS_SEPARATED && !format->field && !format->crlf
+           && !format->trim && !format->lower && format->form == KEY_TEXT;
+}
+
+int keys_split(const struct key_format *format, struct chunk *chunk)
+{
+    if (!keys_find(format, chunk)) {
+        return CLI_FULL;
+    }
+    if (!keys_are_records(format)) {
+        return keys_grow(&chunk->arena, &chunk->arena_room,
+                         3 * chunk->used + 8 * chunk->count, 1)
+                   ? keys_make_all(format, chunk)
+                   : CLI_FULL;
+    }
+    size_t begin = 0;
+    for (size_t i = 0; i < chunk->count; i++) {
+        chunk->keys[i] = (bg_bytes){ chunk->bytes + begin, chunk->ends[i] - 1 - begin };
+        begin = chunk->ends[i];
+    }
+    if (chunk->count && chunk->bytes[chunk->used - 1] != format->separator) {
+        chunk->keys[chunk->count - 1].len++; /* it has no separator at its end */
+    }
+    return CLI_OK;
+}

@@ -1,0 +1,140 @@
+/*
+ * say.c - see say.h. A message is one line, "bloomgate SUBCOMMAND: text", written in one
+ * piece, so that lines of several threads or processes do not mix.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "say.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    const char *command;
+    bool quiet;
+    enum say_when color;
+} say;
+
+void say_begin(const char *command, bool quiet, enum say_when color)
+{
+    say.command = command;
+    say.quiet = quiet;
+    say.color = color;
+}
+
+bool say_is_quiet(void)
+{
+    return say.quiet;
+}
+
+bool say_colors(int fd)
+{
+    if (say.color != SAY_AUTO) {
+        return say.color == SAY_ALWAYS;
+    }
+    const char *no = getenv("NO_COLOR"); /* NOLINT(concurrency-mt-unsafe): read only */
+    const char *term = getenv("TERM");   /* NOLINT(concurrency-mt-unsafe) */
+    return isatty(fd) && !(no && *no) && term && strcmp(term, "dumb") != 0;
+}
+
+enum { SAY_LINE = 2048 };
+
+/* One line, with a word in front in a colour of its own. */
+__attribute__((format(printf, 3, 0))) static void
+say_line(const char *word, const char *color, const char *format, va_list arguments)
+{
+    char line[SAY_LINE];
+    const bool colors = *word && say_colors(STDERR_FILENO);
+    int n = snprintf(line, sizeof line, "bloomgate%s%s: %s%s%s", say.command ? " " : "",
+                     say.command ? say.command : "", colors ? color : "", word,
+                     colors ? "\033[0m" : "");
+    size_t used = n > 0 ? (size_t)n : 0;
+    n = vsnprintf(line + used, sizeof line - used, format, arguments);
+    used += n > 0 ? (size_t)n : 0;
+    used = used < sizeof line - 1 ? used : sizeof line - 2;
+    line[used++] = '\n';
+    (void)fwrite(line, 1, used, stderr);
+    (void)fflush(stderr);
+}
+
+int say_failed(enum cli_exit code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_line("", "", format, arguments);
+    va_end(arguments);
+    return (int)code;
+}
+
+int say_usage(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_line("", "", format, arguments);
+    va_end(arguments);
+    (void)fprintf(stderr, "Try 'bloomgate%s%s --help'.\n", say.command ? " " : "",
+                  say.command ? say.command : "");
+    return CLI_USAGE;
+}
+
+enum cli_exit say_code(bg_err err)
+{
+    switch (err) {
+    case BG_OK: return CLI_OK;
+    case BG_EINVAL:
+    case BG_ENOTSUP: return CLI_USAGE;
+    case BG_ENOMEM:
+    case BG_EFULL:
+    case BG_ELIMIT: return CLI_FULL;
+    case BG_EIO:
+    case BG_EBUSY: return CLI_IO;
+    case BG_ECANCELED: return CLI_INTERRUPTED;
+    case BG_EINCOMPAT:
+    case BG_EFORMAT:
+    case BG_EVERSION:
+    case BG_ECHECKSUM:
+    case BG_EBUILD:
+    case BG_ENOTFOUND: return CLI_DATA;
+    }
+    return CLI_DATA;
+}
+
+int say_error(const char *about, const bg_errinfo *why)
+{
+    if (why->code == BG_ECANCELED) {
+        return CLI_INTERRUPTED;
+    }
+    return say_failed(say_code(why->code), "%s%s%s", about ? about : "",
+                      about ? ": " : "",
+                      *why->message ? why->message : bg_strerror(why->code));
+}
+
+int say_errno(const char *about)
+{
+    const int why = errno;
+    const char *text = strerror(why); /* NOLINT(concurrency-mt-unsafe): known numbers */
+    return say_failed(why == ENOMEM ? CLI_FULL : CLI_IO, "%s: %s", about, text);
+}
+
+void say_note(const char *format, ...)
+{
+    va_list arguments;
+    if (say.quiet) {
+        return;
+    }
+    va_start(arguments, format);
+    say_line("", "", format, arguments);
+    va_end(arguments);
+}
+
+void say_warning(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say_line("warning: ", "\033[33m", format, arguments);
+    va_end(arguments);
+}

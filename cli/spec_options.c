@@ -1,0 +1,98 @@
+/* spec_options.c - see spec_options.h. */
+#include "spec_options.h"
+
+#include "say.h"
+
+static const char *const spec_kinds[] = { "auto",
+#define SPEC_KIND(NAME, number, name) #name,
+                                          BG_KINDS(SPEC_KIND)
+#undef SPEC_KIND
+                                              NULL };
+
+#define AT(field) offsetof(struct spec_options, field)
+static const struct option spec_table[] = {
+    { "kind", 'k', OPTION_CHOICE, AT(kind), "KIND",
+      "blocked (what auto picks), classic, fuse, cuckoo, ...: see bloomgate plan",
+      spec_kinds },
+    { "items", 'n', OPTION_COUNT, AT(items), "N", "how many different keys it is for",
+      NULL },
+    { "rate", 'p', OPTION_RATE, AT(rate), "P",
+      "rate of false positives: 0.01, 1e-3, 0.1%", NULL },
+    { "bits-per-key", 0, OPTION_REAL, AT(bits_per_key), "B", "instead of --rate",
+      NULL },
+    { "bytes", 0, OPTION_BYTES, AT(bytes), "SIZE", "instead of --rate: 64k, 512M, 2Gi",
+      NULL },
+    { "bits", 0, OPTION_COUNT, AT(k), "K",
+      "bits per key that are set, or of a fingerprint; else the best", NULL },
+    { "folds", 0, OPTION_COUNT, AT(folds), "N", "it can be halved so often later",
+      NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+const struct option_group spec_options_group = { "The filter", spec_table };
+
+static const char *const hash_names[] = { "fast",      "keyed", "keyed24",
+                                          "keyed-int", "xxh64", NULL };
+
+#define AT(field) offsetof(struct hash_options, field)
+static const struct option hash_table[] = {
+    { "hash", 0, OPTION_CHOICE, AT(profile), "PROFILE",
+      "fast, or for keys that strangers choose keyed (needs --keyring)", hash_names },
+    { "seed", 0, OPTION_COUNT, AT(seed), "N", "of fast and xxh64", NULL },
+    { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE", "where the secrets are", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+const struct option_group hash_options_group = { "Hashing", hash_table };
+
+int spec_fill(const struct spec_options *options, bg_spec *spec)
+{
+    if ((options->rate > 0) + (options->bits_per_key > 0) + (options->bytes > 0) > 1) {
+        return say_usage("--rate, --bits-per-key and --bytes exclude each other");
+    }
+    if (options->k > UINT32_MAX || options->folds > UINT32_MAX) {
+        return say_usage("--bits and --folds are small numbers");
+    }
+    spec->kind = (uint32_t)options->kind;
+    spec->items = options->items;
+    spec->rate = options->rate;
+    spec->bits_per_key = options->bits_per_key;
+    spec->bytes = options->bytes;
+    spec->k = (uint32_t)options->k;
+    spec->folds = (uint32_t)options->folds;
+    return CLI_OK;
+}
+
+int secret_current(const struct hash_options *options, struct secret *secret)
+{
+    bg_errinfo why;
+    const bool keyed = options->profile == BG_HASH_KEYED
+                       || options->profile == BG_HASH_KEYED24
+                       || options->profile == BG_HASH_KEYED_INT;
+    *secret = (struct secret){ .hash = { .profile = (uint32_t)options->profile,
+                                         .seed = options->seed } };
+    if (!options->keyring) {
+        return keyed ? say_usage("--hash %s needs a secret: --keyring FILE",
+                                 hash_names[options->profile])
+                     : CLI_OK;
+    }
+    if (!keyed && options->profile != 0) {
+        return say_usage("--hash %s takes no secret", hash_names[options->profile]);
+    }
+    if (bg_keyring_open(options->keyring, &secret->ring, &why)) {
+        return say_error(options->keyring, &why);
+    }
+    if (!keyed) {
+        secret->hash.profile = BG_HASH_KEYED;
+    }
+    if (bg_keyring_current(secret->ring, &secret->hash, secret->key_id, &why)) {
+        return say_error(options->keyring, &why);
+    }
+    return CLI_OK;
+}
+
+void secret_free(struct secret *secret)
+{
+    bg_keyring_free(secret->ring);
+    secret->ring = NULL;
+}

@@ -1,0 +1,101 @@
+/*
+ * unpack.c - see unpack.h. Both formats may have several parts one after another (what
+ * `cat a.gz b.gz` makes), so the end of one is not the end.
+ */
+#include "unpack.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include <zstd.h>
+
+struct unpacker {
+    enum unpack_format format;
+    bool inside; /* of a part, so it must not end */
+    z_stream gzip;
+    ZSTD_DStream *zstd;
+};
+
+enum unpack_format unpack_recognise(const char *bytes, size_t n)
+{
+    if (n >= 3 && memcmp(bytes, "\x1f\x8b\x08", 3) == 0) {
+        return UNPACK_GZIP;
+    }
+    return n >= 4 && memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0 ? UNPACK_ZSTD
+                                                               : UNPACK_PLAIN;
+}
+
+enum { UNPACK_GZIP_ONLY = 15 + 16 }; /* largest window; a gzip header is expected */
+
+struct unpacker *unpacker_new(enum unpack_format format)
+{
+    struct unpacker *u = calloc(1, sizeof *u);
+    if (!u) {
+        return NULL;
+    }
+    u->format = format;
+    if (format == UNPACK_GZIP ? inflateInit2(&u->gzip, UNPACK_GZIP_ONLY) != Z_OK
+                              : !(u->zstd = ZSTD_createDStream())) {
+        free(u);
+        return NULL;
+    }
+    return u;
+}
+
+void unpacker_free(struct unpacker *u)
+{
+    if (u) {
+        if (u->format == UNPACK_GZIP) {
+            (void)inflateEnd(&u->gzip);
+        }
+        (void)ZSTD_freeDStream(u->zstd);
+        free(u);
+    }
+}
+
+static bool unpack_gzip(struct unpacker *u, struct unpack_step *step)
+{
+    const uInt most = step->n < UINT_MAX ? (uInt)step->n : UINT_MAX;
+    const uInt space = step->room < UINT_MAX ? (uInt)step->room : UINT_MAX;
+    u->gzip.next_in = (z_const Bytef *)(uintptr_t)step->from;
+    u->gzip.avail_in = most;
+    u->gzip.next_out = (Bytef *)step->to;
+    u->gzip.avail_out = space;
+    u->inside = u->inside || most > 0;
+    const int said = inflate(&u->gzip, Z_NO_FLUSH);
+    step->used = most - u->gzip.avail_in;
+    step->made = space - u->gzip.avail_out;
+    if (said == Z_STREAM_END) {
+        u->inside = false;
+        return inflateReset(&u->gzip) == Z_OK;
+    }
+    step->why = u->gzip.msg ? u->gzip.msg : "damaged";
+    return said == Z_OK || said == Z_BUF_ERROR;
+}
+
+static bool unpack_zstd(struct unpacker *u, struct unpack_step *step)
+{
+    ZSTD_inBuffer in = { step->from, step->n, 0 };
+    ZSTD_outBuffer out = { step->to, step->room, 0 };
+    const size_t said = ZSTD_decompressStream(u->zstd, &out, &in);
+    step->used = in.pos;
+    step->made = out.pos;
+    if (ZSTD_isError(said)) {
+        step->why = ZSTD_getErrorName(said);
+        return false;
+    }
+    u->inside = said != 0;
+    return true;
+}
+
+bool unpacker_run(struct unpacker *u, struct unpack_step *step)
+{
+    return u->format == UNPACK_GZIP ? unpack_gzip(u, step) : unpack_zstd(u, step);
+}
+
+bool unpacker_is_whole(const struct unpacker *u)
+{
+    return !u->inside;
+}

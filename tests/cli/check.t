@@ -1,0 +1,25 @@
+# bloomgate check: like grep.
+
+$ seq 1000 > numbers
+$ bloomgate build -q numbers.bg numbers
+$ printf 'x\n1\n2\n' | bloomgate check numbers.bg
+1
+2
+
+# The last line may have no newline; it gets one.
+$ printf 'x\n1\n2' | bloomgate check numbers.bg
+1
+2
+$ printf 'x\n1\n2' | bloomgate check -v numbers.bg
+x
+$ printf 'x\n1\n2' | bloomgate check -a numbers.bg
+no	x
+maybe	1
+maybe	2
+$ printf 'x\n1\n2' | bloomgate check -c numbers.bg
+2
+
+# 1: nothing was selected.
+$ echo x | bloomgate check numbers.bg
+? 1
+$ bloomgate check -q numbers.bg numbers

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Runs transcripts of a shell and compares what the commands print, say and return.
+
+A transcript has commands, each with what is expected of it:
+
+    $ bloomgate check seen.bg words.txt      a command, run by bash in a folder of its own
+    apple                                    stdout
+    ! bloomgate check: no such file          stderr
+    ? 1                                      exit code, if it is not 0
+    # anything                               a comment
+
+`...` stands for any text within a line. A line of output that begins with one of these signs,
+or is empty, has a `|` in front. Commands of one transcript share a folder; $CLI_TESTS is the folder of this script.
+usage: transcript.py BLOOMGATE TRANSCRIPT... [--update]      --update: writes what there was"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+SIGNS = ("$", "!", "?", "#", "|")
+
+
+def shown(text, sign=""):
+    """Output as lines of a transcript."""
+    if not text:
+        return []
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [sign + (line if sign or line and not line.startswith(SIGNS) else "|" + line) for line in lines]
+
+
+def run(command, folder, environment):
+    done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                          capture_output=True, timeout=600)
+    out, err = (part.decode("utf-8", "backslashreplace") for part in (done.stdout, done.stderr))
+    return shown(out) + shown(err, "! ") + ([f"? {done.returncode}"] if done.returncode else [])
+
+
+def parse(path):
+    """[(lines before it, command, expected lines)], and what follows the last."""
+    blocks, before = [], []
+    with open(path, encoding="utf-8") as f:
+        for line in f.read().split("\n"):
+            if line.startswith("$ "):
+                blocks.append((before, line[2:], []))
+                before = []
+            elif line.startswith("#") or line == "" or not blocks:
+                before.append(line)
+            elif before:
+                sys.exit(f"{path}: output behind an empty line or comment: {line}")
+            else:
+                blocks[-1][2].append(line)
+    return blocks, before
+
+
+def fits(expected, found):
+    if len(expected) != len(found):
+        return False
+    for want, have in zip(expected, found):
+        pattern = ".*".join(re.escape(part) for part in want.split("..."))
+        if want != have and not re.fullmatch(pattern, have):
+            return False
+    return True
+
+
+def play(path, environment, update):
+    """Returns how many commands did as expected, and how many did not."""
+    blocks, rest = parse(path)
+    good = bad = 0
+    written = []
+    with tempfile.TemporaryDirectory(prefix="bloomgate-cli-") as folder:
+        for before, command, expected in blocks:
+            found = run(command, folder, environment)
+            same = fits(expected, found)
+            good, bad = good + same, bad + (not same)
+            written += before + ["$ " + command] + (expected if same else found)
+            if not same and not update:
+                print(f"--- {os.path.basename(path)}: $ {command}\nexpected:")
+                print("\n".join(expected) + "\nfound:\n" + "\n".join(found))
+    if update:
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("\n".join(written + rest))
+    return good, bad
+
+
+def main():
+    program, *paths = [a for a in sys.argv[1:] if a != "--update"]
+    environment = {**os.environ, "PATH": os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
+                   "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
+    environment.pop("NO_COLOR", None)
+    passed = failed = 0
+    for path in paths:
+        good, bad = play(path, environment, "--update" in sys.argv)
+        passed, failed = passed + good, failed + bad
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+main()
