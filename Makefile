@@ -10,10 +10,10 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test bench fuzz soak exhaustive format lint install cross coverage clean
+.PHONY: help deps build run test bench bench-cli fuzz soak exhaustive format lint install cross coverage clean
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install the packages that are missing
 	@tools/deps.sh
@@ -29,6 +29,9 @@ test: deps ## run everything that fits in a quarter of an hour
 
 bench: build ## measure speed; ARGS="batch --kind blocked" for a part, ARGS=--help for more
 	@build/bin/bgbench $(or $(ARGS),all)
+
+bench-cli: build ## measure the command line against wc, bloom, grep, sort and awk; ARGS="--lines 1e8"
+	@bench/bench_cli.py build/bin $(ARGS)
 
 fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)

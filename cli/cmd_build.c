@@ -67,7 +67,8 @@ struct build {
     struct flow flow;
     struct progress progress;
     bg_spec spec;
-    bg_filter *filter;   /* keys go there, or */
+    bg_filter *filter;   /* keys go there, */
+    bg_loader *loader;   /* through this, or */
     bg_builder *builder; /* their hashes, */
     bg_hasher hasher;    /* made by this */
     bool refuses;        /* the filter is of a kind that can be full */
@@ -84,7 +85,7 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     if (b->refuses) {
         err = bg_filter_insert_many(b->filter, chunk->keys, chunk->count, &done, &news);
     } else {
-        news = bg_filter_add_many(b->filter, chunk->keys, chunk->count, NULL);
+        news = bg_loader_add_many(b->loader, chunk->keys, chunk->count);
     }
     atomic_fetch_add(&b->keys, done);
     atomic_fetch_add(&b->news, news);
@@ -190,6 +191,13 @@ static int build_size(struct build *b, const struct arguments *arguments)
     return code;
 }
 
+/* Whether threads can share the filter's memory out among themselves. */
+static bool build_is_divided(const struct build *b)
+{
+    return flow_threads(b->options->threads) == 1 || b->spec.kind == BG_KIND_AUTO
+           || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
+}
+
 static int build_make(struct build *b)
 {
     bg_errinfo why;
@@ -201,7 +209,7 @@ static int build_make(struct build *b)
         }
         return CLI_OK;
     }
-    b->spec.flags |= flow_threads(b->options->threads) == 1 ? BG_EXCLUSIVE : 0;
+    b->spec.flags |= build_is_divided(b) ? BG_EXCLUSIVE : 0;
     if (bg_filter_create(&b->spec, &b->filter, &why)) {
         return say_error(NULL, &why);
     }
@@ -336,7 +344,9 @@ static int build_resume(struct build *b)
     size_t at = 0;
     uint64_t offset = 0;
     int code = build_partial(b, path);
-    code = code ? code : filter_open(path, &how, FILTER_OURS, KEY_TEXT, &file);
+    code =
+        code ? code
+             : filter_open(path, &how, FILTER_OURS | FILTER_EXCLUSIVE, KEY_TEXT, &file);
     if (code) {
         return code;
     }
@@ -375,6 +385,10 @@ static int build_run_legs(struct build *b)
 
 static int build_run(struct build *b)
 {
+    bg_errinfo why;
+    if (b->filter && !b->refuses && bg_loader_create(b->filter, &b->loader, &why)) {
+        return say_error(NULL, &why);
+    }
     b->flow = (struct flow){ .input = &b->input,
                              .format = &b->format,
                              .threads = flow_threads(b->options->threads),
@@ -484,6 +498,7 @@ static int build_command(void *options, const struct arguments *arguments)
     struct build b = { .options = options, .path = arguments->items[0] };
     b.spec = (bg_spec)BG_SPEC_INIT;
     const int code = build_all(&b, arguments);
+    bg_loader_free(b.loader);
     bg_filter_free(b.filter);
     bg_builder_free(b.builder);
     bg_hasher_wipe(&b.hasher);

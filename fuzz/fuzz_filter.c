@@ -250,6 +250,22 @@ static void check_bitmap(const uint64_t *bitmap, size_t n, size_t count)
     FUZZ_MUST(ones == count && bitmap[BG_BITMAP_WORDS(n)] == 77);
 }
 
+/* A loader makes the same of the same keys, half of them as hashes. */
+static void do_load(const bg_filter *before, const bg_bytes *keys, size_t n,
+                    const bg_filter *after)
+{
+    uint64_t hashes[BATCH_MOST];
+    bg_filter *loaded = must_copy(before);
+    bg_loader *loader = NULL;
+    FUZZ_MUST(bg_loader_create(loaded, &loader, NULL) == BG_OK);
+    (void)bg_loader_add_many(loader, keys, n / 2);
+    bg_hash_many(bg_filter_hasher(loaded), keys + n / 2, n - n / 2, hashes);
+    (void)bg_loader_add_many_hash(loader, hashes, n - n / 2);
+    bg_loader_free(loader);
+    FUZZ_MUST(bg_filter_equal(loaded, after));
+    bg_filter_free(loaded);
+}
+
 static void do_add_many(struct fuzz_input *in, struct slot *s)
 {
     static uint64_t keys[BATCH_MOST];
@@ -273,6 +289,7 @@ static void do_add_many(struct fuzz_input *in, struct slot *s)
         count = bg_filter_add_many_hash(s->filter, hashes, n, is_new);
     }
     check_bitmap(is_new, n, count);
+    do_load(one, pairs, n, s->filter);
     for (size_t i = 0; i < n; i++) {
         bool fresh = bg_filter_add_u64(one, keys[i]);
         FUZZ_MUST(fresh == (is_new[i / 64] >> (i % 64) & 1));

@@ -3,7 +3,7 @@
  *
  * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
  * a filter; kind.h which kinds there are; hash.h how keys become hashes; builder.h makes
- * filters of all keys at once; window.h those that forget; oplog.h
+ * filters of all keys at once; loader.h fills one with several threads; window.h those that forget; oplog.h
  * keeps what happened to a filter since it was saved; err.h says how errors are
  * told; cpu.h which instructions are used.
  *
@@ -27,6 +27,7 @@
 #include "bloomgate/hash.h"
 #include "bloomgate/keyring.h"
 #include "bloomgate/kind.h"
+#include "bloomgate/loader.h"
 #include "bloomgate/metrics.h"
 #include "bloomgate/oplog.h"
 #include "bloomgate/plan.h"

@@ -1,0 +1,214 @@
+/*
+ * loader.c - several threads fill one filter.
+ *
+ * Idea. A key of a blocked or split filter touches one unit of memory. So the
+ * filter is divided into regions of whole lines, each with a lock, and whoever has the lock of
+ * a region may add to it without atomic instructions. Keys come in blocks; a block is sorted
+ * by region (one pass to count, one to place), and the regions of the block are then visited
+ * in any order in which their locks are free.
+ *
+ *     block of hashes --> sorted: [ region 0 | region 1 | ... ]
+ *                                     |          |
+ *                              lock, add many   busy: come back later
+ *
+ * Where a hash belongs is asked of the kind (`locate`), so no two regions share a unit, and as
+ * they begin at multiples of 64 bytes no two share a line. What one thread has added is seen
+ * by the next that takes the lock, and by whoever joins the threads.
+ *
+ * With some hundred keys per visit a lock costs less than a nanosecond per key; fewer regions
+ * would make threads wait for each other, more would cut batches so short that their memory
+ * does not arrive in time.
+ */
+#include "bloomgate/loader.h"
+
+#include "base/errinfo.h"
+#include "filter/handle.h"
+#include "hash/hash_batch.h"
+
+#include <pthread.h>
+
+enum { LOADER_REGIONS = 16, LOADER_BLOCK = 4096, LOADER_WORD = 64, LOADER_LINE = 6 };
+
+struct loader_region {
+    _Alignas(64) pthread_mutex_t lock;
+};
+
+struct bg_loader {
+    bg_filter *filter;
+    bool shared;    /* the filter takes adds of any thread */
+    unsigned shift; /* of a unit's byte offset: its region */
+    unsigned regions;
+    struct bgi_memory memory;
+    struct loader_region locks[LOADER_REGIONS];
+};
+
+/* Whether a key lies in one unit of the words, which `locate` finds. */
+static bool loader_divides(const bg_filter *filter)
+{
+    return !filter->kind->composed && filter->core.ops->has_any
+           && (filter->flags & BG_EXCLUSIVE);
+}
+
+bg_err bg_loader_create(bg_filter *filter, bg_loader **loader, bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    bgi_err_clear(info);
+    if (!filter || !loader) {
+        return bgi_err(info, BG_EINVAL, filter ? "loader" : "filter", "a pointer",
+                       "NULL");
+    }
+    *loader = NULL;
+    if (filter->kind->traits & BG_IS_STATIC) {
+        return bgi_err(info, BG_ENOTSUP, "kind", "one that takes keys one by one", "%s",
+                       bg_kind_name(filter->kind->id));
+    }
+    if (!bgi_memory_take(&memory, sizeof **loader, NULL, true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "some for the loader", "none");
+    }
+    bg_loader *made = memory.base;
+    made->filter = filter;
+    made->memory = memory;
+    made->shared = !(filter->flags & BG_EXCLUSIVE);
+    made->shift = 63;
+    if (loader_divides(filter)) {
+        made->shift = LOADER_LINE;
+        while ((filter->bytes - 1) >> made->shift >= LOADER_REGIONS) {
+            made->shift++;
+        }
+    }
+    made->regions = (unsigned)((uint64_t)(filter->bytes - 1) >> made->shift) + 1;
+    for (unsigned i = 0; i < LOADER_REGIONS; i++) {
+        (void)pthread_mutex_init(&made->locks[i].lock, NULL);
+    }
+    *loader = made;
+    return BG_OK;
+}
+
+void bg_loader_free(bg_loader *loader)
+{
+    if (loader) {
+        struct bgi_memory memory = loader->memory;
+        for (unsigned i = 0; i < LOADER_REGIONS; i++) {
+            (void)pthread_mutex_destroy(&loader->locks[i].lock);
+        }
+        bgi_memory_give(&memory);
+    }
+}
+
+/* The hashes of a block, sorted by region: those of region r begin at begins[r]. */
+struct loader_sorted {
+    uint64_t hashes[LOADER_BLOCK];
+    unsigned begins[LOADER_REGIONS + 1];
+};
+
+static void loader_sort(const bg_loader *loader, const uint64_t *hashes, size_t n,
+                        struct loader_sorted *sorted)
+{
+    const struct bgi_core *core = &loader->filter->core;
+    uint8_t region[LOADER_BLOCK];
+    unsigned next[LOADER_REGIONS] = { 0 };
+    for (size_t first = 0; first < n; first += LOADER_WORD) {
+        struct bgi_word word = { .hashes = hashes + first,
+                                 .n = n - first < LOADER_WORD ? (unsigned)(n - first)
+                                                              : LOADER_WORD };
+        core->ops->locate(core, &word);
+        for (unsigned i = 0; i < word.n; i++) {
+            region[first + i] = (uint8_t)(word.at[i] >> loader->shift);
+            next[region[first + i]]++;
+        }
+    }
+    for (unsigned r = 0, at = 0; r < LOADER_REGIONS; r++) {
+        sorted->begins[r] = at;
+        at += next[r];
+        next[r] = sorted->begins[r];
+        sorted->begins[r + 1] = at;
+    }
+    for (size_t i = 0; i < n; i++) {
+        sorted->hashes[next[region[i]]++] = hashes[i];
+    }
+}
+
+/* Adds what belongs to a region, whose lock is held then. */
+static size_t loader_visit(bg_loader *loader, const struct loader_sorted *sorted,
+                           unsigned r)
+{
+    const unsigned n = sorted->begins[r + 1] - sorted->begins[r];
+    const size_t news = bg_filter_add_many_hash(
+        loader->filter, sorted->hashes + sorted->begins[r], n, NULL);
+    (void)pthread_mutex_unlock(&loader->locks[r].lock);
+    return news;
+}
+
+/* Visits all regions of a block: those that are free first. Beginning somewhere else each
+ * time keeps threads from following each other around. */
+static size_t loader_add_sorted(bg_loader *loader, const struct loader_sorted *sorted)
+{
+    unsigned left[LOADER_REGIONS], n = 0;
+    size_t news = 0;
+    const unsigned from = (unsigned)sorted->hashes[0] % loader->regions;
+    for (unsigned i = 0; i < loader->regions; i++) {
+        const unsigned r = (from + i) % loader->regions;
+        if (sorted->begins[r] == sorted->begins[r + 1]) {
+            continue;
+        }
+        if (pthread_mutex_trylock(&loader->locks[r].lock) == 0) {
+            news += loader_visit(loader, sorted, r);
+        } else {
+            left[n++] = r;
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        (void)pthread_mutex_lock(&loader->locks[left[i]].lock);
+        news += loader_visit(loader, sorted, left[i]);
+    }
+    return news;
+}
+
+/* A block of an exclusive filter. */
+static size_t loader_add_block(bg_loader *loader, const uint64_t *hashes, size_t n)
+{
+    struct loader_sorted sorted;
+    if (loader->regions > 1) {
+        loader_sort(loader, hashes, n, &sorted);
+        return loader_add_sorted(loader, &sorted);
+    }
+    (void)pthread_mutex_lock(&loader->locks[0].lock);
+    const size_t news = bg_filter_add_many_hash(loader->filter, hashes, n, NULL);
+    (void)pthread_mutex_unlock(&loader->locks[0].lock);
+    return news;
+}
+
+size_t bg_loader_add_many_hash(bg_loader *loader, const uint64_t *hashes, size_t n)
+{
+    size_t news = 0;
+    if (!loader) {
+        return 0;
+    }
+    if (loader->shared) {
+        return bg_filter_add_many_hash(loader->filter, hashes, n, NULL);
+    }
+    for (size_t first = 0; first < n; first += LOADER_BLOCK) {
+        const size_t here = n - first < LOADER_BLOCK ? n - first : LOADER_BLOCK;
+        news += loader_add_block(loader, hashes + first, here);
+    }
+    return news;
+}
+
+size_t bg_loader_add_many(bg_loader *loader, const bg_bytes *keys, size_t n)
+{
+    uint64_t hashes[LOADER_BLOCK];
+    size_t news = 0;
+    if (!loader) {
+        return 0;
+    }
+    if (loader->shared) {
+        return bg_filter_add_many(loader->filter, keys, n, NULL);
+    }
+    const struct bgi_keys all = bgi_keys_pairs(keys);
+    for (size_t first = 0; first < n; first += LOADER_BLOCK) {
+        const size_t here = n - first < LOADER_BLOCK ? n - first : LOADER_BLOCK;
+        bgi_hash_range(&loader->filter->hasher, &all, first, here, hashes);
+        news += loader_add_block(loader, hashes, here);
+    }
+    return news;
+}
