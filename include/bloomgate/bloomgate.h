@@ -3,9 +3,9 @@
  *
  * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
  * a filter; kind.h which kinds there are; hash.h how keys become hashes; builder.h makes
- * filters of all keys at once; loader.h fills one with several threads; window.h those that forget; oplog.h
- * keeps what happened to a filter since it was saved; err.h says how errors are
- * told; cpu.h which instructions are used.
+ * filters of all keys at once; loader.h fills one with several threads; window.h those that
+ * forget; oplog.h keeps what happened to a filter since it was saved; err.h says how errors
+ * are told; cpu.h which instructions are used.
  *
  * The library opens no sockets, and no files but the kernel's description of the caches
  * (once), prints nothing, never exits, installs no signal handlers, and starts no threads
