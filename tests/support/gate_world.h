@@ -1,0 +1,209 @@
+/*
+ * gate_world.h - a world around a gate, for tests: a truth that may fail, a clock that the test
+ * moves, alarms and traces that are counted.
+ */
+#ifndef GATE_WORLD_H
+#define GATE_WORLD_H
+
+#include "support/files.h"
+
+enum { KEYS = 4096, PRESENT = 1000 }; /* keys are numbers; the first 1000 are there */
+
+struct world {
+    bool has[KEYS]; /* the truth */
+    bg_truth fails; /* what it answers instead, if not 0 */
+    uint64_t asks, writes;
+    uint64_t last_asked;
+    uint64_t now, step; /* the clock, and how far a question moves it */
+    void (*inside)(struct world *w,
+                   uint64_t key); /* called in the middle of a question */
+    void (*writing)(struct world *w,
+                    uint64_t key); /* ... of a write, after it was done */
+    bg_err write_fails;
+    uint64_t alarms[3];
+    bg_alarm alarm; /* the last one */
+    uint64_t traces;
+    bg_trace trace;
+    bg_slot *slot;
+    bg_gate *gate;
+    bg_gate_options how;
+};
+
+static inline uint64_t world_key(const void *key, size_t len)
+{
+    uint64_t number = KEYS;
+    CHECK_EQ(len, sizeof number);
+    memcpy(&number, key, sizeof number);
+    CHECK(number < KEYS);
+    return number % KEYS;
+}
+
+static inline bg_truth world_ask(void *context, const void *key, size_t len,
+                                 void *request)
+{
+    struct world *w = context;
+    const uint64_t number = world_key(key, len);
+    const bool has = w->has[number]; /* before anything happens inside */
+    w->asks++;
+    w->last_asked = number;
+    w->now += w->step;
+    if (w->inside) {
+        w->inside(w, number);
+    }
+    if (request) {
+        *(uint64_t *)request = number;
+    }
+    return w->fails != BG_TRUTH_ABSENT ? w->fails
+           : has                       ? BG_TRUTH_PRESENT
+                                       : BG_TRUTH_ABSENT;
+}
+
+static inline bg_err world_write(void *context, const void *key, size_t len,
+                                 void *request)
+{
+    struct world *w = context;
+    (void)request;
+    w->writes++;
+    if (w->write_fails) {
+        return w->write_fails;
+    }
+    w->has[world_key(key, len)] = true;
+    if (w->writing) {
+        w->writing(w, world_key(key, len));
+    }
+    return BG_OK;
+}
+
+static inline void world_alarm(void *context, const bg_alarm *alarm)
+{
+    struct world *w = context;
+    CHECK_EQ(alarm->struct_size, sizeof *alarm);
+    CHECK(alarm->kind < 3);
+    w->alarms[alarm->kind]++;
+    w->alarm = *alarm;
+}
+
+static inline void world_trace(void *context, const bg_trace *trace)
+{
+    struct world *w = context;
+    w->traces++;
+    w->trace = *trace;
+}
+
+static inline uint64_t world_clock(void *context)
+{
+    return ((struct world *)context)->now;
+}
+
+static inline bg_filter *world_filter(double rate)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.items = PRESENT;
+    spec.rate = rate;
+    bg_filter *filter = must_create(&spec);
+    for (uint64_t i = 0; i < PRESENT; i++) {
+        (void)bg_filter_add(filter, &i, sizeof i);
+    }
+    return filter;
+}
+
+/* A world with a slot, and options to be changed before world_open. */
+static inline struct world *world_make(double rate)
+{
+    static struct world world;
+    struct world *w = &world;
+    memset(w, 0, sizeof *w);
+    for (uint64_t i = 0; i < PRESENT; i++) {
+        w->has[i] = true;
+    }
+    w->now = 1000;
+    w->how = (bg_gate_options)BG_GATE_OPTIONS_INIT;
+    w->how.context = w;
+    w->how.ask = world_ask;
+    w->how.write = world_write;
+    w->how.alarm = world_alarm;
+    w->how.clock = world_clock;
+    CHECK_OK(bg_slot_create(world_filter(rate), NULL, &w->slot, NULL));
+    return w;
+}
+
+static inline void world_open(struct world *w)
+{
+    bg_errinfo why;
+    if (bg_gate_create(w->slot, &w->how, &w->gate, &why) != BG_OK) {
+        check_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    CHECK(bg_gate_slot(w->gate) == w->slot);
+}
+
+static inline void world_end(struct world *w)
+{
+    bg_gate_free(w->gate);
+    bg_slot_free(w->slot);
+}
+
+static inline bg_outcome look(struct world *w, uint64_t key)
+{
+    return bg_gate_lookup(w->gate, &key, sizeof key, NULL);
+}
+
+static inline bg_err put(struct world *w, uint64_t key)
+{
+    return bg_gate_write(w->gate, &key, sizeof key, NULL);
+}
+
+static inline bool maybe(const struct world *w, uint64_t key)
+{
+    return bg_slot_may_contain(w->slot, &key, sizeof key);
+}
+
+/* The next absent key, from `key` on, that the filter takes for a member, or does not. */
+static inline uint64_t absent_key(const struct world *w, uint64_t key, bool member)
+{
+    while (key < KEYS && (w->has[key] || maybe(w, key) != member)) {
+        key++;
+    }
+    CHECK(key < KEYS);
+    return key;
+}
+
+static inline bg_gate_stats stats_of(const bg_gate *gate, bool examine)
+{
+    bg_gate_stats stats = { .struct_size = sizeof stats };
+    CHECK_OK(bg_gate_about(gate, examine, &stats));
+    return stats;
+}
+
+static inline bg_filter *full_filter(void)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_CUCKOO;
+    spec.items = 50;
+    spec.rate = 0.001;
+    bg_filter *filter = must_create(&spec);
+    uint64_t key = 0;
+    while (bg_filter_insert(filter, &key, sizeof key, NULL) == BG_OK) {
+        key++;
+    }
+    return filter;
+}
+
+/* Replaces the filter of the world by a full one. */
+static inline void world_fill(struct world *w)
+{
+    bg_slot_free(w->slot);
+    CHECK_OK(bg_slot_create(full_filter(), NULL, &w->slot, NULL));
+}
+
+/* A key that cannot be added and is not there by chance. */
+static inline uint64_t refused_key(struct world *w)
+{
+    uint64_t key = KEYS - 1;
+    while (maybe(w, key) || bg_slot_add(w->slot, &key, sizeof key, NULL) == BG_OK) {
+        key--;
+    }
+    return key;
+}
+
+#endif

@@ -1,0 +1,714 @@
+/*
+ * Tenants that leave memory and come back with every key; folders; and what happens when the
+ * files, the disk or the clock do not play along.
+ */
+#define _GNU_SOURCE /* O_DIRECTORY */
+
+#include "support/registry_world.h"
+
+#include "gate/tenant.h"
+
+#include <sys/wait.h>
+
+/* ---- Leaving and coming back -------------------------------------------------------------- */
+
+TEST(evict__idle_ones_go_and_come_back)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *busy = get_tenant(registry, "busy");
+    add_all(acme, 0, 500);
+    uint64_t items = tenant_stats(acme).items, bytes = tenant_stats(acme).bytes;
+    CHECK_EQ(pass(registry, IDLE - 1), 0);
+    CHECK_OK(add(busy, 1));
+    CHECK_EQ(pass(registry, 1), 1);
+    bg_tenant_stats stats = tenant_stats(acme);
+    CHECK_EQ(stats.in_memory, 0);
+    CHECK_EQ(stats.bytes, 0);
+    CHECK_EQ(stats.items, items);
+    CHECK_EQ(stats.evictions, 1);
+    CHECK_EQ(stats.returns, 0);
+    CHECK(file_exists("acme.bg") && !file_exists("busy.bg"));
+    CHECK_EQ(registry_stats(registry).in_memory, 1);
+    CHECK_EQ(registry_stats(registry).bytes, bytes);
+    CHECK_EQ(registry_stats(registry).tenants, 2);
+    CHECK(has(acme, 0)); /* reads it */
+    check_keys(acme, 0, 500);
+    stats = tenant_stats(acme);
+    CHECK_EQ(stats.in_memory, 1);
+    CHECK_EQ(stats.bytes, bytes);
+    CHECK_EQ(stats.items, items);
+    CHECK_EQ(stats.returns, 1);
+    add_all(acme, 500, 600);
+    CHECK_EQ(pass(registry, IDLE), 2);
+    check_keys(acme, 0, 600);
+    CHECK(has(busy, 1));
+    CHECK_EQ(registry_stats(registry).evictions, 3);
+    CHECK_EQ(registry_stats(registry).returns, 3);
+    CHECK_EQ(registry_stats(registry).return_failures, 0);
+    bg_tenant_release(acme);
+    bg_tenant_release(busy);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* Every kind that takes adds. */
+TEST(evict__kinds)
+{
+    unsigned tried = 0;
+    for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
+        bg_registry_options options = on_disk();
+        options.spec = files_spec(i);
+        if (bg_kind_traits((bg_kind)options.spec.kind) & BG_IS_STATIC) {
+            continue;
+        }
+        tried++;
+        bg_registry *registry = open_registry(&options);
+        bg_tenant *acme = get_tenant(registry, "acme");
+        for (uint64_t turn = 0; turn < 3; turn++) {
+            add_all(acme, 50 * turn, 50 * turn + 50);
+            CHECK_EQ(pass(registry, IDLE), 1);
+            CHECK_EQ(count_found(acme, 0, 50 * turn + 50), 50 * turn + 50);
+        }
+        bg_tenant_release(acme);
+        bg_registry_free(registry);
+    }
+    CHECK(tried >= 12);
+    files_clean();
+}
+
+TEST(evict__secrets)
+{
+    uint8_t secret[BG_SECRET_BYTES] = "fifteen bytes..";
+    char name[] = "acme";
+    bg_registry_options options = on_disk();
+    options.spec.hash.profile = BG_HASH_KEYED;
+    options.spec.hash.secret = secret;
+    bg_registry *registry = open_registry(&options);
+    memset(secret, 0, sizeof secret); /* it was copied */
+    bg_tenant *acme = get_tenant(registry, name);
+    add_all(acme, 0, 100);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    check_keys(acme, 0, 100);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    registry = open_registry(&options); /* with the wrong one */
+    acme = get_tenant(registry, name);
+    CHECK(has(acme, 1 << 30));
+    CHECK_EQ(add(acme, 1), BG_EINCOMPAT);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* What was only read is not written again. */
+TEST(evict__unchanged_ones_are_not_written)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 100);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    unsigned long number = file_number("acme.bg");
+    check_keys(acme, 0, 100);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    CHECK_EQ(file_number("acme.bg"), number);
+    CHECK_OK(add(acme, 100));
+    CHECK_EQ(pass(registry, IDLE), 1);
+    CHECK(file_number("acme.bg") != number);
+    check_keys(acme, 0, 101);
+    /* Unless the file is gone, or another one. */
+    CHECK(unlink(files_path("acme.bg")) == 0);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    check_keys(acme, 0, 101);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(evict__whoever_has_the_slot_keeps_it)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *again = get_tenant(registry, "acme");
+    bg_slot *slot = bg_tenant_slot(acme);
+    CHECK_EQ(pass(registry, IDLE), 0);
+    CHECK_OK(bg_slot_add(slot, "k", 1, NULL));
+    bg_tenant_release(acme); /* somebody else still holds it */
+    CHECK_EQ(pass(registry, IDLE), 0);
+    CHECK_OK(bg_slot_add(slot, "l", 1, NULL));
+    bg_tenant_release(again);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    acme = get_tenant(registry, "acme");
+    CHECK_EQ(tenant_stats(acme).in_memory, 0);
+    CHECK(bg_slot_may_contain(bg_tenant_slot(acme), "k", 1)); /* this reads it */
+    CHECK(bg_tenant_may_contain(acme, "l", 1));
+    CHECK_EQ(tenant_stats(acme).in_memory, 1);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+static bg_tenant *who_is_used;
+
+static void use_meanwhile(void)
+{
+    add_all(who_is_used, 100, 200);
+}
+
+/* Somebody comes while it is being written: it stays, and nothing is lost by that. */
+TEST(evict__used_while_it_is_written)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 100);
+    who_is_used = acme;
+    for (int round = 0; round < 2; round++) {
+        disk.on_create = use_meanwhile;
+        CHECK_EQ(pass(registry, IDLE), 0);
+        CHECK(disk.on_create == NULL && file_exists("acme.bg"));
+        CHECK_EQ(tenant_stats(acme).in_memory, 1);
+        CHECK_EQ(tenant_stats(acme).evictions, 0);
+        check_keys(acme, 0, 200);
+    }
+    CHECK_EQ(pass(registry, IDLE), 1);
+    check_keys(acme, 0, 200);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* A number that grows with the truth is not lost on the way. */
+TEST(evict__completeness_stays)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    bg_slot_advance(bg_tenant_slot(acme), 12345);
+    bg_tenant_release(acme);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    acme = get_tenant(registry, "acme");
+    CHECK_EQ(bg_slot_complete(bg_tenant_slot(acme)), 12345);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(evict__nowhere_to_go)
+{
+    bg_registry_options options = usual();
+    options.idle = IDLE;
+    bg_registry *registry = open_registry(&options);
+    fill_names(registry, 3);
+    CHECK_EQ(pass(registry, 10 * IDLE), 0);
+    CHECK_EQ(bg_registry_save(registry, NULL), BG_EINVAL);
+    bg_registry_free(registry);
+    options = on_disk();
+    options.idle = 0; /* never */
+    registry = open_registry(&options);
+    fill_names(registry, 3);
+    CHECK_EQ(pass(registry, 1000 * IDLE), 0);
+    CHECK_EQ(registry_stats(registry).in_memory, 3);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(evict__clock_jumps)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 100);
+    the_time -= 900 * SECOND;
+    CHECK_EQ(pass(registry, 0), 0); /* it counts from there */
+    CHECK_EQ(pass(registry, IDLE - 1), 0);
+    CHECK_EQ(pass(registry, 1), 1);
+    check_keys(acme, 0, 100);
+    the_time -= 5 * SECOND;
+    CHECK(has(acme, 1));
+    CHECK_EQ(pass(registry, IDLE), 1);
+    check_keys(acme, 0, 100);
+    CHECK_EQ(pass(registry, UINT64_MAX / 2), 1); /* far ahead */
+    check_keys(acme, 0, 100);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(evict__many)
+{
+    char name[16];
+    bg_registry_options options = on_disk();
+    options.spec.items = 50;
+    bg_registry *registry = open_registry(&options);
+    for (unsigned i = 0; i < 130; i++) {
+        (void)snprintf(name, sizeof name, "t%u", i);
+        bg_tenant *tenant = get_tenant(registry, name);
+        add_all(tenant, i, i + 20);
+        bg_tenant_release(tenant);
+    }
+    CHECK_EQ(pass(registry, IDLE), 130);
+    CHECK_EQ(registry_stats(registry).in_memory, 0);
+    CHECK_EQ(registry_stats(registry).bytes, 0);
+    CHECK_EQ(count_files(), 130);
+    for (unsigned i = 0; i < 130; i++) {
+        (void)snprintf(name, sizeof name, "t%u", i);
+        bg_tenant *tenant = get_tenant(registry, name);
+        CHECK_EQ(count_found(tenant, i, i + 20), 20);
+        bg_tenant_release(tenant);
+    }
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* No room in memory: "maybe", and adds are refused, until there is. */
+TEST(evict__no_room_to_come_back)
+{
+    bg_errinfo why;
+    uint64_t key = 1 << 30;
+    bg_registry_options options = on_disk();
+    options.max_total_bytes = 2000; /* two of 1000 items do not fit */
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *a = get_tenant(registry, "a");
+    add_all(a, 0, 100);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    bg_tenant *b = get_tenant(registry, "b");
+    CHECK(has(a, key) && !has(b, key));
+    CHECK_EQ(bg_tenant_add(a, &key, sizeof key, NULL, &why), BG_ELIMIT);
+    CHECK_STR(why.what, "max_total_bytes");
+    CHECK_EQ(tenant_stats(a).return_failures, 0);
+    CHECK_EQ(tenant_stats(a).limited_bytes, 1);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    check_keys(a, 0, 100); /* at once */
+    CHECK(has(b, key));
+    bg_tenant_release(a);
+    bg_tenant_release(b);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* ---- Files that are not what they were --------------------------------------------------- */
+
+/* It answers "maybe", refuses adds, tries again after pauses that double; and is itself again
+ * when the file is. */
+static void check_away(bg_registry *registry, bg_tenant *tenant, bg_err expected)
+{
+    bg_errinfo why;
+    uint64_t keys[2] = { 1 << 30, 1 << 29 }, maybe = 0, wait = SECOND / 10;
+    bg_bytes pairs[2] = { { &keys[0], 8 }, { &keys[1], 8 } };
+    for (uint64_t failures = 1; failures < 15; failures++) {
+        CHECK(has(tenant, keys[0]));
+        CHECK_EQ(tenant_stats(tenant).return_failures, failures);
+        CHECK_EQ(bg_tenant_may_contain_many(tenant, pairs, 2, &maybe), 2);
+        CHECK_EQ(maybe, 3);
+        CHECK_EQ(bg_tenant_add(tenant, keys, 8, NULL, &why), expected);
+        CHECK(why.code == expected && *why.message);
+        CHECK(bg_tenant_slot(tenant) == NULL);
+        the_time += wait - 1;
+        CHECK(has(tenant, keys[0]));
+        CHECK_EQ(tenant_stats(tenant).return_failures, failures); /* not yet */
+        the_time += 1;
+        wait = 2 * wait < 60 * SECOND ? 2 * wait : 60 * SECOND;
+    }
+    CHECK_EQ(registry_stats(registry).in_memory, 0);
+    CHECK_EQ(registry_stats(registry).bytes, 0);
+    the_time += wait;
+}
+
+TEST(away__damaged_file)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 500);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    damage("acme.bg", 4096 + 100);
+    check_away(registry, acme, BG_ECHECKSUM);
+    CHECK_EQ(pass(registry, IDLE), 0); /* nothing is written in its place */
+    damage("acme.bg", 4096 + 100);     /* right again */
+    check_keys(acme, 0, 500);
+    CHECK_EQ(tenant_stats(acme).returns, 1);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    damage("acme.bg", 20); /* the header, and from the first pause on */
+    the_time += SECOND;
+    CHECK(has(acme, 1 << 30));
+    damage("acme.bg", 20);
+    CHECK(has(acme, 1 << 30));
+    the_time += SECOND / 10;
+    check_keys(acme, 0, 500);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(away__missing_file)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 500);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    CHECK(rename(files_path("acme.bg"), files_path("elsewhere")) == 0);
+    check_away(registry, acme, BG_EIO);
+    CHECK(!file_exists("acme.bg"));
+    CHECK(rename(files_path("elsewhere"), files_path("acme.bg")) == 0);
+    check_keys(acme, 0, 500);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* A clock that goes back does not make the pause longer. */
+TEST(away__clock_goes_back)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 100);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    CHECK(rename(files_path("acme.bg"), files_path("elsewhere")) == 0);
+    CHECK(has(acme, 1 << 30));
+    CHECK(rename(files_path("elsewhere"), files_path("acme.bg")) == 0);
+    CHECK(has(acme, 1 << 30));
+    the_time -= 500 * SECOND;
+    check_keys(acme, 0, 100);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(away__files_of_others)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *a = get_tenant(registry, "a"), *b = get_tenant(registry, "b");
+    add_all(a, 0, 100);
+    add_all(b, 100, 200);
+    CHECK_EQ(pass(registry, IDLE), 2);
+    CHECK(rename(files_path("a.bg"), files_path("c")) == 0);
+    CHECK(rename(files_path("b.bg"), files_path("a.bg")) == 0);
+    CHECK_EQ(add(a, 1), BG_EINCOMPAT);
+    CHECK_EQ(count_found(a, 0, 1000), 1000);
+    CHECK(rename(files_path("a.bg"), files_path("b.bg")) == 0);
+    CHECK(rename(files_path("c"), files_path("a.bg")) == 0);
+    the_time += SECOND;
+    check_keys(a, 0, 100);
+    check_keys(b, 100, 200);
+    bg_tenant_release(a);
+    bg_tenant_release(b);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* ---- Folders ----------------------------------------------------------------------------- */
+
+static const char *const odd_names[] = {
+    "acme",     "Acme", "..",    ".", "/",   "../up", "a/b/c", "x.bg", "caf\xc3\xa9",
+    "\xff\x01", "50%",  "+plus", " ", "a b", "con",   "-rf",   "\n",
+};
+enum { ODD_NAMES = sizeof odd_names / sizeof *odd_names };
+
+static void check_listed(bg_registry *registry)
+{
+    for (unsigned i = 0; i < ODD_NAMES; i++) {
+        bg_tenant *tenant = NULL;
+        CHECK_OK(bg_registry_get(registry, odd_names[i], 0, &tenant, NULL));
+        bg_tenant_stats stats = tenant_stats(tenant);
+        CHECK_EQ(stats.in_memory, 0);
+        CHECK(stats.items >= 15 && stats.items <= 20); /* known without reading it */
+        CHECK_EQ(count_found(tenant, 100 * i, 100 * i + 20), 20);
+        CHECK(count_found(tenant, 1 << 20, (1 << 20) + 100) < 20);
+        bg_tenant_release(tenant);
+    }
+}
+
+TEST(folder__any_name_and_back)
+{
+    char longest[BG_NAME_MOST + 1];
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    memset(longest, 0xfe, BG_NAME_MOST);
+    longest[BG_NAME_MOST] = 0;
+    for (unsigned i = 0; i < ODD_NAMES; i++) {
+        bg_tenant *tenant = get_tenant(registry, odd_names[i]);
+        add_all(tenant, 100 * i, 100 * i + 20);
+        bg_tenant_release(tenant);
+    }
+    bg_tenant_release(get_tenant(registry, longest));
+    CHECK_EQ(pass(registry, IDLE), ODD_NAMES + 1);
+    CHECK_EQ(count_files(), ODD_NAMES + 1); /* all there, and none elsewhere */
+    bg_registry_free(registry);
+    registry = open_registry(&options);
+    CHECK_EQ(registry_stats(registry).tenants, ODD_NAMES + 1);
+    CHECK_EQ(registry_stats(registry).in_memory, 0);
+    CHECK_EQ(registry_stats(registry).created, 0);
+    check_listed(registry);
+    CHECK_OK(find(registry, longest));
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(folder__quotas_survive)
+{
+    bg_registry_options options = on_disk();
+    options.max_items = 100;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    uint64_t key = 0;
+    while (tenant_stats(acme).items < 99) {
+        CHECK_OK(add(acme, key++));
+    }
+    bg_tenant_release(acme);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    bg_registry_free(registry);
+    registry = open_registry(&options);
+    acme = get_tenant(registry, "acme");
+    unsigned more = 0;
+    for (key = 1 << 20; key < (1 << 20) + 50; key++) {
+        more += !has(acme, key) && add(acme, key) == BG_OK;
+    }
+    CHECK_EQ(more, 1);
+    CHECK_EQ(tenant_stats(acme).items, 100);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(folder__what_else_is_there)
+{
+    bg_registry_options options = on_disk();
+    static const char *const others[] = { "README", "x.txt", "Acme.bg", ".bg",
+                                          "%zz.bg" };
+    for (unsigned i = 0; i < 5; i++) {
+        (void)close(__real_open(files_path(others[i]), O_CREAT | O_WRONLY, 0600));
+    }
+    (void)close(
+        __real_open(files_path("gone.bg.tmp.12.00ab"), O_CREAT | O_WRONLY, 0600));
+    bg_registry *registry = open_registry(&options);
+    CHECK_EQ(registry_stats(registry).tenants, 0);
+    CHECK(!file_exists("gone.bg.tmp.12.00ab")); /* of a save that never ended */
+    CHECK_EQ(count_files(), 4);                 /* and .bg, which is not counted */
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* A filter that was saved by hand: its items are estimated. */
+TEST(folder__a_file_by_hand)
+{
+    bg_registry_options options = on_disk();
+    bg_filter *filter = must_create(&options.spec);
+    for (uint64_t key = 0; key < 500; key++) {
+        (void)bg_filter_add(filter, &key, sizeof key);
+    }
+    CHECK_OK(bg_save(filter, files_path("acme.bg"), NULL, NULL));
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    check_keys(acme, 0, 500);
+    CHECK_NEAR(tenant_stats(acme).items, 500, 0.1);
+    /* One that comes later is found at creation: no empty one in its place. */
+    CHECK_OK(bg_save(filter, files_path("late.bg"), NULL, NULL));
+    bg_tenant *late = get_tenant(registry, "late");
+    check_keys(late, 0, 500);
+    bg_tenant_release(acme);
+    bg_tenant_release(late);
+    bg_registry_free(registry);
+    bg_filter_free(filter);
+    files_clean();
+}
+
+TEST(folder__one_registry_at_a_time)
+{
+    bg_registry *second = NULL;
+    bg_errinfo why;
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    CHECK_EQ(bg_registry_create(&options, &second, &why), BG_EBUSY);
+    CHECK(second == NULL);
+    bg_registry_free(registry);
+    registry = open_registry(&options);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(folder__removal_deletes)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 100);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    CHECK(file_exists("acme.bg"));
+    CHECK_OK(bg_registry_remove(registry, "acme", NULL));
+    CHECK(!file_exists("acme.bg"));
+    CHECK(has(acme, 1 << 30)); /* gone from disk while held: nobody knows */
+    CHECK_EQ(add(acme, 1), BG_ENOTFOUND);
+    bg_tenant *young = get_tenant(registry, "acme");
+    CHECK(count_found(young, 0, 100) < 20);
+    CHECK_OK(add(young, 1));
+    bg_tenant_release(young);
+    /* One that is in memory and was removed leaves no file. */
+    CHECK_OK(bg_registry_remove(registry, "acme", NULL));
+    CHECK_EQ(pass(registry, 10 * IDLE), 0);
+    CHECK_EQ(count_files(), 0);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+TEST(folder__save)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *a = get_tenant(registry, "a"), *b = get_tenant(registry, "b");
+    add_all(a, 0, 100);
+    add_all(b, 100, 200);
+    CHECK_OK(bg_registry_save(registry, NULL));
+    CHECK_EQ(registry_stats(registry).in_memory, 2);
+    unsigned long number_a = file_number("a.bg"), number_b = file_number("b.bg");
+    add_all(a, 200, 300);
+    CHECK_OK(bg_registry_save(registry, NULL));
+    CHECK(file_number("a.bg") != number_a);
+    CHECK_EQ(file_number("b.bg"), number_b); /* it had not changed */
+    bg_slot *slot = bg_tenant_slot(b);
+    CHECK_OK(bg_slot_add(slot, "x", 1, NULL));
+    CHECK_OK(bg_registry_save(registry, NULL));
+    CHECK(file_number("b.bg") != number_b);
+    CHECK_OK(bg_slot_add(slot, "y", 1, NULL)); /* behind the registry's back */
+    CHECK_OK(bg_registry_save(registry, NULL));
+    bg_tenant_release(a);
+    bg_tenant_release(b);
+    bg_registry_free(registry);
+    registry = open_registry(&options);
+    a = get_tenant(registry, "a");
+    b = get_tenant(registry, "b");
+    check_keys(a, 0, 100);
+    check_keys(a, 200, 300);
+    check_keys(b, 100, 200);
+    CHECK(bg_tenant_may_contain(b, "x", 1) && bg_tenant_may_contain(b, "y", 1));
+    bg_tenant_release(a);
+    bg_tenant_release(b);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+/* ---- Disks that fail --------------------------------------------------------------------- */
+
+static void fault_at(unsigned long at, enum disk_fault fault)
+{
+    disk.calls = 0;
+    disk.at = at;
+    disk.fault = fault;
+}
+
+/* At every single call to the disk: the tenant stays, with all its keys, or has gone and comes
+ * back with all of them; and the next tick is as if nothing had been. */
+static void fail_everywhere(enum disk_fault fault, bool saving)
+{
+    bool failed = true;
+    for (unsigned long at = 1; failed; at++) {
+        bg_registry_options options = on_disk();
+        bg_registry *registry = open_registry(&options);
+        bg_tenant *acme = get_tenant(registry, "acme"),
+                  *other = get_tenant(registry, "other");
+        bg_errinfo why = { .code = BG_OK };
+        size_t evicted = 0;
+        add_all(acme, 0, 100);
+        CHECK_OK(bg_registry_save(registry, NULL));
+        add_all(acme, 100, 200);
+        add_all(other, 0, 50);
+        the_time += IDLE;
+        fault_at(at, fault);
+        bg_err err = saving ? bg_registry_save(registry, &why)
+                            : bg_registry_tick(registry, &evicted, &why);
+        failed = disk.calls >= at;
+        disk.at = 0;
+        CHECK_EQ(why.code, err);
+        CHECK(!failed || err == BG_OK || err == BG_EIO);
+        CHECK(saving || err || evicted == 2);
+        CHECK(saving || evicted >= 1); /* one failure does not stop the other */
+        CHECK_EQ(registry_stats(registry).in_memory, 2 - evicted);
+        CHECK_EQ(count_files(), 2 - (!file_exists("other.bg")));
+        check_keys(acme, 0, 200);
+        check_keys(other, 0, 50);
+        CHECK_EQ(pass(registry, IDLE), 2);
+        check_keys(acme, 0, 200);
+        check_keys(other, 0, 50);
+        bg_tenant_release(acme);
+        bg_tenant_release(other);
+        bg_registry_free(registry);
+    }
+    files_clean();
+}
+
+TEST(disk__fails_at_any_call)
+{
+    fail_everywhere(DISK_EIO, false);
+    fail_everywhere(DISK_EIO, true);
+}
+
+TEST(disk__full_at_any_call)
+{
+    fail_everywhere(DISK_ENOSPC, false);
+    fail_everywhere(DISK_HALF_FULL, false);
+    fail_everywhere(DISK_ENOSPC, true);
+}
+
+/* The process dies at any call: the next one finds every tenant as it was or as it is. */
+TEST(disk__process_dies_at_any_call)
+{
+    bool died = !CHECK_EMULATED;
+    for (unsigned long at = 1; died; at++) {
+        bg_registry_options options = on_disk();
+        bg_registry *registry = open_registry(&options);
+        bg_tenant *acme = get_tenant(registry, "acme");
+        add_all(acme, 0, 100);
+        CHECK_OK(bg_registry_save(registry, NULL));
+        pid_t child = fork();
+        if (child == 0) {
+            add_all(acme, 100, 200);
+            the_time += IDLE;
+            fault_at(at, at % 2 ? DISK_STOP_BEFORE : DISK_STOP_AFTER);
+            _exit((int)bg_registry_tick(registry, NULL, NULL));
+        }
+        int status = 0;
+        CHECK(waitpid(child, &status, 0) == child);
+        died = WIFSIGNALED(status);
+        CHECK(died || status == 0);
+        bg_tenant_release(acme);
+        bg_registry_free(registry);
+        registry = open_registry(&options);
+        CHECK_EQ(registry_stats(registry).tenants, 1);
+        acme = get_tenant(registry, "acme");
+        check_keys(acme, 0, 100);
+        uint64_t more = count_found(acme, 100, 200);
+        CHECK(more < 20 || more == 100);
+        CHECK(died || more == 100);
+        CHECK_EQ(count_files(), 1); /* nothing is left lying about */
+        bg_tenant_release(acme);
+        bg_registry_free(registry);
+    }
+    files_clean();
+}
+
+TEST(disk__file_that_cannot_be_removed)
+{
+    bg_errinfo why;
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 10);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    fault_at(1, DISK_EIO);
+    CHECK_EQ(bg_registry_remove(registry, "acme", &why), BG_EIO);
+    disk.at = 0;
+    CHECK_OK(find(registry, "acme")); /* nothing has changed */
+    check_keys(acme, 0, 10);
+    CHECK_OK(bg_registry_remove(registry, "acme", &why));
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}

@@ -1,0 +1,272 @@
+/* What tenants may have: items, bytes, rates; and that one cannot take it from another. */
+#define _GNU_SOURCE /* O_DIRECTORY */
+
+#include "support/registry_world.h"
+
+#include "gate/tenant.h"
+
+TEST(quotas__items)
+{
+    bg_errinfo why;
+    bg_registry_options options = usual();
+    options.max_items = 50;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *other = get_tenant(registry, "other");
+    uint64_t key = 0, refused;
+    while (tenant_stats(acme).items < 50) {
+        CHECK_OK(add(acme, key++));
+    }
+    refused = key + 1000;
+    while (has(acme, refused)) {
+        refused++;
+    }
+    CHECK_EQ(bg_tenant_add(acme, &refused, sizeof refused, NULL, &why), BG_ELIMIT);
+    CHECK_STR(why.what, "max_items");
+    CHECK_STR(why.found, "50");
+    CHECK(*why.expected);
+    CHECK(!has(acme, refused));
+    CHECK_OK(add(acme, 3)); /* is there: no item more */
+    CHECK_EQ(tenant_stats(acme).items, 50);
+    CHECK_EQ(tenant_stats(acme).limited_items, 1);
+    CHECK_EQ(registry_stats(registry).limited, 1);
+    add_all(other, 0, 20);
+    CHECK_EQ(tenant_stats(other).limited_items, 0);
+    bg_tenant_release(acme);
+    bg_tenant_release(other);
+    bg_registry_free(registry);
+}
+
+TEST(quotas__items_of_a_batch)
+{
+    enum { N = 100, MOST = 60 };
+    uint64_t numbers[N];
+    bg_bytes keys[N];
+    size_t done = 0, added = 0;
+    bg_registry_options options = usual();
+    options.max_items = MOST;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    for (size_t i = 0; i < N; i++) {
+        numbers[i] = i % 2 ? 0 : i; /* every other one is an old one */
+        keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
+    }
+    CHECK_OK(bg_tenant_add_many(acme, keys, N, &done, &added, NULL));
+    CHECK_EQ(done, N);
+    CHECK_EQ(tenant_stats(acme).items, added);
+    CHECK(added <= N / 2);
+    for (size_t i = 0; i < N; i++) {
+        numbers[i] += 1000;
+    }
+    CHECK_EQ(bg_tenant_add_many(acme, keys, N, &done, &added, NULL), BG_ELIMIT);
+    CHECK_EQ(tenant_stats(acme).items, MOST);
+    CHECK(done < N && added <= done);
+    CHECK_EQ(tenant_stats(acme).limited_items, N - done);
+    for (size_t i = 0; i < done; i++) { /* what is said to be in is */
+        CHECK(bg_tenant_may_contain(acme, &numbers[i], sizeof numbers[i]));
+    }
+    CHECK(!bg_tenant_may_contain(acme, &numbers[done], sizeof numbers[done]));
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+}
+
+TEST(quotas__bytes_of_a_new_one)
+{
+    bg_tenant *tenant = NULL;
+    bg_errinfo why;
+    bg_registry_options options = usual();
+    options.max_bytes = 1000; /* 1000 items take more */
+    bg_registry *registry = open_registry(&options);
+    CHECK_EQ(bg_registry_get(registry, "acme", BG_REGISTRY_CREATE, &tenant, &why),
+             BG_ELIMIT);
+    CHECK_STR(why.what, "max_bytes");
+    CHECK(tenant == NULL);
+    CHECK_EQ(registry_stats(registry).limited, 1);
+    CHECK_EQ(registry_stats(registry).tenants, 0);
+    CHECK_EQ(registry_stats(registry).bytes, 0);
+    bg_registry_free(registry);
+}
+
+TEST(quotas__bytes_of_one_that_grows)
+{
+    bg_errinfo why = { .code = BG_OK };
+    bg_registry_options options = usual();
+    options.spec.kind = BG_KIND_SCALABLE;
+    options.spec.items = 100;
+    options.max_bytes = 32768;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    uint64_t first = tenant_stats(acme).bytes, in = 0;
+    CHECK(first < 4096);
+    for (uint64_t key = 0; key < 100000 && why.code == BG_OK; key++) {
+        in += bg_tenant_add(acme, &key, sizeof key, NULL, &why) == BG_OK;
+        CHECK(tenant_stats(acme).bytes <= options.max_bytes);
+    }
+    CHECK_EQ(why.code, BG_ELIMIT);
+    CHECK_STR(why.what, "max_bytes");
+    CHECK(in > 1000 && tenant_stats(acme).bytes > 2 * first); /* it has grown */
+    CHECK_EQ(tenant_stats(acme).limited_bytes, 1);
+    CHECK_EQ(registry_stats(registry).bytes, tenant_stats(acme).bytes);
+    /* The rate that it was made for holds: no key went beyond what it has room for. */
+    check_keys(acme, 0, in);
+    CHECK(count_found(acme, 1 << 20, (1 << 20) + 10000) < 150);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+}
+
+TEST(quotas__total_bytes)
+{
+    bg_tenant *tenant = NULL;
+    bg_errinfo why;
+    bg_registry_options options = usual();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant_release(get_tenant(registry, "a"));
+    uint64_t one = registry_stats(registry).bytes;
+    bg_registry_free(registry);
+
+    options.max_total_bytes = 3 * one + one / 2;
+    registry = open_registry(&options);
+    fill_names(registry, 3);
+    CHECK_EQ(bg_registry_get(registry, "d", BG_REGISTRY_CREATE, &tenant, &why),
+             BG_ELIMIT);
+    CHECK_STR(why.what, "max_total_bytes");
+    CHECK_EQ(registry_stats(registry).bytes, 3 * one);
+    CHECK_OK(bg_registry_remove(registry, "t1", NULL));
+    fill_names(registry, 2);
+    CHECK_EQ(registry_stats(registry).bytes, 3 * one);
+    CHECK_EQ(registry_stats(registry).limited, 1);
+    bg_registry_free(registry);
+}
+
+/* One that has grown is held up by the total, one that has not is not. */
+TEST(quotas__total_bytes_of_those_who_grow)
+{
+    bg_errinfo why = { .code = BG_OK };
+    bg_registry_options options = usual();
+    options.spec.kind = BG_KIND_SCALABLE;
+    options.spec.items = 100;
+    options.max_total_bytes = 8192;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *hog = get_tenant(registry, "hog"),
+              *small = get_tenant(registry, "small");
+    for (uint64_t key = 0; key < 100000 && why.code == BG_OK; key++) {
+        (void)!bg_tenant_add(hog, &key, sizeof key, NULL, &why);
+    }
+    CHECK_EQ(why.code, BG_ELIMIT);
+    CHECK_STR(why.what, "max_total_bytes");
+    add_all(small, 0, 90);
+    bg_tenant_release(hog);
+    bg_tenant_release(small);
+    bg_registry_free(registry);
+}
+
+TEST(quotas__tenants)
+{
+    bg_tenant *tenant = NULL;
+    bg_errinfo why;
+    bg_registry_options options = usual();
+    options.max_tenants = 3;
+    bg_registry *registry = open_registry(&options);
+    fill_names(registry, 3);
+    CHECK_EQ(bg_registry_get(registry, "d", BG_REGISTRY_CREATE, &tenant, &why),
+             BG_ELIMIT);
+    CHECK_STR(why.what, "max_tenants");
+    CHECK_STR(why.found, "3");
+    fill_names(registry, 3); /* those there are go on */
+    CHECK_OK(bg_registry_remove(registry, "t0", NULL));
+    bg_tenant_release(get_tenant(registry, "d"));
+    CHECK_EQ(registry_stats(registry).limited, 1);
+    bg_registry_free(registry);
+}
+
+TEST(quotas__rate)
+{
+    bg_errinfo why;
+    bg_registry_options options = usual();
+    options.inserts_per_second = 100;
+    options.burst = 10;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme"),
+              *other = get_tenant(registry, "other");
+    add_all(acme, 0, 10);
+    uint64_t key = 5000;
+    CHECK_EQ(bg_tenant_add(acme, &key, sizeof key, NULL, &why), BG_ELIMIT);
+    CHECK_STR(why.what, "inserts_per_second");
+    CHECK(!has(acme, key));
+    add_all(other, 0, 10); /* has a bucket of its own */
+    the_time += SECOND / 100;
+    CHECK_OK(add(acme, key));
+    CHECK_EQ(add(acme, key), BG_ELIMIT);
+    the_time += 100 * SECOND;
+    add_all(acme, 100, 110);
+    CHECK_EQ(add(acme, 110), BG_ELIMIT);
+    CHECK_EQ(tenant_stats(acme).limited_rate, 3);
+    CHECK_EQ(tenant_stats(other).limited_rate, 0);
+    CHECK(has(acme, 0)); /* asking is free */
+    /* A batch: as many as there are. */
+    uint64_t numbers[20];
+    bg_bytes keys[20];
+    size_t done = 0;
+    for (size_t i = 0; i < 20; i++) {
+        numbers[i] = 7000 + i;
+        keys[i] = (bg_bytes){ &numbers[i], sizeof numbers[i] };
+    }
+    the_time += SECOND / 20;
+    CHECK_EQ(bg_tenant_add_many(acme, keys, 20, &done, NULL, &why), BG_ELIMIT);
+    CHECK_EQ(done, 5);
+    CHECK_EQ(tenant_stats(acme).limited_rate, 3 + 15);
+    CHECK_EQ(registry_stats(registry).limited, 3 + 15);
+    bg_tenant_release(acme);
+    bg_tenant_release(other);
+    bg_registry_free(registry);
+}
+
+TEST(quotas__clock_jumps)
+{
+    bg_registry_options options = usual();
+    options.inserts_per_second = 10;
+    options.burst = 10;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 10);
+    the_time -= 900 * SECOND; /* back: nothing for it, and no standstill */
+    CHECK_EQ(add(acme, 10), BG_ELIMIT);
+    the_time += SECOND;
+    add_all(acme, 10, 20);
+    CHECK_EQ(add(acme, 20), BG_ELIMIT);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+}
+
+TEST(quotas__a_flood_is_its_own_problem)
+{
+    bg_registry_options options = usual();
+    options.max_items = 500;
+    options.inserts_per_second = 1000;
+    options.burst = 600;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *flood = get_tenant(registry, "flood"),
+              *calm = get_tenant(registry, "calm");
+    uint64_t refused = 0, bytes = tenant_stats(flood).bytes;
+    for (uint64_t key = 0; key < 20000; key++) {
+        refused += add(flood, key) != BG_OK;
+        if (key % 100 == 0) {
+            CHECK_OK(add(calm, key));
+        }
+    }
+    CHECK(refused > 19000);
+    CHECK(tenant_stats(flood).items <= 500);
+    CHECK_EQ(tenant_stats(flood).bytes, bytes);
+    CHECK_EQ(tenant_stats(flood).limited_items + tenant_stats(flood).limited_rate,
+             refused);
+    bg_tenant_stats stats = tenant_stats(calm);
+    CHECK(stats.items > 190);
+    CHECK_EQ(stats.limited_items + stats.limited_rate + stats.limited_bytes, 0);
+    for (uint64_t key = 0; key < 20000; key += 100) {
+        CHECK(has(calm, key));
+    }
+    CHECK(count_found(calm, 1 << 20, (1 << 20) + 1000) < 30);
+    bg_tenant_release(flood);
+    bg_tenant_release(calm);
+    bg_registry_free(registry);
+}
