@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -118,12 +119,25 @@ void input_end(struct input *input)
     input->ahead = NULL;
 }
 
+/* Waits until a pipe has something, or somebody asks to stop; false: the latter. */
+static bool input_wait(const struct input *input)
+{
+    struct pollfd both[] = { { input->fd, POLLIN, 0 }, { stop_fd(), POLLIN, 0 } };
+    while (!stop_wanted()) {
+        if (poll(both, 2, -1) >= 0 || errno != EINTR) {
+            return !stop_wanted(); /* what is wrong with the file, read will tell */
+        }
+    }
+    errno = EINTR;
+    return false;
+}
+
 /* read, again after a signal that does not ask to stop. */
 static ssize_t input_get(struct input *input, char *to, size_t room)
 {
     ssize_t n;
     do {
-        n = read(input->fd, to, room);
+        n = input->streams && !input_wait(input) ? -1 : read(input->fd, to, room);
     } while (n < 0 && errno == EINTR && !stop_wanted());
     if (n > 0) {
         input->done += (uint64_t)n;
