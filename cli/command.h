@@ -29,7 +29,8 @@ struct command {
 #define COMMANDS(X)                                                                    \
     X(build)                                                                           \
     X(check)                                                                           \
-    X(dedup)
+    X(dedup)                                                                           \
+    X(watch)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)
