@@ -71,6 +71,7 @@ struct build {
     bg_builder *builder; /* their hashes, */
     bg_hasher hasher;    /* made by this */
     bool refuses;        /* the filter is of a kind that can be full */
+    atomic_bool full;    /* and is, which was said */
     atomic_uint_fast64_t keys, news;
 };
 
@@ -88,11 +89,13 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     }
     atomic_fetch_add(&b->keys, done);
     atomic_fetch_add(&b->news, news);
-    return !err
-           || flow_fail(flow, say_failed(CLI_FULL,
-                                         "the filter is full after %" PRIuFAST64
-                                         " keys; give it more --items",
-                                         atomic_load(&b->keys)));
+    if (err && !atomic_exchange(&b->full, true)) {
+        (void)say_failed(CLI_FULL,
+                         "the filter is full after %" PRIuFAST64
+                         " keys; give it more --items",
+                         atomic_load(&b->keys));
+    }
+    return !err || flow_fail(flow, CLI_FULL);
 }
 
 static bool build_hash(struct flow *flow, struct chunk *chunk)
@@ -200,6 +203,10 @@ static int build_make(struct build *b)
             return say_error(NULL, &why);
         }
         return CLI_OK;
+    }
+    if (b->spec.items && !b->options->no_canaries
+        && (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_FILL_UP)) {
+        b->spec.items += BG_CANARIES; /* they need room like other keys */
     }
     b->spec.flags |= flow_threads(b->options->threads) == 1 ? BG_EXCLUSIVE : 0;
     if (bg_filter_create(&b->spec, &b->filter, &why)) {
