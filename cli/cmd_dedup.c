@@ -7,11 +7,11 @@
  * With --unordered all that is done by every thread for itself, and only writing takes turns.
  *
  * How many lines are dropped wrongly. A line whose key is new is dropped if the filter takes it
- * for seen, which happens at the rate of the filter at that moment. So the expected number of
- * them is the sum of that rate over all new lines. The rate is looked up whenever the number of
- * unique lines has grown by a quarter, and in between a straight line is assumed; rates curve
- * upwards, so the sum is rather too high. (New lines are counted as those that were told new:
- * what is missing is the rate's square.)
+ * for seen, which happens at the rate r of the filter at that moment. So for each line that is
+ * told new r / (1 - r) others were not, and their expected number is the sum of that over all
+ * lines that are told new. The rate is looked up from time to time, so often that it costs 16
+ * bytes read per line, and in between a straight line is assumed; rates curve upwards, so the
+ * sum is rather too high.
  */
 #include "command.h"
 #include "flow.h"
@@ -50,7 +50,7 @@ static const struct option dedup_table[] = {
 #undef AT
 static const struct option_group dedup_group = { "Lines", dedup_table };
 
-enum { DEDUP_THREADS = 8, DEDUP_LOOK = 1 << 16 };
+enum { DEDUP_THREADS = 8, DEDUP_LOOK = 1024, DEDUP_LOOK_BYTES = 16 };
 
 struct dedup {
     const struct dedup_options *options;
@@ -58,6 +58,7 @@ struct dedup {
     struct input input;
     struct seen seen;
     const bg_hasher *hasher;
+    FILE *stats;
     pthread_mutex_t turn; /* of what follows, and of stdout, with --unordered */
     uint64_t lines, unique, selected;
     uint64_t looked,
@@ -68,6 +69,17 @@ struct dedup {
 
 /* ---- A chunk -------------------------------------------------------------------------------- */
 
+static double dedup_odds(double rate)
+{
+    return rate / (rate < 0.999999 ? 1 - rate : 1e-6);
+}
+
+static void dedup_plan_look(struct dedup *d)
+{
+    d->next_look =
+        d->lines + DEDUP_LOOK + bg_filter_size_bytes(d->seen.filter) / DEDUP_LOOK_BYTES;
+}
+
 /* The rate at the moment: reads the whole filter. */
 static void dedup_look(struct dedup *d)
 {
@@ -75,10 +87,11 @@ static void dedup_look(struct dedup *d)
     if (bg_filter_info(d->seen.filter, &info)) {
         return;
     }
-    d->wrong += (d->info.rate + info.rate) / 2 * (double)(d->unique - d->looked);
+    d->wrong += (dedup_odds(d->info.rate) + dedup_odds(info.rate)) / 2
+                * (double)(d->unique - d->looked);
     d->info = info;
     d->looked = d->unique;
-    d->next_look = d->unique + d->unique / 4 + DEDUP_LOOK;
+    dedup_plan_look(d);
 }
 
 static void dedup_account(struct dedup *d, const struct chunk *chunk, size_t news)
@@ -86,7 +99,7 @@ static void dedup_account(struct dedup *d, const struct chunk *chunk, size_t new
     d->lines += chunk->count;
     d->unique += news;
     d->selected += d->options->duplicates ? chunk->count - news : news;
-    if (d->unique >= d->next_look) {
+    if (d->lines >= d->next_look) {
         dedup_look(d);
     }
 }
@@ -190,16 +203,28 @@ static bool dedup_is_overfull(const bg_info *info)
            && info->items.low > 1.1 * (double)info->design_items;
 }
 
+/* "1.6 expected (0.0002 %)" */
+static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_TEXT])
+{
+    char share[NUMBER_TEXT];
+    if (d->wrong < 0.01) {
+        return "fewer than 0.01 expected";
+    }
+    (void)snprintf(text, 2 * NUMBER_TEXT,
+                   d->wrong < 100 ? "%.2g expected (%s)" : "%.0f expected (%s)",
+                   d->wrong, number_show_rate(dedup_wrong_share(d), share));
+    return text;
+}
+
 static void dedup_tell(const struct dedup *d, const bg_info *info)
 {
     char lines[NUMBER_TEXT], unique[NUMBER_TEXT], rest[NUMBER_TEXT], share[NUMBER_TEXT],
-        bytes[NUMBER_TEXT];
-    say_note("%s lines, %s unique, %s %s; dropped wrongly: %.2g expected (%s); "
-             "%s filter of %s",
+        bytes[NUMBER_TEXT], wrong[2 * NUMBER_TEXT];
+    say_note("%s lines, %s unique, %s %s; dropped wrongly: %s; %s filter of %s",
              number_show(d->lines, lines), number_show(d->unique, unique),
              number_show(d->lines - d->unique, rest),
-             d->options->duplicates ? "seen before" : "dropped", d->wrong,
-             number_show_rate(dedup_wrong_share(d), share), bg_kind_name(info->kind),
+             d->options->duplicates ? "seen before" : "dropped",
+             dedup_show_wrong(d, wrong), bg_kind_name(info->kind),
              number_show_bytes(bg_filter_size_bytes(d->seen.filter), bytes));
     if (dedup_is_overfull(info)) {
         say_warning("the filter is for %s keys and has about %s: new lines are dropped "
@@ -212,13 +237,8 @@ static void dedup_tell(const struct dedup *d, const bg_info *info)
 
 static int dedup_write_stats(const struct dedup *d, const bg_info *info)
 {
-    const char *path = d->options->stats;
-    FILE *f = fopen(path, "we");
-    if (!f) {
-        return say_errno(path);
-    }
     const int n = fprintf(
-        f,
+        d->stats,
         "{\"schema\": \"bloomgate.dedup.1\", \"lines\": %" PRIu64
         ", \"unique\": %" PRIu64 ", \"duplicates\": %" PRIu64
         ", \"wrongly_dropped_expected\": %.6g, \"wrongly_dropped_share\": %.6g, "
@@ -229,8 +249,8 @@ static int dedup_write_stats(const struct dedup *d, const bg_info *info)
         bg_kind_name(info->kind), bg_filter_size_bytes(d->seen.filter),
         info->items.value, info->design_items, info->rate,
         dedup_is_overfull(info) ? "true" : "false");
-    const bool good = fclose(f) == 0 && n > 0;
-    return good ? CLI_OK : say_errno(path);
+    const bool good = n > 0 && fflush(d->stats) == 0;
+    return good ? CLI_OK : say_errno(d->options->stats);
 }
 
 static int dedup_report(struct dedup *d)
@@ -276,7 +296,10 @@ static int dedup_flow(struct dedup *d)
 static int dedup_run(struct dedup *d)
 {
     d->hasher = bg_filter_hasher(d->seen.filter);
-    dedup_look(d);
+    dedup_plan_look(d);
+    if (d->seen.file.path) { /* a filter with something in it */
+        dedup_look(d);
+    }
     const int ran = dedup_flow(d);
     int code = ran;
     if (code && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
@@ -297,6 +320,10 @@ static int dedup_begin(struct dedup *d, const struct arguments *arguments)
     if (o->stats && strcmp(o->stats, "-") == 0) {
         return say_usage("--stats -: stdout is for lines; /dev/stderr is there");
     }
+    d->stats = o->stats ? fopen(o->stats, "we") : NULL;
+    if (o->stats && !d->stats) {
+        return say_errno(o->stats);
+    }
     int code = keys_format(&o->keys, &d->format);
     code = code ? code
                 : input_begin(&d->input, arguments->items, arguments->count,
@@ -312,6 +339,9 @@ static int dedup_command(void *options, const struct arguments *arguments)
     d.seen.hash = &d.options->hash;
     int code = dedup_begin(&d, arguments);
     code = code ? code : dedup_run(&d);
+    if (d.stats) {
+        (void)fclose(d.stats);
+    }
     seen_end(&d.seen);
     input_end(&d.input);
     return code;

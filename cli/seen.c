@@ -38,7 +38,8 @@ enum {
     SEEN_FIRST = 1 << 20,     /* keys in the first layer, at least */
     SEEN_LAYERS = 8,          /* ... or an eighth of the lines that may come */
     SEEN_SAMPLE = 256 * 1024, /* bytes to guess their number from */
-    SEEN_BITS = 40            /* per key at seen_rate, in one line each */
+    SEEN_PATH = 4096,
+    SEEN_BITS = 40 /* per key at seen_rate, in one line each */
 };
 
 /* ---- How much may come ---------------------------------------------------------------------- */
@@ -88,9 +89,11 @@ static uint64_t seen_clock(void *context)
 static bool seen_read_window(const char *text, bg_window_options *window)
 {
     double seconds;
+    uint64_t count;
     *window = (bg_window_options)BG_WINDOW_OPTIONS_INIT;
-    if (number_count(text, &window->count)) {
-        return window->count >= 8 && window->count <= UINT64_C(1) << 40;
+    if (number_count(text, &count)) {
+        window->count = count;
+        return count >= 8 && count <= UINT64_C(1) << 40;
     }
     if (!number_seconds(text, &seconds) || seconds < 0.1 || seconds > 1e9) {
         return false;
@@ -129,7 +132,7 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
 static int seen_plan_fixed(const struct seen *seen, uint64_t guess, bg_spec *spec)
 {
     const struct seen_options *o = seen->options;
-    spec->kind = o->unordered ? BG_KIND_REGISTER : BG_KIND_BLOCKED;
+    spec->kind = o->unordered ? BG_KIND_REGISTER : BG_KIND_AUTO;
     spec->items = spec->items ? spec->items
                   : guess     ? guess
                               : o->memory / (SEEN_BITS / 8);
@@ -302,11 +305,27 @@ static int seen_check(const struct seen_options *o)
     return CLI_OK;
 }
 
+/* Whether the state can be saved at the end: better known before than after hours. */
+static int seen_check_folder(const char *path)
+{
+    char folder[SEEN_PATH];
+    const char *slash = strrchr(path, '/');
+    const int n =
+        !slash ? snprintf(folder, sizeof folder, ".")
+               : snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+    if (n < 0 || n >= (int)sizeof folder) {
+        errno = ENAMETOOLONG;
+        return say_errno(path);
+    }
+    return access(folder, W_OK) == 0 ? CLI_OK : say_errno(path);
+}
+
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format)
 {
     struct stat about;
     const char *path = seen->options->state;
-    const int code = seen_check(seen->options);
+    int code = seen_check(seen->options);
+    code = code || !path ? code : seen_check_folder(path);
     if (code) {
         return code;
     }
