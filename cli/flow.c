@@ -45,7 +45,8 @@ bool flow_has_more(const struct flow *flow)
 
 uint64_t flow_offset(const struct flow *flow)
 {
-    return flow->input->offset - flow->rest_used;
+    /* Between two files it is the beginning of the next one. */
+    return flow->input->fd < 0 ? 0 : flow->input->offset - flow->rest_used;
 }
 
 bool flow_fail(struct flow *flow, int code)
@@ -119,7 +120,12 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
                             bool *last)
 {
     const uint64_t first = flow->input->offset - chunk->used; /* of the chunk's bytes */
-    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. */
+    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. If
+     * the part lies within one line, not even the first that begins here is. */
+    if (flow->input->end <= first) {
+        *last = true;
+        return 0;
+    }
     if (flow->input->end == UINT64_MAX || flow->input->end - 1 >= first + whole) {
         return whole;
     }
