@@ -193,6 +193,17 @@ static int build_size(struct build *b, const struct arguments *arguments)
     return code;
 }
 
+/* Canaries need room like other keys; where they are few among many it does not matter, unless
+ * the kind takes a limited number. */
+static void build_count_canaries(struct build *b)
+{
+    const bool limited = (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_FILL_UP) != 0;
+    if (b->spec.items && !b->options->no_canaries
+        && (limited || b->spec.items < 10 * (uint64_t)BG_CANARIES)) {
+        b->spec.items += BG_CANARIES;
+    }
+}
+
 static int build_make(struct build *b)
 {
     bg_errinfo why;
@@ -204,10 +215,7 @@ static int build_make(struct build *b)
         }
         return CLI_OK;
     }
-    if (b->spec.items && !b->options->no_canaries
-        && (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_FILL_UP)) {
-        b->spec.items += BG_CANARIES; /* they need room like other keys */
-    }
+    build_count_canaries(b);
     b->spec.flags |= flow_threads(b->options->threads) == 1 ? BG_EXCLUSIVE : 0;
     if (bg_filter_create(&b->spec, &b->filter, &why)) {
         return say_error(NULL, &why);
