@@ -72,6 +72,7 @@ struct build {
     bg_builder *builder; /* their hashes, */
     bg_hasher hasher;    /* made by this */
     bool refuses;        /* the filter is of a kind that can be full */
+    atomic_bool full;    /* and is, which was said */
     atomic_uint_fast64_t keys, news;
 };
 
@@ -89,11 +90,13 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     }
     atomic_fetch_add(&b->keys, done);
     atomic_fetch_add(&b->news, news);
-    return !err
-           || flow_fail(flow, say_failed(CLI_FULL,
-                                         "the filter is full after %" PRIuFAST64
-                                         " keys; give it more --items",
-                                         atomic_load(&b->keys)));
+    if (err && !atomic_exchange(&b->full, true)) {
+        (void)say_failed(CLI_FULL,
+                         "the filter is full after %" PRIuFAST64
+                         " keys; give it more --items",
+                         atomic_load(&b->keys));
+    }
+    return !err || flow_fail(flow, CLI_FULL);
 }
 
 static bool build_hash(struct flow *flow, struct chunk *chunk)
@@ -198,6 +201,17 @@ static bool build_is_divided(const struct build *b)
            || b->spec.kind == BG_KIND_BLOCKED || b->spec.kind == BG_KIND_SPLIT;
 }
 
+/* Canaries need room like other keys; where they are few among many it does not matter, unless
+ * the kind takes a limited number. */
+static void build_count_canaries(struct build *b)
+{
+    const bool limited = (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_FILL_UP) != 0;
+    if (b->spec.items && !b->options->no_canaries
+        && (limited || b->spec.items < 10 * (uint64_t)BG_CANARIES)) {
+        b->spec.items += BG_CANARIES;
+    }
+}
+
 static int build_make(struct build *b)
 {
     bg_errinfo why;
@@ -209,6 +223,7 @@ static int build_make(struct build *b)
         }
         return CLI_OK;
     }
+    build_count_canaries(b);
     b->spec.flags |= build_is_divided(b) ? BG_EXCLUSIVE : 0;
     if (bg_filter_create(&b->spec, &b->filter, &why)) {
         return say_error(NULL, &why);

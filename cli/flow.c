@@ -25,12 +25,14 @@ unsigned flow_threads(uint64_t wanted)
 void flow_begin(struct flow *flow)
 {
     (void)pthread_mutex_init(&flow->lock, NULL);
+    (void)pthread_mutex_init(&flow->turns, NULL);
     (void)pthread_cond_init(&flow->turned, NULL);
 }
 
 void flow_end(struct flow *flow)
 {
     (void)pthread_mutex_destroy(&flow->lock);
+    (void)pthread_mutex_destroy(&flow->turns);
     (void)pthread_cond_destroy(&flow->turned);
     free(flow->rest);
     flow->rest = NULL;
@@ -43,23 +45,26 @@ bool flow_has_more(const struct flow *flow)
 
 uint64_t flow_offset(const struct flow *flow)
 {
-    return flow->input->offset - flow->rest_used;
-}
-
-static bool flow_stop(struct flow *flow, int code)
-{
-    flow->code = flow->stopped ? flow->code : code;
-    flow->stopped = true;
-    (void)pthread_cond_broadcast(&flow->turned);
-    return false;
+    /* Between two files it is the beginning of the next one. */
+    return flow->input->fd < 0 ? 0 : flow->input->offset - flow->rest_used;
 }
 
 bool flow_fail(struct flow *flow, int code)
 {
-    (void)pthread_mutex_lock(&flow->lock);
-    (void)flow_stop(flow, code);
-    (void)pthread_mutex_unlock(&flow->lock);
+    (void)pthread_mutex_lock(&flow->turns);
+    flow->code = flow->stopped ? flow->code : code;
+    flow->stopped = true;
+    (void)pthread_cond_broadcast(&flow->turned);
+    (void)pthread_mutex_unlock(&flow->turns);
     return false;
+}
+
+static bool flow_is_stopped(struct flow *flow)
+{
+    (void)pthread_mutex_lock(&flow->turns);
+    const bool stopped = flow->stopped;
+    (void)pthread_mutex_unlock(&flow->turns);
+    return stopped;
 }
 
 /* ---- Filling: with the lock held ------------------------------------------------------- */
@@ -71,7 +76,7 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
         FLOW_CHUNK > 2 * flow->rest_used ? FLOW_CHUNK : 2 * flow->rest_used;
     chunk->used = 0;
     if (!chunk_reserve(chunk, most)) {
-        return flow_stop(flow, CLI_FULL);
+        return flow_fail(flow, CLI_FULL);
     }
     memcpy(chunk->bytes, flow->rest, flow->rest_used);
     chunk->used = flow->rest_used;
@@ -86,7 +91,7 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
     if (n > flow->rest_room) {
         char *grown = realloc(flow->rest, n);
         if (!grown) {
-            return flow_stop(flow, say_failed(CLI_FULL, "out of memory"));
+            return flow_fail(flow, say_failed(CLI_FULL, "out of memory"));
         }
         flow->rest = grown;
         flow->rest_room = n;
@@ -115,7 +120,12 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
                             bool *last)
 {
     const uint64_t first = flow->input->offset - chunk->used; /* of the chunk's bytes */
-    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. */
+    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. If
+     * the part lies within one line, not even the first that begins here is. */
+    if (flow->input->end <= first) {
+        *last = true;
+        return 0;
+    }
     if (flow->input->end == UINT64_MAX || flow->input->end - 1 >= first + whole) {
         return whole;
     }
@@ -126,12 +136,30 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
     return end ? (size_t)(end - chunk->bytes) + 1 : whole;
 }
 
+/* How many bytes are whole records. Bytes before `searched` have no end of one: a record of
+ * many megabytes comes through a pipe in small pieces, and is not to be searched anew with
+ * each. Of other records than lines it takes more than that to know; they wait until their
+ * place is full. */
+static size_t flow_whole(const struct flow *flow, const struct chunk *chunk,
+                         size_t *searched)
+{
+    const bool lines = flow->format->records == KEY_RECORDS_SEPARATED;
+    if (!lines && chunk->used > FLOW_CHUNK && chunk->used < chunk->room) {
+        return 0;
+    }
+    const size_t from = lines && *searched < chunk->used ? *searched : 0;
+    const size_t whole =
+        keys_whole(flow->format, chunk->bytes + from, chunk->used - from);
+    *searched = chunk->used;
+    return whole ? from + whole : 0;
+}
+
 /* Reads until there are whole records, and enough of them. True: the chunk has some, or the
  * input has ended. */
 static bool flow_fill(struct flow *flow, struct chunk *chunk)
 {
     struct input *input = flow->input;
-    size_t whole = 0, n;
+    size_t whole = 0, searched = 0, n;
     int code;
     if (!flow_take_rest(flow, chunk)) {
         return false;
@@ -139,12 +167,12 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
     chunk->path = input_name(input);
     for (;;) {
         if (chunk->used == chunk->room && !chunk_reserve(chunk, 2 * chunk->room)) {
-            return flow_stop(flow, CLI_FULL);
+            return flow_fail(flow, CLI_FULL);
         }
         const enum input_state state = input_read(input, chunk->bytes + chunk->used,
                                                   chunk->room - chunk->used, &n, &code);
         if (state == INPUT_FAILED) {
-            return flow_stop(flow, code);
+            return flow_fail(flow, code);
         }
         chunk->used += n;
         flow->ended = state == INPUT_END;
@@ -164,7 +192,7 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
         if (chunk->used < chunk->room && !input->streams) {
             continue; /* a file has more, or its end */
         }
-        whole = keys_whole(flow->format, chunk->bytes, chunk->used);
+        whole = flow_whole(flow, chunk, &searched);
         if (whole) {
             break;
         }
@@ -186,10 +214,10 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
 static bool flow_take(struct flow *flow, struct chunk *chunk)
 {
     (void)pthread_mutex_lock(&flow->lock);
-    bool good = !flow->ended && !flow->stopped
+    bool good = !flow->ended && !flow_is_stopped(flow)
                 && (!flow->leg || flow->input->done < flow->legs_end);
     if (good && stop_wanted()) {
-        good = flow_stop(flow, CLI_INTERRUPTED);
+        good = flow_fail(flow, CLI_INTERRUPTED);
     }
     if (good && flow_fill(flow, chunk)) {
         chunk->number = flow->chunks++;
@@ -205,23 +233,40 @@ static bool flow_take(struct flow *flow, struct chunk *chunk)
 
 /* ---- Working ---------------------------------------------------------------------------- */
 
+/* Gives the turn to the next chunk. */
+static void flow_pass(struct flow *flow, uint64_t *turn)
+{
+    (void)pthread_mutex_lock(&flow->turns);
+    ++*turn;
+    (void)pthread_cond_broadcast(&flow->turned);
+    (void)pthread_mutex_unlock(&flow->turns);
+}
+
 static bool flow_deliver(struct flow *flow, struct chunk *chunk)
 {
-    (void)pthread_mutex_lock(&flow->lock);
+    (void)pthread_mutex_lock(&flow->turns);
     while (flow->turn != chunk->number && !flow->stopped) {
-        (void)pthread_cond_wait(&flow->turned, &flow->lock);
+        (void)pthread_cond_wait(&flow->turned, &flow->turns);
     }
-    bool good = flow->turn == chunk->number && !flow->stopped;
-    (void)pthread_mutex_unlock(&flow->lock);
-    good = good && flow->deliver(flow, chunk);
-    (void)pthread_mutex_lock(&flow->lock);
-    if (good) {
-        flow->turn++;
-    } else {
-        (void)flow_stop(flow, CLI_DATA); /* if nobody said a code before */
+    const bool mine = flow->turn == chunk->number && !flow->stopped;
+    (void)pthread_mutex_unlock(&flow->turns);
+    if (!mine || !flow->deliver(flow, chunk)) {
+        return flow_fail(flow, CLI_DATA); /* if nobody said a code before */
     }
-    (void)pthread_cond_broadcast(&flow->turned);
-    (void)pthread_mutex_unlock(&flow->lock);
+    flow_pass(flow, &flow->turn);
+    return true;
+}
+
+/* All chunks before it were delivered, so each of them comes here: nobody waits for ever. */
+static bool flow_write(struct flow *flow, struct chunk *chunk)
+{
+    (void)pthread_mutex_lock(&flow->turns);
+    while (flow->write_turn != chunk->number) {
+        (void)pthread_cond_wait(&flow->turned, &flow->turns);
+    }
+    (void)pthread_mutex_unlock(&flow->turns);
+    const bool good = flow->write(flow, chunk);
+    flow_pass(flow, &flow->write_turn);
     return good;
 }
 
@@ -234,6 +279,7 @@ static void *flow_thread(void *argument)
         const int code = keys_split(flow->format, &chunk);
         good = code ? flow_fail(flow, code) : flow->work(flow, &chunk);
         good = good && (!flow->deliver || flow_deliver(flow, &chunk));
+        good = good && (!flow->write || flow_write(flow, &chunk));
     }
     if (!good) {
         (void)flow_fail(flow, CLI_DATA);

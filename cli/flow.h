@@ -1,12 +1,17 @@
 /*
  * flow.h - keys through several threads.
  *
- *     input --> chunk --> split, work: any thread, in any order --> deliver: in order
+ *     input --> chunk --> split, work --> deliver --> write
+ *               in order  in any order    in order    in order
  *
- * Each thread has a chunk of its own and does all three steps with it: it fills the chunk
- * with the next whole records, under a lock; splits it into keys and works on them, beside
- * the others; waits for its turn, and delivers. There are no queues, memory is a chunk per
- * thread, and with one thread it is a plain loop.
+ * Each thread has a chunk of its own and does all steps with it: it fills the chunk with
+ * the next whole records, under a lock; splits it into keys and works on them, beside the
+ * others; waits for its turn, and delivers; waits for its turn again, and writes, while the
+ * next chunk is delivered. There are no queues, memory is a chunk per thread, and with one
+ * thread it is a plain loop.
+ *
+ * What was delivered is written, whoever asks to stop meanwhile: so the two agree on which
+ * chunks there were.
  *
  * Chunks of files are large enough to be worth a turn, and small enough for the cache. From a
  * pipe a chunk is what there is: whoever waits for the answer to a line gets it at once.
@@ -32,16 +37,22 @@ struct flow {
     bool (*work)(struct flow *flow, struct chunk *chunk);
     /* In the order of the input, one at a time; or NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);
+    /* The same, after deliver; or NULL. */
+    bool (*write)(struct flow *flow, struct chunk *chunk);
     void *context;
 
     /* Inside. */
-    pthread_mutex_t lock; /* of the input, and what follows */
-    pthread_cond_t turned;
+    pthread_mutex_t
+        lock;   /* of the input, and what follows: held while a pipe is waited for */
     char *rest; /* the beginning of a record, read already */
     size_t rest_used, rest_room;
     uint64_t rest_offset; /* of its first byte */
-    uint64_t chunks, turn, legs_end;
-    bool ended;   /* the input has */
+    uint64_t chunks, legs_end;
+    bool ended; /* the input has */
+    pthread_mutex_t
+        turns; /* of what follows: held shortly; after `lock`, if both are */
+    pthread_cond_t turned;
+    uint64_t turn, write_turn;
     bool stopped; /* nobody goes on: code says why, 0: it was enough */
     int code;
 };

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -118,12 +119,25 @@ void input_end(struct input *input)
     input->ahead = NULL;
 }
 
+/* Waits until a pipe has something, or somebody asks to stop; false: the latter. */
+static bool input_wait(const struct input *input)
+{
+    struct pollfd both[] = { { input->fd, POLLIN, 0 }, { stop_fd(), POLLIN, 0 } };
+    while (!stop_wanted()) {
+        if (poll(both, 2, -1) >= 0 || errno != EINTR) {
+            return !stop_wanted(); /* what is wrong with the file, read will tell */
+        }
+    }
+    errno = EINTR;
+    return false;
+}
+
 /* read, again after a signal that does not ask to stop. */
 static ssize_t input_get(struct input *input, char *to, size_t room)
 {
     ssize_t n;
     do {
-        n = read(input->fd, to, room);
+        n = input->streams && !input_wait(input) ? -1 : read(input->fd, to, room);
     } while (n < 0 && errno == EINTR && !stop_wanted());
     if (n > 0) {
         input->done += (uint64_t)n;
@@ -163,6 +177,20 @@ static int input_take_part(struct input *input, uint64_t size)
     return first > 0 ? input_seek(input, first - 1) : CLI_OK;
 }
 
+/* The first bytes, enough to see what it is: a pipe may give them one by one. */
+static bool input_look_ahead(struct input *input)
+{
+    ssize_t n;
+    input->ahead_used = input->ahead_at = 0;
+    do {
+        n = input_get(input, input->ahead + input->ahead_used,
+                      INPUT_AHEAD - input->ahead_used);
+        input->ahead_used += n > 0 ? (size_t)n : 0;
+    } while (n > 0 && !input->raw
+             && unpack_may_become(input->ahead, input->ahead_used));
+    return n >= 0;
+}
+
 /* The next file is opened, and its first bytes are looked at. */
 static int input_open(struct input *input)
 {
@@ -178,17 +206,14 @@ static int input_open(struct input *input)
     } else {
         (void)posix_fadvise(input->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     }
-    const ssize_t n = input_get(input, input->ahead, INPUT_AHEAD);
-    if (n < 0) {
+    if (!input_look_ahead(input)) {
         return input_failed(input);
     }
-    input->ahead_used = (size_t)n;
-    input->ahead_at = 0;
     input->offset = 0;
     input->end = UINT64_MAX;
     input->cut = input->skipped = false;
     const enum unpack_format format =
-        input->raw ? UNPACK_PLAIN : unpack_recognise(input->ahead, (size_t)n);
+        input->raw ? UNPACK_PLAIN : unpack_recognise(input->ahead, input->ahead_used);
     if (format != UNPACK_PLAIN) {
         input->skipped = input->at % input->part.n != input->part.i;
         input->unpacker = unpacker_new(format);

@@ -1,6 +1,8 @@
 /*
  * main.c - bloomgate SUBCOMMAND [options] ...: finds the subcommand, reads its options, runs it.
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include "command.h"
 #include "out.h"
 #include "say.h"
@@ -8,6 +10,7 @@
 
 #include "bloomgate/bloomgate.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +92,20 @@ static int main_run(const struct command *command, char **items, size_t count)
     return out_finish(code);
 }
 
+/* Whoever closed stdin, stdout or stderr must not find another file in their place, which
+ * then gets what was meant for them. Reading from these, or writing to them, still fails. */
+static void main_keep_standard(void)
+{
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            (void)open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
+    main_keep_standard();
     stop_prepare();
     say_begin(NULL, false, SAY_AUTO);
     if (argc < 2) {

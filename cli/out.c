@@ -21,18 +21,28 @@ static void out_failed(void)
     }
 }
 
-bool out_write(const char *bytes, size_t n)
+static bool out_write_unless(bool stops, const char *bytes, size_t n)
 {
     while (n > 0 && !out_failure) {
         const ssize_t done = write(STDOUT_FILENO, bytes, n);
         if (done >= 0) {
             bytes += done;
             n -= (size_t)done;
-        } else if (errno != EINTR || stop_wanted()) {
+        } else if (errno != EINTR || (stops && stop_wanted())) {
             out_failed();
         }
     }
     return !out_failure;
+}
+
+bool out_write(const char *bytes, size_t n)
+{
+    return out_write_unless(true, bytes, n);
+}
+
+bool out_write_through(const char *bytes, size_t n)
+{
+    return out_write_unless(false, bytes, n);
 }
 
 int out_finish(int code)

@@ -13,6 +13,10 @@
  * more, which is not worth a word. out_code then has the exit code. */
 bool out_write(const char *bytes, size_t n);
 
+/* The same, all of it, even if somebody asks to stop meanwhile: for what is noted elsewhere as
+ * written. */
+bool out_write_through(const char *bytes, size_t n);
+
 /* Ends what was printed to stdout by stdio; returns `code`, or another one if that failed. */
 int out_finish(int code);
 

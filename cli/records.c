@@ -511,16 +511,22 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
 {
     const bg_bytes record = chunk_record(format, chunk, i);
     const uint64_t offset = chunk->offset + (i ? chunk->ends[i - 1] : 0);
-    const int shown = record.len < 40 ? (int)record.len : 40;
+    char shown[41]; /* of strangers: not all of it is for a terminal */
+    size_t n = 0;
+    for (; n < record.len && n + 1 < sizeof shown; n++) {
+        const unsigned char c = ((const unsigned char *)record.data)[n];
+        shown[n] = (char)(c < 0x20 || c >= 0x7F ? '?' : c);
+    }
+    shown[n] = 0;
     if (format->records == KEY_RECORDS_PREFIXED && format->form == KEY_TEXT) {
         return say_failed(CLI_DATA,
                           "%s: at byte %" PRIu64 ": the last record is cut off",
                           chunk->path, offset);
     }
-    return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": no %s: '%.*s'%s", chunk->path,
+    return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": no %s: '%s'%s", chunk->path,
                       offset,
                       format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form],
-                      shown, (const char *)record.data, record.len > 40 ? "..." : "");
+                      shown, record.len > n ? "..." : "");
 }
 
 static bool keys_is_cut_off(const struct key_format *format, const struct chunk *chunk,

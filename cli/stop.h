@@ -13,4 +13,8 @@ void stop_prepare(void);
 /* Whether somebody asked. Thread safety: MT-Safe. */
 bool stop_wanted(void);
 
+/* Becomes readable when somebody asks, for whoever waits by poll: a signal interrupts one
+ * thread only, and that may be another one. -1: there is none. */
+int stop_fd(void);
+
 #endif

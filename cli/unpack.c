@@ -18,13 +18,28 @@ struct unpacker {
     ZSTD_DStream *zstd;
 };
 
+static const char unpack_gzip_magic[3] = { '\x1f', '\x8b', '\x08' };
+static const char unpack_zstd_magic[4] = { '\x28', '\xb5', '\x2f', '\xfd' };
+
 enum unpack_format unpack_recognise(const char *bytes, size_t n)
 {
-    if (n >= 3 && memcmp(bytes, "\x1f\x8b\x08", 3) == 0) {
+    if (n >= sizeof unpack_gzip_magic
+        && memcmp(bytes, unpack_gzip_magic, sizeof unpack_gzip_magic) == 0) {
         return UNPACK_GZIP;
     }
-    return n >= 4 && memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0 ? UNPACK_ZSTD
-                                                               : UNPACK_PLAIN;
+    return n >= sizeof unpack_zstd_magic
+                   && memcmp(bytes, unpack_zstd_magic, sizeof unpack_zstd_magic) == 0
+               ? UNPACK_ZSTD
+               : UNPACK_PLAIN;
+}
+
+bool unpack_may_become(const char *bytes, size_t n)
+{
+    return n > 0
+           && ((n < sizeof unpack_gzip_magic
+                && memcmp(bytes, unpack_gzip_magic, n) == 0)
+               || (n < sizeof unpack_zstd_magic
+                   && memcmp(bytes, unpack_zstd_magic, n) == 0));
 }
 
 enum { UNPACK_GZIP_ONLY = 15 + 16 }; /* largest window; a gzip header is expected */

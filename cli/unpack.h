@@ -12,6 +12,9 @@ enum unpack_format { UNPACK_PLAIN, UNPACK_GZIP, UNPACK_ZSTD };
 /* By the first bytes. */
 enum unpack_format unpack_recognise(const char *bytes, size_t n);
 
+/* Whether fewer bytes than that takes may become one of them, if more follow. */
+bool unpack_may_become(const char *bytes, size_t n);
+
 struct unpacker;
 struct unpacker *unpacker_new(enum unpack_format format); /* NULL: no memory */
 void unpacker_free(struct unpacker *unpacker);            /* NULL is allowed */

@@ -1,0 +1,361 @@
+/* seen.c - see seen.h. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "seen.h"
+
+#include "number.h"
+#include "say.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define AT(field) offsetof(struct seen_options, field)
+static const struct option seen_table[] = {
+    { "items", 'n', OPTION_COUNT, AT(items), "N",
+      "how many different keys it is for; else it grows", NULL },
+    { "rate", 'p', OPTION_RATE, AT(rate), "P",
+      "share of new lines that may be dropped: 1e-6", NULL },
+    { "memory", 'm', OPTION_BYTES, AT(memory), "SIZE",
+      "instead of --rate: 512M, 2Gi; it does not grow", NULL },
+    { "window", 'w', OPTION_TEXT, AT(window), "N|TIME",
+      "remember the last N keys, or those of the last 10m", NULL },
+    { "state", 's', OPTION_TEXT, AT(state), "FILE",
+      "begin with what FILE remembers, and save it there", NULL },
+    { "unordered", 0, OPTION_FLAG, AT(unordered), NULL,
+      "lines may change places: for many processors", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+const struct option_group seen_options_group = { "What is remembered", seen_table };
+
+static const double seen_rate = 1e-6, seen_rate_unordered = 1e-5;
+enum {
+    SEEN_FIRST = 1 << 20,     /* keys in the first layer, at least */
+    SEEN_LAYERS = 8,          /* ... or an eighth of the lines that may come */
+    SEEN_SAMPLE = 256 * 1024, /* bytes to guess their number from */
+    SEEN_PATH = 4096,
+    SEEN_BITS = 40 /* per key at seen_rate, in one line each */
+};
+
+/* ---- How much may come ---------------------------------------------------------------------- */
+
+/* Records in the first bytes of a file; 0: not known. */
+static uint64_t seen_count(const struct key_format *format, const char *path,
+                           uint64_t *bytes)
+{
+    static char sample[SEEN_SAMPLE];
+    uint64_t records = 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, sample, sizeof sample);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    for (ssize_t i = 0; i < n; i++) {
+        records += sample[i] == format->separator;
+    }
+    *bytes = n > 0 ? (uint64_t)n : 0;
+    return records;
+}
+
+/* About how many records plain files have, by the first of them; 0: not known. */
+static uint64_t seen_guess(const struct input *input, const struct key_format *format)
+{
+    uint64_t bytes = 0;
+    if (format->records == KEY_RECORDS_PREFIXED || !input_is_plain(input)) {
+        return 0;
+    }
+    const uint64_t records = seen_count(format, input->paths[0], &bytes);
+    return records
+               ? (uint64_t)((double)input->size / (double)bytes * (double)records) + 1
+               : 0;
+}
+
+/* ---- A new filter ---------------------------------------------------------------------------- */
+
+static uint64_t seen_clock(void *context)
+{
+    struct timespec now;
+    (void)context;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* "10000" and "10k" are keys, "10m" and "90s" are time. */
+static bool seen_read_window(const char *text, bg_window_options *window)
+{
+    double seconds;
+    uint64_t count;
+    *window = (bg_window_options)BG_WINDOW_OPTIONS_INIT;
+    if (number_count(text, &count)) {
+        window->count = count;
+        return count >= 8 && count <= UINT64_C(1) << 40;
+    }
+    if (!number_seconds(text, &seconds) || seconds < 0.1 || seconds > 1e9) {
+        return false;
+    }
+    window->length = (uint64_t)(seconds * 1000);
+    window->clock = seen_clock;
+    return true;
+}
+
+static int seen_check_window(const char *text, bg_window_options *window)
+{
+    return strlen(text) < SEEN_WINDOW && seen_read_window(text, window)
+               ? CLI_OK
+               : say_usage("--window: found '%s', expected a number of keys from 8 on "
+                           "(10k, 5M), or a time (90s, 10m, 1d)",
+                           text);
+}
+
+static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spec *spec)
+{
+    const int code = seen_check_window(seen->options->window, window);
+    if (code) {
+        return code;
+    }
+    spec->kind = BG_KIND_WINDOW;
+    spec->window = window;
+    spec->items = window->count && !spec->items ? window->count : spec->items;
+    (void)snprintf(seen->window, sizeof seen->window, "%s", seen->options->window);
+    return spec->items ? CLI_OK
+                       : say_usage("--window %s needs --items: how many different keys "
+                                   "come in that time",
+                                   seen->window);
+}
+
+/* A filter of one piece, for as many keys as may come. */
+static int seen_plan_fixed(const struct seen *seen, uint64_t guess, bg_spec *spec)
+{
+    const struct seen_options *o = seen->options;
+    spec->kind = o->unordered ? BG_KIND_REGISTER : BG_KIND_AUTO;
+    spec->items = spec->items ? spec->items
+                  : guess     ? guess
+                              : o->memory / (SEEN_BITS / 8);
+    return spec->items ? CLI_OK
+           : o->memory ? say_usage("--memory: too small for a filter")
+                       : say_usage("--unordered needs --items or --memory where the "
+                                   "input is no plain file");
+}
+
+static void seen_plan_growing(uint64_t guess, bg_spec *spec)
+{
+    spec->kind = BG_KIND_SCALABLE;
+    spec->items = guess / SEEN_LAYERS > SEEN_FIRST ? guess / SEEN_LAYERS : SEEN_FIRST;
+}
+
+static int seen_plan(struct seen *seen, uint64_t guess, bg_window_options *window,
+                     bg_spec *spec)
+{
+    const struct seen_options *o = seen->options;
+    *spec = (bg_spec)BG_SPEC_INIT;
+    spec->items = o->items;
+    spec->bytes = o->memory;
+    spec->flags = o->unordered ? BG_ONE_WINNER : BG_EXCLUSIVE;
+    spec->hash = seen->secret.hash;
+    if (!o->memory) {
+        spec->rate = o->rate > 0    ? o->rate
+                     : o->unordered ? seen_rate_unordered
+                                    : seen_rate;
+    }
+    if (o->window) {
+        return seen_plan_window(seen, window, spec);
+    }
+    if (o->items || o->memory || o->unordered) {
+        return seen_plan_fixed(seen, guess, spec);
+    }
+    seen_plan_growing(guess, spec);
+    return CLI_OK;
+}
+
+static int seen_make(struct seen *seen, const struct input *input,
+                     const struct key_format *format)
+{
+    bg_window_options window;
+    bg_spec spec;
+    bg_errinfo why;
+    int code = secret_current(seen->hash, &seen->secret);
+    code = code ? code : seen_plan(seen, seen_guess(input, format), &window, &spec);
+    if (code) {
+        return code;
+    }
+    if (bg_filter_create(&spec, &seen->filter, &why)) {
+        return say_error(NULL, &why);
+    }
+    memcpy(seen->key_id, seen->secret.key_id, sizeof seen->key_id);
+    for (uint32_t i = 0; i < BG_CANARIES && seen->options->state && !*seen->window;
+         i++) {
+        uint8_t key[BG_CANARY_BYTES];
+        bg_canary(seen->generation, i, key);
+        (void)bg_filter_add(seen->filter, key, sizeof key);
+    }
+    return CLI_OK;
+}
+
+/* ---- State ------------------------------------------------------------------------------------ */
+
+static const char seen_window_name[] = "window: ";
+
+/* What --window was when the state was made. */
+static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
+{
+    const size_t skip = sizeof seen_window_name - 1;
+    const char *at = strstr(metadata, seen_window_name);
+    window[0] = 0;
+    if (at && (at == metadata || at[-1] == '\n')
+        && strcspn(at + skip, "\n") < SEEN_WINDOW) {
+        (void)snprintf(window, SEEN_WINDOW, "%.*s", (int)strcspn(at + skip, "\n"),
+                       at + skip);
+    }
+}
+
+/* Whether a filter out of a file can go on here. */
+static int seen_check_kind(const struct seen *seen, const char *path,
+                           const bg_file_info *about)
+{
+    const struct seen_options *o = seen->options;
+    const bg_kind kind = (bg_kind)about->kind;
+    if (bg_kind_traits(kind) & (BG_IS_STATIC | BG_CAN_FILL_UP)) {
+        return say_failed(CLI_DATA, "%s: a filter of kind %s takes no more keys", path,
+                          bg_kind_name(kind));
+    }
+    if ((kind == BG_KIND_WINDOW) != (*seen->window != 0)) {
+        return say_failed(CLI_DATA, "%s: its window was not made by dedup", path);
+    }
+    if (o->window && strcmp(o->window, seen->window) != 0) {
+        return say_failed(CLI_DATA, "%s: its window is %s, not %s", path,
+                          *seen->window ? seen->window : "everything", o->window);
+    }
+    if (o->unordered && kind != BG_KIND_REGISTER) {
+        return say_failed(CLI_DATA,
+                          "%s: --unordered needs a filter of kind register, this is %s",
+                          path, bg_kind_name(kind));
+    }
+    return CLI_OK;
+}
+
+static int seen_check_hash(const struct seen *seen, const bg_file_info *about)
+{
+    const struct hash_options *h = seen->hash;
+    if ((h->profile && (uint32_t)h->profile != about->profile)
+        || (h->seed && h->seed != about->seed)) {
+        return say_failed(CLI_DATA, "%s: its keys are hashed in another way",
+                          seen->options->state);
+    }
+    return CLI_OK;
+}
+
+/* Keys have to be made as they were. */
+static int seen_check_keys(const char *path, const char *recipe,
+                           struct key_format *format)
+{
+    char now[KEY_RECIPE];
+    const bool known = keys_follow(recipe, format);
+    keys_recipe(format, now);
+    return known && strcmp(now, recipe) == 0
+               ? CLI_OK
+               : say_failed(CLI_DATA,
+                            "%s: its keys are made in another way: '%s', not '%s'",
+                            path, recipe, now);
+}
+
+static int seen_resume(struct seen *seen, struct key_format *format)
+{
+    const char *path = seen->options->state;
+    const struct open_options how = { .keyring = seen->hash->keyring };
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
+    bg_errinfo why;
+    int code = filter_secret(path, &how, &seen->file, &opening);
+    if (code) {
+        return code;
+    }
+    const bg_file_info *about = &seen->file.about;
+    seen_find_window(about->metadata, seen->window);
+    code = seen_check_kind(seen, path, about);
+    code = code ? code : seen_check_hash(seen, about);
+    code = code ? code : seen_check_keys(path, seen->file.recipe, format);
+    if (!code && *seen->window) {
+        code = seen_check_window(seen->window, &window);
+        opening.window = window.clock ? &window : NULL;
+    }
+    opening.filter_flags = seen->options->unordered ? 0 : BG_EXCLUSIVE;
+    if (!code && bg_open(path, &opening, &seen->filter, &why)) {
+        code = say_error(path, &why);
+    }
+    seen->generation = about->generation;
+    memcpy(seen->key_id, about->key_id, sizeof seen->key_id);
+    return code;
+}
+
+/* ---- The whole --------------------------------------------------------------------------------- */
+
+static int seen_check(const struct seen_options *o)
+{
+    if (o->memory && o->rate > 0) {
+        return say_usage("--memory and --rate exclude each other");
+    }
+    if (o->window && o->unordered) {
+        return say_usage("--window and --unordered exclude each other");
+    }
+    return CLI_OK;
+}
+
+/* Whether the state can be saved at the end: better known before than after hours. */
+static int seen_check_folder(const char *path)
+{
+    char folder[SEEN_PATH];
+    const char *slash = strrchr(path, '/');
+    const int n =
+        !slash ? snprintf(folder, sizeof folder, ".")
+               : snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+    if (n < 0 || n >= (int)sizeof folder) {
+        errno = ENAMETOOLONG;
+        return say_errno(path);
+    }
+    return access(folder, W_OK) == 0 ? CLI_OK : say_errno(path);
+}
+
+int seen_begin(struct seen *seen, const struct input *input, struct key_format *format)
+{
+    struct stat about;
+    const char *path = seen->options->state;
+    int code = seen_check(seen->options);
+    code = code || !path ? code : seen_check_folder(path);
+    if (code) {
+        return code;
+    }
+    if (path && stat(path, &about) == 0) {
+        return seen_resume(seen, format);
+    }
+    return path && errno != ENOENT ? say_errno(path) : seen_make(seen, input, format);
+}
+
+int seen_save(const struct seen *seen, const struct key_format *format)
+{
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    char metadata[BG_METADATA_BYTES], note[SEEN_WINDOW + sizeof seen_window_name];
+    bg_errinfo why;
+    if (!seen->options->state) {
+        return CLI_OK;
+    }
+    (void)snprintf(note, sizeof note, "%s%s", seen_window_name, seen->window);
+    filter_metadata(format, *seen->window ? note : NULL, metadata);
+    how.generation = seen->generation;
+    how.metadata = metadata;
+    memcpy(how.key_id, seen->key_id, sizeof how.key_id);
+    return bg_save(seen->filter, seen->options->state, &how, &why)
+               ? say_error(seen->options->state, &why)
+               : CLI_OK;
+}
+
+void seen_end(struct seen *seen)
+{
+    bg_filter_free(seen->filter);
+    filter_close(&seen->file);
+    secret_free(&seen->secret);
+}

@@ -1,0 +1,49 @@
+/*
+ * seen.h - what dedup remembers: a filter of the keys that came by, made to measure or taken
+ * from a file of state.
+ *
+ * Which filter. Nobody knows how many different lines will come, and hardly any may be dropped
+ * wrongly. So without options it is scalable at 1 in 1,000,000: memory follows the number of
+ * different keys. --items, with --rate, makes one layer of exactly that; --memory one of that
+ * size; --window one that forgets; --unordered one that many threads may add to at once.
+ */
+#ifndef CLI_SEEN_H
+#define CLI_SEEN_H
+
+#include "filter_file.h"
+#include "input.h"
+#include "option.h"
+#include "spec_options.h"
+
+struct seen_options {
+    uint64_t items, memory;
+    double rate;
+    const char *window, *state;
+    bool unordered;
+};
+extern const struct option_group seen_options_group;
+
+enum { SEEN_WINDOW = 64 }; /* bytes of --window, as it is kept in a file */
+
+struct seen {
+    const struct seen_options *options;
+    const struct hash_options *hash;
+    bg_filter *filter;
+    struct secret secret; /* of a new filter, or */
+    struct filter_file
+        file; /* what it was taken from: its path is NULL if from nothing */
+    char window[SEEN_WINDOW];
+    uint64_t generation;
+    uint8_t key_id[BG_KEY_ID_BYTES];
+};
+
+/* Makes the filter, or opens the file of state. `input` tells how much may come; `format`
+ * follows what the state says. Exit code. */
+int seen_begin(struct seen *seen, const struct input *input, struct key_format *format);
+
+/* Saves the state, if there is to be one. Exit code. */
+int seen_save(const struct seen *seen, const struct key_format *format);
+
+void seen_end(struct seen *seen);
+
+#endif

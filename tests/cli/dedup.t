@@ -1,0 +1,240 @@
+# bloomgate dedup: each line once, in order.
+
+$ printf 'b\na\nb\nc\na\n' > lines
+$ bloomgate dedup lines
+b
+a
+c
+! bloomgate dedup: 5 lines, 3 unique, 2 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+$ bloomgate dedup -q lines
+b
+a
+c
+$ bloomgate dedup -q < lines
+b
+a
+c
+$ bloomgate dedup -q -d lines
+b
+a
+$ bloomgate dedup -d lines
+b
+a
+! bloomgate dedup: 5 lines, 3 unique, 2 seen before; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+$ bloomgate dedup -q -c lines
+3
+$ bloomgate dedup -q -c -d lines
+2
+
+# Nothing comes of nothing.
+$ bloomgate dedup < /dev/null
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+$ bloomgate dedup -c < /dev/null
+0
+! bloomgate dedup: 0 lines, 0 unique, 0 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+
+# Two files; the last line of each may have no newline.
+$ printf 'a\nx' > one; printf 'x\ny' > two
+$ bloomgate dedup -q one two
+a
+x
+y
+$ bloomgate dedup -q -d one two
+x
+
+# The same lines as awk, whatever the number of threads and the way in.
+$ python3 -c "import random; r = random.Random(1); print('\n'.join(str(r.randrange(150000)) for _ in range(300000)))" > many
+$ awk '!seen[$0]++' many > awk.out
+$ for t in 1 2 8; do bloomgate dedup -q -t $t many | cmp - awk.out; done
+$ cat many | bloomgate dedup -q | cmp - awk.out
+$ bloomgate dedup -q -n 200k many | cmp - awk.out
+$ bloomgate dedup -q -p 1e-12 -n 200k many | cmp - awk.out
+$ bloomgate dedup -q -m 64M many | cmp - awk.out
+$ bloomgate dedup -q --hash xxh64 many | cmp - awk.out
+$ bloomgate dedup -q -d many | wc -l; awk 'seen[$0]++' many | wc -l
+170464
+170464
+$ bloomgate dedup -q -d many | cmp - <(awk 'seen[$0]++' many)
+
+# Without order exactly one of equal lines is printed.
+$ bloomgate dedup -q --unordered -t 8 many | LC_ALL=C sort | cmp - <(LC_ALL=C sort -u many)
+$ cat many | bloomgate dedup --unordered
+! bloomgate dedup: --unordered needs --items or --memory where the input is no plain file
+! Try 'bloomgate dedup --help'.
+? 2
+$ cat many | bloomgate dedup -q --unordered -n 150k -c
+129536
+$ cat many | bloomgate dedup --unordered -m 16M > /dev/null
+! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; dropped wrongly: fewer than 0.01 expected; register filter of 15.3 MiB
+$ bloomgate dedup --unordered --window 10 many
+! bloomgate dedup: --window and --unordered exclude each other
+! Try 'bloomgate dedup --help'.
+? 2
+
+# What is said at the end, and as JSON. A filter that is too small is warned of, and the lines
+# that it is expected to drop are about as many as it drops.
+$ bloomgate dedup many > /dev/null
+! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+$ bloomgate dedup -n 10k -p 1% many > few
+! bloomgate dedup: 300,000 lines, 40,334 unique, 259,666 dropped; dropped wrongly: ... expected (... %); blocked filter of 12.1 KiB
+! bloomgate dedup: warning: the filter is for 10,000 keys and has about 128,211: new lines are dropped at a rate of 99.7 % now
+$ bloomgate dedup -q --stats stats.json -n 100k -p 1% many > most
+! bloomgate dedup: warning: the filter is for 100,000 keys and has about 129,363: new lines are dropped at a rate of 2.78 % now
+$ cat stats.json
+{"schema": "bloomgate.dedup.1", "lines": 300000, "unique": 128803, "duplicates": 171197, "wrongly_dropped_expected": 736.247, "wrongly_dropped_share": 0.00568358, "kind": "blocked", "filter_bytes": 124160, "filter_items": 129363, "filter_design_items": 100000, "filter_rate": 0.0278024, "overfull": true}
+$ python3 -c "import json; s = json.load(open('stats.json')); w = 129536 - sum(1 for _ in open('most')); assert abs(w / s['wrongly_dropped_expected'] - 1) < 0.1, w; assert s['lines'] == s['unique'] + s['duplicates'] == 300000"
+$ bloomgate dedup -q --stats /dev/stderr lines > /dev/null
+! {"schema": "bloomgate.dedup.1", "lines": 5, "unique": 3, "duplicates": 2, "wrongly_dropped_expected": 1.08247e-14, "wrongly_dropped_share": 3.60822e-15, "kind": "scalable", "filter_bytes": 6178560, "filter_items": 3, "filter_design_items": 1048576, "filter_rate": 7.21645e-15, "overfull": false}
+$ bloomgate dedup --stats - lines
+! bloomgate dedup: --stats -: stdout is for lines; /dev/stderr is there
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup --stats /nowhere/x lines
+! bloomgate dedup: /nowhere/x: No such file or directory
+? 4
+
+# Keys: a field, without case; records that end with NUL; CSV.
+$ printf 'a\t1\nb\t1\nc\t2\n' | bloomgate dedup -q --field 2
+a	1
+c	2
+$ printf 'A\na \nb\n' | bloomgate dedup -q --lower --trim
+A
+b
+$ printf 'a\0b\0a\0' | bloomgate dedup -q -0 | tr '\0' ' '
+a b 
+$ printf '"a\nb",1\n"a\nb",2\nc,3\n' | bloomgate dedup -q --csv
+"a
+b",1
+c,3
+$ printf '1\n01\n2\n' | bloomgate dedup -q --as int64
+1
+2
+$ printf '1\n01\nx\n' > numbers; bloomgate dedup -q --as int64 numbers
+! bloomgate dedup: numbers: at byte 5: no int64: 'x'
+? 3
+
+# A window: the last 40 keys, or a time.
+$ (seq 100; seq 100) | bloomgate dedup -q -w 40 | wc -l
+200
+$ (seq 100; seq 100) | bloomgate dedup -q -w 200 | wc -l
+100
+$ (echo a; sleep 0.6; echo a; echo a) | bloomgate dedup -q -w 200ms -n 10
+a
+a
+$ (echo a; echo a) | bloomgate dedup -q -w 10m -n 10
+a
+$ bloomgate dedup -w 10m lines
+! bloomgate dedup: --window 10m needs --items: how many different keys come in that time
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup -w 7 lines
+! bloomgate dedup: --window: found '7', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup -w soon lines
+! bloomgate dedup: --window: found 'soon', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup -w 1ms -n 10 lines
+! bloomgate dedup: --window: found '1ms', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
+! Try 'bloomgate dedup --help'.
+? 2
+
+# State: the next run goes on.
+$ bloomgate dedup -q -s state.bg lines
+b
+a
+c
+$ printf 'c\nd\n' | bloomgate dedup -s state.bg
+d
+! bloomgate dedup: 2 lines, 1 unique, 1 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
+$ printf 'a\nd\ne\n' | bloomgate dedup -q -s state.bg
+e
+$ printf 'a\nz\n' | bloomgate check state.bg
+a
+$ bloomgate dedup -q -s window.bg -w 1k lines | tail -1
+c
+$ bloomgate dedup -q -s window.bg lines | wc -l
+0
+$ bloomgate dedup -q -s time.bg -w 1h -n 1k lines | tail -1
+c
+$ bloomgate dedup -q -s time.bg -w 1h lines | wc -l
+0
+$ bloomgate dedup -q -s lower.bg --lower --as utf16 lines | wc -l
+3
+$ printf 'A\nd\n' | bloomgate dedup -q -s lower.bg
+d
+$ bloomgate dedup -q -s register.bg --unordered -n 1k lines | wc -l
+3
+$ bloomgate dedup -q -s register.bg --unordered lines | wc -l
+0
+
+# It has to fit.
+$ bloomgate dedup -s state.bg --lower lines
+! bloomgate dedup: state.bg: its keys are made in another way: '', not 'lower'
+? 3
+$ bloomgate dedup -s state.bg --hash xxh64 lines
+! bloomgate dedup: state.bg: its keys are hashed in another way
+? 3
+$ bloomgate dedup -s state.bg --seed 3 lines
+! bloomgate dedup: state.bg: its keys are hashed in another way
+? 3
+$ bloomgate dedup -s state.bg -w 10 lines
+! bloomgate dedup: state.bg: its window is everything, not 10
+? 3
+$ bloomgate dedup -s window.bg -w 10 lines
+! bloomgate dedup: window.bg: its window is 1k, not 10
+? 3
+$ bloomgate dedup -s state.bg --unordered lines
+! bloomgate dedup: state.bg: --unordered needs a filter of kind register, this is scalable
+? 3
+$ bloomgate build -q -k cuckoo cuckoo.bg lines; bloomgate dedup -s cuckoo.bg lines
+! bloomgate dedup: cuckoo.bg: a filter of kind cuckoo takes no more keys
+? 3
+$ bloomgate build -q -k fuse fuse.bg lines; bloomgate dedup -s fuse.bg lines
+! bloomgate dedup: fuse.bg: a filter of kind fuse takes no more keys
+? 3
+$ bloomgate build -q -k window -n 100 other.bg lines; bloomgate dedup -s other.bg lines
+! bloomgate dedup: other.bg: its window was not made by dedup
+? 3
+$ bloomgate dedup -s lines lines
+! bloomgate dedup: lines: file size: found 10, expected 4096 bytes or more
+? 3
+$ bloomgate dedup -s /nowhere/x.bg lines > /dev/null
+! bloomgate dedup: /nowhere/x.bg: No such file or directory
+? 4
+$ bloomgate dedup -s lines/x.bg lines
+! bloomgate dedup: lines/x.bg: Not a directory
+? 4
+
+# An error leaves the state as it was; so does a reader that goes away.
+$ cp state.bg before.bg; printf '5\nx\n' | bloomgate dedup -q -s state.bg nothing; cmp state.bg before.bg
+! bloomgate dedup: nothing: No such file or directory
+$ seq 1000000 | bloomgate dedup -q -s state.bg | head -1; echo ${PIPESTATUS[1]}; cmp state.bg before.bg
+1
+141
+$ bloomgate dedup -q -s state.bg many > /dev/full; cmp state.bg before.bg
+! bloomgate dedup: stdout: No space left on device
+
+# Interrupted, it has exactly the lines that were printed.
+$ (seq 50000; sleep 5) 2> /dev/null | bloomgate dedup -q -s cut.bg > cut.out & until [ $(wc -l < cut.out) = 50000 ]; do sleep 0.1; done; kill -INT $!; wait $!; echo $?
+130
+$ wc -l < cut.out; seq 60000 | bloomgate dedup -q -s cut.bg | cat cut.out - | cmp - <(seq 60000)
+50000
+
+# Mistakes.
+$ bloomgate dedup -m 1M -p 1e-3 lines
+! bloomgate dedup: --memory and --rate exclude each other
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup --hash keyed lines
+! bloomgate dedup: --hash keyed needs a secret: --keyring FILE
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup --uniq lines
+! bloomgate dedup: there is no option --uniq
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup -m 1 lines
+! bloomgate dedup: bytes: found 1, expected 64 bytes to 4503599627370496 units of a blocked filter
+? 2

@@ -1,0 +1,301 @@
+# What the reader of keys has to survive. It is the same for all subcommands; here it is asked
+# by build, check and dedup.
+
+# ---- Lines ----
+
+# Empty ones are keys too.
+$ printf '\n\na\n\n' > empty; bloomgate build -q empty.bg empty; printf '\nb\n' | bloomgate check empty.bg | od -An -c
+  \n
+$ bloomgate dedup -q empty | od -An -c
+  \n   a  \n
+$ : > nothing; bloomgate build nothing.bg nothing; echo a | bloomgate check nothing.bg
+! bloomgate build: nothing.bg: classic, 0 keys, 24 B, rate of false positives 0.318 %, ...
+? 1
+
+# One of 100 MB, from a file and through a pipe.
+$ (echo a; head -c 100000000 /dev/zero | tr '\0' x; echo; echo a; echo b) > long
+$ bloomgate dedup -q long | wc; cat long | bloomgate dedup -q | wc
+      3       3 100000005
+      3       3 100000005
+$ bloomgate build -q -n 10 long.bg long; bloomgate check -c long.bg < long; rm long
+4
+
+# NUL, bytes that are no UTF-8, no newline at the end.
+$ printf 'a\0b\na\0c\na\0b\n\xff\xfe\n\xc3\n\xff\xfe' > bytes
+$ bloomgate dedup -q bytes | od -An -c
+   a  \0   b  \n   a  \0   c  \n 377 376  \n 303  \n
+$ bloomgate build -q bytes.bg bytes; bloomgate check -c bytes.bg bytes; printf 'a\n\xff\n' | bloomgate check bytes.bg
+6
+? 1
+
+# CR LF.
+$ printf 'a\r\nb\r\na\nb' > crlf; bloomgate dedup -q crlf | od -An -c
+   a  \r  \n   b  \r  \n   a  \n   b  \n
+$ bloomgate dedup -q --crlf crlf | od -An -c
+   a  \r  \n   b  \r  \n
+
+# ---- Files ----
+
+$ bloomgate dedup .
+! bloomgate dedup: .: Is a directory
+? 4
+$ bloomgate build -q x.bg missing
+! bloomgate build: missing: No such file or directory
+? 4
+$ bloomgate check empty.bg empty missing
+|
+|
+a
+|
+! bloomgate check: missing: No such file or directory
+? 4
+$ touch secret; chmod 0 secret; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate dedup secret
+! bloomgate dedup: secret: Permission denied
+? 4
+$ bloomgate dedup empty > /dev/full
+! bloomgate dedup: stdout: No space left on device
+? 4
+$ bloomgate check empty.bg empty > /dev/full
+! bloomgate check: stdout: No space left on device
+? 4
+$ bloomgate check -c empty.bg empty > /dev/full
+! bloomgate check: stdout: No space left on device
+? 4
+$ bloomgate build -q /dev/full/x.bg empty
+! bloomgate build: /dev/full/x.bg: create: found Not a directory, expected ...
+? 4
+$ ls *.bg | tr '\n' ' '
+bytes.bg empty.bg long.bg nothing.bg 
+
+# ---- Packed ----
+
+$ seq 20000 > numbers; gzip -k numbers; zstd -q numbers; bloomgate build -q numbers.bg numbers
+$ bloomgate check -c numbers.bg numbers.gz; bloomgate check -c numbers.bg numbers.zst; zstd -qc numbers | bloomgate check -c numbers.bg
+20000
+20000
+20000
+$ bloomgate build -q packed.bg numbers.gz; bloomgate check -c packed.bg numbers
+20000
+$ cat numbers.gz numbers.gz | bloomgate check -c numbers.bg
+40000
+$ cat numbers.zst numbers.zst > twice.zst; bloomgate check -c numbers.bg twice.zst
+40000
+$ (head -c 1 numbers.gz; sleep 0.2; tail -c +2 numbers.gz) | bloomgate check -c numbers.bg
+20000
+$ (printf '('; sleep 0.2; printf 'x\n(\n') | bloomgate dedup -q
+(x
+(
+$ head -c 20000 numbers.gz > cut.gz; bloomgate build -q cut.bg cut.gz; ls cut.bg
+! bloomgate build: cut.gz: cannot be unpacked: it ends in the middle
+! ls: cannot access 'cut.bg': No such file or directory
+? 2
+$ head -c 20000 numbers.zst > cut.zst; bloomgate build -q cut.bg cut.zst
+! bloomgate build: cut.zst: cannot be unpacked: it ends in the middle
+? 3
+$ head -c 30 numbers.gz | bloomgate check numbers.bg
+! bloomgate check: stdin: cannot be unpacked: it ends in the middle
+? 3
+$ (head -c 9000 numbers.gz; printf XXXXXXXX; tail -c +9009 numbers.gz) > bad.gz; bloomgate check -c numbers.bg bad.gz
+! bloomgate check: bad.gz: cannot be unpacked: invalid distance too far back
+? 3
+$ (head -c 9000 numbers.zst; printf XXXXXXXX; tail -c +9009 numbers.zst) > bad.zst; bloomgate check -c numbers.bg bad.zst
+! bloomgate check: bad.zst: cannot be unpacked: Restored data doesn't match checksum
+? 3
+$ bloomgate dedup -q --raw numbers.gz | head -c 3 | od -An -tx1
+ 1f 8b 08
+$ printf '' | gzip | bloomgate dedup -q
+
+# ---- Pipes and signals ----
+
+# Nobody reads any more: quiet.
+$ seq 2000000 > big; bloomgate build -q -n 10 big.bg empty
+$ bloomgate check -v big.bg big | head -1; echo ${PIPESTATUS[0]}
+1
+141
+$ bloomgate dedup -q big | head -1; echo ${PIPESTATUS[0]}
+1
+141
+$ bloomgate check empty.bg empty >&-
+! bloomgate check: stdout: Bad file descriptor
+? 4
+$ bloomgate dedup -q <&-
+! bloomgate dedup: stdin: Bad file descriptor
+? 4
+$ bloomgate dedup -q empty >&- 2>&-
+? 4
+$ bloomgate build closed.bg empty <&- >&- 2>&-; bloomgate check -c closed.bg empty
+4
+
+# The answer to a line does not wait for the next line.
+$ mkfifo in out; bloomgate check -t 4 numbers.bg < in > out & exec 3> in 4< out; for i in 1 2 3 4 5; do echo $i >&3; read -t 20 line <&4; echo got $line; done; exec 3>&-; wait $!; echo $?
+got 1
+got 2
+got 3
+got 4
+got 5
+0
+
+# Asked to stop while it waits for a pipe: the old file stays, and nothing else.
+$ mkdir stop; seq 5 > stop/keys; bloomgate build -q stop/old.bg stop/keys; cp stop/old.bg kept.bg
+$ for s in INT TERM; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; sleep 0.3; kill -$s $!; wait $!; echo $?; exec 3>&-; done
+130
+130
+$ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; sleep 0.3; kill -KILL $!; wait $! 2> /dev/null; echo $?
+137
+$ ls stop; cmp stop/old.bg kept.bg
+keys
+old.bg
+$ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
+130
+
+# ---- Parts ----
+
+# Lines of every length, so that parts begin anywhere; each line is in exactly one part.
+$ python3 -c "for i in range(3000): print(str(i) * (i % 40 + 1))" > parts
+$ for i in 1 2 3; do bloomgate build -q -n 3000 -p 1e-6 --shard $i/3 part$i.bg parts; done; bloomgate check -c part1.bg --also part2.bg --also part3.bg parts
+3000
+$ for i in 1 2 3; do bloomgate check -c part$i.bg parts; done | awk '{ n += $1; few += $1 < 500 } END { print n, few + 0 }'
+3000 0
+$ for i in 1 2 3 4 5 6 7; do bloomgate build -q -n 3000 -p 1e-6 --shard $i/7 seventh.bg parts -f; bloomgate check -c seventh.bg parts; done | awk '{ n += $1 } END { print n }'
+3000
+$ printf 'a\nb' > tiny; for i in 1 2 3 4 5; do bloomgate build -qf -n 3000 --shard $i/5 tiny.bg tiny; bloomgate check tiny.bg tiny; done
+a
+b
+$ for i in 1 2; do bloomgate build -qf -n 20000 -p 1e-6 --shard $i/2 packed$i.bg numbers.gz numbers.zst; bloomgate check -c packed$i.bg numbers; done
+20000
+20000
+$ bloomgate build -qf -n 10 --shard 0/3 x.bg parts
+! bloomgate build: --shard: found '0/3', expected I/N such as 1/8
+! Try 'bloomgate build --help'.
+? 2
+$ bloomgate build -qf -n 10 --shard 1/2 x.bg < <(cat parts)
+! bloomgate build: stdin: a pipe has no parts; name plain files
+? 2
+$ bloomgate build -qf --shard 1/2 x.bg parts
+! bloomgate build: --shard needs --items, that of all parts: filters of one size merge
+! Try 'bloomgate build --help'.
+? 2
+
+# ---- Checkpoints ----
+
+# Stopped between the first file and the second: what is in the second is not lost.
+$ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
+$ bloomgate build -q -n 1M --as int64 --checkpoint 1ms resumed.bg first second
+! bloomgate build: second: at byte 8008: no int64: 'bad'
+? 3
+$ ls resumed.bg*; (seq 1000000 1001000; echo 999) > second
+resumed.bg.partial
+$ bloomgate build -q -n 1M --as int64 --resume resumed.bg first second; ls resumed.bg*
+resumed.bg
+$ bloomgate check -c resumed.bg second; bloomgate check -c resumed.bg first; wc -l < first; rm first
+1002
+664544
+664544
+$ bloomgate build -q -n 1M --resume resumed.bg second -f
+! bloomgate build: resumed.bg.partial: No such file or directory
+? 4
+
+# Stopped by a signal.
+$ seq 18000000 > first; bloomgate build -q -n 18M --trim --checkpoint 1ms cut.bg first & until [ -e cut.bg.partial ]; do sleep 0.01; done; kill -INT $!; wait $!; echo $?
+130
+$ ls cut.bg*; bloomgate build -q -n 18M --trim --resume cut.bg first; ls cut.bg*
+cut.bg.partial
+cut.bg
+$ bloomgate check -c cut.bg first; rm first
+18000000
+
+# ---- Records ----
+
+# CSV.
+$ printf 'id,name\n1,"a, ""b""\nc"\n2,plain\n3,"a, ""b""\nc"\n4\n' > table.csv
+$ bloomgate dedup -q --csv --field 2 table.csv
+id,name
+1,"a, ""b""
+c"
+2,plain
+4
+$ bloomgate build -q csv.bg --csv --field 2 table.csv; printf 'a, "b"\nc\0plain\0no\0\0' | bloomgate check -0 csv.bg | tr '\0' '|'
+a, "b"
+c|plain||
+$ printf 'a;"b;c";d\n' | bloomgate build -q semicolon.bg --csv --delimiter ';' --field 2; echo 'b;c' | bloomgate check semicolon.bg
+b;c
+
+# Length-prefixed.
+$ printf '\1\0\0\0a\0\0\0\0\2\0\0\0b\n\1\0\0\0a' > prefixed; bloomgate dedup -q --length-prefixed prefixed | od -An -c
+ 001  \0  \0  \0   a  \0  \0  \0  \0 002  \0  \0  \0   b  \n
+$ head -c 16 prefixed > short; bloomgate dedup -q --length-prefixed short
+! bloomgate dedup: short: at byte 15: the last record is cut off
+? 3
+$ head -c 2 prefixed | bloomgate dedup -q --length-prefixed
+! bloomgate dedup: stdin: at byte 0: the last record is cut off
+? 3
+
+# Fields.
+$ printf 'a b c\nd\n\n' > fields; bloomgate build -q fields.bg --field 2 --delimiter ' ' fields; printf 'b\n\nd\nc\n' | bloomgate check fields.bg | od -An -c
+   b  \n  \n
+$ bloomgate build -q far.bg --field 99 fields; bloomgate check -c far.bg nothing empty
+3
+$ printf 'a\tb\n' | bloomgate build -qf tab.bg --field 2 --delimiter '\t'; echo b | bloomgate check tab.bg
+b
+$ bloomgate dedup --field 2 --delimiter ab fields
+! bloomgate dedup: --delimiter: found 'ab', expected one character, or \t
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup -0 --csv fields
+! bloomgate dedup: --null, --length-prefixed and --csv exclude each other
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup --length-prefixed --field 1 fields
+! bloomgate dedup: --length-prefixed records have no lines and no fields
+! Try 'bloomgate dedup --help'.
+? 2
+
+# Forms: what fits, and what does not.
+$ printf '%s\n' 0 -1 9223372036854775807 18446744073709551615 -9223372036854775808 | bloomgate build -q int64.bg --as int64; printf '00\n-01\n5\n' | bloomgate check int64.bg
+00
+-01
+$ for x in 18446744073709551616 -9223372036854775809 '' - +1 1x ' 1' 0x10; do echo "$x" > x; bloomgate dedup -q --as int64 x; echo $?; done
+3
+3
+3
+3
+3
+3
+3
+3
+! bloomgate dedup: x: at byte 0: no int64: '18446744073709551616'
+! bloomgate dedup: x: at byte 0: no int64: '-9223372036854775809'
+! bloomgate dedup: x: at byte 0: no int64: ''
+! bloomgate dedup: x: at byte 0: no int64: '-'
+! bloomgate dedup: x: at byte 0: no int64: '+1'
+! bloomgate dedup: x: at byte 0: no int64: '1x'
+! bloomgate dedup: x: at byte 0: no int64: ' 1'
+! bloomgate dedup: x: at byte 0: no int64: '0x10'
+$ printf ' 12 \n' | bloomgate dedup -q --trim --as int32
+ 12 
+$ printf '4294967296\n' > x; bloomgate dedup -q --as int32 x
+! bloomgate dedup: x: at byte 0: no int32: '4294967296'
+? 3
+$ printf -- '-2147483649\n' > x; bloomgate dedup -q --as int32 x
+! bloomgate dedup: x: at byte 0: no int32: '-2147483649'
+? 3
+$ printf '00ff\n00FF\n\n' | bloomgate dedup -q --as hex | od -An -c
+   0   0   f   f  \n  \n
+$ printf 'abc\n' > x; bloomgate dedup -q --as hex x
+! bloomgate dedup: x: at byte 0: no hex: 'abc'
+? 3
+$ printf 'zz\n' > x; bloomgate dedup -q --as hex x
+! bloomgate dedup: x: at byte 0: no hex: 'zz'
+? 3
+$ printf 'a\xc3\xa9\xf0\x9f\x98\x80\n' | bloomgate build -q utf16.bg --as utf16; printf 'a\xc3\xa9\xf0\x9f\x98\x80\na\n' | bloomgate check utf16.bg
+aé😀
+$ printf 'ok\n\xed\xa0\x80\n' > x; bloomgate dedup -q --as utf16 x
+! bloomgate dedup: x: at byte 3: no UTF-8: '???'
+? 3
+$ printf 'ok\n\x1b[31mred\xff\n' > x; bloomgate dedup -q --as utf16 x
+! bloomgate dedup: x: at byte 3: no UTF-8: '?[31mred?'
+? 3
+$ bloomgate dedup --as int16 x
+! bloomgate dedup: --as: found 'int16', expected one of text, int64, int32, hex, utf16; did you mean int64?
+! Try 'bloomgate dedup --help'.
+? 2
