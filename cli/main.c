@@ -35,6 +35,11 @@ static int main_run(const struct command *command, char **items, size_t count)
     return out_finish(code);
 }
 
+static bool main_is(const char *name, const char *either, const char *other)
+{
+    return strcmp(name, either) == 0 || strcmp(name, other) == 0;
+}
+
 /* bloomgate help [--man] [SUBCOMMAND]. Man pages are made that way when it is built. */
 static int main_help(char **items, size_t count)
 {
@@ -44,7 +49,7 @@ static int main_help(char **items, size_t count)
         return say_usage("help is about one subcommand");
     }
     const struct command *command = count > first ? command_find(items[first]) : NULL;
-    if (count > first && !command) {
+    if (count > first && !command && !main_is(items[first], "help", "version")) {
         return command_unknown(items[first]);
     }
     if (man) {
@@ -53,11 +58,6 @@ static int main_help(char **items, size_t count)
         help_write(command);
     }
     return out_finish(CLI_OK);
-}
-
-static bool main_is(const char *name, const char *either, const char *other)
-{
-    return strcmp(name, either) == 0 || strcmp(name, other) == 0;
 }
 
 int main(int argc, char **argv)
@@ -79,6 +79,9 @@ int main(int argc, char **argv)
     if (main_is(name, "--version", "version")) {
         printf("bloomgate %s\n", bg_version());
         return out_finish(CLI_OK);
+    }
+    if (name[0] == '-') {
+        return say_usage("found '%s', expected a subcommand first", name);
     }
     const struct command *command = command_find(name);
     if (!command) {
