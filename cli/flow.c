@@ -43,7 +43,8 @@ bool flow_has_more(const struct flow *flow)
 
 uint64_t flow_offset(const struct flow *flow)
 {
-    return flow->input->offset - flow->rest_used;
+    /* Nothing is open: the next file begins. */
+    return flow->input->fd < 0 ? 0 : flow->input->offset - flow->rest_used;
 }
 
 static bool flow_stop(struct flow *flow, int code)
@@ -114,16 +115,19 @@ static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
 static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t whole,
                             bool *last)
 {
+    const uint64_t end = flow->input->end;
     const uint64_t first = flow->input->offset - chunk->used; /* of the chunk's bytes */
-    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. */
-    if (flow->input->end == UINT64_MAX || flow->input->end - 1 >= first + whole) {
+    if (end == UINT64_MAX || first + whole < end) {
         return whole;
     }
-    const uint64_t at = flow->input->end - 1 > first ? flow->input->end - 1 - first : 0;
-    const char *end =
-        memchr(chunk->bytes + at, flow->format->separator, whole - (size_t)at);
-    *last = end != NULL;
-    return end ? (size_t)(end - chunk->bytes) + 1 : whole;
+    *last = true;
+    if (first >= end) {
+        return 0;
+    }
+    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. */
+    const size_t at = (size_t)(end - 1 - first);
+    const char *stop = memchr(chunk->bytes + at, flow->format->separator, whole - at);
+    return stop ? (size_t)(stop - chunk->bytes) + 1 : whole;
 }
 
 /* Reads until there are whole records, and enough of them. True: the chunk has some, or the

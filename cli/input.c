@@ -293,8 +293,8 @@ int input_go_to(struct input *input, size_t at, uint64_t offset)
 {
     input_close(input);
     input->at = at;
-    if (at >= input->count) {
-        return CLI_OK;
+    if (at >= input->count || offset == 0) {
+        return CLI_OK; /* a file from its beginning, or from that of its part */
     }
     const int code = input_open(input);
     input->cut = false;

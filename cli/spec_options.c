@@ -12,7 +12,7 @@ static const char *const spec_kinds[] = { "auto",
 #define AT(field) offsetof(struct spec_options, field)
 static const struct option spec_table[] = {
     { "kind", 'k', OPTION_CHOICE, AT(kind), "KIND",
-      "blocked (what auto picks), classic, fuse, cuckoo ...", spec_kinds },
+      "blocked (what auto picks), classic, fuse, cuckoo, others", spec_kinds },
     { "items", 'n', OPTION_COUNT, AT(items), "N", "how many different keys it is for",
       NULL },
     { "rate", 'p', OPTION_RATE, AT(rate), "P",
