@@ -25,12 +25,14 @@ unsigned flow_threads(uint64_t wanted)
 void flow_begin(struct flow *flow)
 {
     (void)pthread_mutex_init(&flow->lock, NULL);
+    (void)pthread_mutex_init(&flow->turn_lock, NULL);
     (void)pthread_cond_init(&flow->turned, NULL);
 }
 
 void flow_end(struct flow *flow)
 {
     (void)pthread_mutex_destroy(&flow->lock);
+    (void)pthread_mutex_destroy(&flow->turn_lock);
     (void)pthread_cond_destroy(&flow->turned);
     free(flow->rest);
     flow->rest = NULL;
@@ -47,20 +49,30 @@ uint64_t flow_offset(const struct flow *flow)
     return flow->input->fd < 0 ? 0 : flow->input->offset - flow->rest_used;
 }
 
-static bool flow_stop(struct flow *flow, int code)
+bool flow_fail(struct flow *flow, int code)
 {
+    (void)pthread_mutex_lock(&flow->turn_lock);
     flow->code = flow->stopped ? flow->code : code;
     flow->stopped = true;
     (void)pthread_cond_broadcast(&flow->turned);
+    (void)pthread_mutex_unlock(&flow->turn_lock);
     return false;
 }
 
-bool flow_fail(struct flow *flow, int code)
+static bool flow_is_stopped(struct flow *flow)
 {
-    (void)pthread_mutex_lock(&flow->lock);
-    (void)flow_stop(flow, code);
-    (void)pthread_mutex_unlock(&flow->lock);
-    return false;
+    (void)pthread_mutex_lock(&flow->turn_lock);
+    const bool stopped = flow->stopped;
+    (void)pthread_mutex_unlock(&flow->turn_lock);
+    return stopped;
+}
+
+static void flow_count_busy(struct flow *flow, bool begins)
+{
+    (void)pthread_mutex_lock(&flow->turn_lock);
+    flow->busy = begins ? flow->busy + 1 : flow->busy - 1;
+    (void)pthread_cond_broadcast(&flow->turned);
+    (void)pthread_mutex_unlock(&flow->turn_lock);
 }
 
 /* ---- Filling: with the lock held ------------------------------------------------------- */
@@ -72,7 +84,7 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
         FLOW_CHUNK > 2 * flow->rest_used ? FLOW_CHUNK : 2 * flow->rest_used;
     chunk->used = 0;
     if (!chunk_reserve(chunk, most)) {
-        return flow_stop(flow, CLI_FULL);
+        return flow_fail(flow, CLI_FULL);
     }
     memcpy(chunk->bytes, flow->rest, flow->rest_used);
     chunk->used = flow->rest_used;
@@ -87,7 +99,7 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
     if (n > flow->rest_room) {
         char *grown = realloc(flow->rest, n);
         if (!grown) {
-            return flow_stop(flow, say_failed(CLI_FULL, "out of memory"));
+            return flow_fail(flow, say_failed(CLI_FULL, "out of memory"));
         }
         flow->rest = grown;
         flow->rest_room = n;
@@ -130,6 +142,22 @@ static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t
     return stop ? (size_t)(stop - chunk->bytes) + 1 : whole;
 }
 
+/* When a pipe has nothing to read: waits until the others have delivered what they have.
+ * False: that was enough, or an error. */
+static bool flow_await_others(struct flow *flow)
+{
+    if (input_is_ready(flow->input)) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&flow->turn_lock);
+    while (flow->busy > 0 && !flow->stopped) {
+        (void)pthread_cond_wait(&flow->turned, &flow->turn_lock);
+    }
+    const bool good = !flow->stopped;
+    (void)pthread_mutex_unlock(&flow->turn_lock);
+    return good;
+}
+
 /* Reads until there are whole records, and enough of them. True: the chunk has some, or the
  * input has ended. */
 static bool flow_fill(struct flow *flow, struct chunk *chunk)
@@ -143,12 +171,15 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
     chunk->path = input_name(input);
     for (;;) {
         if (chunk->used == chunk->room && !chunk_reserve(chunk, 2 * chunk->room)) {
-            return flow_stop(flow, CLI_FULL);
+            return flow_fail(flow, CLI_FULL);
+        }
+        if (!flow_await_others(flow)) {
+            return false;
         }
         const enum input_state state = input_read(input, chunk->bytes + chunk->used,
                                                   chunk->room - chunk->used, &n, &code);
         if (state == INPUT_FAILED) {
-            return flow_stop(flow, code);
+            return flow_fail(flow, code);
         }
         chunk->used += n;
         flow->ended = state == INPUT_END;
@@ -190,13 +221,14 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
 static bool flow_take(struct flow *flow, struct chunk *chunk)
 {
     (void)pthread_mutex_lock(&flow->lock);
-    bool good = !flow->ended && !flow->stopped
+    bool good = !flow->ended && !flow_is_stopped(flow)
                 && (!flow->leg || flow->input->done < flow->legs_end);
     if (good && stop_wanted()) {
-        good = flow_stop(flow, CLI_INTERRUPTED);
+        good = flow_fail(flow, CLI_INTERRUPTED);
     }
     if (good && flow_fill(flow, chunk)) {
         chunk->number = flow->chunks++;
+        flow_count_busy(flow, true);
         if (flow->progress) {
             progress_tick(flow->progress, flow->input->done, flow->input->size);
         }
@@ -211,22 +243,21 @@ static bool flow_take(struct flow *flow, struct chunk *chunk)
 
 static bool flow_deliver(struct flow *flow, struct chunk *chunk)
 {
-    (void)pthread_mutex_lock(&flow->lock);
+    (void)pthread_mutex_lock(&flow->turn_lock);
     while (flow->turn != chunk->number && !flow->stopped) {
-        (void)pthread_cond_wait(&flow->turned, &flow->lock);
+        (void)pthread_cond_wait(&flow->turned, &flow->turn_lock);
     }
-    bool good = flow->turn == chunk->number && !flow->stopped;
-    (void)pthread_mutex_unlock(&flow->lock);
+    bool good = !flow->stopped;
+    (void)pthread_mutex_unlock(&flow->turn_lock);
     good = good && flow->deliver(flow, chunk);
-    (void)pthread_mutex_lock(&flow->lock);
-    if (good) {
-        flow->turn++;
-    } else {
-        (void)flow_stop(flow, CLI_DATA); /* if nobody said a code before */
+    if (!good) {
+        return flow_fail(flow, CLI_DATA); /* if nobody said a code before */
     }
+    (void)pthread_mutex_lock(&flow->turn_lock);
+    flow->turn++;
     (void)pthread_cond_broadcast(&flow->turned);
-    (void)pthread_mutex_unlock(&flow->lock);
-    return good;
+    (void)pthread_mutex_unlock(&flow->turn_lock);
+    return true;
 }
 
 static void *flow_thread(void *argument)
@@ -238,6 +269,7 @@ static void *flow_thread(void *argument)
         const int code = keys_split(flow->format, &chunk);
         good = code ? flow_fail(flow, code) : flow->work(flow, &chunk);
         good = good && (!flow->deliver || flow_deliver(flow, &chunk));
+        flow_count_busy(flow, false);
     }
     if (!good) {
         (void)flow_fail(flow, CLI_DATA);

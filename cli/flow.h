@@ -9,7 +9,9 @@
  * thread, and with one thread it is a plain loop.
  *
  * Chunks of files are large enough to be worth a turn, and small enough for the cache. From a
- * pipe a chunk is what there is: whoever waits for the answer to a line gets it at once.
+ * pipe a chunk is what there is: whoever waits for the answer to a line gets it at once. So
+ * what is delivered does not wait for who reads (two locks), and nobody waits for a pipe as
+ * long as others work, who may find that it was enough.
  */
 #ifndef CLI_FLOW_H
 #define CLI_FLOW_H
@@ -35,14 +37,17 @@ struct flow {
     void *context;
 
     /* Inside. */
-    pthread_mutex_t lock; /* of the input, and what follows */
-    pthread_cond_t turned;
-    char *rest; /* the beginning of a record, read already */
+    pthread_mutex_t lock; /* of the input, and what follows; taken before the other */
+    char *rest;           /* the beginning of a record, read already */
     size_t rest_used, rest_room;
-    uint64_t rest_offset; /* of its first byte */
-    uint64_t chunks, turn, legs_end;
-    bool ended;   /* the input has */
-    bool stopped; /* nobody goes on: code says why, 0: it was enough */
+    uint64_t chunks, legs_end;
+    bool ended; /* the input has */
+
+    pthread_mutex_t turn_lock; /* of what follows */
+    pthread_cond_t turned;     /* one of these has changed */
+    uint64_t turn;             /* the chunk that is delivered next */
+    unsigned busy;             /* threads that have a chunk */
+    bool stopped;              /* nobody goes on: code says why, 0: it was enough */
     int code;
 };
 

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -287,6 +288,13 @@ enum input_state input_read(struct input *input, char *to, size_t room, size_t *
         input_next(input);
     }
     return state;
+}
+
+bool input_is_ready(const struct input *input)
+{
+    struct pollfd ask = { .fd = input->fd, .events = POLLIN };
+    return input->fd < 0 || !input->streams || input->ahead_at < input->ahead_used
+           || poll(&ask, 1, 0) > 0;
 }
 
 int input_go_to(struct input *input, size_t at, uint64_t offset)

@@ -447,33 +447,63 @@ static bool pipe_work(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
+/* Runs over the reading end of a pipe. */
+static int run_pipe(int fd, unsigned threads, struct pipe_talk *talk,
+                    bool (*deliver)(struct flow *flow, struct chunk *chunk))
+{
+    struct input input;
+    char path[32], *paths[] = { path };
+    (void)snprintf(path, sizeof path, "/dev/fd/%d", fd);
+    CHECK_EQ(input_begin(&input, paths, 1, false, (struct input_part){ 0, 1 }), 0);
+    struct flow flow = { .input = &input,
+                         .format = &lines,
+                         .threads = threads,
+                         .work = pipe_work,
+                         .deliver = deliver,
+                         .context = talk };
+    flow_begin(&flow);
+    const int code = flow_run(&flow);
+    flow_end(&flow);
+    input_end(&input);
+    return code;
+}
+
 TEST(flow__a_pipe_is_answered_line_by_line)
 {
     for (unsigned threads = 1; threads <= 4; threads += 3) {
         struct pipe_talk talk = { .answers = true };
-        struct input input;
         int ends[2];
-        char path[32], *paths[] = { path };
         pthread_t writer;
         CHECK(pipe(ends) == 0 && sem_init(&talk.answered, 0, 0) == 0);
         talk.fd = ends[1];
-        (void)snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
-        CHECK_EQ(input_begin(&input, paths, 1, false, (struct input_part){ 0, 1 }), 0);
-        struct flow flow = { .input = &input,
-                             .format = &lines,
-                             .threads = threads,
-                             .work = pipe_work,
-                             .deliver = pipe_deliver,
-                             .context = &talk };
         CHECK(pthread_create(&writer, NULL, pipe_writer, &talk) == 0);
-        flow_begin(&flow);
-        CHECK_EQ(flow_run(&flow), 0);
+        const int code = run_pipe(ends[0], threads, &talk, pipe_deliver);
         (void)pthread_join(writer, NULL);
-        flow_end(&flow);
-        input_end(&input);
-        (void)close(ends[0]);
+        CHECK_EQ(code, 0);
         CHECK(talk.answers);
+        (void)close(ends[0]);
         (void)sem_destroy(&talk.answered);
+    }
+}
+
+static bool pipe_enough(struct flow *flow, struct chunk *chunk)
+{
+    (void)chunk;
+    return flow_fail(flow, CLI_OK);
+}
+
+/* It was enough: nobody waits for the pipe, which stays open. */
+TEST(flow__enough_of_a_pipe)
+{
+    for (unsigned threads = 1; threads <= 4; threads++) {
+        struct pipe_talk talk = { 0 };
+        int ends[2];
+        CHECK(pipe(ends) == 0 && write(ends[1], "a\nb\n", 4) == 4);
+        (void)alarm(60); /* if it does wait */
+        CHECK_EQ(run_pipe(ends[0], threads, &talk, pipe_enough), CLI_OK);
+        (void)alarm(0);
+        (void)close(ends[0]);
+        (void)close(ends[1]);
     }
 }
 
