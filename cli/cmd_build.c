@@ -417,7 +417,7 @@ static int build_read_shard(const char *text, struct input_part *part)
     }
     part->i = strtoull(text, &end, 10);
     part->n = *end == '/' ? strtoull(end + 1, &end, 10) : 0;
-    if (*end || part->i < 1 || part->i > part->n) {
+    if (*end || part->i < 1 || part->i > part->n || part->n > UINT32_MAX) {
         return say_usage("--shard: found '%s', expected I/N such as 1/8", text);
     }
     part->i--;
