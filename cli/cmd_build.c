@@ -49,7 +49,7 @@ static const struct option build_table[] = {
     { "no-canaries", 0, OPTION_FLAG, AT(no_canaries), NULL,
       "leave out the 16 keys that whoever opens it asks for", NULL },
     { "shard", 0, OPTION_TEXT, AT(shard), "I/N",
-      "read part I of N (1/8 .. 8/8) of the files; merge the filters later", NULL },
+      "read part I of N of the files; merge the filters", NULL },
     { "checkpoint", 0, OPTION_SECONDS, AT(checkpoint), "TIME",
       "save OUT.partial so often: 5m", NULL },
     { "resume", 0, OPTION_FLAG, AT(resume), NULL, "go on from OUT.partial", NULL },
@@ -446,7 +446,7 @@ static int build_read_shard(const char *text, struct input_part *part)
     }
     part->i = strtoull(text, &end, 10);
     part->n = *end == '/' ? strtoull(end + 1, &end, 10) : 0;
-    if (*end || part->i < 1 || part->i > part->n) {
+    if (*end || part->i < 1 || part->i > part->n || part->n > UINT32_MAX) {
         return say_usage("--shard: found '%s', expected I/N such as 1/8", text);
     }
     part->i--;

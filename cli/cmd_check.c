@@ -29,7 +29,7 @@ static const struct option check_table[] = {
     { "count", 'c', OPTION_FLAG, AT(count), NULL, "print only how many lines that are",
       NULL },
     { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
-      "print every line, with \"maybe\" or \"no\" and a tab in front", NULL },
+      "print every line, behind \"maybe\" or \"no\" and a tab", NULL },
     { "also", 0, OPTION_LIST, AT(also), "FILTER",
       "ask another filter as well; may be repeated", NULL },
     { "all", 0, OPTION_FLAG, AT(all), NULL,

@@ -1,6 +1,7 @@
 /*
  * command.h - the subcommands, as a table: what each is called, takes and does. main.c runs
- * them; help.c writes --help, the man pages and the completions from the same entries.
+ * them; help.c, man.c and complete.h write --help, man pages and completions from the same
+ * entries.
  */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
@@ -22,6 +23,8 @@ struct command {
     size_t size;         /* of the struct of its options, which is zero at first */
     struct option_use uses[COMMAND_USES + 1]; /* beside the common ones */
     struct command_example examples[COMMAND_EXAMPLES];
+    const char *const
+        *words; /* what its argument may be, NULL at the end; NULL: files */
     int (*run)(void *options, const struct arguments *arguments); /* exit code */
 };
 
@@ -30,7 +33,8 @@ struct command {
     X(build)                                                                           \
     X(check)                                                                           \
     X(dedup)                                                                           \
-    X(watch)
+    X(watch)                                                                           \
+    X(completion)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)
@@ -40,6 +44,13 @@ COMMANDS(COMMAND_DECLARE)
 const struct command *const *command_all(size_t *n);
 const struct command *command_find(const char *name);
 
+/* Says that there is none of that name, and which is near: exit code. */
+int command_unknown(const char *name);
+
+/* Its groups of options, with the common ones behind them. */
+void command_options(const struct command *command,
+                     struct option_use uses[COMMAND_USES + 2]);
+
 /* Options of every subcommand: --help, --quiet, --color, --progress. */
 struct common {
     bool help, quiet;
@@ -47,7 +58,8 @@ struct common {
 };
 extern const struct option_group common_options;
 
-/* --help of one, or of the whole with NULL, to stdout (help.c). */
+/* --help of one, or of the whole with NULL, to stdout (help.c); and the man page (man.c). */
 void help_write(const struct command *command);
+void man_write(const struct command *command);
 
 #endif

@@ -27,8 +27,7 @@ enum {
 #define AT(field) offsetof(struct open_options, field)
 static const struct option open_table[] = {
     { "format", 0, OPTION_CHOICE, AT(format), "FORMAT",
-      "of the filter: auto, bloomgate, guava, parquet, ...: see bloomgate(1)",
-      format_names },
+      "of the filter: auto, bloomgate, guava, parquet, others", format_names },
     { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE",
       "secrets of filters that have one", NULL },
     { "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,

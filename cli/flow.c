@@ -67,6 +67,14 @@ static bool flow_is_stopped(struct flow *flow)
     return stopped;
 }
 
+static void flow_count_busy(struct flow *flow, bool begins)
+{
+    (void)pthread_mutex_lock(&flow->turns);
+    flow->busy = begins ? flow->busy + 1 : flow->busy - 1;
+    (void)pthread_cond_broadcast(&flow->turned);
+    (void)pthread_mutex_unlock(&flow->turns);
+}
+
 /* ---- Filling: with the lock held ------------------------------------------------------- */
 
 /* What was left over becomes the beginning of this chunk. */
@@ -119,21 +127,35 @@ static bool flow_cut_front(struct flow *flow, struct chunk *chunk)
 static size_t flow_cut_back(struct flow *flow, const struct chunk *chunk, size_t whole,
                             bool *last)
 {
+    const uint64_t end = flow->input->end;
     const uint64_t first = flow->input->offset - chunk->used; /* of the chunk's bytes */
-    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. If
-     * the part lies within one line, not even the first that begins here is. */
-    if (flow->input->end <= first) {
-        *last = true;
-        return 0;
-    }
-    if (flow->input->end == UINT64_MAX || flow->input->end - 1 >= first + whole) {
+    if (end == UINT64_MAX || first + whole < end) {
         return whole;
     }
-    const uint64_t at = flow->input->end - 1 > first ? flow->input->end - 1 - first : 0;
-    const char *end =
-        memchr(chunk->bytes + at, flow->format->separator, whole - (size_t)at);
-    *last = end != NULL;
-    return end ? (size_t)(end - chunk->bytes) + 1 : whole;
+    *last = true;
+    if (first >= end) {
+        return 0;
+    }
+    /* A line that begins at `end` is not ours: the one before ends at or behind end - 1. */
+    const size_t at = (size_t)(end - 1 - first);
+    const char *stop = memchr(chunk->bytes + at, flow->format->separator, whole - at);
+    return stop ? (size_t)(stop - chunk->bytes) + 1 : whole;
+}
+
+/* When a pipe has nothing to read: waits until the others have delivered what they have.
+ * False: that was enough, or an error. */
+static bool flow_await_others(struct flow *flow)
+{
+    if (input_is_ready(flow->input)) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&flow->turns);
+    while (flow->busy > 0 && !flow->stopped) {
+        (void)pthread_cond_wait(&flow->turned, &flow->turns);
+    }
+    const bool good = !flow->stopped;
+    (void)pthread_mutex_unlock(&flow->turns);
+    return good;
 }
 
 /* How many bytes are whole records. Bytes before `searched` have no end of one: a record of
@@ -168,6 +190,9 @@ static bool flow_fill(struct flow *flow, struct chunk *chunk)
     for (;;) {
         if (chunk->used == chunk->room && !chunk_reserve(chunk, 2 * chunk->room)) {
             return flow_fail(flow, CLI_FULL);
+        }
+        if (!flow_await_others(flow)) {
+            return false;
         }
         const enum input_state state = input_read(input, chunk->bytes + chunk->used,
                                                   chunk->room - chunk->used, &n, &code);
@@ -221,6 +246,7 @@ static bool flow_take(struct flow *flow, struct chunk *chunk)
     }
     if (good && flow_fill(flow, chunk)) {
         chunk->number = flow->chunks++;
+        flow_count_busy(flow, true);
         if (flow->progress) {
             progress_tick(flow->progress, flow->input->done, flow->input->size);
         }
@@ -280,6 +306,7 @@ static void *flow_thread(void *argument)
         good = code ? flow_fail(flow, code) : flow->work(flow, &chunk);
         good = good && (!flow->deliver || flow_deliver(flow, &chunk));
         good = good && (!flow->write || flow_write(flow, &chunk));
+        flow_count_busy(flow, false);
     }
     if (!good) {
         (void)flow_fail(flow, CLI_DATA);

@@ -14,7 +14,9 @@
  * chunks there were.
  *
  * Chunks of files are large enough to be worth a turn, and small enough for the cache. From a
- * pipe a chunk is what there is: whoever waits for the answer to a line gets it at once.
+ * pipe a chunk is what there is: whoever waits for the answer to a line gets it at once. So
+ * what is delivered does not wait for who reads (two locks), and nobody waits for a pipe as
+ * long as others work, who may find that it was enough.
  */
 #ifndef CLI_FLOW_H
 #define CLI_FLOW_H
@@ -42,18 +44,17 @@ struct flow {
     void *context;
 
     /* Inside. */
-    pthread_mutex_t
-        lock;   /* of the input, and what follows: held while a pipe is waited for */
-    char *rest; /* the beginning of a record, read already */
+    pthread_mutex_t lock; /* of the input, and what follows; taken before the other */
+    char *rest;           /* the beginning of a record, read already */
     size_t rest_used, rest_room;
-    uint64_t rest_offset; /* of its first byte */
     uint64_t chunks, legs_end;
     bool ended; /* the input has */
-    pthread_mutex_t
-        turns; /* of what follows: held shortly; after `lock`, if both are */
-    pthread_cond_t turned;
-    uint64_t turn, write_turn;
-    bool stopped; /* nobody goes on: code says why, 0: it was enough */
+
+    pthread_mutex_t turns;     /* of what follows; held shortly */
+    pthread_cond_t turned;     /* one of these has changed */
+    uint64_t turn, write_turn; /* the chunks that are delivered and written next */
+    unsigned busy;             /* threads that have a chunk */
+    bool stopped;              /* nobody goes on: code says why, 0: it was enough */
     int code;
 };
 

@@ -6,7 +6,23 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 28 };
+enum { HELP_COLUMN = 28, HELP_WIDTH = 80 };
+
+/* Text in the column on the right; what does not fit goes on in the next line. */
+static void help_wrap(const char *text)
+{
+    const size_t most = HELP_WIDTH - HELP_COLUMN;
+    while (strlen(text) > most) {
+        size_t n = most;
+        while (n > 0 && text[n] != ' ') {
+            n--;
+        }
+        n = n ? n : most;
+        printf("%.*s\n%*s", (int)n, text, HELP_COLUMN, "");
+        text += n + (text[n] == ' ');
+    }
+    printf("%s\n", text);
+}
 
 static void help_option(const struct option *option)
 {
@@ -17,10 +33,11 @@ static void help_option(const struct option *option)
                  option->letter ? option->letter : ' ', option->letter ? ',' : ' ',
                  option->name, takes ? " " : "", takes ? option->value : "");
     if (n < HELP_COLUMN) {
-        printf("%-*s%s\n", HELP_COLUMN, left, option->help);
+        printf("%-*s", HELP_COLUMN, left);
     } else {
-        printf("%s\n%*s%s\n", left, HELP_COLUMN, "", option->help);
+        printf("%s\n%*s", left, HELP_COLUMN, "");
     }
+    help_wrap(option->help);
 }
 
 static void help_group(const struct option_group *group)

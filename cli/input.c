@@ -314,12 +314,19 @@ enum input_state input_read(struct input *input, char *to, size_t room, size_t *
     return state;
 }
 
+bool input_is_ready(const struct input *input)
+{
+    struct pollfd ask = { .fd = input->fd, .events = POLLIN };
+    return input->fd < 0 || !input->streams || input->ahead_at < input->ahead_used
+           || poll(&ask, 1, 0) > 0;
+}
+
 int input_go_to(struct input *input, size_t at, uint64_t offset)
 {
     input_close(input);
     input->at = at;
-    if (at >= input->count) {
-        return CLI_OK;
+    if (at >= input->count || offset == 0) {
+        return CLI_OK; /* a file from its beginning, or from that of its part */
     }
     const int code = input_open(input);
     input->cut = false;

@@ -60,6 +60,9 @@ enum input_state {
 enum input_state input_read(struct input *input, char *to, size_t room, size_t *n,
                             int *code);
 
+/* Whether there is something to read without waiting for it, as far as that can be told. */
+bool input_is_ready(const struct input *input);
+
 /* Goes on at a byte of a file, as told by `at` and `offset` before: of plain files only. */
 int input_go_to(struct input *input, size_t at, uint64_t offset);
 

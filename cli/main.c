@@ -15,65 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct command *const commands[] = {
-#define MAIN_COMMAND(name) &command_##name,
-    COMMANDS(MAIN_COMMAND)
-#undef MAIN_COMMAND
-};
-
-#define MAIN_ONE(name) +1
-enum { MAIN_COMMANDS = 0 COMMANDS(MAIN_ONE) };
-
-const struct command *const *command_all(size_t *n)
-{
-    *n = MAIN_COMMANDS;
-    return commands;
-}
-
-const struct command *command_find(const char *name)
-{
-    for (size_t i = 0; i < MAIN_COMMANDS; i++) {
-        if (strcmp(commands[i]->name, name) == 0) {
-            return commands[i];
-        }
-    }
-    return NULL;
-}
-
-static const char *const whens[] = { "auto", "always", "never", NULL };
-
-#define AT(field) offsetof(struct common, field)
-static const struct option common_table[] = {
-    { "quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "say nothing but errors", NULL },
-    { "progress", 0, OPTION_CHOICE, AT(progress), "WHEN", "auto, always or never",
-      whens },
-    { "color", 0, OPTION_CHOICE, AT(color), "WHEN", "auto, always or never", whens },
-    { "help", 'h', OPTION_FLAG, AT(help), NULL, "this text", NULL },
-    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
-};
-#undef AT
-const struct option_group common_options = { "Always", common_table };
-
-static int main_unknown(const char *name)
-{
-    const char *names[MAIN_COMMANDS];
-    for (size_t i = 0; i < MAIN_COMMANDS; i++) {
-        names[i] = commands[i]->name;
-    }
-    const char *near = option_nearest(name, names, MAIN_COMMANDS);
-    return near ? say_usage("there is no subcommand '%s'; did you mean %s?", name, near)
-                : say_usage("there is no subcommand '%s'", name);
-}
-
 static int main_run(const struct command *command, char **items, size_t count)
 {
-    struct option_use uses[COMMAND_USES + 2] = { { NULL, 0 } };
+    struct option_use uses[COMMAND_USES + 2];
     struct arguments arguments;
-    size_t n = 0;
-    for (; command->uses[n].group; n++) {
-        uses[n] = command->uses[n];
-    }
-    uses[n] = (struct option_use){ &common_options, 0 };
+    command_options(command, uses);
     struct common *options = calloc(1, command->size);
     if (!options) {
         return say_failed(CLI_FULL, "out of memory");
@@ -103,6 +49,31 @@ static void main_keep_standard(void)
     }
 }
 
+static bool main_is(const char *name, const char *either, const char *other)
+{
+    return strcmp(name, either) == 0 || strcmp(name, other) == 0;
+}
+
+/* bloomgate help [--man] [SUBCOMMAND]. Man pages are made that way when it is built. */
+static int main_help(char **items, size_t count)
+{
+    const bool man = count > 0 && strcmp(items[0], "--man") == 0;
+    const size_t first = man ? 1 : 0;
+    if (count > first + 1) {
+        return say_usage("help is about one subcommand");
+    }
+    const struct command *command = count > first ? command_find(items[first]) : NULL;
+    if (count > first && !command && !main_is(items[first], "help", "version")) {
+        return command_unknown(items[first]);
+    }
+    if (man) {
+        man_write(command);
+    } else {
+        help_write(command);
+    }
+    return out_finish(CLI_OK);
+}
+
 int main(int argc, char **argv)
 {
     main_keep_standard();
@@ -112,24 +83,25 @@ int main(int argc, char **argv)
         return say_usage("what shall it do? A subcommand is missing");
     }
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0
-        || (strcmp(name, "help") == 0 && argc == 2)) {
-        help_write(NULL);
-        return out_finish(CLI_OK);
+    char **rest = argv + 2;
+    const size_t count = (size_t)argc - 2;
+    if (main_is(name, "--help", "-h")) {
+        return main_help(rest, 0);
     }
-    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
+    if (strcmp(name, "help") == 0) {
+        return main_help(rest, count);
+    }
+    if (main_is(name, "--version", "version")) {
         printf("bloomgate %s\n", bg_version());
         return out_finish(CLI_OK);
     }
-    const bool help = strcmp(name, "help") == 0;
-    const struct command *command = command_find(help ? argv[2] : name);
+    if (name[0] == '-') {
+        return say_usage("found '%s', expected a subcommand first", name);
+    }
+    const struct command *command = command_find(name);
     if (!command) {
-        return main_unknown(help ? argv[2] : name);
+        return command_unknown(name);
     }
     say_begin(command->name, false, SAY_AUTO);
-    if (help) {
-        help_write(command);
-        return out_finish(CLI_OK);
-    }
-    return main_run(command, argv + 2, (size_t)argc - 2);
+    return main_run(command, rest, count);
 }

@@ -159,8 +159,9 @@ const char *number_show_rate(double rate, char text[NUMBER_TEXT])
 
 const char *number_show_seconds(double seconds, char text[NUMBER_TEXT])
 {
-    const unsigned long long whole = seconds < 1e9 ? (unsigned long long)seconds : 0;
-    if (seconds < 0 || seconds >= 1e9) {
+    const bool known = seconds >= 0 && seconds < 1e9;
+    const unsigned long long whole = known ? (unsigned long long)seconds : 0;
+    if (!known) {
         (void)snprintf(text, NUMBER_TEXT, "?");
     } else if (seconds < 10) {
         (void)snprintf(text, NUMBER_TEXT, "%.2g s", seconds);

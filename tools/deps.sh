@@ -20,6 +20,8 @@ packages=(
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
     # what reads the metrics: promtool, and a second reader of OpenMetrics
     prometheus python3-prometheus-client
+    # the command line: shells that complete it, and what checks man pages
+    zsh fish mandoc
 )
 # DuckDB, whose Parquet filters are read by a test, comes from npm; any npm will do.
 command -v npm >/dev/null || packages+=(nodejs npm)

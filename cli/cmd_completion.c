@@ -1,0 +1,101 @@
+/* cmd_completion.c - bloomgate completion: a script for a shell; and what the writers share. */
+#include "complete.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct completion_options {
+    struct common common;
+};
+
+/* ---- For the writers ----------------------------------------------------------------------- */
+
+const char complete_help_summary[] = "say what a subcommand takes and does";
+const char complete_version_summary[] = "print the version";
+
+enum complete_value complete_value(const struct option *option)
+{
+    switch (option->type) {
+    case OPTION_FLAG: return COMPLETE_NOTHING;
+    case OPTION_CHOICE: return COMPLETE_CHOICES;
+    case OPTION_TEXT:
+    case OPTION_LIST: return COMPLETE_FILES;
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+    case OPTION_REAL:
+    case OPTION_RATE:
+    case OPTION_SECONDS: break;
+    }
+    return COMPLETE_NUMBER;
+}
+
+void complete_escaped(const char *text, const char *special, char before)
+{
+    for (; *text; text++) {
+        if (strchr(special, *text)) {
+            (void)putchar(before);
+        }
+        (void)putchar(*text);
+    }
+}
+
+void complete_words(const char *const *words, const char *between)
+{
+    for (size_t i = 0; words[i]; i++) {
+        printf("%s%s", i ? between : "", words[i]);
+    }
+}
+
+void complete_names(const char *between)
+{
+    size_t n;
+    const struct command *const *all = command_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        printf("%s%s", all[i]->name, between);
+    }
+    printf("help%sversion", between);
+}
+
+/* ---- The subcommand ------------------------------------------------------------------------ */
+
+static const char *const completion_shells[] = { "bash", "zsh", "fish", NULL };
+static void (*const completion_writers[])(void) = { complete_bash, complete_zsh,
+                                                    complete_fish };
+enum { COMPLETION_SHELLS = sizeof completion_writers / sizeof *completion_writers };
+
+static int completion_command(void *options, const struct arguments *arguments)
+{
+    (void)options;
+    if (arguments->count != 1) {
+        return say_usage("for which shell? One of bash, zsh, fish is expected");
+    }
+    for (size_t i = 0; i < COMPLETION_SHELLS; i++) {
+        if (strcmp(arguments->items[0], completion_shells[i]) == 0) {
+            completion_writers[i]();
+            return CLI_OK;
+        }
+    }
+    return say_usage("found shell '%s', expected one of bash, zsh, fish",
+                     arguments->items[0]);
+}
+
+const struct command command_completion = {
+    .name = "completion",
+    .summary = "print a completion script for a shell",
+    .usage = "bash|zsh|fish",
+    .about =
+        "Prints a script that completes subcommands, options and their values when the Tab key "
+        "is pressed. It needs nothing but the shell.\n\n"
+        "For bash, source it, or put it into ~/.local/share/bash-completion/completions under "
+        "the name bloomgate. For zsh, source it behind compinit, or put it into a folder of "
+        "fpath under the name _bloomgate. For fish, put it into ~/.config/fish/completions "
+        "under the name bloomgate.fish. An installed bloomgate has all three in place.",
+    .size = sizeof(struct completion_options),
+    .examples = { { "source <(bloomgate completion bash)",
+                    "complete in this shell from now on" },
+                  { "bloomgate completion fish > bloomgate.fish",
+                    "a script to be put in place" } },
+    .words = completion_shells,
+    .run = completion_command,
+};

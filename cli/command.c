@@ -1,0 +1,69 @@
+/*
+ * command.c - see command.h: the table itself, and the options that all have.
+ */
+#include "command.h"
+
+#include "say.h"
+
+#include <string.h>
+
+static const struct command *const commands[] = {
+#define COMMAND_ADDRESS(name) &command_##name,
+    COMMANDS(COMMAND_ADDRESS)
+#undef COMMAND_ADDRESS
+};
+
+#define COMMAND_ONE(name) +1
+enum { COMMAND_COUNT = 0 COMMANDS(COMMAND_ONE) };
+
+const struct command *const *command_all(size_t *n)
+{
+    *n = COMMAND_COUNT;
+    return commands;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(commands[i]->name, name) == 0) {
+            return commands[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *const whens[] = { "auto", "always", "never", NULL };
+
+#define AT(field) offsetof(struct common, field)
+static const struct option common_table[] = {
+    { "quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "say nothing but errors", NULL },
+    { "progress", 0, OPTION_CHOICE, AT(progress), "WHEN", "auto, always or never",
+      whens },
+    { "color", 0, OPTION_CHOICE, AT(color), "WHEN", "auto, always or never", whens },
+    { "help", 'h', OPTION_FLAG, AT(help), NULL, "this text", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+const struct option_group common_options = { "Always", common_table };
+
+int command_unknown(const char *name)
+{
+    const char *names[COMMAND_COUNT];
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        names[i] = commands[i]->name;
+    }
+    const char *near = option_nearest(name, names, COMMAND_COUNT);
+    return near ? say_usage("there is no subcommand '%s'; did you mean %s?", name, near)
+                : say_usage("there is no subcommand '%s'", name);
+}
+
+void command_options(const struct command *command,
+                     struct option_use uses[COMMAND_USES + 2])
+{
+    size_t n = 0;
+    for (; command->uses[n].group; n++) {
+        uses[n] = command->uses[n];
+    }
+    uses[n] = (struct option_use){ &common_options, 0 };
+    uses[n + 1] = (struct option_use){ NULL, 0 };
+}

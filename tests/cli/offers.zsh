@@ -1,0 +1,12 @@
+# Prints what zsh offers when Tab is pressed behind a line: a shell on a terminal of its own.
+# usage: zsh -f offers.zsh SCRIPT LINE
+zmodload zsh/zpty
+zpty -b shell zsh -f -i
+zpty -w shell "PROMPT= RPROMPT=; autoload -U compinit && compinit -u -D; source ${(q)1}
+bindkey '^I' list-choices; LISTMAX=1000; stty columns 200 rows 200 -echo; echo REA''DY"
+zpty -r shell text '*READY*'
+zpty -n -w shell "$2"$'\t'
+zpty -n -w shell $'\C-a\C-k'"echo EN''D"$'\n'
+zpty -r shell text '*END*'
+print -r -- $text
+zpty -d shell

@@ -1,0 +1,244 @@
+# How command lines are read.
+
+$ seq 10 > ten
+$ bloomgate build -q ten.bg ten
+
+# Options that there are not.
+$ bloomgate check --invrt ten.bg ten
+! bloomgate check: there is no option --invrt; did you mean --invert?
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --inv ten.bg ten
+! bloomgate check: there is no option --inv; did you mean --invert?
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --zzz ten.bg ten
+! bloomgate check: there is no option --zzz
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --INVERT ten.bg ten
+! bloomgate check: there is no option --INVERT
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check -x ten.bg ten
+! bloomgate check: there is no option -x
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check -cx ten.bg ten
+! bloomgate check: there is no option -x
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --an-option-whose-name-is-much-longer-than-that-of-any-there-is-or-will-ever-be ten.bg ten
+! bloomgate check: there is no option --an-option-whose-name-is-much-longer-than-that-of-any-there-is-o
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --=x ten.bg ten
+! bloomgate check: there is no option --
+! Try 'bloomgate check --help'.
+? 2
+
+# Values that are missing, or that there are not.
+$ bloomgate check ten.bg ten --threads
+! bloomgate check: --threads needs a value: N
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check ten.bg ten -t
+! bloomgate check: --threads needs a value: N
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --invert=yes ten.bg ten
+! bloomgate check: --invert takes no value
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --color=blue ten.bg ten
+! bloomgate check: --color: found 'blue', expected one of auto, always, never
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --color alwyas ten.bg ten
+! bloomgate check: --color: found 'alwyas', expected one of auto, always, never; did you mean always?
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --as int6 ten.bg ten
+! bloomgate check: --as: found 'int6', expected one of text, int64, int32, hex, utf16; did you mean int64?
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate build -k '' x.bg ten
+! bloomgate build: --kind: found '', expected one of auto, classic, partitioned, blocked, split, register, counting, cuckoo, quotient, fuse, ribbon, scalable, window
+! Try 'bloomgate build --help'.
+? 2
+$ bloomgate check --delimiter ab ten.bg ten
+! bloomgate check: --delimiter: found 'ab', expected one character, or \t
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --delimiter '' ten.bg ten
+! bloomgate check: --delimiter: found '', expected one character, or \t
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --csv --null ten.bg ten
+! bloomgate check: --null, --length-prefixed and --csv exclude each other
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate check --length-prefixed --field 2 ten.bg ten
+! bloomgate check: --length-prefixed records have no lines and no fields
+! Try 'bloomgate check --help'.
+? 2
+$ bloomgate build --rate 0.1 --bytes 10k x.bg ten
+! bloomgate build: --rate, --bits-per-key and --bytes exclude each other
+! Try 'bloomgate build --help'.
+? 2
+
+# Ways to give one: they mean the same.
+$ bloomgate check --threads=2 -c ten.bg ten
+10
+$ bloomgate check --threads 2 -c ten.bg ten
+10
+$ bloomgate check -t2 -c ten.bg ten
+10
+$ bloomgate check -t 2 -c ten.bg ten
+10
+$ bloomgate check -ct2 ten.bg ten
+10
+$ bloomgate check ten.bg ten -c -t 2
+10
+$ bloomgate check ten.bg -c ten --threads= 2
+! bloomgate check: --threads: found '', expected a whole number such as 1000, 10k, 5M or 1e6
+! Try 'bloomgate check --help'.
+? 2
+
+# The last one counts; a value may look like an option.
+$ bloomgate check -t 1 -t 2 -c ten.bg ten
+10
+$ bloomgate build -q --note --force noted.bg ten
+
+# "--" ends options, "-" is stdin.
+$ cp ten ./-c && bloomgate check ten.bg -c -- -c
+10
+$ bloomgate check -c ten.bg -- ten
+10
+$ bloomgate check -- ten.bg -c | wc -l
+10
+$ printf '1\n2\n' | bloomgate check -c ten.bg -
+2
+$ printf '1\n2\n' | bloomgate check -c ten.bg ten - ten
+22
+$ printf '1\n2\n' | bloomgate check -c ten.bg
+2
+$ bloomgate check -c ten.bg --
+0
+? 1
+$ bloomgate check
+! bloomgate check: which filter? FILTER is missing
+! Try 'bloomgate check --help'.
+? 2
+
+# Counts: what they are made of, and what is none.
+$ for n in 10 10k 0.01M 1e4 1e+4 2.5k 10KB 10kB 1Ki 1ki 1KiB 1B 010; do bloomgate build -q -f -n $n x.bg ten || echo "$n?"; done
+$ bloomgate build -n 1.5 x.bg ten
+! bloomgate build: --items: found '1.5', expected a whole number such as 1000, 10k, 5M or 1e6
+! Try 'bloomgate build --help'.
+? 2
+$ for n in '' ' ' ' 1' '1 ' -1 +1 0x10 nan inf 1e400 1e-400 1e30 18446744073709551616 20000000P 1.5 0.0001 1kk 1kb 1i 1e 1e+ . .. 1.2.3 1,000 １ k B 1/2 5% 10s; do bloomgate build -q -f -n "$n" x.bg ten 2>&1 | head -1; done
+bloomgate build: --items: found '', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found ' ', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found ' 1', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1 ', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '-1', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '+1', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '0x10', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found 'nan', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found 'inf', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1e400', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1e-400', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1e30', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '18446744073709551616', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '20000000P', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1.5', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '0.0001', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1kk', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1kb', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1i', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1e', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1e+', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '.', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '..', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1.2.3', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1,000', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '１', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found 'k', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found 'B', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '1/2', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '5%', expected a whole number such as 1000, 10k, 5M or 1e6
+bloomgate build: --items: found '10s', expected a whole number such as 1000, 10k, 5M or 1e6
+$ bloomgate build -q -f --seed 18446744073709551615 x.bg ten
+$ bloomgate build -q -f --seed 18446744073709551616 x.bg ten
+! bloomgate build: --seed: found '18446744073709551616', expected a whole number such as 1000, 10k, 5M or 1e6
+! Try 'bloomgate build --help'.
+? 2
+$ bloomgate build -q -f --seed 9223372036854775807 x.bg ten
+$ bloomgate build -q -f --seed 0 x.bg ten
+$ bloomgate build -q -f --seed 0k x.bg ten
+
+# Bytes.
+$ for n in 64k 64Ki 64KiB 0.1M 1e5; do bloomgate build -q -f --bytes $n x.bg ten || echo "$n?"; done
+$ bloomgate build -q -f --bytes 64x x.bg ten
+! bloomgate build: --bytes: found '64x', expected a number of bytes such as 64k, 512M or 2Gi
+! Try 'bloomgate build --help'.
+? 2
+
+# Rates.
+$ for p in 0.1% 1e-3 1/1000 0.001 .001 50% 1e-1% 3/4 99.9%; do bloomgate build -q -f -p $p x.bg ten || echo "$p?"; done
+$ bloomgate build -p 0 x.bg ten
+! bloomgate build: --rate: found '0', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+! Try 'bloomgate build --help'.
+? 2
+$ for p in '' 0 0% 0/5 1 100% 1/1 2 -0.1 +0.1 nan inf 1e400 1e-400 0x1p-4 1/0 0/0 1/ /5 % 1%% 1/1000% 1%/2 0.1k 0,1 '0.1 ' 1/-5; do bloomgate build -q -f -p "$p" x.bg ten 2>&1 | head -1; done
+bloomgate build: --rate: found '', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0/5', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '100%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '2', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '-0.1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '+0.1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found 'nan', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found 'inf', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1e400', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1e-400', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0x1p-4', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/0', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0/0', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '/5', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1%%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/1000%', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1%/2', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0.1k', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0,1', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '0.1 ', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+bloomgate build: --rate: found '1/-5', expected a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%
+
+# Numbers that may have a fraction, and times.
+$ for b in 8 8.5 1e1 0.01k; do bloomgate build -q -f --bits-per-key $b x.bg ten || echo "$b?"; done
+$ for b in '' -1 nan inf 1e400 8x 0x8 1e308P; do bloomgate build -q -f --bits-per-key "$b" x.bg ten 2>&1 | head -1; done
+bloomgate build: --bits-per-key: found '', expected a number such as 2.5
+bloomgate build: --bits-per-key: found '-1', expected a number such as 2.5
+bloomgate build: --bits-per-key: found 'nan', expected a number such as 2.5
+bloomgate build: --bits-per-key: found 'inf', expected a number such as 2.5
+bloomgate build: --bits-per-key: found '1e400', expected a number such as 2.5
+bloomgate build: --bits-per-key: found '8x', expected a number such as 2.5
+bloomgate build: --bits-per-key: found '0x8', expected a number such as 2.5
+bloomgate build: --bits-per-key: found '1e308P', expected a number such as 2.5
+$ for t in 30 30s 5m 1h 1d 500ms 1e9us 1.5e12ns; do bloomgate build -q -f -n 10 -k blocked --checkpoint $t x.bg ten || echo "$t?"; done
+$ for t in '' -1 5x 5M s 1e400 inf 1S '1 s'; do bloomgate build -q -f -n 10 --checkpoint "$t" x.bg ten 2>&1 | head -1; done
+bloomgate build: --checkpoint: found '', expected a time such as 30s, 5m or 1.5ms
+bloomgate build: --checkpoint: found '-1', expected a time such as 30s, 5m or 1.5ms
+bloomgate build: --checkpoint: found '5x', expected a time such as 30s, 5m or 1.5ms
+bloomgate build: --checkpoint: found '5M', expected a time such as 30s, 5m or 1.5ms
+bloomgate build: --checkpoint: found 's', expected a time such as 30s, 5m or 1.5ms
+bloomgate build: --checkpoint: found '1e400', expected a time such as 30s, 5m or 1.5ms
+bloomgate build: --checkpoint: found 'inf', expected a time such as 30s, 5m or 1.5ms
+bloomgate build: --checkpoint: found '1S', expected a time such as 30s, 5m or 1.5ms
+bloomgate build: --checkpoint: found '1 s', expected a time such as 30s, 5m or 1.5ms

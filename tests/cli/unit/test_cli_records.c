@@ -1,0 +1,264 @@
+/*
+ * test_cli_records.c - bytes into records and keys: random bytes of every format against a
+ * reference that is as simple as can be, cut everywhere.
+ */
+#define _POSIX_C_SOURCE 200809L /* open_memstream */
+
+#include "support/check.h"
+#include "support/reference_keys.h"
+#include "support/streams.h"
+
+#include <stdio.h>
+
+static void fill(struct chunk *chunk, const char *bytes, size_t n)
+{
+    CHECK(chunk_reserve(chunk, n + 1));
+    memcpy(chunk->bytes, bytes, n);
+    chunk->used = n;
+    chunk->path = "test";
+}
+
+static struct key_format random_format(void)
+{
+    struct key_format f = { .separator = '\n', .delimiter = ',' };
+    const uint64_t records = check_random_below(4);
+    f.records = records == 0   ? KEY_RECORDS_PREFIXED
+                : records == 1 ? KEY_RECORDS_CSV
+                               : KEY_RECORDS_SEPARATED;
+    if (f.records == KEY_RECORDS_SEPARATED) {
+        f.separator = check_random_below(3) ? '\n' : 0;
+    }
+    if (f.records != KEY_RECORDS_PREFIXED) {
+        f.field = check_random_below(2) ? check_random_below(4) : 0;
+        f.crlf = check_random_below(3) == 0;
+        f.delimiter = check_random_below(2) ? ',' : '\t';
+    }
+    f.field += f.records == KEY_RECORDS_CSV && f.field == 0;
+    f.trim = check_random_below(3) == 0;
+    f.lower = check_random_below(3) == 0;
+    f.form = check_random_below(2) ? KEY_TEXT : (enum key_form)check_random_below(5);
+    return f;
+}
+
+/* Bytes that matter to the format, most of the time. */
+static char random_character(const struct key_format *f)
+{
+    static const char any[] =
+        "\n\r\t ,\"\"\"aZ09-\0\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xED";
+    static const char text[] = "aZ09 \xC3\xA9";
+    static const char digits[] = "0123456789abcdefAF-\n\n";
+    if (f->form == KEY_TEXT || f->form == KEY_UTF16) {
+        return check_random_below(3) ? any[check_random_below(sizeof any - 1)]
+                                     : text[check_random_below(sizeof text - 1)];
+    }
+    return check_random_below(50) ? digits[check_random_below(sizeof digits - 1)]
+                                  : any[check_random_below(sizeof any - 1)];
+}
+
+/* Up to `most` bytes; those with lengths in front have right ones, but for the last. */
+static size_t random_bytes(const struct key_format *f, char *bytes, size_t most)
+{
+    const size_t n = check_random_below(most + 1);
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = random_character(f);
+    }
+    for (size_t at = 0; f->records == KEY_RECORDS_PREFIXED && at + 4 <= n;) {
+        const size_t length = check_random_below(12);
+        memset(bytes + at, 0, 4);
+        bytes[at] = (char)length;
+        at += 4 + length;
+    }
+    return n;
+}
+
+/* Splits, and compares; *refused: the bytes have a record without a key. */
+static void check_split(const struct key_format *f, struct chunk *chunk, bool *refused)
+{
+    struct stream_capture said;
+    stream_begin(&said, &stderr);
+    const int code = keys_split(f, chunk);
+    (void)stream_end(&said);
+    CHECK(code == 0 || code == 3);
+    CHECK((code == 0) == (said.n == 0));
+    free(said.text);
+    CHECK(reference_agrees(f, chunk, code));
+    *refused = code != 0;
+}
+
+TEST(records__are_those_of_the_reference)
+{
+    enum { MOST = 300 };
+    char bytes[MOST];
+    struct chunk chunk = { 0 };
+    size_t refusals = 0, records = 0;
+    const size_t rounds = 20000 * check_scale();
+    for (size_t round = 0; round < rounds; round++) {
+        const struct key_format f = random_format();
+        bool refused;
+        fill(&chunk, bytes, random_bytes(&f, bytes, round % 3 ? 40 : MOST));
+        check_split(&f, &chunk, &refused);
+        refusals += refused;
+        records += refused ? 0 : chunk.count;
+    }
+    CHECK(refusals > rounds / 20 && records > rounds); /* both were tried */
+    chunk_free(&chunk);
+}
+
+/* Cut at any byte: the whole records in front and the rest behind are all records. */
+TEST(records__may_be_cut_anywhere)
+{
+    enum { MOST = 90 };
+    char bytes[MOST];
+    struct chunk front = { 0 }, back = { 0 };
+    for (size_t round = 0; round < 1000 * check_scale(); round++) {
+        const struct key_format f = random_format();
+        const size_t n = random_bytes(&f, bytes, MOST);
+        for (size_t cut = 0; cut <= n; cut++) {
+            const size_t whole = keys_whole(&f, bytes, cut);
+            bool refused;
+            CHECK_EQ(whole, reference_whole(&f, bytes, cut));
+            fill(&front, bytes, whole);
+            fill(&back, bytes + whole, n - whole);
+            check_split(&f, &front, &refused);
+            check_split(&f, &back, &refused);
+        }
+    }
+    chunk_free(&front);
+    chunk_free(&back);
+}
+
+/* Separators at every place around the 64 bytes that are looked at together. */
+TEST(records__separators_at_every_place)
+{
+    const struct key_format f = { .separator = '\n', .delimiter = '\t' };
+    char bytes[200];
+    struct chunk chunk = { 0 };
+    for (size_t n = 0; n <= sizeof bytes; n++) {
+        for (size_t at = 0; at < n; at++) {
+            memset(bytes, 'x', n);
+            bytes[at] = '\n';
+            fill(&chunk, bytes, n);
+            memset(chunk.bytes + n, '\n', 1); /* behind its end */
+            CHECK_EQ(keys_split(&f, &chunk), 0);
+            CHECK_EQ(chunk.count, at + 1 < n ? 2 : 1);
+            CHECK_EQ(chunk.keys[0].len, at);
+            CHECK(reference_agrees(&f, &chunk, 0));
+        }
+    }
+    chunk_free(&chunk);
+}
+
+static void check_keys(const struct key_format *f, const char *bytes, size_t n,
+                       const char *const *keys, size_t count)
+{
+    struct chunk chunk = { 0 };
+    fill(&chunk, bytes, n);
+    CHECK_EQ(keys_split(f, &chunk), 0);
+    CHECK_EQ(chunk.count, count);
+    for (size_t i = 0; i < count; i++) {
+        CHECK_EQ(chunk.keys[i].len, strlen(keys[i]));
+        CHECK(memcmp(chunk.keys[i].data, keys[i], strlen(keys[i])) == 0);
+    }
+    chunk_free(&chunk);
+}
+
+#define CHECK_KEYS(format, text, ...)                                                  \
+    do {                                                                               \
+        static const char *const expected[] = { __VA_ARGS__ };                         \
+        check_keys(&(format), text, sizeof(text) - 1, expected,                        \
+                   sizeof expected / sizeof *expected);                                \
+    } while (0)
+
+/* Written out by hand, so that the reference is not all there is. */
+TEST(records__by_hand)
+{
+    const struct key_format lines = { .separator = '\n', .delimiter = '\t' };
+    const struct key_format nul = { .separator = 0 };
+    const struct key_format windows = { .separator = '\n', .crlf = true };
+    const struct key_format second = { .separator = '\n',
+                                       .delimiter = '\t',
+                                       .field = 2 };
+    const struct key_format tidy = { .separator = '\n', .trim = true, .lower = true };
+    const struct key_format hex = { .separator = '\n', .form = KEY_HEX };
+    const struct key_format number = { .separator = '\n', .form = KEY_INT32 };
+    const struct key_format wide = { .separator = '\n', .form = KEY_UTF16 };
+    const struct key_format prefixed = { .records = KEY_RECORDS_PREFIXED };
+    const struct key_format csv = {
+        .records = KEY_RECORDS_CSV, .separator = '\n', .delimiter = ',', .field = 2
+    };
+    CHECK_KEYS(lines, "a\n\nb\n", "a", "", "b");
+    CHECK_KEYS(lines, "a\nb", "a", "b");
+    CHECK_KEYS(lines, "\n", "");
+    CHECK_KEYS(lines, "a\r\nb\r", "a\r", "b\r");
+    CHECK_KEYS(nul, "a\nb\0c\0", "a\nb", "c");
+    CHECK_KEYS(windows, "a\r\nb\n\r\nc\r\r\n", "a", "b", "", "c\r");
+    CHECK_KEYS(second, "a\tb\tc\n\t\nx\na\tb", "b", "", "", "b");
+    CHECK_KEYS(tidy, " \tApple PIE \nZ[\n  \n", "apple pie", "z[", "");
+    CHECK_KEYS(hex, "616263\n7A7a\n\n", "abc", "zz", "");
+    CHECK_KEYS(number, "1684234849\n-1\n4294967295\n", "abcd", "\xff\xff\xff\xff",
+               "\xff\xff\xff\xff");
+    CHECK_KEYS(wide, "\xE6\x85\xA2\n", "\x62\x61");
+    CHECK_KEYS(prefixed, "\3\0\0\0a\nb\0\0\0\0\1\0\0\0x", "a\nb", "", "x");
+    CHECK_KEYS(csv, "1,\"x, \"\"y\"\"\nz\",3\n1,b\n\"1,2\",c\nlonely\n", "x, \"y\"\nz",
+               "b", "c", "");
+}
+
+static void check_refused(const struct key_format *f, const char *bytes, size_t n,
+                          const char *message)
+{
+    struct chunk chunk = { 0 };
+    struct stream_capture said;
+    fill(&chunk, bytes, n);
+    chunk.offset = 100;
+    stream_begin(&said, &stderr);
+    const int code = keys_split(f, &chunk);
+    (void)stream_end(&said);
+    CHECK_EQ(code, 3);
+    CHECK_STR(said.text, message);
+    free(said.text);
+    chunk_free(&chunk);
+}
+
+TEST(records__what_has_no_key_is_named)
+{
+    struct key_format f = { .separator = '\n', .form = KEY_INT64 };
+    check_refused(&f, "1\nx\n", 4, "bloomgate: test: at byte 102: no int64: 'x'\n");
+    check_refused(&f, "\n", 1, "bloomgate: test: at byte 100: no int64: ''\n");
+    check_refused(&f, "18446744073709551616", 20,
+                  "bloomgate: test: at byte 100: no int64: '18446744073709551616'\n");
+    check_refused(&f, "-9223372036854775809", 20,
+                  "bloomgate: test: at byte 100: no int64: '-9223372036854775809'\n");
+    f.form = KEY_HEX;
+    check_refused(&f, "abc", 3, "bloomgate: test: at byte 100: no hex: 'abc'\n");
+    f.form = KEY_UTF16;
+    check_refused(&f, "a\n\xff\n", 4,
+                  "bloomgate: test: at byte 102: no UTF-8: '\xff'\n");
+    f = (struct key_format){ .records = KEY_RECORDS_PREFIXED };
+    check_refused(&f, "\1\0\0\0a\2\0\0\0b", 10,
+                  "bloomgate: test: at byte 105: the last record is cut off\n");
+    check_refused(&f, "\1\0\0", 3,
+                  "bloomgate: test: at byte 100: the last record is cut off\n");
+}
+
+/* What options say goes into a recipe, and comes out of it the same. */
+TEST(records__recipes)
+{
+    for (int i = 0; i < 20; i++) {
+        const struct key_format f = { .separator = '\n',
+                                      .trim = i & 1,
+                                      .lower = i & 2,
+                                      .form = (enum key_form)(i / 4) };
+        struct key_format again = { .separator = '\n' };
+        char recipe[KEY_RECIPE];
+        keys_recipe(&f, recipe);
+        CHECK((i == 0) == (*recipe == 0));
+        CHECK(keys_follow(recipe, &again));
+        CHECK(again.trim == f.trim && again.lower == f.lower && again.form == f.form);
+    }
+    struct key_format f = { .form = KEY_INT32 };
+    CHECK(keys_follow("lower,int64", &f));
+    CHECK(f.lower && f.form == KEY_INT32); /* options said something else */
+    CHECK(!keys_follow("upper", &f));
+    CHECK(!keys_follow("trim,int", &f));
+    CHECK(!keys_follow(",", &f));
+}

@@ -1,0 +1,38 @@
+/*
+ * streams.h - what is printed to stdout or stderr between two calls, as text. Tests and fuzzers
+ * use it to look at messages, and to keep them to themselves.
+ */
+#ifndef TESTS_STREAMS_H
+#define TESTS_STREAMS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct stream_capture {
+    FILE **stream; /* &stdout or &stderr: variables, in the C library of Linux */
+    FILE *before;
+    char *text; /* after the end; to be freed */
+    size_t n;
+};
+
+static inline void stream_begin(struct stream_capture *capture, FILE **stream)
+{
+    capture->stream = stream;
+    capture->before = *stream;
+    capture->text = NULL;
+    capture->n = 0;
+    FILE *memory = open_memstream(&capture->text, &capture->n);
+    if (!memory) {
+        abort();
+    }
+    *stream = memory;
+}
+
+static inline const char *stream_end(struct stream_capture *capture)
+{
+    (void)fclose(*capture->stream);
+    *capture->stream = capture->before;
+    return capture->text;
+}
+
+#endif
