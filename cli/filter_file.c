@@ -33,6 +33,12 @@ static const struct option open_table[] = {
       "secrets of filters that have one", NULL },
     { "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,
       "go on with damaged blocks, which answer \"maybe\"", NULL },
+    { "part", 0, OPTION_COUNT, AT(part), "N",
+      "parquet: which filter of the file, from 1", NULL },
+    { "format-version", 0, OPTION_COUNT, AT(version), "N",
+      "cassandra: 1 for its version 3, 2 for 2", NULL },
+    { "block-key", 0, OPTION_TEXT, AT(block_key), "HEX",
+      "bip158: first 16 bytes of the block's hash, as stored", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -71,10 +77,16 @@ void filter_metadata(const struct key_format *format, const char *note,
 int filter_may_write(const char *path, bool force)
 {
     struct stat about;
-    if (!force && lstat(path, &about) == 0) {
-        return say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);
+    if (lstat(path, &about) != 0) {
+        return CLI_OK;
     }
-    return CLI_OK;
+    if (!S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode)) {
+        return say_failed(CLI_USAGE, "%s: is no plain file, which could be replaced",
+                          path);
+    }
+    return force
+               ? CLI_OK
+               : say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);
 }
 
 /* ---- Ours ----------------------------------------------------------------------------------- */
@@ -174,28 +186,69 @@ static uint32_t filter_foreign_keys(enum key_form form)
                                : BG_KEYS_BYTES;
 }
 
-static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *all,
-                                       enum key_form form, bg_errinfo *why)
+static int filter_digit(char c)
 {
-    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+static bool filter_read_secret(const char *text, uint8_t secret[BG_SECRET_BYTES])
+{
+    if (strlen(text) != 2 * (size_t)BG_SECRET_BYTES) {
+        return false;
+    }
+    for (int i = 0; i < BG_SECRET_BYTES; i++) {
+        const int high = filter_digit(text[2 * i]), low = filter_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        secret[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+int filter_foreign_options(const struct open_options *options, enum key_form form,
+                           uint8_t secret[BG_SECRET_BYTES], bg_foreign_options *how)
+{
+    *how = (bg_foreign_options)BG_FOREIGN_OPTIONS_INIT;
+    how->keys = filter_foreign_keys(form);
+    if (options->part > UINT32_MAX || options->version > UINT32_MAX) {
+        return say_usage("--part and --format-version are small numbers");
+    }
+    how->part = options->part ? (uint32_t)options->part - 1 : 0;
+    how->version = (uint32_t)options->version;
+    if (options->block_key) {
+        if (!filter_read_secret(options->block_key, secret)) {
+            return say_usage("--block-key: expected 32 hexadecimal digits");
+        }
+        how->secret = secret;
+    }
+    return CLI_OK;
+}
+
+static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *all,
+                                       const bg_foreign_options *how, bg_errinfo *why)
+{
     bg_foreign *foreign = NULL;
-    how.keys = filter_foreign_keys(form);
-    return bg_foreign_read((bg_foreign_format)format, all->bytes, all->n, &how,
-                           &foreign, why)
+    return bg_foreign_read((bg_foreign_format)format, all->bytes, all->n, how, &foreign,
+                           why)
                ? NULL
                : foreign;
 }
 
 /* Every reader in turn; `names` gets those that accept the bytes. */
-static bg_foreign *filter_guess(const struct filter_bytes *all, enum key_form form,
-                                char names[256], int *found)
+static bg_foreign *filter_guess(const struct filter_bytes *all,
+                                const bg_foreign_options *how, char names[256],
+                                int *found)
 {
     bg_foreign *only = NULL;
     size_t used = 0;
     *found = 0;
     names[0] = 0;
     for (int i = 1; format_names[FORMAT_OURS + i]; i++) {
-        bg_foreign *foreign = filter_read_foreign(i, all, form, NULL);
+        bg_foreign *foreign = filter_read_foreign(i, all, how, NULL);
         if (foreign) {
             const int n = snprintf(names + used, 256 - used, "%s%s", *found ? ", " : "",
                                    format_names[FORMAT_OURS + i]);
@@ -214,13 +267,19 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
     struct filter_bytes all;
     char names[256];
     bg_errinfo why;
-    int found = 1, code = filter_slurp(path, &all);
+    uint8_t secret[BG_SECRET_BYTES];
+    bg_foreign_options how;
+    int found = 1, code = filter_foreign_options(options, form, secret, &how);
+    if (code) {
+        return code;
+    }
+    code = filter_slurp(path, &all);
     if (!code && options->format >= FORMAT_FOREIGN) {
         file->foreign =
-            filter_read_foreign(options->format - FORMAT_OURS, &all, form, &why);
+            filter_read_foreign(options->format - FORMAT_OURS, &all, &how, &why);
         code = file->foreign ? CLI_OK : say_error(path, &why);
     } else if (!code) {
-        file->foreign = filter_guess(&all, form, names, &found);
+        file->foreign = filter_guess(&all, &how, names, &found);
         code = found == 1 ? CLI_OK
                : found == 0
                    ? say_failed(CLI_DATA, "%s: no filter of any format that is known",

@@ -17,6 +17,8 @@ struct open_options {
     const char *keyring;
     int format; /* 0: ask the file; 1: ours; then foreign ones in their order */
     bool tolerate;
+    uint64_t part, version; /* of foreign ones: bg_foreign_options; part from 1 */
+    const char *block_key;  /* likewise: 32 hexadecimal digits */
 };
 extern const struct option_group open_options_group;
 
@@ -39,6 +41,11 @@ int filter_open(const char *path, const struct open_options *options, unsigned f
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
 
+/* What is to be said of a foreign filter when it is read or made: the options, and what its
+ * keys are; `secret` has room for the key. Exit code. */
+int filter_foreign_options(const struct open_options *options, enum key_form form,
+                           uint8_t secret[BG_SECRET_BYTES], bg_foreign_options *how);
+
 /* The secret for a file of ours that needs one, in options for bg_open and its like. */
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening);
@@ -51,7 +58,7 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_BYTES]);
 
-/* Refuses to overwrite a file: exit code. */
+/* Refuses to overwrite a file, and what is no file: exit code. */
 int filter_may_write(const char *path, bool force);
 
 #endif
