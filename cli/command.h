@@ -28,7 +28,11 @@ struct command {
 /* X(name): the one list, in the order of --help. */
 #define COMMANDS(X)                                                                    \
     X(build)                                                                           \
-    X(check)
+    X(check)                                                                           \
+    X(merge)                                                                           \
+    X(fold)                                                                            \
+    X(split)                                                                           \
+    X(join)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)
