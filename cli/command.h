@@ -32,7 +32,9 @@ struct command {
     X(merge)                                                                           \
     X(fold)                                                                            \
     X(split)                                                                           \
-    X(join)
+    X(join)                                                                            \
+    X(diff)                                                                            \
+    X(verify)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)

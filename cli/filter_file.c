@@ -97,6 +97,12 @@ static bool filter_is_keyed(uint32_t profile)
            || profile == BG_HASH_KEYED_INT;
 }
 
+bool filter_needs_secret(const char *path)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    return !bg_file_about(path, &about, NULL) && filter_is_keyed(about.profile);
+}
+
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening)
 {
@@ -315,6 +321,12 @@ static bool filter_looks_ours(const char *path)
                && memcmp(first, pointer, sizeof pointer - 1) == 0);
 }
 
+bool filter_is_ours(const char *path, const struct open_options *options)
+{
+    return options->format == FORMAT_OURS
+           || (options->format == FORMAT_AUTO && filter_looks_ours(path));
+}
+
 int filter_open(const char *path, const struct open_options *options, unsigned flags,
                 enum key_form form, struct filter_file *file)
 {
@@ -323,8 +335,7 @@ int filter_open(const char *path, const struct open_options *options, unsigned f
     if (strcmp(path, "-") != 0 && stat(path, &about) != 0) {
         return say_errno(path);
     }
-    const bool ours = options->format == FORMAT_OURS || (flags & FILTER_OURS) != 0
-                      || (options->format == FORMAT_AUTO && filter_looks_ours(path));
+    const bool ours = (flags & FILTER_OURS) != 0 || filter_is_ours(path, options);
     const int code = ours ? filter_open_ours(path, options, flags, file)
                           : filter_open_foreign(path, options, form, file);
     if (code) {

@@ -41,6 +41,11 @@ int filter_open(const char *path, const struct open_options *options, unsigned f
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
 
+/* Whether it is a file of ours, by its first bytes or by --format; and whether it is one
+ * whose keys are hashed with a secret. */
+bool filter_is_ours(const char *path, const struct open_options *options);
+bool filter_needs_secret(const char *path);
+
 /* What is to be said of a foreign filter when it is read or made: the options, and what its
  * keys are; `secret` has room for the key. Exit code. */
 int filter_foreign_options(const struct open_options *options, enum key_form form,
