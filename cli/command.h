@@ -34,7 +34,8 @@ struct command {
     X(split)                                                                           \
     X(join)                                                                            \
     X(diff)                                                                            \
-    X(verify)
+    X(verify)                                                                          \
+    X(info)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)

@@ -48,7 +48,7 @@ const struct option_group open_options_group = { "Opening", open_table };
 
 static const char filter_recipe_name[] = "keys: ";
 
-static void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
+void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
 {
     recipe[0] = 0;
     for (const char *line = metadata; line && *line;) {

@@ -63,6 +63,9 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_BYTES]);
 
+/* What that line says; "" when there is none. */
+void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
+
 /* Refuses to overwrite a file, and what is no file: exit code. */
 int filter_may_write(const char *path, bool force);
 
