@@ -29,13 +29,17 @@ struct command {
 #define COMMANDS(X)                                                                    \
     X(build)                                                                           \
     X(check)                                                                           \
+    X(add)                                                                             \
+    X(remove)                                                                          \
     X(merge)                                                                           \
     X(fold)                                                                            \
     X(split)                                                                           \
     X(join)                                                                            \
     X(diff)                                                                            \
+    X(convert)                                                                         \
     X(verify)                                                                          \
-    X(info)
+    X(info)                                                                            \
+    X(canary)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)

@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const format_names[] = { "auto", "bloomgate",
+const char *const filter_formats[] = { "auto", "bloomgate",
 #define FORMAT_NAME(NAME, number, name) #name,
-                                            BG_FOREIGN_FORMATS(FORMAT_NAME)
+                                       BG_FOREIGN_FORMATS(FORMAT_NAME)
 #undef FORMAT_NAME
-                                                NULL };
+                                           NULL };
 
 enum {
     FORMAT_AUTO,
@@ -28,7 +28,7 @@ enum {
 static const struct option open_table[] = {
     { "format", 0, OPTION_CHOICE, AT(format), "FORMAT",
       "of the filter: auto, bloomgate, guava, parquet, ...: see bloomgate(1)",
-      format_names },
+      filter_formats },
     { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE",
       "secrets of filters that have one", NULL },
     { "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,
@@ -253,11 +253,11 @@ static bg_foreign *filter_guess(const struct filter_bytes *all,
     size_t used = 0;
     *found = 0;
     names[0] = 0;
-    for (int i = 1; format_names[FORMAT_OURS + i]; i++) {
+    for (int i = 1; filter_formats[FORMAT_OURS + i]; i++) {
         bg_foreign *foreign = filter_read_foreign(i, all, how, NULL);
         if (foreign) {
             const int n = snprintf(names + used, 256 - used, "%s%s", *found ? ", " : "",
-                                   format_names[FORMAT_OURS + i]);
+                                   filter_formats[FORMAT_OURS + i]);
             used += n > 0 ? (size_t)n : 0;
             bg_foreign_free(only);
             only = foreign;
@@ -304,21 +304,30 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
 
 /* ---- Either ----------------------------------------------------------------------------------- */
 
-/* By the first bytes: a file of ours, or a small text file that points to one (bg_publish). */
-static bool filter_looks_ours(const char *path)
+/* Whether a file begins with these bytes. */
+static bool filter_begins(const char *path, const char *with, size_t n)
 {
-    static const char magic[] = "\x89"
-                                "BGF",
-                      pointer[] = "bloomgate-pointer";
-    char first[sizeof pointer];
+    char first[32];
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? 0 : read(fd, first, sizeof first);
+    const ssize_t got = fd < 0 ? 0 : read(fd, first, sizeof first);
     if (fd >= 0) {
         (void)close(fd);
     }
-    return (n >= 4 && memcmp(first, magic, 4) == 0)
-           || (n == (ssize_t)sizeof first
-               && memcmp(first, pointer, sizeof pointer - 1) == 0);
+    return got >= (ssize_t)n && memcmp(first, with, n) == 0;
+}
+
+bool filter_is_pointer(const char *path)
+{
+    static const char pointer[] = "bloomgate-pointer";
+    return filter_begins(path, pointer, sizeof pointer - 1);
+}
+
+/* By the first bytes: a file of ours, or one that points to one. */
+static bool filter_looks_ours(const char *path)
+{
+    static const char magic[] = "\x89"
+                                "BGF";
+    return filter_begins(path, magic, sizeof magic - 1) || filter_is_pointer(path);
 }
 
 bool filter_is_ours(const char *path, const struct open_options *options)

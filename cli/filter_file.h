@@ -22,6 +22,9 @@ struct open_options {
 };
 extern const struct option_group open_options_group;
 
+/* "auto", "bloomgate", and the names of foreign formats; NULL at the end. */
+extern const char *const filter_formats[];
+
 struct filter_file {
     const char *path;
     bg_filter *filter; /* ours, or */
@@ -45,6 +48,9 @@ void filter_close(struct filter_file *file);
  * whose keys are hashed with a secret. */
 bool filter_is_ours(const char *path, const struct open_options *options);
 bool filter_needs_secret(const char *path);
+
+/* Whether it is a text file that points to one of ours (bg_publish). */
+bool filter_is_pointer(const char *path);
 
 /* What is to be said of a foreign filter when it is read or made: the options, and what its
  * keys are; `secret` has room for the key. Exit code. */
