@@ -176,6 +176,10 @@ static int canary_keys(const struct canary_options *o,
         return say_usage("of which generation? --generation or FILTER is missing");
     }
     if (arguments->count == 1 && !o->generation) {
+        const int code = filter_expect_ours(arguments->items[0]);
+        if (code) {
+            return code;
+        }
         if (bg_file_about(arguments->items[0], &about, &why)) {
             return say_error(arguments->items[0], &why);
         }

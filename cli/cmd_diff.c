@@ -2,7 +2,8 @@
  * cmd_diff.c - bloomgate diff: how two filter files differ, and patches from one to the other.
  *
  * Blocks are compared by their checksums, which are in the files: none is read. When all are
- * the same, the digests may still differ, because a digest covers what the header says too.
+ * the same, the digests may still differ, because a digest covers what the header says too;
+ * and of files whose headers say different things of the design blocks are not compared.
  * Whether the filters are equal then is found by opening them.
  */
 #include "command.h"
@@ -68,12 +69,13 @@ static void diff_headers(struct diff *d)
     diff_name(d, memcmp(a->key_id, b->key_id, sizeof a->key_id) != 0, "key id");
 }
 
-/* All blocks are the same: whether the filters are, for which a secret may be needed. */
+/* The blocks do not tell: whether the filters are the same, for which a secret may be
+ * needed. */
 static int diff_equal(const struct diff_options *o, struct diff *d)
 {
     static struct filter_file a, b;
     if (filter_needs_secret(d->a) && !o->open.keyring) {
-        d->same = d->about_a.check == d->about_b.check;
+        d->same = d->found.same_layout && d->about_a.check == d->about_b.check;
         return CLI_OK;
     }
     int code = filter_open(d->a, &o->open, FILTER_OURS, KEY_TEXT, &a);
@@ -95,6 +97,11 @@ static int diff_compare(const struct diff_options *o, struct diff *d)
     d->about_a.struct_size = sizeof d->about_a;
     d->about_b.struct_size = sizeof d->about_b;
     d->found.struct_size = sizeof d->found;
+    int code = filter_expect_ours(d->a);
+    code = code ? code : filter_expect_ours(d->b);
+    if (code) {
+        return code;
+    }
     if (bg_file_about(d->a, &d->about_a, &why)) {
         return say_error(d->a, &why);
     }
@@ -104,9 +111,11 @@ static int diff_compare(const struct diff_options *o, struct diff *d)
     }
     diff_headers(d);
     d->same = memcmp(d->about_a.digest, d->about_b.digest, BG_DIGEST_BYTES) == 0;
-    return !d->same && d->found.same_layout && d->found.different == 0
-               ? diff_equal(o, d)
-               : CLI_OK;
+    const bool may_be = d->found.same_layout
+                            ? d->found.different == 0
+                            : d->about_a.kind == d->about_b.kind
+                                  && d->about_a.word_bytes == d->about_b.word_bytes;
+    return !d->same && may_be ? diff_equal(o, d) : CLI_OK;
 }
 
 static void diff_json(const struct diff *d)
@@ -171,6 +180,9 @@ static int diff_apply(const struct diff_options *o, const char *from, const char
     }
     const int code = filter_may_write(to, o->force);
     if (!code && bg_file_apply(from, o->apply, to, &why)) {
+        if (why.os_errno) { /* with the file that it was about */
+            return say_error(why.expected, &why);
+        }
         return say_failed(say_code(why.code), "%s to %s: %s", o->apply, from,
                           why.message);
     }

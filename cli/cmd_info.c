@@ -17,6 +17,7 @@ struct info_options {
     struct open_options open;
     bool json, bits, force;
     const char *svg;
+    size_t told; /* files so far */
 };
 
 #define AT(field) offsetof(struct info_options, field)
@@ -54,7 +55,7 @@ static int info_map(const struct filter_file *file, struct occupancy_map *map)
     return code;
 }
 
-static int info_print(const struct info_options *o, const struct filter_file *file)
+static int info_print(struct info_options *o, const struct filter_file *file)
 {
     static struct info_facts facts;
     static struct occupancy_map map;
@@ -71,6 +72,9 @@ static int info_print(const struct info_options *o, const struct filter_file *fi
     if (o->json) {
         info_print_json(&facts, map.shares, o->bits ? map.columns * map.rows : 0);
         return CLI_OK;
+    }
+    if (o->told++) {
+        (void)putchar('\n');
     }
     info_print_text(&facts);
     if (o->bits) {
@@ -92,7 +96,7 @@ static int info_header_only(const char *path, struct filter_file *file)
     return CLI_OK;
 }
 
-static int info_one(const struct info_options *o, const char *path)
+static int info_one(struct info_options *o, const char *path)
 {
     static struct filter_file file;
     const bool header_only =
@@ -108,7 +112,7 @@ static int info_one(const struct info_options *o, const char *path)
 
 static int info_command(void *options, const struct arguments *arguments)
 {
-    const struct info_options *o = options;
+    struct info_options *o = options;
     int worst = CLI_OK;
     if (arguments->count == 0) {
         return say_usage("which filter? FILTER is missing");

@@ -68,7 +68,7 @@ static int split_file(const struct split_options *o, const char *path,
         progress_begin(&saving.progress, "splitting", saving.when);
         if (bg_file_split(path, prefix, &opening, &saving.how, &why)) {
             progress_end(&saving.progress);
-            code = say_error(path, &why);
+            code = say_error(why.code == BG_EIO ? prefix : path, &why);
             if (!o->save.force) { /* all that is there by these names is ours */
                 split_undo(prefix, file.about.shards);
             }

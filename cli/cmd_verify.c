@@ -41,7 +41,6 @@ static void verify_json(const char *path, const bg_report *report, bool asked)
     json_text(&json, "file", path);
     json_text(&json, "format", "bloomgate");
     json_bool(&json, "whole", report->bad == 0);
-    json_count(&json, "checks", report->checks);
     json_bool(&json, "canaries_asked", asked);
     json_count(&json, "blocks", report->blocks);
     json_count(&json, "bad_blocks", report->bad_blocks);
@@ -76,10 +75,10 @@ static void verify_print(const char *path, const bg_report *report, bool asked)
     printf("\n");
 }
 
-/* What is no damage: it cannot be read, or a newer version wrote it. */
+/* What is none: it cannot be read, a newer version wrote it, the secret is another. */
 static bool verify_is_damage(bg_err err)
 {
-    return err == BG_EFORMAT || err == BG_ECHECKSUM || err == BG_EINCOMPAT;
+    return err == BG_EFORMAT || err == BG_ECHECKSUM;
 }
 
 static int verify_ours(const struct verify_options *o, const char *path)
@@ -131,8 +130,8 @@ static int verify_foreign(const struct verify_options *o, const char *path,
         json_begin(&json, verify_schema);
         json_text(&json, "file", path);
         json_text(&json, "format", name);
-        json_bool(&json, "whole", true);
         json_bool(&json, "has_checksum", sums);
+        json_bool(&json, sums ? "whole" : "structure_fits", true);
         json_end(&json);
     } else if (!say_is_quiet()) {
         printf("%s: %s, %s\n", path, name,

@@ -89,6 +89,45 @@ int filter_may_write(const char *path, bool force)
                : say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);
 }
 
+/* ---- What it is ----------------------------------------------------------------------------- */
+
+/* Whether a file begins with these bytes. */
+static bool filter_begins(const char *path, const char *with, size_t n)
+{
+    char first[32];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd < 0 ? 0 : read(fd, first, sizeof first);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return got >= (ssize_t)n && memcmp(first, with, n) == 0;
+}
+
+bool filter_is_pointer(const char *path)
+{
+    static const char pointer[] = "bloomgate-pointer";
+    return filter_begins(path, pointer, sizeof pointer - 1);
+}
+
+/* By the first bytes: a file of ours, or one that points to one. */
+static bool filter_looks_ours(const char *path)
+{
+    static const char magic[] = "\x89"
+                                "BGF";
+    return filter_begins(path, magic, sizeof magic - 1) || filter_is_pointer(path);
+}
+
+int filter_expect_ours(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) {
+        return say_errno(path);
+    }
+    return filter_looks_ours(path)
+               ? CLI_OK
+               : say_failed(CLI_DATA, "%s: is no filter file of bloomgate", path);
+}
+
 /* ---- Ours ----------------------------------------------------------------------------------- */
 
 static bool filter_is_keyed(uint32_t profile)
@@ -109,6 +148,10 @@ int filter_secret(const char *path, const struct open_options *options,
     bg_errinfo why;
     file->path = path;
     file->about = (bg_file_info){ .struct_size = sizeof file->about };
+    const int code = filter_expect_ours(path);
+    if (code) {
+        return code;
+    }
     if (bg_file_about(path, &file->about, &why)) {
         return say_error(path, &why);
     }
@@ -132,6 +175,15 @@ int filter_secret(const char *path, const struct open_options *options,
     return CLI_OK;
 }
 
+/* What --tolerate has let pass. */
+static void filter_warn(const struct filter_file *file)
+{
+    bg_info info = { .struct_size = sizeof info };
+    if (!bg_filter_info(file->filter, &info) && info.degraded) {
+        say_warning("%s: has damaged blocks, which answer \"maybe\"", file->path);
+    }
+}
+
 static int filter_open_ours(const char *path, const struct open_options *options,
                             unsigned flags, struct filter_file *file)
 {
@@ -146,7 +198,13 @@ static int filter_open_ours(const char *path, const struct open_options *options
     const bg_err err = flags & FILTER_MAPPED
                            ? bg_map(path, &opening, &file->filter, &why)
                            : bg_open(path, &opening, &file->filter, &why);
-    return err ? say_error(path, &why) : CLI_OK;
+    if (err) {
+        return say_error(path, &why);
+    }
+    if (options->tolerate) {
+        filter_warn(file);
+    }
+    return CLI_OK;
 }
 
 /* ---- Of others -------------------------------------------------------------------------------- */
@@ -303,32 +361,6 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
 }
 
 /* ---- Either ----------------------------------------------------------------------------------- */
-
-/* Whether a file begins with these bytes. */
-static bool filter_begins(const char *path, const char *with, size_t n)
-{
-    char first[32];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t got = fd < 0 ? 0 : read(fd, first, sizeof first);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return got >= (ssize_t)n && memcmp(first, with, n) == 0;
-}
-
-bool filter_is_pointer(const char *path)
-{
-    static const char pointer[] = "bloomgate-pointer";
-    return filter_begins(path, pointer, sizeof pointer - 1);
-}
-
-/* By the first bytes: a file of ours, or one that points to one. */
-static bool filter_looks_ours(const char *path)
-{
-    static const char magic[] = "\x89"
-                                "BGF";
-    return filter_begins(path, magic, sizeof magic - 1) || filter_is_pointer(path);
-}
 
 bool filter_is_ours(const char *path, const struct open_options *options)
 {

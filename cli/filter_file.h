@@ -49,6 +49,9 @@ void filter_close(struct filter_file *file);
 bool filter_is_ours(const char *path, const struct open_options *options);
 bool filter_needs_secret(const char *path);
 
+/* Refuses what is no file of ours by its first bytes. Exit code. */
+int filter_expect_ours(const char *path);
+
 /* Whether it is a text file that points to one of ours (bg_publish). */
 bool filter_is_pointer(const char *path);
 

@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* A rate so much above that of the design is worth a word. */
+/* A rate so much above that of the design is worth a word, unless it is for the canaries of
+ * a small filter. */
 static const double info_worth_telling = 1.1;
 
 static void info_find_health(struct info_facts *facts)
@@ -19,10 +20,13 @@ static void info_find_health(struct info_facts *facts)
     const bg_info *info = &facts->info;
     const double design = info->design_rate;
     facts->times = design > 0 ? info->rate / design : 0;
-    facts->health = info->degraded                      ? INFO_DEGRADED
-                    : info->overflowed                  ? INFO_OVERFLOWED
-                    : facts->times > info_worth_telling ? INFO_FULLER
-                                                        : INFO_FINE;
+    const bool fuller = info->kind == BG_KIND_SCALABLE || info->design_items == 0
+                        || info->items.value > (double)info->design_items
+                                                   + facts->about.present_canaries;
+    facts->health = info->degraded                                ? INFO_DEGRADED
+                    : info->overflowed                            ? INFO_OVERFLOWED
+                    : fuller && facts->times > info_worth_telling ? INFO_FULLER
+                                                                  : INFO_FINE;
 }
 
 /* Of the keys that it was made for; a scalable one takes any number, so of those it has. */

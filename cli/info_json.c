@@ -3,6 +3,7 @@
 #include "json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 static void info_json_header(struct json *json, const struct info_facts *facts)
@@ -86,7 +87,8 @@ void info_print_json(const struct info_facts *facts, const double *shares, size_
               facts->ours ? "bloomgate"
                           : bg_foreign_name((bg_foreign_format)facts->foreign.format));
     json_bool(&json, "complete", facts->complete);
-    json_real(&json, "bits_per_key", facts->bits_per_key);
+    json_real(&json, "bits_per_key",
+              facts->bits_per_key > 0 ? facts->bits_per_key : (double)NAN);
     if (!facts->ours) {
         info_json_foreign(&json, facts);
     } else {

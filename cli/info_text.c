@@ -152,7 +152,8 @@ static void info_print_ours(const struct info_facts *facts)
     if (facts->complete) {
         info_size(facts->info.bits, facts->info.bytes, facts->bits_per_key);
         if (facts->info.foldable) {
-            info_row("can fold", "%u times", facts->info.foldable);
+            info_row("can fold", "%u time%s", facts->info.foldable,
+                     facts->info.foldable == 1 ? "" : "s");
         }
     } else {
         info_size(8 * about->word_bytes, about->word_bytes, facts->bits_per_key);
@@ -178,7 +179,9 @@ static void info_print_foreign(const struct info_facts *facts)
     if (f->version) {
         info_row("version", "%u", f->version);
     }
-    info_row("geometry", "k %u, %s bits", f->k, number_show(f->bits, text));
+    if (f->k) {
+        info_row("geometry", "k %u", f->k);
+    }
     if (f->parts != 1) {
         info_row("parts", "%u", f->parts);
     }
@@ -186,8 +189,10 @@ static void info_print_foreign(const struct info_facts *facts)
     info_design(f->design, 0);
     info_row("keys", "taken as %s", f->keys < 5 ? forms[f->keys] : "?");
     info_row("file", "%s bytes", number_show(facts->file_bytes, text));
-    info_row("fill", "%s",
-             number_show_rate(f->bits ? (double)f->ones / (double)f->bits : 0, text));
+    if (f->k && f->bits) {
+        info_row("fill", "%s",
+                 number_show_rate((double)f->ones / (double)f->bits, text));
+    }
     if (f->items) {
         info_row("keys in it", "%s", number_show(f->items, text));
     } else if (facts->foreign_keys > 0) {
