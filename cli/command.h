@@ -33,6 +33,17 @@ struct command {
     X(build)                                                                           \
     X(check)                                                                           \
     X(dedup)                                                                           \
+    X(add)                                                                             \
+    X(remove)                                                                          \
+    X(merge)                                                                           \
+    X(fold)                                                                            \
+    X(split)                                                                           \
+    X(join)                                                                            \
+    X(diff)                                                                            \
+    X(convert)                                                                         \
+    X(verify)                                                                          \
+    X(info)                                                                            \
+    X(canary)                                                                          \
     X(watch)                                                                           \
     X(completion)
 

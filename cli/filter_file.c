@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const format_names[] = { "auto", "bloomgate",
+const char *const filter_formats[] = { "auto", "bloomgate",
 #define FORMAT_NAME(NAME, number, name) #name,
-                                            BG_FOREIGN_FORMATS(FORMAT_NAME)
+                                       BG_FOREIGN_FORMATS(FORMAT_NAME)
 #undef FORMAT_NAME
-                                                NULL };
+                                           NULL };
 
 enum {
     FORMAT_AUTO,
@@ -27,11 +27,17 @@ enum {
 #define AT(field) offsetof(struct open_options, field)
 static const struct option open_table[] = {
     { "format", 0, OPTION_CHOICE, AT(format), "FORMAT",
-      "of the filter: auto, bloomgate, guava, parquet, others", format_names },
+      "of the filter: auto, bloomgate, guava, parquet, others", filter_formats },
     { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE",
       "secrets of filters that have one", NULL },
     { "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,
       "go on with damaged blocks, which answer \"maybe\"", NULL },
+    { "part", 0, OPTION_COUNT, AT(part), "N",
+      "parquet: which filter of the file, from 1", NULL },
+    { "format-version", 0, OPTION_COUNT, AT(version), "N",
+      "cassandra: 1 for its version 3, 2 for 2", NULL },
+    { "block-key", 0, OPTION_TEXT, AT(block_key), "HEX",
+      "bip158: first 16 bytes of the block's hash, as stored", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -41,7 +47,7 @@ const struct option_group open_options_group = { "Opening", open_table };
 
 static const char filter_recipe_name[] = "keys: ";
 
-static void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
+void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
 {
     recipe[0] = 0;
     for (const char *line = metadata; line && *line;) {
@@ -70,10 +76,55 @@ void filter_metadata(const struct key_format *format, const char *note,
 int filter_may_write(const char *path, bool force)
 {
     struct stat about;
-    if (!force && lstat(path, &about) == 0) {
-        return say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);
+    if (lstat(path, &about) != 0) {
+        return CLI_OK;
     }
-    return CLI_OK;
+    if (!S_ISREG(about.st_mode) && !S_ISLNK(about.st_mode)) {
+        return say_failed(CLI_USAGE, "%s: is no plain file, which could be replaced",
+                          path);
+    }
+    return force
+               ? CLI_OK
+               : say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);
+}
+
+/* ---- What it is ----------------------------------------------------------------------------- */
+
+/* Whether a file begins with these bytes. */
+static bool filter_begins(const char *path, const char *with, size_t n)
+{
+    char first[32];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t got = fd < 0 ? 0 : read(fd, first, sizeof first);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return got >= (ssize_t)n && memcmp(first, with, n) == 0;
+}
+
+bool filter_is_pointer(const char *path)
+{
+    static const char pointer[] = "bloomgate-pointer";
+    return filter_begins(path, pointer, sizeof pointer - 1);
+}
+
+/* By the first bytes: a file of ours, or one that points to one. */
+static bool filter_looks_ours(const char *path)
+{
+    static const char magic[] = "\x89"
+                                "BGF";
+    return filter_begins(path, magic, sizeof magic - 1) || filter_is_pointer(path);
+}
+
+int filter_expect_ours(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) {
+        return say_errno(path);
+    }
+    return filter_looks_ours(path)
+               ? CLI_OK
+               : say_failed(CLI_DATA, "%s: is no filter file of bloomgate", path);
 }
 
 /* ---- Ours ----------------------------------------------------------------------------------- */
@@ -84,12 +135,22 @@ static bool filter_is_keyed(uint32_t profile)
            || profile == BG_HASH_KEYED_INT;
 }
 
+bool filter_needs_secret(const char *path)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    return !bg_file_about(path, &about, NULL) && filter_is_keyed(about.profile);
+}
+
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening)
 {
     bg_errinfo why;
     file->path = path;
     file->about = (bg_file_info){ .struct_size = sizeof file->about };
+    const int code = filter_expect_ours(path);
+    if (code) {
+        return code;
+    }
     if (bg_file_about(path, &file->about, &why)) {
         return say_error(path, &why);
     }
@@ -113,6 +174,15 @@ int filter_secret(const char *path, const struct open_options *options,
     return CLI_OK;
 }
 
+/* What --tolerate has let pass. */
+static void filter_warn(const struct filter_file *file)
+{
+    bg_info info = { .struct_size = sizeof info };
+    if (!bg_filter_info(file->filter, &info) && info.degraded) {
+        say_warning("%s: has damaged blocks, which answer \"maybe\"", file->path);
+    }
+}
+
 static int filter_open_ours(const char *path, const struct open_options *options,
                             unsigned flags, struct filter_file *file)
 {
@@ -127,7 +197,13 @@ static int filter_open_ours(const char *path, const struct open_options *options
     const bg_err err = flags & FILTER_MAPPED
                            ? bg_map(path, &opening, &file->filter, &why)
                            : bg_open(path, &opening, &file->filter, &why);
-    return err ? say_error(path, &why) : CLI_OK;
+    if (err) {
+        return say_error(path, &why);
+    }
+    if (options->tolerate) {
+        filter_warn(file);
+    }
+    return CLI_OK;
 }
 
 /* ---- Of others -------------------------------------------------------------------------------- */
@@ -173,31 +249,72 @@ static uint32_t filter_foreign_keys(enum key_form form)
                                : BG_KEYS_BYTES;
 }
 
-static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *all,
-                                       enum key_form form, bg_errinfo *why)
+static int filter_digit(char c)
 {
-    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+static bool filter_read_secret(const char *text, uint8_t secret[BG_SECRET_BYTES])
+{
+    if (strlen(text) != 2 * (size_t)BG_SECRET_BYTES) {
+        return false;
+    }
+    for (int i = 0; i < BG_SECRET_BYTES; i++) {
+        const int high = filter_digit(text[2 * i]), low = filter_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        secret[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+int filter_foreign_options(const struct open_options *options, enum key_form form,
+                           uint8_t secret[BG_SECRET_BYTES], bg_foreign_options *how)
+{
+    *how = (bg_foreign_options)BG_FOREIGN_OPTIONS_INIT;
+    how->keys = filter_foreign_keys(form);
+    if (options->part > UINT32_MAX || options->version > UINT32_MAX) {
+        return say_usage("--part and --format-version are small numbers");
+    }
+    how->part = options->part ? (uint32_t)options->part - 1 : 0;
+    how->version = (uint32_t)options->version;
+    if (options->block_key) {
+        if (!filter_read_secret(options->block_key, secret)) {
+            return say_usage("--block-key: expected 32 hexadecimal digits");
+        }
+        how->secret = secret;
+    }
+    return CLI_OK;
+}
+
+static bg_foreign *filter_read_foreign(int format, const struct filter_bytes *all,
+                                       const bg_foreign_options *how, bg_errinfo *why)
+{
     bg_foreign *foreign = NULL;
-    how.keys = filter_foreign_keys(form);
-    return bg_foreign_read((bg_foreign_format)format, all->bytes, all->n, &how,
-                           &foreign, why)
+    return bg_foreign_read((bg_foreign_format)format, all->bytes, all->n, how, &foreign,
+                           why)
                ? NULL
                : foreign;
 }
 
 /* Every reader in turn; `names` gets those that accept the bytes. */
-static bg_foreign *filter_guess(const struct filter_bytes *all, enum key_form form,
-                                char names[256], int *found)
+static bg_foreign *filter_guess(const struct filter_bytes *all,
+                                const bg_foreign_options *how, char names[256],
+                                int *found)
 {
     bg_foreign *only = NULL;
     size_t used = 0;
     *found = 0;
     names[0] = 0;
-    for (int i = 1; format_names[FORMAT_OURS + i]; i++) {
-        bg_foreign *foreign = filter_read_foreign(i, all, form, NULL);
+    for (int i = 1; filter_formats[FORMAT_OURS + i]; i++) {
+        bg_foreign *foreign = filter_read_foreign(i, all, how, NULL);
         if (foreign) {
             const int n = snprintf(names + used, 256 - used, "%s%s", *found ? ", " : "",
-                                   format_names[FORMAT_OURS + i]);
+                                   filter_formats[FORMAT_OURS + i]);
             used += n > 0 ? (size_t)n : 0;
             bg_foreign_free(only);
             only = foreign;
@@ -213,13 +330,19 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
     struct filter_bytes all;
     char names[256];
     bg_errinfo why;
-    int found = 1, code = filter_slurp(path, &all);
+    uint8_t secret[BG_SECRET_BYTES];
+    bg_foreign_options how;
+    int found = 1, code = filter_foreign_options(options, form, secret, &how);
+    if (code) {
+        return code;
+    }
+    code = filter_slurp(path, &all);
     if (!code && options->format >= FORMAT_FOREIGN) {
         file->foreign =
-            filter_read_foreign(options->format - FORMAT_OURS, &all, form, &why);
+            filter_read_foreign(options->format - FORMAT_OURS, &all, &how, &why);
         code = file->foreign ? CLI_OK : say_error(path, &why);
     } else if (!code) {
-        file->foreign = filter_guess(&all, form, names, &found);
+        file->foreign = filter_guess(&all, &how, names, &found);
         code = found == 1 ? CLI_OK
                : found == 0
                    ? say_failed(CLI_DATA, "%s: no filter of any format that is known",
@@ -238,21 +361,10 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
 
 /* ---- Either ----------------------------------------------------------------------------------- */
 
-/* By the first bytes: a file of ours, or a small text file that points to one (bg_publish). */
-static bool filter_looks_ours(const char *path)
+bool filter_is_ours(const char *path, const struct open_options *options)
 {
-    static const char magic[] = "\x89"
-                                "BGF",
-                      pointer[] = "bloomgate-pointer";
-    char first[sizeof pointer];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? 0 : read(fd, first, sizeof first);
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return (n >= 4 && memcmp(first, magic, 4) == 0)
-           || (n == (ssize_t)sizeof first
-               && memcmp(first, pointer, sizeof pointer - 1) == 0);
+    return options->format == FORMAT_OURS
+           || (options->format == FORMAT_AUTO && filter_looks_ours(path));
 }
 
 int filter_open(const char *path, const struct open_options *options, unsigned flags,
@@ -263,8 +375,7 @@ int filter_open(const char *path, const struct open_options *options, unsigned f
     if (strcmp(path, "-") != 0 && stat(path, &about) != 0) {
         return say_errno(path);
     }
-    const bool ours = options->format == FORMAT_OURS || (flags & FILTER_OURS) != 0
-                      || (options->format == FORMAT_AUTO && filter_looks_ours(path));
+    const bool ours = (flags & FILTER_OURS) != 0 || filter_is_ours(path, options);
     const int code = ours ? filter_open_ours(path, options, flags, file)
                           : filter_open_foreign(path, options, form, file);
     if (code) {

@@ -17,8 +17,13 @@ struct open_options {
     const char *keyring;
     int format; /* 0: ask the file; 1: ours; then foreign ones in their order */
     bool tolerate;
+    uint64_t part, version; /* of foreign ones: bg_foreign_options; part from 1 */
+    const char *block_key;  /* likewise: 32 hexadecimal digits */
 };
 extern const struct option_group open_options_group;
+
+/* "auto", "bloomgate", and the names of foreign formats; NULL at the end. */
+extern const char *const filter_formats[];
 
 struct filter_file {
     const char *path;
@@ -39,6 +44,22 @@ int filter_open(const char *path, const struct open_options *options, unsigned f
                 enum key_form form, struct filter_file *file);
 void filter_close(struct filter_file *file);
 
+/* Whether it is a file of ours, by its first bytes or by --format; and whether it is one
+ * whose keys are hashed with a secret. */
+bool filter_is_ours(const char *path, const struct open_options *options);
+bool filter_needs_secret(const char *path);
+
+/* Refuses what is no file of ours by its first bytes. Exit code. */
+int filter_expect_ours(const char *path);
+
+/* Whether it is a text file that points to one of ours (bg_publish). */
+bool filter_is_pointer(const char *path);
+
+/* What is to be said of a foreign filter when it is read or made: the options, and what its
+ * keys are; `secret` has room for the key. Exit code. */
+int filter_foreign_options(const struct open_options *options, enum key_form form,
+                           uint8_t secret[BG_SECRET_BYTES], bg_foreign_options *how);
+
 /* The secret for a file of ours that needs one, in options for bg_open and its like. */
 int filter_secret(const char *path, const struct open_options *options,
                   struct filter_file *file, bg_open_options *opening);
@@ -51,7 +72,10 @@ size_t filter_ask(const struct filter_file *file, const bg_bytes *keys, size_t n
 void filter_metadata(const struct key_format *format, const char *note,
                      char text[BG_METADATA_BYTES]);
 
-/* Refuses to overwrite a file: exit code. */
+/* What that line says; "" when there is none. */
+void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
+
+/* Refuses to overwrite a file, and what is no file: exit code. */
 int filter_may_write(const char *path, bool force);
 
 #endif

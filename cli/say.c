@@ -108,6 +108,10 @@ int say_error(const char *about, const bg_errinfo *why)
     if (why->code == BG_ECANCELED) {
         return CLI_INTERRUPTED;
     }
+    if (why->os_errno && about) {
+        errno = why->os_errno;
+        return say_errno(about);
+    }
     return say_failed(say_code(why->code), "%s%s%s", about ? about : "",
                       about ? ": " : "",
                       *why->message ? why->message : bg_strerror(why->code));

@@ -361,6 +361,18 @@ static void check_info(const bg_info *info)
     FUZZ_MUST(info->units % (UINT64_C(1) << info->foldable) == 0);
 }
 
+/* Shares of any number of cells; of one cell it is the fill. */
+static void check_occupancy(const bg_filter *filter, const bg_info *info, size_t cells)
+{
+    double shares[256], all;
+    FUZZ_MUST(bg_filter_occupancy(filter, &all, 1) == BG_OK);
+    FUZZ_MUST((uint64_t)(all * (double)info->bits + 0.5) == info->ones);
+    FUZZ_MUST(bg_filter_occupancy(filter, shares, cells) == BG_OK);
+    for (size_t i = 0; i < cells; i++) {
+        FUZZ_MUST(shares[i] >= 0 && shares[i] <= 1);
+    }
+}
+
 /* Half the size, the same keys; the same as folding the halves one after another. */
 static void do_fold(struct fuzz_input *in, struct slot *s, struct slot *to)
 {
@@ -370,6 +382,7 @@ static void do_fold(struct fuzz_input *in, struct slot *s, struct slot *to)
     bg_filter *folded = s->filter;
     FUZZ_MUST(bg_filter_info(s->filter, &info) == BG_OK);
     check_info(&info);
+    check_occupancy(s->filter, &info, 1 + times * 31);
     bg_err err = bg_filter_fold(s->filter, times, &folded, &why);
     FUZZ_MUST((err == BG_OK) == (times >= 1 && times <= info.foldable));
     FUZZ_MUST((err == BG_OK) == (folded != NULL));

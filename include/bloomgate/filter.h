@@ -436,6 +436,19 @@ BG_API bg_kind bg_filter_kind(const bg_filter *filter);
 BG_API uint64_t bg_filter_size_bytes(const bg_filter *filter);
 BG_API double bg_filter_fill(const bg_filter *filter);
 
+/*
+ * How evenly a filter fills: its words, in the order of its file, are cut into `cells`
+ * (1 .. 65536) pieces of one size, and shares[i] becomes the share of bits that are set in
+ * piece i. If there are more cells than words, neighbours show the same word. In kinds
+ * with counters, fingerprints or slots that is not the share of those in use, which
+ * bg_info.fill is, but shows as well where they are.
+ * Errors: BG_EINVAL for NULL and for other numbers of cells.
+ * Thread safety: MT-Safe; with adds running the figures are of some moment. Cost: reads
+ * every byte.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_occupancy(const bg_filter *filter, double *shares,
+                                                size_t cells);
+
 /* The filter's own hasher, valid as long as the filter. Thread safety: MT-Safe. */
 BG_API const bg_hasher *bg_filter_hasher(const bg_filter *filter);
 

@@ -83,8 +83,7 @@ static bg_err decode_check_front(const unsigned char *header_bytes,
     if (memcmp(digest, f->header.digest, sizeof digest) != 0) {
         char text[BG_DIGEST_TEXT];
         container_digest_text(digest, text);
-        return container_refuse(info, BG_ECHECKSUM, f->layout.table_at,
-                                "digest of header, numbers and table",
+        return container_refuse(info, BG_ECHECKSUM, f->layout.table_at, "digest",
                                 "the one in the header", "%s", text);
     }
     container_turn(f->numbers, f->header.numbers);

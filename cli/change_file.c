@@ -1,0 +1,146 @@
+/* change_file.c - see change_file.h. */
+#define _XOPEN_SOURCE 700 /* realpath */
+
+#include "change_file.h"
+
+#include "foreign_file.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *change_kinds(uint32_t trait, char text[CHANGE_KINDS])
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int kind = 1; strcmp(bg_kind_name((bg_kind)kind), "unknown") != 0; kind++) {
+        if (bg_kind_traits((bg_kind)kind) & trait && used < CHANGE_KINDS) {
+            const int n = snprintf(text + used, CHANGE_KINDS - used, "%s%s",
+                                   used ? ", " : "", bg_kind_name((bg_kind)kind));
+            used += n > 0 ? (size_t)n : 0;
+        }
+    }
+    return text;
+}
+
+/* Where it is saved: a link is followed, so that it stays one. */
+static int change_place(struct change *c)
+{
+    const struct change_options *o = c->options;
+    char *real = NULL;
+    int code = CLI_OK;
+    if (o->output) {
+        code = filter_may_write(o->output, o->save.force);
+    } else if (c->file.filter && filter_is_pointer(c->file.path)) {
+        code = say_failed(CLI_USAGE,
+                          "%s: points to a published file, which does not change; -o "
+                          "writes another",
+                          c->file.path);
+    } else {
+        real = realpath(c->file.path, NULL);
+        code = real ? CLI_OK : say_errno(c->file.path);
+    }
+    const char *to = real ? real : o->output;
+    c->name = o->output ? o->output : c->file.path;
+    if (!code && strlen(to) >= sizeof c->to) {
+        code = say_failed(CLI_USAGE, "%s: too long", to);
+    }
+    if (!code) {
+        memcpy(c->to, to, strlen(to) + 1);
+    }
+    free(real);
+    return code;
+}
+
+static int change_check_foreign(struct change *c)
+{
+    bool alone = true;
+    int code = CLI_OK;
+    const bg_foreign_format format = foreign_format(c->file.foreign);
+    if (!(bg_foreign_traits(format) & BG_FOREIGN_CAN_CREATE)) {
+        return say_failed(CLI_USAGE, "%s: filters of %s can only be asked",
+                          c->file.path, bg_foreign_name(format));
+    }
+    if (c->options->save.generation) {
+        return say_usage("--generation is for files of bloomgate");
+    }
+    if (!c->options->output) {
+        code = foreign_is_alone(c->file.foreign, c->file.path, &alone);
+    }
+    return code || alone
+               ? code
+               : say_failed(CLI_USAGE,
+                            "%s: has more than the filter, which would be lost; -o "
+                            "writes the filter alone",
+                            c->file.path);
+}
+
+static int change_check_ours(struct change *c)
+{
+    const uint32_t traits = bg_kind_traits(bg_filter_kind(c->file.filter));
+    c->refuses = (traits & BG_CAN_FILL_UP) != 0;
+    if (!keys_follow(c->file.recipe, &c->format)) {
+        return say_failed(CLI_DATA,
+                          "%s: its keys are made in a way that is not known: '%s'",
+                          c->file.path, c->file.recipe);
+    }
+    return saving_begin(&c->options->save, &c->file.about,
+                        (enum say_when)c->options->common.progress, &c->saving);
+}
+
+int change_begin(struct change *c, const struct change_options *options,
+                 const char *path)
+{
+    c->options = options;
+    int code = keys_format(&options->keys, &c->format);
+    code = code
+               ? code
+               : filter_open(path, &options->open,
+                             flow_threads(options->threads) == 1 ? FILTER_EXCLUSIVE : 0,
+                             c->format.form, &c->file);
+    code = code ? code : change_place(c);
+    if (!code) {
+        code = c->file.filter ? change_check_ours(c) : change_check_foreign(c);
+    }
+    return code;
+}
+
+void change_end(struct change *c)
+{
+    filter_close(&c->file);
+}
+
+int change_run(struct change *c, const struct arguments *arguments,
+               bool (*work)(struct flow *flow, struct chunk *chunk),
+               bool (*deliver)(struct flow *flow, struct chunk *chunk))
+{
+    const struct change_options *o = c->options;
+    struct input input;
+    struct progress progress;
+    int code = input_begin(&input, arguments->items + 1, arguments->count - 1,
+                           o->keys.raw, (struct input_part){ 0, 1 });
+    if (code) {
+        return code;
+    }
+    struct flow flow = { .input = &input,
+                         .format = &c->format,
+                         .threads = flow_threads(o->threads),
+                         .progress = &progress,
+                         .work = work,
+                         .deliver = deliver,
+                         .context = c };
+    progress_begin(&progress, "reading", (enum say_when)o->common.progress);
+    flow_begin(&flow);
+    code = flow_run(&flow);
+    flow_end(&flow);
+    progress_end(&progress);
+    input_end(&input);
+    return code;
+}
+
+int change_save(struct change *c)
+{
+    return c->file.filter ? saving_write(&c->saving, c->file.filter, c->to)
+                          : foreign_save(c->file.foreign, c->to);
+}

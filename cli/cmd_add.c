@@ -1,0 +1,128 @@
+/*
+ * cmd_add.c - bloomgate add: more keys into a filter file.
+ */
+#include "change_file.h"
+#include "number.h"
+#include "say.h"
+
+#include <inttypes.h>
+
+#define AT(field) offsetof(struct change_options, field)
+static const struct option add_table[] = {
+    { "output", 'o', OPTION_TEXT, AT(output), "OUT",
+      "write the filter there, and leave FILTER as it is", NULL },
+    { "threads", 't', OPTION_COUNT, AT(threads), "N",
+      "as many as processors, if not said", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group add_group = { "Adding", add_table };
+
+static bool add_keys(struct flow *flow, struct chunk *chunk)
+{
+    struct change *c = flow->context;
+    size_t done = chunk->count, news = 0;
+    bg_err err = BG_OK;
+    if (c->refuses) {
+        err = bg_filter_insert_many(c->file.filter, chunk->keys, chunk->count, &done,
+                                    &news);
+    } else {
+        news = bg_filter_add_many(c->file.filter, chunk->keys, chunk->count, NULL);
+    }
+    atomic_fetch_add(&c->keys, done);
+    atomic_fetch_add(&c->changed, news);
+    return !err
+           || flow_fail(flow, say_failed(CLI_FULL,
+                                         "%s: is full after %" PRIuFAST64
+                                         " more keys; the file is as it was",
+                                         c->file.path, atomic_load(&c->keys)));
+}
+
+/* Filters of others are for one thread. */
+static bool add_foreign_keys(struct flow *flow, struct chunk *chunk)
+{
+    struct change *c = flow->context;
+    bg_errinfo why;
+    for (size_t i = 0; i < chunk->count; i++) {
+        const bg_bytes *key = &chunk->keys[i];
+        const bool was = bg_foreign_may_contain(c->file.foreign, key->data, key->len);
+        if (bg_foreign_add(c->file.foreign, key->data, key->len, &why)) {
+            return flow_fail(flow, say_error(c->file.path, &why));
+        }
+        atomic_fetch_add(&c->changed, !was);
+    }
+    atomic_fetch_add(&c->keys, chunk->count);
+    return true;
+}
+
+static bool add_nothing(struct flow *flow, struct chunk *chunk)
+{
+    (void)flow;
+    (void)chunk;
+    return true;
+}
+
+static int add_check(const struct change *c)
+{
+    if (c->file.filter
+        && bg_kind_traits(bg_filter_kind(c->file.filter)) & BG_IS_STATIC) {
+        return say_failed(CLI_USAGE,
+                          "%s: a filter of kind %s is made of all keys at once and "
+                          "takes no more",
+                          c->file.path, bg_kind_name(bg_filter_kind(c->file.filter)));
+    }
+    return CLI_OK;
+}
+
+static void add_tell(struct change *c)
+{
+    char keys[NUMBER_TEXT], news[NUMBER_TEXT];
+    say_note("%s: %s keys, of which %s are new", c->name,
+             number_show(atomic_load(&c->keys), keys),
+             number_show(atomic_load(&c->changed), news));
+    if (c->file.filter) {
+        saving_tell(c->file.filter, c->name);
+    }
+}
+
+static int add_command(void *options, const struct arguments *arguments)
+{
+    static struct change c;
+    if (arguments->count == 0) {
+        return say_usage("which filter? FILTER is missing");
+    }
+    int code = change_begin(&c, options, arguments->items[0]);
+    code = code ? code : add_check(&c);
+    if (!code) {
+        code = c.file.filter ? change_run(&c, arguments, add_keys, NULL)
+                             : change_run(&c, arguments, add_nothing, add_foreign_keys);
+    }
+    code = code ? code : change_save(&c);
+    if (!code) {
+        add_tell(&c);
+    }
+    change_end(&c);
+    return code;
+}
+
+const struct command command_add = {
+    .name = "add",
+    .summary = "add keys to a filter file",
+    .usage = "[options] FILTER [KEYS...]",
+    .about =
+        "Reads keys from files, or from stdin, and adds them to the filter. Keys are made of "
+        "lines in the way that the file says. The file is replaced in one step at the end, or, "
+        "when anything fails, not at all: a filter that has no room for all keys (exit code 5) "
+        "stays as it was. Its notes, key id and generation are kept.\n\n"
+        "Filters of other software can be added to where their format allows it. Two of these "
+        "commands on one file at the same time lose the keys of one.",
+    .size = sizeof(struct change_options),
+    .uses = { { &add_group, 0 },
+              { &save_options_group, offsetof(struct change_options, save) },
+              { &key_options_group, offsetof(struct change_options, keys) },
+              { &open_options_group, offsetof(struct change_options, open) } },
+    .examples = { { "bloomgate add seen.bg today.txt", "the lines of a file" },
+                  { "bloomgate add --format guava -o new.bf old.bf more.txt",
+                    "to a filter of Guava, in another file" } },
+    .run = add_command,
+};

@@ -1,0 +1,229 @@
+/*
+ * cmd_canary.c - bloomgate canary: asks a filter for keys whose answers are known.
+ *
+ * Present canaries were added when the filter was made: all 16 must be found. Absent ones
+ * nobody adds: the share of 4096 that is answered "maybe" is the rate of false positives, as
+ * measured. Both follow from the generation (docs/format.md, section 8).
+ */
+#include "command.h"
+#include "filter_file.h"
+#include "json.h"
+#include "number.h"
+#include "out.h"
+#include "say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct canary_options {
+    struct common common;
+    struct open_options open;
+    const char *generation;
+    bool keys, json;
+};
+
+#define AT(field) offsetof(struct canary_options, field)
+static const struct option canary_table[] = {
+    { "keys", 0, OPTION_FLAG, AT(keys), NULL,
+      "print the 16 canaries in hexadecimal, for --as hex", NULL },
+    { "generation", 'g', OPTION_TEXT, AT(generation), "N",
+      "of that generation; else of the file's", NULL },
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "an object: bloomgate.canary.1", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group canary_group = { "Canaries", canary_table };
+
+enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* where "p" or "a" stands in a key */
+
+/* A measured rate is too high when not even its interval's low end is near. */
+static const double canary_tolerated = 1.5;
+
+struct canary_answers {
+    uint64_t generation;
+    size_t present; /* found, of BG_CANARIES */
+    size_t absent;  /* let through, of CANARY_ABSENT */
+    bg_estimate measured;
+    double predicted; /* at this fill */
+    bool good;
+};
+
+static void canary_print_keys(uint64_t generation)
+{
+    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+        uint8_t key[BG_CANARY_BYTES];
+        bg_canary(generation, i, key);
+        for (size_t b = 0; b < sizeof key; b++) {
+            printf("%02x", key[b]);
+        }
+        (void)putchar('\n');
+    }
+}
+
+/* Absent canary i is present canary i with another letter; the number is its last 4 bytes. */
+static void canary_absent(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
+{
+    bg_canary(generation, 0, key);
+    key[CANARY_KIND] = 'a';
+    for (int b = 0; b < 4; b++) {
+        key[BG_CANARY_BYTES - 4 + b] = (uint8_t)(i >> (8 * b));
+    }
+}
+
+static bool canary_ask_one(const struct filter_file *file,
+                           const uint8_t key[BG_CANARY_BYTES])
+{
+    const bg_bytes bytes = { key, BG_CANARY_BYTES };
+    uint64_t maybe = 0;
+    return filter_ask(file, &bytes, 1, &maybe) == 1;
+}
+
+static double canary_predicted(const struct filter_file *file)
+{
+    bg_info info = { .struct_size = sizeof info };
+    bg_foreign_info foreign = { .struct_size = sizeof foreign };
+    if (file->filter) {
+        return bg_filter_info(file->filter, &info) ? 1 : info.rate;
+    }
+    return bg_foreign_about(file->foreign, &foreign) ? 1 : foreign.rate;
+}
+
+static void canary_ask(const struct filter_file *file, struct canary_answers *a)
+{
+    uint8_t key[BG_CANARY_BYTES];
+    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+        bg_canary(a->generation, i, key);
+        a->present += canary_ask_one(file, key);
+    }
+    for (uint32_t i = 0; i < CANARY_ABSENT; i++) {
+        canary_absent(a->generation, i, key);
+        a->absent += canary_ask_one(file, key);
+    }
+    a->measured = bg_observed_rate(a->absent, CANARY_ABSENT);
+    a->predicted = canary_predicted(file);
+    a->good =
+        a->present == BG_CANARIES && a->measured.low <= canary_tolerated * a->predicted;
+}
+
+static void canary_print(const struct canary_answers *a)
+{
+    char value[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT], rate[NUMBER_TEXT];
+    printf("generation   %" PRIu64 "\n", a->generation);
+    printf("present      %zu of %d found\n", a->present, BG_CANARIES);
+    printf("absent       %zu of %d let through: %s (%s to %s), predicted %s\n",
+           a->absent, CANARY_ABSENT, number_show_rate(a->measured.value, value),
+           number_show_rate(a->measured.low, low),
+           number_show_rate(a->measured.high, high),
+           number_show_rate(a->predicted, rate));
+    printf("verdict      %s\n",
+           a->good           ? "good"
+           : a->present == 0 ? "not good: it has no canaries of this generation"
+           : a->present != BG_CANARIES
+               ? "not good: canaries are missing"
+               : "not good: it lets more through than its bits say");
+}
+
+static void canary_json(const struct canary_answers *a, const char *path)
+{
+    struct json json;
+    json_begin(&json, "bloomgate.canary.1");
+    json_text(&json, "file", path);
+    json_count(&json, "generation", a->generation);
+    json_count(&json, "present", a->present);
+    json_count(&json, "present_of", BG_CANARIES);
+    json_count(&json, "absent", a->absent);
+    json_count(&json, "absent_of", CANARY_ABSENT);
+    json_object(&json, "rate");
+    json_real(&json, "value", a->measured.value);
+    json_real(&json, "low", a->measured.low);
+    json_real(&json, "high", a->measured.high);
+    json_close(&json, '}');
+    json_real(&json, "predicted_rate", a->predicted);
+    json_bool(&json, "good", a->good);
+    json_end(&json);
+}
+
+static int canary_file(const struct canary_options *o, const char *path,
+                       uint64_t generation)
+{
+    static struct filter_file file;
+    struct canary_answers a = { .generation = generation };
+    const int code = filter_open(path, &o->open, 0, KEY_TEXT, &file);
+    if (code) {
+        return code;
+    }
+    if (!o->generation && file.filter) {
+        a.generation = file.about.generation;
+    }
+    canary_ask(&file, &a);
+    if (o->json) {
+        canary_json(&a, path);
+    } else if (!say_is_quiet()) {
+        canary_print(&a);
+    }
+    filter_close(&file);
+    return out_finish(a.good ? CLI_OK : CLI_NO);
+}
+
+/* The canaries of a file need no more than its header. */
+static int canary_keys(const struct canary_options *o,
+                       const struct arguments *arguments, uint64_t generation)
+{
+    bg_errinfo why;
+    bg_file_info about = { .struct_size = sizeof about };
+    if (arguments->count == 0 && !o->generation) {
+        return say_usage("of which generation? --generation or FILTER is missing");
+    }
+    if (arguments->count == 1 && !o->generation) {
+        const int code = filter_expect_ours(arguments->items[0]);
+        if (code) {
+            return code;
+        }
+        if (bg_file_about(arguments->items[0], &about, &why)) {
+            return say_error(arguments->items[0], &why);
+        }
+        generation = about.generation;
+    }
+    canary_print_keys(generation);
+    return out_finish(CLI_OK);
+}
+
+static int canary_command(void *options, const struct arguments *arguments)
+{
+    const struct canary_options *o = options;
+    uint64_t generation = 0;
+    if (o->generation && !number_count(o->generation, &generation)) {
+        return say_usage("--generation: found '%s', expected a whole number",
+                         o->generation);
+    }
+    if (arguments->count > 1) {
+        return say_usage("expected one FILTER");
+    }
+    if (o->keys) {
+        return canary_keys(o, arguments, generation);
+    }
+    return arguments->count == 1 ? canary_file(o, arguments->items[0], generation)
+                                 : say_usage("which filter? FILTER is missing");
+}
+
+const struct command command_canary = {
+    .name = "canary",
+    .summary = "ask a filter for keys whose answers are known",
+    .usage = "[options] FILTER",
+    .about =
+        "Asks for the 16 keys that bloomgate build adds to every filter, and for 4096 that "
+        "nobody adds. All of the first must be found; how many of the others are let through "
+        "tells the rate of false positives, as measured. Exit code: 0 if canaries are found and "
+        "the rate is not above what the filter's bits say, 1 if not, more on errors.\n\n"
+        "Other software can add canaries too: --keys prints them, 24 bytes each as hexadecimal "
+        "digits; then bloomgate canary --generation N asks for them in any format whose keys are "
+        "bytes.",
+    .size = sizeof(struct canary_options),
+    .uses = { { &canary_group, 0 },
+              { &open_options_group, offsetof(struct canary_options, open) } },
+    .examples = { { "bloomgate canary seen.bg", "whether it answers as it should" },
+                  { "bloomgate canary --keys -g 7 | bloomgate add --as hex f.bf",
+                    "canaries for a filter of other software" } },
+    .run = canary_command,
+};

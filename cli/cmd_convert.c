@@ -1,0 +1,315 @@
+/*
+ * cmd_convert.c - bloomgate convert: filters between formats, and filters of other software
+ * made of keys.
+ *
+ * A filter cannot list its keys, so it becomes one of another format only where both have the
+ * very same bits: Parquet's filters are our kind `split` under xxh64 with seed 0. All else
+ * has to be made of the keys again (--from-keys).
+ */
+#include "command.h"
+#include "flow.h"
+#include "foreign_file.h"
+#include "number.h"
+#include "save_options.h"
+#include "say.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <string.h>
+
+struct convert_options {
+    struct common common;
+    struct open_options open;
+    struct key_options keys;
+    struct save_options save;
+    int to; /* index in filter_formats; 0: not said */
+    struct option_list from_keys;
+    uint64_t items, seed;
+    double rate;
+};
+
+#define AT(field) offsetof(struct convert_options, field)
+static const struct option convert_table[] = {
+    { "to", 0, OPTION_CHOICE, AT(to), "FORMAT",
+      "bloomgate, parquet, guava, go, redisbloom, ...", filter_formats },
+    { "from-keys", 0, OPTION_LIST, AT(from_keys), "FILE",
+      "make it of keys, - is stdin; may be repeated", NULL },
+    { "items", 'n', OPTION_COUNT, AT(items), "N", "of --from-keys: for so many keys",
+      NULL },
+    { "rate", 'p', OPTION_RATE, AT(rate), "P",
+      "of --from-keys: rate of false positives; else 1 %", NULL },
+    { "seed", 0, OPTION_COUNT, AT(seed), "N",
+      "of --from-keys: seed or tweak of formats that have one", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group convert_group = { "Converting", convert_table };
+
+static const char convert_possible[] =
+    "a filter keeps no keys, so only filters with the same bits become each other: "
+    "parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with "
+    "--from-keys";
+
+static bool convert_to_ours(const struct convert_options *o)
+{
+    return strcmp(filter_formats[o->to], "bloomgate") == 0;
+}
+
+/* ---- Of filters ------------------------------------------------------------------------------ */
+
+/* A file of ours with the same bits, that tells how its keys are made. */
+static int convert_foreign_to_ours(const struct convert_options *o,
+                                   const struct filter_file *file, const char *to)
+{
+    static struct saving saving;
+    static bg_file_info like;
+    struct key_format format;
+    bg_filter *filter = NULL;
+    bg_errinfo why;
+    int code = keys_format(&o->keys, &format);
+    if (code) {
+        return code;
+    }
+    if (bg_foreign_to_filter(file->foreign, &filter, &why)) {
+        return why.code == BG_ENOTSUP
+                   ? say_failed(CLI_USAGE,
+                                "%s: a filter of %s does not become one of "
+                                "bloomgate: %s",
+                                file->path,
+                                bg_foreign_name(foreign_format(file->foreign)),
+                                convert_possible)
+                   : say_error(file->path, &why);
+    }
+    filter_metadata(&format, NULL, like.metadata);
+    code = saving_begin(&o->save, &like, (enum say_when)o->common.progress, &saving);
+    code = code ? code : saving_write(&saving, filter, to);
+    if (!code) {
+        saving_tell(filter, to);
+    }
+    bg_filter_free(filter);
+    return code;
+}
+
+static int convert_ours_to_foreign(const struct convert_options *o,
+                                   const struct filter_file *file, const char *to)
+{
+    bg_foreign *foreign = NULL;
+    bg_errinfo why;
+    const bg_foreign_format format = bg_foreign_by_name(filter_formats[o->to]);
+    if (bg_foreign_from_filter(file->filter, &foreign, &why)
+        && why.code != BG_ENOTSUP) {
+        return say_error(file->path, &why);
+    }
+    if (!foreign || foreign_format(foreign) != format) {
+        bg_foreign_free(foreign);
+        return say_failed(
+            CLI_USAGE,
+            "%s: a filter of kind %s under %s does not become "
+            "one of %s: %s",
+            file->path, bg_kind_name(bg_filter_kind(file->filter)),
+            bg_hash_name(bg_hasher_profile(bg_filter_hasher(file->filter))),
+            filter_formats[o->to], convert_possible);
+    }
+    const int code = foreign_save(foreign, to);
+    bg_foreign_free(foreign);
+    return code;
+}
+
+/* The filter alone, out of a file that may have more. */
+static int convert_foreign_to_foreign(const struct convert_options *o,
+                                      const struct filter_file *file, const char *to)
+{
+    const bg_foreign_format from = foreign_format(file->foreign);
+    if (from != bg_foreign_by_name(filter_formats[o->to])) {
+        return say_failed(CLI_USAGE, "%s: a filter of %s does not become one of %s: %s",
+                          file->path, bg_foreign_name(from), filter_formats[o->to],
+                          convert_possible);
+    }
+    if (!(bg_foreign_traits(from) & BG_FOREIGN_CAN_WRITE)) {
+        return say_failed(CLI_USAGE, "%s: filters of %s can only be read", file->path,
+                          bg_foreign_name(from));
+    }
+    return foreign_save(file->foreign, to);
+}
+
+static int convert_ours_to_ours(const struct convert_options *o,
+                                const struct filter_file *file, const char *to)
+{
+    static struct saving saving;
+    const int code = saving_begin(&o->save, &file->about,
+                                  (enum say_when)o->common.progress, &saving);
+    return code ? code : saving_write(&saving, file->filter, to);
+}
+
+static int convert_filter(const struct convert_options *o, const char *from,
+                          const char *to)
+{
+    static struct filter_file file;
+    int code = filter_open(from, &o->open, 0, (enum key_form)o->keys.as, &file);
+    if (code) {
+        return code;
+    }
+    const bool ours = convert_to_ours(o);
+    if (!ours && o->save.generation) {
+        code = say_usage("--generation is for files of bloomgate");
+    } else if (file.filter) {
+        code = ours ? convert_ours_to_ours(o, &file, to)
+                    : convert_ours_to_foreign(o, &file, to);
+    } else {
+        code = ours ? convert_foreign_to_ours(o, &file, to)
+                    : convert_foreign_to_foreign(o, &file, to);
+    }
+    filter_close(&file);
+    return code;
+}
+
+/* ---- Of keys --------------------------------------------------------------------------------- */
+
+struct convert_keys {
+    bg_foreign *foreign;
+    const char *path;
+    uint64_t keys;
+};
+
+static bool convert_work(struct flow *flow, struct chunk *chunk)
+{
+    (void)flow;
+    (void)chunk;
+    return true;
+}
+
+static bool convert_add(struct flow *flow, struct chunk *chunk)
+{
+    struct convert_keys *k = flow->context;
+    bg_errinfo why;
+    for (size_t i = 0; i < chunk->count; i++) {
+        if (bg_foreign_add(k->foreign, chunk->keys[i].data, chunk->keys[i].len, &why)) {
+            return flow_fail(flow, say_error(k->path, &why));
+        }
+    }
+    k->keys += chunk->count;
+    return true;
+}
+
+static int convert_read_keys(const struct convert_options *o,
+                             const struct key_format *format, struct convert_keys *k)
+{
+    struct input input;
+    struct progress progress;
+    char *paths[OPTION_LIST_MOST];
+    for (size_t i = 0; i < o->from_keys.count; i++) {
+        paths[i] = (char *)(uintptr_t)o->from_keys.items[i];
+    }
+    int code = input_begin(&input, paths, o->from_keys.count, o->keys.raw,
+                           (struct input_part){ 0, 1 });
+    if (code) {
+        return code;
+    }
+    struct flow flow = { .input = &input,
+                         .format = format,
+                         .threads = flow_threads(0),
+                         .progress = &progress,
+                         .work = convert_work,
+                         .deliver = convert_add,
+                         .context = k };
+    progress_begin(&progress, "reading", (enum say_when)o->common.progress);
+    flow_begin(&flow);
+    code = flow_run(&flow);
+    flow_end(&flow);
+    progress_end(&progress);
+    input_end(&input);
+    return code;
+}
+
+static int convert_create(const struct convert_options *o, struct key_format *format,
+                          struct convert_keys *k)
+{
+    uint8_t secret[BG_SECRET_BYTES];
+    bg_foreign_options how;
+    bg_errinfo why;
+    const bg_foreign_format to = bg_foreign_by_name(filter_formats[o->to]);
+    int code = keys_format(&o->keys, format);
+    code = code ? code : filter_foreign_options(&o->open, format->form, secret, &how);
+    if (code) {
+        return code;
+    }
+    if (!(bg_foreign_traits(to) & BG_FOREIGN_CAN_CREATE)) {
+        return say_failed(CLI_USAGE, "filters of %s can only be read",
+                          filter_formats[o->to]);
+    }
+    how.seed = o->seed;
+    return bg_foreign_create(to, o->items, o->rate > 0 ? o->rate : 0.01, &how,
+                             &k->foreign, &why)
+               ? say_error(filter_formats[o->to], &why)
+               : CLI_OK;
+}
+
+static int convert_keys(const struct convert_options *o, const char *to)
+{
+    struct convert_keys k = { .path = to };
+    struct key_format format;
+    char count[NUMBER_TEXT];
+    if (convert_to_ours(o)) {
+        return say_usage("bloomgate build makes filters of bloomgate");
+    }
+    if (o->items == 0) {
+        return say_usage("--from-keys needs --items: how many keys it is for");
+    }
+    int code = convert_create(o, &format, &k);
+    code = code ? code : convert_read_keys(o, &format, &k);
+    code = code ? code : foreign_save(k.foreign, to);
+    if (!code) {
+        say_note("%s: %s, %s keys", to, filter_formats[o->to],
+                 number_show(k.keys, count));
+    }
+    bg_foreign_free(k.foreign);
+    return code;
+}
+
+static int convert_command(void *options, const struct arguments *arguments)
+{
+    const struct convert_options *o = options;
+    const bool of_keys = o->from_keys.count > 0;
+    if (o->to == 0) {
+        return say_usage("into what? --to FORMAT is missing");
+    }
+    if (arguments->count != (of_keys ? 1 : 2)) {
+        return say_usage(of_keys ? "expected OUT" : "expected IN and OUT");
+    }
+    if (!of_keys && (o->items || o->rate > 0 || o->seed)) {
+        return say_usage("--items, --rate and --seed go with --from-keys");
+    }
+    const char *to = arguments->items[arguments->count - 1];
+    const int code = filter_may_write(to, o->save.force);
+    if (code) {
+        return code;
+    }
+    return of_keys ? convert_keys(o, to) : convert_filter(o, arguments->items[0], to);
+}
+
+const struct command command_convert = {
+    .name = "convert",
+    .summary = "make filters of and for other software",
+    .usage = "[options] --to FORMAT IN OUT | --from-keys FILE --to FORMAT OUT",
+    .about =
+        "A filter keeps no keys, so only filters with the very same bits become each other: those "
+        "of Parquet, and bloomgate's kind split under xxh64 with seed 0 (bloomgate build --kind "
+        "split --hash xxh64). Such a file of bloomgate has checksums, can be merged, and tells how "
+        "its keys are made: say that with --as. A filter is also written again in its own format, "
+        "which takes it out of a file that has more.\n\n"
+        "--from-keys makes a filter of other software of keys, with the size that it would choose "
+        "itself for --items and --rate. --as says what keys are: int64 for a funnel of longs in "
+        "Guava, for example. --format-version chooses among versions of a format, and --block-key "
+        "is the key of BIP 158.",
+    .size = sizeof(struct convert_options),
+    .uses = { { &convert_group, 0 },
+              { &save_options_group, offsetof(struct convert_options, save) },
+              { &key_options_group, offsetof(struct convert_options, keys) },
+              { &open_options_group, offsetof(struct convert_options, open) } },
+    .examples = { { "bloomgate convert --to bloomgate --part 3 t.parquet col3.bg",
+                    "the third filter of a Parquet file" },
+                  { "bloomgate convert --from-keys ids.txt --as int64 --to guava -n 1M "
+                    "ids.bf",
+                    "a filter that Guava reads" } },
+    .run = convert_command,
+};

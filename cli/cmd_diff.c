@@ -1,0 +1,227 @@
+/*
+ * cmd_diff.c - bloomgate diff: how two filter files differ, and patches from one to the other.
+ *
+ * Blocks are compared by their checksums, which are in the files: none is read. When all are
+ * the same, the digests may still differ, because a digest covers what the header says too;
+ * and of files whose headers say different things of the design blocks are not compared.
+ * Whether the filters are equal then is found by opening them.
+ */
+#include "command.h"
+#include "filter_file.h"
+#include "json.h"
+#include "number.h"
+#include "out.h"
+#include "say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct diff_options {
+    struct common common;
+    struct open_options open;
+    bool json, force;
+    const char *patch, *apply;
+};
+
+#define AT(field) offsetof(struct diff_options, field)
+static const struct option diff_table[] = {
+    { "patch", 0, OPTION_TEXT, AT(patch), "FILE", "write what makes B of A to FILE",
+      NULL },
+    { "apply", 0, OPTION_TEXT, AT(apply), "FILE",
+      "make OUT of A and a patch; the arguments are A and OUT", NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite files", NULL },
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "an object: bloomgate.diff.1", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group diff_group = { "Comparing", diff_table };
+
+enum { DIFF_HEADER = 128 };
+
+struct diff {
+    const char *a, *b;
+    bg_file_info about_a, about_b;
+    bg_difference found;
+    bool same; /* the filters are equal */
+    char header
+        [DIFF_HEADER]; /* what else the headers tell differently: "created, ..." */
+};
+
+static void diff_name(struct diff *d, bool differs, const char *name)
+{
+    const size_t used = strlen(d->header);
+    if (differs) {
+        (void)snprintf(d->header + used, sizeof d->header - used, "%s%s",
+                       used ? ", " : "", name);
+    }
+}
+
+static void diff_headers(struct diff *d)
+{
+    const bg_file_info *a = &d->about_a, *b = &d->about_b;
+    d->header[0] = 0;
+    diff_name(d, a->created != b->created, "created");
+    diff_name(d, a->generation != b->generation, "generation");
+    diff_name(d, strcmp(a->metadata, b->metadata) != 0, "notes");
+    diff_name(d, a->items != b->items, "design items");
+    diff_name(d, a->rate < b->rate || a->rate > b->rate, "design rate");
+    diff_name(d, memcmp(a->key_id, b->key_id, sizeof a->key_id) != 0, "key id");
+}
+
+/* The blocks do not tell: whether the filters are the same, for which a secret may be
+ * needed. */
+static int diff_equal(const struct diff_options *o, struct diff *d)
+{
+    static struct filter_file a, b;
+    if (filter_needs_secret(d->a) && !o->open.keyring) {
+        d->same = d->found.same_layout && d->about_a.check == d->about_b.check;
+        return CLI_OK;
+    }
+    int code = filter_open(d->a, &o->open, FILTER_OURS, KEY_TEXT, &a);
+    if (code) {
+        return code;
+    }
+    code = filter_open(d->b, &o->open, FILTER_OURS, KEY_TEXT, &b);
+    if (!code) {
+        d->same = bg_filter_equal(a.filter, b.filter);
+        filter_close(&b);
+    }
+    filter_close(&a);
+    return code;
+}
+
+static int diff_compare(const struct diff_options *o, struct diff *d)
+{
+    bg_errinfo why;
+    d->about_a.struct_size = sizeof d->about_a;
+    d->about_b.struct_size = sizeof d->about_b;
+    d->found.struct_size = sizeof d->found;
+    int code = filter_expect_ours(d->a);
+    code = code ? code : filter_expect_ours(d->b);
+    if (code) {
+        return code;
+    }
+    if (bg_file_about(d->a, &d->about_a, &why)) {
+        return say_error(d->a, &why);
+    }
+    if (bg_file_about(d->b, &d->about_b, &why)
+        || bg_file_diff(d->a, d->b, &d->found, &why)) {
+        return say_error(d->b, &why);
+    }
+    diff_headers(d);
+    d->same = memcmp(d->about_a.digest, d->about_b.digest, BG_DIGEST_BYTES) == 0;
+    const bool may_be = d->found.same_layout
+                            ? d->found.different == 0
+                            : d->about_a.kind == d->about_b.kind
+                                  && d->about_a.word_bytes == d->about_b.word_bytes;
+    return !d->same && may_be ? diff_equal(o, d) : CLI_OK;
+}
+
+static void diff_json(const struct diff *d)
+{
+    struct json json;
+    json_begin(&json, "bloomgate.diff.1");
+    json_text(&json, "a", d->a);
+    json_text(&json, "b", d->b);
+    json_bool(&json, "same", d->same);
+    json_bool(&json, "same_layout", d->found.same_layout);
+    if (d->found.same_layout) {
+        json_count(&json, "blocks", d->found.blocks);
+        json_count(&json, "different", d->found.different);
+        json_count(&json, "patch_bytes", d->found.patch_bytes);
+    }
+    json_text(&json, "header", d->header);
+    json_end(&json);
+}
+
+static void diff_print(const struct diff *d)
+{
+    char all[NUMBER_TEXT], some[NUMBER_TEXT], bytes[NUMBER_TEXT];
+    printf("filters    %s\n", d->same ? "the same" : "different");
+    if (d->found.same_layout) {
+        printf("layout     the same\n"
+               "blocks     %s, of which %s differ\n"
+               "patch      %s bytes\n",
+               number_show(d->found.blocks, all), number_show(d->found.different, some),
+               number_show(d->found.patch_bytes, bytes));
+    } else {
+        printf("layout     different: a patch has all blocks\n");
+    }
+    if (*d->header) {
+        printf("header     differs in: %s\n", d->header);
+    }
+}
+
+static int diff_files(const struct diff_options *o, struct diff *d)
+{
+    bg_errinfo why;
+    int code = o->patch ? filter_may_write(o->patch, o->force) : CLI_OK;
+    code = code ? code : diff_compare(o, d);
+    if (!code && o->patch && bg_file_patch(d->a, d->b, o->patch, &why)) {
+        code = say_error(o->patch, &why);
+    }
+    if (code) {
+        return code;
+    }
+    if (o->json) {
+        diff_json(d);
+    } else if (!o->common.quiet) {
+        diff_print(d);
+    }
+    return d->same ? CLI_OK : CLI_NO;
+}
+
+static int diff_apply(const struct diff_options *o, const char *from, const char *to)
+{
+    bg_errinfo why;
+    if (o->patch || o->json) {
+        return say_usage("--apply goes with neither --patch nor --json");
+    }
+    const int code = filter_may_write(to, o->force);
+    if (!code && bg_file_apply(from, o->apply, to, &why)) {
+        if (why.os_errno) { /* with the file that it was about */
+            return say_error(why.expected, &why);
+        }
+        return say_failed(say_code(why.code), "%s to %s: %s", o->apply, from,
+                          why.message);
+    }
+    return code;
+}
+
+static int diff_command(void *options, const struct arguments *arguments)
+{
+    static struct diff d;
+    const struct diff_options *o = options;
+    if (arguments->count != 2) {
+        return say_usage(o->apply ? "expected A and OUT" : "expected two filters");
+    }
+    if (o->apply) {
+        return diff_apply(o, arguments->items[0], arguments->items[1]);
+    }
+    d.a = arguments->items[0];
+    d.b = arguments->items[1];
+    return diff_files(o, &d);
+}
+
+const struct command command_diff = {
+    .name = "diff",
+    .summary = "compare filter files, make and apply patches",
+    .usage = "[options] A B | --apply FILE A OUT",
+    .about =
+        "Says whether two filters are the same, in how many blocks of 64 KiB their files "
+        "differ, and how large a patch from A to B is. Blocks are compared by the checksums in "
+        "the files, so that takes no time. Exit code: 0 if the filters are the same, 1 if not, "
+        "more on errors; when only the header tells something else (created, generation, notes) "
+        "they are the same.\n\n"
+        "--patch writes what makes B of A; --apply uses it: the new file is verified before it "
+        "gets its name. A patch fits the file that it was made for and no other.",
+    .size = sizeof(struct diff_options),
+    .uses = { { &diff_group, 0 },
+              { &open_options_group, offsetof(struct diff_options, open) } },
+    .examples = { { "bloomgate diff --patch day.patch monday.bg tuesday.bg",
+                    "what is new on Tuesday" },
+                  { "bloomgate diff --apply day.patch monday.bg tuesday.bg",
+                    "and Tuesday's filter of it, elsewhere" } },
+    .run = diff_command,
+};

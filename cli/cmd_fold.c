@@ -1,0 +1,86 @@
+/*
+ * cmd_fold.c - bloomgate fold: a filter file of half the size, or a quarter.
+ */
+#include "command.h"
+#include "save_options.h"
+#include "say.h"
+
+#include <inttypes.h>
+
+struct fold_options {
+    struct common common;
+    struct open_options open;
+    struct save_options save;
+    uint64_t times;
+};
+
+#define AT(field) offsetof(struct fold_options, field)
+static const struct option fold_table[] = {
+    { "times", 0, OPTION_COUNT, AT(times), "N", "halve it N times; 1, if not said",
+      NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group fold_group = { "Folding", fold_table };
+
+static int fold_filter(const struct fold_options *o, const struct filter_file *file,
+                       const char *to)
+{
+    static struct saving saving;
+    bg_filter *folded = NULL;
+    bg_errinfo why;
+    int code = saving_begin(&o->save, &file->about, (enum say_when)o->common.progress,
+                            &saving);
+    if (!code
+        && bg_filter_fold(file->filter, o->times ? (uint32_t)o->times : 1, &folded,
+                          &why)) {
+        code = say_error(file->path, &why);
+    }
+    code = code ? code : saving_write(&saving, folded, to);
+    if (!code) {
+        saving_tell(folded, to);
+    }
+    bg_filter_free(folded);
+    return code;
+}
+
+static int fold_command(void *options, const struct arguments *arguments)
+{
+    const struct fold_options *o = options;
+    static struct filter_file file;
+    if (arguments->count != 2) {
+        return say_usage("expected OUT and one FILTER");
+    }
+    if (o->times > 63) {
+        return say_usage("--times: found %" PRIu64 ", expected 1 to 63", o->times);
+    }
+    int code = filter_may_write(arguments->items[0], o->save.force);
+    code =
+        code ? code
+             : filter_open(arguments->items[1], &o->open, FILTER_OURS, KEY_TEXT, &file);
+    if (!code) {
+        code = fold_filter(o, &file, arguments->items[0]);
+        filter_close(&file);
+    }
+    return code;
+}
+
+const struct command command_fold = {
+    .name = "fold",
+    .summary = "halve a filter file",
+    .usage = "[options] OUT FILTER",
+    .about =
+        "Writes a filter of half the size to OUT, with --times N of a 2^N-th. It may contain "
+        "the same keys, at a higher rate of false positives: it equals the one that would have "
+        "come of adding the keys to a filter of that size.\n\n"
+        "For Bloom kinds whose size can be halved: bloomgate build --folds N makes such ones, "
+        "and bloomgate info tells how often.",
+    .size = sizeof(struct fold_options),
+    .uses = { { &fold_group, 0 },
+              { &save_options_group, offsetof(struct fold_options, save) },
+              { &open_options_group, offsetof(struct fold_options, open) } },
+    .examples = { { "bloomgate fold small.bg large.bg", "half the size" },
+                  { "bloomgate fold --times 3 tiny.bg large.bg",
+                    "an eighth of the size" } },
+    .run = fold_command,
+};

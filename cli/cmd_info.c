@@ -1,0 +1,156 @@
+/*
+ * cmd_info.c - bloomgate info: what a filter file is, and how it does.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "command.h"
+#include "info_facts.h"
+#include "occupancy_map.h"
+#include "out.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct info_options {
+    struct common common;
+    struct open_options open;
+    bool json, bits, force;
+    const char *svg;
+    size_t told; /* files so far */
+};
+
+#define AT(field) offsetof(struct info_options, field)
+static const struct option info_table[] = {
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "an object per file: bloomgate.info.1",
+      NULL },
+    { "bits", 0, OPTION_FLAG, AT(bits), NULL,
+      "draw where the bits are: uneven filling shows", NULL },
+    { "svg", 0, OPTION_TEXT, AT(svg), "FILE", "write that as a picture, of one filter",
+      NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite that FILE", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group info_group = { "Telling", info_table };
+
+/* The bits of a filter; a Parquet filter is one of ours in another file. */
+static int info_map(const struct filter_file *file, struct occupancy_map *map)
+{
+    bg_filter *same = NULL;
+    if (file->filter) {
+        return map_find(file->filter, map);
+    }
+    if (!file->foreign) {
+        return say_failed(CLI_USAGE, "%s: its bits need the secret: --keyring FILE",
+                          file->path);
+    }
+    if (bg_foreign_to_filter(file->foreign, &same, NULL)) {
+        return say_failed(
+            CLI_USAGE, "%s: --bits and --svg are for filters of bloomgate and parquet",
+            file->path);
+    }
+    const int code = map_find(same, map);
+    bg_filter_free(same);
+    return code;
+}
+
+static int info_print(struct info_options *o, const struct filter_file *file)
+{
+    static struct info_facts facts;
+    static struct occupancy_map map;
+    int code = info_find(file, &facts);
+    if (!code && (o->bits || o->svg)) {
+        code = info_map(file, &map);
+    }
+    if (!code && o->svg) {
+        code = map_write_svg(&map, file->path, o->svg);
+    }
+    if (code) {
+        return code;
+    }
+    if (o->json) {
+        info_print_json(&facts, map.shares, o->bits ? map.columns * map.rows : 0);
+        return CLI_OK;
+    }
+    if (o->told++) {
+        (void)putchar('\n');
+    }
+    info_print_text(&facts);
+    if (o->bits) {
+        map_print(&map, say_colors(STDOUT_FILENO));
+    }
+    return CLI_OK;
+}
+
+/* A filter with a secret tells less without it. */
+static int info_header_only(const char *path, struct filter_file *file)
+{
+    bg_errinfo why;
+    *file = (struct filter_file){ .path = path };
+    file->about.struct_size = sizeof file->about;
+    if (bg_file_about(path, &file->about, &why)) {
+        return say_error(path, &why);
+    }
+    filter_read_recipe(file->about.metadata, file->recipe);
+    return CLI_OK;
+}
+
+static int info_one(struct info_options *o, const char *path)
+{
+    static struct filter_file file;
+    const bool header_only =
+        !o->open.keyring && filter_is_ours(path, &o->open) && filter_needs_secret(path);
+    int code = header_only ? info_header_only(path, &file)
+                           : filter_open(path, &o->open, 0, KEY_TEXT, &file);
+    if (!code) {
+        code = info_print(o, &file);
+        filter_close(&file);
+    }
+    return code;
+}
+
+static int info_command(void *options, const struct arguments *arguments)
+{
+    struct info_options *o = options;
+    int worst = CLI_OK;
+    if (arguments->count == 0) {
+        return say_usage("which filter? FILTER is missing");
+    }
+    if (o->svg && arguments->count > 1) {
+        return say_usage("--svg is for one filter");
+    }
+    if (o->svg) {
+        worst = filter_may_write(o->svg, o->force);
+        if (worst) {
+            return worst;
+        }
+    }
+    for (size_t i = 0; i < arguments->count; i++) {
+        const int code = info_one(o, arguments->items[i]);
+        worst = code > worst ? code : worst;
+    }
+    return out_finish(worst);
+}
+
+const struct command command_info = {
+    .name = "info",
+    .summary = "tell what a filter file is, and how full",
+    .usage = "[options] FILTER...",
+    .about =
+        "Tells of each file its format, kind and geometry, what it was made for, how keys are "
+        "made and hashed, its generation and digest; and how full it is: the number of different "
+        "keys in it with the interval that holds the true one in 19 of 20 cases, the rate of "
+        "false positives now, and whether that is what was asked for. Files of other software are "
+        "told as far as their format goes.\n\n"
+        "A filter with a secret tells only what its header says, unless --keyring is there.\n\n"
+        "--bits draws the filter's words as up to 64 by 16 cells, each by the share of its bits "
+        "that are set. In a filter that fills evenly all look alike.",
+    .size = sizeof(struct info_options),
+    .uses = { { &info_group, 0 },
+              { &open_options_group, offsetof(struct info_options, open) } },
+    .examples = { { "bloomgate info seen.bg", "all of a file" },
+                  { "bloomgate info --json *.bg | jq -r '[.file, .health] | @tsv'",
+                    "the health of several" } },
+    .run = info_command,
+};

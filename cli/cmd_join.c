@@ -1,0 +1,95 @@
+/*
+ * cmd_join.c - bloomgate join: shards that bloomgate split wrote, as one filter again.
+ */
+#include "command.h"
+#include "number.h"
+#include "save_options.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct join_options {
+    struct common common;
+    struct open_options open;
+    struct save_options save;
+};
+
+enum { JOIN_PATH = 4096, JOIN_MOST = 65536 };
+
+/* The line that says which shard a file is goes; the canaries are in again. */
+static void join_metadata(struct saving *saving)
+{
+    char *end = strchr(saving->metadata, '\n');
+    if (end) {
+        memmove(saving->metadata, end + 1, strlen(end + 1) + 1);
+    }
+}
+
+static int join_files(const struct join_options *o, const char *prefix, uint32_t shards,
+                      const char *to)
+{
+    static struct filter_file file;
+    static struct saving saving;
+    static char first[JOIN_PATH];
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    bg_errinfo why;
+    const int n = snprintf(first, sizeof first, "%s.0", prefix);
+    if (n < 0 || n >= JOIN_PATH) {
+        return say_failed(CLI_USAGE, "%s: too long", prefix);
+    }
+    int code = filter_secret(first, &o->open, &file, &opening);
+    code = code ? code
+                : saving_begin(&o->save, &file.about, (enum say_when)o->common.progress,
+                               &saving);
+    if (!code) {
+        join_metadata(&saving);
+        opening.flags = o->open.tolerate ? BG_FILE_TOLERATE : 0;
+        progress_begin(&saving.progress, "joining", saving.when);
+        const bg_err err =
+            bg_file_join(prefix, shards, to, &opening, &saving.how, &why);
+        progress_end(&saving.progress);
+        code = err ? say_error(prefix, &why) : CLI_OK;
+    }
+    if (!code) {
+        say_note("%s: %u shards", to, shards);
+    }
+    filter_close(&file);
+    return code;
+}
+
+static int join_command(void *options, const struct arguments *arguments)
+{
+    const struct join_options *o = options;
+    uint64_t shards = 0;
+    if (arguments->count != 3) {
+        return say_usage("expected PREFIX, how many shards there are, and OUT");
+    }
+    if (!number_count(arguments->items[1], &shards) || shards < 2
+        || shards > JOIN_MOST) {
+        return say_usage("how many shards? Found '%s', expected 2 to %d",
+                         arguments->items[1], JOIN_MOST);
+    }
+    const int code = filter_may_write(arguments->items[2], o->save.force);
+    return code ? code
+                : join_files(o, arguments->items[0], (uint32_t)shards,
+                             arguments->items[2]);
+}
+
+const struct command command_join = {
+    .name = "join",
+    .summary = "make one filter of its shards",
+    .usage = "[options] PREFIX N OUT",
+    .about =
+        "Puts the N shards PREFIX.0, PREFIX.1 and so on, which bloomgate split wrote, together "
+        "to one filter. Every file says which shard it is; one in the wrong place, or of another "
+        "size or hash, is refused.",
+    .size = sizeof(struct join_options),
+    .uses = { { &force_options_group, offsetof(struct join_options, save) },
+              { &open_options_group, offsetof(struct join_options, open) } },
+    .examples = { { "bloomgate join seen.shard 8 seen.bg",
+                    "of seen.shard.0 to seen.shard.7" },
+                  { "bloomgate join -f seen.shard 8 seen.bg",
+                    "the same, over what is there" } },
+    .run = join_command,
+};

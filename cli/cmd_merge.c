@@ -1,0 +1,108 @@
+/*
+ * cmd_merge.c - bloomgate merge: the union of filter files.
+ *
+ * The files are opened one after the other, so that two filters are in memory at a time.
+ * They must have the same kind, size and hash, and make keys in the same way.
+ */
+#include "command.h"
+#include "save_options.h"
+#include "say.h"
+#include "stop.h"
+
+#include <string.h>
+
+struct merge_options {
+    struct common common;
+    struct open_options open;
+    struct save_options save;
+};
+
+/* What the library does not look at. */
+static int merge_compare(const struct filter_file *first,
+                         const struct filter_file *other)
+{
+    if (strcmp(first->recipe, other->recipe) != 0) {
+        return say_failed(CLI_DATA,
+                          "%s and %s: their keys are made in different ways: '%s' and "
+                          "'%s'",
+                          first->path, other->path, first->recipe, other->recipe);
+    }
+    if (memcmp(first->about.key_id, other->about.key_id, BG_KEY_ID_BYTES) != 0) {
+        return say_failed(CLI_DATA, "%s and %s: they have different secrets",
+                          first->path, other->path);
+    }
+    return CLI_OK;
+}
+
+static int merge_one(const struct merge_options *o, struct filter_file *first,
+                     const char *path)
+{
+    struct filter_file other;
+    bg_errinfo why;
+    int code = filter_open(path, &o->open, FILTER_OURS, KEY_TEXT, &other);
+    if (code) {
+        return code;
+    }
+    code = merge_compare(first, &other);
+    if (!code && bg_filter_merge(first->filter, other.filter, &why)) {
+        code = say_failed(say_code(why.code), "%s into %s: %s", path, first->path,
+                          why.message);
+    }
+    if (!code && strcmp(first->about.metadata, other.about.metadata) != 0) {
+        say_warning("%s: its notes differ from those of %s, which are kept", path,
+                    first->path);
+    }
+    filter_close(&other);
+    return code;
+}
+
+static int merge_command(void *options, const struct arguments *arguments)
+{
+    const struct merge_options *o = options;
+    static struct filter_file first;
+    static struct saving saving;
+    if (arguments->count < 3) {
+        return say_usage("expected OUT and two filters or more");
+    }
+    const char *to = arguments->items[0];
+    int code = filter_may_write(to, o->save.force);
+    code = code ? code
+                : filter_open(arguments->items[1], &o->open, FILTER_OURS, KEY_TEXT,
+                              &first);
+    if (code) {
+        return code;
+    }
+    code = saving_begin(&o->save, &first.about, (enum say_when)o->common.progress,
+                        &saving);
+    for (size_t i = 2; i < arguments->count && !code; i++) {
+        code = stop_wanted() ? (int)CLI_INTERRUPTED
+                             : merge_one(o, &first, arguments->items[i]);
+    }
+    code = code ? code : saving_write(&saving, first.filter, to);
+    if (!code) {
+        saving_tell(first.filter, to);
+    }
+    filter_close(&first);
+    return code;
+}
+
+const struct command command_merge = {
+    .name = "merge",
+    .summary = "unite filter files of one size",
+    .usage = "[options] OUT FILTER FILTER...",
+    .about =
+        "Writes a filter to OUT that may contain what any of the filters may contain: the one "
+        "that would have come of adding all their keys to one filter of that size. The filters "
+        "must have the same kind, size and hash; bloomgate build with the same --items and "
+        "--rate makes such ones, for example of parts of the input (--shard).\n\n"
+        "Notes, key id and generation are those of the first filter. OUT may be one of the "
+        "filters, with -f: it is replaced in one step at the end, or not at all.",
+    .size = sizeof(struct merge_options),
+    .uses = { { &save_options_group, offsetof(struct merge_options, save) },
+              { &open_options_group, offsetof(struct merge_options, open) } },
+    .examples = { { "bloomgate merge all.bg part1.bg part2.bg part3.bg",
+                    "what any of three filters may contain" },
+                  { "bloomgate merge -f total.bg total.bg today.bg",
+                    "add a day's filter to the total" } },
+    .run = merge_command,
+};

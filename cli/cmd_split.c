@@ -1,0 +1,110 @@
+/*
+ * cmd_split.c - bloomgate split: the shards of a filter as files of their own.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "command.h"
+#include "number.h"
+#include "save_options.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct split_options {
+    struct common common;
+    struct open_options open;
+    struct save_options save;
+};
+
+enum { SPLIT_PATH = 4096 };
+
+static int split_name(const char *prefix, uint32_t i, char name[SPLIT_PATH])
+{
+    const int n = snprintf(name, SPLIT_PATH, "%s.%u", prefix, i);
+    return n > 0 && n < SPLIT_PATH ? CLI_OK
+                                   : say_failed(CLI_USAGE, "%s: too long", prefix);
+}
+
+/* None of the files may be there. */
+static int split_may_write(const struct split_options *o, const char *prefix,
+                           uint32_t shards)
+{
+    char name[SPLIT_PATH];
+    int code = CLI_OK;
+    for (uint32_t i = 0; i < shards && !code; i++) {
+        code = split_name(prefix, i, name);
+        code = code ? code : filter_may_write(name, o->save.force);
+    }
+    return code;
+}
+
+/* A split that failed leaves no shards. */
+static void split_undo(const char *prefix, uint32_t shards)
+{
+    char name[SPLIT_PATH];
+    for (uint32_t i = 0; i < shards && !split_name(prefix, i, name); i++) {
+        (void)unlink(name);
+    }
+}
+
+static int split_file(const struct split_options *o, const char *path,
+                      const char *prefix)
+{
+    static struct filter_file file;
+    static struct saving saving;
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    bg_errinfo why;
+    int code = filter_secret(path, &o->open, &file, &opening);
+    if (!code && file.about.shards < 2) {
+        code = say_failed(CLI_USAGE, "%s: is in one piece, not in shards", path);
+    }
+    code = code ? code : split_may_write(o, prefix, file.about.shards);
+    code = code ? code
+                : saving_begin(&o->save, &file.about, (enum say_when)o->common.progress,
+                               &saving);
+    if (!code) {
+        opening.flags = o->open.tolerate ? BG_FILE_TOLERATE : 0;
+        progress_begin(&saving.progress, "splitting", saving.when);
+        if (bg_file_split(path, prefix, &opening, &saving.how, &why)) {
+            progress_end(&saving.progress);
+            code = say_error(why.code == BG_EIO ? prefix : path, &why);
+            if (!o->save.force) { /* all that is there by these names is ours */
+                split_undo(prefix, file.about.shards);
+            }
+        }
+        progress_end(&saving.progress);
+    }
+    if (!code) {
+        say_note("%s.0 to %s.%u: %u shards", prefix, prefix, file.about.shards - 1,
+                 file.about.shards);
+    }
+    filter_close(&file);
+    return code;
+}
+
+static int split_command(void *options, const struct arguments *arguments)
+{
+    if (arguments->count != 2) {
+        return say_usage("expected FILTER and PREFIX");
+    }
+    return split_file(options, arguments->items[0], arguments->items[1]);
+}
+
+const struct command command_split = {
+    .name = "split",
+    .summary = "write the shards of a filter to files",
+    .usage = "[options] FILTER PREFIX",
+    .about =
+        "Writes each shard of a filter that was made in shards to a file of its own, PREFIX.0, "
+        "PREFIX.1 and so on. A shard has the keys whose hash falls to it, so it answers for "
+        "these alone: bloomgate join puts them together again.",
+    .size = sizeof(struct split_options),
+    .uses = { { &force_options_group, offsetof(struct split_options, save) },
+              { &open_options_group, offsetof(struct split_options, open) } },
+    .examples = { { "bloomgate split seen.bg seen.shard",
+                    "seen.shard.0, seen.shard.1, ..." },
+                  { "bloomgate split --keyring ring seen.bg seen.shard",
+                    "the same of a filter with a secret" } },
+    .run = split_command,
+};

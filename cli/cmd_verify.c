@@ -1,0 +1,195 @@
+/*
+ * cmd_verify.c - bloomgate verify: whether filter files are whole.
+ *
+ * Damage is what was asked for, so it is an answer, on stdout, and exit code 1. All files
+ * are looked at; the highest code is the one that counts.
+ */
+#include "command.h"
+#include "filter_file.h"
+#include "json.h"
+#include "out.h"
+#include "save_options.h"
+#include "say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct verify_options {
+    struct common common;
+    struct open_options open;
+    bool json;
+};
+
+#define AT(field) offsetof(struct verify_options, field)
+static const struct option verify_table[] = {
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "an object per file: bloomgate.verify.1",
+      NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group verify_group = { "Verifying", verify_table };
+
+static const char verify_schema[] = "bloomgate.verify.1";
+
+/* ---- Ours ----------------------------------------------------------------------------------- */
+
+static void verify_json(const char *path, const bg_report *report, bool asked)
+{
+    struct json json;
+    json_begin(&json, verify_schema);
+    json_text(&json, "file", path);
+    json_text(&json, "format", "bloomgate");
+    json_bool(&json, "whole", report->bad == 0);
+    json_bool(&json, "canaries_asked", asked);
+    json_count(&json, "blocks", report->blocks);
+    json_count(&json, "bad_blocks", report->bad_blocks);
+    json_count(&json, "bad", report->bad);
+    if (report->bad) {
+        json_object(&json, "first");
+        json_text(&json, "what", report->what);
+        json_count(&json, "offset", report->first_offset);
+        json_text(&json, "found", report->found);
+        json_text(&json, "expected", report->expected);
+        json_text(&json, "error", bg_err_name(report->code));
+        json_close(&json, '}');
+    }
+    json_end(&json);
+}
+
+static void verify_print(const char *path, const bg_report *report, bool asked)
+{
+    if (report->bad == 0) {
+        if (!say_is_quiet()) {
+            printf("%s: whole%s\n", path,
+                   asked ? "" : ", but its keys cannot be asked for without --keyring");
+        }
+        return;
+    }
+    printf("%s: damaged: %s at byte %" PRIu64 ": found %s, expected %s", path,
+           report->what, report->first_offset, report->found, report->expected);
+    if (report->bad_blocks) {
+        printf("; %" PRIu64 " of %" PRIu64 " blocks are damaged", report->bad_blocks,
+               report->blocks);
+    }
+    printf("\n");
+}
+
+/* What is none: it cannot be read, a newer version wrote it, the secret is another. */
+static bool verify_is_damage(bg_err err)
+{
+    return err == BG_EFORMAT || err == BG_ECHECKSUM;
+}
+
+static int verify_ours(const struct verify_options *o, const char *path)
+{
+    static struct filter_file file;
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    bg_report report = { .struct_size = sizeof report };
+    bg_errinfo why;
+    struct progress progress;
+    file = (struct filter_file){ .path = path };
+    if (o->open.keyring) { /* a header that is damaged shows again below */
+        bg_file_info about = { .struct_size = sizeof about };
+        if (!bg_file_about(path, &about, NULL)) {
+            const int code = filter_secret(path, &o->open, &file, &opening);
+            if (code) {
+                filter_close(&file);
+                return code;
+            }
+        }
+    }
+    opening.progress = saving_progress;
+    opening.context = &progress;
+    progress_begin(&progress, "verifying", (enum say_when)o->common.progress);
+    const bg_err err = bg_verify(path, &opening, &report, &why);
+    progress_end(&progress);
+    const bool asked = opening.hash || !filter_needs_secret(path);
+    filter_close(&file);
+    if (err && !verify_is_damage(err)) {
+        return say_error(path, &why);
+    }
+    (o->json ? verify_json : verify_print)(path, &report, asked);
+    return err ? CLI_NO : CLI_OK;
+}
+
+/* ---- Of others -------------------------------------------------------------------------------- */
+
+static int verify_foreign(const struct verify_options *o, const char *path,
+                          struct filter_file *file)
+{
+    bg_foreign_info about = { .struct_size = sizeof about };
+    if (bg_foreign_about(file->foreign, &about)) {
+        return say_failed(CLI_DATA, "%s: cannot be told", path);
+    }
+    const char *name = bg_foreign_name((bg_foreign_format)about.format);
+    const bool sums =
+        about.format == BG_FOREIGN_ROCKSDB || about.format == BG_FOREIGN_LEVELDB;
+    if (o->json) {
+        struct json json;
+        json_begin(&json, verify_schema);
+        json_text(&json, "file", path);
+        json_text(&json, "format", name);
+        json_bool(&json, "has_checksum", sums);
+        json_bool(&json, sums ? "whole" : "structure_fits", true);
+        json_end(&json);
+    } else if (!say_is_quiet()) {
+        printf("%s: %s, %s\n", path, name,
+               sums ? "whole: its checksums are right"
+                    : "its structure fits; that format has no checksum");
+    }
+    return CLI_OK;
+}
+
+/* ---- Either ----------------------------------------------------------------------------------- */
+
+static int verify_one(const struct verify_options *o, const char *path)
+{
+    static struct filter_file file;
+    if (filter_is_ours(path, &o->open)) {
+        return verify_ours(o, path);
+    }
+    int code = filter_open(path, &o->open, 0, KEY_TEXT, &file);
+    if (!code) {
+        code = verify_foreign(o, path, &file);
+        filter_close(&file);
+    }
+    return code;
+}
+
+static int verify_command(void *options, const struct arguments *arguments)
+{
+    int worst = CLI_OK;
+    if (arguments->count == 0) {
+        return say_usage("which filter? FILTER is missing");
+    }
+    for (size_t i = 0; i < arguments->count; i++) {
+        const int code = verify_one(options, arguments->items[i]);
+        worst = code > worst ? code : worst;
+        if (code == CLI_INTERRUPTED) {
+            break;
+        }
+    }
+    return out_finish(worst);
+}
+
+const struct command command_verify = {
+    .name = "verify",
+    .summary = "say whether filter files are whole",
+    .usage = "[options] FILTER...",
+    .about =
+        "Reads all of each file and compares every checksum, the structure within, and the "
+        "answers to its canaries. Says \"whole\", or what is wrong first, where, and how many "
+        "blocks are damaged. Exit code: 0 if all files are whole, 1 if one is damaged, more if "
+        "one cannot be judged: it is not there, is no filter, or was written by a newer version.\n\n"
+        "Without its secret all but the canaries of a filter can be verified. Most formats of "
+        "other software have no checksum: then only the structure can be looked at. With -q "
+        "only damaged files are named.",
+    .size = sizeof(struct verify_options),
+    .uses = { { &verify_group, 0 },
+              { &open_options_group, offsetof(struct verify_options, open) } },
+    .examples = { { "bloomgate verify /var/lib/app/*.bg", "whether all are whole" },
+                  { "bloomgate verify -q --keyring ring *.bg",
+                    "names only what is damaged" } },
+    .run = verify_command,
+};

@@ -1,0 +1,211 @@
+/* occupancy_map.c - see occupancy_map.h. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "occupancy_map.h"
+
+#include "number.h"
+#include "replace_file.h"
+#include "say.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+int map_find(const bg_filter *filter, struct occupancy_map *map)
+{
+    *map = (struct occupancy_map){ .bytes = bg_filter_size_bytes(filter), .least = 1 };
+    const uint64_t words = map->bytes / 8;
+    const uint64_t rows = words / MAP_COLUMNS;
+    map->columns = words < MAP_COLUMNS ? (size_t)(words ? words : 1) : MAP_COLUMNS;
+    map->rows = rows < 1 ? 1 : rows < MAP_ROWS ? (size_t)rows : MAP_ROWS;
+    const size_t cells = map->columns * map->rows;
+    if (bg_filter_occupancy(filter, map->shares, cells)) {
+        return say_failed(CLI_DATA, "the filter does not tell where its bits are");
+    }
+    for (size_t i = 0; i < cells; i++) {
+        const double share = map->shares[i];
+        map->least = share < map->least ? share : map->least;
+        map->most = share > map->most ? share : map->most;
+        map->mean += share / (double)cells;
+    }
+    return CLI_OK;
+}
+
+/* ---- Shades -------------------------------------------------------------------------------- */
+
+enum { MAP_SHADES = 9 }; /* nothing, and eighths */
+
+/* From dark violet to yellow, so that brightness tells as well as height. */
+static const struct {
+    const char *block;
+    unsigned color; /* of a terminal with 256 */
+} map_shades[MAP_SHADES] = { { "·", 240 }, { "▁", 60 },  { "▂", 61 },
+                             { "▃", 67 },  { "▄", 73 },  { "▅", 79 },
+                             { "▆", 114 }, { "▇", 149 }, { "█", 184 } };
+
+static unsigned map_shade(double share)
+{
+    const double eighths = share * 8;
+    return share <= 0 ? 0 : eighths >= 8 ? 8 : 1 + (unsigned)eighths;
+}
+
+/* ---- The terminal --------------------------------------------------------------------------- */
+
+static void map_print_row(const struct occupancy_map *map, size_t row, bool colors)
+{
+    (void)fputs("  ", stdout);
+    for (size_t i = 0; i < map->columns; i++) {
+        const unsigned shade = map_shade(map->shares[row * map->columns + i]);
+        if (colors) {
+            printf("\033[38;5;%um%s", map_shades[shade].color, map_shades[shade].block);
+        } else {
+            (void)fputs(map_shades[shade].block, stdout);
+        }
+    }
+    (void)fputs(colors ? "\033[0m\n" : "\n", stdout);
+}
+
+void map_print(const struct occupancy_map *map, bool colors)
+{
+    char bytes[NUMBER_TEXT], least[NUMBER_TEXT], mean[NUMBER_TEXT], most[NUMBER_TEXT];
+    for (size_t row = 0; row < map->rows; row++) {
+        map_print_row(map, row, colors);
+    }
+    printf("  a cell is %s; bits set, in eighths: ",
+           number_show_bytes(map->bytes / (map->columns * map->rows), bytes));
+    for (unsigned i = 0; i < MAP_SHADES; i++) {
+        (void)fputs(map_shades[i].block, stdout);
+    }
+    printf("\n  least %s, mean %s, most %s\n", number_show_rate(map->least, least),
+           number_show_rate(map->mean, mean), number_show_rate(map->most, most));
+}
+
+/* ---- SVG ------------------------------------------------------------------------------------ */
+
+enum {
+    MAP_CELL = 12,
+    MAP_MARGIN = 20,
+    MAP_TOP = 56,
+    MAP_BELOW = 76,
+    MAP_LEGEND = 64, /* swatches */
+    MAP_SWATCH = 4
+};
+
+/* Text between tags; what XML cannot have becomes "?". */
+static void map_svg_text(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '<' || c == '>' || c == '&') {
+            (void)fputs(c == '<' ? "&lt;" : c == '>' ? "&gt;" : "&amp;", out);
+        } else {
+            (void)fputc(c < 0x20 || c >= 0x7F ? '?' : c, out);
+        }
+    }
+}
+
+/* From almost white to dark blue, evenly: small differences stay small. */
+static unsigned map_svg_color(double share)
+{
+    static const unsigned char stops[][3] = { { 247, 251, 255 },
+                                              { 198, 219, 239 },
+                                              { 107, 174, 214 },
+                                              { 33, 113, 181 },
+                                              { 8, 48, 107 } };
+    const double at = 4 * (share > 1 ? 1 : share);
+    const unsigned low = at >= 4 ? 3 : (unsigned)at;
+    unsigned color = 0;
+    for (int i = 0; i < 3; i++) {
+        const double from = stops[low][i], to = stops[low + 1][i];
+        color = color << 8 | (unsigned)(from + (to - from) * (at - low) + 0.5);
+    }
+    return color;
+}
+
+static void map_svg_cells(FILE *out, const struct occupancy_map *map)
+{
+    for (size_t i = 0; i < map->columns * map->rows; i++) {
+        const double share = map->shares[i];
+        (void)fprintf(out,
+                      "<rect x=\"%zu\" y=\"%zu\" width=\"%d\" height=\"%d\" "
+                      "fill=\"#%06x\"><title>%.2f %%</title></rect>\n",
+                      MAP_MARGIN + i % map->columns * MAP_CELL,
+                      MAP_TOP + i / map->columns * MAP_CELL, MAP_CELL, MAP_CELL,
+                      map_svg_color(share), 100 * share);
+    }
+}
+
+static void map_svg_frame(FILE *out, size_t y, size_t width, size_t height)
+{
+    (void)fprintf(out,
+                  "<rect x=\"%d\" y=\"%zu\" width=\"%zu\" height=\"%zu\" "
+                  "fill=\"none\" stroke=\"#888\" stroke-width=\"0.5\"/>\n",
+                  MAP_MARGIN, y, width, height);
+}
+
+static void map_svg_legend(FILE *out, size_t y)
+{
+    for (int i = 0; i < MAP_LEGEND; i++) {
+        (void)fprintf(out,
+                      "<rect x=\"%d\" y=\"%zu\" width=\"%d\" height=\"14\" "
+                      "fill=\"#%06x\"/>\n",
+                      MAP_MARGIN + i * MAP_SWATCH, y, MAP_SWATCH,
+                      map_svg_color((double)i / (MAP_LEGEND - 1)));
+    }
+    map_svg_frame(out, y, (size_t)MAP_LEGEND * MAP_SWATCH, 14);
+    for (int i = 0; i <= 4; i++) {
+        (void)fprintf(out,
+                      "<text x=\"%d\" y=\"%zu\" text-anchor=\"middle\">%d %%</text>\n",
+                      MAP_MARGIN + i * MAP_LEGEND * MAP_SWATCH / 4, y + 28, 25 * i);
+    }
+    (void)fprintf(out, "<text x=\"%d\" y=\"%zu\">bits set in a cell</text>\n",
+                  MAP_MARGIN + MAP_LEGEND * MAP_SWATCH + 12, y + 12);
+}
+
+static void map_svg(FILE *out, const struct occupancy_map *map, const char *title)
+{
+    char bytes[NUMBER_TEXT], least[NUMBER_TEXT], mean[NUMBER_TEXT], most[NUMBER_TEXT];
+    const size_t bottom = MAP_TOP + map->rows * MAP_CELL;
+    const size_t least_width = MAP_LEGEND * MAP_SWATCH + 150;
+    const size_t cells_width = map->columns * MAP_CELL;
+    const size_t width =
+        2 * MAP_MARGIN + (cells_width > least_width ? cells_width : least_width);
+    (void)fprintf(out,
+                  "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" "
+                  "height=\"%zu\" viewBox=\"0 0 %zu %zu\" font-family=\"sans-serif\" "
+                  "font-size=\"12\">\n<title>",
+                  width, bottom + MAP_BELOW, width, bottom + MAP_BELOW);
+    map_svg_text(out, title);
+    (void)fprintf(out,
+                  "</title>\n<rect width=\"%zu\" height=\"%zu\" fill=\"#ffffff\"/>\n"
+                  "<text x=\"%d\" y=\"24\" font-size=\"16\">",
+                  width, bottom + MAP_BELOW, MAP_MARGIN);
+    map_svg_text(out, title);
+    (void)fprintf(
+        out,
+        "</text>\n<text x=\"%d\" y=\"44\" fill=\"#555\">a cell is %s; least %s, mean %s, "
+        "most %s of its bits are set</text>\n",
+        MAP_MARGIN, number_show_bytes(map->bytes / (map->columns * map->rows), bytes),
+        number_show_rate(map->least, least), number_show_rate(map->mean, mean),
+        number_show_rate(map->most, most));
+    map_svg_cells(out, map);
+    map_svg_frame(out, MAP_TOP, cells_width, map->rows * MAP_CELL);
+    map_svg_legend(out, bottom + 24);
+    (void)fputs("</svg>\n", out);
+}
+
+int map_write_svg(const struct occupancy_map *map, const char *title, const char *path)
+{
+    char *bytes = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&bytes, &n);
+    if (!out) {
+        return say_failed(CLI_FULL, "out of memory");
+    }
+    map_svg(out, map, title);
+    const bool failed = ferror(out) != 0;
+    const int code = fclose(out) != 0 || failed ? say_failed(CLI_FULL, "out of memory")
+                                                : replace_file(path, bytes, n);
+    free(bytes);
+    return code;
+}

@@ -1,0 +1,80 @@
+/* replace_file.c - see replace_file.h. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "replace_file.h"
+
+#include "say.h"
+#include "stop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { REPLACE_PATH = 4096 };
+
+static bool replace_write(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        const ssize_t done = write(fd, bytes, n);
+        if (done < 0 && (errno != EINTR || stop_wanted())) {
+            return false;
+        }
+        bytes += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    return true;
+}
+
+/* The new name stays after a crash only when the folder is written. */
+static bool replace_sync_folder(const char *path)
+{
+    char folder[REPLACE_PATH];
+    const char *slash = strrchr(path, '/');
+    const size_t n = slash ? (size_t)(slash - path) : 0;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)n, path);
+    const int fd = open(!slash   ? "."
+                        : n == 0 ? "/"
+                                 : folder,
+                        O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    const bool synced = fsync(fd) == 0;
+    return close(fd) == 0 && synced;
+}
+
+static bool replace_fill(int fd, const char *path, const void *bytes, size_t n)
+{
+    struct stat old;
+    return replace_write(fd, bytes, n)
+           && (stat(path, &old) != 0 || fchmod(fd, old.st_mode & 07777) == 0)
+           && fsync(fd) == 0;
+}
+
+int replace_file(const char *path, const void *bytes, size_t n)
+{
+    char beside[REPLACE_PATH];
+    const int length =
+        snprintf(beside, sizeof beside, "%s.%ld.tmp", path, (long)getpid());
+    if (length < 0 || (size_t)length >= sizeof beside) {
+        return say_failed(CLI_USAGE, "%s: too long", path);
+    }
+    const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        return say_errno(path);
+    }
+    const bool filled = replace_fill(fd, path, bytes, n);
+    int why = errno;
+    const bool closed = close(fd) == 0;
+    why = filled && !closed ? errno : why;
+    if (filled && closed && !stop_wanted() && rename(beside, path) == 0) {
+        return replace_sync_folder(path) ? CLI_OK : say_errno(path);
+    }
+    why = filled && closed ? errno : why;
+    (void)unlink(beside);
+    errno = why;
+    return stop_wanted() ? (int)CLI_INTERRUPTED : say_errno(path);
+}

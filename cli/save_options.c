@@ -1,0 +1,109 @@
+/* save_options.c - see save_options.h. */
+#include "save_options.h"
+
+#include "number.h"
+#include "say.h"
+#include "stop.h"
+
+#include <string.h>
+
+#define AT(field) offsetof(struct save_options, field)
+static const struct option save_table[] = {
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite files", NULL },
+    { "generation", 'g', OPTION_TEXT, AT(generation), "N",
+      "a number of yours, in the file; else as it was", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+static const struct option force_table[] = {
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite files", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+const struct option_group save_options_group = { "Saving", save_table };
+const struct option_group force_options_group = { "Saving", force_table };
+
+bool saving_progress(void *context, uint64_t done, uint64_t all)
+{
+    progress_tick(context, done, all);
+    return !stop_wanted();
+}
+
+int saving_begin(const struct save_options *options, const bg_file_info *like,
+                 enum say_when progress, struct saving *saving)
+{
+    *saving = (struct saving){ .how = BG_SAVE_OPTIONS_INIT,
+                               .when = progress,
+                               .was = like->generation,
+                               .has_canaries = like->present_canaries > 0 };
+    memcpy(saving->metadata, like->metadata, sizeof saving->metadata);
+    memcpy(saving->how.key_id, like->key_id, sizeof saving->how.key_id);
+    saving->how.generation = like->generation;
+    saving->how.metadata = saving->metadata;
+    saving->how.progress = saving_progress;
+    saving->how.context = &saving->progress;
+    if (options->generation
+        && !number_count(options->generation, &saving->how.generation)) {
+        return say_usage("--generation: found '%s', expected a whole number",
+                         options->generation);
+    }
+    return CLI_OK;
+}
+
+/* The canaries of the new generation. */
+static int saving_canaries(const struct saving *saving, bg_filter *filter)
+{
+    const uint32_t traits = bg_kind_traits(bg_filter_kind(filter));
+    if (!saving->has_canaries || saving->how.generation == saving->was) {
+        return CLI_OK;
+    }
+    if (traits & BG_IS_STATIC) {
+        say_warning(
+            "a filter of kind %s takes no more keys: it is without canaries now",
+            bg_kind_name(bg_filter_kind(filter)));
+        return CLI_OK;
+    }
+    for (uint32_t i = 0; i < BG_CANARIES; i++) {
+        uint8_t key[BG_CANARY_BYTES];
+        bg_canary(saving->how.generation, i, key);
+        if (!(traits & BG_CAN_FILL_UP)) {
+            (void)bg_filter_add(filter, key, sizeof key);
+        } else if (bg_filter_insert(filter, key, sizeof key, NULL)) {
+            return say_failed(CLI_FULL,
+                              "the filter has no room for the canaries of generation "
+                              "%llu",
+                              (unsigned long long)saving->how.generation);
+        }
+    }
+    return CLI_OK;
+}
+
+int saving_write(struct saving *saving, bg_filter *filter, const char *path)
+{
+    bg_errinfo why;
+    const int code = saving_canaries(saving, filter);
+    if (code) {
+        return code;
+    }
+    progress_begin(&saving->progress, "saving", saving->when);
+    const bg_err err = bg_save(filter, path, &saving->how, &why);
+    progress_end(&saving->progress);
+    return err ? say_error(path, &why) : CLI_OK;
+}
+
+void saving_tell(const bg_filter *filter, const char *path)
+{
+    char keys[NUMBER_TEXT], bytes[NUMBER_TEXT], rate[NUMBER_TEXT];
+    bg_info info = { .struct_size = sizeof info };
+    if (say_is_quiet() || bg_filter_info(filter, &info)) {
+        return;
+    }
+    say_note("%s: %s, about %s keys, %s, rate of false positives %s", path,
+             bg_kind_name(info.kind),
+             number_show((uint64_t)(info.items.value + 0.5), keys),
+             number_show_bytes(info.bytes, bytes), number_show_rate(info.rate, rate));
+    if (info.design_items && info.kind != BG_KIND_SCALABLE
+        && info.items.low > 1.1 * (double)info.design_items) {
+        say_warning("made for %s keys: the rate is above what was asked for",
+                    number_show(info.design_items, keys));
+    }
+}

@@ -1,0 +1,331 @@
+# bloomgate info: what a filter file is, and how it does.
+
+$ cp $CLI_TESTS/../golden/files/*.bg .
+$ bloomgate info blocked.bg
+blocked.bg
+  format       bloomgate 1.0
+  kind         blocked
+  geometry     k 7, 8 units
+  size         512 B, 4,096 bits, 10.24 bits per key
+  can fold     3 times
+  made for     400 keys at a rate of 0.864 %
+  hash         fast, seed 0
+  key id       golden key no. 1
+  keys         URL, lower case
+  generation   77
+  canaries     yes
+  created      2023-11-14T22:13:20Z
+  digest       21eea09d34a1aeeeab048daa822a0a63
+  file         8,708 bytes, 1 block
+  fill         41.4 %
+  keys in it   about 312 (304 to 320)
+  rate now     0.264 %
+  health       fine
+$ bloomgate info --json blocked.bg
+{"schema": "bloomgate.info.1", "file": "blocked.bg", "file_bytes": 8708, "format": "bloomgate", "complete": true, "bits_per_key": 10.24, "version": "1.0", "kind": "blocked", "k": 7, "units": 8, "width": 0, "shards": 1, "design": {"items": 400, "rate": 0.00863894}, "hash": {"profile": "fast", "seed": 0, "check": "89c62087505edfb6", "key_id": "golden key no. 1"}, "keys": "URL, lower case", "generation": 77, "canaries": true, "created": "2023-11-14T22:13:20Z", "digest": "21eea09d34a1aeeeab048daa822a0a63", "metadata": "keys: URL, lower case\u000a", "blocks": 1, "bits": 4096, "bytes": 512, "foldable": 3, "ones": 1694, "fill": 0.413574, "items": {"value": 312.029, "low": 304.398, "high": 319.66}, "rate": 0.00263979, "saturated": 0, "health": "fine", "times_design_rate": 0.305568}
+
+# Every kind.
+$ bloomgate info classic.bg counting_wide.bg cuckoo_shards.bg | grep -E 'bg|kind|geometry|width|shards|size|fill|keys in|rate|health'
+classic.bg
+  kind         classic
+  geometry     k 7, 60 units
+  size         480 B, 3,840 bits, 9.6 bits per key
+  made for     400 keys at a rate of 0.999 %
+  fill         43.8 %
+  keys in it   about 316 (308 to 324)
+  rate now     0.309 %
+  health       fine
+counting_wide.bg
+  kind         counting
+  geometry     k 6, 34 units
+  width        8
+  size         4.2 KiB, 34,816 bits, 87.04 bits per key
+  made for     400 keys at a rate of 0.999 %
+  fill         35.4 %
+  keys in it   about 317 (309 to 325)
+  rate now     0.413 %
+  health       fine
+cuckoo_shards.bg
+  kind         cuckoo
+  geometry     k 12, 24 units
+  shards       2
+  size         1.1 KiB, 9,216 bits, 23.04 bits per key
+  made for     400 keys at a rate of 0.171 %
+  fill         44.7 %
+  keys in it   about 340 (340 to 340)
+  rate now     0.0869 %
+  health       fine
+$ bloomgate info quotient.bg fuse.bg ribbon.bg scalable.bg generations.bg aged.bg | grep -E 'bg|kind|geometry|width|keys in|rate now|health'
+quotient.bg
+  kind         quotient
+  geometry     k 7, 19 units
+  keys in it   about 317 (315 to 318)
+  rate now     0.482 %
+  health       fine
+fuse.bg
+  kind         fuse
+  geometry     k 8, 64 units
+  width        3
+  keys in it   about 316 (316 to 316)
+  rate now     0.391 %
+  health       fine
+ribbon.bg
+  kind         ribbon
+  geometry     k 7, 7 units
+  keys in it   about 316 (316 to 316)
+  rate now     0.781 %
+  health       fine
+scalable.bg
+  kind         scalable
+  geometry     k 8, 32 units
+  width        2
+  keys in it   about 2,320 (2,303 to 2,338)
+  rate now     0.209 %
+  health       fine
+generations.bg
+  kind         window
+  geometry     k 8, 5 units
+  keys in it   about 315 (308 to 321)
+  rate now     0.16 %
+  health       fine
+aged.bg
+  kind         window
+  geometry     k 8, 47 units
+  keys in it   about 206 (179 to 233)
+  rate now     0.00413 %
+  health       fine
+$ bloomgate info --json *.bg | python3 -c 'import json,sys; all=[json.loads(l) for l in sys.stdin]; print(len(all), {x["schema"] for x in all}, sum(x["complete"] for x in all))'
+27 {'bloomgate.info.1'} 24
+
+# Notes, and how keys are made.
+$ seq 100 | bloomgate build -q --items 100 --note "$(printf 'two\nlines \033[31m')" --trim --as int64 n.bg; bloomgate info n.bg | grep -E 'note|keys  '
+  keys         trim,int64
+  note         two
+  note         lines ?[31m
+$ bloomgate info --json n.bg | python3 -c 'import json,sys; x=json.load(sys.stdin); print(repr(x["metadata"]), x["keys"])'
+'keys: trim,int64\ntwo\nlines \x1b[31m\n' trim,int64
+$ seq 3 | bloomgate build -q --items 100 --no-canaries --seed 5 --generation 12 g.bg; bloomgate info g.bg | grep -E 'canaries|generation|hash'
+  hash         fast, seed 5
+  generation   12
+  canaries     none
+
+# Health.
+$ seq 5000 | bloomgate build -q --items 1000 over.bg
+$ bloomgate info over.bg | grep -E 'rate|health'
+  made for     1,000 keys at a rate of 0.874 %
+  rate now     80.2 %
+  health       fuller than designed: 91.7 times the rate
+$ bloomgate info --json over.bg | grep -o '"health": "[a-z]*", "times_design_rate": [0-9.]*'
+"health": "fuller", "times_design_rate": 91.7453
+$ cp blocked.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
+$ bloomgate info hurt.bg
+! bloomgate info: hurt.bg: block: found block 0: f435631f instead of 7861fa7a, expected the checksum in the table
+? 3
+$ bloomgate info --tolerate hurt.bg | grep health
+  health       degraded: damaged parts of it answer "maybe"
+! bloomgate info: warning: hurt.bg: has damaged blocks, which answer "maybe"
+
+# Secrets.
+$ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
+$ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
+$ seq 100 | bloomgate build -q --items 100 --hash keyed --keyring ring k.bg
+$ bloomgate info k.bg | grep -v -E 'created|digest'
+k.bg
+  format       bloomgate 1.0
+  kind         blocked
+  geometry     k 7, 2 units
+  size         128 B, 1,024 bits, 10.24 bits per key
+  made for     100 keys at a rate of 0.816 %
+  hash         keyed
+  key id       one
+  keys         as they are
+  generation   0
+  canaries     yes
+  file         8,324 bytes, 1 block
+  the rest     needs the secret: --keyring FILE
+$ bloomgate info --keyring ring k.bg | grep -v -E 'created|digest'
+k.bg
+  format       bloomgate 1.0
+  kind         blocked
+  geometry     k 7, 2 units
+  size         128 B, 1,024 bits, 10.24 bits per key
+  can fold     1 time
+  made for     100 keys at a rate of 0.816 %
+  hash         keyed
+  key id       one
+  keys         as they are
+  generation   0
+  canaries     yes
+  file         8,324 bytes, 1 block
+  fill         54.4 %
+  keys in it   about 114 (109 to 120)
+  rate now     1.52 %
+  health       fine
+$ bloomgate info --json k.bg | grep -o '"complete": [a-z]*'
+"complete": false
+$ bloomgate info --keyring other k.bg
+! bloomgate info: other: the secret of k.bg is not in it
+? 3
+$ bloomgate info --keyring missing k.bg
+! bloomgate info: missing: No such file or directory
+? 4
+$ bloomgate info --bits k.bg
+! bloomgate info: k.bg: its bits need the secret: --keyring FILE
+? 2
+
+# Where the bits are.
+$ bloomgate info --bits blocked.bg | tail -3
+  ▄▄▅▄▄▄▃▄▅▅▅▄▄▅▅▅▄▄▄▄▄▄▄▄▃▅▃▃▄▃▄▄▅▄▄▅▄▄▃▃▄▃▃▂▃▃▄▄▄▃▃▃▄▄▄▄▄▄▃▃▄▄▄▃
+  a cell is 8 B; bits set, in eighths: ·▁▂▃▄▅▆▇█
+  least 18.8 %, mean 41.4 %, most 59.4 %
+$ bloomgate info --bits --color always blocked.bg | tail -3 | head -1 | cut -c 1-40 | cat -v
+  ^[[38;5;73mM-bM-^VM-^D^[[38;5;73mM-bM-^VM-^D^[[38;5;79mM-bM-^V
+$ bloomgate info --bits quotient.bg | tail -4
+  ▄▄▃▃▄▃▂▅▄▃▄▄▄▄▄▄▄▄▅▄▃▃▄▂▂▂▂▄▅▃▂▄▄▃▄▄▄▃▃▂▄▃▃▁▃▃▂▄▄▁▃▃▃▃▄▄▃▂▄▂▃▁▁▂
+  ································································
+  a cell is 9 B; bits set, in eighths: ·▁▂▃▄▅▆▇█
+  least 0 %, mean 16.3 %, most 50 %
+$ seq 100000 | bloomgate build -q --items 100000 large.bg; bloomgate info --bits large.bg | grep -c '▄▄▄▄▄▄'
+16
+$ bloomgate info --bits --json large.bg | python3 -c 'import json,sys; x=json.load(sys.stdin); print(len(x["occupancy"]), round(sum(x["occupancy"])/1024, 2), round(x["fill"], 2))'
+1024 0.45 0.45
+$ bloomgate info --svg map.svg large.bg | head -1
+large.bg
+$ python3 -c 'import xml.etree.ElementTree as x; r = x.parse("map.svg").getroot(); print(r.tag, r[0].text, sum(1 for e in r if len(e)))'
+{http://www.w3.org/2000/svg}svg large.bg 1024
+$ cp large.bg '<&>.bg'; bloomgate info -q --svg odd.svg '<&>.bg' | head -1; python3 -c 'import xml.etree.ElementTree as x; print(x.parse("odd.svg").getroot()[0].text)'
+<&>.bg
+<&>.bg
+$ bloomgate info --svg map.svg large.bg
+! bloomgate info: map.svg: is there already; -f overwrites it
+? 2
+$ bloomgate info -f --svg map.svg large.bg | head -1
+large.bg
+$ bloomgate info --svg x.svg large.bg blocked.bg
+! bloomgate info: --svg is for one filter
+! Try 'bloomgate info --help'.
+? 2
+$ bloomgate info --svg no-folder/x.svg large.bg
+! bloomgate info: no-folder/x.svg: No such file or directory
+? 4
+$ (trap '' XFSZ; ulimit -f 2; bloomgate info -f --svg map.svg large.bg); python3 -c 'import xml.etree.ElementTree as x; x.parse("map.svg")'; ls *.tmp 2>/dev/null
+! bloomgate info: map.svg: File too large
+? 2
+
+# Other software.
+$ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to guava g.bf; bloomgate info g.bf
+g.bf
+  format       guava
+  version      64
+  geometry     k 7
+  size         1.2 KiB, 9,600 bits
+  keys         taken as bytes
+  file         1,206 bytes
+  fill         51.9 %
+  keys in it   about 1,004
+  rate now     1.02 %
+  checksum     none: damage cannot be told
+$ bloomgate info --json g.bf
+{"schema": "bloomgate.info.1", "file": "g.bf", "file_bytes": 1206, "format": "guava", "complete": true, "bits_per_key": null, "version": 64, "parts": 1, "k": 7, "bits": 9600, "bytes": 1200, "ones": 4983, "fill": 0.519062, "design": {"items": 0}, "items": {"value": 1003.91}, "rate": 0.0101517}
+$ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to dcso d.bloom; bloomgate info d.bloom
+d.bloom
+  format       dcso
+  version      1
+  geometry     k 7
+  size         1.2 KiB, 9,585 bits, 9.585 bits per key
+  made for     1,000 keys
+  keys         taken as bytes
+  file         1,248 bytes
+  fill         53 %
+  keys in it   999
+  rate now     1.17 %
+  checksum     none: damage cannot be told
+$ bloomgate info $CLI_TESTS/../golden/tables/leveldb_plain.ldb | tail -n +2
+  format       leveldb
+  geometry     k 6
+  parts        5
+  size         125 B, 1,000 bits
+  keys         taken as bytes
+  file         11,987 bytes
+  fill         44.6 %
+  rate now     0.792 %
+  checksum     yes, and right
+$ bloomgate info --bits g.bf
+! bloomgate info: g.bf: --bits and --svg are for filters of bloomgate and parquet
+? 2
+$ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to parquet p; bloomgate info --format parquet --bits p
+p
+  format       parquet
+  geometry     k 8
+  size         2.0 KiB, 16,384 bits
+  keys         taken as bytes
+  file         2,064 bytes
+  fill         38.6 %
+  rate now     0.049 %
+  checksum     none: damage cannot be told
+  ▄▄▄▄▄▄▅▄▄▄▃▃▄▄▅▄▅▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▃▃▃▃▃▃▃▃▄▃▄▄▃▃▃▃▄▄▄▄▃▄▄▄▄▃▄▄▄▃▄▄
+  ▄▄▄▄▃▃▃▃▄▃▃▃▄▃▄▄▄▄▃▃▄▄▄▃▃▃▃▃▂▂▃▂▄▄▄▄▄▄▄▄▃▃▃▃▄▄▄▃▃▃▄▄▃▃▃▃▄▄▄▄▄▅▅▅
+  ▄▃▄▄▃▃▃▃▃▃▃▄▃▃▃▃▄▄▄▄▄▄▃▄▃▃▄▄▅▄▄▄▄▄▄▄▅▄▄▄▄▄▃▄▄▄▄▄▃▃▃▃▃▃▃▃▄▄▃▃▄▃▄▄
+  ▃▃▃▃▃▃▃▃▄▃▄▄▄▄▄▄▆▅▅▅▄▄▄▄▄▄▄▄▄▄▄▄▃▃▃▃▃▃▃▄▄▄▄▄▄▄▃▄▂▃▂▃▅▅▄▄▄▃▄▄▃▃▃▃
+  a cell is 8 B; bits set, in eighths: ·▁▂▃▄▅▆▇█
+  least 18.8 %, mean 38.6 %, most 64.1 %
+$ seq 1000 | bloomgate convert -q --from-keys - --items 1000 --to cassandra c.db; bloomgate info c.db
+c.db
+  format       cassandra
+  geometry     k 5
+  size         1.2 KiB, 10,048 bits
+  keys         taken as bytes
+  file         1,264 bytes
+  fill         39.2 %
+  keys in it   about 999
+  rate now     0.923 %
+  checksum     none: damage cannot be told
+$ bloomgate info --format cassandra --format-version 1 c.db | head -2
+c.db
+  format       cassandra
+$ seq 10 | bloomgate convert -q --from-keys - --items 10 --to bip158 --rate 0.1 --block-key 000102030405060708090a0b0c0d0e0f b; bloomgate info --format bip158 --block-key 000102030405060708090a0b0c0d0e0f b
+b
+  format       bip158
+  size         26 B, 208 bits, 20.8 bits per key
+  keys         taken as bytes
+  file         27 bytes
+  keys in it   10
+  rate now     0.000127 %
+  checksum     none: damage cannot be told
+$ bloomgate info --format bip158 b
+! bloomgate info: b: secret: found NULL, expected 16 bytes: the first of the block's hash
+? 2
+$ bloomgate info --format bip158 --block-key 0001 b
+! bloomgate info: --block-key: expected 32 hexadecimal digits
+! Try 'bloomgate info --help'.
+? 2
+
+# Mistakes.
+$ bloomgate info
+! bloomgate info: which filter? FILTER is missing
+! Try 'bloomgate info --help'.
+? 2
+$ bloomgate info missing.bg
+! bloomgate info: missing.bg: No such file or directory
+? 4
+$ bloomgate info missing.bg blocked.bg | head -1
+blocked.bg
+! bloomgate info: missing.bg: No such file or directory
+$ bloomgate info .
+! bloomgate info: .: Is a directory
+? 4
+$ echo text > text; bloomgate info text
+! bloomgate info: text: no filter of any format that is known
+? 3
+$ bloomgate info --format bloomgate text
+! bloomgate info: text: is no filter file of bloomgate
+? 3
+$ head -c 8300 blocked.bg > short.bg; bloomgate info short.bg
+! bloomgate info: short.bg: file size: found 8300 bytes, not 8708, expected that in the header
+? 3
+$ cp blocked.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; bloomgate info newer.bg
+! bloomgate info: newer.bg: format version: found 2.0, expected 1.x
+? 3
+$ bloomgate info blocked.bg > /dev/full
+! bloomgate info: stdout: No space left on device
+? 4

@@ -1,0 +1,249 @@
+# bloomgate merge, fold, split, join: filters made of filters.
+
+$ seq 1000 > a; seq 501 1500 > b
+$ bloomgate build -q --items 2000 --folds 4 a.bg a
+$ bloomgate build -q --items 2000 --folds 4 b.bg b
+$ bloomgate merge ab.bg a.bg b.bg
+! bloomgate merge: ab.bg: blocked, about 1,518 keys, 3.0 KiB, rate of false positives 0.0948 %
+$ seq 1500 | bloomgate check -c ab.bg
+1500
+
+# It equals the filter that has the keys of both.
+$ cat a b | bloomgate build -q --items 2000 --folds 4 both.bg
+$ bloomgate diff -q ab.bg both.bg
+
+# Several; and over one of them.
+$ bloomgate merge -q abb.bg a.bg b.bg b.bg
+$ bloomgate merge a.bg a.bg b.bg
+! bloomgate merge: a.bg: is there already; -f overwrites it
+? 2
+$ bloomgate merge -q -f a.bg a.bg b.bg
+$ seq 1500 | bloomgate check -c a.bg
+1500
+
+# Notes, generation and recipe are those of the first.
+$ seq 10 | bloomgate build -q --items 100 --generation 7 --note hello --lower l1.bg
+$ seq 10 | bloomgate build -q --items 100 --generation 8 --note world --lower l2.bg
+$ bloomgate merge -q l.bg l1.bg l2.bg
+! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg, which are kept
+$ bloomgate info l.bg | grep -E 'generation|canaries|note|keys'
+  made for     100 keys at a rate of 0.816 %
+  keys         lower
+  generation   7
+  canaries     yes
+  note         hello
+  keys in it   about 42 (40 to 44)
+$ bloomgate merge -q --generation 9 l9.bg l1.bg l2.bg
+! bloomgate merge: warning: l2.bg: its notes differ from those of l1.bg, which are kept
+$ bloomgate info l9.bg | grep -E 'generation|canaries'
+  generation   9
+  canaries     yes
+$ bloomgate canary l9.bg
+generation   9
+present      16 of 16 found
+absent       0 of 4096 let through: 0 % (0 % to 0.0937 %), predicted 0.0527 %
+verdict      good
+
+# What does not fit is named.
+$ seq 10 | bloomgate build -q --items 100 plain.bg
+$ bloomgate merge no.bg l1.bg plain.bg
+! bloomgate merge: l1.bg and plain.bg: their keys are made in different ways: 'lower' and ''
+? 3
+$ seq 10 | bloomgate build -q --items 5000 large.bg
+$ bloomgate merge no.bg plain.bg large.bg
+! bloomgate merge: large.bg into plain.bg: k: found 7 and 6, expected the same in both filters
+? 3
+$ seq 10 | bloomgate build -q --items 100 --kind classic classic.bg
+$ bloomgate merge no.bg plain.bg classic.bg
+! bloomgate merge: classic.bg into plain.bg: kind: found classic, expected blocked
+? 3
+$ seq 10 | bloomgate build -q --items 100 --seed 1 seed.bg
+$ bloomgate merge no.bg plain.bg seed.bg
+! bloomgate merge: seed.bg into plain.bg: hash: found fast and fast, with another seed, secret or function, expected the same in both filters
+? 3
+$ seq 10 | bloomgate build -q --kind fuse fuse.bg
+$ bloomgate merge no.bg fuse.bg fuse.bg
+! bloomgate merge: fuse.bg into fuse.bg: kind: found fuse, expected a kind that can be merged
+? 2
+$ seq 3000 | bloomgate build -q --items 3000 --kind cuckoo full.bg
+$ bloomgate merge no.bg full.bg full.bg
+! bloomgate merge: full.bg into full.bg: kind: found cuckoo, expected a kind that can be merged
+? 2
+$ seq 450 | bloomgate build -q --items 450 --kind quotient q1.bg; seq 1001 1450 | bloomgate build -q --items 450 --kind quotient q2.bg
+$ bloomgate merge no.bg q1.bg q2.bg
+! bloomgate merge: q2.bg into q1.bg: filter: found not enough, expected room for the keys of both
+? 5
+$ ls no.bg
+! ls: cannot access 'no.bg': No such file or directory
+? 2
+
+# Other mistakes.
+$ bloomgate merge out.bg a.bg
+! bloomgate merge: expected OUT and two filters or more
+! Try 'bloomgate merge --help'.
+? 2
+$ bloomgate merge out.bg a.bg missing.bg
+! bloomgate merge: missing.bg: No such file or directory
+? 4
+$ bloomgate merge out.bg missing.bg a.bg
+! bloomgate merge: missing.bg: No such file or directory
+? 4
+$ mkdir folder; bloomgate merge out.bg a.bg folder
+! bloomgate merge: folder: is no filter file of bloomgate
+? 3
+$ bloomgate merge -f folder a.bg b.bg
+! bloomgate merge: folder: is no plain file, which could be replaced
+? 2
+$ bloomgate merge -f /dev/null a.bg b.bg
+! bloomgate merge: /dev/null: is no plain file, which could be replaced
+? 2
+$ bloomgate merge no-folder/out.bg a.bg b.bg
+! bloomgate merge: no-folder/out.bg: No such file or directory
+? 4
+$ bloomgate merge --generation x out.bg a.bg b.bg
+! bloomgate merge: --generation: found 'x', expected a whole number
+! Try 'bloomgate merge --help'.
+? 2
+$ bloomgate merge out.bg a.bg a
+! bloomgate merge: a: is no filter file of bloomgate
+? 3
+$ bloomgate merge --forse out.bg a.bg b.bg
+! bloomgate merge: there is no option --forse; did you mean --force?
+! Try 'bloomgate merge --help'.
+? 2
+
+# Secrets.
+$ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
+$ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
+$ bloomgate build -q --items 100 --hash keyed --keyring ring k1.bg a
+$ bloomgate build -q --items 100 --hash keyed --keyring ring k2.bg b
+$ bloomgate build -q --items 100 --hash keyed --keyring other k3.bg b
+$ bloomgate merge k.bg k1.bg k2.bg
+! bloomgate merge: k1.bg: its keys are hashed with a secret: --keyring FILE
+? 2
+$ bloomgate merge --keyring other k.bg k1.bg k2.bg
+! bloomgate merge: other: the secret of k1.bg is not in it
+? 3
+$ bloomgate merge -q --keyring ring k.bg k1.bg k2.bg
+$ bloomgate check -c --keyring ring k.bg a b
+2000
+$ cat ring other > rings; chmod 600 rings
+$ bloomgate merge --keyring rings kk.bg k1.bg k3.bg
+! bloomgate merge: k1.bg and k3.bg: they have different secrets
+? 3
+
+# A disk that is full: what was there stays, and nothing else does.
+$ seq 100000 | bloomgate build -q --items 100000 big.bg; cp big.bg before.bg
+$ (trap '' XFSZ; ulimit -f 16; bloomgate merge -f big.bg big.bg big.bg)
+! bloomgate merge: big.bg: File too large
+? 4
+$ cmp big.bg before.bg; ls *tmp* .*tmp* 2>/dev/null
+? 2
+
+# A damaged one is refused; --tolerate takes what is left.
+$ cp b.bg damaged.bg; printf '\377\377' | dd of=damaged.bg bs=1 seek=8300 conv=notrunc status=none
+$ bloomgate merge out.bg a.bg damaged.bg
+! bloomgate merge: damaged.bg: block: found block 0: c2d66b6b instead of 0b32f603, expected the checksum in the table
+? 3
+$ bloomgate merge -q --tolerate tolerated.bg a.bg damaged.bg
+! bloomgate merge: warning: damaged.bg: has damaged blocks, which answer "maybe"
+$ seq 1500 | bloomgate check -c tolerated.bg
+1500
+
+# Halves.
+$ bloomgate fold half.bg both.bg
+! bloomgate fold: half.bg: blocked, about 1,520 keys, 1.5 KiB, rate of false positives 2.47 %
+$ seq 1500 | bloomgate check -c half.bg
+1500
+$ bloomgate fold -q --times 2 quarter.bg both.bg; bloomgate fold -q quarter2.bg half.bg; bloomgate diff -q quarter.bg quarter2.bg
+$ bloomgate fold --times 40 no.bg both.bg
+! bloomgate fold: both.bg: times: found 40, where 4 are possible, expected 1 up to how often the number of units can be halved
+? 2
+$ bloomgate fold --times 64 no.bg both.bg
+! bloomgate fold: --times: found 64, expected 1 to 63
+! Try 'bloomgate fold --help'.
+? 2
+$ bloomgate fold no.bg fuse.bg
+! bloomgate fold: fuse.bg: kind: found fuse, expected a kind that can be folded
+? 2
+$ bloomgate fold half.bg both.bg
+! bloomgate fold: half.bg: is there already; -f overwrites it
+? 2
+$ bloomgate fold -f -q half.bg both.bg
+$ bloomgate fold half.bg
+! bloomgate fold: expected OUT and one FILTER
+! Try 'bloomgate fold --help'.
+? 2
+$ bloomgate fold no.bg missing.bg
+! bloomgate fold: missing.bg: No such file or directory
+? 4
+$ bloomgate fold -q -g 5 half5.bg both.bg; bloomgate canary half5.bg
+generation   5
+present      16 of 16 found
+absent       108 of 4096 let through: 2.64 % (2.19 % to 3.17 %), predicted 2.58 %
+verdict      good
+
+# Shards.
+$ bloomgate split $CLI_TESTS/../golden/files/shards.bg part
+! bloomgate split: part.0 to part.2: 3 shards
+$ ls part.*
+part.0
+part.1
+part.2
+$ bloomgate join part 3 joined.bg
+! bloomgate join: joined.bg: 3 shards
+$ bloomgate diff joined.bg $CLI_TESTS/../golden/files/shards.bg
+filters    the same
+layout     different: a patch has all blocks
+header     differs in: created, design items
+$ bloomgate verify joined.bg part.0
+joined.bg: whole
+part.0: whole
+$ bloomgate split $CLI_TESTS/../golden/files/shards.bg part
+! bloomgate split: part.0: is there already; -f overwrites it
+? 2
+$ bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part
+$ bloomgate split both.bg part
+! bloomgate split: both.bg: is in one piece, not in shards
+? 2
+$ bloomgate split both.bg
+! bloomgate split: expected FILTER and PREFIX
+! Try 'bloomgate split --help'.
+? 2
+$ bloomgate split missing.bg part
+! bloomgate split: missing.bg: No such file or directory
+? 4
+$ bloomgate join part 2 joined2.bg
+! bloomgate join: part: shard: found another number, expected bloomgate-shard: 0 of 2
+? 3
+$ bloomgate join part 3 joined.bg
+! bloomgate join: joined.bg: is there already; -f overwrites it
+? 2
+$ bloomgate join -f -q part 3 joined.bg
+$ bloomgate join part 1 no.bg
+! bloomgate join: how many shards? Found '1', expected 2 to 65536
+! Try 'bloomgate join --help'.
+? 2
+$ bloomgate join part many no.bg
+! bloomgate join: how many shards? Found 'many', expected 2 to 65536
+! Try 'bloomgate join --help'.
+? 2
+$ bloomgate join part 3
+! bloomgate join: expected PREFIX, how many shards there are, and OUT
+! Try 'bloomgate join --help'.
+? 2
+$ bloomgate join nothing 3 no.bg
+! bloomgate join: nothing.0: No such file or directory
+? 4
+$ mv part.1 part.x; mv part.2 part.1; mv part.x part.2; bloomgate join part 3 no.bg
+! bloomgate join: part: shard: found another number, expected bloomgate-shard: 1 of 3
+? 3
+$ cp a.bg part.0; bloomgate join part 3 no.bg
+! bloomgate join: part: shard: found a file that says nothing of shards, expected bloomgate-shard: 0 of 3
+? 3
+$ (trap '' XFSZ; ulimit -f 1; bloomgate split $CLI_TESTS/../golden/files/shards.bg nospace)
+! bloomgate split: nospace: File too large
+? 4
+$ ls nospace.*
+! ls: cannot access 'nospace.*': No such file or directory
+? 2

@@ -1,0 +1,117 @@
+# bloomgate verify: whether files are whole.
+
+$ seq 100000 > keys; bloomgate build -q --items 100000 --generation 3 whole.bg keys
+$ bloomgate verify whole.bg
+whole.bg: whole
+$ bloomgate verify -q whole.bg
+$ bloomgate verify --json whole.bg
+{"schema": "bloomgate.verify.1", "file": "whole.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 2, "bad_blocks": 0, "bad": 0}
+
+# A damaged block, two, the header, the digest, the numbers, the table.
+$ cp whole.bg one.bg; printf 'x' | dd of=one.bg bs=1 seek=80000 conv=notrunc status=none
+$ bloomgate verify one.bg
+one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
+? 1
+$ bloomgate verify -q one.bg
+one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
+? 1
+$ cp one.bg two.bg; printf 'x' | dd of=two.bg bs=1 seek=10000 conv=notrunc status=none
+$ bloomgate verify two.bg
+two.bg: damaged: block at byte 8192: found block 0: 5a87b043 instead of 4328ca3f, expected the checksum in the table; 2 of 2 blocks are damaged
+? 1
+$ bloomgate verify --json two.bg
+{"schema": "bloomgate.verify.1", "file": "two.bg", "format": "bloomgate", "whole": false, "canaries_asked": true, "blocks": 2, "bad_blocks": 2, "bad": 2, "first": {"what": "block", "offset": 8192, "found": "block 0: 5a87b043 instead of 4328ca3f", "expected": "the checksum in the table", "error": "BG_ECHECKSUM"}}
+? 1
+$ cp whole.bg header.bg; printf 'x' | dd of=header.bg bs=1 seek=64 conv=notrunc status=none
+$ bloomgate verify header.bg
+header.bg: damaged: header at byte 0: found ... instead of ..., expected the checksum at 4092
+? 1
+$ cp whole.bg numbers.bg; printf 'x' | dd of=numbers.bg bs=1 seek=5000 conv=notrunc status=none
+$ bloomgate verify numbers.bg
+numbers.bg: damaged: numbers at byte 4096: found 502550d0 instead of 98f94189, expected the checksum in the header
+? 1
+$ cp whole.bg table.bg; printf 'x' | dd of=table.bg bs=1 seek=$(($(stat -c %s whole.bg) - 2)) conv=notrunc status=none
+$ bloomgate verify table.bg
+table.bg: damaged: digest at byte 132352: found ..., expected the one in the header
+? 1
+$ head -c 50000 whole.bg > short.bg; bloomgate verify short.bg
+short.bg: damaged: file size at byte 50000: found 50000 bytes, not 132360, expected that in the header
+? 1
+$ head -c 100 whole.bg > stump.bg; bloomgate verify stump.bg
+stump.bg: damaged: file size at byte 100: found 100 bytes, expected that of the whole file
+? 1
+$ (cat whole.bg; echo more) > long.bg; bloomgate verify long.bg
+long.bg: damaged: file size at byte 132360: found 132365 bytes, not 132360, expected that in the header
+? 1
+
+# Several: all are looked at, and the highest code counts.
+$ bloomgate verify whole.bg one.bg whole.bg
+whole.bg: whole
+one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
+whole.bg: whole
+? 1
+$ bloomgate verify whole.bg missing.bg one.bg
+whole.bg: whole
+one.bg: damaged: block at byte 73728: found block 1: ea075e99 instead of fd551bfa, expected the checksum in the table; 1 of 2 blocks are damaged
+! bloomgate verify: missing.bg: No such file or directory
+? 4
+
+# What cannot be judged: a newer version; no filter at all; a folder.
+$ cp whole.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2
+$ bloomgate verify newer.bg
+! bloomgate verify: newer.bg: format version: found 2.0, expected 1.x
+? 3
+$ bloomgate verify keys
+! bloomgate verify: keys: no filter of any format that is known
+? 3
+$ bloomgate verify --format bloomgate keys
+keys: damaged: magic at byte 0: found 31 0a 32 0a, expected 89 42 47 46 0d 0a 1a 0a: a filter file
+? 1
+$ mkdir folder; bloomgate verify folder
+! bloomgate verify: folder: Is a directory
+? 4
+$ bloomgate verify
+! bloomgate verify: which filter? FILTER is missing
+! Try 'bloomgate verify --help'.
+? 2
+$ bloomgate verify --keyring nothing whole.bg
+whole.bg: whole
+
+# Secrets: without them the canaries cannot be asked for.
+$ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
+$ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
+$ bloomgate build -q --items 1000 --hash keyed --keyring ring keyed.bg keys
+$ bloomgate verify keyed.bg
+keyed.bg: whole, but its keys cannot be asked for without --keyring
+$ bloomgate verify --keyring ring keyed.bg
+keyed.bg: whole
+$ bloomgate verify --keyring ring --json keyed.bg
+{"schema": "bloomgate.verify.1", "file": "keyed.bg", "format": "bloomgate", "whole": true, "canaries_asked": true, "blocks": 1, "bad_blocks": 0, "bad": 0}
+$ bloomgate verify --keyring other keyed.bg
+! bloomgate verify: other: the secret of keyed.bg is not in it
+? 3
+$ cp keyed.bg hurt.bg; printf 'x' | dd of=hurt.bg bs=1 seek=8200 conv=notrunc status=none
+$ bloomgate verify hurt.bg
+hurt.bg: damaged: block at byte 8192: found block 0: 0752c8c1 instead of 5daa1fbd, expected the checksum in the table; 1 of 1 blocks are damaged
+? 1
+$ bloomgate verify --keyring ring hurt.bg
+hurt.bg: damaged: block at byte 8192: found block 0: 0752c8c1 instead of 5daa1fbd, expected the checksum in the table; 1 of 1 blocks are damaged
+? 1
+
+# The wrong secret under the right name.
+$ sed s/two/one/ other > wrong; chmod 600 wrong; bloomgate verify --keyring wrong keyed.bg
+! bloomgate verify: keyed.bg: hash: found another, expected the secret or function that the filter was made with
+? 3
+
+# Other software.
+$ bloomgate convert -q --from-keys keys --items 100000 --to guava f.bf; bloomgate verify --format guava f.bf
+f.bf: guava, its structure fits; that format has no checksum
+$ bloomgate verify --format guava --json f.bf
+{"schema": "bloomgate.verify.1", "file": "f.bf", "format": "guava", "has_checksum": false, "structure_fits": true}
+$ cp $CLI_TESTS/../golden/tables/rocksdb_xxh3.sst t.sst; bloomgate verify t.sst
+t.sst: rocksdb, whole: its checksums are right
+$ bloomgate verify --json t.sst
+{"schema": "bloomgate.verify.1", "file": "t.sst", "format": "rocksdb", "has_checksum": true, "whole": true}
+$ printf 'x' | dd of=t.sst bs=1 seek=$(($(stat -c %s t.sst) - 2)) conv=notrunc status=none; bloomgate verify t.sst
+! bloomgate verify: t.sst: no filter of any format that is known
+? 3
