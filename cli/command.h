@@ -27,6 +27,7 @@ struct command {
 
 /* X(name): the one list, in the order of --help. */
 #define COMMANDS(X)                                                                    \
+    X(plan)                                                                            \
     X(build)                                                                           \
     X(check)
 
