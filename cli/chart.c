@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-    CHART_WIDTH = 880,
+    CHART_WIDTH = 900,
     CHART_LEFT = 110,   /* of the plot: room for labels */
     CHART_PLOT = 590,   /* its width */
     CHART_LEGEND = 724, /* x of the legend */

@@ -29,7 +29,8 @@ struct command {
 #define COMMANDS(X)                                                                    \
     X(plan)                                                                            \
     X(build)                                                                           \
-    X(check)
+    X(check)                                                                           \
+    X(bench)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;
 COMMANDS(COMMAND_DECLARE)

@@ -238,9 +238,9 @@ static void report_speeds(const struct plan_rows *plans)
 {
     static struct columns table;
     printf(
-        "\nMeasured on this machine: one thread, integers as keys, median of 5 passes,\n"
-        "filters of these plans with at most 64 MiB and 8M keys (static kinds: 4M);\n"
-        "look-ups per second, in batches and one by one\n\n");
+        "\nMeasured on this machine: look-ups per second of processor time, one thread, "
+        "integers as keys,\nmedian of 5 passes; filters of these plans with at most 64 "
+        "MiB and 8M keys (static kinds: 4M)\n\n");
     columns_add(&table, "", "kind", true);
     columns_add(&table, "", "keys", false);
     columns_add(&table, "", "size", false);
