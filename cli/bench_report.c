@@ -10,11 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *bench_why(const struct bench_row *row)
-{
-    return *row->why.message ? row->why.message : bg_strerror(row->err);
-}
-
 static double bench_bits(const struct bench_row *row)
 {
     return 8 * (double)row->result.bytes / (double)row->result.keys;
@@ -58,7 +53,7 @@ static void bench_refused(const struct bench_rows *bench)
             char name[COLUMNS_CELL];
             (void)snprintf(name, sizeof name, "  %s", bg_kind_name(row->kind));
             printf("%s", any ? "" : "\nNot possible\n");
-            columns_paragraph(name, 15, bench_why(row));
+            columns_paragraph(name, 15, row->why);
             any = true;
         }
     }
@@ -95,7 +90,7 @@ static void bench_json_row(struct json *json, const struct bench_row *row)
     json_text(json, "kind", bg_kind_name(row->kind));
     json_bool(json, "possible", !row->err);
     if (row->err) {
-        json_text(json, "why", bench_why(row));
+        json_text(json, "why", row->why);
     } else {
         json_count(json, "bytes", m->bytes);
         json_real(json, "bits_per_key", bench_bits(row));

@@ -6,6 +6,7 @@
 #define CLI_BENCH_ROWS_H
 
 #include "measure.h"
+#include "plan_rows.h"
 
 #include "bloomgate/bloomgate.h"
 
@@ -18,8 +19,8 @@ enum { BENCH_KINDS = 0 BG_KINDS(BENCH_ONE), BENCH_PASSES = 5 };
 
 struct bench_row {
     bg_kind kind;
-    bg_err err; /* why there is no result */
-    bg_errinfo why;
+    bg_err err; /* why there is no result; `why` in words of the command line */
+    char why[PLAN_TEXT];
     struct measured result;
 };
 

@@ -122,6 +122,7 @@ static int bench_make_absent(struct bench *b)
 static bool bench_row(struct bench *b, struct bench_row *row)
 {
     bg_window_options window = BG_WINDOW_OPTIONS_INIT;
+    bg_errinfo why;
     struct measure_task task = { .spec = BG_SPEC_INIT,
                                  .present = { b->pool.keys, 0, b->pool.count },
                                  .absent = { b->absent, 0, b->rows.absent },
@@ -135,7 +136,8 @@ static bool bench_row(struct bench *b, struct bench_row *row)
         window.count = b->pool.count;
         task.spec.window = &window;
     }
-    row->err = measure_kind(&task, &row->result, &row->why);
+    row->err = measure_kind(&task, &row->result, &why);
+    plan_words(&why, row->why);
     return row->err != BG_ECANCELED;
 }
 
@@ -175,9 +177,10 @@ static int bench_read_kinds(struct bench *b)
         const int kind = bg_kind_from_name(kinds->items[i]);
         if (kind <= 0) {
             const char *near = option_nearest(kinds->items[i], names, BENCH_KINDS);
-            return say_usage("--kind: found '%s', expected a kind of filter; did you "
-                             "mean %s?",
-                             kinds->items[i], near ? near : "blocked");
+            return say_usage("--kind: found '%s', expected a kind of filter such as "
+                             "blocked%s%s%s",
+                             kinds->items[i], near ? "; did you mean " : "",
+                             near ? near : "", near ? "?" : "");
         }
         wanted[kind - 1] = true;
     }
@@ -207,12 +210,14 @@ static int bench_prepare(struct bench *b)
                                             : say_failed(CLI_FULL, "out of memory");
 }
 
-/* What must never be. */
+/* What must never be, keys that are lost; or that there was nothing to measure. */
 static int bench_check(const struct bench *b)
 {
     int code = CLI_OK;
+    size_t refused = 0;
     for (size_t i = 0; i < b->rows.count; i++) {
         const struct bench_row *row = &b->rows.rows[i];
+        refused += row->err != BG_OK;
         if (!row->err && row->result.lost) {
             code = say_failed(CLI_DATA,
                               "%s: %" PRIu64 " keys were lost; this is a bug, please "
@@ -220,7 +225,10 @@ static int bench_check(const struct bench *b)
                               bg_kind_name(row->kind), row->result.lost);
         }
     }
-    return code;
+    const struct bench_row *first = &b->rows.rows[0];
+    return refused < b->rows.count ? code
+                                   : say_failed(say_code(first->err), "%s: %s",
+                                                bg_kind_name(first->kind), first->why);
 }
 
 static int bench_run(struct bench *b, const struct arguments *arguments)
@@ -238,11 +246,7 @@ static int bench_run(struct bench *b, const struct arguments *arguments)
         bench_print(&b->rows);
     }
     code = bench_check(b);
-    if (b->options->plot) {
-        const int drawn = bench_plot(&b->rows, b->options->plot);
-        code = code ? code : drawn;
-    }
-    return code;
+    return code || !b->options->plot ? code : bench_plot(&b->rows, b->options->plot);
 }
 
 static int bench_command(void *options, const struct arguments *arguments)

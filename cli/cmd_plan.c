@@ -62,6 +62,7 @@ static const struct {
     { "bytes", "--bytes" },
     { "k", "--bits" },
     { "folds", "--folds" },
+    { "folds, width", "--folds" },
     { "growth", "--growth" },
     { "queries_per_second", "--queries-per-second" },
     { "absent_share", "--absent-share" },
@@ -113,6 +114,12 @@ void plan_words(const bg_errinfo *why, char text[PLAN_TEXT])
     }
     plan_translate(why->expected, expected, sizeof expected);
     plan_translate(why->found, found, sizeof found);
+    if (why->code == BG_ENOTSUP && strcmp(why->what, "rate") == 0) {
+        (void)snprintf(text, PLAN_TEXT,
+                       "--rate: %s is lower than it reaches with 1024 bits per key",
+                       found);
+        return;
+    }
     (void)snprintf(text, PLAN_TEXT, "%s: found %s, expected %s", plan_option(why->what),
                    found, expected);
 }
@@ -153,6 +160,9 @@ static int plan_check(const struct plan_options *o, const bg_plan_request *ask)
     if (!(o->queries > 0) && (o->call_cost > 0 || o->absent_share)) {
         return say_usage("%s needs --queries-per-second",
                          o->absent_share ? "--absent-share" : "--call-cost");
+    }
+    if (o->latency > 0 && !(o->call_time > 0)) {
+        return say_usage("--latency needs --call-time");
     }
     if (!plan_is_sized(ask)) {
         return say_usage(
@@ -214,6 +224,12 @@ static bool plan_make(const bg_plan_request *ask, bg_kind kind, struct plan_row 
     row->err = bg_plan_make(&one, &row->plan, &why);
     if (row->err) {
         plan_words(&why, row->why);
+    } else if ((bg_kind_traits(row->plan.kind) & BG_IS_STATIC) && row->plan.rate >= 1) {
+        row->err = BG_EINVAL; /* the model has no room; a builder would refuse */
+        (void)snprintf(row->why, sizeof row->why,
+                       "%s: too little for %llu keys in a %s filter",
+                       ask->spec.bytes ? "--bytes" : "--bits-per-key",
+                       (unsigned long long)row->plan.items, bg_kind_name(kind));
     }
     return !row->err;
 }
@@ -243,7 +259,7 @@ static int plan_run(const struct plan_options *o, struct plan_rows *plans)
     code = code || !o->plot ? code : filter_may_write(o->plot, o->force);
     code = code ? code : plan_make_all(plans);
     if (!code && o->calibrate) {
-        code = plan_calibrate(plans);
+        code = plan_calibrate(plans, (enum say_when)o->common.progress);
     }
     if (code) {
         return code;
@@ -291,8 +307,7 @@ const struct command command_plan = {
               { &plan_group, 0 } },
     .examples = { { "bloomgate plan -n 100M -p 0.1%",
                     "all kinds side by side, and which one to take" },
-                  { "bloomgate plan -n 1G --queries-per-second 50k --call-cost 1e-7 "
-                    "--memory-cost 1e-6",
-                    "the cheapest size" } },
+                  { "bloomgate plan -n 1G --bytes 2Gi --plot plan.svg",
+                    "what can be had in 2 GiB, with charts" } },
     .run = plan_command,
 };

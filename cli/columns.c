@@ -102,7 +102,7 @@ void columns_print(const struct columns *columns)
 void columns_paragraph(const char *first, size_t indent, const char *text)
 {
     size_t column = strlen(first);
-    bool begun = false;
+    bool begun = column >= indent && column > 0;
     printf("%s", first);
     while (*text) {
         const size_t word = strcspn(text, " ");

@@ -183,7 +183,11 @@ static double measure_batches(const bg_filter *filter, const struct measure_keys
                               unsigned passes)
 {
     double times[MEASURE_PASSES];
-    const size_t n = measure_some(keys), again = (MEASURE_LOOKUPS + n - 1) / n;
+    const size_t n = measure_some(keys);
+    if (!n) {
+        return 0;
+    }
+    const size_t again = (MEASURE_LOOKUPS + n - 1) / n;
     for (unsigned pass = 0; pass < passes; pass++) {
         const double from = measure_now();
         for (size_t i = 0; i < again; i++) {
@@ -200,6 +204,9 @@ static double measure_singles(const bg_filter *filter, const struct measure_task
     const size_t present = measure_some(&task->present),
                  absent = measure_some(&task->absent);
     const size_t n = present < absent ? present : absent;
+    if (!n) {
+        return 0;
+    }
     const size_t again = (MEASURE_LOOKUPS + 2 * n - 1) / (2 * n);
     volatile size_t sink = 0; /* so that nothing is left out */
     for (unsigned pass = 0; pass < task->lookup_passes; pass++) {

@@ -4,7 +4,7 @@
  */
 #include "plan_rows.h"
 
-#include "say.h"
+#include "progress.h"
 #include "stop.h"
 
 #include <math.h>
@@ -24,6 +24,13 @@ static uint64_t calibrate_keys(const bg_plan *plan)
         keys = fmin(keys, 8 * calibrate_bytes / plan->bits_per_key);
     }
     return keys < 1 ? 1 : (uint64_t)keys;
+}
+
+static uint64_t calibrate_size(const struct plan_row *row)
+{
+    return row->err ? 0
+                    : (uint64_t)((double)calibrate_keys(&row->plan)
+                                 * row->plan.bits_per_key / 8);
 }
 
 static int calibrate_row(const struct plan_rows *plans, struct plan_row *row)
@@ -62,17 +69,25 @@ static int calibrate_row(const struct plan_rows *plans, struct plan_row *row)
                : CLI_OK;
 }
 
-int plan_calibrate(struct plan_rows *plans)
+int plan_calibrate(struct plan_rows *plans, enum say_when when)
 {
     int code = CLI_OK;
+    uint64_t all = 0, done = 0; /* bytes of filters */
+    struct progress progress;
     bg_plan hashing = { .kind = BG_KIND_AUTO };
-    say_note("measuring; this takes some seconds");
+    for (size_t i = 0; i < plans->count; i++) {
+        all += calibrate_size(&plans->rows[i]);
+    }
+    progress_begin(&progress, "measuring", when);
     for (size_t i = 0; i < plans->count && !code; i++) {
         if (!plans->rows[i].err) {
             code = stop_wanted() ? (int)CLI_INTERRUPTED
                                  : calibrate_row(plans, &plans->rows[i]);
         }
+        done += calibrate_size(&plans->rows[i]);
+        progress_tick(&progress, done, all);
     }
+    progress_end(&progress);
     bg_plan_calibrate(&hashing);
     plans->keyed_hash_ns = hashing.keyed_hash_ns;
     plans->calibrated = true;

@@ -85,17 +85,17 @@ static bool hint_is_worth_it(const struct hint *hint, const bg_plan *plan,
 static bool hint_of_growth(const struct plan_rows *plans, char text[PLAN_TEXT])
 {
     const bg_plan *best = &plans->best.plan;
+    const double more = best->rate_2x / best->rate;
     char rate[NUMBER_TEXT];
-    if (!plan_takes_more(&plans->best, best->rate_2x)
-        || best->rate_2x < 2 * best->rate) {
+    if (!plan_takes_more(&plans->best, best->rate_2x) || !(more >= 2)) {
         return false;
     }
     (void)snprintf(
         text, PLAN_TEXT,
         "there may be twice as many keys: size it for them (--growth 2), as %s "
-        "then has %s false positives, %.0f times as many",
+        "then has %s false positives, %s%.0f times as many",
         bg_kind_name(best->kind), number_show_rate(best->rate_2x, rate),
-        best->rate_2x / best->rate);
+        more > 1000 ? "over " : "", fmin(more, 1000));
     return true;
 }
 

@@ -146,7 +146,7 @@ static void report_heading(const struct plan_rows *plans)
     printf("\n\n");
 }
 
-/* How to get it; numbers in full, so that it is this very filter. */
+/* How to get it. */
 static void report_command(const struct plan_rows *plans)
 {
     const bg_spec *spec = &plans->ask.spec;
@@ -155,7 +155,7 @@ static void report_command(const struct plan_rows *plans)
            (unsigned long long)(plan->kind == BG_KIND_SCALABLE ? spec->items
                                                                : plan->items));
     if (plan->target > 0) {
-        printf(" --rate %.4g", plan->target);
+        printf(" --rate %.6g", plan->target);
     } else if (spec->bytes) {
         printf(" --bytes %llu", (unsigned long long)spec->bytes);
     } else {
@@ -204,7 +204,7 @@ static void report_best(const struct plan_rows *plans)
     (void)snprintf(text, sizeof text, "%s; %s, %s false positives.", plan->reason,
                    number_show_bytes(plan->bytes, bytes),
                    number_show_rate(plan->rate, rate));
-    columns_paragraph(asked ? "" : "Take ", 2, text);
+    columns_paragraph(asked ? "Planned" : "Take", 2, text);
     report_command(plans);
     report_latency(plans);
     report_automatic(plans);

@@ -6,6 +6,7 @@
 #define CLI_PLAN_ROWS_H
 
 #include "measure.h"
+#include "say.h"
 
 #include "bloomgate/bloomgate.h"
 
@@ -50,7 +51,7 @@ bool plan_takes_more(const struct plan_row *row, double rate_then);
 const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind);
 
 /* Measures each kind (plan_calibrate.c). Exit code. */
-int plan_calibrate(struct plan_rows *plans);
+int plan_calibrate(struct plan_rows *plans, enum say_when when);
 
 /* To stdout (plan_report.c, plan_json.c). */
 void plan_print(const struct plan_rows *plans);
