@@ -30,6 +30,7 @@ struct command {
 
 /* X(name): the one list, in the order of --help. */
 #define COMMANDS(X)                                                                    \
+    X(plan)                                                                            \
     X(build)                                                                           \
     X(check)                                                                           \
     X(dedup)                                                                           \
@@ -45,6 +46,7 @@ struct command {
     X(info)                                                                            \
     X(canary)                                                                          \
     X(watch)                                                                           \
+    X(bench)                                                                           \
     X(completion)
 
 #define COMMAND_DECLARE(name) extern const struct command command_##name;

@@ -1,0 +1,42 @@
+/*
+ * bench_rows.h - what bloomgate bench works with: one result per kind, and what is told of
+ * them as a table, as JSON and as charts (bench_report.c).
+ */
+#ifndef CLI_BENCH_ROWS_H
+#define CLI_BENCH_ROWS_H
+
+#include "measure.h"
+#include "plan_rows.h"
+
+#include "bloomgate/bloomgate.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define BENCH_ONE(NAME, number, name) +1
+enum { BENCH_KINDS = 0 BG_KINDS(BENCH_ONE), BENCH_PASSES = 5 };
+#undef BENCH_ONE
+
+struct bench_row {
+    bg_kind kind;
+    bg_err err; /* why there is no result; `why` in words of the command line */
+    char why[PLAN_TEXT];
+    struct measured result;
+};
+
+struct bench_rows {
+    double rate;
+    uint64_t records;    /* read */
+    size_t keys, absent; /* different ones */
+    double key_bytes;    /* mean length */
+    bool cut;            /* there were more: reading ended with --most keys */
+    const char *hash;    /* profile */
+    struct bench_row rows[BENCH_KINDS];
+    size_t count;
+};
+
+void bench_print(const struct bench_rows *bench);
+void bench_print_json(const struct bench_rows *bench);
+int bench_plot(const struct bench_rows *bench, const char *path);
+
+#endif

@@ -1,0 +1,512 @@
+/*
+ * chart.c - see chart.h. Lengths are in pixels. Nobody knows how wide the viewer's font is,
+ * so texts are anchored where they must not move, and have room on the other side.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "chart.h"
+
+#include "say.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    CHART_WIDTH = 900,
+    CHART_LEFT = 110,   /* of the plot: room for labels */
+    CHART_PLOT = 590,   /* its width */
+    CHART_LEGEND = 724, /* x of the legend */
+    CHART_TALL = 340,   /* of a plot with lines */
+    CHART_BAR = 11,     /* thickness */
+    CHART_TICKS = 64,
+    CHART_LABEL = 32,
+    CHART_PATH = 4096
+};
+
+static const char chart_ink[] = "#222222", chart_gray[] = "#666666",
+                  chart_grid[] = "#d9d9d9", chart_faint[] = "#f0f0f0";
+
+/* Okabe's and Ito's colours without the yellow one, which is too light on white. */
+static const char *const chart_colors[] = { "#0072b2", "#e69f00", "#009e73", "#cc79a7",
+                                            "#56b4e9", "#d55e00", "#000000" };
+enum { CHART_COLORS = sizeof chart_colors / sizeof *chart_colors };
+
+/* ---- Text -------------------------------------------------------------------------------- */
+
+static void chart_escape(FILE *to, const char *text)
+{
+    for (; *text; text++) {
+        switch (*text) {
+        case '&': (void)fputs("&amp;", to); break;
+        case '<': (void)fputs("&lt;", to); break;
+        case '>': (void)fputs("&gt;", to); break;
+        default: (void)fputc((unsigned char)*text < 0x20 ? ' ' : *text, to); break;
+        }
+    }
+}
+
+struct chart_font {
+    int size;
+    const char *color, *anchor; /* start, middle, end */
+    bool bold, upwards;
+};
+
+static void chart_text(FILE *to, double x, double y, struct chart_font font,
+                       const char *text)
+{
+    (void)fprintf(to,
+                  "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%d\" fill=\"%s\" "
+                  "text-anchor=\"%s\"",
+                  x, y, font.size, font.color, font.anchor);
+    if (font.bold) {
+        (void)fputs(" font-weight=\"bold\"", to);
+    }
+    if (font.upwards) {
+        (void)fprintf(to, " transform=\"rotate(-90 %.1f %.1f)\"", x, y);
+    }
+    (void)fputc('>', to);
+    chart_escape(to, text);
+    (void)fputs("</text>\n", to);
+}
+
+static void chart_rule(FILE *to, double x1, double y1, double x2, double y2,
+                       const char *color)
+{
+    (void)fprintf(to,
+                  "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" "
+                  "stroke=\"%s\"/>\n",
+                  x1, y1, x2, y2, color);
+}
+
+/* ---- Axes --------------------------------------------------------------------------------- */
+
+struct chart_ticks {
+    double at[CHART_TICKS];
+    bool named[CHART_TICKS]; /* has a label */
+    size_t count;
+};
+
+/* Where a value is on an axis: 0 .. 1 within. */
+static double chart_place(const struct chart_axis *axis, double value)
+{
+    if (axis->log) {
+        return log(value / axis->low) / log(axis->high / axis->low);
+    }
+    return (value - axis->low) / (axis->high - axis->low);
+}
+
+static void chart_tick(struct chart_ticks *ticks, double at, bool named)
+{
+    if (ticks->count < CHART_TICKS) {
+        ticks->at[ticks->count] = at;
+        ticks->named[ticks->count++] = named;
+    }
+}
+
+/* Decades, and what is between them: 2 and 5 have labels where there are few decades. */
+static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *ticks)
+{
+    const double low = fmin(axis->low, axis->high), high = fmax(axis->low, axis->high);
+    const int first = (int)floor(log10(low) + 1e-9),
+              last = (int)floor(log10(high) + 1e-9);
+    const bool few = log10(high / low) < 3.5;
+    for (int decade = first; decade <= last; decade++) {
+        for (int digit = 1; digit < 10; digit++) {
+            const double at = digit * pow(10, decade);
+            const bool named = digit == 1 || (few && (digit == 2 || digit == 5));
+            if (at >= low * (1 - 1e-9) && at <= high * (1 + 1e-9)
+                && (named || last - first < 6)) {
+                chart_tick(ticks, at, named);
+            }
+        }
+    }
+}
+
+/* Steps of 1, 2 or 5 times a power of ten, five to ten of them. */
+static double chart_step(double range)
+{
+    const double power = pow(10, floor(log10(range / 5)));
+    const double steps = range / power;
+    return power * (steps > 40 ? 10 : steps > 16 ? 5 : steps > 8 ? 2 : 1);
+}
+
+static struct chart_ticks chart_find_ticks(const struct chart_axis *axis)
+{
+    struct chart_ticks ticks = { .count = 0 };
+    if (axis->log) {
+        chart_log_ticks(axis, &ticks);
+        return ticks;
+    }
+    const double step = chart_step(fabs(axis->high - axis->low));
+    const double low = fmin(axis->low, axis->high), high = fmax(axis->low, axis->high);
+    const double first = ceil(low / step - 1e-9);
+    for (int i = 0; (first + i) * step <= high * (1 + 1e-9) && i < CHART_TICKS; i++) {
+        chart_tick(&ticks, (first + i) * step, true);
+    }
+    return ticks;
+}
+
+/* Without exponents as long as that is readable. */
+static const char *chart_label(const struct chart_axis *axis, double value,
+                               char text[CHART_LABEL])
+{
+    const bool percent = axis->unit == CHART_PERCENT;
+    const double shown = percent ? 100 * value : value;
+    const int digits = (int)-floor(log10(shown) + 1e-9);
+    const char *unit = percent ? " %" : "";
+    if (axis->log && digits > 4 && digits < 8) {
+        (void)snprintf(text, CHART_LABEL, "%.*f%s", digits, shown, unit);
+    } else {
+        (void)snprintf(text, CHART_LABEL, "%.6g%s", shown, unit);
+    }
+    return text;
+}
+
+static const struct chart_font chart_small = { 12, chart_gray, "middle", false, false };
+
+/* Grid, labels and title of the axis at the bottom. */
+static void chart_draw_x(FILE *to, const struct chart_axis *axis, double top,
+                         double tall)
+{
+    const struct chart_ticks ticks = chart_find_ticks(axis);
+    char text[CHART_LABEL];
+    for (size_t i = 0; i < ticks.count; i++) {
+        const double x = CHART_LEFT + CHART_PLOT * chart_place(axis, ticks.at[i]);
+        chart_rule(to, x, top, x, top + tall,
+                   ticks.named[i] ? chart_grid : chart_faint);
+        if (ticks.named[i]) {
+            chart_text(to, x, top + tall + 17, chart_small,
+                       chart_label(axis, ticks.at[i], text));
+        }
+    }
+    struct chart_font font = chart_small;
+    font.color = chart_ink;
+    chart_text(to, CHART_LEFT + CHART_PLOT / 2.0, top + tall + 38, font, axis->title);
+}
+
+static void chart_draw_y(FILE *to, const struct chart_axis *axis, double top,
+                         double tall)
+{
+    const struct chart_ticks ticks = chart_find_ticks(axis);
+    char text[CHART_LABEL];
+    struct chart_font font = chart_small;
+    font.anchor = "end";
+    for (size_t i = 0; i < ticks.count; i++) {
+        const double y = top + tall * (1 - chart_place(axis, ticks.at[i]));
+        chart_rule(to, CHART_LEFT, y, CHART_LEFT + CHART_PLOT, y,
+                   ticks.named[i] ? chart_grid : chart_faint);
+        if (ticks.named[i]) {
+            chart_text(to, CHART_LEFT - 8, y + 4, font,
+                       chart_label(axis, ticks.at[i], text));
+        }
+    }
+    font = (struct chart_font){ 12, chart_ink, "middle", false, true };
+    chart_text(to, 26, top + tall / 2, font, axis->title);
+}
+
+static void chart_frame(FILE *to, double top, double tall)
+{
+    (void)fprintf(to,
+                  "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" "
+                  "fill=\"none\" stroke=\"%s\"/>\n",
+                  CHART_LEFT, top, CHART_PLOT, tall, chart_gray);
+}
+
+/* ---- Lines --------------------------------------------------------------------------------- */
+
+/* One of six shapes, around a point. */
+static void chart_marker(FILE *to, double x, double y, unsigned style)
+{
+    static const char *const shapes[] = {
+        "m-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", /* circle */
+        "m-3.5,-3.5h7v7h-7z",                  /* square */
+        "m0,-5l4.5,8h-9z",                     /* triangle */
+        "m0,-5l5,5l-5,5l-5,-5z",               /* diamond */
+        "m0,5l4.5,-8h-9z",                     /* triangle that stands on its tip */
+        "m-1.5,-5h3v3.5h3.5v3h-3.5v3.5h-3v-3.5h-3.5v-3h3.5z" /* cross */
+    };
+    (void)fprintf(to,
+                  "<path d=\"M%.1f,%.1f%s\" fill=\"%s\" stroke=\"#ffffff\" "
+                  "stroke-width=\"0.8\"/>\n",
+                  x, y, shapes[style % (sizeof shapes / sizeof *shapes)],
+                  chart_colors[style % CHART_COLORS]);
+}
+
+static void chart_stroke(FILE *to, unsigned style)
+{
+    (void)fprintf(to, "fill=\"none\" stroke=\"%s\" stroke-width=\"2\"%s",
+                  chart_colors[style % CHART_COLORS],
+                  style / CHART_COLORS % 2 ? " stroke-dasharray=\"7 4\"" : "");
+}
+
+/* The point, cut to what is a little outside of the plot; false: there is none. */
+static bool chart_point(const struct chart_lines *lines, const struct chart_series *s,
+                        size_t i, double *x, double *y)
+{
+    const double px = chart_place(&lines->x, s->x[i]),
+                 py = chart_place(&lines->y, s->y[i]);
+    const bool below_all = lines->y.log && s->y[i] <= 0;
+    *x = px;
+    *y = below_all ? -1 : fmin(fmax(py, -1), 2);
+    return isfinite(px) && (below_all || isfinite(py));
+}
+
+static void chart_line(FILE *to, const struct chart_lines *lines,
+                       const struct chart_series *s, double top)
+{
+    bool drawing = false;
+    (void)fputs("<path d=\"", to);
+    for (size_t i = 0; i < s->count; i++) {
+        double x, y;
+        const bool there = chart_point(lines, s, i, &x, &y);
+        if (there) {
+            (void)fprintf(to, "%c%.1f,%.1f", drawing ? 'L' : 'M',
+                          CHART_LEFT + CHART_PLOT * x, top + CHART_TALL * (1 - y));
+        }
+        drawing = there;
+    }
+    (void)fputs("\" ", to);
+    chart_stroke(to, s->style);
+    (void)fputs("/>\n", to);
+}
+
+/* Markers on some points, of neighbouring styles on different ones: so lines that lie on
+ * each other show both. */
+static void chart_markers(FILE *to, const struct chart_lines *lines,
+                          const struct chart_series *s, double top)
+{
+    const size_t each = s->count > 14 ? s->count / 7 : s->count > 1 ? 2 : 1;
+    for (size_t i = 0; i < s->count; i++) {
+        double x, y;
+        if ((i + s->style * each / 3) % each == 0 && chart_point(lines, s, i, &x, &y)
+            && y >= 0 && y <= 1 && x >= 0 && x <= 1) {
+            chart_marker(to, CHART_LEFT + CHART_PLOT * x, top + CHART_TALL * (1 - y),
+                         s->style);
+        }
+    }
+}
+
+static void chart_mark(FILE *to, const struct chart_lines *lines, double top)
+{
+    const double place = chart_place(&lines->x, lines->mark);
+    if (!lines->mark_name || !(place >= 0 && place <= 1)) {
+        return;
+    }
+    const double x = CHART_LEFT + CHART_PLOT * place;
+    struct chart_font font = chart_small;
+    chart_rule(to, x, top - 4, x, top + CHART_TALL, chart_gray);
+    font.anchor = place < 0.1 ? "start" : place > 0.9 ? "end" : "middle";
+    chart_text(to, x, top - 8, font, lines->mark_name);
+}
+
+/* A name of the legend; the sample is the caller's. */
+static void chart_name(FILE *to, double y, const char *name)
+{
+    const struct chart_font font = { 12, chart_ink, "start", false, false };
+    chart_text(to, CHART_LEGEND + 40, y + 4, font, name);
+}
+
+static void chart_legend(FILE *to, const struct chart_lines *lines, double top)
+{
+    for (size_t i = 0; i < lines->count; i++) {
+        const struct chart_series *s = &lines->series[i];
+        const double y = top + 10 + 21 * (double)i;
+        if (s->count > 1) {
+            (void)fprintf(to, "<path d=\"M%d,%.1fh32\" ", CHART_LEGEND, y);
+            chart_stroke(to, s->style);
+            (void)fputs("/>\n", to);
+        }
+        chart_marker(to, CHART_LEGEND + 16, y, s->style);
+        chart_name(to, y, s->name);
+    }
+}
+
+static double chart_heading(struct chart_page *page, const char *title)
+{
+    const struct chart_font font = { 15, chart_ink, "start", true, false };
+    page->charts++;
+    chart_text(page->to, CHART_LEFT, page->height + 22, font, title);
+    return page->height + 52;
+}
+
+void chart_add_lines(struct chart_page *page, const struct chart_lines *lines)
+{
+    if (!page->to) {
+        return;
+    }
+    FILE *to = page->to;
+    const double top = chart_heading(page, lines->title);
+    chart_draw_x(to, &lines->x, top, CHART_TALL);
+    chart_draw_y(to, &lines->y, top, CHART_TALL);
+    (void)fprintf(to,
+                  "<clipPath id=\"plot%d\"><rect x=\"%d\" y=\"%.1f\" width=\"%d\" "
+                  "height=\"%d\"/></clipPath>\n",
+                  page->charts, CHART_LEFT, top, CHART_PLOT, CHART_TALL);
+    chart_mark(to, lines, top);
+    for (size_t i = 0; i < lines->count; i++) {
+        const struct chart_series *s = &lines->series[i];
+        (void)fputs("<g class=\"series\"><title>", to);
+        chart_escape(to, s->name);
+        (void)fprintf(to, "</title>\n<g clip-path=\"url(#plot%d)\">", page->charts);
+        chart_line(to, lines, s, top);
+        (void)fputs("</g>\n", to);
+        chart_markers(to, lines, s, top);
+        (void)fputs("</g>\n", to);
+    }
+    chart_frame(to, top, CHART_TALL);
+    chart_legend(to, lines, top);
+    page->height = top + CHART_TALL + 66;
+}
+
+/* ---- Bars ----------------------------------------------------------------------------------- */
+
+static double chart_most(const struct chart_bars *bars)
+{
+    double most = 0;
+    for (size_t i = 0; i < bars->row_count * bars->series_count; i++) {
+        most = isfinite(bars->values[i]) ? fmax(most, bars->values[i]) : most;
+    }
+    return most > 0 ? most : 1;
+}
+
+static void chart_bar(FILE *to, double y, double length, double value, size_t series)
+{
+    char text[CHART_LABEL];
+    struct chart_font font = { 10, chart_ink, "start", false, false };
+    (void)fprintf(to,
+                  "<rect x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" "
+                  "fill=\"%s\"/>\n",
+                  CHART_LEFT, y, length, CHART_BAR - 1,
+                  chart_colors[series % CHART_COLORS]);
+    (void)snprintf(text, sizeof text, value < 100 ? "%.1f" : "%.0f", value);
+    chart_text(to, CHART_LEFT + length + 4, y + CHART_BAR - 2, font, text);
+}
+
+static void chart_row(FILE *to, const struct chart_bars *bars,
+                      const struct chart_axis *axis, size_t row, double y)
+{
+    const struct chart_font font = { 12, chart_ink, "end", false, false };
+    const double thick = CHART_BAR * (double)bars->series_count;
+    chart_text(to, CHART_LEFT - 8, y + thick / 2 + 4, font, bars->rows[row]);
+    for (size_t i = 0; i < bars->series_count; i++) {
+        const double value = bars->values[row * bars->series_count + i];
+        if (isfinite(value)) {
+            chart_bar(to, y + CHART_BAR * (double)i,
+                      CHART_PLOT * chart_place(axis, value), value, i);
+        }
+    }
+}
+
+void chart_add_bars(struct chart_page *page, const struct chart_bars *bars)
+{
+    if (!page->to) {
+        return;
+    }
+    FILE *to = page->to;
+    const double top = chart_heading(page, bars->title) - 18;
+    const double row = CHART_BAR * (double)bars->series_count + 10;
+    const double tall = row * (double)bars->row_count + 10;
+    /* A number stands behind the longest bar, within the frame. */
+    const struct chart_axis axis = { bars->axis, false, 0, 1.12 * chart_most(bars),
+                                     CHART_PLAIN };
+    chart_draw_x(to, &axis, top, tall);
+    for (size_t i = 0; i < bars->row_count; i++) {
+        (void)fputs("<g class=\"row\">\n", to);
+        chart_row(to, bars, &axis, i, top + 10 + row * (double)i);
+        (void)fputs("</g>\n", to);
+    }
+    chart_frame(to, top, tall);
+    for (size_t i = 0; i < bars->series_count && bars->series_count > 1; i++) {
+        const double y = top + 10 + 21 * (double)i;
+        (void)fprintf(to,
+                      "<rect x=\"%d\" y=\"%.1f\" width=\"32\" height=\"10\" "
+                      "fill=\"%s\"/>\n",
+                      CHART_LEGEND, y - 5, chart_colors[i % CHART_COLORS]);
+        chart_name(to, y, bars->series[i]);
+    }
+    page->height = top + tall + 66;
+}
+
+/* ---- The page -------------------------------------------------------------------------------- */
+
+void chart_begin(struct chart_page *page, const char *title, const char *below)
+{
+    *page = (struct chart_page){ .title = title, .below = below };
+    page->to = open_memstream(&page->text, &page->size);
+    page->height = below && *below ? 70 : 48;
+}
+
+void chart_drop(struct chart_page *page)
+{
+    if (page->to) {
+        (void)fclose(page->to);
+    }
+    free(page->text);
+    *page = (struct chart_page){ .to = NULL };
+}
+
+static void chart_write(const struct chart_page *page, FILE *to)
+{
+    const struct chart_font title = { 19, chart_ink, "start", true, false },
+                            below = { 13, chart_gray, "start", false, false };
+    (void)fprintf(
+        to,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" "
+        "height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
+        "font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n<title>",
+        CHART_WIDTH, page->height, CHART_WIDTH, page->height);
+    chart_escape(to, page->title);
+    (void)fputs("</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
+                to);
+    chart_text(to, 26, 36, title, page->title);
+    if (page->below) {
+        chart_text(to, 26, 58, below, page->below);
+    }
+    (void)fwrite(page->text, 1, page->size, to);
+    (void)fputs("</svg>\n", to);
+}
+
+/* To a file beside the one that is wanted, whose name is said if that fails. */
+static int chart_write_file(const struct chart_page *page, const char *beside,
+                            const char *path)
+{
+    const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!to) {
+        const int code = say_errno(path);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return code;
+    }
+    chart_write(page, to);
+    const bool good = fflush(to) == 0 && !ferror(to) && fsync(fd) == 0;
+    const int code = good ? CLI_OK : say_errno(path);
+    return fclose(to) == 0 || code ? code : say_errno(path);
+}
+
+int chart_save(struct chart_page *page, const char *path)
+{
+    char beside[CHART_PATH];
+    const int n =
+        snprintf(beside, sizeof beside, "%s.%ld.partial", path, (long)getpid());
+    int code = CLI_OK;
+    if (!page->to || fflush(page->to) != 0 || ferror(page->to)) {
+        code = say_failed(CLI_FULL, "%s: out of memory", path);
+    } else if (n < 0 || (size_t)n >= sizeof beside) {
+        code = say_failed(CLI_USAGE, "%s: too long", path);
+    } else {
+        code = chart_write_file(page, beside, path);
+        if (!code && rename(beside, path) != 0) {
+            code = say_errno(path);
+        }
+        if (code) {
+            (void)unlink(beside);
+        }
+    }
+    chart_drop(page);
+    return code;
+}

@@ -1,0 +1,289 @@
+/*
+ * cmd_bench.c - bloomgate bench: all kinds side by side, with keys of one's own.
+ *
+ * Different keys are kept in memory, up to --most; others that are certainly absent are made
+ * of them. Then a filter of each kind is made and asked (measure.h). That no key is lost is
+ * checked on the way.
+ */
+#include "bench_rows.h"
+#include "command.h"
+#include "filter_file.h"
+#include "flow.h"
+#include "key_pool.h"
+#include "out.h"
+#include "spec_options.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct bench_options {
+    struct common common;
+    struct key_options keys;
+    struct hash_options hash;
+    struct option_list kinds;
+    double rate;
+    uint64_t most;
+    const char *plot;
+    bool json, force;
+};
+
+enum { BENCH_MOST = 1000000 };
+
+#define AT(field) offsetof(struct bench_options, field)
+static const struct option bench_table[] = {
+    { "kind", 'k', OPTION_LIST, AT(kinds), "KIND", "only this kind; may be repeated",
+      NULL },
+    { "rate", 'p', OPTION_RATE, AT(rate), "P",
+      "rate of false positives; 1% if not said", NULL },
+    { "most", 'm', OPTION_COUNT, AT(most), "N",
+      "keep so many different keys in memory; else 1M", NULL },
+    { "json", 0, OPTION_FLAG, AT(json), NULL, "print JSON", NULL },
+    { "plot", 0, OPTION_TEXT, AT(plot), "FILE.svg", "draw charts", NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "overwrite FILE.svg", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group bench_group = { "Measuring", bench_table };
+
+struct bench {
+    const struct bench_options *options;
+    struct key_format format;
+    struct secret secret;
+    struct key_pool pool;
+    uint64_t most;
+    bg_bytes *absent;
+    char *absent_memory;
+    struct progress progress;
+    struct bench_rows rows;
+};
+
+/* ---- Keys --------------------------------------------------------------------------------- */
+
+static bool bench_keep(struct flow *flow, struct chunk *chunk)
+{
+    struct bench *b = flow->context;
+    for (size_t i = 0; i < chunk->count; i++) {
+        if (b->pool.count == b->most && !key_pool_has(&b->pool, chunk->keys[i])) {
+            b->rows.cut = true;
+            return flow_fail(flow, CLI_OK);
+        }
+        if (!key_pool_add(&b->pool, chunk->keys[i])) {
+            return flow_fail(flow,
+                             say_failed(CLI_FULL,
+                                        "out of memory after %zu keys; keep fewer "
+                                        "with --most",
+                                        b->pool.count));
+        }
+        b->rows.records++;
+    }
+    return true;
+}
+
+static int bench_read(struct bench *b, const struct arguments *arguments)
+{
+    struct input input;
+    int code = input_begin(&input, arguments->items, arguments->count,
+                           b->options->keys.raw, (struct input_part){ 0, 1 });
+    if (code) {
+        return code;
+    }
+    struct flow flow = { .input = &input,
+                         .format = &b->format,
+                         .threads = 1,
+                         .progress = &b->progress,
+                         .work = bench_keep,
+                         .context = b };
+    progress_begin(&b->progress, "reading", (enum say_when)b->options->common.progress);
+    flow_begin(&flow);
+    code = flow_run(&flow);
+    flow_end(&flow);
+    progress_end(&b->progress);
+    input_end(&input);
+    if (!code && !b->pool.count) {
+        code = say_failed(CLI_DATA, "there are no keys to measure with");
+    }
+    return code;
+}
+
+static int bench_make_absent(struct bench *b)
+{
+    if (!key_pool_absent(&b->pool, &b->absent, &b->rows.absent, &b->absent_memory)) {
+        return say_failed(CLI_FULL, "out of memory; keep fewer keys with --most");
+    }
+    b->rows.keys = b->pool.count;
+    b->rows.key_bytes = (double)b->pool.bytes / (double)b->pool.count;
+    return CLI_OK;
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------ */
+
+static bool bench_row(struct bench *b, struct bench_row *row)
+{
+    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
+    bg_errinfo why;
+    struct measure_task task = { .spec = BG_SPEC_INIT,
+                                 .present = { b->pool.keys, 0, b->pool.count },
+                                 .absent = { b->absent, 0, b->rows.absent },
+                                 .build_passes = BENCH_PASSES,
+                                 .lookup_passes = BENCH_PASSES };
+    task.spec.kind = (uint32_t)row->kind;
+    task.spec.items = b->pool.count;
+    task.spec.rate = b->rows.rate;
+    task.spec.hash = b->secret.hash;
+    if (row->kind == BG_KIND_WINDOW) { /* all keys are within one window */
+        window.count = b->pool.count;
+        task.spec.window = &window;
+    }
+    row->err = measure_kind(&task, &row->result, &why);
+    plan_words(&why, row->why);
+    return row->err != BG_ECANCELED;
+}
+
+static int bench_measure(struct bench *b)
+{
+    int code = CLI_OK;
+    const uint64_t all = b->pool.bytes * b->rows.count;
+    progress_begin(&b->progress, "measuring",
+                   (enum say_when)b->options->common.progress);
+    for (size_t i = 0; i < b->rows.count && !code; i++) {
+        if (stop_wanted() || !bench_row(b, &b->rows.rows[i])) {
+            code = CLI_INTERRUPTED;
+        }
+        progress_tick(&b->progress, b->pool.bytes * (i + 1), all);
+    }
+    progress_end(&b->progress);
+    return code;
+}
+
+/* ---- The whole -------------------------------------------------------------------------------- */
+
+static int bench_read_kinds(struct bench *b)
+{
+    static const bg_kind all[] = {
+#define BENCH_KIND(NAME, number, name) BG_KIND_##NAME,
+        BG_KINDS(BENCH_KIND)
+#undef BENCH_KIND
+    };
+    static const char *const names[] = {
+#define BENCH_NAME(NAME, number, name) #name,
+        BG_KINDS(BENCH_NAME)
+#undef BENCH_NAME
+    };
+    bool wanted[BENCH_KINDS] = { false };
+    const struct option_list *kinds = &b->options->kinds;
+    for (size_t i = 0; i < kinds->count; i++) {
+        const int kind = bg_kind_from_name(kinds->items[i]);
+        if (kind <= 0) {
+            const char *near = option_nearest(kinds->items[i], names, BENCH_KINDS);
+            return say_usage("--kind: found '%s', expected a kind of filter such as "
+                             "blocked%s%s%s",
+                             kinds->items[i], near ? "; did you mean " : "",
+                             near ? near : "", near ? "?" : "");
+        }
+        wanted[kind - 1] = true;
+    }
+    for (size_t i = 0; i < BENCH_KINDS; i++) {
+        if (wanted[i] || !kinds->count) {
+            b->rows.rows[b->rows.count++].kind = all[i];
+        }
+    }
+    return CLI_OK;
+}
+
+static int bench_prepare(struct bench *b)
+{
+    const struct bench_options *o = b->options;
+    b->most = o->most ? o->most : BENCH_MOST;
+    b->rows.rate = o->rate > 0 ? o->rate : 0.01;
+    if (b->most > KEY_POOL_MOST) {
+        return say_usage("--most: found %" PRIu64 ", expected at most %d", b->most,
+                         KEY_POOL_MOST);
+    }
+    int code = bench_read_kinds(b);
+    code = code ? code : keys_format(&o->keys, &b->format);
+    code = code ? code : secret_current(&o->hash, &b->secret);
+    code = code || !o->plot ? code : filter_may_write(o->plot, o->force);
+    b->rows.hash = bg_hash_name((bg_hash_profile)b->secret.hash.profile);
+    return code || key_pool_begin(&b->pool) ? code
+                                            : say_failed(CLI_FULL, "out of memory");
+}
+
+/* What must never be, keys that are lost; or that there was nothing to measure. */
+static int bench_check(const struct bench *b)
+{
+    int code = CLI_OK;
+    size_t refused = 0;
+    for (size_t i = 0; i < b->rows.count; i++) {
+        const struct bench_row *row = &b->rows.rows[i];
+        refused += row->err != BG_OK;
+        if (!row->err && row->result.lost) {
+            code = say_failed(CLI_DATA,
+                              "%s: %" PRIu64 " keys were lost; this is a bug, please "
+                              "report it",
+                              bg_kind_name(row->kind), row->result.lost);
+        }
+    }
+    const struct bench_row *first = &b->rows.rows[0];
+    return refused < b->rows.count ? code
+                                   : say_failed(say_code(first->err), "%s: %s",
+                                                bg_kind_name(first->kind), first->why);
+}
+
+static int bench_run(struct bench *b, const struct arguments *arguments)
+{
+    int code = bench_prepare(b);
+    code = code ? code : bench_read(b, arguments);
+    code = code ? code : bench_make_absent(b);
+    code = code ? code : bench_measure(b);
+    if (code) {
+        return code;
+    }
+    if (b->options->json) {
+        bench_print_json(&b->rows);
+    } else {
+        bench_print(&b->rows);
+    }
+    code = bench_check(b);
+    return code || !b->options->plot ? code : bench_plot(&b->rows, b->options->plot);
+}
+
+static int bench_command(void *options, const struct arguments *arguments)
+{
+    static struct bench b;
+    b.options = options;
+    const int code = bench_run(&b, arguments);
+    key_pool_end(&b.pool);
+    free(b.absent);
+    free(b.absent_memory);
+    secret_free(&b.secret);
+    return out_finish(code);
+}
+
+const struct command command_bench = {
+    .name = "bench",
+    .summary = "all kinds side by side, measured with keys of yours",
+    .usage = "[options] [KEYS...]",
+    .about =
+        "Reads keys from files, or from stdin, makes a filter of each kind for them, and measures "
+        "on this machine: how long building takes per key, how long look-ups take in batches of "
+        "keys that are there and of keys that are not, and one by one (every other one absent), "
+        "how many bits a key takes, and the rate of false positives beside the predicted one. "
+        "Times are nanoseconds of processor time per key, by one thread, the median of 5 passes, "
+        "hashing included.\n\n"
+        "Up to --most different keys are kept in memory; reading ends there. A key that comes more "
+        "than once is taken once. Absent keys are made of these keys by appending two bytes, 01 and "
+        "7f; one that happens to be a key itself is left out.\n\n"
+        "If a filter says \"no\" to a key that is in it, which must never be, that is said, and the "
+        "exit code is 3.",
+    .size = sizeof(struct bench_options),
+    .uses = { { &bench_group, 0 },
+              { &key_options_group, offsetof(struct bench_options, keys) },
+              { &hash_options_group, offsetof(struct bench_options, hash) } },
+    .examples = { { "bloomgate bench --rate 0.1% urls.txt",
+                    "which kind is the fastest for these keys" },
+                  { "bloomgate bench -k blocked -k fuse --plot bench.svg urls.txt",
+                    "two kinds, with charts" } },
+    .run = bench_command,
+};

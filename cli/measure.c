@@ -1,0 +1,254 @@
+/*
+ * measure.c - see measure.h. Keys go through in blocks, as a program would hand them over;
+ * numbers are made block by block, so that millions of them take no memory. Passes over few
+ * keys are repeated until the clock can tell their time.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "measure.h"
+
+#include "stop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MEASURE_BLOCK = 1024, MEASURE_LOOKUPS = 1 << 17, MEASURE_MOST = 1 << 20 };
+
+/* Processor time: what others do on the machine meanwhile is not counted. */
+static double measure_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int measure_compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double measure_median(double *times, unsigned n)
+{
+    qsort(times, n, sizeof *times, measure_compare);
+    return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+}
+
+static bg_err measure_stopped(bg_errinfo *why)
+{
+    why->code = BG_ECANCELED;
+    return BG_ECANCELED;
+}
+
+/* ---- Blocks of keys ------------------------------------------------------------------- */
+
+static size_t measure_block(const struct measure_keys *keys, size_t from)
+{
+    const size_t left = keys->count - from;
+    return left < MEASURE_BLOCK ? left : MEASURE_BLOCK;
+}
+
+static void measure_numbers(const struct measure_keys *keys, size_t from, size_t n,
+                            uint64_t numbers[MEASURE_BLOCK])
+{
+    for (size_t i = 0; i < n; i++) {
+        numbers[i] = keys->first + from + i;
+    }
+}
+
+static bg_err measure_insert(bg_filter *filter, const struct measure_keys *keys,
+                             size_t from, size_t n)
+{
+    size_t done;
+    if (keys->bytes) {
+        return bg_filter_insert_many(filter, keys->bytes + from, n, &done, NULL);
+    }
+    uint64_t numbers[MEASURE_BLOCK];
+    measure_numbers(keys, from, n, numbers);
+    return bg_filter_insert_many_u64(filter, numbers, n, &done, NULL);
+}
+
+static bg_err measure_collect(bg_builder *builder, const struct measure_keys *keys,
+                              size_t from, size_t n)
+{
+    if (keys->bytes) {
+        return bg_builder_add_many(builder, keys->bytes + from, n);
+    }
+    uint64_t numbers[MEASURE_BLOCK];
+    measure_numbers(keys, from, n, numbers);
+    return bg_builder_add_many_u64(builder, numbers, n);
+}
+
+/* How many of the first `most` keys may be contained. */
+static size_t measure_ask(const bg_filter *filter, const struct measure_keys *keys,
+                          size_t most)
+{
+    const struct measure_keys some = { keys->bytes, keys->first,
+                                       keys->count < most ? keys->count : most };
+    size_t maybe = 0;
+    for (size_t from = 0, n; from < some.count; from += n) {
+        n = measure_block(&some, from);
+        if (some.bytes) {
+            maybe += bg_filter_may_contain_many(filter, some.bytes + from, n, NULL);
+        } else {
+            uint64_t numbers[MEASURE_BLOCK];
+            measure_numbers(&some, from, n, numbers);
+            maybe += bg_filter_may_contain_many_u64(filter, numbers, n, NULL);
+        }
+    }
+    return maybe;
+}
+
+static bool measure_ask_one(const bg_filter *filter, const struct measure_keys *keys,
+                            size_t i)
+{
+    return keys->bytes
+               ? bg_filter_may_contain(filter, keys->bytes[i].data, keys->bytes[i].len)
+               : bg_filter_may_contain_u64(filter, keys->first + i);
+}
+
+/* ---- Making ---------------------------------------------------------------------------- */
+
+static bool measure_going_on(void *context, double share)
+{
+    (void)context;
+    (void)share;
+    return !stop_wanted();
+}
+
+static bg_err measure_solve(const struct measure_task *task, bg_filter **filter,
+                            bg_errinfo *why)
+{
+    bg_builder *builder;
+    bg_err err = bg_builder_create(&task->spec, &builder, why);
+    if (err) {
+        return err;
+    }
+    bg_builder_on_progress(builder, measure_going_on, NULL);
+    for (size_t from = 0, n; from < task->present.count && !err; from += n) {
+        n = measure_block(&task->present, from);
+        err = measure_collect(builder, &task->present, from, n);
+        why->code = err;
+    }
+    err = err ? err : bg_builder_finish(builder, filter, why);
+    bg_builder_free(builder);
+    return err;
+}
+
+static bg_err measure_fill(const struct measure_task *task, bg_filter **filter,
+                           bg_errinfo *why)
+{
+    bg_err err = bg_filter_create(&task->spec, filter, why);
+    for (size_t from = 0, n; !err && from < task->present.count; from += n) {
+        n = measure_block(&task->present, from);
+        err = measure_insert(*filter, &task->present, from, n);
+        why->code = err;
+        if (!err && stop_wanted()) {
+            err = measure_stopped(why);
+        }
+    }
+    return err;
+}
+
+/* Makes the filter several times; the last one stays. */
+static bg_err measure_build(const struct measure_task *task, bg_filter **filter,
+                            double *ns, bg_errinfo *why)
+{
+    double times[MEASURE_PASSES];
+    const bool solved = (bg_kind_traits((bg_kind)task->spec.kind) & BG_IS_STATIC) != 0;
+    bg_err err = BG_OK;
+    for (unsigned pass = 0; pass < task->build_passes && !err; pass++) {
+        bg_filter_free(*filter);
+        *filter = NULL;
+        const double from = measure_now();
+        err =
+            solved ? measure_solve(task, filter, why) : measure_fill(task, filter, why);
+        times[pass] = 1e9 * (measure_now() - from) / (double)task->present.count;
+    }
+    if (!err) {
+        *ns = measure_median(times, task->build_passes);
+    }
+    return err;
+}
+
+/* ---- Asking ----------------------------------------------------------------------------- */
+
+static size_t measure_some(const struct measure_keys *keys)
+{
+    return keys->count < MEASURE_MOST ? keys->count : MEASURE_MOST;
+}
+
+static double measure_batches(const bg_filter *filter, const struct measure_keys *keys,
+                              unsigned passes)
+{
+    double times[MEASURE_PASSES];
+    const size_t n = measure_some(keys);
+    if (!n) {
+        return 0;
+    }
+    const size_t again = (MEASURE_LOOKUPS + n - 1) / n;
+    for (unsigned pass = 0; pass < passes; pass++) {
+        const double from = measure_now();
+        for (size_t i = 0; i < again; i++) {
+            (void)measure_ask(filter, keys, n);
+        }
+        times[pass] = 1e9 * (measure_now() - from) / (double)(n * again);
+    }
+    return measure_median(times, passes);
+}
+
+static double measure_singles(const bg_filter *filter, const struct measure_task *task)
+{
+    double times[MEASURE_PASSES];
+    const size_t present = measure_some(&task->present),
+                 absent = measure_some(&task->absent);
+    const size_t n = present < absent ? present : absent;
+    if (!n) {
+        return 0;
+    }
+    const size_t again = (MEASURE_LOOKUPS + 2 * n - 1) / (2 * n);
+    volatile size_t sink = 0; /* so that nothing is left out */
+    for (unsigned pass = 0; pass < task->lookup_passes; pass++) {
+        size_t maybe = 0;
+        const double from = measure_now();
+        for (size_t i = 0; i < n * again; i++) {
+            maybe += measure_ask_one(filter, &task->present, i % n);
+            maybe += measure_ask_one(filter, &task->absent, i % n);
+        }
+        times[pass] = 1e9 * (measure_now() - from) / (double)(2 * n * again);
+        sink += maybe;
+    }
+    return measure_median(times, task->lookup_passes);
+}
+
+bg_err measure_kind(const struct measure_task *task, struct measured *result,
+                    bg_errinfo *why)
+{
+    bg_filter *filter = NULL;
+    bg_info info = { .struct_size = sizeof info };
+    *result = (struct measured){ .keys = task->present.count };
+    *why = (bg_errinfo){ .code = BG_OK };
+    bg_err err = measure_build(task, &filter, &result->build_ns, why);
+    if (!err) {
+        err = bg_filter_info(filter, &info);
+        why->code = err;
+    }
+    if (!err && stop_wanted()) {
+        err = measure_stopped(why);
+    }
+    if (!err) {
+        result->bytes = bg_filter_size_bytes(filter);
+        result->predicted = info.rate;
+        result->lost =
+            task->present.count - measure_ask(filter, &task->present, SIZE_MAX);
+        result->rate = bg_observed_rate(measure_ask(filter, &task->absent, SIZE_MAX),
+                                        task->absent.count);
+        result->present_ns =
+            measure_batches(filter, &task->present, task->lookup_passes);
+        result->absent_ns = measure_batches(filter, &task->absent, task->lookup_passes);
+        result->single_ns = measure_singles(filter, task);
+    }
+    bg_filter_free(filter);
+    return err;
+}

@@ -1,0 +1,95 @@
+/*
+ * plan_calibrate.c - plans, measured (plan_rows.h). A filter is made as planned, or, where
+ * that would take long, like it with fewer keys; how many is told with the result.
+ */
+#include "plan_rows.h"
+
+#include "progress.h"
+#include "stop.h"
+
+#include <math.h>
+
+enum {
+    CALIBRATE_KEYS = 8000000,
+    CALIBRATE_STATIC = 4000000,
+    CALIBRATE_ASKED = 1 << 19
+};
+static const double calibrate_bytes = 64 << 20;
+
+static uint64_t calibrate_keys(const bg_plan *plan)
+{
+    const bool solved = (bg_kind_traits(plan->kind) & BG_IS_STATIC) != 0;
+    double keys = fmin((double)plan->items, solved ? CALIBRATE_STATIC : CALIBRATE_KEYS);
+    if (plan->bits_per_key > 0) {
+        keys = fmin(keys, 8 * calibrate_bytes / plan->bits_per_key);
+    }
+    return keys < 1 ? 1 : (uint64_t)keys;
+}
+
+static uint64_t calibrate_size(const struct plan_row *row)
+{
+    return row->err ? 0
+                    : (uint64_t)((double)calibrate_keys(&row->plan)
+                                 * row->plan.bits_per_key / 8);
+}
+
+static int calibrate_row(const struct plan_rows *plans, struct plan_row *row)
+{
+    bg_errinfo why;
+    const uint64_t keys = calibrate_keys(&row->plan);
+    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
+    struct measure_task task = { .spec = plans->ask.spec,
+                                 .present = { NULL, 0, (size_t)keys },
+                                 .absent = { NULL, UINT64_C(1) << 62, CALIBRATE_ASKED },
+                                 .build_passes = 1,
+                                 .lookup_passes = 5 };
+    task.spec.kind = (uint32_t)row->kind;
+    task.spec.items = keys;
+    task.spec.rate = row->plan.target;
+    task.spec.bytes = 0;
+    task.spec.bits_per_key = row->plan.target > 0 ? 0 : row->plan.bits_per_key;
+    if (row->kind == BG_KIND_WINDOW) { /* all keys are within one window */
+        window.count = keys;
+        task.spec.window = &window;
+    }
+    const bg_err err = measure_kind(&task, &row->speed, &why);
+    row->measured = !err;
+    if (err == BG_ECANCELED) {
+        return CLI_INTERRUPTED;
+    }
+    if (err) {
+        char words[PLAN_TEXT];
+        plan_words(&why, words);
+        say_warning("%s could not be measured: %s", bg_kind_name(row->kind), words);
+    }
+    return row->measured && row->speed.lost
+               ? say_failed(CLI_DATA, "%s: %llu keys were lost; this is a bug",
+                            bg_kind_name(row->kind),
+                            (unsigned long long)row->speed.lost)
+               : CLI_OK;
+}
+
+int plan_calibrate(struct plan_rows *plans, enum say_when when)
+{
+    int code = CLI_OK;
+    uint64_t all = 0, done = 0; /* bytes of filters */
+    struct progress progress;
+    bg_plan hashing = { .kind = BG_KIND_AUTO };
+    for (size_t i = 0; i < plans->count; i++) {
+        all += calibrate_size(&plans->rows[i]);
+    }
+    progress_begin(&progress, "measuring", when);
+    for (size_t i = 0; i < plans->count && !code; i++) {
+        if (!plans->rows[i].err) {
+            code = stop_wanted() ? (int)CLI_INTERRUPTED
+                                 : calibrate_row(plans, &plans->rows[i]);
+        }
+        done += calibrate_size(&plans->rows[i]);
+        progress_tick(&progress, done, all);
+    }
+    progress_end(&progress);
+    bg_plan_calibrate(&hashing);
+    plans->keyed_hash_ns = hashing.keyed_hash_ns;
+    plans->calibrated = true;
+    return code;
+}

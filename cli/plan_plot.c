@@ -1,0 +1,161 @@
+/*
+ * plan_plot.c - plans as charts (plan_rows.h): what happens when more keys come than a
+ * filter was made for, and what a lower rate costs.
+ */
+#include "plan_rows.h"
+
+#include "chart.h"
+#include "number.h"
+#include "say.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { PLOT_FILLS = 61, PLOT_RATES = 26 };
+
+struct plot {
+    const struct plan_rows *plans;
+    struct chart_series series[PLAN_KINDS];
+    size_t count;
+    double x[PLOT_FILLS], y[PLAN_KINDS][PLOT_FILLS];
+};
+
+/* ---- Rate over fill ------------------------------------------------------------------------ */
+
+/* Of `fill` times the keys that it was planned for; NaN: it does not take so many, or there
+ * are none, which a logarithmic axis has no place for. */
+static double plot_rate(const bg_plan_request *ask, const struct plan_row *row,
+                        double fill)
+{
+    const bg_plan *plan = &row->plan;
+    const double items = fill * (double)plan->items;
+    if (bg_kind_traits(row->kind) & BG_IS_STATIC) {
+        return fabs(fill - 1) < 1e-9 ? plan->rate : (double)NAN;
+    }
+    double rate;
+    if (row->kind
+        == BG_KIND_WINDOW) { /* `layers` blocked filters, one more than needed */
+        const double each = items / (plan->layers - 1);
+        const double one =
+            bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64, plan->k, (uint64_t)each);
+        rate = 1 - pow(1 - one, plan->layers);
+    } else if (row->kind == BG_KIND_SCALABLE) {
+        bg_plan_request more = *ask;
+        bg_plan grown;
+        more.spec.kind = BG_KIND_SCALABLE;
+        more.growth = fill * (ask->growth > 1 ? ask->growth : 1);
+        rate = more.growth < 1 ? bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64,
+                                                 plan->k, (uint64_t)items)
+               : bg_plan_make(&more, &grown, NULL) == BG_OK ? grown.rate
+                                                            : (double)NAN;
+    } else {
+        rate = bg_predict_rate(row->kind, plan->bytes, plan->k, (uint64_t)items);
+    }
+    return rate > 0 && plan_takes_more(row, rate) ? rate : (double)NAN;
+}
+
+static void plot_fill(struct plot *plot, struct chart_page *page)
+{
+    double lowest = 1;
+    plot->count = 0;
+    for (size_t i = 0; i < PLOT_FILLS; i++) {
+        plot->x[i] = 3.0 * (double)i / (PLOT_FILLS - 1);
+    }
+    for (size_t r = 0; r < plot->plans->count; r++) {
+        const struct plan_row *row = &plot->plans->rows[r];
+        const bool is_static = (bg_kind_traits(row->kind) & BG_IS_STATIC) != 0;
+        if (row->err) {
+            continue;
+        }
+        const size_t design = (PLOT_FILLS - 1) / 3;
+        for (size_t i = 0; i < PLOT_FILLS; i++) {
+            plot->y[r][i] = plot_rate(&plot->plans->ask, row, plot->x[i]);
+        }
+        plot->series[plot->count++] = (struct chart_series){
+            bg_kind_name(row->kind), plot->x + (is_static ? design : 0),
+            plot->y[r] + (is_static ? design : 0), is_static ? 1 : PLOT_FILLS,
+            (unsigned)row->kind - 1
+        };
+        lowest = fmin(lowest, row->plan.rate);
+    }
+    const struct chart_lines lines = {
+        .title = "Rate of false positives over the number of keys",
+        .x = { "keys, as a multiple of what the filter is made for", false, 0, 3,
+               CHART_PLAIN },
+        .y = { "rate of false positives", true,
+               pow(10, floor(log10(fmax(lowest, 1e-12))) - 2), 1, CHART_PERCENT },
+        .series = plot->series,
+        .count = plot->count,
+        .mark = 1,
+        .mark_name = "as planned",
+    };
+    chart_add_lines(page, &lines);
+}
+
+/* ---- Bits over rate --------------------------------------------------------------------------- */
+
+static double plot_bits(const bg_plan_request *ask, bg_kind kind, double rate)
+{
+    bg_plan_request one = *ask;
+    bg_plan plan;
+    one.spec.kind = (uint32_t)kind;
+    one.spec.rate = rate;
+    one.spec.bytes = 0;
+    one.spec.bits_per_key = 0;
+    one.spec.k = 0;
+    one.latency_objective = 0;
+    return bg_plan_make(&one, &plan, NULL) == BG_OK ? plan.bits_per_key : (double)NAN;
+}
+
+static void plot_sizes(struct plot *plot, struct chart_page *page)
+{
+    double least = HUGE_VAL, most = 1;
+    plot->count = 0;
+    for (size_t i = 0; i < PLOT_RATES; i++) {
+        plot->x[i] = pow(10, -1 - 5.0 * (double)i / (PLOT_RATES - 1));
+    }
+    for (size_t r = 0; r < plot->plans->count; r++) {
+        const bg_kind kind = plot->plans->rows[r].kind;
+        bool any = false;
+        for (size_t i = 0; i < PLOT_RATES; i++) {
+            plot->y[r][i] = plot_bits(&plot->plans->ask, kind, plot->x[i]);
+            if (isfinite(plot->y[r][i])) {
+                any = true;
+                least = fmin(least, plot->y[r][i]);
+                most = fmax(most, plot->y[r][i]);
+            }
+        }
+        if (any) {
+            plot->series[plot->count++] =
+                (struct chart_series){ bg_kind_name(kind), plot->x, plot->y[r],
+                                       PLOT_RATES, (unsigned)kind - 1 };
+        }
+    }
+    const struct chart_lines lines = {
+        .title = "Bits per key over the rate of false positives",
+        .x = { "rate of false positives", true, 0.1, 1e-6, CHART_PERCENT },
+        .y = { "bits per key", true, fmin(least, most) * 0.9, most * 1.1, CHART_PLAIN },
+        .series = plot->series,
+        .count = plot->count,
+        .mark = plot->plans->best.plan.target,
+        .mark_name = plot->plans->best.plan.target > 0 ? "as asked for" : NULL,
+    };
+    chart_add_lines(page, &lines);
+}
+
+int plan_plot(const struct plan_rows *plans, const char *path)
+{
+    static struct plot plot;
+    struct chart_page page;
+    char below[128], items[NUMBER_TEXT];
+    const double growth = plans->ask.growth > 1 ? plans->ask.growth : 1;
+    (void)snprintf(
+        below, sizeof below, "%s keys; as predicted by bloomgate %s",
+        number_show((uint64_t)((double)plans->ask.spec.items * growth), items),
+        bg_version());
+    plot.plans = plans;
+    chart_begin(&page, "Filters to choose from", below);
+    plot_fill(&plot, &page);
+    plot_sizes(&plot, &page);
+    return chart_save(&page, path);
+}

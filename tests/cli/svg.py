@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""Reads a chart of bloomgate and prints what is in it: its title, and per chart the heading and how
+many lines or rows of bars; fails if it is not well-formed, or if a text is out of the picture.
+usage: svg.py FILE.svg"""
+
+import sys
+import xml.etree.ElementTree as tree
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def inside(root):
+    """Texts begin, or end, within the picture."""
+    width, height = float(root.get("width")), float(root.get("height"))
+    for text in root.iter(SVG + "text"):
+        x, y, size = (float(text.get(name)) for name in ("x", "y", "font-size"))
+        length = 0.62 * size * len(text.text)  # wide letters
+        shift = {"start": 0, "middle": 0.5, "end": 1}[text.get("text-anchor")]
+        upright = not text.get("transform")
+        left, right = (x - shift * length, x + (1 - shift) * length) if upright else (x - size, x)
+        if left < 0 or right > width or y < 0 or y > height:
+            sys.exit(f"cut off: {text.text}")
+
+
+def main():
+    root = tree.parse(sys.argv[1]).getroot()
+    inside(root)
+    print(root.find(SVG + "title").text)
+    counts = {}
+    heading = None
+    for element in root:
+        if element.tag == SVG + "text" and element.get("font-weight") == "bold":
+            heading = element.text
+        elif element.tag == SVG + "g" and element.get("class"):
+            kind = (heading, element.get("class"))
+            counts[kind] = counts.get(kind, 0) + 1
+    for (heading, kind), n in counts.items():
+        print(f"{heading}: {n} of class {kind}")
+    names = [e.find(SVG + "title").text for e in root.iter(SVG + "g") if e.get("class") == "series"]
+    if names:
+        print(*sorted(set(names)))
+
+
+main()
