@@ -86,11 +86,16 @@ def play(path, environment, update):
     return good, bad
 
 
-def main():
-    program, *paths = [a for a in sys.argv[1:] if a != "--update"]
+def surroundings(program):
     environment = {**os.environ, "PATH": os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
                    "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
     environment.pop("NO_COLOR", None)
+    return environment
+
+
+def main():
+    program, *paths = [a for a in sys.argv[1:] if a != "--update"]
+    environment = surroundings(program)
     passed = failed = 0
     for path in paths:
         good, bad = play(path, environment, "--update" in sys.argv)
@@ -99,4 +104,5 @@ def main():
     sys.exit(failed > 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
