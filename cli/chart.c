@@ -155,9 +155,9 @@ static const char *chart_label(const struct chart_axis *axis, double value,
 {
     const bool percent = axis->unit == CHART_PERCENT;
     const double shown = percent ? 100 * value : value;
-    const int digits = (int)-floor(log10(shown) + 1e-9);
+    const int digits = axis->log ? (int)-floor(log10(shown) + 1e-9) : 0;
     const char *unit = percent ? " %" : "";
-    if (axis->log && digits > 4 && digits < 8) {
+    if (digits > 4 && digits < 8) {
         (void)snprintf(text, CHART_LABEL, "%.*f%s", digits, shown, unit);
     } else {
         (void)snprintf(text, CHART_LABEL, "%.6g%s", shown, unit);
