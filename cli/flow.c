@@ -73,7 +73,9 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve(chunk, most)) {
         return flow_stop(flow, CLI_FULL);
     }
-    memcpy(chunk->bytes, flow->rest, flow->rest_used);
+    if (flow->rest_used) {
+        memcpy(chunk->bytes, flow->rest, flow->rest_used);
+    }
     chunk->used = flow->rest_used;
     flow->rest_used = 0;
     return true;
