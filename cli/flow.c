@@ -93,7 +93,9 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
         flow->rest = grown;
         flow->rest_room = n;
     }
-    memcpy(flow->rest, chunk->bytes + whole, n);
+    if (n) {
+        memcpy(flow->rest, chunk->bytes + whole, n);
+    }
     flow->rest_used = n;
     chunk->used = whole;
     return true;
