@@ -113,10 +113,12 @@ static void chart_log_ticks(const struct chart_axis *axis, struct chart_ticks *t
     const int first = (int)floor(log10(low) + 1e-9),
               last = (int)floor(log10(high) + 1e-9);
     const bool few = log10(high / low) < 3.5;
+    const int each = 1 + (last - first) / 14; /* labels of more decades do not fit */
     for (int decade = first; decade <= last; decade++) {
         for (int digit = 1; digit < 10; digit++) {
             const double at = digit * pow(10, decade);
-            const bool named = digit == 1 || (few && (digit == 2 || digit == 5));
+            const bool named = (digit == 1 && decade % each == 0)
+                               || (few && (digit == 2 || digit == 5));
             if (at >= low * (1 - 1e-9) && at <= high * (1 + 1e-9)
                 && (named || last - first < 6)) {
                 chart_tick(ticks, at, named);
@@ -155,9 +157,9 @@ static const char *chart_label(const struct chart_axis *axis, double value,
 {
     const bool percent = axis->unit == CHART_PERCENT;
     const double shown = percent ? 100 * value : value;
-    const int digits = (int)-floor(log10(shown) + 1e-9);
+    const int digits = axis->log ? (int)-floor(log10(shown) + 1e-9) : 0;
     const char *unit = percent ? " %" : "";
-    if (axis->log && digits > 4 && digits < 8) {
+    if (digits > 4 && digits < 6) {
         (void)snprintf(text, CHART_LABEL, "%.*f%s", digits, shown, unit);
     } else {
         (void)snprintf(text, CHART_LABEL, "%.6g%s", shown, unit);
