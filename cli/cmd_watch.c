@@ -268,7 +268,8 @@ static void watch_show(const struct watch *w, struct picture *p)
     if (*w->trouble) {
         picture_add(p, "  TROUBLE     ");
         picture_add_text(p, w->trouble);
-        picture_add(p, "%s\n", w->known ? "; what follows was before" : "");
+        picture_add(p, "\n%s",
+                    w->known ? "              below: how it was before\n" : "");
     }
     if (!w->known) {
         return;
