@@ -268,7 +268,8 @@ static void watch_show(const struct watch *w, struct picture *p)
     if (*w->trouble) {
         picture_add(p, "  TROUBLE     ");
         picture_add_text(p, w->trouble);
-        picture_add(p, "%s\n", w->known ? "; what follows was before" : "");
+        picture_add(p, "\n%s",
+                    w->known ? "              below: how it was before\n" : "");
     }
     if (!w->known) {
         return;
@@ -335,7 +336,9 @@ static int watch_log(struct watch *w, struct picture *p)
                 return out_code();
             }
         }
-        (void)screen_wait(w->options->interval);
+        if (screen_wait(w->options->interval) < 0) {
+            return CLI_PIPE;
+        }
     }
     return CLI_INTERRUPTED;
 }
@@ -345,7 +348,7 @@ static int watch_live(struct watch *w, struct picture *p)
     int key = 0;
     bool good = true;
     screen_begin();
-    while (good && key != 'q' && !stop_wanted()) {
+    while (good && key >= 0 && key != 'q' && !stop_wanted()) {
         (void)watch_look(w);
         watch_show(w, p);
         picture_add(p, "\n  q ends\n");
@@ -353,7 +356,10 @@ static int watch_live(struct watch *w, struct picture *p)
         key = screen_wait(w->options->interval);
     }
     screen_end();
-    return !good ? out_code() : key == 'q' ? CLI_OK : CLI_INTERRUPTED;
+    return !good        ? out_code()
+           : key < 0    ? CLI_PIPE
+           : key == 'q' ? CLI_OK
+                        : CLI_INTERRUPTED;
 }
 
 static int watch_command(void *options, const struct arguments *arguments)

@@ -131,11 +131,17 @@ bool screen_draw(const struct picture *picture)
 
 int screen_wait(double seconds)
 {
-    struct pollfd both[] = { { stop_fd(), POLLIN, 0 },
-                             { screen.keys ? STDIN_FILENO : -1, POLLIN, 0 } };
+    struct pollfd all[] = { { stop_fd(), POLLIN, 0 },
+                            { screen.keys ? STDIN_FILENO : -1, POLLIN, 0 },
+                            { STDOUT_FILENO, 0, 0 } };
     char key;
-    if (stop_wanted() || poll(both, 2, (int)(seconds * 1000)) <= 0 || stop_wanted()
-        || !both[1].revents) {
+    if (stop_wanted() || poll(all, 3, (int)(seconds * 1000)) <= 0 || stop_wanted()) {
+        return 0;
+    }
+    if (all[2].revents & (POLLERR | POLLHUP)) {
+        return -1;
+    }
+    if (!all[1].revents) {
         return 0;
     }
     if (read(STDIN_FILENO, &key, 1) == 1) {

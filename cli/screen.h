@@ -34,7 +34,7 @@ int screen_columns(void);
 bool screen_draw(const struct picture *picture);
 
 /* Waits for a key, at most so long: its character; 0: none came, somebody asked to stop
- * (stop.h), or the screen has another size now. */
+ * (stop.h), or the screen has another size now; -1: nobody reads stdout any more. */
 int screen_wait(double seconds);
 
 #endif

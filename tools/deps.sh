@@ -13,6 +13,8 @@ packages=(
     gcc-i686-linux-gnu libc6-dev-i386-cross qemu-user-static
     # the libraries that benches compare with, and whose files are read by tests
     libbloom-dev libleveldb-dev librocksdb-dev
+    # terminals, and packed keys, for tests of the command line
+    tmux zstd
     # what examples and benches put a gate in front of
     libsqlite3-dev
     # the software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid

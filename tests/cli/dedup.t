@@ -164,6 +164,11 @@ $ bloomgate dedup -q -s lower.bg --lower --as utf16 lines | wc -l
 3
 $ printf 'A\nd\n' | bloomgate dedup -q -s lower.bg
 d
+$ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; chmod 600 ring
+$ bloomgate dedup -q -s keyed.bg --keyring ring lines | wc -l
+3
+$ echo 'later 0f0e0d0c0b0a09080706050403020100' >> ring; bloomgate dedup -q -s keyed.bg --keyring ring lines | wc -l
+0
 $ bloomgate dedup -q -s register.bg --unordered -n 1k lines | wc -l
 3
 $ bloomgate dedup -q -s register.bg --unordered lines | wc -l
@@ -179,6 +184,12 @@ $ bloomgate dedup -s state.bg --hash xxh64 lines
 $ bloomgate dedup -s state.bg --seed 3 lines
 ! bloomgate dedup: state.bg: its keys are hashed in another way
 ? 3
+$ bloomgate dedup -s state.bg --keyring ring lines
+! bloomgate dedup: state.bg: its keys are hashed in another way
+? 3
+$ bloomgate dedup -s keyed.bg lines
+! bloomgate dedup: keyed.bg: its keys are hashed with a secret: --keyring FILE
+? 2
 $ bloomgate dedup -s state.bg -w 10 lines
 ! bloomgate dedup: state.bg: its window is everything, not 10
 ? 3

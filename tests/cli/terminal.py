@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Tests what bloomgate does on a terminal: in a terminal of its own, that of a tmux server.
+
+Progress, colours, questions and the screen of `bloomgate watch` show only there. Nothing here depends on how long
+anything takes: every step waits until the screen shows what it should, or gives up after a minute.
+usage: terminal.py BLOOMGATE      exit code 77: there is no tmux"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+PATIENCE = 60
+COLUMNS, ROWS = 100, 30
+
+
+class Terminal:
+    """A shell in a terminal, with a tmux server of its own."""
+
+    def __init__(self, folder, program, name):
+        self.folder, self.name, self.commands = folder, name, 0
+        self.environment = {key: value for key, value in os.environ.items() if key not in ("TMUX", "NO_COLOR")}
+        self.environment.update(PATH=os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
+                                LC_ALL="C.UTF-8", TERM="xterm-256color", TMUX_TMPDIR=folder)
+        self.tmux("new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), "-c", folder, "sh")
+
+    def tmux(self, *words):
+        done = subprocess.run(["tmux", "-u", "-L", self.name, "-f", "/dev/null", *words], env=self.environment,
+                              capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def close(self):
+        self.tmux("kill-server")
+
+    def screen(self, codes=False):
+        return self.tmux("capture-pane", "-p", *(["-e"] if codes else [])).rstrip("\n")
+
+    def type(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def begin(self, command):
+        """Types a command on an empty screen."""
+        self.type("clear", "Enter")
+        self.until(lambda: "ended" not in self.screen(), self.screen)
+        self.commands += 1
+        self.tmux("send-keys", "-l", f"{command}; echo ended {self.commands} $?")
+        self.type("Enter")
+
+    def ends(self, code):
+        """Waits until that command has ended, and with which exit code."""
+        found = self.shows(rf"(?m)^(?:\^C)?ended {self.commands} (\d+)$").group(1)
+        assert found == str(code), f"{found}, expected {code}:\n{self.screen()}"
+
+    def shows(self, pattern, codes=False):
+        """Waits until the screen has it."""
+        return self.until(lambda: re.search(pattern, self.screen(codes)), lambda: f"no {pattern!r} in\n" + self.screen(codes))
+
+    def until(self, holds, complaint):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            found = holds()
+            if found:
+                return found
+            time.sleep(0.02)
+        raise AssertionError(complaint())
+
+    def state(self, name):
+        return self.tmux("display-message", "-p", "#{" + name + "}").strip()
+
+
+def write(folder, name, lines):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+        f.writelines(f"{line}\n" for line in lines)
+
+
+def read(folder, name):
+    with open(os.path.join(folder, name), "rb") as f:
+        return f.read()
+
+
+def build(terminal, name, keys, *options):
+    subprocess.run(["bloomgate", "build", "-q", "-f", *options, name], env=terminal.environment, cwd=terminal.folder,
+                   input="".join(f"{key}\n" for key in range(keys)), text=True, check=True)
+
+
+# Keys that come slowly, until the file `enough` is there.
+SLOW = "(while [ ! -e enough ]; do seq 1000; sleep 0.05; done)"
+
+
+def enough(terminal, is_enough):
+    path = os.path.join(terminal.folder, "enough")
+    if is_enough:
+        write(terminal.folder, "enough", [])
+    elif os.path.exists(path):
+        os.remove(path)
+
+
+def progress_is_drawn_and_removed(terminal):
+    for when in ("--progress=always", "--progress=auto"):
+        enough(terminal, False)
+        terminal.begin(f"{SLOW} | bloomgate build -f {when} slow.bg")
+        terminal.shows(r"(?m)^reading [0-9.]+ (B|KiB|MiB), [0-9.]+ (B|KiB|MiB)/s, ")
+        enough(terminal, True)
+        terminal.ends(0)
+        assert "/s" not in terminal.screen(), terminal.screen()
+        assert re.search(r"(?m)^bloomgate build: slow\.bg: scalable, ", terminal.screen()), terminal.screen()
+
+
+def progress_is_drawn_on_terminals_only(terminal):
+    for options, to in (("", "2> said"), ("-q", ""), ("--progress=never", "")):
+        enough(terminal, False)
+        terminal.begin(f"{SLOW} | bloomgate build -f {options} slow.bg {to}")
+        end = time.monotonic() + 1.5  # longer than it waits before it draws
+        while time.monotonic() < end:
+            assert "reading" not in terminal.screen(), terminal.screen()
+            time.sleep(0.05)
+        enough(terminal, True)
+        terminal.ends(0)
+    said = read(terminal.folder, "said")
+    assert b"\r" not in said and b"\033" not in said and said.startswith(b"bloomgate build: slow.bg: "), said
+
+
+def colors_are_used_unless_unwanted(terminal):
+    write(terminal.folder, "keys", range(1000))
+    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: made for 200 keys"
+    command = "bloomgate build -f {} -n 200 small.bg keys"
+    for before, options, pattern in (("", "", colored), ("NO_COLOR= ", "", colored), ("NO_COLOR=1 ", "", plain),
+                                     ("TERM=dumb ", "", plain), ("", "--color=never", plain),
+                                     ("NO_COLOR=1 ", "--color=always", colored)):
+        terminal.begin(before + command.format(options))
+        terminal.ends(0)
+        assert re.search(pattern, terminal.screen(codes=True)), (before, options, terminal.screen(codes=True))
+
+
+def keys_from_a_terminal_are_asked_for(terminal):
+    terminal.begin("bloomgate build -f typed.bg")
+    terminal.shows(r"bloomgate build: reading from the terminal; Ctrl-D ends it")
+    terminal.type("apple", "Enter", "C-d")
+    terminal.shows(r"typed\.bg: scalable, 1 keys, ")
+    terminal.ends(0)
+    terminal.begin("bloomgate build -f typed.bg")
+    terminal.shows(r"reading from the terminal")
+    terminal.type("C-c")
+    terminal.ends(130)
+
+
+def begin_watch(terminal):
+    terminal.begin("echo what was there; stty -g > before; bloomgate watch -i 50ms seen.bg; code=$?; stty -g > after; (exit $code)")
+    terminal.shows(r"q ends")
+    assert terminal.state("alternate_on") == "1" and terminal.state("cursor_flag") == "0"
+    assert "what was there" not in terminal.screen(), terminal.screen()
+
+
+def expect_restored(terminal, code):
+    terminal.ends(code)
+    assert "what was there" in terminal.screen() and "q ends" not in terminal.screen(), terminal.screen()
+    assert terminal.state("alternate_on") == "0" and terminal.state("cursor_flag") == "1"
+    assert read(terminal.folder, "before") == read(terminal.folder, "after")
+
+
+def watch_redraws_what_is_replaced(terminal):
+    path = os.path.join(terminal.folder, "seen.bg")
+    build(terminal, "seen.bg", 1000, "-n", "1000", "-g", "1")
+    begin_watch(terminal)
+    terminal.shows(r"(?m)^seen\.bg\n  kind        blocked, keys hashed by fast\n  items       about 1,0\d\d .*, made for 1,000$")
+    assert "history" not in terminal.screen(), terminal.screen()
+    build(terminal, "seen.bg", 5000, "-n", "4000", "-g", "2")
+    terminal.shows(r"about 5,\d\d\d .*, made for 4,000\n.*\n  rate .* now, .* by design\n"
+                   r"  history     [\u2581\u2582]\u2588 items, 1 change\n  generation  2\n")
+    os.rename(path, path + ".away")
+    terminal.shows(r"TROUBLE     No such file or directory\n +below: how it was before\n  kind (.*\n)*  generation  2\n")
+    write(terminal.folder, "seen.bg", ["no filter"] * 1000)
+    terminal.shows(r"TROUBLE     magic: .*\n +below: how it was before\n  kind (.*\n)*  generation  2\n")
+    os.rename(path + ".away", path)
+    terminal.shows(r"(?m)^seen\.bg\n  kind ")
+    assert "TROUBLE" not in terminal.screen(), terminal.screen()
+    terminal.type("x")  # means nothing
+    terminal.type("q")
+    expect_restored(terminal, 0)
+
+
+def watch_fits_every_size(terminal):
+    build(terminal, "seen.bg", 1000, "-n", "1000")
+    begin_watch(terminal)
+    terminal.tmux("resize-window", "-x", "30", "-y", "5")
+    terminal.until(lambda: terminal.screen().split("\n")[-1].startswith("  rate"), terminal.screen)
+    lines = terminal.screen().split("\n")
+    assert lines[0] == "seen.bg" and len(lines) == 5, lines
+    assert all(len(line) <= 30 for line in lines), lines
+    assert lines[3].startswith("  fill        [####"), lines
+    terminal.tmux("resize-window", "-x", str(COLUMNS), "-y", str(ROWS))
+    terminal.shows(r"(?m)fill        \[#+\.+\] \d+\.\d %$(.|\n)*q ends")
+    terminal.type("q")
+    expect_restored(terminal, 0)
+
+
+def watch_ends_by_signals(terminal):
+    build(terminal, "seen.bg", 1000, "-n", "1000")
+    begin_watch(terminal)
+    terminal.type("C-z")  # not while the screen is taken
+    terminal.type("C-c")
+    expect_restored(terminal, 130)
+    terminal.begin("rm -f seen.bg; echo what was there; stty -g > before; bloomgate watch -i 50ms seen.bg; "
+                   "code=$?; stty -g > after; (exit $code)")
+    terminal.shows(r"(?m)^seen\.bg\n  TROUBLE     No such file or directory\n")
+    terminal.type("q")
+    expect_restored(terminal, 0)
+
+
+def main():
+    if not shutil.which("tmux"):
+        print("no tmux")
+        sys.exit(77)
+    program = sys.argv[1]
+    os.environ["PATH"] = os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"]
+    tests = [progress_is_drawn_and_removed, progress_is_drawn_on_terminals_only, colors_are_used_unless_unwanted,
+             keys_from_a_terminal_are_asked_for, watch_redraws_what_is_replaced, watch_fits_every_size,
+             watch_ends_by_signals]
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix="bloomgate-terminal-") as folder:
+        for test in tests:
+            terminal = Terminal(folder, program, test.__name__)
+            try:
+                terminal.shows(r"\S")  # a prompt
+                test(terminal)
+            except (AssertionError, subprocess.CalledProcessError) as why:
+                failed += 1
+                print(f"--- {test.__name__}: {why}")
+            finally:
+                terminal.close()
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+main()

@@ -1,0 +1,107 @@
+# bloomgate watch, where stdout is no terminal; terminal.py has the rest.
+
+$ seq 1000 > keys; bloomgate build -q -g 7 --note 'of today' seen.bg keys
+$ bloomgate watch --once seen.bg
+seen.bg
+  kind        blocked, keys hashed by fast
+  items       about 1,026 (1,010 to 1,043), made for 1,000
+  fill        [####################....................] 50.4 %
+  rate        0.986 % now, 0.874 % by design
+  generation  7
+  digest      ...
+  created     ...
+  file        9.3 KiB, changed ...
+  note        of today
+
+# A pointer file.
+$ cp seen.bg seen-1.bg; printf 'bloomgate-pointer 1\nseen-1.bg\n' > pointer; bloomgate watch --once pointer | head -4
+pointer
+  kind        blocked, keys hashed by fast
+  items       about 1,026 (1,010 to 1,043), made for 1,000
+  fill        [####################....................] 50.4 %
+
+# A scalable filter; one that is overfull.
+$ bloomgate build -q grown.bg < <(cat keys); bloomgate watch --once grown.bg | head -5
+grown.bg
+  kind        scalable, keys hashed by fast
+  items       about 1,016 (1,015 to 1,016), made for 1,048,576
+  fill        [........................................] 0.1 %
+  rate        8.35e-10 % now, 1 % by design
+$ bloomgate build -q -n 200 full.bg keys; bloomgate watch --once full.bg | head -5
+full.bg
+  kind        blocked, keys hashed by fast
+  items       about 994 (929 to 1,059), made for 200
+  fill        [#######################################.] 96.7 %
+  rate        79 % now, 0.848 % by design
+
+# A secret: the header alone, unless the keyring has it.
+$ echo 'now 000102030405060708090a0b0c0d0e0f' > ring; echo 'other 0f0e0d0c0b0a09080706050403020100' > rings; chmod 600 ring rings
+$ bloomgate build -q --keyring ring keyed.bg keys; bloomgate watch --once keyed.bg | head -4
+keyed.bg
+  kind        blocked, keys hashed by keyed
+  items       not known: its keys are hashed with a secret, --keyring FILE
+  generation  0
+$ bloomgate watch --once --keyring ring keyed.bg | head -5
+keyed.bg
+  kind        blocked, keys hashed by keyed
+  items       about 1,029 (1,012 to 1,045), made for 1,000
+  fill        [####################....................] 50.5 %
+  rate        0.996 % now, 0.874 % by design
+$ bloomgate watch --once --keyring rings keyed.bg | head -3
+keyed.bg
+  kind        blocked, keys hashed by keyed
+  items       not known: its keys are hashed with a secret, --keyring FILE
+$ bloomgate watch --once --keyring nowhere keyed.bg
+! bloomgate watch: nowhere: open: found No such file or directory, expected nowhere
+? 4
+
+# Names of strangers.
+$ cp seen.bg "$(printf 'a\033[31mb')"; bloomgate watch --once a*b | head -1
+a?[31mb
+
+# Damaged, missing.
+$ (head -c 5000 seen.bg; printf X; tail -c +5002 seen.bg) > bad.bg; bloomgate watch --once bad.bg
+! bloomgate watch: bad.bg: numbers: found 3094009f instead of 98f94189, expected the checksum in the header
+? 3
+$ bloomgate watch --once missing.bg
+! bloomgate watch: missing.bg: No such file or directory
+? 4
+$ bloomgate watch --once keys
+! bloomgate watch: keys: file size: found 3893, expected 4096 bytes or more
+? 3
+$ bloomgate watch --once .
+! bloomgate watch: .: path: found another thing, expected a regular file
+? 3
+
+# A line for every change, until a signal ends it.
+$ cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ]; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
+130
+...Z log.bg: blocked, about 1,026 items, fill 50.4 %, rate 0.986 %, generation 7, digest ..., 9.3 KiB
+...Z log.bg: blocked, about 5,026 items, fill 45.5 %, rate 1.02 %, generation 8, digest ..., 14.1 KiB
+...Z log.bg: No such file or directory
+...Z log.bg: numbers: found 3094009f instead of 98f94189, expected the checksum in the header
+...Z log.bg: blocked, about 1,026 items, fill 50.4 %, rate 0.986 %, generation 7, digest ..., 9.3 KiB
+$ bloomgate watch -i 20ms seen.bg | head -1; echo ${PIPESTATUS[0]}
+...Z seen.bg: blocked, about 1,026 items, fill 50.4 %, rate 0.986 %, generation 7, digest ..., 9.3 KiB
+141
+$ bloomgate watch --once seen.bg > /dev/full
+! bloomgate watch: stdout: No space left on device
+? 4
+
+# Mistakes.
+$ bloomgate watch
+! bloomgate watch: which file? FILE is missing
+! Try 'bloomgate watch --help'.
+? 2
+$ bloomgate watch seen.bg keys
+! bloomgate watch: one FILE at a time
+! Try 'bloomgate watch --help'.
+? 2
+$ bloomgate watch -i 1ms seen.bg
+! bloomgate watch: --interval: from 10ms to 1d
+! Try 'bloomgate watch --help'.
+? 2
+$ bloomgate watch -i soon seen.bg
+! bloomgate watch: --interval: found 'soon', expected a time such as 30s, 5m or 1.5ms
+! Try 'bloomgate watch --help'.
+? 2
