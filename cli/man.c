@@ -8,7 +8,6 @@
 
 #include "bloomgate/bloomgate.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,7 +65,11 @@ static void man_title(const char *name, const char *summary)
 {
     printf(".TH ");
     for (const char *c = name; *c; c++) {
-        man_character((char)toupper((unsigned char)*c));
+        if (*c >= 'a' && *c <= 'z') {
+            (void)putchar(*c - 'a' + 'A');
+        } else {
+            man_character(*c);
+        }
     }
     printf(" 1 \"\" \"bloomgate %s\" \"User Commands\"\n.SH NAME\n", bg_version());
     man_inside(name);

@@ -1,4 +1,5 @@
-# What `cmake --install` puts where: headers, libraries, pkg-config file, CMake package, man pages.
+# What `cmake --install` puts where: headers, libraries, pkg-config file, CMake package, man pages of
+# the library. Those of the command line are in cli/CMakeLists.txt.
 
 include(CMakePackageConfigHelpers)
 

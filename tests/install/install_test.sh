@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs a build into an empty folder and uses it as a stranger would.
-# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx
+# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx|cli
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -61,6 +61,23 @@ test_cxx() {
     g++ -std=c++17 -Wall -Wextra -Wpedantic -Werror -x c++ "$here/consumer.c" -o consumer \
         $(pc --cflags --libs)
     LD_LIBRARY_PATH=$lib ./consumer
+}
+
+test_cli() { # it runs from where it lies, with all that belongs to it beside it
+    bloomgate=$prefix/bin/bloomgate share=$prefix/share
+    [ "$("$bloomgate" --version)" = "bloomgate $version" ]
+    printf 'apple\npear\n' | "$bloomgate" build -q fruit.bg
+    [ "$(printf 'apple\nstone\n' | "$bloomgate" check fruit.bg)" = apple ]
+    subcommands=$("$bloomgate" help --man | sed -n 's/^\.BR bloomgate\\-\([a-z]*\) (1),$/\1/p')
+    [ "$(wc -w <<<"$subcommands")" -ge 3 ]
+    cmp "$share/man/man1/bloomgate.1" <("$bloomgate" help --man)
+    for subcommand in $subcommands; do
+        cmp "$share/man/man1/bloomgate-$subcommand.1" <("$bloomgate" help --man "$subcommand")
+    done
+    [ "$(ls "$share/man/man1" | wc -l)" = $(($(wc -w <<<"$subcommands") + 1)) ]
+    cmp "$share/bash-completion/completions/bloomgate" <("$bloomgate" completion bash)
+    cmp "$share/zsh/site-functions/_bloomgate" <("$bloomgate" completion zsh)
+    cmp "$share/fish/vendor_completions.d/bloomgate.fish" <("$bloomgate" completion fish)
 }
 
 set -x # the last line shown is the one that failed

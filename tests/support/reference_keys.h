@@ -254,7 +254,9 @@ static inline bool reference_key(const struct key_format *f, const char *from, s
     for (size_t i = 0; f->lower && i < text.n; i++) {
         static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
         const char *letter = memchr(upper, text.bytes[i], sizeof upper - 1);
-        text.bytes[i] = letter ? (char)('a' + (letter - upper)) : text.bytes[i];
+        if (letter) {
+            text.bytes[i] = (char)('a' + (letter - upper));
+        }
     }
     const bool good = reference_form(f->form, &text, key);
     free(text.bytes);

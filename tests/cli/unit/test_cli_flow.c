@@ -337,7 +337,8 @@ TEST(flow__parts_go_on_where_a_leg_ended)
             check_resumed(&files, 2, 100000, (struct input_part){ i, n }, &c);
         }
         CHECK_EQ(c.n, files.n);
-        char *expected = sorted(files.all, files.n), *found = sorted(c.bytes, c.n);
+        char *expected = sorted(files.all, files.n),
+             *found = sorted(c.bytes ? c.bytes : "", c.n);
         CHECK(memcmp(expected, found, c.n) == 0);
         free(expected);
         free(found);

@@ -192,6 +192,6 @@ TEST(number__shown)
     CHECK_STR(number_show_seconds(200, text), "3m 20s");
     CHECK_STR(number_show_seconds(7260, text), "2h 01m");
     CHECK_STR(number_show_seconds(-1, text), "?");
-    CHECK_STR(number_show_seconds(INFINITY, text), "?");
+    CHECK_STR(number_show_seconds((double)INFINITY, text), "?");
     CHECK_STR(number_show_seconds((double)NAN, text), "?");
 }

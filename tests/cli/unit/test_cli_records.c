@@ -47,12 +47,15 @@ static char random_character(const struct key_format *f)
         "\n\r\t ,\"\"\"aZ09-\0\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\xED";
     static const char text[] = "aZ09 \xC3\xA9";
     static const char digits[] = "0123456789abcdefAF-\n\n";
-    if (f->form == KEY_TEXT || f->form == KEY_UTF16) {
-        return check_random_below(3) ? any[check_random_below(sizeof any - 1)]
-                                     : text[check_random_below(sizeof text - 1)];
+    const bool is_text = f->form == KEY_TEXT || f->form == KEY_UTF16;
+    /* Of texts two in three are any, of numbers one in fifty. */
+    if (check_random_below(150) < (is_text ? 100 : 3)) {
+        return any[check_random_below(sizeof any - 1)];
     }
-    return check_random_below(50) ? digits[check_random_below(sizeof digits - 1)]
-                                  : any[check_random_below(sizeof any - 1)];
+    if (is_text) {
+        return text[check_random_below(sizeof text - 1)];
+    }
+    return digits[check_random_below(sizeof digits - 1)];
 }
 
 /* Up to `most` bytes; those with lengths in front have right ones, but for the last. */
