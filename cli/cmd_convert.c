@@ -229,7 +229,8 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
     bg_errinfo why;
     const bg_foreign_format to = bg_foreign_by_name(filter_formats[o->to]);
     int code = keys_format(&o->keys, format);
-    code = code ? code : filter_foreign_options(&o->open, format->form, secret, &how);
+    code =
+        code ? code : filter_foreign_options(&o->open, to, format->form, secret, &how);
     if (code) {
         return code;
     }

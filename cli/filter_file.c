@@ -273,8 +273,9 @@ static bool filter_read_secret(const char *text, uint8_t secret[BG_SECRET_BYTES]
     return true;
 }
 
-int filter_foreign_options(const struct open_options *options, enum key_form form,
-                           uint8_t secret[BG_SECRET_BYTES], bg_foreign_options *how)
+int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
+                           enum key_form form, uint8_t secret[BG_SECRET_BYTES],
+                           bg_foreign_options *how)
 {
     *how = (bg_foreign_options)BG_FOREIGN_OPTIONS_INIT;
     how->keys = filter_foreign_keys(form);
@@ -283,6 +284,9 @@ int filter_foreign_options(const struct open_options *options, enum key_form for
     }
     how->part = options->part ? (uint32_t)options->part - 1 : 0;
     how->version = (uint32_t)options->version;
+    if (format == BG_FOREIGN_BIP158 && !options->block_key) {
+        return say_usage("filters of bip158 need --block-key");
+    }
     if (options->block_key) {
         if (!filter_read_secret(options->block_key, secret)) {
             return say_usage("--block-key: expected 32 hexadecimal digits");
@@ -333,7 +337,10 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
     bg_errinfo why;
     uint8_t secret[BG_SECRET_BYTES];
     bg_foreign_options how;
-    int found = 1, code = filter_foreign_options(options, form, secret, &how);
+    const int said =
+        options->format >= FORMAT_FOREIGN ? options->format - FORMAT_OURS : 0;
+    int found = 1, code = filter_foreign_options(options, (bg_foreign_format)said, form,
+                                                 secret, &how);
     if (code) {
         return code;
     }
