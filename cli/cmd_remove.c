@@ -10,7 +10,7 @@ static const struct option remove_table[] = {
     { "output", 'o', OPTION_TEXT, AT(output), "OUT",
       "write the filter there, and leave FILTER as it is", NULL },
     { "strict", 0, OPTION_FLAG, AT(strict), NULL,
-      "change nothing, and exit with 1, if a key is not there", NULL },
+      "if a key is not there change nothing, and exit 1", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
       "as many as processors, if not said", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },

@@ -17,10 +17,11 @@ struct open_options {
     const char *keyring;
     int format; /* 0: ask the file; 1: ours; then foreign ones in their order */
     bool tolerate;
-    uint64_t part, version; /* of foreign ones: bg_foreign_options; part from 1 */
+    uint64_t part, version; /* of foreign ones: bg_foreign_options */
     const char *block_key;  /* likewise: 32 hexadecimal digits */
 };
 extern const struct option_group open_options_group;
+extern const struct option_group open_ours_group; /* what files of ours need */
 
 /* "auto", "bloomgate", and the names of foreign formats; NULL at the end. */
 extern const char *const filter_formats[];

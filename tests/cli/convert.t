@@ -156,3 +156,10 @@ $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomg
 $ bloomgate convert --keyring ring --to parquet k.bg no
 ! bloomgate convert: k.bg: a filter of kind blocked under keyed does not become one of parquet: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
 ? 2
+
+# --part and --block-key say the format.
+$ bloomgate convert --to bloomgate --part 99 p no
+! bloomgate convert: p: part: found 99, expected 0 for a filter alone
+? 2
+$ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out keys
+1000
