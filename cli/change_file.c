@@ -41,7 +41,7 @@ static int change_place(struct change *c)
         real = realpath(c->file.path, NULL);
         code = real ? CLI_OK : say_errno(c->file.path);
     }
-    const char *to = real ? real : o->output;
+    const char *to = real ? real : o->output ? o->output : "";
     c->name = o->output ? o->output : c->file.path;
     if (!code && strlen(to) >= sizeof c->to) {
         code = say_failed(CLI_USAGE, "%s: too long", to);

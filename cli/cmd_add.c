@@ -77,7 +77,7 @@ static int add_check(const struct change *c)
 static void add_tell(struct change *c)
 {
     char keys[NUMBER_TEXT], news[NUMBER_TEXT];
-    say_note("%s: %s keys, of which %s are new", c->name,
+    say_note("%s: keys added: %s, certainly new: %s", c->name,
              number_show(atomic_load(&c->keys), keys),
              number_show(atomic_load(&c->changed), news));
     if (c->file.filter) {

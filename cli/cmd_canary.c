@@ -40,13 +40,17 @@ enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* where "p" or "a" stands in a
 /* A measured rate is too high when not even its interval's low end is near. */
 static const double canary_tolerated = 1.5;
 
+/* With such a rate it tells nothing that present canaries are found. */
+static const double canary_too_much = 0.5;
+
 struct canary_answers {
     uint64_t generation;
     size_t present; /* found, of BG_CANARIES */
     size_t absent;  /* let through, of CANARY_ABSENT */
     bg_estimate measured;
-    double predicted; /* at this fill */
-    bool good;
+    double predicted;  /* at this fill */
+    bool hurt;         /* degraded or overflowed: some answers are "maybe" to all */
+    const char *fault; /* NULL: it is good */
 };
 
 static void canary_print_keys(uint64_t generation)
@@ -79,14 +83,29 @@ static bool canary_ask_one(const struct filter_file *file,
     return filter_ask(file, &bytes, 1, &maybe) == 1;
 }
 
-static double canary_predicted(const struct filter_file *file)
+static void canary_predict(const struct filter_file *file, struct canary_answers *a)
 {
     bg_info info = { .struct_size = sizeof info };
     bg_foreign_info foreign = { .struct_size = sizeof foreign };
-    if (file->filter) {
-        return bg_filter_info(file->filter, &info) ? 1 : info.rate;
+    a->predicted = 1;
+    if (file->filter && !bg_filter_info(file->filter, &info)) {
+        a->predicted = info.rate;
+        a->hurt = info.degraded || info.overflowed;
+    } else if (file->foreign && !bg_foreign_about(file->foreign, &foreign)) {
+        a->predicted = foreign.rate;
     }
-    return bg_foreign_about(file->foreign, &foreign) ? 1 : foreign.rate;
+}
+
+static const char *canary_fault(const struct canary_answers *a)
+{
+    return a->present == 0             ? "it has no canaries of this generation"
+           : a->present != BG_CANARIES ? "canaries are missing"
+           : a->hurt                   ? "it is damaged, or had no room for keys"
+           : a->measured.value > canary_too_much
+               ? "it says \"maybe\" to almost everything"
+           : a->measured.low > canary_tolerated * a->predicted
+               ? "it lets more through than its bits say"
+               : NULL;
 }
 
 static void canary_ask(const struct filter_file *file, struct canary_answers *a)
@@ -101,9 +120,8 @@ static void canary_ask(const struct filter_file *file, struct canary_answers *a)
         a->absent += canary_ask_one(file, key);
     }
     a->measured = bg_observed_rate(a->absent, CANARY_ABSENT);
-    a->predicted = canary_predicted(file);
-    a->good =
-        a->present == BG_CANARIES && a->measured.low <= canary_tolerated * a->predicted;
+    canary_predict(file, a);
+    a->fault = canary_fault(a);
 }
 
 static void canary_print(const struct canary_answers *a)
@@ -116,12 +134,8 @@ static void canary_print(const struct canary_answers *a)
            number_show_rate(a->measured.low, low),
            number_show_rate(a->measured.high, high),
            number_show_rate(a->predicted, rate));
-    printf("verdict      %s\n",
-           a->good           ? "good"
-           : a->present == 0 ? "not good: it has no canaries of this generation"
-           : a->present != BG_CANARIES
-               ? "not good: canaries are missing"
-               : "not good: it lets more through than its bits say");
+    printf("verdict      %s%s\n", a->fault ? "not good: " : "good",
+           a->fault ? a->fault : "");
 }
 
 static void canary_json(const struct canary_answers *a, const char *path)
@@ -140,7 +154,10 @@ static void canary_json(const struct canary_answers *a, const char *path)
     json_real(&json, "high", a->measured.high);
     json_close(&json, '}');
     json_real(&json, "predicted_rate", a->predicted);
-    json_bool(&json, "good", a->good);
+    json_bool(&json, "good", !a->fault);
+    if (a->fault) {
+        json_text(&json, "fault", a->fault);
+    }
     json_end(&json);
 }
 
@@ -163,7 +180,7 @@ static int canary_file(const struct canary_options *o, const char *path,
         canary_print(&a);
     }
     filter_close(&file);
-    return out_finish(a.good ? CLI_OK : CLI_NO);
+    return out_finish(a.fault ? CLI_NO : CLI_OK);
 }
 
 /* The canaries of a file need no more than its header. */
@@ -215,7 +232,7 @@ const struct command command_canary = {
         "Asks for the 16 keys that bloomgate build adds to every filter, and for 4096 that "
         "nobody adds. All of the first must be found; how many of the others are let through "
         "tells the rate of false positives, as measured. Exit code: 0 if canaries are found and "
-        "the rate is not above what the filter's bits say, 1 if not, more on errors.\n\n"
+        "the rate is below one half and not above what the filter's bits say, 1 if not, more on errors.\n\n"
         "Other software can add canaries too: --keys prints them, 24 bytes each as hexadecimal "
         "digits; then bloomgate canary --generation N asks for them in any format whose keys are "
         "bytes.",

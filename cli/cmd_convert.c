@@ -39,7 +39,7 @@ static const struct option convert_table[] = {
     { "rate", 'p', OPTION_RATE, AT(rate), "P",
       "of --from-keys: rate of false positives; else 1 %", NULL },
     { "seed", 0, OPTION_COUNT, AT(seed), "N",
-      "of --from-keys: seed or tweak of formats that have one", NULL },
+      "of --from-keys: seed or tweak, of some formats", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
@@ -229,7 +229,8 @@ static int convert_create(const struct convert_options *o, struct key_format *fo
     bg_errinfo why;
     const bg_foreign_format to = bg_foreign_by_name(filter_formats[o->to]);
     int code = keys_format(&o->keys, format);
-    code = code ? code : filter_foreign_options(&o->open, format->form, secret, &how);
+    code =
+        code ? code : filter_foreign_options(&o->open, to, format->form, secret, &how);
     if (code) {
         return code;
     }
@@ -290,7 +291,7 @@ static int convert_command(void *options, const struct arguments *arguments)
 const struct command command_convert = {
     .name = "convert",
     .summary = "make filters of and for other software",
-    .usage = "[options] --to FORMAT IN OUT | --from-keys FILE --to FORMAT OUT",
+    .usage = "[options] --to FORMAT IN OUT | --from-keys FILE OUT",
     .about =
         "A filter keeps no keys, so only filters with the very same bits become each other: those "
         "of Parquet, and bloomgate's kind split under xxh64 with seed 0 (bloomgate build --kind "
@@ -306,7 +307,7 @@ const struct command command_convert = {
               { &save_options_group, offsetof(struct convert_options, save) },
               { &key_options_group, offsetof(struct convert_options, keys) },
               { &open_options_group, offsetof(struct convert_options, open) } },
-    .examples = { { "bloomgate convert --to bloomgate --part 3 t.parquet col3.bg",
+    .examples = { { "bloomgate convert --to bloomgate --part 2 t.parquet col3.bg",
                     "the third filter of a Parquet file" },
                   { "bloomgate convert --from-keys ids.txt --as int64 --to guava -n 1M "
                     "ids.bf",

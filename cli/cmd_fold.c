@@ -78,7 +78,7 @@ const struct command command_fold = {
     .size = sizeof(struct fold_options),
     .uses = { { &fold_group, 0 },
               { &save_options_group, offsetof(struct fold_options, save) },
-              { &open_options_group, offsetof(struct fold_options, open) } },
+              { &open_ours_group, offsetof(struct fold_options, open) } },
     .examples = { { "bloomgate fold small.bg large.bg", "half the size" },
                   { "bloomgate fold --times 3 tiny.bg large.bg",
                     "an eighth of the size" } },

@@ -86,7 +86,7 @@ const struct command command_join = {
         "size or hash, is refused.",
     .size = sizeof(struct join_options),
     .uses = { { &force_options_group, offsetof(struct join_options, save) },
-              { &open_options_group, offsetof(struct join_options, open) } },
+              { &open_ours_group, offsetof(struct join_options, open) } },
     .examples = { { "bloomgate join seen.shard 8 seen.bg",
                     "of seen.shard.0 to seen.shard.7" },
                   { "bloomgate join -f seen.shard 8 seen.bg",

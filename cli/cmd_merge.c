@@ -99,7 +99,7 @@ const struct command command_merge = {
         "filters, with -f: it is replaced in one step at the end, or not at all.",
     .size = sizeof(struct merge_options),
     .uses = { { &save_options_group, offsetof(struct merge_options, save) },
-              { &open_options_group, offsetof(struct merge_options, open) } },
+              { &open_ours_group, offsetof(struct merge_options, open) } },
     .examples = { { "bloomgate merge all.bg part1.bg part2.bg part3.bg",
                     "what any of three filters may contain" },
                   { "bloomgate merge -f total.bg total.bg today.bg",

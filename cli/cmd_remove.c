@@ -10,7 +10,7 @@ static const struct option remove_table[] = {
     { "output", 'o', OPTION_TEXT, AT(output), "OUT",
       "write the filter there, and leave FILTER as it is", NULL },
     { "strict", 0, OPTION_FLAG, AT(strict), NULL,
-      "change nothing, and exit with 1, if a key is not there", NULL },
+      "if a key is not there change nothing, and exit 1", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",
       "as many as processors, if not said", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
@@ -52,7 +52,8 @@ static int remove_judge(struct change *c)
     const uint64_t missing = atomic_load(&c->keys) - atomic_load(&c->changed);
     if (c->options->strict && missing) {
         return say_failed(CLI_NO,
-                          "%s: %s keys certainly are not in it; nothing was changed",
+                          "%s: keys that certainly are not in it: %s; nothing was "
+                          "changed",
                           c->file.path, number_show(missing, some));
     }
     return CLI_OK;
@@ -62,7 +63,7 @@ static void remove_tell(struct change *c)
 {
     char gone[NUMBER_TEXT], some[NUMBER_TEXT];
     const uint64_t removed = atomic_load(&c->changed);
-    say_note("%s: %s keys removed; %s certainly were not in it", c->name,
+    say_note("%s: keys removed: %s, certainly not in it: %s", c->name,
              number_show(removed, gone),
              number_show(atomic_load(&c->keys) - removed, some));
     saving_tell(c->file.filter, c->name);

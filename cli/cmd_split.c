@@ -101,7 +101,7 @@ const struct command command_split = {
         "these alone: bloomgate join puts them together again.",
     .size = sizeof(struct split_options),
     .uses = { { &force_options_group, offsetof(struct split_options, save) },
-              { &open_options_group, offsetof(struct split_options, open) } },
+              { &open_ours_group, offsetof(struct split_options, open) } },
     .examples = { { "bloomgate split seen.bg seen.shard",
                     "seen.shard.0, seen.shard.1, ..." },
                   { "bloomgate split --keyring ring seen.bg seen.shard",

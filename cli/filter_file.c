@@ -25,23 +25,33 @@ enum {
 }; /* the last: number 1 of the formats */
 
 #define AT(field) offsetof(struct open_options, field)
+#define OPEN_OURS                                                                      \
+    { "keyring",   0,      OPTION_TEXT,                                                \
+      AT(keyring), "FILE", "secrets of filters that have one",                         \
+      NULL },                                                                          \
+    {                                                                                  \
+        "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,                                \
+            "go on with damaged blocks, which answer \"maybe\"", NULL                  \
+    }
+static const struct option open_ours_table[] = {
+    OPEN_OURS,
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
 static const struct option open_table[] = {
     { "format", 0, OPTION_CHOICE, AT(format), "FORMAT",
-      "of the filter: auto, bloomgate, guava, parquet, others", filter_formats },
-    { "keyring", 0, OPTION_TEXT, AT(keyring), "FILE",
-      "secrets of filters that have one", NULL },
-    { "tolerate", 0, OPTION_FLAG, AT(tolerate), NULL,
-      "go on with damaged blocks, which answer \"maybe\"", NULL },
+      "auto, bloomgate, guava, ...: see bloomgate(1)", filter_formats },
+    OPEN_OURS,
     { "part", 0, OPTION_COUNT, AT(part), "N",
-      "parquet: which filter of the file, from 1", NULL },
+      "parquet: which filter of the file, from 0", NULL },
     { "format-version", 0, OPTION_COUNT, AT(version), "N",
       "cassandra: 1 for its version 3, 2 for 2", NULL },
     { "block-key", 0, OPTION_TEXT, AT(block_key), "HEX",
-      "bip158: first 16 bytes of the block's hash, as stored", NULL },
+      "bip158: first 16 bytes of the block's hash", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT
 const struct option_group open_options_group = { "Opening", open_table };
+const struct option_group open_ours_group = { "Opening", open_ours_table };
 
 /* ---- Metadata ----------------------------------------------------------------------------- */
 
@@ -272,16 +282,20 @@ static bool filter_read_secret(const char *text, uint8_t secret[BG_SECRET_BYTES]
     return true;
 }
 
-int filter_foreign_options(const struct open_options *options, enum key_form form,
-                           uint8_t secret[BG_SECRET_BYTES], bg_foreign_options *how)
+int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
+                           enum key_form form, uint8_t secret[BG_SECRET_BYTES],
+                           bg_foreign_options *how)
 {
     *how = (bg_foreign_options)BG_FOREIGN_OPTIONS_INIT;
     how->keys = filter_foreign_keys(form);
     if (options->part > UINT32_MAX || options->version > UINT32_MAX) {
         return say_usage("--part and --format-version are small numbers");
     }
-    how->part = options->part ? (uint32_t)options->part - 1 : 0;
+    how->part = (uint32_t)options->part;
     how->version = (uint32_t)options->version;
+    if (format == BG_FOREIGN_BIP158 && !options->block_key) {
+        return say_usage("filters of bip158 need --block-key");
+    }
     if (options->block_key) {
         if (!filter_read_secret(options->block_key, secret)) {
             return say_usage("--block-key: expected 32 hexadecimal digits");
@@ -324,6 +338,15 @@ static bg_foreign *filter_guess(const struct filter_bytes *all,
     return only;
 }
 
+/* The format that was said, if only by an option that no other one has; or 0. */
+static int filter_said_format(const struct open_options *options)
+{
+    return options->format >= FORMAT_FOREIGN ? options->format - FORMAT_OURS
+           : options->block_key              ? BG_FOREIGN_BIP158
+           : options->part                   ? BG_FOREIGN_PARQUET
+                                             : 0;
+}
+
 static int filter_open_foreign(const char *path, const struct open_options *options,
                                enum key_form form, struct filter_file *file)
 {
@@ -332,14 +355,15 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
     bg_errinfo why;
     uint8_t secret[BG_SECRET_BYTES];
     bg_foreign_options how;
-    int found = 1, code = filter_foreign_options(options, form, secret, &how);
+    const int said = filter_said_format(options);
+    int found = 1, code = filter_foreign_options(options, (bg_foreign_format)said, form,
+                                                 secret, &how);
     if (code) {
         return code;
     }
     code = filter_slurp(path, &all);
-    if (!code && options->format >= FORMAT_FOREIGN) {
-        file->foreign =
-            filter_read_foreign(options->format - FORMAT_OURS, &all, &how, &why);
+    if (!code && said) {
+        file->foreign = filter_read_foreign(said, &all, &how, &why);
         code = file->foreign ? CLI_OK : say_error(path, &why);
     } else if (!code) {
         file->foreign = filter_guess(&all, &how, names, &found);

@@ -17,10 +17,11 @@ struct open_options {
     const char *keyring;
     int format; /* 0: ask the file; 1: ours; then foreign ones in their order */
     bool tolerate;
-    uint64_t part, version; /* of foreign ones: bg_foreign_options; part from 1 */
+    uint64_t part, version; /* of foreign ones: bg_foreign_options */
     const char *block_key;  /* likewise: 32 hexadecimal digits */
 };
 extern const struct option_group open_options_group;
+extern const struct option_group open_ours_group; /* what files of ours need */
 
 /* "auto", "bloomgate", and the names of foreign formats; NULL at the end. */
 extern const char *const filter_formats[];
@@ -56,9 +57,10 @@ int filter_expect_ours(const char *path);
 bool filter_is_pointer(const char *path);
 
 /* What is to be said of a foreign filter when it is read or made: the options, and what its
- * keys are; `secret` has room for the key. Exit code. */
-int filter_foreign_options(const struct open_options *options, enum key_form form,
-                           uint8_t secret[BG_SECRET_BYTES], bg_foreign_options *how);
+ * keys are; `secret` has room for the key. `format` is 0 if it is not known yet. Exit code. */
+int filter_foreign_options(const struct open_options *options, bg_foreign_format format,
+                           enum key_form form, uint8_t secret[BG_SECRET_BYTES],
+                           bg_foreign_options *how);
 
 /* The secret for a file of ours that needs one, in options for bg_open and its like. */
 int filter_secret(const char *path, const struct open_options *options,

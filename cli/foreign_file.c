@@ -8,31 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int foreign_bytes(const bg_foreign *foreign, const char *path, char **bytes,
-                         size_t *n)
+/* What it writes, to be freed; NULL: it could not be, which was said; *code. */
+static char *foreign_bytes(const bg_foreign *foreign, const char *path, size_t *n,
+                           int *code)
 {
     bg_errinfo why;
-    *bytes = NULL;
     if (bg_foreign_write(foreign, NULL, 0, n, &why)) {
-        return say_error(path, &why);
+        *code = say_error(path, &why);
+        return NULL;
     }
-    *bytes = malloc(*n ? *n : 1);
-    if (!*bytes) {
-        return say_failed(CLI_FULL, "%s: no memory for %zu bytes", path, *n);
+    char *bytes = malloc(*n ? *n : 1);
+    if (!bytes) {
+        *code = say_failed(CLI_FULL, "%s: no memory for %zu bytes", path, *n);
+    } else if (bg_foreign_write(foreign, bytes, *n, n, &why)) {
+        *code = say_error(path, &why);
+        free(bytes);
+        bytes = NULL;
     }
-    if (bg_foreign_write(foreign, *bytes, *n, n, &why)) {
-        free(*bytes);
-        return say_error(path, &why);
-    }
-    return CLI_OK;
+    return bytes;
 }
 
 int foreign_save(const bg_foreign *foreign, const char *path)
 {
-    char *bytes;
     size_t n;
-    int code = foreign_bytes(foreign, path, &bytes, &n);
-    if (!code) {
+    int code = CLI_OK;
+    char *bytes = foreign_bytes(foreign, path, &n, &code);
+    if (bytes) {
         code = replace_file(path, bytes, n);
         free(bytes);
     }
@@ -56,10 +57,10 @@ static bool foreign_file_has(FILE *file, const char *bytes, size_t n)
 
 int foreign_is_alone(const bg_foreign *foreign, const char *path, bool *alone)
 {
-    char *bytes;
     size_t n;
-    const int code = foreign_bytes(foreign, path, &bytes, &n);
-    if (code) {
+    int code = CLI_OK;
+    char *bytes = foreign_bytes(foreign, path, &n, &code);
+    if (!bytes) {
         return code;
     }
     FILE *file = fopen(path, "rbe");

@@ -12,12 +12,13 @@
 
 int map_find(const bg_filter *filter, struct occupancy_map *map)
 {
-    *map = (struct occupancy_map){ .bytes = bg_filter_size_bytes(filter), .least = 1 };
-    const uint64_t words = map->bytes / 8;
+    *map = (struct occupancy_map){ .least = 1 };
+    const uint64_t all = bg_filter_size_bytes(filter), words = all / 8;
     const uint64_t rows = words / MAP_COLUMNS;
     map->columns = words < MAP_COLUMNS ? (size_t)(words ? words : 1) : MAP_COLUMNS;
     map->rows = rows < 1 ? 1 : rows < MAP_ROWS ? (size_t)rows : MAP_ROWS;
     const size_t cells = map->columns * map->rows;
+    map->cell_bytes = all / cells;
     if (bg_filter_occupancy(filter, map->shares, cells)) {
         return say_failed(CLI_DATA, "the filter does not tell where its bits are");
     }
@@ -71,7 +72,7 @@ void map_print(const struct occupancy_map *map, bool colors)
         map_print_row(map, row, colors);
     }
     printf("  a cell is %s; bits set, in eighths: ",
-           number_show_bytes(map->bytes / (map->columns * map->rows), bytes));
+           number_show_bytes(map->cell_bytes, bytes));
     for (unsigned i = 0; i < MAP_SHADES; i++) {
         (void)fputs(map_shades[i].block, stdout);
     }
@@ -185,7 +186,7 @@ static void map_svg(FILE *out, const struct occupancy_map *map, const char *titl
         out,
         "</text>\n<text x=\"%d\" y=\"44\" fill=\"#555\">a cell is %s; least %s, mean %s, "
         "most %s of its bits are set</text>\n",
-        MAP_MARGIN, number_show_bytes(map->bytes / (map->columns * map->rows), bytes),
+        MAP_MARGIN, number_show_bytes(map->cell_bytes, bytes),
         number_show_rate(map->least, least), number_show_rate(map->mean, mean),
         number_show_rate(map->most, most));
     map_svg_cells(out, map);

@@ -11,8 +11,8 @@ enum { MAP_COLUMNS = 64, MAP_ROWS = 16 };
 
 struct occupancy_map {
     size_t columns, rows;
-    uint64_t bytes; /* of the whole filter */
     double least, mean, most;
+    uint64_t cell_bytes; /* of a cell, about */
     double shares[MAP_COLUMNS * MAP_ROWS];
 };
 

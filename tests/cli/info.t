@@ -293,7 +293,8 @@ b
   rate now     0.000127 %
   checksum     none: damage cannot be told
 $ bloomgate info --format bip158 b
-! bloomgate info: b: secret: found NULL, expected 16 bytes: the first of the block's hash
+! bloomgate info: filters of bip158 need --block-key
+! Try 'bloomgate info --help'.
 ? 2
 $ bloomgate info --format bip158 --block-key 0001 b
 ! bloomgate info: --block-key: expected 32 hexadecimal digits

@@ -1,0 +1,233 @@
+# bloomgate add and remove: keys into and out of files.
+
+$ seq 1000 > a; seq 1001 1500 > b
+$ bloomgate build -q --items 2000 --generation 5 --note hello --trim f.bg a
+$ bloomgate add f.bg b
+! bloomgate add: f.bg: keys added: 500, certainly new: 499
+! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, rate of false positives 0.269 %
+$ bloomgate check -c f.bg a b
+1500
+$ bloomgate info f.bg | grep -E 'generation|canaries|note|keys  '
+  keys         trim
+  generation   5
+  canaries     yes
+  note         hello
+$ bloomgate canary -q f.bg
+
+# From a pipe, with one thread; what is known is not new. The file says that keys are trimmed.
+$ sed 's/$/   /' b | bloomgate add -t 1 f.bg
+! bloomgate add: f.bg: keys added: 500, certainly new: 0
+! bloomgate add: f.bg: blocked, about 1,520 keys, 2.4 KiB, rate of false positives 0.269 %
+
+# It is the filter that all keys at once would have made.
+$ bloomgate build -q --items 2000 --generation 5 --trim all.bg a b; bloomgate diff -q f.bg all.bg
+
+# Elsewhere.
+$ echo new | bloomgate add -q -o g.bg f.bg
+$ echo new | bloomgate check -c f.bg; echo new | bloomgate check -c g.bg
+0
+1
+$ echo new | bloomgate add -q -o g.bg f.bg
+! bloomgate add: g.bg: is there already; -f overwrites it
+? 2
+$ echo more | bloomgate add -q -f -o g.bg f.bg; echo new | bloomgate check -c g.bg
+0
+? 1
+
+# Another generation has other canaries.
+$ bloomgate add -q -g 6 -o g6.bg f.bg /dev/null; bloomgate info g6.bg | grep -E 'generation|canaries'
+  generation   6
+  canaries     yes
+$ bloomgate canary g6.bg | head -2
+generation   6
+present      16 of 16 found
+$ bloomgate add -g six f.bg b
+! bloomgate add: --generation: found 'six', expected a whole number
+! Try 'bloomgate add --help'.
+? 2
+$ echo 1 | bloomgate build -q --items 2000 --no-canaries bare.bg; bloomgate add -q -g 3 bare.bg b; bloomgate info bare.bg | grep canaries
+  canaries     none
+
+# The mode stays, and a link stays a link.
+$ chmod 640 f.bg; ln -s f.bg link.bg; echo linked | bloomgate add -q link.bg; stat -c %F link.bg; stat -c %a f.bg; echo linked | bloomgate check -c f.bg
+symbolic link
+640
+1
+
+# More than it was made for.
+$ seq 5000 | bloomgate add -o over.bg f.bg
+! bloomgate add: over.bg: keys added: 5,000, certainly new: 3,173
+! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, rate of false positives 27.2 %
+! bloomgate add: warning: made for 2,000 keys: the rate is above what was asked for
+
+# Kinds that can be full refuse, and the file is as it was.
+$ seq 100 | bloomgate build -q --items 100 --kind cuckoo c.bg; cp c.bg before.bg
+$ seq 1001 9000 | bloomgate add -t 1 c.bg
+! bloomgate add: c.bg: is full after 6 more keys; the file is as it was
+? 5
+$ cmp c.bg before.bg
+$ seq 101 120 | bloomgate add c.bg
+! bloomgate add: c.bg: is full after 6 more keys; the file is as it was
+? 5
+$ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 | bloomgate add -q -t 1 q.bg
+! bloomgate add: q.bg: is full after 132 more keys; the file is as it was
+? 5
+
+# Kinds that take no more, and one that takes any number.
+$ seq 100 | bloomgate build -q --kind fuse fuse.bg; echo x | bloomgate add fuse.bg
+! bloomgate add: fuse.bg: a filter of kind fuse is made of all keys at once and takes no more
+? 2
+$ seq 100 | bloomgate build -q --kind ribbon ribbon.bg; echo x | bloomgate add ribbon.bg
+! bloomgate add: ribbon.bg: a filter of kind ribbon is made of all keys at once and takes no more
+? 2
+$ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | bloomgate add s.bg
+! bloomgate add: s.bg: keys added: 20,000, certainly new: 19,810
+! bloomgate add: s.bg: scalable, about 19,969 keys, 62.0 KiB, rate of false positives 0.597 %
+$ seq 20000 | bloomgate check -c s.bg
+20000
+
+# A disk that is full, keys that are none, input that is not there: nothing changes.
+$ seq 100000 | bloomgate build -q --items 100000 big.bg; cp big.bg before.bg
+$ (trap '' XFSZ; ulimit -f 16; echo x | bloomgate add big.bg) 2>&1 | sed 's/: .*big/: big/'
+bloomgate add: big.bg: File too large
+$ cmp big.bg before.bg; ls *tmp* 2>/dev/null
+? 2
+$ seq 10 | bloomgate build -q --items 10 --as int64 i.bg; cp i.bg before.bg; echo word | bloomgate add i.bg
+! bloomgate add: stdin: at byte 0: no int64: 'word'
+? 3
+$ bloomgate add i.bg missing
+! bloomgate add: missing: No such file or directory
+? 4
+$ cmp i.bg before.bg
+$ cp f.bg before.bg; (sleep 3; echo x) | timeout --preserve-status -s INT 1 bloomgate add f.bg
+? 130
+$ cmp f.bg before.bg; ls *tmp* 2>/dev/null
+? 2
+
+# Damaged, short, newer, no filter, a folder, nothing.
+$ cp big.bg hurt.bg; printf 'xyz' | dd of=hurt.bg bs=1 seek=9000 conv=notrunc status=none; echo x | bloomgate add hurt.bg
+! bloomgate add: hurt.bg: block: found block 0: 1a83733a instead of ac7d2e96, expected the checksum in the table
+? 3
+$ echo x | bloomgate add --tolerate -o healed.bg hurt.bg
+! bloomgate add: warning: hurt.bg: has damaged blocks, which answer "maybe"
+! bloomgate add: healed.bg: keys added: 1, certainly new: 1
+! bloomgate add: healed.bg: blocked, about 223,794 keys, 121 KiB, rate of false positives 17 %
+! bloomgate add: warning: made for 100,000 keys: the rate is above what was asked for
+$ head -c 9000 big.bg > short.bg; echo x | bloomgate add short.bg
+! bloomgate add: short.bg: file size: found 9000 bytes, not 132360, expected that in the header
+? 3
+$ cp big.bg newer.bg; python3 $CLI_TESTS/set_header.py newer.bg 8 2; echo x | bloomgate add newer.bg
+! bloomgate add: newer.bg: format version: found 2.0, expected 1.x
+? 3
+$ echo x | bloomgate add a
+! bloomgate add: a: no filter of any format that is known
+? 3
+$ mkdir folder; echo x | bloomgate add folder
+! bloomgate add: folder: Is a directory
+? 4
+$ echo x | bloomgate add missing.bg
+! bloomgate add: missing.bg: No such file or directory
+? 4
+$ echo x | bloomgate add -o folder f.bg
+! bloomgate add: folder: is no plain file, which could be replaced
+? 2
+$ bloomgate add
+! bloomgate add: which filter? FILTER is missing
+! Try 'bloomgate add --help'.
+? 2
+$ printf 'bloomgate-pointer 1\nf.bg\n' > pointer; echo x | bloomgate add pointer
+! bloomgate add: pointer: points to a published file, which does not change; -o writes another
+? 2
+$ echo pointed | bloomgate add -q -o pointed.bg pointer; echo pointed | bloomgate check -c pointed.bg
+1
+$ cp all.bg odd.bg; seq 3 | bloomgate build -q --items 10 --note 'keys: made,by,magic' odd.bg -f; echo x | bloomgate add odd.bg
+! bloomgate add: odd.bg: its keys are made in a way that is not known: 'made,by,magic'
+? 3
+
+# Secrets.
+$ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring
+$ printf 'two 100102030405060708090a0b0c0d0e0f\n' > other; chmod 600 other
+$ seq 10 | bloomgate build -q --items 100 --hash keyed --keyring ring k.bg
+$ echo x | bloomgate add k.bg
+! bloomgate add: k.bg: its keys are hashed with a secret: --keyring FILE
+? 2
+$ echo x | bloomgate add --keyring other k.bg
+! bloomgate add: other: the secret of k.bg is not in it
+? 3
+$ echo x | bloomgate add -q --keyring ring k.bg; echo x | bloomgate check -c --keyring ring k.bg; bloomgate info k.bg | grep 'key id'
+1
+  key id       one
+
+# Other software.
+$ bloomgate convert -q --from-keys a --items 2000 --to guava g.bf; bloomgate add --format guava g.bf b
+! bloomgate add: g.bf: keys added: 500, certainly new: 500
+$ bloomgate check -c --format guava g.bf a b
+1500
+$ bloomgate convert -q --from-keys a --from-keys b --items 2000 --to guava all.bf; cmp g.bf all.bf
+$ bloomgate add --format guava -g 1 g.bf b
+! bloomgate add: --generation is for files of bloomgate
+! Try 'bloomgate add --help'.
+? 2
+$ echo x | bloomgate add $CLI_TESTS/../golden/tables/leveldb_plain.ldb 2>&1 | sed 's/: .*leveldb_/: leveldb_/'
+bloomgate add: leveldb_plain.ldb: filters of leveldb can only be asked
+$ cp g.bf before.bf; (trap '' XFSZ; ulimit -f 1; echo x | bloomgate add --format guava g.bf) 2>&1 | sed 's/: .*g.bf/: g.bf/'; cmp g.bf before.bf; ls *tmp 2>/dev/null
+bloomgate add: g.bf: File too large
+? 2
+$ seq 10 | bloomgate convert -q --from-keys - --items 10 --rate 0.1 --to bip158 --block-key 000102030405060708090a0b0c0d0e0f b158; echo x | bloomgate add --format bip158 --block-key 000102030405060708090a0b0c0d0e0f b158
+! bloomgate add: b158: filter: found one that was read, expected a created one: a coded set has lost the hashes
+? 2
+$ seq 100 | bloomgate convert -q --from-keys - --as int64 --items 100 --to guava i.bf; echo 7 | bloomgate add --format guava --as int64 i.bf
+! bloomgate add: i.bf: keys added: 1, certainly new: 0
+
+# Removing.
+$ seq 100 > c; for kind in counting cuckoo quotient; do bloomgate build -q --items 200 --kind $kind $kind.bg c; seq 51 100 | bloomgate remove $kind.bg; bloomgate check -c $kind.bg c; bloomgate canary -q $kind.bg || echo canaries; done
+50
+50
+50
+! bloomgate remove: counting.bg: keys removed: 50, certainly not in it: 0
+! bloomgate remove: counting.bg: counting, about 66 keys, 1.1 KiB, rate of false positives 0.0125 %
+! bloomgate remove: cuckoo.bg: keys removed: 50, certainly not in it: 0
+! bloomgate remove: cuckoo.bg: cuckoo, about 66 keys, 360 B, rate of false positives 0.0542 %
+! bloomgate remove: quotient.bg: keys removed: 50, certainly not in it: 0
+! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, rate of false positives 0.201 %
+$ seq 51 60 | bloomgate remove quotient.bg
+! bloomgate remove: quotient.bg: keys removed: 0, certainly not in it: 10
+! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, rate of false positives 0.201 %
+$ cp quotient.bg before.bg; seq 41 60 | bloomgate remove --strict quotient.bg
+! bloomgate remove: quotient.bg: keys that certainly are not in it: 10; nothing was changed
+? 1
+$ cmp quotient.bg before.bg
+$ seq 41 50 | bloomgate remove --strict -o after.bg quotient.bg
+! bloomgate remove: after.bg: keys removed: 10, certainly not in it: 0
+! bloomgate remove: after.bg: quotient, about 56 keys, 640 B, rate of false positives 0.171 %
+$ bloomgate check -c after.bg c; bloomgate check -c quotient.bg c
+40
+50
+$ bloomgate remove f.bg b
+! bloomgate remove: f.bg: a filter of kind blocked cannot forget keys; kinds that can: counting, cuckoo, quotient
+? 2
+$ bloomgate remove fuse.bg b
+! bloomgate remove: fuse.bg: a filter of kind fuse cannot forget keys; kinds that can: counting, cuckoo, quotient
+? 2
+$ bloomgate remove --format guava g.bf b
+! bloomgate remove: g.bf: filters of other software cannot forget keys
+? 2
+$ bloomgate remove
+! bloomgate remove: which filter? FILTER is missing
+! Try 'bloomgate remove --help'.
+? 2
+$ bloomgate remove missing.bg b
+! bloomgate remove: missing.bg: No such file or directory
+? 4
+$ bloomgate remove -o after.bg quotient.bg b
+! bloomgate remove: after.bg: is there already; -f overwrites it
+? 2
+$ bloomgate remove quotient.bg missing
+! bloomgate remove: missing: No such file or directory
+? 4
+$ seq 100 | bloomgate build -q --items 200 --kind counting --hash keyed --keyring ring kc.bg; bloomgate remove kc.bg c
+! bloomgate remove: kc.bg: its keys are hashed with a secret: --keyring FILE
+? 2
+$ bloomgate remove -t 1 --keyring ring kc.bg c
+! bloomgate remove: kc.bg: keys removed: 100, certainly not in it: 0
+! bloomgate remove: kc.bg: counting, about 16 keys, 1.1 KiB, rate of false positives 7.58e-05 %

@@ -1,0 +1,165 @@
+# bloomgate convert: filters of and for other software.
+
+# Parquet's filters and the kind split under xxh64 have the same bits.
+$ seq 1000 > keys; bloomgate build -q --kind split --hash xxh64 --bytes 2048 --bits 8 --no-canaries s.bg keys
+$ bloomgate convert --to parquet s.bg p; bloomgate check -c --format parquet p keys
+1000
+$ bloomgate convert --to bloomgate --format parquet p back.bg
+! bloomgate convert: back.bg: split, about 998 keys, 2.0 KiB, rate of false positives 0.114 %
+$ bloomgate diff -q s.bg back.bg
+$ bloomgate convert -q --to bloomgate p guessed.bg; bloomgate check -c guessed.bg keys
+1000
+$ bloomgate convert -q --to bloomgate -g 4 --format parquet p g4.bg; bloomgate info g4.bg | grep generation
+  generation   4
+
+# How keys are made is written into the file.
+$ bloomgate convert -q --from-keys keys --as int64 --items 1000 --to parquet i; bloomgate convert -q --format parquet --to bloomgate --as int64 i i.bg
+$ bloomgate info i.bg | grep 'keys  '; bloomgate check -c i.bg keys
+  keys         int64
+1000
+
+# Every format that can be made: all keys are found in it, and it is written again as it is.
+$ for f in guava go dcso redisbloom bip37 spark hadoop cassandra squid bfv1 parquet; do bloomgate convert -q --from-keys keys --items 1000 --to $f $f.out; echo $f $(bloomgate check -c --format $f $f.out keys); bloomgate convert -q --format $f --to $f $f.out again.$f; cmp $f.out again.$f; done
+guava 1000
+go 1000
+dcso 1000
+redisbloom 1000
+bip37 1000
+spark 1000
+hadoop 1000
+cassandra 1000
+squid 1000
+bfv1 1000
+parquet 1000
+$ bloomgate convert -q --from-keys keys --items 1000 --rate 1/784931 --block-key 000102030405060708090a0b0c0d0e0f --to bip158 bip158.out; bloomgate check -c --format bip158 --block-key 000102030405060708090a0b0c0d0e0f bip158.out keys
+1000
+
+# Rate, seed, version.
+$ bloomgate convert --from-keys keys --items 1000 --rate 0.1% --to bfv1 --seed 5 seeded; bloomgate info --format bfv1 seeded | grep -E 'size|rate'
+  size         1.8 KiB, 14,378 bits
+  rate now     0.108 %
+! bloomgate convert: seeded: bfv1, 1,000 keys
+$ bloomgate convert -q --from-keys keys --items 1000 --format-version 2 --to spark v2; bloomgate info --format spark v2 | grep version
+  version      2
+$ cat keys | bloomgate convert -q --from-keys - --items 1000 --to go piped; cmp piped go.out
+$ head -500 keys > k1; tail -500 keys > k2; bloomgate convert -q --from-keys k1 --from-keys k2 --items 1000 --to go parts; cmp parts go.out
+$ bloomgate convert -q --from-keys keys --as utf16 --items 1000 --to guava u; bloomgate check -c --as utf16 --format guava u keys
+1000
+
+# Ours to ours: saved again, under another generation.
+$ bloomgate build -q --items 1000 b.bg keys; bloomgate convert -q --to bloomgate -g 9 b.bg b9.bg; bloomgate canary b9.bg | head -2
+generation   9
+present      16 of 16 found
+
+# A filter keeps no keys.
+$ bloomgate convert --to guava s.bg no
+! bloomgate convert: s.bg: a filter of kind split under xxh64 does not become one of guava: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+? 2
+$ bloomgate convert --to parquet b.bg no
+! bloomgate convert: b.bg: a filter of kind blocked under fast does not become one of parquet: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+? 2
+$ bloomgate build -q --kind split --hash xxh64 --seed 3 --items 1000 s3.bg keys; bloomgate convert --to parquet s3.bg no
+! bloomgate convert: s3.bg: a filter of kind split under xxh64 does not become one of parquet: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+? 2
+$ bloomgate convert --to bloomgate --format guava guava.out no
+! bloomgate convert: guava.out: a filter of guava does not become one of bloomgate: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+? 2
+$ bloomgate convert --to go --format guava guava.out no
+! bloomgate convert: guava.out: a filter of guava does not become one of go: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+? 2
+$ cp $CLI_TESTS/../golden/tables/rocksdb_xxh3.sst t.sst; bloomgate convert --to rocksdb t.sst no
+! bloomgate convert: t.sst: filters of rocksdb can only be read
+? 2
+$ bloomgate convert --from-keys keys --items 10 --to rocksdb no
+! bloomgate convert: filters of rocksdb can only be read
+? 2
+$ ls no
+! ls: cannot access 'no': No such file or directory
+? 2
+
+# Mistakes.
+$ bloomgate convert s.bg no
+! bloomgate convert: into what? --to FORMAT is missing
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --to auto s.bg no
+! bloomgate convert: into what? --to FORMAT is missing
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --to nothing s.bg no
+! bloomgate convert: --to: found 'nothing', expected one of auto, bloomgate, parquet, guava, go, dcso, redisbloom, bip37, bip158, spark, hadoop, cassandra, squid, bfv1, rocksdb, leveldb
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --to parquet s.bg
+! bloomgate convert: expected IN and OUT
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --to parquet s.bg p
+! bloomgate convert: p: is there already; -f overwrites it
+? 2
+$ bloomgate convert -f --to parquet s.bg p
+$ bloomgate convert --to parquet missing.bg no
+! bloomgate convert: missing.bg: No such file or directory
+? 4
+$ bloomgate convert --to parquet keys no
+! bloomgate convert: keys: no filter of any format that is known
+? 3
+$ bloomgate convert --to parquet . no
+! bloomgate convert: .: Is a directory
+? 4
+$ bloomgate convert -g 4 --to parquet s.bg no
+! bloomgate convert: --generation is for files of bloomgate
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --items 5 --to parquet s.bg no
+! bloomgate convert: --items, --rate and --seed go with --from-keys
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --from-keys keys --to guava no
+! bloomgate convert: --from-keys needs --items: how many keys it is for
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --from-keys keys --items 5 --to bloomgate no
+! bloomgate convert: bloomgate build makes filters of bloomgate
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --from-keys keys --items 5 --to guava
+! bloomgate convert: expected OUT
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --from-keys missing --items 5 --to guava no
+! bloomgate convert: missing: No such file or directory
+? 4
+$ echo word | bloomgate convert --from-keys - --as int64 --items 5 --to guava no
+! bloomgate convert: stdin: at byte 0: no int64: 'word'
+? 3
+$ bloomgate convert --from-keys keys --items 5 --to bip158 no
+! bloomgate convert: filters of bip158 need --block-key
+! Try 'bloomgate convert --help'.
+? 2
+$ bloomgate convert --from-keys keys --items 1000 --rate 1e-9 --to cassandra no
+! bloomgate convert: cassandra: rate: found 1e-09, expected one that 20 bits per key reach
+? 2
+$ bloomgate convert --from-keys keys --items 1000 --to guava no-folder/x
+! bloomgate convert: no-folder/x: No such file or directory
+? 4
+$ (trap '' XFSZ; ulimit -f 1; bloomgate convert -f --to parquet s.bg p); bloomgate check -c --format parquet p keys; ls *tmp 2>/dev/null
+1000
+! bloomgate convert: p: File too large
+? 2
+$ ls no
+! ls: cannot access 'no': No such file or directory
+? 2
+$ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring; bloomgate build -q --items 100 --hash keyed --keyring ring k.bg keys; bloomgate convert --to parquet k.bg no
+! bloomgate convert: k.bg: its keys are hashed with a secret: --keyring FILE
+? 2
+$ bloomgate convert --keyring ring --to parquet k.bg no
+! bloomgate convert: k.bg: a filter of kind blocked under keyed does not become one of parquet: a filter keeps no keys, so only filters with the same bits become each other: parquet, and bloomgate's kind split under xxh64 with seed 0; others are made with --from-keys
+? 2
+
+# --part and --block-key say the format.
+$ bloomgate convert --to bloomgate --part 99 p no
+! bloomgate convert: p: part: found 99, expected 0 for a filter alone
+? 2
+$ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out keys
+1000
