@@ -63,11 +63,11 @@ $ seq 5000 | bloomgate add -o over.bg f.bg
 # Kinds that can be full refuse, and the file is as it was.
 $ seq 100 | bloomgate build -q --items 100 --kind cuckoo c.bg; cp c.bg before.bg
 $ seq 1001 9000 | bloomgate add -t 1 c.bg
-! bloomgate add: c.bg: is full after 6 more keys; the file is as it was
+! bloomgate add: c.bg: is full after 18 more keys; the file is as it was
 ? 5
 $ cmp c.bg before.bg
 $ seq 101 120 | bloomgate add c.bg
-! bloomgate add: c.bg: is full after 6 more keys; the file is as it was
+! bloomgate add: c.bg: is full after 18 more keys; the file is as it was
 ? 5
 $ seq 100 | bloomgate build -q --items 100 --kind quotient q.bg; seq 1001 9000 | bloomgate add -q -t 1 q.bg
 ! bloomgate add: q.bg: is full after 132 more keys; the file is as it was
@@ -187,7 +187,7 @@ $ seq 100 > c; for kind in counting cuckoo quotient; do bloomgate build -q --ite
 ! bloomgate remove: counting.bg: keys removed: 50, certainly not in it: 0
 ! bloomgate remove: counting.bg: counting, about 66 keys, 1.1 KiB, rate of false positives 0.0125 %
 ! bloomgate remove: cuckoo.bg: keys removed: 50, certainly not in it: 0
-! bloomgate remove: cuckoo.bg: cuckoo, about 66 keys, 360 B, rate of false positives 0.0542 %
+! bloomgate remove: cuckoo.bg: cuckoo, about 66 keys, 384 B, rate of false positives 0.0508 %
 ! bloomgate remove: quotient.bg: keys removed: 50, certainly not in it: 0
 ! bloomgate remove: quotient.bg: quotient, about 66 keys, 640 B, rate of false positives 0.201 %
 $ seq 51 60 | bloomgate remove quotient.bg

@@ -209,7 +209,7 @@ $ bloomgate build -q -k window -n 100 other.bg lines; bloomgate dedup -s other.b
 ! bloomgate dedup: other.bg: its window was not made by dedup
 ? 3
 $ bloomgate dedup -s lines lines
-! bloomgate dedup: lines: file size: found 10, expected 4096 bytes or more
+! bloomgate dedup: lines: is no filter file of bloomgate
 ? 3
 $ bloomgate dedup -s /nowhere/x.bg lines > /dev/null
 ! bloomgate dedup: /nowhere/x.bg: No such file or directory

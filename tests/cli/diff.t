@@ -120,6 +120,6 @@ $ bloomgate diff k1.bg k3.bg
 filters    different
 layout     the same
 blocks     1, of which 1 differ
-patch      8,396 bytes
+patch      8,460 bytes
 header     differs in: ...key id
 ? 1

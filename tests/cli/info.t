@@ -133,33 +133,32 @@ $ bloomgate info k.bg | grep -v -E 'created|digest'
 k.bg
   format       bloomgate 1.0
   kind         blocked
-  geometry     k 7, 2 units
-  size         128 B, 1,024 bits, 10.24 bits per key
-  made for     100 keys at a rate of 0.816 %
+  geometry     k 7, 3 units
+  size         192 B, 1,536 bits, 13.24 bits per key
+  made for     116 keys at a rate of 0.241 %
   hash         keyed
   key id       one
   keys         as they are
   generation   0
   canaries     yes
-  file         8,324 bytes, 1 block
+  file         8,388 bytes, 1 block
   the rest     needs the secret: --keyring FILE
 $ bloomgate info --keyring ring k.bg | grep -v -E 'created|digest'
 k.bg
   format       bloomgate 1.0
   kind         blocked
-  geometry     k 7, 2 units
-  size         128 B, 1,024 bits, 10.24 bits per key
-  can fold     1 time
-  made for     100 keys at a rate of 0.816 %
+  geometry     k 7, 3 units
+  size         192 B, 1,536 bits, 13.24 bits per key
+  made for     116 keys at a rate of 0.241 %
   hash         keyed
   key id       one
   keys         as they are
   generation   0
   canaries     yes
-  file         8,324 bytes, 1 block
-  fill         54.4 %
-  keys in it   about 114 (109 to 120)
-  rate now     1.52 %
+  file         8,388 bytes, 1 block
+  fill         41.7 %
+  keys in it   about 118 (113 to 123)
+  rate now     0.262 %
   health       fine
 $ bloomgate info --json k.bg | grep -o '"complete": [a-z]*'
 "complete": false

@@ -62,7 +62,7 @@ $ bloomgate check -c empty.bg empty > /dev/full
 ! bloomgate check: stdout: No space left on device
 ? 4
 $ bloomgate build -q /dev/full/x.bg empty
-! bloomgate build: /dev/full/x.bg: create: found Not a directory, expected ...
+! bloomgate build: /dev/full/x.bg: Not a directory
 ? 4
 $ ls *.bg | tr '\n' ' '
 bytes.bg empty.bg long.bg nothing.bg 
