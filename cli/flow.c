@@ -253,7 +253,7 @@ static bool flow_deliver(struct flow *flow, struct chunk *chunk)
     }
     bool good = !flow->stopped;
     (void)pthread_mutex_unlock(&flow->turn_lock);
-    good = good && flow->deliver(flow, chunk);
+    good = good && (chunk->count == 0 || flow->deliver(flow, chunk));
     if (!good) {
         return flow_fail(flow, CLI_DATA); /* if nobody said a code before */
     }
@@ -271,7 +271,8 @@ static void *flow_thread(void *argument)
     bool good = true;
     while (good && flow_take(flow, &chunk)) {
         const int code = keys_split(flow->format, &chunk);
-        good = code ? flow_fail(flow, code) : flow->work(flow, &chunk);
+        good =
+            code ? flow_fail(flow, code) : chunk.count == 0 || flow->work(flow, &chunk);
         good = good && (!flow->deliver || flow_deliver(flow, &chunk));
         flow_count_busy(flow, false);
     }
