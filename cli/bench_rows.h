@@ -5,7 +5,7 @@
 #ifndef CLI_BENCH_ROWS_H
 #define CLI_BENCH_ROWS_H
 
-#include "measure.h"
+#include "timing.h"
 #include "plan_rows.h"
 
 #include "bloomgate/bloomgate.h"

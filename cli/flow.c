@@ -280,7 +280,7 @@ static bool flow_deliver(struct flow *flow, struct chunk *chunk)
     }
     const bool mine = flow->turn == chunk->number && !flow->stopped;
     (void)pthread_mutex_unlock(&flow->turns);
-    if (!mine || !flow->deliver(flow, chunk)) {
+    if (!mine || (chunk->count > 0 && !flow->deliver(flow, chunk))) {
         return flow_fail(flow, CLI_DATA); /* if nobody said a code before */
     }
     flow_pass(flow, &flow->turn);
@@ -295,7 +295,7 @@ static bool flow_write(struct flow *flow, struct chunk *chunk)
         (void)pthread_cond_wait(&flow->turned, &flow->turns);
     }
     (void)pthread_mutex_unlock(&flow->turns);
-    const bool good = flow->write(flow, chunk);
+    const bool good = chunk->count == 0 || flow->write(flow, chunk);
     flow_pass(flow, &flow->write_turn);
     return good;
 }
@@ -307,7 +307,8 @@ static void *flow_thread(void *argument)
     bool good = true;
     while (good && flow_take(flow, &chunk)) {
         const int code = keys_split(flow->format, &chunk);
-        good = code ? flow_fail(flow, code) : flow->work(flow, &chunk);
+        good =
+            code ? flow_fail(flow, code) : chunk.count == 0 || flow->work(flow, &chunk);
         good = good && (!flow->deliver || flow_deliver(flow, &chunk));
         good = good && (!flow->write || flow_write(flow, &chunk));
         flow_count_busy(flow, false);

@@ -35,7 +35,8 @@ struct flow {
     uint64_t
         leg; /* stop when so many bytes have been read, to go on later; 0: at the end */
 
-    /* The keys of a chunk; beside other threads. False: stop; the exit code is flow_fail's. */
+    /* The keys of a chunk, one at least; beside other threads. False: stop; the exit code is
+     * flow_fail's. */
     bool (*work)(struct flow *flow, struct chunk *chunk);
     /* In the order of the input, one at a time; or NULL. */
     bool (*deliver)(struct flow *flow, struct chunk *chunk);

@@ -5,7 +5,7 @@
 #ifndef CLI_PLAN_ROWS_H
 #define CLI_PLAN_ROWS_H
 
-#include "measure.h"
+#include "timing.h"
 #include "say.h"
 
 #include "bloomgate/bloomgate.h"

@@ -111,7 +111,8 @@ static bool collect_work(struct flow *flow, struct chunk *chunk)
 static bool collect_deliver(struct flow *flow, struct chunk *chunk)
 {
     struct collected *c = flow->context;
-    c->ordered = c->ordered && chunk->number == c->next++;
+    c->ordered = c->ordered && chunk->count > 0 && chunk->number >= c->next;
+    c->next = chunk->number + 1; /* chunks without records are left out */
     if (c->fail_deliver && chunk->number >= c->fail_at) {
         return flow_fail(flow, c->fail_deliver < 0 ? CLI_OK : c->fail_deliver);
     }

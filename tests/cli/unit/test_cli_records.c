@@ -243,6 +243,37 @@ TEST(records__what_has_no_key_is_named)
                   "bloomgate: test: at byte 100: the last record is cut off\n");
 }
 
+/* Every first byte, with bytes behind it at the limits of what may follow: too long, half of a
+ * pair, beyond the last character, cut off. */
+TEST(records__utf8_at_its_limits)
+{
+    static const char second[] = "\x01\x7F\x80\x8F\x90\x9F\xA0\xBF\xC0\xFF";
+    static const char *const behind[] = { "",         "\x7F",     "\x80",
+                                          "\xBF",     "\xC0",     "\x80\x80",
+                                          "\x80\xBF", "\xBF\xBF", "\x80\x7F",
+                                          "\x80\xC0" };
+    const struct key_format f = { .separator = '\n', .form = KEY_UTF16 };
+    struct chunk chunk = { 0 };
+    size_t refusals = 0, all = 0;
+    for (unsigned first = 0; first < 256; first++) {
+        for (size_t i = 0; i < sizeof second - 1; i++) {
+            for (size_t j = 0; j < sizeof behind / sizeof *behind; j++) {
+                char bytes[8];
+                bool refused;
+                const int n =
+                    snprintf(bytes, sizeof bytes, "?%c%s", second[i], behind[j]);
+                memcpy(bytes, &(unsigned char){ (unsigned char)first }, 1);
+                fill(&chunk, bytes, (size_t)n);
+                check_split(&f, &chunk, &refused);
+                refusals += refused;
+                all++;
+            }
+        }
+    }
+    CHECK(refusals > all / 2 && refusals < all);
+    chunk_free(&chunk);
+}
+
 /* What options say goes into a recipe, and comes out of it the same. */
 TEST(records__recipes)
 {

@@ -1,11 +1,11 @@
 /*
- * measure.h - how fast a kind of filter is on this machine, and whether it keeps its word.
+ * timing.h - how fast a kind of filter is on this machine, and whether it keeps its word.
  *
  * A filter is made of keys and asked for these and for others: in batches, and one by one.
  * Each time is processor time of one thread, the median of several passes.
  */
-#ifndef CLI_MEASURE_H
-#define CLI_MEASURE_H
+#ifndef CLI_TIMING_H
+#define CLI_TIMING_H
 
 #include "bloomgate/bloomgate.h"
 

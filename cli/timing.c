@@ -1,11 +1,11 @@
 /*
- * measure.c - see measure.h. Keys go through in blocks, as a program would hand them over;
+ * timing.c - see timing.h. Keys go through in blocks, as a program would hand them over;
  * numbers are made block by block, so that millions of them take no memory. Passes over few
  * keys are repeated until the clock can tell their time.
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "measure.h"
+#include "timing.h"
 
 #include "stop.h"
 
