@@ -73,7 +73,9 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve(chunk, most)) {
         return flow_stop(flow, CLI_FULL);
     }
-    memcpy(chunk->bytes, flow->rest, flow->rest_used);
+    if (flow->rest_used) { /* else there may be no memory yet */
+        memcpy(chunk->bytes, flow->rest, flow->rest_used);
+    }
     chunk->used = flow->rest_used;
     flow->rest_used = 0;
     return true;
@@ -91,7 +93,9 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
         flow->rest = grown;
         flow->rest_room = n;
     }
-    memcpy(flow->rest, chunk->bytes + whole, n);
+    if (n) {
+        memcpy(flow->rest, chunk->bytes + whole, n);
+    }
     flow->rest_used = n;
     chunk->used = whole;
     return true;
