@@ -20,7 +20,7 @@ static uint64_t keys_mix(uint64_t x)
 static char *keys_text(char *to, const char *text)
 {
     const size_t n = strlen(text);
-    memcpy(to, text, n);
+    memcpy(to, text, n); /* NOLINT(bugprone-not-null-terminated-result) */
     return to + n;
 }
 

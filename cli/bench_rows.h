@@ -5,8 +5,8 @@
 #ifndef CLI_BENCH_ROWS_H
 #define CLI_BENCH_ROWS_H
 
-#include "timing.h"
 #include "plan_rows.h"
+#include "timing.h"
 
 #include "bloomgate/bloomgate.h"
 

@@ -55,8 +55,8 @@ struct check {
 static bool check_ask(const struct check *c, struct chunk *chunk)
 {
     const size_t words = BG_BITMAP_WORDS(chunk->count);
-    if (!chunk_reserve_answers(chunk, 2 * 64 * words)) {
-        return false;
+    if (words == 0 || !chunk_reserve_answers(chunk, 2 * 64 * words)) {
+        return words == 0;
     }
     uint64_t *all = chunk->answers, *one = chunk->answers + words;
     (void)filter_ask(&c->files[0], chunk->keys, chunk->count, all);

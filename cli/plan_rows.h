@@ -5,8 +5,8 @@
 #ifndef CLI_PLAN_ROWS_H
 #define CLI_PLAN_ROWS_H
 
-#include "timing.h"
 #include "say.h"
+#include "timing.h"
 
 #include "bloomgate/bloomgate.h"
 

@@ -80,7 +80,7 @@ $ seq 100 | bloomgate build -q --kind fuse fuse.bg; echo x | bloomgate add fuse.
 $ seq 100 | bloomgate build -q --kind ribbon ribbon.bg; echo x | bloomgate add ribbon.bg
 ! bloomgate add: ribbon.bg: a filter of kind ribbon is made of all keys at once and takes no more
 ? 2
-$ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | bloomgate add s.bg
+$ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | bloomgate add -t 1 s.bg
 ! bloomgate add: s.bg: keys added: 20,000, certainly new: 19,810
 ! bloomgate add: s.bg: scalable, about 19,969 keys, 62.0 KiB, rate of false positives 0.597 %
 $ seq 20000 | bloomgate check -c s.bg
