@@ -175,7 +175,7 @@ static int seen_plan(struct seen *seen, uint64_t guess, bg_window_options *windo
 static int seen_make(struct seen *seen, const struct input *input,
                      const struct key_format *format)
 {
-    bg_window_options window;
+    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
     bg_spec spec;
     bg_errinfo why;
     int code = secret_current(seen->hash, &seen->secret);
