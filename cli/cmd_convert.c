@@ -31,7 +31,7 @@ struct convert_options {
 #define AT(field) offsetof(struct convert_options, field)
 static const struct option convert_table[] = {
     { "to", 0, OPTION_CHOICE, AT(to), "FORMAT",
-      "bloomgate, parquet, guava, go, redisbloom, ...", filter_formats },
+      "bloomgate, parquet, guava, go or another one", filter_formats },
     { "from-keys", 0, OPTION_LIST, AT(from_keys), "FILE",
       "make it of keys, - is stdin; may be repeated", NULL },
     { "items", 'n', OPTION_COUNT, AT(items), "N", "of --from-keys: for so many keys",

@@ -52,7 +52,7 @@ keyed.bg
   kind        blocked, keys hashed by keyed
   items       not known: its keys are hashed with a secret, --keyring FILE
 $ bloomgate watch --once --keyring nowhere keyed.bg
-! bloomgate watch: nowhere: open: found No such file or directory, expected nowhere
+! bloomgate watch: nowhere: No such file or directory
 ? 4
 
 # Names of strangers.
