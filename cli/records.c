@@ -255,6 +255,23 @@ static uint64_t keys_mask(const char *bytes, char separator)
 #endif
 }
 
+/* Notes the ends that a mask tells. Lines are some twenty bytes or more mostly, so four per
+ * mask are noted without a branch, which would be guessed wrongly for every other mask; those
+ * that are none are written over by the next. */
+static size_t keys_note_ends(uint64_t mask, size_t at, size_t *ends, size_t count)
+{
+    const uint64_t top = UINT64_C(1) << 63; /* keeps the count of zeros defined */
+    for (int i = 0; i < 4; i++) {
+        ends[count] = at + (size_t)__builtin_ctzll(mask | top);
+        count += mask != 0;
+        mask &= mask - 1;
+    }
+    for (; mask; mask &= mask - 1) {
+        ends[count++] = at + (size_t)__builtin_ctzll(mask);
+    }
+    return count;
+}
+
 /* The ends of all records; a last one without a separator ends with the chunk. */
 static bool keys_find_separated(struct chunk *chunk, char separator)
 {
@@ -267,9 +284,7 @@ static bool keys_find_separated(struct chunk *chunk, char separator)
         if (count + 64 > chunk->places && !keys_reserve_records(chunk, count + 64)) {
             return false;
         }
-        for (; mask; mask &= mask - 1) {
-            chunk->ends[count++] = at + (size_t)__builtin_ctzll(mask) + 1;
-        }
+        count = keys_note_ends(mask, at + 1, chunk->ends, count);
     }
     if (chunk->used > 0 && (count == 0 || chunk->ends[count - 1] < chunk->used)) {
         if (!keys_reserve_records(chunk, count + 1)) {

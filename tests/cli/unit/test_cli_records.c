@@ -234,8 +234,7 @@ TEST(records__what_has_no_key_is_named)
     f.form = KEY_HEX;
     check_refused(&f, "abc", 3, "bloomgate: test: at byte 100: no hex: 'abc'\n");
     f.form = KEY_UTF16;
-    check_refused(&f, "a\n\xff\n", 4,
-                  "bloomgate: test: at byte 102: no UTF-8: '?'\n");
+    check_refused(&f, "a\n\xff\n", 4, "bloomgate: test: at byte 102: no UTF-8: '?'\n");
     f = (struct key_format){ .records = KEY_RECORDS_PREFIXED };
     check_refused(&f, "\1\0\0\0a\2\0\0\0b", 10,
                   "bloomgate: test: at byte 105: the last record is cut off\n");
