@@ -78,7 +78,9 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve(chunk, most)) {
         return flow_fail(flow, CLI_FULL);
     }
-    memcpy(chunk->bytes, flow->rest, flow->rest_used);
+    if (flow->rest_used) { /* else there may be no memory for it at all */
+        memcpy(chunk->bytes, flow->rest, flow->rest_used);
+    }
     chunk->used = flow->rest_used;
     flow->rest_used = 0;
     return true;
@@ -96,7 +98,9 @@ static bool flow_leave_rest(struct flow *flow, struct chunk *chunk, size_t whole
         flow->rest = grown;
         flow->rest_room = n;
     }
-    memcpy(flow->rest, chunk->bytes + whole, n);
+    if (n) {
+        memcpy(flow->rest, chunk->bytes + whole, n);
+    }
     flow->rest_used = n;
     chunk->used = whole;
     return true;
@@ -219,7 +223,10 @@ static bool flow_take(struct flow *flow, struct chunk *chunk)
     if (good && stop_wanted()) {
         good = flow_fail(flow, CLI_INTERRUPTED);
     }
-    if (good && flow_fill(flow, chunk)) {
+    do {
+        good = good && flow_fill(flow, chunk);
+    } while (good && chunk->used == 0 && !flow->ended); /* a part without lines */
+    if (good && chunk->used) {
         chunk->number = flow->chunks++;
         if (flow->progress) {
             progress_tick(flow->progress, flow->input->done, flow->input->size);
