@@ -86,7 +86,7 @@ static bool flow_take_rest(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve(chunk, most)) {
         return flow_fail(flow, CLI_FULL);
     }
-    if (flow->rest_used) {
+    if (flow->rest_used) { /* else there may be no memory for it at all */
         memcpy(chunk->bytes, flow->rest, flow->rest_used);
     }
     chunk->used = flow->rest_used;
@@ -248,7 +248,10 @@ static bool flow_take(struct flow *flow, struct chunk *chunk)
     if (good && stop_wanted()) {
         good = flow_fail(flow, CLI_INTERRUPTED);
     }
-    if (good && flow_fill(flow, chunk)) {
+    do {
+        good = good && flow_fill(flow, chunk);
+    } while (good && chunk->used == 0 && !flow->ended); /* a part without lines */
+    if (good && chunk->used) {
         chunk->number = flow->chunks++;
         flow_count_busy(flow, true);
         if (flow->progress) {

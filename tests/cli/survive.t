@@ -196,7 +196,7 @@ $ bloomgate build -q -n 1M --resume resumed.bg second -f
 ? 4
 
 # Stopped by a signal.
-$ seq 18000000 > first; bloomgate build -q -n 18M --trim --checkpoint 1ms cut.bg first & until [ -e cut.bg.partial ]; do sleep 0.01; done; kill -INT $!; wait $!; echo $?
+$ seq 18000000 > first; bloomgate build -q -n 18M --trim --checkpoint 1ms cut.bg first & until [ -e cut.bg.partial ] || ! kill -0 $!; do sleep 0.01; done; kill -INT $!; wait $!; echo $?
 130
 $ ls cut.bg*; bloomgate build -q -n 18M --trim --resume cut.bg first; ls cut.bg*
 cut.bg.partial
