@@ -51,80 +51,43 @@ struct check {
 
 /* ---- A chunk ------------------------------------------------------------------------------ */
 
-/* The answers of all filters, as one bit per key. */
+/* The answers of all filters, as one bit per key; `selected` is how many are set. */
 static bool check_ask(const struct check *c, struct chunk *chunk)
 {
     const size_t words = BG_BITMAP_WORDS(chunk->count);
-    if (words == 0 || !chunk_reserve_answers(chunk, 2 * 64 * words)) {
-        return words == 0;
+    if (!chunk_reserve_answers(chunk, 2 * 64 * words)) {
+        return false;
     }
     uint64_t *all = chunk->answers, *one = chunk->answers + words;
-    (void)filter_ask(&c->files[0], chunk->keys, chunk->count, all);
+    chunk->selected = filter_ask(&c->files[0], chunk->keys, chunk->count, all);
     for (size_t f = 1; f < c->count; f++) {
         (void)filter_ask(&c->files[f], chunk->keys, chunk->count, one);
+        chunk->selected = 0;
         for (size_t i = 0; i < words; i++) {
             all[i] = c->options->all ? all[i] & one[i] : all[i] | one[i];
+            chunk->selected += (size_t)__builtin_popcountll(all[i]);
         }
     }
     return true;
 }
 
-static bool check_is_maybe(const struct chunk *chunk, size_t i)
+/* Every record, with a word in front. Returns how many bytes that are. */
+static size_t check_annotate(const struct check *c, const struct chunk *chunk, char *to)
 {
-    return chunk->answers[i / 64] >> i % 64 & 1;
-}
-
-/* Copies records first .. last, which lie one after another. */
-static void check_copy(struct chunk *chunk, size_t first, size_t last)
-{
-    const size_t begin = first ? chunk->ends[first - 1] : 0;
-    const size_t n = chunk->ends[last] - begin;
-    memcpy(chunk->out + chunk->out_used, chunk->bytes + begin, n);
-    chunk->out_used += n;
-}
-
-/* A last line without a newline gets one, as grep does it. */
-static void check_end_line(const struct check *c, struct chunk *chunk)
-{
-    if (c->format.records != KEY_RECORDS_PREFIXED && chunk->out_used
-        && chunk->out[chunk->out_used - 1] != c->format.separator) {
-        chunk->out[chunk->out_used++] = c->format.separator;
-    }
-}
-
-static size_t check_select(const struct check *c, struct chunk *chunk)
-{
-    const uint64_t flip = c->options->invert ? ~UINT64_C(0) : 0;
-    size_t selected = 0;
-    for (size_t base = 0; base < chunk->count; base += 64) {
-        const size_t here = chunk->count - base < 64 ? chunk->count - base : 64;
-        uint64_t bits = chunk->answers[base / 64] ^ flip;
-        bits &= here < 64 ? (UINT64_C(1) << here) - 1 : ~UINT64_C(0);
-        selected += (size_t)__builtin_popcountll(bits);
-        while (bits && !c->options->count) { /* a run of neighbours at a time */
-            const unsigned first = (unsigned)__builtin_ctzll(bits);
-            const uint64_t behind = ~(bits >> first);
-            const unsigned n = behind ? (unsigned)__builtin_ctzll(behind) : 64;
-            check_copy(chunk, base + first, base + first + n - 1);
-            bits = first + n < 64 ? bits & (~UINT64_C(0) << (first + n)) : 0;
-        }
-    }
-    return selected;
-}
-
-static size_t check_annotate(const struct check *c, struct chunk *chunk)
-{
-    size_t selected = 0;
+    char *const begin = to;
     for (size_t i = 0; i < chunk->count; i++) {
-        const bool maybe = check_is_maybe(chunk, i);
-        const char *word = maybe ? "maybe\t" : "no\t";
-        const size_t n = strlen(word);
-        memcpy(chunk->out + chunk->out_used, word, n);
-        chunk->out_used += n;
-        check_copy(chunk, i, i);
-        selected += maybe != c->options->invert;
+        const bool maybe = chunk->answers[i / 64] >> i % 64 & 1;
+        const size_t from = i ? chunk->ends[i - 1] : 0, n = chunk->ends[i] - from;
+        memcpy(to, maybe ? "maybe\t" : "no\t", maybe ? 6 : 3);
+        to += maybe ? 6 : 3;
+        memcpy(to, chunk->bytes + from, n);
+        to += n;
     }
-    return selected;
+    if (c->format.records != KEY_RECORDS_PREFIXED && to > begin
+        && to[-1] != c->format.separator) {
+        *to++ = c->format.separator;
+    }
+    return (size_t)(to - begin);
 }
 
 static bool check_work(struct flow *flow, struct chunk *chunk)
@@ -134,10 +97,14 @@ static bool check_work(struct flow *flow, struct chunk *chunk)
     if (!check_ask(c, chunk) || !chunk_reserve_out(chunk, room)) {
         return flow_fail(flow, CLI_FULL);
     }
-    chunk->out_used = 0;
-    chunk->selected =
-        c->options->annotate ? check_annotate(c, chunk) : check_select(c, chunk);
-    check_end_line(c, chunk);
+    if (c->options->invert) {
+        chunk->selected = chunk->count - chunk->selected;
+    }
+    chunk->out_used =
+        c->options->count ? 0
+        : c->options->annotate
+            ? check_annotate(c, chunk, chunk->out)
+            : chunk_select(&c->format, chunk, c->options->invert, chunk->out);
     return true;
 }
 

@@ -128,38 +128,12 @@ static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-/* Moves records first .. last, which lie one after another, behind what is there already. */
-static void dedup_move(struct chunk *chunk, size_t first, size_t last)
-{
-    const size_t begin = first ? chunk->ends[first - 1] : 0;
-    const size_t n = chunk->ends[last] - begin;
-    memmove(chunk->bytes + chunk->out_used, chunk->bytes + begin, n);
-    chunk->out_used += n;
-}
-
-/* The records that are wanted move together at the front of the chunk, runs of neighbours at
- * a time; its keys are gone then. */
+/* The records that are wanted move together at the front of the chunk; its keys are gone
+ * then. */
 static void dedup_select(const struct dedup *d, struct chunk *chunk)
 {
-    const uint64_t flip = d->options->duplicates ? ~UINT64_C(0) : 0;
-    chunk->out_used = 0;
-    for (size_t base = 0; base < chunk->count; base += 64) {
-        const size_t here = chunk->count - base < 64 ? chunk->count - base : 64;
-        uint64_t bits = chunk->answers[base / 64] ^ flip;
-        bits &= here < 64 ? (UINT64_C(1) << here) - 1 : ~UINT64_C(0);
-        while (bits) {
-            const unsigned first = (unsigned)__builtin_ctzll(bits);
-            const uint64_t behind = ~(bits >> first);
-            const unsigned n = behind ? (unsigned)__builtin_ctzll(behind) : 64;
-            dedup_move(chunk, base + first, base + first + n - 1);
-            bits = first + n < 64 ? bits & (~UINT64_C(0) << (first + n)) : 0;
-        }
-    }
-    /* A last line without a newline gets one; behind a chunk there is room. */
-    if (d->format.records != KEY_RECORDS_PREFIXED && chunk->out_used
-        && chunk->bytes[chunk->out_used - 1] != d->format.separator) {
-        chunk->bytes[chunk->out_used++] = d->format.separator;
-    }
+    chunk->out_used =
+        chunk_select(&d->format, chunk, d->options->duplicates, chunk->bytes);
 }
 
 static bool dedup_print(struct flow *flow, const struct chunk *chunk)

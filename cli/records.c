@@ -344,6 +344,38 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
     return false;
 }
 
+/* Moves records first .. last, which lie one after another; returns how many bytes. */
+static size_t keys_move(const struct chunk *chunk, size_t first, size_t last, char *to)
+{
+    const size_t begin = first ? chunk->ends[first - 1] : 0;
+    const size_t n = chunk->ends[last] - begin;
+    memmove(to, chunk->bytes + begin, n);
+    return n;
+}
+
+size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
+                    bool others, char *to)
+{
+    size_t used = 0;
+    for (size_t base = 0; base < chunk->count; base += 64) {
+        const size_t here = chunk->count - base < 64 ? chunk->count - base : 64;
+        uint64_t bits = chunk->answers[base / 64] ^ (others ? ~UINT64_C(0) : 0);
+        bits &= here < 64 ? (UINT64_C(1) << here) - 1 : ~UINT64_C(0);
+        while (bits) { /* a run of neighbours at a time */
+            const unsigned first = (unsigned)__builtin_ctzll(bits);
+            const uint64_t behind = ~(bits >> first);
+            const unsigned n = behind ? (unsigned)__builtin_ctzll(behind) : 64;
+            used += keys_move(chunk, base + first, base + first + n - 1, to + used);
+            bits = first + n < 64 ? bits & (~UINT64_C(0) << (first + n)) : 0;
+        }
+    }
+    if (format->records != KEY_RECORDS_PREFIXED && used
+        && to[used - 1] != format->separator) {
+        to[used++] = format->separator;
+    }
+    return used;
+}
+
 bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk,
                       size_t i)
 {

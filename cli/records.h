@@ -90,6 +90,12 @@ size_t keys_whole(const struct key_format *format, const char *bytes, size_t n);
 /* Finds records and keys of a chunk. Returns an exit code; what is wrong was said. */
 int keys_split(const struct key_format *format, struct chunk *chunk);
 
+/* Copies the records whose bit in `answers` is set (`others`: is not) to `to`, which may be
+ * the chunk's own bytes, and has room for one byte more than these: a last line without a
+ * newline gets one. Returns how many bytes that are. */
+size_t chunk_select(const struct key_format *format, const struct chunk *chunk,
+                    bool others, char *to);
+
 /* Record i without its separator. */
 bg_bytes chunk_record(const struct key_format *format, const struct chunk *chunk,
                       size_t i);

@@ -74,7 +74,7 @@ $ bloomgate watch --once .
 ? 3
 
 # A line for every change, until a signal ends it.
-$ cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ] || ! kill -0 $!; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
+$ touch log; cp seen.bg log.bg; bloomgate watch -i 20ms log.bg > log & wait_for() { until [ $(wc -l < log) = $1 ] || ! kill -0 $!; do sleep 0.02; done; }; wait_for 1; seq 5000 | bloomgate build -q -f -n 5k -g 8 log.bg; wait_for 2; rm log.bg; wait_for 3; cp bad.bg new; mv new log.bg; wait_for 4; cp seen.bg new; mv new log.bg; wait_for 5; kill -TERM $!; wait $!; echo $?; cat log
 130
 ...Z log.bg: blocked, about 1,026 items, fill 50.4 %, rate 0.986 %, generation 7, digest ..., 9.3 KiB
 ...Z log.bg: blocked, about 5,026 items, fill 45.5 %, rate 1.02 %, generation 8, digest ..., 14.1 KiB
