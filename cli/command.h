@@ -44,6 +44,7 @@ struct command {
     X(convert)                                                                         \
     X(verify)                                                                          \
     X(info)                                                                            \
+    X(keyring)                                                                         \
     X(canary)                                                                          \
     X(watch)                                                                           \
     X(bench)                                                                           \

@@ -1,0 +1,74 @@
+# bloomgate keyring: names of secrets, never the secrets.
+
+$ bloomgate keyring --new one ring
+! bloomgate keyring: ring: new filters are made with the secret 'one' from now on
+$ bloomgate keyring -q --new two ring
+$ bloomgate keyring ring
+one
+two	current
+$ stat -c %a ring
+600
+$ sed -i '/^one /s/$/ retired/' ring; bloomgate keyring ring
+one	retired
+two	current
+
+# The secrets are there, 32 digits each, and differ.
+$ awk '/^(one|two) / { print length($2) }' ring; awk '/^(one|two) / { print $2 }' ring | sort -u | wc -l
+32
+32
+2
+
+# A filter made with it, and asked.
+$ seq 100 | bloomgate build -q -n 100 --keyring ring f.bg
+$ seq 100 | bloomgate check -c --keyring ring f.bg
+100
+$ bloomgate info --keyring ring f.bg | grep -E 'hash|key id'
+  hash         keyed
+  key id       two
+$ seq 100 | bloomgate check -c f.bg
+! bloomgate check: f.bg: its keys are hashed with a secret: --keyring FILE
+? 2
+
+# A retired secret still opens what it has made; a removed one does not.
+$ sed -i '/^two /s/$/ retired/' ring; bloomgate keyring -q --new three ring; seq 100 | bloomgate check -c --keyring ring f.bg
+100
+$ sed -i '/^two /d' ring; seq 100 | bloomgate check -c --keyring ring f.bg
+! bloomgate check: ring: the secret of f.bg is not in it
+? 3
+
+# Mistakes.
+$ bloomgate keyring --new three ring
+! bloomgate keyring: ring: name: found that of line 3, expected one that no other begins with, in 16 bytes
+? 2
+$ bloomgate keyring --new 'a b' ring
+! bloomgate keyring: ring: name: found 3 bytes, expected 1 to 31 letters, digits, '-', '_' and '.'
+? 2
+$ bloomgate keyring --new '' ring
+! bloomgate keyring: ring: name: found 0 bytes, expected 1 to 31 letters, digits, '-', '_' and '.'
+? 2
+$ bloomgate keyring
+! bloomgate keyring: expected one FILE, found 0
+! Try 'bloomgate keyring --help'.
+? 2
+$ bloomgate keyring a b
+! bloomgate keyring: expected one FILE, found 2
+! Try 'bloomgate keyring --help'.
+? 2
+$ bloomgate keyring nowhere
+! bloomgate keyring: nowhere: No such file or directory
+? 4
+$ bloomgate keyring --new x no/where
+! bloomgate keyring: no/where: No such file or directory
+? 4
+$ chmod 644 ring; bloomgate keyring ring
+! bloomgate keyring: ring: mode: found 644, expected that neither group nor others may do anything: chmod 600
+? 2
+$ bloomgate keyring --new four ring
+! bloomgate keyring: ring: mode: found 644, expected that neither group nor others may do anything: chmod 600
+? 2
+$ printf 'nonsense\n' > bad; chmod 600 bad; bloomgate keyring bad
+! bloomgate keyring: bad: line 1, secret: found nothing, expected 32 hexadecimal digits
+? 3
+$ ln -s ring link; chmod 600 ring; bloomgate keyring link
+! bloomgate keyring: link: Too many levels of symbolic links
+? 4
