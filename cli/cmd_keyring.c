@@ -89,7 +89,6 @@ const struct command command_keyring = {
     .uses = { { &keyring_group, 0 } },
     .examples = { { "bloomgate keyring --new 2026-11 secrets",
                     "a keyring, or one more secret in it" },
-                  { "bloomgate build --keyring secrets seen.bg urls.txt",
-                    "a filter that nobody can choose keys against" } },
+                  { "bloomgate keyring secrets", "the names of its secrets" } },
     .run = keyring_command,
 };

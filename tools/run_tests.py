@@ -164,7 +164,7 @@ def tsan():
         fixed = ["setarch", platform.machine(), "-R"]
         fixed = fixed if run([*fixed, "true"])[0] else ()
         options = {"TSAN_OPTIONS": "halt_on_error=1"}
-        ctest("tsan", "conc|unit|cli", options, fixed)
+        ctest("tsan", "conc|unit|cli", options, fixed, "signals")
         # The sanitizer does not see vector loads: the scalar path is the one it can prove.
         ctest("tsan", "conc", {**options, "BLOOMGATE_CPU": "scalar"}, fixed)
 

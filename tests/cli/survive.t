@@ -205,6 +205,12 @@ cut.bg
 $ bloomgate check -c cut.bg first; rm first
 18000000
 
+# A state that was interrupted has exactly the lines that were printed.
+$ touch cut.out; (seq 50000; sleep 5) 2> /dev/null | bloomgate dedup -q -s state.bg > cut.out & until [ $(wc -l < cut.out) = 50000 ] || ! kill -0 $!; do sleep 0.1; done; kill -INT $!; wait $!; echo $?
+130
+$ wc -l < cut.out; seq 60000 | bloomgate dedup -q -s state.bg | cat cut.out - | cmp - <(seq 60000)
+50000
+
 # ---- Records ----
 
 # CSV.
