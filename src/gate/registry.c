@@ -572,14 +572,14 @@ static bg_err registry_list_file(bg_registry *registry, const char *file,
                                  bg_errinfo *info)
 {
     char name[BG_NAME_MOST + 1];
-    const char *end = strstr(file, ".bg.tmp.");
-    if (end && name_file_decode(file, (size_t)(end - file), name)) {
-        (void)unlinkat(registry->folder_file, file, 0);
-        return BG_OK;
-    }
     const size_t n = strlen(file);
+    /* First: a tenant may be called "a.bg.tmp.b". What a save leaves ends with digits. */
     if (n < 4 || strcmp(file + n - 3, ".bg") != 0
         || !name_file_decode(file, n - 3, name)) {
+        const char *end = strstr(file, ".bg.tmp.");
+        if (end && name_file_decode(file, (size_t)(end - file), name)) {
+            (void)unlinkat(registry->folder_file, file, 0);
+        }
         return BG_OK;
     }
     const uint64_t hash = registry_hash(registry, name, strlen(name));
