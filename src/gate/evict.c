@@ -33,7 +33,8 @@
  *   began after that, and a filter's file has all that was in it when saving began. So
  *   when S is freed the file has the key. The next slot comes from that file (R2): nobody
  *   writes it between (E4) and (R3), since only evictors and bg_registry_save write, for
- *   tenants in memory, and both under registry->chores. If it cannot be read the answer is
+ *   tenants in memory, and both under registry->chores; and if somebody else has put another
+ *   one there, such as an older one, its digest tells. If it cannot be read the answer is
  *   "maybe". If S was not freed queries use it, too.
  *
  * Not writing what is written. `changed` says that the file may lack something:
@@ -170,6 +171,11 @@ static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinf
     bg_err err = evict_about(tenant, path, &about, info);
     if (err) {
         return err;
+    }
+    if (tenant->filed && memcmp(about.digest, tenant->digest, sizeof about.digest) != 0) {
+        return bgi_err(info, BG_EINCOMPAT, "digest of the file",
+                       "that of the file that the tenant left memory with", "%s",
+                       about.digest_text);
     }
     found->bytes = about.word_bytes;
     if (!registry_reserve(tenant->registry, found->bytes)) {

@@ -404,6 +404,29 @@ TEST(away__files_of_others)
     files_clean();
 }
 
+/* One of the tenant's own, but from before: what was added since is not in it. */
+TEST(away__older_file)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    add_all(acme, 0, 100);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    CHECK(link(files_path("acme.bg"), files_path("old")) == 0);
+    add_all(acme, 100, 200);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    CHECK(rename(files_path("acme.bg"), files_path("new")) == 0);
+    CHECK(rename(files_path("old"), files_path("acme.bg")) == 0);
+    CHECK_EQ(add(acme, 1), BG_EINCOMPAT);
+    CHECK_EQ(count_found(acme, 0, 1000), 1000);
+    CHECK(rename(files_path("new"), files_path("acme.bg")) == 0);
+    the_time += SECOND;
+    check_keys(acme, 0, 200);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
 /* ---- Folders ----------------------------------------------------------------------------- */
 
 static const char *const odd_names[] = {
