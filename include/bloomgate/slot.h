@@ -188,7 +188,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,
  * the old one (or of the new one, with `back`). Before that the new one must have got all
  * the keys: by bg_slot_rebuild, which ends a migration as well, or because the old ones
  * have expired.
- * Errors: as bg_slot_swap; BG_EBUSY when there is one already.
+ * Errors: as bg_slot_swap; BG_EBUSY when there is one already; BG_EINCOMPAT when the
+ * present one takes adds and `filter` cannot: what is added meanwhile would go with the old
+ * one.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_migrate(bg_slot *slot, bg_filter *filter,
                                             bg_errinfo *info);

@@ -675,7 +675,13 @@ static bg_err slot_migrate(bg_slot *slot, struct slot_request *request,
         return base ? bgi_err(info, BG_EBUSY, "slot", "no migration under way", "one")
                     : bgi_err(info, BG_EINVAL, "slot", "a filter in it", "none");
     }
-    bg_err err = slot_check_filter(filter, !base->takes, info);
+    const bool takes = base->takes;
+    bg_err err = slot_check_filter(filter, !takes, info);
+    if (!err && takes && !slot_can_take(filter)) {
+        err = bgi_err(info, BG_EINCOMPAT, "filter",
+                      "one that takes adds, as the present one does, or layer first",
+                      "%s", bg_kind_name(bg_filter_kind(filter)));
+    }
     if (err) {
         return err;
     }
@@ -683,7 +689,6 @@ static bg_err slot_migrate(bg_slot *slot, struct slot_request *request,
     if (!shared) {
         return slot_no_memory(info);
     }
-    const bool takes = base->takes && slot_can_take(filter);
     base->role = BG_ROLE_OLD;
     if (!slot_draft_put(&draft, shared, BG_ROLE_BASE, true, takes)) {
         return slot_too_many(shared, info);

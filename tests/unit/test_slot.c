@@ -40,6 +40,24 @@ static bg_filter *make_with(uint64_t first, uint64_t n)
     return filter;
 }
 
+/* The same of a static kind. */
+static bg_filter *make_static(uint64_t first, uint64_t n)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_builder *builder = NULL;
+    bg_filter *filter = NULL;
+    spec.kind = BG_KIND_FUSE;
+    spec.items = n;
+    spec.rate = 0.001;
+    CHECK_OK(bg_builder_create(&spec, &builder, NULL));
+    for (uint64_t key = first; key < first + n; key++) {
+        CHECK_OK(bg_builder_add_u64(builder, key));
+    }
+    CHECK_OK(bg_builder_finish(builder, &filter, NULL));
+    bg_builder_free(builder);
+    return filter;
+}
+
 static bg_slot *make_slot(bg_filter *filter, uint32_t flags)
 {
     bg_slot_options options = BG_SLOT_OPTIONS_INIT;
@@ -234,6 +252,22 @@ TEST(slot__both_are_asked_during_a_migration)
         CHECK_EQ(stats_of(slot).filters, 1);
         bg_slot_free(slot);
     }
+}
+
+/* What takes no adds would lose those of the migration when it is settled, or when the base
+ * is swapped, which asks for BG_SLOT_DISCARD only if that takes adds. */
+TEST(slot__nobody_migrates_to_what_takes_no_adds)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    bg_filter *fixed = make_static(0, 500);
+    CHECK_EQ(bg_slot_migrate(slot, fixed, NULL), BG_EINCOMPAT);
+    CHECK_EQ(stats_of(slot).migrating, 0);
+    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_OK(bg_slot_migrate(slot, fixed, NULL)); /* adds go to the delta */
+    add_keys(slot, 500, 500);
+    CHECK_OK(bg_slot_settle(slot, false, NULL));
+    CHECK_EQ(count_keys(slot, 0, 1000), 1000);
+    bg_slot_free(slot);
 }
 
 /* Many keys at once are the same as one by one, whatever hashes there are. */
