@@ -30,7 +30,8 @@
  *
  * Caveats
  *   - Plain slots cannot be reloaded from a file as they are: what was added since the file
- *     was made would be lost, so that is refused. Say BG_SLOT_DISCARD if the new filter has
+ *     was made would be lost, so that is refused; that of a base with a merged delta also,
+ *     unless the file says that it is as complete. Say BG_SLOT_DISCARD if the new filter has
  *     it all, or keep adds in a delta (bg_slot_layer).
  *   - Without any filter every query answers "maybe", and adds are refused.
  *   - Do not change a slot while you have it pinned: it would wait for yourself.
@@ -173,8 +174,9 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * Makes `filter` the base; the slot owns it from then on. A delta stays. It is sealed if
  * the one before was, or if there was none and the slot was made so.
  * `complete`: up to where it is, see bg_slot_complete.
- * Errors: BG_EINCOMPAT when the base takes adds and flags has no BG_SLOT_DISCARD; BG_EBUSY
- * during a rebuild; BG_EINVAL; BG_ENOMEM. On error nothing has changed and the filter is
+ * Errors: BG_EINCOMPAT when the base takes adds and flags has no BG_SLOT_DISCARD, or when it
+ * took some before it was sealed (bg_slot_layer), merged or rebuilt and `complete` is not as
+ * far as the slot was then; BG_EBUSY during a rebuild; BG_EINVAL; BG_ENOMEM. On error nothing has changed and the filter is
  * the caller's.
  * Thread safety: MT-Safe.
  */

@@ -314,6 +314,7 @@ static bg_err rebuild_switch(struct rebuild *r, bg_errinfo *info)
     }
     bg_err err = slot_publish(r->slot, &draft, info);
     if (!err) {
+        r->slot->has_adds = r->slot->has_adds || !r->sealed;
         slot_counted(r->slot, &r->slot->swaps);
         slot_base_came(r->slot, NULL);
         atomic_store(&r->slot->whole, r->making);

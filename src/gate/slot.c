@@ -9,8 +9,9 @@
  * Why no key is lost. Let an add, in view A, have returned before a query, in view B, began.
  * Every change from one view to the next obeys
  *
- *   (S1) Something that takes adds and is asked in the old view is asked in the new one
- *        as well; or nothing takes adds in the old one; or the caller said DISCARD.
+ *   (S1) Something that takes adds, or has taken some, and is asked in the old view is
+ *        asked in the new one as well, or is a part of what is; or the caller said DISCARD,
+ *        or that the new one is as complete.
  *   (S2) A filter that stops being asked by a change had been joined, a grace period before,
  *        by one that goes on being asked and has taken every add since.
  *
@@ -28,7 +29,7 @@
  *     settle          new rw, old rw         new rw
  *     rebuild begins  base rw                base rw, next w, and a grace period
  *     rebuild ends    base rw, next w        next rw
- *     swap            base r                 new r       (sealed: nobody adds)
+ *     swap            base r                 new r       (sealed: nobody adds or has)
  *
  * (r: asked, w: takes adds.)
  *
@@ -603,6 +604,16 @@ static uint64_t slot_complete_with(const bg_slot *slot, bool layered, uint64_t c
     return layered && complete >= slot->delta_from && now > complete ? now : complete;
 }
 
+/* Whether keys that were added here would go with the base. Those of a base that was sealed
+ * later, or merged with a delta, are in another one that is complete up to that moment. */
+static bool slot_would_lose(const bg_slot *slot, const struct view_member *base,
+                            uint64_t complete)
+{
+    return base && (base->takes
+                    || (slot->has_adds
+                        && (slot->delta_from == 0 || complete < slot->delta_from)));
+}
+
 bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
                       uint32_t flags, const struct slot_file *file, bg_errinfo *info)
 {
@@ -610,10 +621,11 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
     slot_draft_begin(slot, &draft);
     const struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
-    if (base && base->takes && !(flags & BG_SLOT_DISCARD)) {
+    if (slot_would_lose(slot, base, complete) && !(flags & BG_SLOT_DISCARD)) {
         return bgi_err(info, BG_EINCOMPAT, "slot",
-                       "sealed or layered, or BG_SLOT_DISCARD",
-                       "a base that takes adds, which would be lost");
+                       "a base without adds, or BG_SLOT_DISCARD",
+                       "one that %s adds, which would be lost",
+                       base->takes ? "takes" : "has");
     }
     const bool sealed = base ? !base->takes : slot->sealed || layered;
     bg_err err = slot_check_filter(filter, sealed, info);
@@ -635,6 +647,7 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
     }
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
+        slot->has_adds = false;
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot, file);
         if (flags & BG_SLOT_DISCARD) { /* what is not in it is given up */
@@ -750,13 +763,16 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     bg_filter *delta = request->filter;
     struct slot_draft draft;
     size_t deltas = 0;
+    bool took = false; /* the base did */
     bg_err err = delta ? slot_check_delta(delta, info) : slot_no_filter(info);
     if (err) {
         return err;
     }
     slot_draft_begin(slot, &draft);
     for (size_t i = 0; i < draft.count; i++) {
-        deltas += draft.members[i].role == BG_ROLE_DELTA;
+        const bool is_delta = draft.members[i].role == BG_ROLE_DELTA;
+        deltas += is_delta;
+        took = took || (draft.members[i].takes && !is_delta);
         draft.members[i].takes = false;
     }
     if (deltas > 1 || !slot_draft_find(&draft, BG_ROLE_BASE)) {
@@ -774,6 +790,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
         request->taken = true;
+        slot->has_adds = slot->has_adds || took;
         slot->delta_from = deltas ? slot->delta_from : from;
         slot_adds_began(slot);
         bgi_grace_wait(slot->grace); /* (S2): what is sealed takes no more adds */
@@ -815,6 +832,7 @@ static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
     err = slot_publish(slot, &next, info);
     view_filter_drop(shared);
     if (!err) {
+        slot->has_adds = true;
         slot_counted(slot, &slot->compactions);
         slot_base_came(slot, NULL);
         slot->delta_from = atomic_load(&slot->complete);

@@ -59,6 +59,7 @@ struct bg_slot {
     pthread_mutex_t change; /* one change of the view at a time; may be held for long */
     bool rebuilding;        /* written under `change` and `told` */
     uint64_t delta_from;    /* the delta has everything from here on; under `change` */
+    bool has_adds; /* of a sealed base: it has keys that were added here; likewise */
 
     pthread_mutex_t told; /* of what bg_slot_about tells, never held for long; last */
     struct slot_marks marks;

@@ -649,6 +649,37 @@ TEST(slot__rebuilds_by_the_true_count)
     bg_slot_free(slot);
 }
 
+/* A base that was sealed later, merged or rebuilt has keys that were added here. */
+static void let_base_have_adds(int way, bg_slot *slot)
+{
+    struct numbers numbers = numbers_of(1000, NULL);
+    bg_filter *delta = make(BG_KIND_BLOCKED, 2000);
+    CHECK_OK(way == 0   ? bg_slot_layer(slot, delta, NULL)
+             : way == 1 ? bg_slot_compact(slot, delta, NULL)
+                        : rebuild(slot, &numbers, delta, BG_KIND_AUTO, NULL, NULL));
+}
+
+TEST(slot__what_has_adds_is_not_thrown_away)
+{
+    for (int way = 0; way < 3; way++) {
+        bg_slot *slot =
+            make_slot(make(BG_KIND_BLOCKED, 2000), way ? BG_SLOT_SEALED : 0);
+        bg_filter *other = make_with(5000, 500);
+        if (way) {
+            CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+        }
+        add_keys(slot, 0, 500);
+        bg_slot_advance(slot, 70);
+        let_base_have_adds(way, slot);
+        CHECK_EQ(bg_slot_swap(slot, other, 0, 0, NULL), BG_EINCOMPAT);
+        CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
+        CHECK_EQ(count_keys(slot, 0, 500), 500);
+        CHECK_OK(bg_slot_swap(slot, other, 70, 0, NULL));
+        CHECK_OK(bg_slot_swap(slot, make_with(0, 10), 0, 0, NULL)); /* that has none */
+        bg_slot_free(slot);
+    }
+}
+
 TEST(slot__a_static_base_with_a_new_delta)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
