@@ -11,7 +11,8 @@
  * (once), prints nothing, never exits, installs no signal handlers, and starts no threads
  * but in functions that are named for it (bg_builder_finish_threaded,
  * bg_watch_thread_start); it needs no
- * initialisation, and its only global state is what it found out about the processor.
+ * initialisation, and its only global state is what it found out about the processor and, of
+ * each thread, how many look-ups of others may be waiting for it.
  */
 #ifndef BLOOMGATE_H
 #define BLOOMGATE_H

@@ -10,12 +10,12 @@
  *        answer yet, and no write of its key has ended since it began.
  *   (F2) `followers` counts those who may still use the leader's entry. He leaves his stack
  *        only when it is 0, and it grows only while he is open.
- *   (F3) Who is on a list, so that others may wait for him, waits for no other flight,
- *        whatever his callbacks do. So followers wait for leaders, leaders for the truth
+ *   (F3) Who is on a list, so that others may wait for him, waits for no other flight, of
+ *        this gate or another one, whatever his callbacks do. So followers wait for leaders, leaders for the truth
  *        and for callbacks of followers, and these for nobody: there is no circle.
  *
- * For (F3) a look-up that would have to wait goes through all lists and looks for an entry
- * of its own thread. That is some hundred nanoseconds, before a wait for the truth.
+ * For (F3) each thread counts the lists it stands on, those of all gates together: two gates
+ * whose truths ask each other would make a circle as well.
  *
  * An answer can be older than the look-up that gets it, but not older than a write that had
  * ended when the look-up began: that write has closed the flight (F1).
@@ -27,6 +27,9 @@
 #include <string.h>
 
 enum { FLIGHT_SHARDS = 32 };
+
+/* How many entries of this thread are on lists, of any gate: (F3). */
+static _Thread_local unsigned flight_inside;
 
 struct flight_shard {
     _Alignas(64) pthread_mutex_t lock;
@@ -61,6 +64,7 @@ static void flight_list(struct flight_shard *shard, struct bgi_flight *flight)
         flight->next->link = &flight->next;
     }
     shard->first = flight;
+    flight_inside++;
 }
 
 static void flight_unlist(struct bgi_flight *flight)
@@ -69,6 +73,7 @@ static void flight_unlist(struct bgi_flight *flight)
     if (flight->next) {
         flight->next->link = flight->link;
     }
+    flight_inside--;
 }
 
 static struct bgi_flight *flight_find(const struct flight_shard *shard, uint64_t hash,
@@ -81,23 +86,6 @@ static struct bgi_flight *flight_find(const struct flight_shard *shard, uint64_t
         f = f->next;
     }
     return f;
-}
-
-/* (F3); no lock is held. */
-static bool flight_is_inside(struct bgi_flights *flights, pthread_t self)
-{
-    for (unsigned i = 0; i < FLIGHT_SHARDS; i++) {
-        struct flight_shard *shard = flight_enter(flights, i);
-        const struct bgi_flight *f = shard->first;
-        while (f && !pthread_equal(f->thread, self)) {
-            f = f->next;
-        }
-        flight_exit(shard);
-        if (f) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- Boarding and landing -------------------------------------------------------------- */
@@ -127,27 +115,18 @@ static void flight_follow(struct flight_shard *shard, struct bgi_flight *flight,
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight)
 {
-    enum bgi_flight_role role = BGI_FLIGHT_LEADS;
-    bool asked = false, inside = false;
-    flight->thread = pthread_self();
-    for (;;) {
-        struct flight_shard *shard = flight_enter(flights, flight->hash);
-        struct bgi_flight *leader = flight_find(shard, flight->hash, flight->key);
-        if (!leader) {
-            flight_lead(shard, flight);
-        } else if (asked && !inside) {
-            flight_follow(shard, flight, leader);
-            role = BGI_FLIGHT_FOLLOWS;
-        } else if (asked) {
-            role = BGI_FLIGHT_ALONE;
-        }
-        flight_exit(shard);
-        if (!leader || asked) {
-            return role;
-        }
-        inside = flight_is_inside(flights, flight->thread);
-        asked = true;
+    enum bgi_flight_role role = BGI_FLIGHT_ALONE;
+    struct flight_shard *shard = flight_enter(flights, flight->hash);
+    struct bgi_flight *leader = flight_find(shard, flight->hash, flight->key);
+    if (!leader) {
+        flight_lead(shard, flight);
+        role = BGI_FLIGHT_LEADS;
+    } else if (flight_inside == 0) {
+        flight_follow(shard, flight, leader);
+        role = BGI_FLIGHT_FOLLOWS;
     }
+    flight_exit(shard);
+    return role;
 }
 
 void bgi_flight_land(struct bgi_flights *flights, struct bgi_flight *flight, int answer)

@@ -34,7 +34,6 @@ struct bgi_flight {
     int answer;                /* of a flight that landed */
     struct bgi_flight *leader; /* of a follower */
     struct bgi_flight *next, **link;
-    pthread_t thread;
     uint32_t followers;
     bool open, landed;
 };
@@ -44,7 +43,7 @@ struct bgi_flights *bgi_flights_create(const bg_allocator *allocator);
 void bgi_flights_free(struct bgi_flights *flights);
 
 /* Joins a flight of that key, and waits for its answer, or begins one. ALONE: this look-up
- * is made by a callback of another one, and must not wait. */
+ * is made by a callback of another one, of any gate, and must not wait. */
 enum bgi_flight_role bgi_flight_board(struct bgi_flights *flights,
                                       struct bgi_flight *flight);
 

@@ -242,6 +242,61 @@ TEST(gate__who_comes_after_a_write_does_not_join_who_came_before)
     store_close(&s);
 }
 
+/* ---- Two gates whose truths ask each other ----------------------------------------------- */
+
+struct twin {
+    bg_slot *slot;
+    bg_gate *gate;
+    struct twin *other;
+    atomic_uint *met; /* look-ups whose truth is being asked */
+};
+
+/* The first question of each thread waits for that of the other one, then looks up there. */
+static bg_truth twin_ask(void *context, const void *key, size_t len, void *request)
+{
+    struct twin *twin = context;
+    if (request && atomic_fetch_add(twin->met, 1) < 2) {
+        while (atomic_load(twin->met) < 2) {
+            pause_ms(1);
+        }
+        CHECK_EQ(bg_gate_lookup(twin->other->gate, key, len, NULL), BG_PRESENT);
+    }
+    return BG_TRUTH_PRESENT;
+}
+
+static void *twin_look(void *arg)
+{
+    struct twin *twin = arg;
+    CHECK_EQ(bg_gate_lookup(twin->gate, "key", 3, twin), BG_PRESENT);
+    return NULL;
+}
+
+TEST(gate__two_gates_that_ask_each_other_do_not_wait_for_each_other)
+{
+    struct twin twins[2];
+    pthread_t threads[2];
+    atomic_uint met = 0;
+    for (int i = 0; i < 2; i++) {
+        bg_gate_options how = BG_GATE_OPTIONS_INIT;
+        how.flags = BG_GATE_SINGLE_FLIGHT;
+        how.ask = twin_ask;
+        how.context = &twins[i];
+        twins[i] = (struct twin){ .other = &twins[1 - i], .met = &met };
+        CHECK_OK(bg_slot_create(NULL, NULL, &twins[i].slot, NULL));
+        CHECK_OK(bg_gate_create(twins[i].slot, &how, &twins[i].gate, NULL));
+    }
+    for (int i = 0; i < 2; i++) {
+        start(&threads[i], twin_look, &twins[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        join(threads[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        bg_gate_free(twins[i].gate);
+        bg_slot_free(twins[i].slot);
+    }
+}
+
 TEST(gate__one_thread_at_a_time_tries_a_broken_truth)
 {
     enum { ROUNDS = 20, LOOKERS = 4 };
