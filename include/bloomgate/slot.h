@@ -213,6 +213,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta,
  * (bg_filter_merge, or a resized quotient), with `delta`, an empty filter, for the adds to
  * come. The base is copied first, so readers see nothing of it. Where filters cannot be
  * merged the keys are needed: bg_slot_rebuild.
+ * Two deltas that are there already are merged both.
  * Errors: as bg_slot_layer; BG_EINCOMPAT, BG_ENOTSUP, BG_EFULL as bg_filter_merge. Then
  * nothing is lost: the slot has its old base and both deltas. `delta` belongs to the slot
  * from the call on, whatever comes of it.

@@ -218,6 +218,21 @@ TEST(slot__compaction_makes_one_of_base_and_delta)
     bg_slot_free(slot);
 }
 
+/* Also those of two calls of bg_slot_layer, or of a compaction that failed. */
+TEST(slot__compaction_takes_two_deltas)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), 0);
+    for (uint64_t round = 1; round < 3; round++) {
+        CHECK_OK(bg_slot_layer(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+        add_keys(slot, 500 * round, 500);
+    }
+    CHECK_EQ(stats_of(slot).filters, 3);
+    CHECK_OK(bg_slot_compact(slot, make(BG_KIND_BLOCKED, 2000), NULL));
+    CHECK_EQ(stats_of(slot).filters, 2);
+    CHECK_EQ(count_keys(slot, 0, 1500), 1500);
+    bg_slot_free(slot);
+}
+
 TEST(slot__what_cannot_be_merged_stays_in_layers)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
@@ -229,6 +244,9 @@ TEST(slot__what_cannot_be_merged_stays_in_layers)
     bg_filter *third = make(BG_KIND_CLASSIC, 2000);
     CHECK_EQ(bg_slot_layer(slot, third, NULL), BG_EBUSY);
     bg_filter_free(third);
+    CHECK_EQ(bg_slot_compact(slot, make(BG_KIND_CLASSIC, 2000), NULL), BG_EINCOMPAT);
+    CHECK_EQ(count_keys(slot, 0, 1500), 1500);
+    CHECK_EQ(stats_of(slot).filters, 3);
     bg_slot_free(slot);
 }
 
