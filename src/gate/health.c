@@ -155,11 +155,21 @@ static double health_news(double bits, uint32_t k, double from, double to)
     return bits * sum * step / 3;
 }
 
+/* During a migration two filters take adds, and nobody knows how many set bits in which. */
+static bool health_one_takes(const struct view *view)
+{
+    size_t takes = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        takes += view->members[i].asked && view->members[i].takes;
+    }
+    return takes == 1;
+}
+
 /* Of the filter that takes adds, if there is one of a kind that this can be told of. */
-static void health_pollution(const struct slot_marks *marks, uint64_t news_now,
+static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
                              const bg_info *info, bg_slot_health *health)
 {
-    const double news = (double)(news_now - marks->news);
+    const double news = (double)(wrote_now - marks->wrote);
     const double bits = (double)info->bits, before = (double)marks->ones;
     const double set = (double)info->ones - before;
     if (news < 1 || set <= 0 || info->ones >= info->bits) {
@@ -201,6 +211,7 @@ bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
     *health = (bg_slot_health){ .struct_size = sizeof *health };
     const struct slot_marks marks = health_marks(slot);
     const struct view *view = slot_enter(slot, &token);
+    const bool alone = health_one_takes(view);
     for (size_t i = 0; i < view->count; i++) {
         const struct view_member *member = &view->members[i];
         bg_info info = { .struct_size = sizeof info };
@@ -209,8 +220,8 @@ bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
         }
         health->filters++;
         health_add(health, member, &info, &bases);
-        if (member->takes && health_is_bloom(info.kind) && info.shards == 1) {
-            health_pollution(&marks, slot_sum_news(slot), &info, health);
+        if (member->takes && alone && health_is_bloom(info.kind) && info.shards == 1) {
+            health_pollution(&marks, slot_sum_wrote(slot), &info, health);
         }
     }
     health_add_estimate(&health->items, &bases);

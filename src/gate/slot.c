@@ -341,14 +341,17 @@ size_t bg_slot_may_contain_many_u64(const bg_slot *slot, const uint64_t *keys, s
 }
 
 static void slot_count_adds(const bg_slot *slot, bgi_grace_token token, size_t adds,
-                            size_t news, bool refused)
+                            struct view_news news, bool refused)
 {
     struct slot_line *line = slot_line(slot, token);
-    if (news) {
-        slot_count(&line->news, news);
+    if (news.all) {
+        slot_count(&line->news, news.all);
     }
-    if (adds > news) {
-        slot_count(&line->olds, adds - news);
+    if (adds > news.all) {
+        slot_count(&line->olds, adds - news.all);
+    }
+    if (news.takers > news.all) {
+        slot_count(&line->again, news.takers - news.all);
     }
     if (refused) {
         slot_count(&line->refused, 1);
@@ -358,15 +361,15 @@ static void slot_count_adds(const bg_slot *slot, bgi_grace_token token, size_t a
 bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len, bool *is_new)
 {
     bgi_grace_token token;
-    bool fresh = false;
+    struct view_news news = { 0, 0 };
     if (!slot) {
         return BG_EINVAL;
     }
-    bg_err err = view_add(slot_enter(slot, &token), key, len, &fresh);
+    bg_err err = view_add(slot_enter(slot, &token), key, len, &news);
     slot_leave(slot, token);
-    slot_count_adds(slot, token, !err, !err && fresh, err);
+    slot_count_adds(slot, token, !err, news, err);
     if (is_new) {
-        *is_new = !err && fresh;
+        *is_new = news.all;
     }
     return err;
 }
@@ -374,15 +377,15 @@ bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len, bool *is_new)
 bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
 {
     bgi_grace_token token;
-    bool fresh = false;
+    struct view_news news = { 0, 0 };
     if (!slot) {
         return BG_EINVAL;
     }
-    bg_err err = view_add_u64(slot_enter(slot, &token), key, &fresh);
+    bg_err err = view_add_u64(slot_enter(slot, &token), key, &news);
     slot_leave(slot, token);
-    slot_count_adds(slot, token, !err, !err && fresh, err);
+    slot_count_adds(slot, token, !err, news, err);
     if (is_new) {
-        *is_new = !err && fresh;
+        *is_new = news.all;
     }
     return err;
 }
@@ -391,15 +394,16 @@ static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
                             size_t *done, size_t *added)
 {
     bgi_grace_token token;
-    size_t in = 0, fresh = 0;
-    bg_err err = view_add_many(slot_enter(slot, &token), keys, n, &in, &fresh);
+    struct view_news news;
+    size_t in = 0;
+    bg_err err = view_add_many(slot_enter(slot, &token), keys, n, &in, &news);
     slot_leave(slot, token);
-    slot_count_adds(slot, token, in, fresh, err);
+    slot_count_adds(slot, token, in, news, err);
     if (done) {
         *done = in;
     }
     if (added) {
-        *added = fresh;
+        *added = news.all;
     }
     return err;
 }
@@ -505,13 +509,14 @@ static bg_err slot_no_filter(bg_errinfo *info)
     return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
 }
 
-uint64_t slot_sum_news(const bg_slot *slot)
+uint64_t slot_sum_wrote(const bg_slot *slot)
 {
-    uint64_t news = 0;
+    uint64_t wrote = 0;
     for (uint32_t i = 0; i < slot->lines_count; i++) {
-        news += atomic_load_explicit(&slot->lines[i].news, memory_order_relaxed);
+        wrote += atomic_load_explicit(&slot->lines[i].news, memory_order_relaxed)
+                 + atomic_load_explicit(&slot->lines[i].again, memory_order_relaxed);
     }
-    return news;
+    return wrote;
 }
 
 /* Bits set in what takes adds. */
@@ -533,7 +538,7 @@ static void slot_adds_began(bg_slot *slot)
 {
     const uint64_t ones = slot_ones(atomic_load(&slot->view));
     (void)pthread_mutex_lock(&slot->told);
-    slot->marks.news = slot_sum_news(slot);
+    slot->marks.wrote = slot_sum_wrote(slot);
     slot->marks.ones = ones;
     (void)pthread_mutex_unlock(&slot->told);
 }

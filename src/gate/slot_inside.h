@@ -19,6 +19,7 @@ struct slot_line {
     _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
     _Atomic uint64_t news, olds; /* adds: certainly new, and that may have been there */
     _Atomic uint64_t refused;
+    _Atomic uint64_t again; /* of olds: certainly new to what takes adds, so bits were set */
 };
 
 /* The file that the base came from. */
@@ -31,7 +32,7 @@ struct slot_file {
 /* What there was when the base came, and when what takes adds did. */
 struct slot_marks {
     uint64_t base_since;
-    uint64_t news; /* that had been counted */
+    uint64_t wrote; /* adds that had set bits */
     uint64_t ones; /* bits set in what takes adds */
 };
 
@@ -130,6 +131,6 @@ void slot_counted(bg_slot *slot, uint64_t *counter);
 void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why);
 void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
 
-uint64_t slot_sum_news(const bg_slot *slot);
+uint64_t slot_sum_wrote(const bg_slot *slot);
 
 #endif

@@ -167,10 +167,10 @@ static bg_err view_insert(const struct view_member *member, uint64_t hash, bool 
 }
 
 static bg_err view_add_key(const struct view *view, const struct view_key *key,
-                           bool *is_new)
+                           struct view_news *news)
 {
     uint64_t hash = 0;
-    bool seen = false;
+    bool seen = false, held = false;
     if (!view->takes) {
         return BG_ENOTSUP;
     }
@@ -183,25 +183,27 @@ static bg_err view_add_key(const struct view *view, const struct view_key *key,
             if (err) {
                 return err;
             }
+            held = held || (member->asked && !here_new);
         } else {
             here_new = !bg_filter_may_contain_hash(member->filter, hash);
         }
         seen = seen || (member->asked && !here_new);
     }
-    *is_new = !seen;
+    *news = (struct view_news){ .all = !seen, .takers = !held };
     return BG_OK;
 }
 
-bg_err view_add(const struct view *view, const void *key, size_t len, bool *is_new)
+bg_err view_add(const struct view *view, const void *key, size_t len,
+                struct view_news *news)
 {
     const struct view_key k = { .bytes = key, .len = len };
-    return view_add_key(view, &k, is_new);
+    return view_add_key(view, &k, news);
 }
 
-bg_err view_add_u64(const struct view *view, uint64_t key, bool *is_new)
+bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *news)
 {
     const struct view_key k = { .number = key, .is_number = true };
-    return view_add_key(view, &k, is_new);
+    return view_add_key(view, &k, news);
 }
 
 /* ---- Many keys ----------------------------------------------------------------------- */
@@ -285,11 +287,11 @@ size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
     return found;
 }
 
-/* Adds a chunk to one member; which were seen is ORed to `seen`. *n is lowered to the keys
+/* Adds a chunk to one member; which it had is ORed to `held`. *n is lowered to the keys
  * before the first that does not fit. */
 static bg_err view_insert_chunk(const struct view_member *member,
                                 const uint64_t *hashes, size_t *n,
-                                uint64_t seen[VIEW_WORDS])
+                                uint64_t held[VIEW_WORDS])
 {
     const bool fills = bg_kind_traits(bg_filter_kind(member->filter)) & BG_CAN_FILL_UP;
     uint64_t is_new[VIEW_WORDS] = { 0 };
@@ -305,21 +307,22 @@ static bg_err view_insert_chunk(const struct view_member *member,
     }
     *n = err ? i - 1 : *n;
     for (size_t w = 0; member->asked && w < VIEW_WORDS; w++) {
-        seen[w] |= ~is_new[w];
+        held[w] |= ~is_new[w];
     }
     return err;
 }
 
 static bg_err view_add_chunk(const struct view *view, struct view_keys keys, size_t at,
-                             size_t n, size_t *done, size_t *added)
+                             size_t n, size_t *done, struct view_news *news)
 {
-    uint64_t hashes[VIEW_CHUNK], one[VIEW_WORDS], seen[VIEW_WORDS] = { 0 };
+    uint64_t hashes[VIEW_CHUNK], one[VIEW_WORDS], seen[VIEW_WORDS] = { 0 },
+                                                  held[VIEW_WORDS] = { 0 };
     bg_err err = BG_OK;
     for (size_t i = 0; i < view->count; i++) {
         const struct view_member *member = &view->members[i];
         view_hash_chunk(view, i, keys, at, n, hashes);
         if (member->takes) {
-            bg_err here = view_insert_chunk(member, hashes, &n, seen);
+            bg_err here = view_insert_chunk(member, hashes, &n, held);
             err = err ? err : here;
         } else {
             (void)bg_filter_may_contain_many_hash(member->filter, hashes, n, one);
@@ -329,20 +332,22 @@ static bg_err view_add_chunk(const struct view *view, struct view_keys keys, siz
         }
     }
     for (size_t i = 0; i < n; i++) {
-        *added += ~seen[i / 64] >> i % 64 & 1;
+        news->takers += ~held[i / 64] >> i % 64 & 1;
+        news->all += ~(seen[i / 64] | held[i / 64]) >> i % 64 & 1;
     }
     *done += n;
     return err;
 }
 
 bg_err view_add_many(const struct view *view, struct view_keys keys, size_t n,
-                     size_t *done, size_t *added)
+                     size_t *done, struct view_news *news)
 {
     bg_err err = view->takes ? BG_OK : BG_ENOTSUP;
-    *done = *added = 0;
+    *done = 0;
+    *news = (struct view_news){ 0, 0 };
     for (size_t at = 0; at < n && !err; at += VIEW_CHUNK) {
         const size_t here = n - at < VIEW_CHUNK ? n - at : VIEW_CHUNK;
-        err = view_add_chunk(view, keys, at, here, done, added);
+        err = view_add_chunk(view, keys, at, here, done, news);
     }
     return err;
 }

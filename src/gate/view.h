@@ -80,9 +80,16 @@ struct view_keys {
 size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
                      uint64_t *maybe);
 
-bg_err view_add(const struct view *view, const void *key, size_t len, bool *is_new);
-bg_err view_add_u64(const struct view *view, uint64_t key, bool *is_new);
+/* How many keys were certainly new: to all that are asked, and to those of them that take
+ * adds, which set bits for a key that the others have as well. */
+struct view_news {
+    size_t all, takers;
+};
+
+bg_err view_add(const struct view *view, const void *key, size_t len,
+                struct view_news *news);
+bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *news);
 bg_err view_add_many(const struct view *view, struct view_keys keys, size_t n,
-                     size_t *done, size_t *added);
+                     size_t *done, struct view_news *news);
 
 #endif

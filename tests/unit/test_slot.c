@@ -909,6 +909,28 @@ TEST(slot__notices_pollution)
     bg_slot_free(slot);
 }
 
+/* Keys that the base has set bits in the delta nevertheless. */
+TEST(slot__adding_again_is_no_pollution)
+{
+    bg_slot *slot = make_slot(make_with(0, 2000), 0);
+    bg_slot_health health = { .struct_size = sizeof health };
+    uint64_t keys[3000];
+    for (uint64_t i = 0; i < 3000; i++) {
+        keys[i] = i;
+    }
+    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_CLASSIC, 20000), NULL));
+    add_keys(slot, 0, 3000);
+    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_EQ(health.polluted, 0);
+    CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
+    CHECK_OK(bg_slot_layer(slot, make(BG_KIND_CLASSIC, 20000), NULL));
+    CHECK_OK(bg_slot_add_many_u64(slot, keys, 3000, NULL, NULL));
+    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_EQ(health.polluted, 0);
+    CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
+    bg_slot_free(slot);
+}
+
 /* Absent canaries tell the rate, also where the fill no longer fits the design. */
 TEST(slot__measures_its_rate)
 {
