@@ -44,22 +44,31 @@ static uint64_t gate_less(uint64_t a, uint64_t b)
 
 /* ---- The observed rate --------------------------------------------------------------- */
 
-/* Absent keys, since the gate was made. */
+/* What was seen since the gate was made. */
 static struct gate_seen gate_see(const bg_gate *gate,
                                  const uint64_t sums[GATE_COUNTERS])
 {
-    const uint64_t reported = gate_rare(&gate->rare.reported);
-    const uint64_t asked = sums[GATE_MAY_MAYBE];
-    const double heard = asked && reported < asked ? (double)reported / (double)asked
-                         : reported                ? 1
-                                                   : 0;
     return (struct gate_seen){
         .maybe = sums[GATE_OUTCOME + BG_ABSENT_BY_TRUTH]
-                 + sums[GATE_OUTCOME + BG_ABSENT_BY_CACHE]
-                 + gate_rare(&gate->rare.reported_absent),
-        .no = sums[GATE_OUTCOME + BG_ABSENT_BY_FILTER] + sums[GATE_CHECKED]
-              + (uint64_t)(heard * (double)sums[GATE_MAY_NO]),
+                 + sums[GATE_OUTCOME + BG_ABSENT_BY_CACHE],
+        .no = sums[GATE_OUTCOME + BG_ABSENT_BY_FILTER] + sums[GATE_CHECKED],
+        .may_maybe = sums[GATE_MAY_MAYBE],
+        .may_no = sums[GATE_MAY_NO],
+        .reported = gate_rare(&gate->rare.reported),
+        .reported_absent = gate_rare(&gate->rare.reported_absent),
     };
+}
+
+/* With what was reported, and as large a share of the "no" answers beside it. */
+static struct gate_seen gate_see_reported(struct gate_seen seen)
+{
+    const double heard = seen.reported < seen.may_maybe
+                             ? (double)seen.reported / (double)seen.may_maybe
+                         : seen.reported ? 1
+                                         : 0;
+    seen.maybe += seen.reported_absent;
+    seen.no += (uint64_t)(heard * (double)seen.may_no);
+    return seen;
 }
 
 void gate_base_came(bg_gate *gate)
@@ -81,10 +90,16 @@ void gate_base_came(bg_gate *gate)
 static struct gate_seen gate_see_base(bg_gate *gate, struct gate_seen all)
 {
     (void)pthread_mutex_lock(&gate->lock);
-    const struct gate_seen seen = { .maybe = gate_less(all.maybe, gate->before.maybe),
-                                    .no = gate_less(all.no, gate->before.no) };
+    const struct gate_seen before = gate->before;
     (void)pthread_mutex_unlock(&gate->lock);
-    return seen;
+    return gate_see_reported((struct gate_seen){
+        .maybe = gate_less(all.maybe, before.maybe),
+        .no = gate_less(all.no, before.no),
+        .may_maybe = gate_less(all.may_maybe, before.may_maybe),
+        .may_no = gate_less(all.may_no, before.may_no),
+        .reported = gate_less(all.reported, before.reported),
+        .reported_absent = gate_less(all.reported_absent, before.reported_absent),
+    });
 }
 
 /* Whether so many hits are more than chance makes of a rate. The bar is four deviations, 1

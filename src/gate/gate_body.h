@@ -56,9 +56,12 @@ struct gate_rare {
     _Atomic uint64_t write_errors;
 };
 
-/* What the observed rate is made of: absent keys, and what the filter said of them. */
+/* What the observed rate is made of. */
 struct gate_seen {
-    uint64_t maybe, no;
+    uint64_t maybe, no; /* absent keys, by what the filter said of them */
+    uint64_t may_maybe, may_no; /* answers of bg_gate_may_contain */
+    uint64_t reported;          /* of such "maybe" answers, and ... */
+    uint64_t reported_absent;   /* ... those that were wrong */
 };
 
 struct bg_gate {

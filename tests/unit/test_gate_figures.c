@@ -158,6 +158,27 @@ TEST(gate__learns_from_reports)
     world_end(w);
 }
 
+/* What nobody reported of the base before says nothing about the present one. */
+TEST(gate__reports_are_of_the_present_base)
+{
+    struct world *w = world_make(0.5);
+    world_open(w);
+    for (uint64_t key = 0; key < KEYS; key++) {
+        (void)bg_gate_may_contain(w->gate, &key, sizeof key);
+    }
+    CHECK_OK(bg_slot_swap(w->slot, world_filter(0.01), 0, BG_SLOT_DISCARD, NULL));
+    const double rate = true_rate(w);
+    for (uint64_t key = 0; key < KEYS; key++) {
+        if (bg_gate_may_contain(w->gate, &key, sizeof key)) {
+            bg_gate_report(w->gate, w->has[key]);
+        }
+    }
+    bg_gate_stats s = stats_of(w->gate, false);
+    CHECK(s.observed.low <= rate && rate <= s.observed.high);
+    CHECK(s.observed.high < 0.02);
+    world_end(w);
+}
+
 /* ---- Maintenance -------------------------------------------------------------------- */
 
 /* A source of all keys that the truth has. */
