@@ -358,8 +358,8 @@ typedef struct bg_rebuild_report {
  * first time to count. What `spec` leaves out (kind, rate, hash) is as in the present base.
  * A static kind is built from the hashes of all keys, 8 bytes each, and needs a `delta`.
  * Runs in the caller's thread. When it fails the slot has the filters it had; a `delta`
- * that has begun to take adds by then stays with it as well. `delta` belongs to the slot
- * from the call on, whatever comes of it.
+ * that has begun to take adds by then stays with it as well (of many that failed, the last
+ * ones share theirs). `delta` belongs to the slot from the call on, whatever comes of it.
  * Errors: the source's; BG_ECANCELED; BG_EBUSY, one at a time; BG_EFULL when a kind that
  * can be full was too small; BG_ENOTSUP (count unknown, and no rewind); BG_ENOMEM.
  */

@@ -172,7 +172,8 @@ static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinf
     if (err) {
         return err;
     }
-    if (tenant->filed && memcmp(about.digest, tenant->digest, sizeof about.digest) != 0) {
+    if (tenant->filed
+        && memcmp(about.digest, tenant->digest, sizeof about.digest) != 0) {
         return bgi_err(info, BG_EINCOMPAT, "digest of the file",
                        "that of the file that the tenant left memory with", "%s",
                        about.digest_text);

@@ -58,7 +58,7 @@ struct gate_rare {
 
 /* What the observed rate is made of. */
 struct gate_seen {
-    uint64_t maybe, no; /* absent keys, by what the filter said of them */
+    uint64_t maybe, no;         /* absent keys, by what the filter said of them */
     uint64_t may_maybe, may_no; /* answers of bg_gate_may_contain */
     uint64_t reported;          /* of such "maybe" answers, and ... */
     uint64_t reported_absent;   /* ... those that were wrong */

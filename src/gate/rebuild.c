@@ -222,10 +222,30 @@ static bg_err rebuild_make(struct rebuild *r, const bg_filter *base, bg_errinfo 
     return bg_filter_create(&spec, &r->filter, info);
 }
 
-/* Everything that is there is sealed, and the new delta takes the adds. */
+/* The delta that takes the adds already, or NULL. */
+static struct view_filter *rebuild_present_delta(const struct slot_draft *draft)
+{
+    for (size_t i = 0; i < draft->count; i++) {
+        if (draft->members[i].role == BG_ROLE_DELTA && draft->members[i].takes) {
+            return draft->members[i].shared;
+        }
+    }
+    return NULL;
+}
+
+/* Everything that is there is sealed, and the new delta takes the adds. Rebuilds that failed
+ * have left theirs; before there are too many the last one does it once more. */
 static bg_err rebuild_put_delta(struct rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)
 {
+    struct view_filter *present = rebuild_present_delta(draft);
+    if (draft->count >= VIEW_MOST - 1 && present) {
+        bg_filter_free(r->how.delta);
+        r->how.delta = present->filter;
+        r->next = present;
+        atomic_fetch_add(&present->owners, 1);
+        return BG_OK;
+    }
     for (size_t i = 0; i < draft->count; i++) {
         draft->members[i].takes = false;
     }
@@ -260,7 +280,7 @@ static bg_err rebuild_begin(struct rebuild *r, bg_errinfo *info)
     bg_err err = r->how.delta ? rebuild_put_delta(r, &draft, info)
                               : rebuild_put_next(r, &draft, info);
     err = err ? err : slot_publish(r->slot, &draft, info);
-    if (err && r->next) {
+    if (err && r->next && atomic_load(&r->next->owners) == 1) {
         r->next->filter = NULL; /* it is freed at the end */
         view_filter_drop(r->next);
         r->next = NULL;

@@ -614,9 +614,10 @@ static uint64_t slot_complete_with(const bg_slot *slot, bool layered, uint64_t c
 static bool slot_would_lose(const bg_slot *slot, const struct view_member *base,
                             uint64_t complete)
 {
-    return base && (base->takes
-                    || (slot->has_adds
-                        && (slot->delta_from == 0 || complete < slot->delta_from)));
+    return base
+           && (base->takes
+               || (slot->has_adds
+                   && (slot->delta_from == 0 || complete < slot->delta_from)));
 }
 
 bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
@@ -627,10 +628,9 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
     const struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
     if (slot_would_lose(slot, base, complete) && !(flags & BG_SLOT_DISCARD)) {
-        return bgi_err(info, BG_EINCOMPAT, "slot",
-                       "a base without adds, or BG_SLOT_DISCARD",
-                       "one that %s adds, which would be lost",
-                       base->takes ? "takes" : "has");
+        return bgi_err(
+            info, BG_EINCOMPAT, "slot", "a base without adds, or BG_SLOT_DISCARD",
+            "one that %s adds, which would be lost", base->takes ? "takes" : "has");
     }
     const bool sealed = base ? !base->takes : slot->sealed || layered;
     bg_err err = slot_check_filter(filter, sealed, info);

@@ -19,7 +19,8 @@ struct slot_line {
     _Alignas(64) _Atomic uint64_t answers[2]; /* no, maybe */
     _Atomic uint64_t news, olds; /* adds: certainly new, and that may have been there */
     _Atomic uint64_t refused;
-    _Atomic uint64_t again; /* of olds: certainly new to what takes adds, so bits were set */
+    _Atomic uint64_t
+        again; /* of olds: certainly new to what takes adds, so bits were set */
 };
 
 /* The file that the base came from. */
@@ -33,7 +34,7 @@ struct slot_file {
 struct slot_marks {
     uint64_t base_since;
     uint64_t wrote; /* adds that had set bits */
-    uint64_t ones; /* bits set in what takes adds */
+    uint64_t ones;  /* bits set in what takes adds */
 };
 
 struct bg_slot {

@@ -430,9 +430,10 @@ TEST(away__older_file)
 /* ---- Folders ----------------------------------------------------------------------------- */
 
 static const char *const odd_names[] = {
-    "acme",     "Acme", "..",    ".", "/",   "../up", "a/b/c", "x.bg", "caf\xc3\xa9",
-    "\xff\x01", "50%",  "+plus", " ", "a b", "con",   "-rf",   "\n",
-    "a.bg.tmp.b", ".bg.tmp.",  "x.bg.tmp.1.00ab",
+    "acme",  "Acme",  "..",         ".",           "/",
+    "../up", "a/b/c", "x.bg",       "caf\xc3\xa9", "\xff\x01",
+    "50%",   "+plus", " ",          "a b",         "con",
+    "-rf",   "\n",    "a.bg.tmp.b", ".bg.tmp.",    "x.bg.tmp.1.00ab",
 };
 enum { ODD_NAMES = sizeof odd_names / sizeof *odd_names };
 

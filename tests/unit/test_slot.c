@@ -698,6 +698,32 @@ TEST(slot__what_has_adds_is_not_thrown_away)
     }
 }
 
+/* However often it fails, it can be tried again, with a delta or without. */
+TEST(slot__rebuilds_that_failed_do_not_use_it_up)
+{
+    for (int last = 0; last < 2; last++) {
+        bg_slot *slot = make_slot(make_with(0, 500), 0);
+        struct numbers numbers;
+        for (uint64_t round = 0; round < 10; round++) {
+            add_keys(slot, 500 + 10 * round, 10);
+            numbers = numbers_of(2000, slot);
+            numbers.stops = 3; /* when it has been counted */
+            CHECK_EQ(rebuild(slot, &numbers, make(BG_KIND_BLOCKED, 2000), BG_KIND_AUTO,
+                             NULL, NULL),
+                     BG_ECANCELED);
+            CHECK_EQ(count_keys(slot, 0, 510 + 10 * round), 510 + 10 * round);
+        }
+        numbers = numbers_of(2000, slot);
+        CHECK_OK(rebuild(slot, &numbers, last ? make(BG_KIND_BLOCKED, 2000) : NULL,
+                         BG_KIND_AUTO, NULL, NULL));
+        CHECK_EQ(count_keys(slot, 0, 2000), 2000);
+        CHECK_EQ(count_keys(slot, added_from, numbers.add - added_from),
+                 numbers.add - added_from);
+        CHECK_EQ(stats_of(slot).filters, last ? 2 : 1);
+        bg_slot_free(slot);
+    }
+}
+
 TEST(slot__a_static_base_with_a_new_delta)
 {
     bg_slot *slot = make_slot(make_with(0, 500), 0);
