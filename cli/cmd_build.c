@@ -351,6 +351,18 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     return CLI_OK;
 }
 
+/* Keys before and behind the checkpoint are made alike, or whoever asks misses some. */
+static int build_same_keys(const struct filter_file *partial, const struct build *b)
+{
+    char now[KEY_RECIPE];
+    keys_recipe(&b->format, now);
+    return strcmp(now, partial->recipe) == 0
+               ? CLI_OK
+               : say_failed(CLI_DATA,
+                            "%s: its keys are made in another way: '%s', not '%s'",
+                            partial->path, partial->recipe, now);
+}
+
 static int build_resume(struct build *b)
 {
     char path[BUILD_PATH];
@@ -366,6 +378,7 @@ static int build_resume(struct build *b)
         return code;
     }
     code = build_read_mark(path, &file.about, b, &at, &offset);
+    code = code ? code : build_same_keys(&file, b);
     b->filter = file.filter;
     b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_CAN_FILL_UP) != 0;
     memcpy(b->secret.key_id, file.about.key_id, sizeof b->secret.key_id);

@@ -185,6 +185,9 @@ $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms resumed.bg first second
 ? 3
 $ ls resumed.bg*; (seq 1000000 1001000; echo 999) > second
 resumed.bg.partial
+$ bloomgate build -q -n 1M --resume resumed.bg first second
+! bloomgate build: resumed.bg.partial: its keys are made in another way: 'int64', not ''
+? 3
 $ bloomgate build -q -n 1M --as int64 --resume resumed.bg first second; ls resumed.bg*
 resumed.bg
 $ bloomgate check -c resumed.bg second; bloomgate check -c resumed.bg first; wc -l < first; rm first
