@@ -80,10 +80,17 @@ static int change_check_ours(struct change *c)
 {
     const uint32_t traits = bg_kind_traits(bg_filter_kind(c->file.filter));
     c->refuses = (traits & BG_CAN_FILL_UP) != 0;
-    if (!keys_follow(c->file.recipe, &c->format)) {
-        return say_failed(CLI_DATA,
-                          "%s: its keys are made in a way that is not known: '%s'",
-                          c->file.path, c->file.recipe);
+    char now[KEY_RECIPE];
+    const int code = filter_follow(&c->file, &c->format);
+    if (code) {
+        return code;
+    }
+    keys_recipe(&c->format, now);
+    if (strcmp(now, c->file.recipe) != 0) {
+        say_warning(
+            "%s: the file says '%s' of how keys are made, and these are made by "
+            "'%s': check has to be told so, too",
+            c->file.path, c->file.recipe, now);
     }
     return saving_begin(&c->options->save, &c->file.about,
                         (enum say_when)c->options->common.progress, &c->saving);

@@ -140,12 +140,7 @@ static int check_open(struct check *c, const char *first)
                               file->recipe);
         }
     }
-    if (!code && !keys_follow(c->files[0].recipe, &c->format)) {
-        code = say_failed(CLI_DATA,
-                          "%s: its keys are made in a way that is not known: '%s'",
-                          c->files[0].path, c->files[0].recipe);
-    }
-    return code;
+    return code ? code : filter_follow(&c->files[0], &c->format);
 }
 
 static int check_run(struct check *c, const struct arguments *arguments)

@@ -83,6 +83,22 @@ void filter_metadata(const struct key_format *format, const char *note,
                    note ? note : "", note ? "\n" : "");
 }
 
+int filter_follow(const struct filter_file *file, struct key_format *format)
+{
+    struct key_format its = { .form = KEY_TEXT };
+    if (!keys_follow(file->recipe, &its)) {
+        return say_failed(CLI_DATA,
+                          "%s: its keys are made in a way that is not known: '%s'",
+                          file->path, file->recipe);
+    }
+    if (its.form && format->form && its.form != format->form) {
+        return say_usage("%s: its keys are made by '%s', not by another --as",
+                         file->path, file->recipe);
+    }
+    (void)keys_follow(file->recipe, format);
+    return CLI_OK;
+}
+
 int filter_may_write(const char *path, bool force)
 {
     struct stat about;

@@ -77,6 +77,10 @@ void filter_metadata(const struct key_format *format, const char *note,
 /* What that line says; "" when there is none. */
 void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
 
+/* Makes keys as the file says, where the options said nothing else: exit code. An --as that is
+ * not the file's is refused: no key of it would be found. */
+int filter_follow(const struct filter_file *file, struct key_format *format);
+
 /* Refuses to overwrite a file, and what is no file: exit code. */
 int filter_may_write(const char *path, bool force);
 

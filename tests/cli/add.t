@@ -231,3 +231,11 @@ $ seq 100 | bloomgate build -q --items 200 --kind counting --hash keyed --keyrin
 $ bloomgate remove -t 1 --keyring ring kc.bg c
 ! bloomgate remove: kc.bg: keys removed: 100, certainly not in it: 0
 ! bloomgate remove: kc.bg: counting, about 16 keys, 1.1 KiB, rate of false positives 7.58e-05 %
+
+# Keys that are made in another way than the file says would be missed by those who ask.
+$ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
+! bloomgate add: warning: plain.bg: the file says '' of how keys are made, and these are made by 'lower': check has to be told so, too
+$ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg
+! bloomgate add: int64.bg: its keys are made by 'int64', not by another --as
+! Try 'bloomgate add --help'.
+? 2

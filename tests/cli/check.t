@@ -23,3 +23,11 @@ $ printf 'x\n1\n2' | bloomgate check -c numbers.bg
 $ echo x | bloomgate check numbers.bg
 ? 1
 $ bloomgate check -q numbers.bg numbers
+
+# The file says how keys are made; a number of another size would never be found.
+$ seq 100 | bloomgate build -q --items 100 --as int64 int64.bg; seq 100 | bloomgate check -c --as int64 int64.bg
+100
+$ seq 100 | bloomgate check -c --as int32 int64.bg
+! bloomgate check: int64.bg: its keys are made by 'int64', not by another --as
+! Try 'bloomgate check --help'.
+? 2
