@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct build_options {
@@ -466,6 +467,19 @@ static int build_read_shard(const char *text, struct input_part *part)
     return CLI_OK;
 }
 
+/* OUT is there: perhaps the files are in the wrong order, and -f would cost the keys. */
+static int build_may_write(const struct build *b)
+{
+    struct stat about;
+    const bool other = !b->options->force && stat(b->path, &about) == 0
+                       && S_ISREG(about.st_mode) && about.st_size > 0
+                       && !filter_looks_ours(b->path);
+    return other ? say_usage("%s: is there already, and is no filter of bloomgate; OUT "
+                             "comes first, then KEYS",
+                             b->path)
+                 : filter_may_write(b->path, b->options->force);
+}
+
 /* Mistakes that can be told before anything is read. */
 static int build_check(const struct build *b)
 {
@@ -488,7 +502,7 @@ static int build_all(struct build *b, const struct arguments *arguments)
     struct input_part part = { 0, 1 };
     progress_begin(&watch, "", SAY_NEVER);
     int code = build_read_shard(o->shard, &part);
-    code = code ? code : filter_may_write(b->path, o->force);
+    code = code ? code : build_may_write(b);
     code = code ? code : keys_format(&o->keys, &b->format);
     code = code ? code : spec_fill(&o->spec, &b->spec);
     code = code ? code : secret_current(&o->hash, &b->secret);

@@ -134,8 +134,7 @@ bool filter_is_pointer(const char *path)
     return filter_begins(path, pointer, sizeof pointer - 1);
 }
 
-/* By the first bytes: a file of ours, or one that points to one. */
-static bool filter_looks_ours(const char *path)
+bool filter_looks_ours(const char *path)
 {
     static const char magic[] = "\x89"
                                 "BGF";

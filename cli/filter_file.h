@@ -56,6 +56,9 @@ int filter_expect_ours(const char *path);
 /* Whether it is a text file that points to one of ours (bg_publish). */
 bool filter_is_pointer(const char *path);
 
+/* By the first bytes: a file of ours, or one that points to one. */
+bool filter_looks_ours(const char *path);
+
 /* What is to be said of a foreign filter when it is read or made: the options, and what its
  * keys are; `secret` has room for the key. `format` is 0 if it is not known yet. Exit code. */
 int filter_foreign_options(const struct open_options *options, bg_foreign_format format,

@@ -3,6 +3,15 @@
 $ seq 10 > ten
 $ bloomgate build -q ten.bg ten
 
+# The keys in the place of the filter: -f, which would overwrite them, is not spoken of.
+$ bloomgate build ten ten.bg
+! bloomgate build: ten: is there already, and is no filter of bloomgate; OUT comes first, then KEYS
+! Try 'bloomgate build --help'.
+? 2
+$ bloomgate build ten.bg ten
+! bloomgate build: ten.bg: is there already; -f overwrites it
+? 2
+
 # Options that there are not.
 $ bloomgate check --invrt ten.bg ten
 ! bloomgate check: there is no option --invrt; did you mean --invert?
