@@ -12,7 +12,7 @@
 #include <time.h>
 
 /* A rate so much above that of the design is worth a word, unless it is for the canaries of
- * a small filter. */
+ * a small filter, or for chance: as few keys as it was made for may well look like more. */
 static const double info_worth_telling = 1.1;
 
 static void info_find_health(struct info_facts *facts)
@@ -20,9 +20,9 @@ static void info_find_health(struct info_facts *facts)
     const bg_info *info = &facts->info;
     const double design = info->design_rate;
     facts->times = design > 0 ? info->rate / design : 0;
-    const bool fuller = info->kind == BG_KIND_SCALABLE || info->design_items == 0
-                        || info->items.value > (double)info->design_items
-                                                   + facts->about.present_canaries;
+    const bool fuller =
+        info->kind == BG_KIND_SCALABLE || info->design_items == 0
+        || info->items.low > (double)info->design_items + facts->about.present_canaries;
     facts->health = info->degraded                                ? INFO_DEGRADED
                     : info->overflowed                            ? INFO_OVERFLOWED
                     : fuller && facts->times > info_worth_telling ? INFO_FULLER

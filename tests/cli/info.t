@@ -109,7 +109,9 @@ $ seq 3 | bloomgate build -q --items 100 --no-canaries --seed 5 --generation 12 
   generation   12
   canaries     none
 
-# Health.
+# Health. As many keys as it was made for are fine, few as they are.
+$ for n in 100 200 500 1000 2000; do seq $n > keys; bloomgate build -q -f small.bg keys; bloomgate info small.bg | grep health; done | uniq -c; rm keys small.bg
+      5   health       fine
 $ seq 5000 | bloomgate build -q --items 1000 over.bg
 $ bloomgate info over.bg | grep -E 'rate|health'
   made for     1,000 keys at a rate of 0.874 %
