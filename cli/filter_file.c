@@ -116,10 +116,18 @@ int filter_may_write(const char *path, bool force)
 
 /* ---- What it is ----------------------------------------------------------------------------- */
 
-/* Whether a file begins with these bytes. */
+static const char filter_magic[] = "\x89"
+                                   "BGF";
+
+/* Whether a file begins with these bytes. Of a pipe nothing is taken: they would be missing
+ * when it is read. */
 static bool filter_begins(const char *path, const char *with, size_t n)
 {
     char first[32];
+    struct stat about;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) {
+        return false;
+    }
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     const ssize_t got = fd < 0 ? 0 : read(fd, first, sizeof first);
     if (fd >= 0) {
@@ -136,9 +144,8 @@ bool filter_is_pointer(const char *path)
 
 bool filter_looks_ours(const char *path)
 {
-    static const char magic[] = "\x89"
-                                "BGF";
-    return filter_begins(path, magic, sizeof magic - 1) || filter_is_pointer(path);
+    return filter_begins(path, filter_magic, sizeof filter_magic - 1)
+           || filter_is_pointer(path);
 }
 
 int filter_expect_ours(const char *path)
@@ -353,6 +360,18 @@ static bg_foreign *filter_guess(const struct filter_bytes *all,
     return only;
 }
 
+/* What to do about a file that no reader accepts. */
+static const char *filter_advice(const struct filter_bytes *all)
+{
+    const bool ours = all->n >= 4 && memcmp(all->bytes, filter_magic, 4) == 0;
+    const bool gzip = all->n >= 2 && memcmp(all->bytes, "\x1f\x8b", 2) == 0;
+    const bool zstd = all->n >= 4 && memcmp(all->bytes, "\x28\xb5\x2f\xfd", 4) == 0;
+    return ours   ? ": it is one of bloomgate, which has to be in a file, not in a pipe"
+           : gzip ? ": it is packed by gzip; unpack it first"
+           : zstd ? ": it is packed by zstd; unpack it first"
+                  : "";
+}
+
 /* The format that was said, if only by an option that no other one has; or 0. */
 static int filter_said_format(const struct open_options *options)
 {
@@ -384,8 +403,8 @@ static int filter_open_foreign(const char *path, const struct open_options *opti
         file->foreign = filter_guess(&all, &how, names, &found);
         code = found == 1 ? CLI_OK
                : found == 0
-                   ? say_failed(CLI_DATA, "%s: no filter of any format that is known",
-                                path)
+                   ? say_failed(CLI_DATA, "%s: no filter of any format that is known%s",
+                                path, filter_advice(&all))
                    : say_failed(CLI_USAGE,
                                 "%s: may be of several formats: %s; say --format", path,
                                 names);

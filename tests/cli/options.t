@@ -46,6 +46,20 @@ $ bloomgate check --=x ten.bg ten
 ! Try 'bloomgate check --help'.
 ? 2
 
+# A filter in a pipe: those of others are read from one.
+$ bloomgate convert -q --from-keys ten --items 10 --to dcso ten.bloom; bloomgate check -c <(cat ten.bloom) ten; bloomgate check -c - ten < ten.bloom
+10
+10
+$ bloomgate check -c <(cat ten.bg) ten
+! bloomgate check: /dev/fd/63: no filter of any format that is known: it is one of bloomgate, which has to be in a file, not in a pipe
+? 3
+
+# A filter that is packed; keys are unpacked, filters are not.
+$ gzip -k ten.bg; bloomgate check -c ten.bg.gz ten; zstd -q ten.bg; bloomgate info ten.bg.zst
+! bloomgate check: ten.bg.gz: no filter of any format that is known: it is packed by gzip; unpack it first
+! bloomgate info: ten.bg.zst: no filter of any format that is known: it is packed by zstd; unpack it first
+? 3
+
 # Values that are missing, or that there are not.
 $ bloomgate check ten.bg ten --threads
 ! bloomgate check: --threads needs a value: N
