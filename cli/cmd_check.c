@@ -26,8 +26,8 @@ struct check_options {
 static const struct option check_table[] = {
     { "invert", 'v', OPTION_FLAG, AT(invert), NULL, "print what certainly is no member",
       NULL },
-    { "count", 'c', OPTION_FLAG, AT(count), NULL, "print only how many lines that are",
-      NULL },
+    { "count", 'c', OPTION_FLAG, AT(count), NULL,
+      "print only the number of these lines", NULL },
     { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
       "print every line, behind \"maybe\" or \"no\" and a tab", NULL },
     { "also", 0, OPTION_LIST, AT(also), "FILTER",

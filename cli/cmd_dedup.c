@@ -39,8 +39,8 @@ struct dedup_options {
 static const struct option dedup_table[] = {
     { "duplicates", 'd', OPTION_FLAG, AT(duplicates), NULL,
       "print the lines that may have been there before", NULL },
-    { "count", 'c', OPTION_FLAG, AT(count), NULL, "print only how many lines that are",
-      NULL },
+    { "count", 'c', OPTION_FLAG, AT(count), NULL,
+      "print only the number of these lines", NULL },
     { "stats", 0, OPTION_TEXT, AT(stats), "FILE",
       "write what is said at the end to FILE, as JSON", NULL },
     { "threads", 't', OPTION_COUNT, AT(threads), "N",

@@ -37,10 +37,11 @@ static const char *const whens[] = { "auto", "always", "never", NULL };
 #define AT(field) offsetof(struct common, field)
 static const struct option common_table[] = {
     { "quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "say nothing but errors", NULL },
-    { "progress", 0, OPTION_CHOICE, AT(progress), "WHEN", "auto, always or never",
+    { "progress", 0, OPTION_CHOICE, AT(progress), "WHEN",
+      "a progress bar: auto, always or never", whens },
+    { "color", 0, OPTION_CHOICE, AT(color), "WHEN", "colours: auto, always or never",
       whens },
-    { "color", 0, OPTION_CHOICE, AT(color), "WHEN", "auto, always or never", whens },
-    { "help", 'h', OPTION_FLAG, AT(help), NULL, "this text", NULL },
+    { "help", 'h', OPTION_FLAG, AT(help), NULL, "print what options there are", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 #undef AT

@@ -74,6 +74,7 @@ static void help_all(void)
     }
     printf(
         "\n  bloomgate SUBCOMMAND --help says more; so does man bloomgate-SUBCOMMAND.\n"
+        "  bloomgate --version prints the version.\n"
         "\nExamples\n"
         "  bloomgate build --rate 0.1%% seen.bg urls.txt\n"
         "      a filter of the lines of a file\n"

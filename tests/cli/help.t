@@ -40,9 +40,9 @@ usage: bloomgate completion bash|zsh|fish
 |
 Always
   -q, --quiet               say nothing but errors
-      --progress WHEN       auto, always or never
-      --color WHEN          auto, always or never
-  -h, --help                this text
+      --progress WHEN       a progress bar: auto, always or never
+      --color WHEN          colours: auto, always or never
+  -h, --help                print what options there are
 |
 Examples
   source <(bloomgate completion bash)
