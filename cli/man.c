@@ -95,13 +95,15 @@ static const struct {
 } man_exits[] = {
     { CLI_OK, "Done; of check: some line was selected." },
     { CLI_NO,
-      "Of check: no line was selected; of verify and diff: damaged, different." },
+      "Of check: no line was selected; of verify, diff and canary: damaged, different, "
+      "wrong; of remove --strict: a key was not there." },
     { CLI_USAGE, "A mistake on the command line." },
     { CLI_DATA, "A filter or an input is damaged, or is not what it should be." },
     { CLI_IO, "The system refused: no such file, no permission, the disk is full." },
     { CLI_FULL, "Out of memory, or the filter is full." },
-    { CLI_UNREACHABLE, "A service cannot be reached." },
-    { CLI_INTERRUPTED, "Interrupted by SIGINT or SIGTERM; nothing was changed." },
+    { CLI_INTERRUPTED,
+      "Interrupted by SIGINT or SIGTERM; files are what they were before, but for those of "
+      "dedup --state and build --checkpoint." },
     { CLI_PIPE, "Nobody reads stdout any more." },
 };
 

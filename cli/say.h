@@ -11,14 +11,13 @@
 
 /* How the command ends; written down in bloomgate(1). */
 enum cli_exit {
-    CLI_OK = 0,    /* done; check: some line was selected */
-    CLI_NO = 1,    /* check: no line was; verify, diff: damaged, different */
+    CLI_OK = 0, /* done; check: some line was selected */
+    CLI_NO = 1, /* check: no line was; verify, diff, canary, remove --strict: not so */
     CLI_USAGE = 2, /* a mistake on the command line */
     CLI_DATA = 3,  /* a filter or input that is damaged, or not what it should be */
     CLI_IO = 4,    /* the system said no: no such file, disk full */
     CLI_FULL = 5,  /* out of memory, or the filter is full */
-    CLI_UNREACHABLE = 6,   /* no service there */
-    CLI_INTERRUPTED = 130, /* by SIGINT or SIGTERM: nothing was changed */
+    CLI_INTERRUPTED = 130, /* by SIGINT or SIGTERM */
     CLI_PIPE = 141         /* nobody reads stdout any more */
 };
 
