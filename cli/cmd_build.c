@@ -556,8 +556,10 @@ const struct command command_build = {
     .about =
         "Reads keys from files, or from stdin, and writes a filter of them to OUT. OUT is "
         "replaced in one step at the end, or not at all.\n\n"
+        "The rate is 1 % if neither --rate nor a size is said. "
         "Without --items plain files are read twice, the first time to count their keys. What "
-        "comes through a pipe goes to a scalable filter, or, if another --kind was asked for, "
+        "comes through a pipe goes to a scalable filter, which begins with room for 1,048,576 "
+        "keys (1.7 MiB at 1 %) and grows; or, if another --kind was asked for, "
         "is collected first at 8 bytes per key. Files packed with gzip or zstd are unpacked.\n\n"
         "How keys are made of lines (--trim, --lower, --as) is written into the file, and "
         "bloomgate check does the same with the lines it reads.",

@@ -98,7 +98,9 @@ const struct command command_split = {
     .about =
         "Writes each shard of a filter that was made in shards to a file of its own, PREFIX.0, "
         "PREFIX.1 and so on. A shard has the keys whose hash falls to it, so it answers for "
-        "these alone: bloomgate join puts them together again.",
+        "these alone: bloomgate join puts them together again.\n\n"
+        "Programs make such filters (shards in a bg_spec, see libbloomgate(3)). What bloomgate "
+        "build --shard makes is a whole filter of a part of the input, for bloomgate merge.",
     .size = sizeof(struct split_options),
     .uses = { { &force_options_group, offsetof(struct split_options, save) },
               { &open_ours_group, offsetof(struct split_options, open) } },
