@@ -13,7 +13,7 @@ configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1)
 .PHONY: help deps build run test bench bench-cli fuzz soak exhaustive format lint install cross coverage clean
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 deps: ## install the packages that are missing
 	@tools/deps.sh
@@ -21,7 +21,7 @@ deps: ## install the packages that are missing
 build: deps ## build the library and its programs as they are shipped, in build/
 	@$(call configured_build,release)
 
-run: build ## show what it does: a filter in front of something slow
+run: build ## show what it does: every Bloom kind filled, what it costs and what it gives
 	@build/bin/bgdemo $(ARGS)
 
 test: deps ## run everything that fits in a quarter of an hour
