@@ -102,6 +102,10 @@ int filter_follow(const struct filter_file *file, struct key_format *format)
 int filter_may_write(const char *path, bool force)
 {
     struct stat about;
+    if (strcmp(path, "-") == 0) {
+        return say_usage("expected a file, not stdout; for a file of that name "
+                         "say ./-");
+    }
     if (lstat(path, &about) != 0) {
         return CLI_OK;
     }

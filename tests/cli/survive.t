@@ -176,6 +176,16 @@ $ bloomgate build -qf --shard 1/2 x.bg parts
 ! Try 'bloomgate build --help'.
 ? 2
 
+# ---- Stdout ----
+
+# Is no place for a filter, and "-" no name for a file.
+$ echo 1 | bloomgate build -q -n 1 -; ls -- - 2>&-
+! bloomgate build: expected a file, not stdout; for a file of that name say ./-
+! Try 'bloomgate build --help'.
+? 2
+$ echo 1 | bloomgate build -q -n 1 ./-; ls ./-; rm ./-
+./-
+
 # ---- Checkpoints ----
 
 # Stopped between the first file and the second: what is in the second is not lost.
