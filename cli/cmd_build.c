@@ -570,7 +570,7 @@ const struct command command_build = {
               { &hash_options_group, offsetof(struct build_options, hash) } },
     .examples = { { "bloomgate build --rate 0.1% seen.bg urls.txt",
                     "a filter of the lines of a file" },
-                  { "zcat logs/*.gz | bloomgate build --field 3 users.bg",
+                  { "zcat logs/*.gz | bloomgate build --field 3 --delimiter ' ' u.bg",
                     "of the third field of lines from a pipe" } },
     .run = build_command,
 };

@@ -204,7 +204,7 @@ const struct command command_check = {
               { &open_options_group, offsetof(struct check_options, open) } },
     .examples = { { "bloomgate check seen.bg new.txt",
                     "lines that may have been seen" },
-                  { "tail -f access.log | bloomgate check -v --field 1 known.bg",
+                  { "tail -f access.log | bloomgate check -v --field 1 --delimiter ' ' k.bg",
                     "lines whose first field certainly is not known" } },
     .run = check_command,
 };

@@ -351,7 +351,7 @@ const struct command command_dedup = {
               { &hash_options_group, offsetof(struct dedup_options, hash) } },
     .examples = { { "bloomgate dedup access.log > unique.log",
                     "each line once, in their order" },
-                  { "tail -F app.log | bloomgate dedup --window 10m -n 1M --field 2",
+                  { "tail -F app.log | bloomgate dedup -w 10m -n 1M --field 2 --delimiter ' '",
                     "lines whose second field did not come for ten minutes" } },
     .run = dedup_command,
 };

@@ -235,7 +235,9 @@ static const struct man_entry man_recipes[] = {
     { "--null, --length-prefixed, --csv",
       "What a record is: it ends with NUL, has its length in front in 4 bytes, the low "
       "one first, or is a line of CSV, whose quotes may hold newlines." },
-    { "--field N, --delimiter C", "The key is the Nth field of the record." },
+    { "--field N, --delimiter C",
+      "The key is the Nth field of the record; in a record with fewer fields it is empty. Each "
+      "delimiter ends a field: a tab, with --csv a comma, if not said." },
     { "--trim, --lower", "Blanks around the key are left out; A to Z become a to z." },
     { "--as int64, --as int32",
       "The text is a decimal number; the key is its 8 or 4 bytes, the low one first." },
