@@ -44,9 +44,15 @@ static void info_notes(const char *metadata)
 static void info_size(uint64_t bits, uint64_t bytes, double per_key)
 {
     char text[NUMBER_TEXT], size[NUMBER_TEXT];
-    if (per_key > 0) {
-        info_row("size", "%s, %s bits, %.4g bits per key",
-                 number_show_bytes(bytes, size), number_show(bits, text), per_key);
+    if (per_key > 0) { /* a filter that is nearly empty has thousands */
+        char each[NUMBER_TEXT];
+        if (per_key < 1000) {
+            (void)snprintf(each, sizeof each, "%.4g", per_key);
+        } else {
+            (void)number_show((uint64_t)(per_key + 0.5), each);
+        }
+        info_row("size", "%s, %s bits, %s bits per key", number_show_bytes(bytes, size),
+                 number_show(bits, text), each);
     } else {
         info_row("size", "%s, %s bits", number_show_bytes(bytes, size),
                  number_show(bits, text));

@@ -97,6 +97,10 @@ aged.bg
 $ bloomgate info --json *.bg | python3 -c 'import json,sys; all=[json.loads(l) for l in sys.stdin]; print(len(all), {x["schema"] for x in all}, sum(x["complete"] for x in all))'
 27 {'bloomgate.info.1'} 24
 
+# Far from full.
+$ seq 1000 | bloomgate build -q piped.bg; bloomgate info piped.bg | grep size; rm piped.bg
+  size         1.7 MiB, 14,509,568 bits, 14,2... bits per key
+
 # Notes, and how keys are made.
 $ seq 100 | bloomgate build -q --items 100 --note "$(printf 'two\nlines \033[31m')" --trim --as int64 n.bg; bloomgate info n.bg | grep -E 'note|keys  '
   keys         trim,int64
