@@ -47,13 +47,31 @@ static const struct option common_table[] = {
 #undef AT
 const struct option_group common_options = { "Always", common_table };
 
+/* What other programs call it. */
+static const char *command_elsewhere(const char *name)
+{
+    static const char *const names[][2] = {
+        { "create", "build" }, { "make", "build" },    { "insert", "add" },
+        { "show", "info" },    { "stats", "info" },    { "query", "check" },
+        { "test", "check" },   { "delete", "remove" }, { "union", "merge" },
+        { "uniq", "dedup" },   { "size", "plan" },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i][0], name) == 0) {
+            return names[i][1];
+        }
+    }
+    return NULL;
+}
+
 int command_unknown(const char *name)
 {
     const char *names[COMMAND_COUNT];
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         names[i] = commands[i]->name;
     }
-    const char *near = option_nearest(name, names, COMMAND_COUNT);
+    const char *near = command_elsewhere(name);
+    near = near ? near : option_nearest(name, names, COMMAND_COUNT);
     return near ? say_usage("there is no subcommand '%s'; did you mean %s?", name, near)
                 : say_usage("there is no subcommand '%s'", name);
 }

@@ -63,6 +63,12 @@ $ bloomgate comp
 ! bloomgate: there is no subcommand 'comp'; did you mean completion?
 ! Try 'bloomgate --help'.
 ? 2
+$ for other in create insert show query delete; do bloomgate $other x 2>&1 | head -1; done
+bloomgate: there is no subcommand 'create'; did you mean build?
+bloomgate: there is no subcommand 'insert'; did you mean add?
+bloomgate: there is no subcommand 'show'; did you mean info?
+bloomgate: there is no subcommand 'query'; did you mean check?
+bloomgate: there is no subcommand 'delete'; did you mean remove?
 $ bloomgate zzz
 ! bloomgate: there is no subcommand 'zzz'
 ! Try 'bloomgate --help'.
