@@ -208,7 +208,7 @@ static void build_count_canaries(struct build *b)
 {
     const bool limited = (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_FILL_UP) != 0;
     if (b->spec.items && !b->options->no_canaries
-        && (limited || b->spec.items < 10 * (uint64_t)BG_CANARIES)) {
+        && (limited || b->spec.items < 100 * (uint64_t)BG_CANARIES)) {
         b->spec.items += BG_CANARIES;
     }
 }

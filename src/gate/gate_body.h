@@ -81,9 +81,9 @@ struct bg_gate {
     uint64_t audit_most;    /* numbers drawn up to that are audits */
     struct bgi_memory memory;
     struct bgi_breaker breaker;
-    _Alignas(64) struct gate_rare rare;
     pthread_mutex_t lock;    /* of the next */
     struct gate_seen before; /* what was seen before the present base came */
+    _Alignas(64) struct gate_rare rare;
 };
 
 static inline uint64_t gate_now(const bg_gate *gate)
