@@ -315,13 +315,34 @@ static int build_partial(const struct build *b, char path[BUILD_PATH])
                                    : say_failed(CLI_USAGE, "%s: too long", b->path);
 }
 
+/* A number that tells one input from another: which files in which order, which part of them,
+ * and how they are cut into records and fields. What becomes of a field then is in the recipe. */
+static uint64_t build_fingerprint(const struct build *b)
+{
+    const struct key_format *f = &b->format;
+    uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "%d %d %d %" PRIu64 " %d %d %" PRIu64 "/%" PRIu64 " %zu",
+                   (int)f->records, f->separator, f->delimiter, f->field, f->crlf,
+                   b->input.raw, b->input.part.i, b->input.part.n, b->input.count);
+    for (size_t i = 0; i <= b->input.count; i++) {
+        const char *at = i ? b->input.paths[i - 1] : text;
+        do {
+            sum = (sum ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+        } while (*at++);
+    }
+    return sum;
+}
+
 static int build_checkpoint(struct build *b)
 {
     char path[BUILD_PATH], note[256];
     int code = build_partial(b, path);
-    (void)snprintf(note, sizeof note, "%s%zu %" PRIu64 " %" PRIuFAST64 " %" PRIu64,
-                   build_mark, b->input.at, flow_offset(&b->flow),
-                   atomic_load(&b->keys), b->input.size);
+    (void)snprintf(note, sizeof note,
+                   "%s%zu %" PRIu64 " %" PRIuFAST64 " %" PRIu64 " %" PRIu64, build_mark,
+                   b->input.at, flow_offset(&b->flow), atomic_load(&b->keys),
+                   b->input.size, build_fingerprint(b));
     return code ? code : build_save(b, path, note);
 }
 
@@ -330,9 +351,10 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
                            size_t *at, uint64_t *offset)
 {
     const char *mark = strstr(about->metadata, build_mark);
-    uint64_t numbers[4];
+    uint64_t numbers[5];
     char *end = mark ? (char *)(uintptr_t)mark + sizeof build_mark - 1 : NULL;
-    for (int i = 0; i < 4 && end; i++) {
+    char was[KEY_RECIPE], now[KEY_RECIPE];
+    for (int i = 0; i < 5 && end; i++) {
         char *from = end;
         numbers[i] = strtoull(from, &end, 10);
         end = end == from ? NULL : end;
@@ -346,40 +368,46 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
                           " now",
                           path, numbers[3], b->input.size);
     }
+    filter_read_recipe(about->metadata, was);
+    keys_recipe(&b->format, now);
+    if (strcmp(was, now) != 0) {
+        return say_failed(CLI_DATA,
+                          "%s: its keys are made in another way: '%s', not '%s'", path,
+                          was, now);
+    }
+    if (numbers[4] != build_fingerprint(b)) {
+        return say_failed(CLI_DATA,
+                          "%s: belongs to another command: other files, or in another "
+                          "order, or other records, fields or parts of them",
+                          path);
+    }
     *at = (size_t)numbers[0];
     *offset = numbers[1];
     atomic_store(&b->keys, numbers[2]);
     return CLI_OK;
 }
 
-/* Keys before and behind the checkpoint are made alike, or whoever asks misses some. */
-static int build_same_keys(const struct filter_file *partial, const struct build *b)
-{
-    char now[KEY_RECIPE];
-    keys_recipe(&b->format, now);
-    return strcmp(now, partial->recipe) == 0
-               ? CLI_OK
-               : say_failed(CLI_DATA,
-                            "%s: its keys are made in another way: '%s', not '%s'",
-                            partial->path, partial->recipe, now);
-}
-
 static int build_resume(struct build *b)
 {
     char path[BUILD_PATH];
     const struct open_options how = { .keyring = b->options->hash.keyring };
+    bg_file_info about = { .struct_size = sizeof about };
     struct filter_file file;
     size_t at = 0;
     uint64_t offset = 0;
     int code = build_partial(b, path);
-    code =
-        code ? code
-             : filter_open(path, &how, FILTER_OURS | FILTER_EXCLUSIVE, KEY_TEXT, &file);
+    if (!code && !bg_file_about(path, &about, NULL)) { /* if not, opening it says why */
+        b->spec.kind = about.kind;
+    }
+    code = code
+               ? code
+               : filter_open(path, &how,
+                             FILTER_OURS | (build_is_divided(b) ? FILTER_EXCLUSIVE : 0),
+                             KEY_TEXT, &file);
     if (code) {
         return code;
     }
     code = build_read_mark(path, &file.about, b, &at, &offset);
-    code = code ? code : build_same_keys(&file, b);
     b->filter = file.filter;
     b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_CAN_FILL_UP) != 0;
     memcpy(b->secret.key_id, file.about.key_id, sizeof b->secret.key_id);

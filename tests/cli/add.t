@@ -185,7 +185,7 @@ $ seq 100 > c; for kind in counting cuckoo quotient; do bloomgate build -q --ite
 50
 50
 ! bloomgate remove: counting.bg: keys removed: 50, certainly not in it: 0
-! bloomgate remove: counting.bg: counting, about 66 keys, 1.1 KiB, rate of false positives 0.0125 %
+! bloomgate remove: counting.bg: counting, about 67 keys, 1.2 KiB, rate of false positives 0.0065 %
 ! bloomgate remove: cuckoo.bg: keys removed: 50, certainly not in it: 0
 ! bloomgate remove: cuckoo.bg: cuckoo, about 66 keys, 384 B, rate of false positives 0.0508 %
 ! bloomgate remove: quotient.bg: keys removed: 50, certainly not in it: 0
@@ -230,7 +230,7 @@ $ seq 100 | bloomgate build -q --items 200 --kind counting --hash keyed --keyrin
 ? 2
 $ bloomgate remove -t 1 --keyring ring kc.bg c
 ! bloomgate remove: kc.bg: keys removed: 100, certainly not in it: 0
-! bloomgate remove: kc.bg: counting, about 16 keys, 1.1 KiB, rate of false positives 7.58e-05 %
+! bloomgate remove: kc.bg: counting, about 16 keys, 1.2 KiB, rate of false positives 2.60e-05 %
 
 # Keys that are made in another way than the file says would be missed by those who ask.
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg

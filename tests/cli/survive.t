@@ -198,6 +198,12 @@ resumed.bg.partial
 $ bloomgate build -q -n 1M --resume resumed.bg first second
 ! bloomgate build: resumed.bg.partial: its keys are made in another way: 'int64', not ''
 ? 3
+$ for other in 'second first' '--field 1 first second' '-0 first second' '--crlf first second'; do bloomgate build -q -n 1M --as int64 --resume resumed.bg $other; done
+! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
+! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
+! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
+! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
+? 3
 $ bloomgate build -q -n 1M --as int64 --resume resumed.bg first second; ls resumed.bg*
 resumed.bg
 $ bloomgate check -c resumed.bg second; bloomgate check -c resumed.bg first; wc -l < first; rm first
@@ -207,6 +213,16 @@ $ bloomgate check -c resumed.bg second; bloomgate check -c resumed.bg first; wc 
 $ bloomgate build -q -n 1M --resume resumed.bg second -f
 ! bloomgate build: resumed.bg.partial: No such file or directory
 ? 4
+
+# Kinds that can be full, by several threads: none of the keys behind the checkpoint gets lost.
+$ seq 9000000 > first; (seq 9000001 12000000; echo bad) > second
+$ for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 --checkpoint 1ms $kind.bg first second; done
+! bloomgate build: second: at byte 26000001: no int64: 'bad'
+! bloomgate build: second: at byte 26000001: no int64: 'bad'
+? 3
+$ (seq 9000001 12000000; echo 999) > second; for kind in cuckoo quotient; do bloomgate build -q -n 13M -k $kind --as int64 -t 8 --resume $kind.bg first second; bloomgate check -v -c $kind.bg first second; done; rm first cuckoo.bg quotient.bg
+0
+0
 
 # Stopped by a signal; again, if it was done before that came.
 $ seq 18000000 > first

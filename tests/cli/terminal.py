@@ -125,7 +125,7 @@ def progress_is_drawn_on_terminals_only(terminal):
 
 def colors_are_used_unless_unwanted(terminal):
     write(terminal.folder, "keys", range(1000))
-    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: made for 200 keys"
+    colored, plain = r"\x1b\[33m.*warning", r"(?m)build: warning: made for 216 keys"
     command = "bloomgate build -f {} -n 200 small.bg keys"
     for before, options, pattern in (("", "", colored), ("NO_COLOR= ", "", colored), ("NO_COLOR=1 ", "", plain),
                                      ("TERM=dumb ", "", plain), ("", "--color=never", plain),
@@ -165,7 +165,7 @@ def watch_redraws_what_is_replaced(terminal):
     path = os.path.join(terminal.folder, "seen.bg")
     build(terminal, "seen.bg", 1000, "-n", "1000", "-g", "1")
     begin_watch(terminal)
-    terminal.shows(r"(?m)^seen\.bg\n  kind        blocked, keys hashed by fast\n  items       about 1,0\d\d .*, made for 1,000$")
+    terminal.shows(r"(?m)^seen\.bg\n  kind        blocked, keys hashed by fast\n  items       about 1,0\d\d .*, made for 1,016$")
     assert "history" not in terminal.screen(), terminal.screen()
     build(terminal, "seen.bg", 5000, "-n", "4000", "-g", "2")
     terminal.shows(r"about 5,\d\d\d .*, made for 4,000\n.*\n  rate .* now, .* by design\n"
