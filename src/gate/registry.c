@@ -493,7 +493,12 @@ static void registry_copy_spec(bg_registry *registry)
         spec->window = &registry->window;
     }
     if (spec->hash.secret) {
-        memcpy(registry->filter_secret, spec->hash.secret, BG_SECRET_BYTES);
+        /* By bytes: a large register may be saved to the stack by the call that comes next,
+         * if the dynamic linker has to find what is called. */
+        const volatile uint8_t *from = spec->hash.secret;
+        for (size_t i = 0; i < BG_SECRET_BYTES; i++) {
+            registry->filter_secret[i] = from[i];
+        }
         spec->hash.secret = registry->filter_secret;
     }
     if (spec->hash.custom_name) {
@@ -616,10 +621,12 @@ static bg_err registry_list_folder(bg_registry *registry, bg_errinfo *info)
 
 /* ---- Life -------------------------------------------------------------------------------- */
 
-static bg_registry *registry_allocate(const bg_allocator *allocator)
+/* `secret`: it will have one, so it is left out of core files. */
+static bg_registry *registry_allocate(const bg_allocator *allocator, bool secret)
 {
     struct bgi_memory memory;
-    if (!bgi_memory_take(&memory, sizeof(bg_registry), allocator, true)) {
+    if (!(secret ? bgi_memory_take_hidden : bgi_memory_take)(
+            &memory, sizeof(bg_registry), allocator, true)) {
         return NULL;
     }
     bg_registry *registry = memory.base;
@@ -671,7 +678,8 @@ bg_err bg_registry_create(const bg_registry_options *options, bg_registry **regi
     if (err) {
         return err;
     }
-    bg_registry *made = registry_allocate(options->allocator);
+    bg_registry *made =
+        registry_allocate(options->allocator, options->spec.hash.secret != NULL);
     if (!made) {
         return bgi_err(info, BG_ENOMEM, "memory", "enough for a registry", "none");
     }

@@ -130,6 +130,28 @@ TEST(secrets__none_is_in_memory_that_would_be_dumped)
     files_clean();
 }
 
+/* Registries have a copy of that of their template. */
+TEST(secrets__none_of_a_registry_would_be_dumped)
+{
+    struct bgi_memory memory;
+    if (CHECK_SANITIZED || !pages_are_told()) {
+        return;
+    }
+    const uint8_t *secret = new_secret(&memory);
+    bg_registry_options options = BG_REGISTRY_OPTIONS_INIT;
+    bg_registry *registry = NULL;
+    bg_tenant *tenant = NULL;
+    options.spec = keyed_spec(0, BG_HASH_KEYED, secret);
+    CHECK_OK(bg_registry_create(&options, &registry, NULL));
+    CHECK_OK(bg_registry_get(registry, "acme", BG_REGISTRY_CREATE, &tenant, NULL));
+    CHECK_OK(bg_tenant_add(tenant, "key", 3, NULL, NULL));
+    CHECK_EQ(pages_dumped(secret, BG_SECRET_BYTES), 0);
+    bg_tenant_release(tenant);
+    bg_registry_free(registry);
+    CHECK_EQ(pages_dumped(secret, BG_SECRET_BYTES), 0);
+    bgi_secret_give(&memory);
+}
+
 TEST(secrets__filters_without_one_are_dumped)
 {
     if (!pages_are_told()) {
