@@ -14,7 +14,8 @@
  * Strings are told apart by the rules of Unicode for well-formed UTF-8 (table 3-7): no
  * sequence longer than needed, no surrogates, nothing above U+10FFFF. Other bytes are shown
  * as \xff rather than replaced by one and the same character: two names that differ should
- * stay two names.
+ * stay two names. So the backslash of a name that has \xff in so many characters is shown as
+ * \x5c.
  */
 #include "gate/metrics_text.h"
 
@@ -119,6 +120,17 @@ static const char *metrics_escape(unsigned char c, bool json, char room[8])
     return NULL;
 }
 
+static bool metrics_is_hex(unsigned char c)
+{
+    return metrics_between(c, '0', '9') || metrics_between(c, 'a', 'f');
+}
+
+/* Whether it would be taken for a byte that is shown. Reads no further than the NUL. */
+static bool metrics_is_shown_byte(const unsigned char *s)
+{
+    return s[0] == '\\' && s[1] == 'x' && metrics_is_hex(s[2]) && metrics_is_hex(s[3]);
+}
+
 static void metrics_text_quoted(struct metrics_text *out, const char *text, bool json)
 {
     char room[8];
@@ -127,7 +139,7 @@ static void metrics_text_quoted(struct metrics_text *out, const char *text, bool
     while (*s && !out->stopped) {
         const char *escape = metrics_escape(*s, json, room);
         size_t n = metrics_utf8(s);
-        if (n == 0) {
+        if (n == 0 || metrics_is_shown_byte(s)) {
             (void)snprintf(room, sizeof room, "\\\\x%02x", *s);
             escape = room;
             n = 1;

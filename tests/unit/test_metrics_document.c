@@ -180,6 +180,10 @@ TEST(label__is_escaped)
               "\"\xC3\xBC\xE2\x82\xAC\xF0\x9F\x8C\xB8\"");
     CHECK_STR(written("\xFF", false), "\"\\\\xff\"");
     CHECK_STR(written("\xFF", true), "\"\\\\xff\"");
+    CHECK_STR(written("\\xff", false), "\"\\\\x5cxff\""); /* another name */
+    CHECK_STR(written("\\x5cxff", true), "\"\\\\x5cx5cxff\"");
+    CHECK_STR(written("\\xf", true), "\"\\\\xf\"");
+    CHECK_STR(written("\\xFF", true), "\"\\\\xFF\"");
     CHECK_STR(there_and_back("\xC3", false), "\\xc3");          /* cut off */
     CHECK_STR(there_and_back("\xC0\x80", false), "\\xc0\\x80"); /* too long */
     CHECK_STR(there_and_back("\xE0\x9F\x80", true), "\\xe0\\x9f\\x80");
