@@ -131,7 +131,8 @@ BG_API BG_MUST_CHECK bg_err bg_registry_save(bg_registry *registry, bg_errinfo *
 BG_API const char *bg_tenant_name(const bg_tenant *tenant);
 
 /*
- * As for a slot, within the quotas.
+ * As for a slot, within the quotas. If the tenant has a gate, that forgets what it remembers
+ * of the absence of the keys, as in bg_gate_wrote.
  * Errors: BG_ELIMIT, with what was exceeded; else those of bg_slot_add, and of reading the
  * tenant's file back.
  * Thread safety: MT-Safe.

@@ -597,6 +597,13 @@ static void gate_forget(bg_gate *gate, uint64_t place, bg_bytes key)
     }
 }
 
+void gate_added(bg_gate *gate, bg_bytes key)
+{
+    if (gate->recent || gate->flights) {
+        gate_forget(gate, gate_place(gate, key), key);
+    }
+}
+
 /* A write, of which (W1) is the callback's or was the caller's. */
 static bg_err gate_write(bg_gate *gate, bg_bytes key, void *request, bool wrote)
 {

@@ -122,6 +122,11 @@ static inline void gate_watch_base(bg_gate *gate)
 /* bg_gate_about, with what bg_slot_examine said, or NULL. */
 void gate_about(bg_gate *gate, const bg_slot_health *health, bg_gate_stats *stats);
 
+/* ---- Writes: gate.c --------------------------------------------------------------------- */
+
+/* The slot has got a key past the gate: what is remembered of its absence is forgotten. */
+void gate_added(bg_gate *gate, bg_bytes key);
+
 /* ---- Doubt: gate_doubt.c ---------------------------------------------------------------- */
 
 /* A key could not be added: from now on the filter's "no" is not believed. */

@@ -376,6 +376,9 @@ static bg_err tenant_add_piece(bg_tenant *tenant, bg_slot *slot,
     }
     size_t piece = most == UINT64_MAX ? left : places ? (size_t)places : 1;
     bg_err err = tenant_put(tenant, slot, keys, piece, &done, &added);
+    for (size_t i = 0; tenant->gate && i < done; i++) {
+        gate_added(tenant->gate, keys[i]);
+    }
     adding->done += done;
     adding->added += added;
     if (added != places) { /* modulo 2^64 */

@@ -497,6 +497,46 @@ TEST(gates__one_per_tenant)
     files_clean();
 }
 
+static bg_truth ask_flag(void *context, const void *key, size_t len, void *request)
+{
+    (void)key;
+    (void)len;
+    (void)request;
+    return *(const bool *)context ? BG_TRUTH_PRESENT : BG_TRUTH_ABSENT;
+}
+
+/* A key that was absent a moment ago, and is added past the gate. */
+TEST(gates__learn_of_what_tenants_add)
+{
+    bool written = false;
+    bg_gate_options gate = BG_GATE_OPTIONS_INIT;
+    bg_registry_options options = usual();
+    gate.ask = ask_flag;
+    gate.context = &written;
+    gate.negative_entries = 1000;
+    options.gate = &gate;
+    options.spec.items = 10;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    bg_gate *own = bg_tenant_gate(acme);
+    add_all(acme, 1000, 1100); /* ten times too many: it denies little */
+    uint64_t keys[2] = { 0, 0 };
+    for (unsigned n = 0, key = 1; n < 2; key++) {
+        if (look_up(own, key) == BG_ABSENT_BY_TRUTH) {
+            CHECK_EQ(look_up(own, key), BG_ABSENT_BY_CACHE);
+            keys[n++] = key;
+        }
+    }
+    bg_bytes both[2] = { { &keys[0], 8 }, { &keys[1], 8 } };
+    written = true;
+    CHECK_OK(add(acme, keys[0]));
+    CHECK_EQ(look_up(own, keys[0]), BG_PRESENT);
+    CHECK_OK(bg_tenant_add_many(acme, both, 2, NULL, NULL, NULL));
+    CHECK_EQ(look_up(own, keys[1]), BG_PRESENT);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+}
+
 /* A gate that knows of a key that the filter lacks: a file could not say so. */
 TEST(gates__doubtful_ones_stay)
 {
