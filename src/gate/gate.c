@@ -54,6 +54,10 @@ enum {
     GATE_PATIENCE = 5  /* milliseconds that a "no" may be contradicted by the truth */
 };
 
+/* Nanoseconds of one question, at most: an hour. Beyond that the clock has jumped, and the
+ * sum of all, a counter, would wrap around. */
+#define GATE_LONGEST UINT64_C(3600000000000)
+
 /* What came of a question; the first three are a bg_truth. */
 enum gate_answer {
     GATE_ABSENT = BG_TRUTH_ABSENT,
@@ -219,6 +223,7 @@ static enum bgi_breaker_turn gate_learn(bg_gate *gate, bg_bytes key,
     const bool answered = answer == BG_TRUTH_ABSENT || answer == BG_TRUTH_PRESENT;
     struct gate_line *line = gate_line(gate);
     call->elapsed = now > call->since ? now - call->since : 1;
+    call->elapsed = call->elapsed < GATE_LONGEST ? call->elapsed : GATE_LONGEST;
     gate_count(line, GATE_TRUTH_CALLS, 1);
     gate_count(line, GATE_TRUTH_NS, call->elapsed);
     if (call->audit) {
