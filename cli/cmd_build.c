@@ -508,9 +508,24 @@ static int build_may_write(const struct build *b)
                  : filter_may_write(b->path, b->options->force);
 }
 
+/* A note must not say how keys are made: whoever asks the filter would make them so. */
+static int build_check_note(const char *note)
+{
+    char recipe[KEY_RECIPE];
+    filter_read_recipe(note, recipe);
+    return *recipe
+               ? say_usage("--note: found a line that begins with 'keys: ', which says "
+                           "how keys are made: --trim, --lower and --as do that")
+               : CLI_OK;
+}
+
 /* Mistakes that can be told before anything is read. */
 static int build_check(const struct build *b)
 {
+    const int code = build_check_note(b->options->note);
+    if (code) {
+        return code;
+    }
     if (b->input.part.n > 1 && b->format.records != KEY_RECORDS_SEPARATED) {
         return say_usage("--shard is for lines, or records that end with NUL");
     }

@@ -63,10 +63,11 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE])
     for (const char *line = metadata; line && *line;) {
         const size_t n = strcspn(line, "\n");
         const size_t skip = sizeof filter_recipe_name - 1;
-        if (n > skip && n - skip < KEY_RECIPE
-            && memcmp(line, filter_recipe_name, skip) == 0) {
-            memcpy(recipe, line + skip, n - skip);
-            recipe[n - skip] = 0;
+        if (n > skip && memcmp(line, filter_recipe_name, skip) == 0) {
+            /* What is too long is cut off: nobody knows it, but it is not nothing. */
+            const size_t kept = n - skip < KEY_RECIPE ? n - skip : KEY_RECIPE - 1;
+            memcpy(recipe, line + skip, kept);
+            recipe[kept] = 0;
             return;
         }
         line += n + (line[n] == '\n');

@@ -625,8 +625,8 @@ static bg_err registry_list_folder(bg_registry *registry, bg_errinfo *info)
 static bg_registry *registry_allocate(const bg_allocator *allocator, bool secret)
 {
     struct bgi_memory memory;
-    if (!(secret ? bgi_memory_take_hidden : bgi_memory_take)(
-            &memory, sizeof(bg_registry), allocator, true)) {
+    if (!(secret ? bgi_memory_take_hidden
+                 : bgi_memory_take)(&memory, sizeof(bg_registry), allocator, true)) {
         return NULL;
     }
     bg_registry *registry = memory.base;

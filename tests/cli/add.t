@@ -140,9 +140,16 @@ $ printf 'bloomgate-pointer 1\nf.bg\n' > pointer; echo x | bloomgate add pointer
 ? 2
 $ echo pointed | bloomgate add -q -o pointed.bg pointer; echo pointed | bloomgate check -c pointed.bg
 1
-$ cp all.bg odd.bg; seq 3 | bloomgate build -q --items 10 --note 'keys: made,by,magic' odd.bg -f; echo x | bloomgate add odd.bg
-! bloomgate add: odd.bg: its keys are made in a way that is not known: 'made,by,magic'
+$ cp $CLI_TESTS/../golden/files/blocked.bg odd.bg; echo x | bloomgate add odd.bg
+! bloomgate add: odd.bg: its keys are made in a way that is not known: 'URL, lower case'
 ? 3
+$ for note in 'keys: lower' "$(printf 'mine\nkeys: of customers')"; do seq 3 | bloomgate build -q --items 10 --note "$note" note.bg; done; ls note.bg
+! bloomgate build: --note: found a line that begins with 'keys: ', which says how keys are made: --trim, --lower and --as do that
+! Try 'bloomgate build --help'.
+! bloomgate build: --note: found a line that begins with 'keys: ', which says how keys are made: --trim, --lower and --as do that
+! Try 'bloomgate build --help'.
+! ls: cannot access 'note.bg': No such file or directory
+? 2
 
 # Secrets.
 $ printf 'one 000102030405060708090a0b0c0d0e0f\n' > ring; chmod 600 ring

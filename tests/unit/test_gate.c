@@ -108,7 +108,8 @@ TEST(gate__times_the_truth_and_traces_every_look_up)
     CHECK(stats_of(w->gate, false).truth_nanoseconds < 720);
     bg_slot_unpin(w->slot, &pin);
     uint64_t before = stats_of(w->gate, false).truth_nanoseconds;
-    for (int jump = 0; jump < 3; jump++) { /* or to the end of time: a counter goes on */
+    for (int jump = 0; jump < 3;
+         jump++) { /* or to the end of time: a counter goes on */
         w->now = 1000;
         w->step = UINT64_MAX - 1000;
         CHECK_EQ(look(w, 1), BG_PRESENT);
