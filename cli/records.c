@@ -209,14 +209,39 @@ static size_t keys_whole_prefixed(const char *bytes, size_t n)
     return at;
 }
 
+/*
+ * Where in a line of CSV we are. Quotes count where a field begins, and from there on until
+ * they are closed; two of them are closed and opened again. Elsewhere they are letters, as
+ * in 5ft10".
+ */
+struct csv_place {
+    bool begun;  /* the field has something in it */
+    bool quoted; /* quotes are open */
+    bool closed; /* they were until the byte before */
+};
+
+/* Behind one more byte. */
+static void csv_step(struct csv_place *place, char c, char delimiter)
+{
+    if (place->quoted) {
+        place->quoted = c != '"';
+        place->closed = !place->quoted;
+        return;
+    }
+    place->quoted = c == '"' && (!place->begun || place->closed);
+    place->begun = c != '\n' && c != delimiter;
+    place->closed = false;
+}
+
 /* Behind the last newline that no quotes are open at. */
-static size_t keys_whole_csv(const char *bytes, size_t n)
+static size_t keys_whole_csv(const struct key_format *format, const char *bytes,
+                             size_t n)
 {
     size_t whole = 0;
-    bool quoted = false;
+    struct csv_place place = { 0 };
     for (size_t i = 0; i < n; i++) {
-        quoted ^= bytes[i] == '"';
-        whole = bytes[i] == '\n' && !quoted ? i + 1 : whole;
+        csv_step(&place, bytes[i], format->delimiter);
+        whole = bytes[i] == '\n' && !place.quoted ? i + 1 : whole;
     }
     return whole;
 }
@@ -227,7 +252,7 @@ size_t keys_whole(const struct key_format *format, const char *bytes, size_t n)
         return keys_whole_prefixed(bytes, n);
     }
     if (format->records == KEY_RECORDS_CSV) {
-        return keys_whole_csv(bytes, n);
+        return keys_whole_csv(format, bytes, n);
     }
     const char *last = memrchr(bytes, format->separator, n);
     return last ? (size_t)(last - bytes) + 1 : 0;
@@ -297,12 +322,13 @@ static bool keys_find_separated(struct chunk *chunk, char separator)
 }
 
 /* The same for the others, a record at a time. `next` says where one that begins at `at` ends. */
-static bool keys_find_others(struct chunk *chunk,
-                             size_t (*next)(const struct chunk *chunk, size_t at))
+static bool keys_find_others(const struct key_format *format, struct chunk *chunk,
+                             size_t (*next)(const struct key_format *format,
+                                            const struct chunk *chunk, size_t at))
 {
     chunk->count = 0;
     for (size_t at = 0; at < chunk->used;) {
-        at = next(chunk, at);
+        at = next(format, chunk, at);
         if (chunk->count == chunk->places
             && !keys_reserve_records(chunk, chunk->count + 64)) {
             return false;
@@ -313,8 +339,10 @@ static bool keys_find_others(struct chunk *chunk,
 }
 
 /* At the end of the input a record may be cut off: it ends with the chunk; see keys_make. */
-static size_t keys_next_prefixed(const struct chunk *chunk, size_t at)
+static size_t keys_next_prefixed(const struct key_format *format,
+                                 const struct chunk *chunk, size_t at)
 {
+    (void)format;
     const size_t left = chunk->used - at;
     if (left < KEY_PREFIX || left - KEY_PREFIX < keys_prefix(chunk->bytes + at)) {
         return chunk->used;
@@ -322,12 +350,13 @@ static size_t keys_next_prefixed(const struct chunk *chunk, size_t at)
     return at + KEY_PREFIX + keys_prefix(chunk->bytes + at);
 }
 
-static size_t keys_next_csv(const struct chunk *chunk, size_t at)
+static size_t keys_next_csv(const struct key_format *format, const struct chunk *chunk,
+                            size_t at)
 {
-    bool quoted = false;
+    struct csv_place place = { 0 };
     for (; at < chunk->used; at++) {
-        quoted ^= chunk->bytes[at] == '"';
-        if (chunk->bytes[at] == '\n' && !quoted) {
+        csv_step(&place, chunk->bytes[at], format->delimiter);
+        if (chunk->bytes[at] == '\n' && !place.quoted) {
             return at + 1;
         }
     }
@@ -338,8 +367,8 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
 {
     switch (format->records) {
     case KEY_RECORDS_SEPARATED: return keys_find_separated(chunk, format->separator);
-    case KEY_RECORDS_PREFIXED: return keys_find_others(chunk, keys_next_prefixed);
-    case KEY_RECORDS_CSV: return keys_find_others(chunk, keys_next_csv);
+    case KEY_RECORDS_PREFIXED: return keys_find_others(format, chunk, keys_next_prefixed);
+    case KEY_RECORDS_CSV: return keys_find_others(format, chunk, keys_next_csv);
     }
     return false;
 }
@@ -399,10 +428,12 @@ static bg_bytes keys_field(const struct key_format *format, bg_bytes record)
 {
     const char *at = record.data, *end = at + record.len;
     for (uint64_t field = 1;; field++) {
-        bool quoted = false;
+        struct csv_place place = { 0 };
         const char *stop = at;
-        while (stop < end && (quoted || *stop != format->delimiter)) {
-            quoted ^= format->records == KEY_RECORDS_CSV && *stop == '"';
+        while (stop < end && (place.quoted || *stop != format->delimiter)) {
+            if (format->records == KEY_RECORDS_CSV) {
+                csv_step(&place, *stop, format->delimiter);
+            }
             stop++;
         }
         if (field == format->field) {
@@ -553,6 +584,28 @@ static bool keys_convert(enum key_form form, bg_bytes text, char *to, bg_bytes *
     return false;
 }
 
+static bool keys_is_cut_off(const struct key_format *format, const struct chunk *chunk,
+                            size_t i)
+{
+    const size_t begin = i ? chunk->ends[i - 1] : 0, n = chunk->ends[i] - begin;
+    return format->records == KEY_RECORDS_PREFIXED
+           && (n < KEY_PREFIX || n - KEY_PREFIX != keys_prefix(chunk->bytes + begin));
+}
+
+/* Quotes that are open at the end of the input have swallowed all records behind them. */
+static bool keys_is_open(const struct key_format *format, const struct chunk *chunk,
+                         size_t i)
+{
+    struct csv_place place = { 0 };
+    if (format->records != KEY_RECORDS_CSV || i + 1 < chunk->count) {
+        return false;
+    }
+    for (size_t at = i ? chunk->ends[i - 1] : 0; at < chunk->ends[i]; at++) {
+        csv_step(&place, chunk->bytes[at], format->delimiter);
+    }
+    return place.quoted;
+}
+
 static int keys_refuse(const struct key_format *format, const struct chunk *chunk,
                        size_t i)
 {
@@ -565,23 +618,21 @@ static int keys_refuse(const struct key_format *format, const struct chunk *chun
         shown[n] = (char)(c < 0x20 || c >= 0x7F ? '?' : c);
     }
     shown[n] = 0;
-    if (format->records == KEY_RECORDS_PREFIXED && format->form == KEY_TEXT) {
+    if (keys_is_cut_off(format, chunk, i)) {
         return say_failed(CLI_DATA,
                           "%s: at byte %" PRIu64 ": the last record is cut off",
                           chunk->path, offset);
+    }
+    if (keys_is_open(format, chunk, i)) {
+        return say_failed(CLI_DATA,
+                          "%s: at byte %" PRIu64
+                          ": a record with quotes that are not closed: '%s'%s",
+                          chunk->path, offset, shown, record.len > n ? "..." : "");
     }
     return say_failed(CLI_DATA, "%s: at byte %" PRIu64 ": no %s: '%s'%s", chunk->path,
                       offset,
                       format->form == KEY_UTF16 ? "UTF-8" : key_forms[format->form],
                       shown, record.len > n ? "..." : "");
-}
-
-static bool keys_is_cut_off(const struct key_format *format, const struct chunk *chunk,
-                            size_t i)
-{
-    const size_t begin = i ? chunk->ends[i - 1] : 0, n = chunk->ends[i] - begin;
-    return format->records == KEY_RECORDS_PREFIXED
-           && (n < KEY_PREFIX || n - KEY_PREFIX != keys_prefix(chunk->bytes + begin));
 }
 
 /* The key of record i. `to` has room for all that it can become. */
@@ -609,7 +660,7 @@ static int keys_make_all(const struct key_format *format, struct chunk *chunk)
         const size_t begin = i ? chunk->ends[i - 1] : 0;
         /* Text, twice as much as UTF-16, and a number. */
         const size_t most = 3 * (chunk->ends[i] - begin) + 8;
-        if (keys_is_cut_off(format, chunk, i)
+        if (keys_is_cut_off(format, chunk, i) || keys_is_open(format, chunk, i)
             || !keys_make(format, chunk, i, chunk->arena + used)) {
             return keys_refuse(format, chunk, i);
         }

@@ -256,6 +256,27 @@ c|plain||
 $ printf 'a;"b;c";d\n' | bloomgate build -q semicolon.bg --csv --delimiter ';' --field 2; echo 'b;c' | bloomgate check semicolon.bg
 b;c
 
+# Quotes within a field are letters: none of the lines swallows the next.
+$ printf 'Alice,5ft10"\nBob,6ft1"\n"C""D","x" y"\nEve,""\n' > feet.csv; bloomgate dedup -q -t 4 --csv feet.csv
+Alice,5ft10"
+Bob,6ft1"
+"C""D","x" y"
+Eve,""
+$ bloomgate build -q feet.bg --csv feet.csv; printf 'Alice\nBob\nC"D\nEve\n' | bloomgate check feet.bg
+Alice
+Bob
+C"D
+Eve
+
+# Those that are never closed are told: all lines behind them would be one key.
+$ printf 'a,1\nb,"2\nc,3\n' > open.csv; bloomgate build -q open.bg --csv open.csv; ls open.bg
+! bloomgate build: open.csv: at byte 4: a record with quotes that are not closed: 'b,"2?c,3'
+! ls: cannot access 'open.bg': No such file or directory
+? 2
+$ printf '\377\377\377\377ab' | bloomgate dedup --length-prefixed --as hex
+! bloomgate dedup: stdin: at byte 0: the last record is cut off
+? 3
+
 # Length-prefixed.
 $ printf '\1\0\0\0a\0\0\0\0\2\0\0\0b\n\1\0\0\0a' > prefixed; bloomgate dedup -q --length-prefixed prefixed | od -An -c
  001  \0  \0  \0   a  \0  \0  \0  \0 002  \0  \0  \0   b  \n

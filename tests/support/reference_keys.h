@@ -20,12 +20,49 @@ static inline void reference_put(struct reference_text *text, char c)
     text->bytes[text->n++] = c;
 }
 
+/* Where the field of CSV that begins at `at` ends: at a delimiter or newline, or at n; *open:
+ * because its quotes are not closed. */
+static inline size_t reference_csv_field(const struct key_format *f, const char *bytes,
+                                         size_t n, size_t at, bool *open)
+{
+    *open = false;
+    if (at < n && bytes[at] == '"') {
+        do { /* behind quotes that open, until they are closed and not opened again */
+            const char *close = memchr(bytes + at + 1, '"', n - at - 1);
+            if (!close) {
+                *open = true;
+                return n;
+            }
+            at = (size_t)(close - bytes) + 1;
+        } while (at < n && bytes[at] == '"');
+    }
+    while (at < n && bytes[at] != f->delimiter && bytes[at] != '\n') {
+        at++;
+    }
+    return at;
+}
+
+static inline size_t reference_csv_end(const struct key_format *f, const char *bytes,
+                                       size_t n, size_t at, bool *whole, bool *open)
+{
+    for (;; at++) {
+        at = reference_csv_field(f, bytes, n, at, open);
+        *whole = at < n && bytes[at] == '\n';
+        if (*whole || at == n) {
+            return *whole ? at + 1 : n;
+        }
+    }
+}
+
 /* Where the record that begins at `at` ends; *whole: nothing that may follow changes that. */
 static inline size_t reference_end(const struct key_format *f, const char *bytes,
                                    size_t n, size_t at, bool *whole)
 {
-    int quotes = 0;
+    bool open;
     *whole = true;
+    if (f->records == KEY_RECORDS_CSV) {
+        return reference_csv_end(f, bytes, n, at, whole, &open);
+    }
     if (f->records == KEY_RECORDS_PREFIXED) {
         size_t length = 0;
         for (size_t i = 0; i < 4 && at + i < n; i++) {
@@ -35,8 +72,7 @@ static inline size_t reference_end(const struct key_format *f, const char *bytes
         return *whole ? at + 4 + length : n;
     }
     for (; at < n; at++) {
-        quotes += f->records == KEY_RECORDS_CSV && bytes[at] == '"';
-        if (bytes[at] == f->separator && quotes % 2 == 0) {
+        if (bytes[at] == f->separator) {
             return at + 1;
         }
     }
@@ -80,14 +116,17 @@ static inline struct reference_text reference_field(const struct key_format *f,
 {
     struct reference_text field = { malloc(n + 1), 0 };
     uint64_t number = 1;
-    int quotes = 0;
+    size_t end = 0; /* CSV: of the field */
+    bool open;
     for (size_t i = 0; i < n; i++) {
-        const bool csv = f->records == KEY_RECORDS_CSV;
-        if (f->field && from[i] == f->delimiter && quotes % 2 == 0) {
+        if (f->records == KEY_RECORDS_CSV && (i == 0 || i == end + 1)) {
+            end = reference_csv_field(f, from, n, i, &open);
+        }
+        if (f->field && from[i] == f->delimiter
+            && (f->records != KEY_RECORDS_CSV || i == end)) {
             number++;
             continue;
         }
-        quotes += csv && from[i] == '"';
         if (!f->field || number == f->field) {
             reference_put(&field, from[i]);
         }
@@ -275,7 +314,11 @@ static inline bool reference_agrees(const struct key_format *f,
     for (; good && fine && at < chunk->used; i++) {
         struct reference_text key;
         const size_t end = reference_end(f, chunk->bytes, chunk->used, at, &whole);
-        fine = reference_key(f, chunk->bytes + at, end - at, &key)
+        bool open = false;
+        if (f->records == KEY_RECORDS_CSV) {
+            (void)reference_csv_end(f, chunk->bytes, chunk->used, at, &whole, &open);
+        }
+        fine = reference_key(f, chunk->bytes + at, end - at, &key) && !open
                && (whole || f->records != KEY_RECORDS_PREFIXED);
         if (fine && code == 0) {
             good =
