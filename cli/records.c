@@ -367,7 +367,8 @@ static bool keys_find(const struct key_format *format, struct chunk *chunk)
 {
     switch (format->records) {
     case KEY_RECORDS_SEPARATED: return keys_find_separated(chunk, format->separator);
-    case KEY_RECORDS_PREFIXED: return keys_find_others(format, chunk, keys_next_prefixed);
+    case KEY_RECORDS_PREFIXED:
+        return keys_find_others(format, chunk, keys_next_prefixed);
     case KEY_RECORDS_CSV: return keys_find_others(format, chunk, keys_next_csv);
     }
     return false;
