@@ -24,6 +24,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct dedup_options {
     struct common common;
@@ -288,21 +289,43 @@ static int dedup_run(struct dedup *d)
     return reported ? reported : code;
 }
 
+static bool dedup_is_same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    return strcmp(a, b) == 0
+           || (stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode)
+               && first.st_dev == second.st_dev && first.st_ino == second.st_ino);
+}
+
+/* Opened before anything is read, as it is better known then than after hours; but what is
+ * read must not be emptied by that. */
+static int dedup_open_stats(struct dedup *d)
+{
+    const struct dedup_options *o = d->options;
+    bool same = o->stats && o->seen.state && dedup_is_same_file(o->stats, o->seen.state);
+    for (size_t i = 0; o->stats && i < d->input.count; i++) {
+        same = same || dedup_is_same_file(o->stats, d->input.paths[i]);
+    }
+    if (same) {
+        return say_usage("--stats %s: is read as well, and would be overwritten",
+                         o->stats);
+    }
+    d->stats = o->stats ? fopen(o->stats, "we") : NULL;
+    return o->stats && !d->stats ? say_errno(o->stats) : CLI_OK;
+}
+
 static int dedup_begin(struct dedup *d, const struct arguments *arguments)
 {
     const struct dedup_options *o = d->options;
     if (o->stats && strcmp(o->stats, "-") == 0) {
         return say_usage("--stats -: stdout is for lines; /dev/stderr is there");
     }
-    d->stats = o->stats ? fopen(o->stats, "we") : NULL;
-    if (o->stats && !d->stats) {
-        return say_errno(o->stats);
-    }
     int code = keys_format(&o->keys, &d->format);
     code = code ? code
                 : input_begin(&d->input, arguments->items, arguments->count,
                               o->keys.raw, (struct input_part){ 0, 1 });
-    return code ? code : seen_begin(&d->seen, &d->input, &d->format);
+    code = code ? code : seen_begin(&d->seen, &d->input, &d->format);
+    return code ? code : dedup_open_stats(d);
 }
 
 static int dedup_command(void *options, const struct arguments *arguments)

@@ -89,6 +89,15 @@ $ bloomgate dedup --stats - lines
 ! bloomgate dedup: --stats -: stdout is for lines; /dev/stderr is there
 ! Try 'bloomgate dedup --help'.
 ? 2
+$ seq 5 > precious; ln -s precious link; bloomgate dedup --stats link precious; bloomgate dedup -q -s kept.bg precious > /dev/null; bloomgate dedup -s kept.bg --stats kept.bg lines; bloomgate dedup --stats precious --window foo lines; wc -l < precious; bloomgate verify kept.bg
+5
+kept.bg: whole
+! bloomgate dedup: --stats link: is read as well, and would be overwritten
+! Try 'bloomgate dedup --help'.
+! bloomgate dedup: --stats kept.bg: is read as well, and would be overwritten
+! Try 'bloomgate dedup --help'.
+! bloomgate dedup: --window: found 'foo', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
+! Try 'bloomgate dedup --help'.
 $ bloomgate dedup --stats /nowhere/x lines
 ! bloomgate dedup: /nowhere/x: No such file or directory
 ? 4
