@@ -4,6 +4,8 @@
  * Damage is what was asked for, so it is an answer, on stdout, and exit code 1. All files
  * are looked at; the highest code is the one that counts.
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include "command.h"
 #include "filter_file.h"
 #include "json.h"
@@ -14,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct verify_options {
     struct common common;
@@ -57,8 +60,21 @@ static void verify_json(const char *path, const bg_report *report, bool asked)
     json_end(&json);
 }
 
+/* A name for people: on a terminal without what could steer it, for programs as it is. */
+static const char *verify_name(const char *path)
+{
+    static char name[4096];
+    if (!isatty(STDOUT_FILENO)) {
+        return path;
+    }
+    (void)snprintf(name, sizeof name, "%s", path);
+    say_tame(name, strlen(name));
+    return name;
+}
+
 static void verify_print(const char *path, const bg_report *report, bool asked)
 {
+    path = verify_name(path);
     if (report->bad == 0) {
         if (!say_is_quiet()) {
             printf("%s: whole%s\n", path,
@@ -134,7 +150,7 @@ static int verify_foreign(const struct verify_options *o, const char *path,
         json_bool(&json, sums ? "whole" : "structure_fits", true);
         json_end(&json);
     } else if (!say_is_quiet()) {
-        printf("%s: %s, %s\n", path, name,
+        printf("%s: %s, %s\n", verify_name(path), name,
                sums ? "whole: its checksums are right"
                     : "its structure fits; that format has no checksum");
     }

@@ -1,32 +1,34 @@
 /* info_text.c - what bloomgate info prints for people: a fact per line. */
 #include "info_facts.h"
 #include "number.h"
+#include "say.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { INFO_ROW = 512 };
+
 __attribute__((format(printf, 2, 3))) static void info_row(const char *name,
                                                            const char *format, ...)
 {
     va_list arguments;
-    printf("  %-12s ", name);
+    char text[INFO_ROW];
     va_start(arguments, format);
-    (void)vprintf(format, arguments);
+    (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    (void)putchar('\n');
+    say_tame(text, strlen(text));
+    printf("  %-12s %s\n", name, text);
 }
 
 /* A line of somebody's text, without what could steer a terminal. */
 static void info_note(const char *line, size_t n)
 {
-    printf("  %-12s ", "note");
-    for (size_t i = 0; i < n; i++) {
-        const unsigned char c = (unsigned char)line[i];
-        (void)putchar(c < 0x20 || c == 0x7F ? '?' : line[i]);
-    }
-    (void)putchar('\n');
+    char text[BG_METADATA_BYTES];
+    (void)snprintf(text, sizeof text, "%.*s", (int)n, line);
+    say_tame(text, strlen(text));
+    printf("  %-12s %s\n", "note", text);
 }
 
 static void info_notes(const char *metadata)
@@ -214,6 +216,9 @@ static void info_print_foreign(const struct info_facts *facts)
 
 void info_print_text(const struct info_facts *facts)
 {
-    printf("%s\n", facts->path);
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s", facts->path);
+    say_tame(path, strlen(path));
+    printf("%s\n", path);
     (facts->ours ? info_print_ours : info_print_foreign)(facts);
 }

@@ -43,6 +43,22 @@ bool say_colors(int fd)
 
 enum { SAY_LINE = 2048 };
 
+void say_tame(char *text, size_t n)
+{
+    unsigned char before = 0;
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        const bool c1 = before == 0xC2 && c >= 0x80 && c < 0xA0; /* U+0080 to U+009F */
+        if (c1) {
+            text[i - 1] = '?';
+        }
+        if (c < 0x20 || c == 0x7F || c1) {
+            text[i] = '?';
+        }
+        before = c;
+    }
+}
+
 /* One line, with a word in front in a colour of its own. */
 __attribute__((format(printf, 3, 0))) static void
 say_line(const char *word, const char *color, const char *format, va_list arguments)
@@ -52,10 +68,11 @@ say_line(const char *word, const char *color, const char *format, va_list argume
     int n = snprintf(line, sizeof line, "bloomgate%s%s: %s%s%s", say.command ? " " : "",
                      say.command ? say.command : "", colors ? color : "", word,
                      colors ? "\033[0m" : "");
-    size_t used = n > 0 ? (size_t)n : 0;
-    n = vsnprintf(line + used, sizeof line - used, format, arguments);
-    used += n > 0 ? (size_t)n : 0;
+    const size_t front = n > 0 ? (size_t)n : 0;
+    n = vsnprintf(line + front, sizeof line - front, format, arguments);
+    size_t used = front + (n > 0 ? (size_t)n : 0);
     used = used < sizeof line - 1 ? used : sizeof line - 2;
+    say_tame(line + front, used - front);
     line[used++] = '\n';
     (void)fwrite(line, 1, used, stderr);
     (void)fflush(stderr);

@@ -8,6 +8,7 @@
 #include "bloomgate/bloomgate.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* How the command ends; written down in bloomgate(1). */
 enum cli_exit {
@@ -30,6 +31,9 @@ bool say_is_quiet(void);
 
 /* Whether a file descriptor is a terminal that may get colours. */
 bool say_colors(int fd);
+
+/* Takes out of somebody's text (names of files, what files say) what could steer a terminal. */
+void say_tame(char *text, size_t n);
 
 /* "bloomgate build: ..."; these return the exit code, so that one can return them. */
 int say_failed(enum cli_exit code, const char *format, ...)

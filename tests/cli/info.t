@@ -100,6 +100,12 @@ $ bloomgate info --json *.bg | python3 -c 'import json,sys; all=[json.loads(l) f
 # Far from full.
 $ seq 1000 | bloomgate build -q piped.bg; bloomgate info piped.bg | grep size; rm piped.bg
   size         1.7 MiB, 14,509,568 bits, 14,2... bits per key
+# Names of files steer no terminal, in messages neither.
+$ cp blocked.bg "$(printf 'x\033[31m\302\233y.bg')"; bloomgate info x*y.bg | head -1; rm x*y.bg
+x?[31m??y.bg
+$ bloomgate info "$(printf 'no\033]0;title\007')"
+! bloomgate info: no?]0;title?: No such file or directory
+? 4
 
 # Notes, and how keys are made.
 $ seq 100 | bloomgate build -q --items 100 --note "$(printf 'two\nlines \033[31m')" --trim --as int64 n.bg; bloomgate info n.bg | grep -E 'note|keys  '
