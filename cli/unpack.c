@@ -20,6 +20,15 @@ struct unpacker {
 
 static const char unpack_gzip_magic[3] = { '\x1f', '\x8b', '\x08' };
 static const char unpack_zstd_magic[4] = { '\x28', '\xb5', '\x2f', '\xfd' };
+/* Of a frame that is skipped, such as pzstd begins with; the first byte is 0x50 to 0x5f. */
+static const char unpack_skip_magic[4] = { '\x50', '\x2a', '\x4d', '\x18' };
+
+/* Whether n bytes, of four, are those of such a frame. */
+static bool unpack_is_skipped(const char *bytes, size_t n)
+{
+    return ((unsigned char)bytes[0] & 0xF0) == 0x50
+           && memcmp(bytes + 1, unpack_skip_magic + 1, n - 1) == 0;
+}
 
 enum unpack_format unpack_recognise(const char *bytes, size_t n)
 {
@@ -28,7 +37,8 @@ enum unpack_format unpack_recognise(const char *bytes, size_t n)
         return UNPACK_GZIP;
     }
     return n >= sizeof unpack_zstd_magic
-                   && memcmp(bytes, unpack_zstd_magic, sizeof unpack_zstd_magic) == 0
+                   && (memcmp(bytes, unpack_zstd_magic, sizeof unpack_zstd_magic) == 0
+                       || unpack_is_skipped(bytes, sizeof unpack_skip_magic))
                ? UNPACK_ZSTD
                : UNPACK_PLAIN;
 }
@@ -39,7 +49,8 @@ bool unpack_may_become(const char *bytes, size_t n)
            && ((n < sizeof unpack_gzip_magic
                 && memcmp(bytes, unpack_gzip_magic, n) == 0)
                || (n < sizeof unpack_zstd_magic
-                   && memcmp(bytes, unpack_zstd_magic, n) == 0));
+                   && (memcmp(bytes, unpack_zstd_magic, n) == 0
+                       || unpack_is_skipped(bytes, n))));
 }
 
 enum { UNPACK_GZIP_ONLY = 15 + 16 }; /* largest window; a gzip header is expected */

@@ -80,6 +80,9 @@ $ cat numbers.gz numbers.gz | bloomgate check -c numbers.bg
 40000
 $ cat numbers.zst numbers.zst > twice.zst; bloomgate check -c numbers.bg twice.zst
 40000
+$ (printf '\x53\x2a\x4d\x18\4\0\0\0abcd'; cat numbers.zst) > skipped.zst; bloomgate check -c numbers.bg skipped.zst; (head -c 1 skipped.zst; sleep 0.2; tail -c +2 skipped.zst) | bloomgate check -c numbers.bg
+20000
+20000
 $ (head -c 1 numbers.gz; sleep 0.2; tail -c +2 numbers.gz) | bloomgate check -c numbers.bg
 20000
 $ (printf '('; sleep 0.2; printf 'x\n(\n') | bloomgate dedup -q
