@@ -1,5 +1,5 @@
 /* seen.c - see seen.h. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700 /* realpath */
 
 #include "seen.h"
 
@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -348,9 +349,13 @@ int seen_save(const struct seen *seen, const struct key_format *format)
     how.generation = seen->generation;
     how.metadata = metadata;
     memcpy(how.key_id, seen->key_id, sizeof how.key_id);
-    return bg_save(seen->filter, seen->options->state, &how, &why)
-               ? say_error(seen->options->state, &why)
-               : CLI_OK;
+    char *real = realpath(seen->options->state, NULL); /* a link stays one */
+    const char *to = real ? real : seen->options->state;
+    const int code = bg_save(seen->filter, to, &how, &why)
+                         ? say_error(seen->options->state, &why)
+                         : CLI_OK;
+    free(real);
+    return code;
 }
 
 void seen_end(struct seen *seen)

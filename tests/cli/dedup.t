@@ -227,6 +227,16 @@ $ bloomgate dedup -s lines/x.bg lines
 ! bloomgate dedup: lines/x.bg: Not a directory
 ? 4
 
+# A link to a state stays one.
+$ mkdir there; seq 3 | bloomgate dedup -q -s there/s.bg; ln -s there/s.bg s.link; seq 5 | bloomgate dedup -q -s s.link; readlink s.link; seq 6 | bloomgate dedup -q -s there/s.bg
+1
+2
+3
+4
+5
+there/s.bg
+6
+
 # An error leaves the state as it was; so does a reader that goes away.
 $ cp state.bg before.bg; printf '5\nx\n' | bloomgate dedup -q -s state.bg nothing; cmp state.bg before.bg
 ! bloomgate dedup: nothing: No such file or directory
