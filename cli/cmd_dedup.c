@@ -283,6 +283,9 @@ static int dedup_run(struct dedup *d)
     if (d->options->count && !ran) {
         printf("%" PRIu64 "\n", d->selected);
         code = out_finish(code);
+        if (code) {
+            return code;
+        }
     }
     const int saved = seen_save(&d->seen, &d->format);
     const int reported = saved ? saved : dedup_report(d);

@@ -245,6 +245,8 @@ $ seq 1000000 | bloomgate dedup -q -s state.bg | head -1; echo ${PIPESTATUS[1]};
 141
 $ bloomgate dedup -q -s state.bg many > /dev/full; cmp state.bg before.bg
 ! bloomgate dedup: stdout: No space left on device
+$ bloomgate dedup -q -c -s state.bg many > /dev/full; cmp state.bg before.bg
+! bloomgate dedup: stdout: No space left on device
 
 # Mistakes.
 $ bloomgate dedup -m 1M -p 1e-3 lines
