@@ -188,10 +188,14 @@ static void watch_show_content(const struct watch *w, struct picture *p)
         return;
     }
     const int width = (int)(i->fill * WATCH_BAR + 0.5);
-    picture_add(p, "  items       about %s (%s to %s)",
-                number_show((uint64_t)i->items.value, a),
-                number_show((uint64_t)i->items.low, b),
-                number_show((uint64_t)i->items.high, c));
+    if (i->items.high < 1e18) {
+        picture_add(p, "  items       about %s (%s to %s)",
+                    number_show((uint64_t)i->items.value, a),
+                    number_show((uint64_t)i->items.low, b),
+                    number_show((uint64_t)i->items.high, c));
+    } else {
+        picture_add(p, "  items       more than can be told");
+    }
     if (i->design_items) {
         picture_add(p, ", made for %s", number_show(i->design_items, a));
     }

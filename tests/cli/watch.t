@@ -105,3 +105,7 @@ $ bloomgate watch -i soon seen.bg
 ! bloomgate watch: --interval: found 'soon', expected a time such as 30s, 5m or 1.5ms
 ! Try 'bloomgate watch --help'.
 ? 2
+
+# A filter that is full tells no number.
+$ seq 100000 | bloomgate build -q -n 16 brim.bg 2> /dev/null; bloomgate watch --once brim.bg | grep items
+  items       more than can be told, made for 32
