@@ -191,6 +191,19 @@ static bool input_look_ahead(struct input *input)
     return n >= 0;
 }
 
+/* Whether what is written to stdout comes back as input, without end: `... FILE >> FILE`. */
+static bool input_is_output(const struct input *input)
+{
+    struct stat in, out;
+    if (fstat(input->fd, &in) != 0 || fstat(STDOUT_FILENO, &out) != 0
+        || !S_ISREG(in.st_mode) || in.st_dev != out.st_dev || in.st_ino != out.st_ino) {
+        return false;
+    }
+    const int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    return (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && flags & O_APPEND)
+           || lseek(input->fd, 0, SEEK_CUR) < lseek(STDOUT_FILENO, 0, SEEK_CUR);
+}
+
 /* The next file is opened, and its first bytes are looked at. */
 static int input_open(struct input *input)
 {
@@ -199,6 +212,9 @@ static int input_open(struct input *input)
     input->fd = input_is_stdin(path) ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (input->fd < 0) {
         return input_failed(input);
+    }
+    if (input_is_output(input)) {
+        return say_failed(CLI_IO, "%s: is the output as well", input_name(input));
     }
     input->streams = !input_size_of(path, &size);
     if (input->streams) {

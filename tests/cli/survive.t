@@ -61,6 +61,10 @@ $ bloomgate check empty.bg empty > /dev/full
 $ bloomgate check -c empty.bg empty > /dev/full
 ! bloomgate check: stdout: No space left on device
 ? 4
+$ seq 100000 > self; bloomgate build -q self.bg self; (ulimit -f 10000; bloomgate check self.bg self >> self); wc -l < self; bloomgate dedup -q self 1<> self; wc -l < self; rm self.bg
+100000
+100000
+! bloomgate check: self: is the output as well
 $ bloomgate build -q /dev/full/x.bg empty
 ! bloomgate build: /dev/full/x.bg: Not a directory
 ? 4
