@@ -38,6 +38,7 @@ void stop_prepare(void)
     action.sa_handler = SIG_IGN;
     action.sa_flags = 0;
     (void)sigaction(SIGPIPE, &action, NULL);
+    (void)sigaction(SIGXFSZ, &action, NULL); /* a file that may not grow: EFBIG */
 }
 
 bool stop_wanted(void)

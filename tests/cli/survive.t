@@ -65,6 +65,11 @@ $ seq 100000 > self; bloomgate build -q self.bg self; (ulimit -f 10000; bloomgat
 100000
 100000
 ! bloomgate check: self: is the output as well
+$ (ulimit -f 1; bloomgate build -q limit.bg empty); echo $?; ls limit.bg*
+4
+! bloomgate build: limit.bg: File too large
+! ls: cannot access 'limit.bg*': No such file or directory
+? 2
 $ bloomgate build -q /dev/full/x.bg empty
 ! bloomgate build: /dev/full/x.bg: Not a directory
 ? 4
