@@ -86,11 +86,16 @@ static int change_check_ours(struct change *c)
         return code;
     }
     keys_recipe(&c->format, now);
-    if (strcmp(now, c->file.recipe) != 0) {
+    if (strcmp(now, c->file.recipe) != 0 && *c->file.recipe) {
+        return say_failed(CLI_DATA,
+                          "%s: its keys are made in another way: '%s', not '%s'",
+                          c->file.path, c->file.recipe, now);
+    }
+    if (*now && !*c->file.recipe) { /* bytes that somebody else makes, perhaps */
         say_warning(
-            "%s: the file says '%s' of how keys are made, and these are made by "
-            "'%s': check has to be told so, too",
-            c->file.path, c->file.recipe, now);
+            "%s: does not say that its keys are made so ('%s'): whoever asks for "
+            "these has to say it, too",
+            c->file.path, now);
     }
     return saving_begin(&c->options->save, &c->file.about,
                         (enum say_when)c->options->common.progress, &c->saving);

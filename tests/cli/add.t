@@ -241,8 +241,11 @@ $ bloomgate remove -t 1 --keyring ring kc.bg c
 
 # Keys that are made in another way than the file says would be missed by those who ask.
 $ echo Bob | bloomgate build -q --items 100 plain.bg; echo Eve | bloomgate add -q --lower plain.bg
-! bloomgate add: warning: plain.bg: the file says '' of how keys are made, and these are made by 'lower': check has to be told so, too
+! bloomgate add: warning: plain.bg: does not say that its keys are made so ('lower'): whoever asks for these has to say it, too
 $ seq 9 | bloomgate build -q --items 100 --as int64 int64.bg; seq 9 | bloomgate add -q --as int32 int64.bg
 ! bloomgate add: int64.bg: its keys are made by 'int64', not by another --as
 ! Try 'bloomgate add --help'.
 ? 2
+$ echo ' 34' | bloomgate add --trim int64.bg
+! bloomgate add: int64.bg: its keys are made in another way: 'int64', not 'trim,int64'
+? 3
