@@ -203,6 +203,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_settle(bg_slot *slot, bool back, bg_errinfo 
  * the adds. If there is a delta already, that one is asked but takes no more adds: the two
  * become one by bg_slot_compact. Returns when the last add to what is now sealed has
  * ended.
+ * If you use bg_slot_complete: the delta is taken to have everything beyond that number, so
+ * nothing beyond it may have been added before, or a base that is put under the delta later
+ * is believed to be more complete than it is. Let writers pause, and bg_slot_advance to the
+ * last number that was added. The same holds for bg_slot_compact and bg_slot_rebuild.
  * Errors: as bg_slot_swap; BG_EBUSY also when two deltas are there already.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta,
@@ -227,7 +231,10 @@ BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
  * Up to where the slot knows everything: a number that grows with the truth, such as the
  * position in its log or the time. A filter is only as good as what it was told; what other
  * machines wrote since is not in it. bg_slot_advance says that everything up to a number is
- * in by now; lower numbers than the present one change nothing. Thread safety: MT-Safe.
+ * in by now; lower numbers than the present one change nothing. A swap or reload of a base
+ * that is less complete lowers it: add what lies between before you advance again, and do not
+ * advance while it happens, since the slot cannot tell what is missing. Thread safety:
+ * MT-Safe.
  */
 BG_API uint64_t bg_slot_complete(const bg_slot *slot);
 BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
@@ -238,7 +245,9 @@ BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
 typedef struct bg_reload_options {
     uint32_t struct_size;            /* sizeof(bg_reload_options) */
     uint32_t flags;                  /* BG_SLOT_DISCARD, BG_SLOT_ANY_KIND, ... */
-    const bg_open_options *opening;  /* the secret and so on; or NULL */
+    const bg_open_options *opening;  /* the secret and so on; or NULL. A watch keeps
+                                        the pointer: it must outlive that, as must all it
+                                        points to */
     uint8_t key_id[BG_KEY_ID_BYTES]; /* that the file must have; all zero: that of the
                                         file before, if there was one */
 } bg_reload_options;

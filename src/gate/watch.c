@@ -9,7 +9,11 @@
  * changed costs reading its header.
  *
  * If a file cannot be loaded, the slot serves on with what it has, and the next event
- * tries again.
+ * tries again. Only during a rebuild nothing is wrong with it: it is loaded when that is over.
+ *
+ * If the folder itself is moved away or deleted, what is at its path from then on is another
+ * one, of which nobody tells us. So it is looked for at every poll, and every second by the
+ * thread, and when it is there the file is loaded.
  */
 #define _GNU_SOURCE /* pipe2 */
 
@@ -32,16 +36,19 @@ struct bg_watch {
     char path[DISK_PATH];
     const char *name; /* the last part of it */
     int events;       /* inotify */
+    int folder;       /* what it calls the folder; -1: that is gone */
+    bool waits;       /* a file came during a rebuild */
     int stop[2];      /* a pipe that is closed when the thread shall end */
     pthread_t thread;
     bool has_thread;
 };
 
-enum { WATCH_EVENTS = 4096 }; /* bytes read at once */
+enum { WATCH_EVENTS = 4096, WATCH_AGAIN = 1000 }; /* bytes read at once; milliseconds */
 
 /* ---- Life ------------------------------------------------------------------------------ */
 
-static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
+/* Asks for events of the folder that is at its path now. */
+static bg_err watch_folder(bg_watch *watch, bg_errinfo *info)
 {
     char folder[DISK_PATH] = ".";
     const char *slash = strrchr(watch->path, '/');
@@ -51,17 +58,19 @@ static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
         memcpy(folder, watch->path, n);
         folder[n] = 0;
     }
+    watch->folder = inotify_add_watch(watch->events, folder,
+                                      IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR
+                                          | IN_DELETE_SELF | IN_MOVE_SELF);
+    return watch->folder < 0 ? disk_error(info, "watch", folder) : BG_OK;
+}
+
+static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
+{
     watch->events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (watch->events < 0
-        || inotify_add_watch(watch->events, folder,
-                             IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR)
-               < 0) {
-        return disk_error(info, "watch", folder);
+    if (watch->events < 0 || pipe2(watch->stop, O_CLOEXEC) != 0) {
+        return disk_error(info, watch->events < 0 ? "watch" : "pipe", watch->path);
     }
-    if (pipe2(watch->stop, O_CLOEXEC) != 0) {
-        return disk_error(info, "pipe", folder);
-    }
-    return BG_OK;
+    return watch_folder(watch, info);
 }
 
 bg_err bg_watch_create(bg_slot *slot, const char *path,
@@ -132,6 +141,16 @@ static bool watch_concerns(const bg_watch *watch, const struct inotify_event *ev
            || (event->len > 0 && strcmp(event->name, watch->name) == 0);
 }
 
+/* The folder at the path is another one, or none, from now on. */
+static void watch_heed_folder(bg_watch *watch, const struct inotify_event *event)
+{
+    const uint32_t gone = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED;
+    if (event->mask & gone && event->wd == watch->folder) {
+        (void)inotify_rm_watch(watch->events, watch->folder);
+        watch->folder = -1;
+    }
+}
+
 /* Takes all events that are there; whether any is about the file. */
 static bool watch_drain(bg_watch *watch)
 {
@@ -143,6 +162,7 @@ static bool watch_drain(bg_watch *watch)
         for (ssize_t at = 0; at < n;) {
             struct inotify_event event;
             memcpy(&event, bytes + at, sizeof event);
+            watch_heed_folder(watch, &event);
             concerns =
                 concerns
                 || watch_concerns(
@@ -151,6 +171,18 @@ static bool watch_drain(bg_watch *watch)
         }
     }
     return concerns;
+}
+
+/* Looks for a folder that was gone; whether there is one again. */
+static bool watch_find_folder(bg_watch *watch)
+{
+    return watch->folder < 0 && watch_folder(watch, NULL) == BG_OK;
+}
+
+/* Whether there is something that no event will tell of. */
+static bool watch_looks_again(const bg_watch *watch)
+{
+    return watch->folder < 0 || watch->waits;
 }
 
 bg_err bg_watch_poll(bg_watch *watch, int timeout_ms, bool *reloaded, bg_errinfo *info)
@@ -164,14 +196,19 @@ bg_err bg_watch_poll(bg_watch *watch, int timeout_ms, bool *reloaded, bg_errinfo
         *reloaded = false;
     }
     struct pollfd waiting = { .fd = watch->events, .events = POLLIN };
+    if (watch_looks_again(watch) && (timeout_ms < 0 || timeout_ms > WATCH_AGAIN)) {
+        timeout_ms = WATCH_AGAIN;
+    }
     if (poll(&waiting, 1, timeout_ms) < 0 && errno != EINTR) {
         return disk_error(info, "poll", watch->path);
     }
-    if (!watch_drain(watch)) {
+    const bool changed = watch_drain(watch);
+    (void)!bg_slot_about(watch->slot, &before);
+    if (!watch_find_folder(watch) && !changed && (!watch->waits || before.rebuilding)) {
         return BG_OK;
     }
-    (void)!bg_slot_about(watch->slot, &before);
     bg_err err = bg_slot_reload(watch->slot, watch->path, &watch->options, info);
+    watch->waits = err == BG_EBUSY;
     (void)!bg_slot_about(watch->slot, &after);
     if (reloaded) {
         *reloaded = after.reloads != before.reloads;
@@ -185,7 +222,8 @@ static void *watch_run(void *argument)
     struct pollfd waiting[2] = { { .fd = watch->events, .events = POLLIN },
                                  { .fd = watch->stop[0], .events = POLLIN } };
     while (!waiting[1].revents) {
-        if (poll(waiting, 2, -1) > 0 && waiting[0].revents) {
+        if (poll(waiting, 2, watch_looks_again(watch) ? WATCH_AGAIN : -1) >= 0
+            && !waiting[1].revents) {
             (void)!bg_watch_poll(watch, 0, NULL, NULL); /* failures are in the stats */
         }
     }

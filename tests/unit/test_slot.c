@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bg_filter *make_seeded(bg_kind kind, uint64_t items, uint64_t seed)
@@ -546,6 +547,73 @@ TEST(slot__a_watch_reloads_when_the_file_is_replaced)
     CHECK_EQ(bg_watch_create(slot, files_path("no/such/folder"), NULL, &watch, NULL),
              BG_EIO);
     CHECK(watch == NULL);
+    bg_slot_free(slot);
+    files_clean();
+}
+
+/* Whether its folder was moved away or deleted: what is at its path then is watched. */
+TEST(slot__a_watch_finds_its_folder_again)
+{
+    char folder[512], away[512], path[600];
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    bg_watch *watch = NULL;
+    bool reloaded = false;
+    (void)snprintf(folder, sizeof folder, "%s", files_path("folder"));
+    (void)snprintf(away, sizeof away, "%s", files_path("away"));
+    (void)snprintf(path, sizeof path, "%s/watched", folder);
+    CHECK_EQ(mkdir(folder, 0700), 0);
+    CHECK_OK(bg_watch_create(slot, path, NULL, &watch, NULL));
+    for (uint64_t round = 0; round < 2; round++) {
+        CHECK_EQ(round ? rmdir(folder) : rename(folder, away), 0);
+        CHECK_OK(bg_watch_poll(watch, 0, &reloaded, NULL)); /* there is none */
+        CHECK(!reloaded);
+        CHECK_EQ(mkdir(folder, 0700), 0);
+        save_keys(path, 500 * round, 500, round, NULL);
+        CHECK_OK(bg_watch_poll(watch, 10000, &reloaded, NULL));
+        CHECK(reloaded);
+        CHECK_EQ(count_keys(slot, 500 * round, 500), 500);
+        CHECK_EQ(unlink(path), 0);
+    }
+    CHECK_EQ(rmdir(folder) | rmdir(away), 0);
+    bg_watch_free(watch);
+    bg_slot_free(slot);
+    files_clean();
+}
+
+/* A file that is published during a rebuild is loaded after it. */
+struct publisher {
+    bg_watch *watch;
+    const char *path;
+};
+
+static bg_err publish_next(void *context, bg_bytes *keys, size_t room, size_t *n,
+                           bg_errinfo *info)
+{
+    struct publisher *publisher = context;
+    (void)keys;
+    (void)room;
+    (void)info;
+    save_keys(publisher->path, 500, 500, 1, NULL);
+    CHECK_EQ(bg_watch_poll(publisher->watch, 10000, NULL, NULL), BG_EBUSY);
+    CHECK_OK(bg_watch_poll(publisher->watch, 0, NULL, NULL)); /* and says so once */
+    *n = 0;
+    return BG_OK;
+}
+
+TEST(slot__a_watch_waits_for_the_end_of_a_rebuild)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
+    struct publisher publisher = { .path = files_path("watched") };
+    bg_source source = { publish_next, NULL, &publisher, 500 };
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    bool reloaded = false;
+    CHECK_OK(bg_watch_create(slot, publisher.path, NULL, &publisher.watch, NULL));
+    CHECK_OK(bg_slot_rebuild(slot, &source, &how, NULL, NULL));
+    CHECK_OK(bg_watch_poll(publisher.watch, 0, &reloaded, NULL));
+    CHECK(reloaded);
+    CHECK_EQ(count_keys(slot, 500, 500), 500);
+    CHECK_EQ(stats_of(slot).reload_failures, 1);
+    bg_watch_free(publisher.watch);
     bg_slot_free(slot);
     files_clean();
 }
