@@ -538,6 +538,25 @@ static int build_check(const struct build *b)
     return CLI_OK;
 }
 
+/* A checkpoint of a build that did not end, or another file of that name, is not lost by
+ * forgetting --resume. */
+static int build_check_partial(const struct build *b)
+{
+    const struct build_options *o = b->options;
+    char path[BUILD_PATH];
+    if (!(o->checkpoint > 0) || o->resume || o->force) {
+        return CLI_OK;
+    }
+    const int code = build_partial(b, path);
+    return code || access(path, F_OK) != 0
+               ? code
+               : say_failed(
+                   CLI_USAGE,
+                   "%s: is there already; --resume goes on from there, -f begins "
+                   "anew",
+                   path);
+}
+
 static int build_all(struct build *b, const struct arguments *arguments)
 {
     const struct build_options *o = b->options;
@@ -546,6 +565,7 @@ static int build_all(struct build *b, const struct arguments *arguments)
     progress_begin(&watch, "", SAY_NEVER);
     int code = build_read_shard(o->shard, &part);
     code = code ? code : build_may_write(b);
+    code = code ? code : build_check_partial(b);
     code = code ? code : keys_format(&o->keys, &b->format);
     code = code ? code : spec_fill(&o->spec, &b->spec);
     code = code ? code : secret_current(&o->hash, &b->secret);

@@ -252,6 +252,12 @@ $ touch cut.out; (seq 50000; sleep 5) 2> /dev/null | bloomgate dedup -q -s state
 $ wc -l < cut.out; seq 60000 | bloomgate dedup -q -s state.bg | cat cut.out - | cmp - <(seq 60000)
 50000
 
+# What is there by the name of a checkpoint is neither overwritten nor removed.
+$ echo mine > kept.bg.partial; bloomgate build -q --checkpoint 5m kept.bg empty; cat kept.bg.partial; bloomgate build -qf --checkpoint 5m kept.bg empty; ls kept.bg*
+mine
+kept.bg
+! bloomgate build: kept.bg.partial: is there already; --resume goes on from there, -f begins anew
+
 # ---- Records ----
 
 # CSV.
