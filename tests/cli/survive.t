@@ -253,10 +253,10 @@ $ wc -l < cut.out; seq 60000 | bloomgate dedup -q -s state.bg | cat cut.out - | 
 50000
 
 # What is there by the name of a checkpoint is neither overwritten nor removed.
-$ echo mine > kept.bg.partial; bloomgate build -q --checkpoint 5m kept.bg empty; cat kept.bg.partial; bloomgate build -qf --checkpoint 5m kept.bg empty; ls kept.bg*
+$ echo mine > own.bg.partial; bloomgate build -q --checkpoint 5m own.bg empty; cat own.bg.partial; bloomgate build -qf --checkpoint 5m own.bg empty; ls own.bg*
 mine
-kept.bg
-! bloomgate build: kept.bg.partial: is there already; --resume goes on from there, -f begins anew
+own.bg
+! bloomgate build: own.bg.partial: is there already; --resume goes on from there, -f begins anew
 
 # ---- Records ----
 
