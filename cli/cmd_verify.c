@@ -122,7 +122,8 @@ static int verify_ours(const struct verify_options *o, const char *path)
     progress_end(&progress);
     const bool asked = opening.hash || !filter_needs_secret(path);
     filter_close(&file);
-    if (err && !verify_is_damage(err)) {
+    if (err
+        && (!verify_is_damage(err) || report.bad == 0)) { /* no file at all: a folder */
         return say_error(path, &why);
     }
     (o->json ? verify_json : verify_print)(path, &report, asked);

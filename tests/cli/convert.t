@@ -163,3 +163,11 @@ $ bloomgate convert --to bloomgate --part 99 p no
 ? 2
 $ bloomgate check -c --block-key 000102030405060708090a0b0c0d0e0f bip158.out keys
 1000
+
+# A filter of others may come through a pipe; one of ours has to be a file.
+$ seq 50 > fifty; bloomgate convert -q --from-keys fifty --items 50 --to guava fifty.bf; bloomgate check -c <(cat fifty.bf) fifty
+50
+$ mkfifo never; bloomgate build -q fifty.bg fifty; timeout -k 1 5 bloomgate merge fresh.bg never fifty.bg; timeout -k 1 5 bloomgate diff never fifty.bg
+! bloomgate merge: never: is no filter file of bloomgate
+! bloomgate diff: never: is no filter file of bloomgate
+? 3

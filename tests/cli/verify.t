@@ -115,3 +115,10 @@ $ bloomgate verify --json t.sst
 $ printf 'x' | dd of=t.sst bs=1 seek=$(($(stat -c %s t.sst) - 2)) conv=notrunc status=none; bloomgate verify t.sst
 ! bloomgate verify: t.sst: no filter of any format that is known
 ? 3
+
+# What is no plain file is not whole.
+$ mkdir bare; printf 'bloomgate-pointer 1\nbare\n' > astray; bloomgate verify astray; echo $?; bloomgate verify --json --format bloomgate bare
+3
+! bloomgate verify: astray: path: found another thing, expected a regular file
+! bloomgate verify: bare: path: found another thing, expected a regular file
+? 3
