@@ -128,27 +128,13 @@ int change_run(struct change *c, const struct arguments *arguments,
                bool (*deliver)(struct flow *flow, struct chunk *chunk))
 {
     const struct change_options *o = c->options;
-    struct input input;
-    struct progress progress;
-    int code = input_begin(&input, arguments->items + 1, arguments->count - 1,
-                           o->keys.raw, (struct input_part){ 0, 1 });
-    if (code) {
-        return code;
-    }
-    struct flow flow = { .input = &input,
-                         .format = &c->format,
+    struct flow flow = { .format = &c->format,
                          .threads = flow_threads(o->threads),
-                         .progress = &progress,
                          .work = work,
                          .deliver = deliver,
                          .context = c };
-    progress_begin(&progress, "reading", (enum say_when)o->common.progress);
-    flow_begin(&flow);
-    code = flow_run(&flow);
-    flow_end(&flow);
-    progress_end(&progress);
-    input_end(&input);
-    return code;
+    return flow_files(&flow, arguments->items + 1, arguments->count - 1, o->keys.raw,
+                      "reading", o->common.progress);
 }
 
 int change_save(struct change *c)

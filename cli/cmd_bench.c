@@ -83,24 +83,11 @@ static bool bench_keep(struct flow *flow, struct chunk *chunk)
 
 static int bench_read(struct bench *b, const struct arguments *arguments)
 {
-    struct input input;
-    int code = input_begin(&input, arguments->items, arguments->count,
-                           b->options->keys.raw, (struct input_part){ 0, 1 });
-    if (code) {
-        return code;
-    }
-    struct flow flow = { .input = &input,
-                         .format = &b->format,
-                         .threads = 1,
-                         .progress = &b->progress,
-                         .work = bench_keep,
-                         .context = b };
-    progress_begin(&b->progress, "reading", (enum say_when)b->options->common.progress);
-    flow_begin(&flow);
-    code = flow_run(&flow);
-    flow_end(&flow);
-    progress_end(&b->progress);
-    input_end(&input);
+    struct flow flow = {
+        .format = &b->format, .threads = 1, .work = bench_keep, .context = b
+    };
+    int code = flow_files(&flow, arguments->items, arguments->count,
+                          b->options->keys.raw, "reading", b->options->common.progress);
     if (!code && !b->pool.count) {
         code = say_failed(CLI_DATA, "there are no keys to measure with");
     }

@@ -136,15 +136,9 @@ static int build_count_keys(struct build *b, const struct arguments *arguments)
     struct flow flow = { .input = &b->input,
                          .format = &b->format,
                          .threads = flow_threads(b->options->threads),
-                         .progress = &b->progress,
                          .work = build_count,
                          .context = b };
-    progress_begin(&b->progress, "counting",
-                   (enum say_when)b->options->common.progress);
-    flow_begin(&flow);
-    const int code = flow_run(&flow);
-    flow_end(&flow);
-    progress_end(&b->progress);
+    const int code = flow_once(&flow, "counting", b->options->common.progress);
     if (code) {
         return code;
     }

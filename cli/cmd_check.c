@@ -146,26 +146,13 @@ static int check_open(struct check *c, const char *first)
 static int check_run(struct check *c, const struct arguments *arguments)
 {
     const struct check_options *o = c->options;
-    struct input input;
-    struct progress progress;
-    int code = input_begin(&input, arguments->items + 1, arguments->count - 1,
-                           o->keys.raw, (struct input_part){ 0, 1 });
-    if (code) {
-        return code;
-    }
-    struct flow flow = { .input = &input,
-                         .format = &c->format,
+    struct flow flow = { .format = &c->format,
                          .threads = flow_threads(o->threads),
-                         .progress = &progress,
                          .work = check_work,
                          .deliver = check_deliver,
                          .context = c };
-    progress_begin(&progress, "checking", (enum say_when)o->common.progress);
-    flow_begin(&flow);
-    code = flow_run(&flow);
-    flow_end(&flow);
-    progress_end(&progress);
-    input_end(&input);
+    const int code = flow_files(&flow, arguments->items + 1, arguments->count - 1,
+                                o->keys.raw, "checking", o->common.progress);
     if (!code && o->count) {
         printf("%" PRIu64 "\n", c->selected);
     }

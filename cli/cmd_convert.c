@@ -194,31 +194,17 @@ static bool convert_add(struct flow *flow, struct chunk *chunk)
 static int convert_read_keys(const struct convert_options *o,
                              const struct key_format *format, struct convert_keys *k)
 {
-    struct input input;
-    struct progress progress;
     char *paths[OPTION_LIST_MOST];
     for (size_t i = 0; i < o->from_keys.count; i++) {
         paths[i] = (char *)(uintptr_t)o->from_keys.items[i];
     }
-    int code = input_begin(&input, paths, o->from_keys.count, o->keys.raw,
-                           (struct input_part){ 0, 1 });
-    if (code) {
-        return code;
-    }
-    struct flow flow = { .input = &input,
-                         .format = format,
+    struct flow flow = { .format = format,
                          .threads = flow_threads(0),
-                         .progress = &progress,
                          .work = convert_work,
                          .deliver = convert_add,
                          .context = k };
-    progress_begin(&progress, "reading", (enum say_when)o->common.progress);
-    flow_begin(&flow);
-    code = flow_run(&flow);
-    flow_end(&flow);
-    progress_end(&progress);
-    input_end(&input);
-    return code;
+    return flow_files(&flow, paths, o->from_keys.count, o->keys.raw, "reading",
+                      o->common.progress);
 }
 
 static int convert_create(const struct convert_options *o, struct key_format *format,

@@ -243,13 +243,11 @@ static int dedup_report(struct dedup *d)
 static int dedup_flow(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
-    struct progress progress;
     unsigned threads = flow_threads(o->threads);
     threads = !o->threads && threads > DEDUP_THREADS ? DEDUP_THREADS : threads;
     struct flow flow = { .input = &d->input,
                          .format = &d->format,
                          .threads = threads,
-                         .progress = &progress,
                          .work = dedup_hash,
                          .deliver = dedup_deliver,
                          .write = o->count ? NULL : dedup_write,
@@ -258,12 +256,7 @@ static int dedup_flow(struct dedup *d)
         flow.work = dedup_unordered;
         flow.deliver = flow.write = NULL;
     }
-    progress_begin(&progress, "reading", (enum say_when)o->common.progress);
-    flow_begin(&flow);
-    const int code = flow_run(&flow);
-    flow_end(&flow);
-    progress_end(&progress);
-    return code;
+    return flow_once(&flow, "reading", o->common.progress);
 }
 
 /* The filter has the keys of exactly the lines that were written, so an interrupted run saves

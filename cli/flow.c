@@ -339,3 +339,31 @@ int flow_run(struct flow *flow)
     }
     return flow->code;
 }
+
+int flow_once(struct flow *flow, const char *what, int when)
+{
+    struct progress progress;
+    progress_begin(&progress, what, (enum say_when)when);
+    flow->progress = &progress;
+    flow_begin(flow);
+    const int code = flow_run(flow);
+    flow_end(flow);
+    flow->progress = NULL;
+    progress_end(&progress);
+    return code;
+}
+
+int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
+               const char *what, int when)
+{
+    struct input input;
+    int code = input_begin(&input, paths, count, raw, (struct input_part){ 0, 1 });
+    if (code) {
+        return code;
+    }
+    flow->input = &input;
+    code = flow_once(flow, what, when);
+    flow->input = NULL;
+    input_end(&input);
+    return code;
+}

@@ -70,6 +70,13 @@ void flow_begin(struct flow *flow);
 int flow_run(struct flow *flow);
 void flow_end(struct flow *flow);
 
+/* All of the input in one go, with a progress bar; `when` is an enum say_when, as options have
+ * it. The second opens the input, which are these files, or stdin if there are none, and closes
+ * it again. Exit codes. */
+int flow_once(struct flow *flow, const char *what, int when);
+int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
+               const char *what, int when);
+
 /* After a leg: whether there is more; and where, for input_go_to. */
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);
