@@ -6,6 +6,8 @@
 
 #include "chart.h"
 
+#include "text.h"
+
 #include "say.h"
 
 #include <fcntl.h>
@@ -36,18 +38,6 @@ enum { CHART_COLORS = sizeof chart_colors / sizeof *chart_colors };
 
 /* ---- Text -------------------------------------------------------------------------------- */
 
-static void chart_escape(FILE *to, const char *text)
-{
-    for (; *text; text++) {
-        switch (*text) {
-        case '&': (void)fputs("&amp;", to); break;
-        case '<': (void)fputs("&lt;", to); break;
-        case '>': (void)fputs("&gt;", to); break;
-        default: (void)fputc((unsigned char)*text < 0x20 ? ' ' : *text, to); break;
-        }
-    }
-}
-
 struct chart_font {
     int size;
     const char *color, *anchor; /* start, middle, end */
@@ -68,7 +58,7 @@ static void chart_text(FILE *to, double x, double y, struct chart_font font,
         (void)fprintf(to, " transform=\"rotate(-90 %.1f %.1f)\"", x, y);
     }
     (void)fputc('>', to);
-    chart_escape(to, text);
+    text_xml(to, text);
     (void)fputs("</text>\n", to);
 }
 
@@ -351,7 +341,7 @@ void chart_add_lines(struct chart_page *page, const struct chart_lines *lines)
     for (size_t i = 0; i < lines->count; i++) {
         const struct chart_series *s = &lines->series[i];
         (void)fputs("<g class=\"series\"><title>", to);
-        chart_escape(to, s->name);
+        text_xml(to, s->name);
         (void)fprintf(to, "</title>\n<g clip-path=\"url(#plot%d)\">", page->charts);
         chart_line(to, lines, s, top);
         (void)fputs("</g>\n", to);
@@ -460,7 +450,7 @@ static void chart_write(const struct chart_page *page, FILE *to)
         "height=\"%.0f\" viewBox=\"0 0 %d %.0f\" "
         "font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n<title>",
         CHART_WIDTH, page->height, CHART_WIDTH, page->height);
-    chart_escape(to, page->title);
+    text_xml(to, page->title);
     (void)fputs("</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
                 to);
     chart_text(to, 26, 36, title, page->title);

@@ -15,6 +15,7 @@
  */
 #include "command.h"
 #include "flow.h"
+#include "json.h"
 #include "number.h"
 #include "out.h"
 #include "seen.h"
@@ -212,19 +213,21 @@ static void dedup_tell(const struct dedup *d, const bg_info *info)
 
 static int dedup_write_stats(const struct dedup *d, const bg_info *info)
 {
-    const int n = fprintf(
-        d->stats,
-        "{\"schema\": \"bloomgate.dedup.1\", \"lines\": %" PRIu64
-        ", \"unique\": %" PRIu64 ", \"duplicates\": %" PRIu64
-        ", \"wrongly_dropped_expected\": %.6g, \"wrongly_dropped_share\": %.6g, "
-        "\"kind\": \"%s\", \"filter_bytes\": %" PRIu64 ", \"filter_items\": %.0f, "
-        "\"filter_design_items\": %" PRIu64
-        ", \"filter_rate\": %.6g, \"overfull\": %s}\n",
-        d->lines, d->unique, d->lines - d->unique, d->wrong, dedup_wrong_share(d),
-        bg_kind_name(info->kind), bg_filter_size_bytes(d->seen.filter),
-        info->items.value, info->design_items, info->rate,
-        dedup_is_overfull(info) ? "true" : "false");
-    const bool good = n > 0 && fflush(d->stats) == 0;
+    struct json json;
+    json_begin_to(&json, d->stats, "bloomgate.dedup.1");
+    json_count(&json, "lines", d->lines);
+    json_count(&json, "unique", d->unique);
+    json_count(&json, "duplicates", d->lines - d->unique);
+    json_real(&json, "wrongly_dropped_expected", d->wrong);
+    json_real(&json, "wrongly_dropped_share", dedup_wrong_share(d));
+    json_text(&json, "kind", bg_kind_name(info->kind));
+    json_count(&json, "filter_bytes", bg_filter_size_bytes(d->seen.filter));
+    json_real(&json, "filter_items", info->items.value);
+    json_count(&json, "filter_design_items", info->design_items);
+    json_real(&json, "filter_rate", info->rate);
+    json_bool(&json, "overfull", dedup_is_overfull(info));
+    json_end(&json);
+    const bool good = fflush(d->stats) == 0 && !ferror(d->stats);
     return good ? CLI_OK : say_errno(d->options->stats);
 }
 

@@ -13,6 +13,7 @@
 #include "out.h"
 #include "say.h"
 #include "screen.h"
+#include "spec_options.h"
 #include "stop.h"
 
 #include <errno.h>
@@ -90,8 +91,7 @@ static bool watch_read_content(struct watch *w, const bg_file_info *about, bool 
     bg_filter *filter = NULL;
     bg_errinfo why;
     *opened = false;
-    if (about->profile == BG_HASH_KEYED || about->profile == BG_HASH_KEYED24
-        || about->profile == BG_HASH_KEYED_INT) {
+    if (hash_has_secret(about->profile)) {
         if (!w->ring || bg_keyring_find(w->ring, about->key_id, &secret, &why)) {
             return true;
         }

@@ -4,6 +4,7 @@
 #include "filter_file.h"
 
 #include "say.h"
+#include "spec_options.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -166,16 +167,10 @@ int filter_expect_ours(const char *path)
 
 /* ---- Ours ----------------------------------------------------------------------------------- */
 
-static bool filter_is_keyed(uint32_t profile)
-{
-    return profile == BG_HASH_KEYED || profile == BG_HASH_KEYED24
-           || profile == BG_HASH_KEYED_INT;
-}
-
 bool filter_needs_secret(const char *path)
 {
     bg_file_info about = { .struct_size = sizeof about };
-    return !bg_file_about(path, &about, NULL) && filter_is_keyed(about.profile);
+    return !bg_file_about(path, &about, NULL) && hash_has_secret(about.profile);
 }
 
 int filter_secret(const char *path, const struct open_options *options,
@@ -192,7 +187,7 @@ int filter_secret(const char *path, const struct open_options *options,
         return say_error(path, &why);
     }
     filter_read_recipe(file->about.metadata, file->recipe);
-    if (!filter_is_keyed(file->about.profile)) {
+    if (!hash_has_secret(file->about.profile)) {
         return CLI_OK;
     }
     if (!options->keyring) {

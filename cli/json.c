@@ -1,82 +1,68 @@
-/* json.c - see json.h. Errors of stdout show at the end: out_finish. */
+/* json.c - see json.h. Errors of writing show at the end: out_finish. */
 #include "json.h"
+
+#include "text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* How long the character of UTF-8 is that begins here; 0: it is none. */
-static size_t json_character(const unsigned char *s)
+static void json_string(struct json *json, const char *text)
 {
-    const size_t n = s[0] < 0x80                    ? 1
-                     : s[0] >= 0xC2 && s[0] < 0xE0  ? 2
-                     : (s[0] & 0xF0) == 0xE0        ? 3
-                     : s[0] >= 0xF0 && s[0] <= 0xF4 ? 4
-                                                    : 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool bad =
-        n > 2
-        && ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F)
-            || (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F));
-    return bad ? 0 : n;
-}
-
-static void json_string(const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    (void)putchar('"');
-    while (*s) {
-        const size_t n = json_character(s);
-        if (*s == '"' || *s == '\\') {
-            printf("\\%c", *s);
-        } else if (*s < 0x20 || *s == 0x7F) {
-            printf("\\u%04x", *s);
-        } else if (n == 0) {
-            (void)fputs("\xEF\xBF\xBD", stdout);
+    (void)fputc('"', json->to);
+    for (size_t left = strlen(text), n; left > 0; text += n, left -= n) {
+        uint32_t code = 0;
+        n = text_character(text, left, &code);
+        if (n == 0) {
+            n = 1;
+            (void)fputs("\xEF\xBF\xBD", json->to);
+        } else if (code == '"' || code == '\\') {
+            (void)fprintf(json->to, "\\%c", *text);
+        } else if (code < 0x20 || code == 0x7F) {
+            (void)fprintf(json->to, "\\u%04x", (unsigned)code);
         } else {
-            (void)fwrite(s, 1, n, stdout);
+            (void)fwrite(text, 1, n, json->to);
         }
-        s += n ? n : 1;
     }
-    (void)putchar('"');
+    (void)fputc('"', json->to);
 }
 
 static void json_name(struct json *json, const char *name)
 {
     if (json->filled[json->depth]) {
-        (void)fputs(", ", stdout);
+        (void)fputs(", ", json->to);
     }
     json->filled[json->depth] = true;
     if (name) {
-        json_string(name);
-        (void)fputs(": ", stdout);
+        json_string(json, name);
+        (void)fputs(": ", json->to);
     }
 }
 
 static void json_open(struct json *json, const char *name, char bracket)
 {
     json_name(json, name);
-    (void)putchar(bracket);
+    (void)fputc(bracket, json->to);
     json->depth += json->depth + 1 < JSON_DEEP;
     json->filled[json->depth] = false;
 }
 
 void json_begin(struct json *json, const char *schema)
 {
-    *json = (struct json){ { false }, 0 };
-    (void)putchar('{');
+    json_begin_to(json, stdout, schema);
+}
+
+void json_begin_to(struct json *json, FILE *to, const char *schema)
+{
+    *json = (struct json){ .to = to };
+    (void)fputc('{', json->to);
     json_text(json, "schema", schema);
 }
 
 void json_end(struct json *json)
 {
-    (void)json;
-    (void)fputs("}\n", stdout);
+    (void)fputs("}\n", json->to);
 }
 
 void json_object(struct json *json, const char *name)
@@ -92,33 +78,33 @@ void json_list(struct json *json, const char *name)
 void json_close(struct json *json, char bracket)
 {
     json->depth -= json->depth > 0;
-    (void)putchar(bracket);
+    (void)fputc(bracket, json->to);
 }
 
 void json_text(struct json *json, const char *name, const char *text)
 {
     json_name(json, name);
-    json_string(text);
+    json_string(json, text);
 }
 
 void json_count(struct json *json, const char *name, uint64_t value)
 {
     json_name(json, name);
-    printf("%" PRIu64, value);
+    (void)fprintf(json->to, "%" PRIu64, value);
 }
 
 void json_real(struct json *json, const char *name, double value)
 {
     json_name(json, name);
     if (isfinite(value)) {
-        printf("%.6g", value);
+        (void)fprintf(json->to, "%.6g", value);
     } else {
-        (void)fputs("null", stdout);
+        (void)fputs("null", json->to);
     }
 }
 
 void json_bool(struct json *json, const char *name, bool value)
 {
     json_name(json, name);
-    (void)fputs(value ? "true" : "false", stdout);
+    (void)fputs(value ? "true" : "false", json->to);
 }

@@ -1,5 +1,5 @@
 /*
- * json.h - JSON to stdout: one object per document, with a field "schema" that says what it is,
+ * json.h - JSON, mostly to stdout: one object per document, with a field "schema" that says what it is,
  * "bloomgate.info.1"; fields may be added under the same number, never changed or removed.
  */
 #ifndef CLI_JSON_H
@@ -8,16 +8,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { JSON_DEEP = 16 };
 
 struct json {
+    FILE *to;
     bool filled[JSON_DEEP]; /* something stands there already, so a comma is needed */
     int depth;
 };
 
 /* `name` is NULL inside of lists. Text that is not UTF-8 has its other bytes as U+FFFD. */
 void json_begin(struct json *json, const char *schema);
+void json_begin_to(struct json *json, FILE *to, const char *schema);
 void json_end(struct json *json); /* with a newline */
 void json_object(struct json *json, const char *name);
 void json_list(struct json *json, const char *name);

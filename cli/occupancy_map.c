@@ -6,6 +6,7 @@
 #include "number.h"
 #include "replace_file.h"
 #include "say.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,19 +92,6 @@ enum {
     MAP_SWATCH = 4
 };
 
-/* Text between tags; what XML cannot have becomes "?". */
-static void map_svg_text(FILE *out, const char *text)
-{
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
-        if (c == '<' || c == '>' || c == '&') {
-            (void)fputs(c == '<' ? "&lt;" : c == '>' ? "&gt;" : "&amp;", out);
-        } else {
-            (void)fputc(c < 0x20 || c >= 0x7F ? '?' : c, out);
-        }
-    }
-}
-
 /* From almost white to dark blue, evenly: small differences stay small. */
 static unsigned map_svg_color(double share)
 {
@@ -176,12 +164,12 @@ static void map_svg(FILE *out, const struct occupancy_map *map, const char *titl
                   "height=\"%zu\" viewBox=\"0 0 %zu %zu\" font-family=\"sans-serif\" "
                   "font-size=\"12\">\n<title>",
                   width, bottom + MAP_BELOW, width, bottom + MAP_BELOW);
-    map_svg_text(out, title);
+    text_xml(out, title);
     (void)fprintf(out,
                   "</title>\n<rect width=\"%zu\" height=\"%zu\" fill=\"#ffffff\"/>\n"
                   "<text x=\"%d\" y=\"24\" font-size=\"16\">",
                   width, bottom + MAP_BELOW, MAP_MARGIN);
-    map_svg_text(out, title);
+    text_xml(out, title);
     (void)fprintf(
         out,
         "</text>\n<text x=\"%d\" y=\"44\" fill=\"#555\">a cell is %s; least %s, mean %s, "

@@ -7,6 +7,7 @@
 #include "records.h"
 
 #include "say.h"
+#include "text.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -527,36 +528,13 @@ static bool keys_hex(bg_bytes text, char *to, bg_bytes *key)
     return text.len % 2 == 0;
 }
 
-/* One character of UTF-8; 0 bytes long if it is none. */
-static size_t keys_utf8(const unsigned char *s, size_t n, uint32_t *code)
-{
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const size_t long_ = s[0] < 0x80             ? 1
-                         : (s[0] & 0xE0) == 0xC0 ? 2
-                         : (s[0] & 0xF0) == 0xE0 ? 3
-                         : (s[0] & 0xF8) == 0xF0 ? 4
-                                                 : 0;
-    if (long_ == 0 || long_ > n) {
-        return 0;
-    }
-    *code = long_ == 1 ? s[0] : s[0] & (0x7Fu >> long_);
-    for (size_t i = 1; i < long_; i++) {
-        if ((s[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-        *code = *code << 6 | (s[i] & 0x3F);
-    }
-    return *code < least[long_] || *code > 0x10FFFF || (*code >> 11) == 0x1B ? 0
-                                                                             : long_;
-}
-
 static bool keys_utf16(bg_bytes text, char *to, bg_bytes *key)
 {
-    const unsigned char *s = text.data;
+    const char *s = text.data;
     size_t n = 0;
     for (size_t i = 0, step; i < text.len; i += step) {
         uint32_t code = 0;
-        step = keys_utf8(s + i, text.len - i, &code);
+        step = text_character(s + i, text.len - i, &code);
         if (step == 0) {
             return false;
         }

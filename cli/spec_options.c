@@ -62,12 +62,21 @@ int spec_fill(const struct spec_options *options, bg_spec *spec)
     return CLI_OK;
 }
 
+bool hash_has_secret(uint32_t profile)
+{
+    switch ((bg_hash_profile)profile) {
+#define HASH_CASE(NAME, number, text, secret)                                          \
+    case BG_HASH_##NAME: return secret;
+        BG_HASHES(HASH_CASE)
+#undef HASH_CASE
+    }
+    return false;
+}
+
 int secret_current(const struct hash_options *options, struct secret *secret)
 {
     bg_errinfo why;
-    const bool keyed = options->profile == BG_HASH_KEYED
-                       || options->profile == BG_HASH_KEYED24
-                       || options->profile == BG_HASH_KEYED_INT;
+    const bool keyed = hash_has_secret((uint32_t)options->profile);
     *secret = (struct secret){ .hash = { .profile = (uint32_t)options->profile,
                                          .seed = options->seed } };
     if (!options->keyring) {

@@ -22,6 +22,9 @@ struct hash_options {
 };
 extern const struct option_group hash_options_group;
 
+/* Whether a bg_hash_profile has a secret. */
+bool hash_has_secret(uint32_t profile);
+
 /* The secret in use: a ring stays open as long as what came out of it. */
 struct secret {
     bg_keyring *ring;

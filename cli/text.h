@@ -1,0 +1,18 @@
+/*
+ * text.h - text of strangers: characters of UTF-8, and what XML takes for markup.
+ */
+#ifndef CLI_TEXT_H
+#define CLI_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* How many of n bytes the character of UTF-8 has that begins at s, which is *code; 0: it is
+ * none. No sequence longer than needed, no surrogates, nothing above U+10FFFF. n is not 0. */
+size_t text_character(const char *s, size_t n, uint32_t *code);
+
+/* Text between tags; what XML cannot have becomes "?". */
+void text_xml(FILE *to, const char *text);
+
+#endif
