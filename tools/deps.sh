@@ -5,7 +5,7 @@ set -euo pipefail
 packages=(
     # build
     build-essential cmake ninja-build pkg-config git ca-certificates libxxhash-dev
-    zlib1g-dev libzstd-dev
+    zlib1g-dev libzstd-dev libevent-dev libssl-dev libpq-dev libsqlite3-dev
     # lint, sanitizers, fuzzing, ABI, coverage, documents
     clang clang-format clang-tidy libclang-rt-14-dev llvm-14 abigail-tools gcovr python3 scdoc
     # other processors: 64-bit ARM, big-endian, 32-bit
@@ -15,13 +15,13 @@ packages=(
     libbloom-dev libleveldb-dev librocksdb-dev
     # terminals, and packed keys, for tests of the command line
     tmux zstd
-    # what examples and benches put a gate in front of
-    libsqlite3-dev
     # the software whose formats are read and written: Guava, bits-and-blooms, DCSO, BIP37, Squid
     default-jdk-headless libguava-java golang-go golang-github-willf-bloom-dev
     golang-github-dcso-bloom-cli python3-bitcoinlib squid
     # what reads the metrics: promtool, and a second reader of OpenMetrics
     prometheus python3-prometheus-client
+    # the service: its clients, a truth, a browser
+    redis-server redis-tools python3-redis postgresql chromium curl openssl
     # the command line: shells that complete it, and what checks man pages
     zsh fish mandoc
 )

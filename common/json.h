@@ -2,8 +2,8 @@
  * json.h - JSON, mostly to stdout: one object per document, with a field "schema" that says what it is,
  * "bloomgate.info.1"; fields may be added under the same number, never changed or removed.
  */
-#ifndef CLI_JSON_H
-#define CLI_JSON_H
+#ifndef COMMON_JSON_H
+#define COMMON_JSON_H
 
 #include <stdbool.h>
 #include <stddef.h>

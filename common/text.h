@@ -1,8 +1,8 @@
 /*
  * text.h - text of strangers: characters of UTF-8, and what XML takes for markup.
  */
-#ifndef CLI_TEXT_H
-#define CLI_TEXT_H
+#ifndef COMMON_TEXT_H
+#define COMMON_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>

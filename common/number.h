@@ -1,8 +1,8 @@
 /*
  * number.h - numbers as people write and read them: 10k, 5M, 2Gi, 1e6, 0.1%, 90s.
  */
-#ifndef CLI_NUMBER_H
-#define CLI_NUMBER_H
+#ifndef COMMON_NUMBER_H
+#define COMMON_NUMBER_H
 
 #include <stdbool.h>
 #include <stdint.h>

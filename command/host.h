@@ -1,0 +1,116 @@
+/*
+ * host.h - where commands run: the service (server/), or inside of Redis (adapters/redis).
+ *
+ * A handler gets a request, finds or makes objects (object.h) through its host, and sends one
+ * reply. It knows no socket, no file, no thread; whatever it calls may be called by several
+ * threads at once.
+ *
+ * Durability. Before a handler changes an object it tells the host what is going to happen
+ * (`record`); the host writes it to its journal, or replicates it, and sends the reply only when
+ * that is as safe as its settings ask for. Objects whose changes do not commute hold their lock
+ * over both (object.h does). What is changed wholesale (merged, loaded, replaced) is told by
+ * `checkpoint` after the fact: the host then keeps the whole object.
+ *
+ * A record that was written for a change that did not happen (the filter was full) is harmless
+ * for filters that only ever grow, and left out by replaying for those that can refuse.
+ */
+#ifndef COMMAND_HOST_H
+#define COMMAND_HOST_H
+
+#include "bloomgate/bloomgate.h"
+#include "reply.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct object;
+struct command;
+
+/* Operations on an object, as they are recorded. The numbers are frozen: journals have them. */
+enum change_op {
+    CHANGE_ADD = 1,    /* hashes, or keys */
+    CHANGE_REMOVE = 2, /* likewise */
+    CHANGE_CLEAR = 3,
+    CHANGE_ROTATE = 4 /* a window moves to `value`, milliseconds since 1970 */
+};
+
+struct change {
+    enum change_op op;
+    size_t n;
+    const uint64_t *hashes; /* by the hasher of the object's base; or NULL: */
+    const bg_bytes *keys;   /* where hashes would not do: foreign filters, changing hashes */
+    uint64_t value;
+};
+
+/* What new objects get, and what they may not exceed; CONFIG changes it, so read it once per
+ * request. */
+struct command_settings {
+    double bf_error_rate;
+    uint64_t bf_initial_size;
+    uint32_t bf_expansion_factor;
+    uint32_t cf_bucket_size;
+    uint64_t cf_initial_size;
+    uint32_t cf_max_iterations;
+    uint32_t cf_expansion_factor;
+    uint32_t cf_max_expansions;
+    uint64_t max_filter_bytes; /* of one filter; 0: none */
+    uint32_t hash;             /* a bg_hash_profile, of new filters */
+    const bg_keyring *keyring; /* secrets of keyed ones; NULL: none */
+};
+
+struct host;
+
+struct host_ops {
+    /* The object of that name, or NULL. Valid until the handler returns. */
+    struct object *(*find)(struct host *host, bg_bytes name);
+
+    /* Gives a name to an object, which then is the host's. BG_EBUSY: the name is taken, maybe
+     * since a moment ago; BG_ELIMIT: over a quota. On error the object is the caller's. */
+    bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
+                     bg_errinfo *info);
+
+    /* The same, but takes the place of what has that name. `keep_expiry`: as long as it
+     * lives already. */
+    bg_err (*replace)(struct host *host, bg_bytes name, struct object *object,
+                      bg_errinfo *info);
+
+    /* Forgets a name; false: there is none. */
+    bool (*drop)(struct host *host, bg_bytes name);
+
+    /* An object is about to change. On error it must not. BG_ELIMIT: more adds than the
+     * caller may do in this time; BG_EIO: the journal cannot be written. */
+    bg_err (*record)(struct host *host, struct object *object, const struct change *change,
+                     bg_errinfo *info);
+
+    /* An object has changed wholesale: keeps all of it. May take long. */
+    bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
+
+    /* Milliseconds since 1970. */
+    uint64_t (*now)(struct host *host);
+
+    /* Gates: what the truth behind `name` says of a key; NULL: the host has none. An error
+     * BG_ENOTFOUND: there is no such gate. */
+    bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key, bg_outcome *outcome,
+                     bg_errinfo *info);
+
+    /* Where BG.PUBLISH and BG.RELOAD may read and write: makes a path of a file's name, in a
+     * folder of the host's; BG_EINVAL for names that would leave it. NULL: no files. */
+    bg_err (*path)(struct host *host, bg_bytes file, char *path, size_t room,
+                   bg_errinfo *info);
+};
+
+struct host {
+    const struct host_ops *ops;
+    const struct command_settings *settings;
+};
+
+struct request {
+    struct host *host;
+    const struct command *command;
+    const bg_bytes *argv; /* argv[0] is the command's name */
+    size_t argc;
+    struct reply reply;
+};
+
+#endif

@@ -1,0 +1,134 @@
+/*
+ * object.h - what a name stands for: a filter with what its users asked for.
+ *
+ *     BF   what BF.RESERVE makes: grows (scalable) or, NONSCALING, one that can be full
+ *          (blocked)
+ *     CF   what CF.RESERVE makes: a quotient filter, which counts and deletes as a cuckoo filter
+ *          does, and is doubled when it is full instead of being chained
+ *     BG   any kind, by BG.CREATE or from a file
+ *     and of BF: one that was imported from RedisBloom, with its own bits and hash (foreign)
+ *
+ * A shape is what is needed to make an empty one, as text in journals and files.
+ *
+ * Threads. Queries and adds of objects that `commute` (sets of bits that only fill up) need no
+ * lock. All other changes, and those of foreign ones, hold `writing` over recording and doing,
+ * so that the journal has the order in which they happened.
+ */
+#ifndef COMMAND_OBJECT_H
+#define COMMAND_OBJECT_H
+
+#include "host.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum object_family { OBJECT_BF = 1, OBJECT_CF = 2, OBJECT_BG = 3 };
+
+/* All that was asked for; zero means: not said. */
+struct object_shape {
+    uint32_t family;
+    uint32_t kind;
+    uint64_t items; /* capacity */
+    double rate;
+    double bits_per_key;
+    uint64_t bytes;
+    uint32_t k, folds, flags, width, shards;
+    uint32_t hash; /* a bg_hash_profile */
+    uint64_t seed;
+    uint8_t key_id[BG_KEY_ID_BYTES];
+    /* BF and CF: what INFO says, and how they grow */
+    uint32_t expansion;
+    uint32_t nonscaling;
+    uint32_t bucket_size;
+    uint32_t max_iterations;
+    uint32_t max_expansions;
+    /* windows */
+    uint32_t window_mode;
+    uint32_t window_generations;
+    uint64_t window_length; /* milliseconds */
+    uint64_t window_count;
+};
+
+enum { OBJECT_SHAPE_TEXT = 512 };
+
+/* As text, "family=bf kind=scalable items=100 ...", and back; what is 0 is left out, and
+ * unknown words are an error: BG_EFORMAT. */
+size_t object_shape_write(const struct object_shape *shape, char text[OBJECT_SHAPE_TEXT]);
+bg_err object_shape_read(const char *text, size_t len, struct object_shape *shape,
+                         bg_errinfo *info);
+
+struct object {
+    struct object_shape shape;
+    bool commutes;       /* sets of bits: adds in any order, and again, come to the same */
+    bg_slot *slot;       /* or NULL: */
+    bg_foreign *foreign; /* a RedisBloom filter, with a lock of its own */
+    pthread_rwlock_t foreign_lock;
+    pthread_mutex_t writing;
+    _Atomic uint64_t items;   /* added, certainly new */
+    _Atomic uint64_t deleted; /* removes that found something */
+    _Atomic uint64_t expansions;
+    struct bg_rebuild *rebuild; /* BG.REBUILD: one in progress, under `writing` */
+    uint64_t id;                /* the host's */
+    void *entry;                /* the host's */
+};
+
+/* An empty one. Errors: those of bg_filter_create; BG_EINVAL when the hash needs a secret that
+ * the keyring lacks. */
+bg_err object_create(const struct object_shape *shape,
+                     const struct command_settings *settings, struct object **object,
+                     bg_errinfo *info);
+
+/* One with this filter or foreign filter, which it owns from then on, on success. */
+bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
+                    bg_foreign *foreign, struct object **object, bg_errinfo *info);
+void object_free(struct object *object);
+
+/* The shape of a filter that was made elsewhere (a file): family BG. */
+void object_shape_of(const bg_filter *filter, struct object_shape *shape);
+
+/* How to open files of this service: the secret of the file's key id, if it has one. */
+bg_err object_hash_spec(const struct object_shape *shape,
+                        const struct command_settings *settings, bg_hash_spec *hash,
+                        bg_errinfo *info);
+
+/* ---- Keys -------------------------------------------------------------------------------- */
+
+enum { OBJECT_BATCH = 512 }; /* keys of one call of the three below, at most */
+
+/* As bg_filter_may_contain_many. */
+size_t object_may_contain_many(const struct object *object, const bg_bytes *keys, size_t n,
+                               uint64_t *maybe);
+
+/*
+ * Adds keys in order, up to the first that does not fit; *done says how many are in, and is_new,
+ * a bitmap, which of them certainly were not there before. Records what changes.
+ * Errors: BG_EFULL; those of host->ops->record; BG_ENOTSUP.
+ */
+bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
+                       size_t n, uint64_t *is_new, size_t *done, bg_errinfo *info);
+
+/* Takes back one add. BG_ENOTFOUND: certainly not there. */
+bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
+                     bg_errinfo *info);
+
+/* How often a key may have been added; kinds that do not count: 0 or 1. */
+uint64_t object_count(const struct object *object, bg_bytes key);
+
+/* Forgets all keys. */
+bg_err object_clear(struct object *object, struct host *host, bg_errinfo *info);
+
+/* Moves a window to a time, or by a period if it has no length. */
+bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
+                     bg_errinfo *info);
+
+/* Does what a record says, when a journal is replayed: by the host, before anybody else has
+ * the object. */
+bg_err object_apply(struct object *object, const struct change *change, bg_errinfo *info);
+
+/* ---- Figures, in no time ----------------------------------------------------------------- */
+
+uint64_t object_bytes(const struct object *object);
+uint64_t object_capacity(const struct object *object);
+uint32_t object_layers(const struct object *object);
+
+#endif

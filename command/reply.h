@@ -1,0 +1,98 @@
+/*
+ * reply.h - what a handler answers with, whoever carries it: RESP2, RESP3 or Redis itself.
+ *
+ * A handler sends exactly one reply. An array or a map of n is followed by n replies (2 n for
+ * a map). What RESP2 lacks is sent in its words: a boolean as 0 or 1, a double as a string, a
+ * map as a list, so handlers never ask for the protocol.
+ */
+#ifndef COMMAND_REPLY_H
+#define COMMAND_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct reply_ops {
+    void (*status)(void *to, const char *text);
+    void (*error)(void *to, const char *text); /* with its code: "ERR not found" */
+    void (*integer)(void *to, int64_t value);
+    void (*boolean)(void *to, bool value);
+    void (*real)(void *to, double value);
+    void (*bulk)(void *to, const void *bytes, size_t n);
+    void (*null)(void *to);
+    void (*array)(void *to, size_t n);
+    void (*map)(void *to, size_t n);
+    void (*set)(void *to, size_t n);
+};
+
+struct reply {
+    const struct reply_ops *ops;
+    void *to;
+};
+
+static inline void reply_status(const struct reply *r, const char *text)
+{
+    r->ops->status(r->to, text);
+}
+
+static inline void reply_ok(const struct reply *r)
+{
+    r->ops->status(r->to, "OK");
+}
+
+static inline void reply_error(const struct reply *r, const char *text)
+{
+    r->ops->error(r->to, text);
+}
+
+static inline void reply_integer(const struct reply *r, int64_t value)
+{
+    r->ops->integer(r->to, value);
+}
+
+static inline void reply_boolean(const struct reply *r, bool value)
+{
+    r->ops->boolean(r->to, value);
+}
+
+static inline void reply_real(const struct reply *r, double value)
+{
+    r->ops->real(r->to, value);
+}
+
+static inline void reply_bulk(const struct reply *r, const void *bytes, size_t n)
+{
+    r->ops->bulk(r->to, bytes, n);
+}
+
+static inline void reply_text(const struct reply *r, const char *text)
+{
+    r->ops->bulk(r->to, text, strlen(text));
+}
+
+static inline void reply_null(const struct reply *r)
+{
+    r->ops->null(r->to);
+}
+
+static inline void reply_array(const struct reply *r, size_t n)
+{
+    r->ops->array(r->to, n);
+}
+
+static inline void reply_map(const struct reply *r, size_t n)
+{
+    r->ops->map(r->to, n);
+}
+
+static inline void reply_set(const struct reply *r, size_t n)
+{
+    r->ops->set(r->to, n);
+}
+
+/* An error from a format; cut at 500 bytes, line breaks become blanks. */
+void reply_errorf(const struct reply *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * table.h - the one list of commands: what they are called, take, need and do.
+ *
+ * Each family (bf.c, cf.c, bg.c, and those of the host) has an array of `struct command`, ended
+ * by one without a name. It feeds the dispatcher, arity checks, COMMAND INFO and DOCS, the ACL
+ * categories, the tests and the documentation (docs/commands.md is written from it).
+ */
+#ifndef COMMAND_TABLE_H
+#define COMMAND_TABLE_H
+
+#include "host.h"
+
+enum {
+    COMMAND_WRITE = 1u << 0,    /* may change something */
+    COMMAND_READONLY = 1u << 1, /* cannot */
+    COMMAND_DENYOOM = 1u << 2,  /* refused when memory is over its limit */
+    COMMAND_FAST = 1u << 3,     /* takes microseconds, whatever the size of the filter */
+    COMMAND_SLOW = 1u << 4,     /* may take long: not on the thread of an event loop */
+    COMMAND_ADMIN = 1u << 5,
+    COMMAND_NOAUTH = 1u << 6,  /* before AUTH, too */
+    COMMAND_LOADING = 1u << 7, /* while the service is loading, too */
+    COMMAND_STALE = 1u << 8
+};
+
+/* ACL categories; those that follow from flags (read, write, fast, slow, admin) are not said
+ * again. */
+enum {
+    CATEGORY_BLOOM = 1u << 0,
+    CATEGORY_CUCKOO = 1u << 1,
+    CATEGORY_GATE = 1u << 2, /* BG.* */
+    CATEGORY_KEYSPACE = 1u << 3,
+    CATEGORY_CONNECTION = 1u << 4,
+    CATEGORY_DANGEROUS = 1u << 5
+};
+
+struct command {
+    const char *name; /* in capitals */
+    int arity;        /* arguments, the name included; below 0: at least so many */
+    uint32_t flags;
+    uint32_t categories;
+    int first_key, last_key, key_step; /* 0: no keys; last_key below 0: counted from the end */
+    void (*run)(struct request *request);
+    /* For pipelines: answers n requests of this command about one name at once, with a reply
+     * each, that differ in argv[2] only. NULL: they are run one by one. */
+    void (*run_many)(struct request *request, const bg_bytes *items, size_t n);
+    const char *syntax;  /* "key error_rate capacity [EXPANSION expansion] [NONSCALING]" */
+    const char *summary; /* a sentence without its period */
+    const char *complexity;
+    const char *since;
+};
+
+extern const struct command bf_commands[], cf_commands[], bg_commands[];
+
+/* A list of such arrays, and quick look-ups in them, in any case of letters. */
+struct command_table;
+
+/* `families`: n arrays. NULL: no memory. Two commands of one name are a mistake: asserted. */
+struct command_table *command_table_create(const struct command *const *families, size_t n);
+void command_table_free(struct command_table *table);
+const struct command *command_find(const struct command_table *table, bg_bytes name);
+size_t command_count(const struct command_table *table);
+const struct command *command_at(const struct command_table *table, size_t i);
+
+/* Whether so many arguments will do. */
+bool command_arity_fits(const struct command *command, size_t argc);
+
+#endif
