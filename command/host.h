@@ -39,7 +39,8 @@ struct change {
     enum change_op op;
     size_t n;
     const uint64_t *hashes; /* by the hasher of the object's base; or NULL: */
-    const bg_bytes *keys;   /* where hashes would not do: foreign filters, changing hashes */
+    const bg_bytes
+        *keys; /* where hashes would not do: foreign filters, changing hashes */
     uint64_t value;
 };
 
@@ -80,8 +81,8 @@ struct host_ops {
 
     /* An object is about to change. On error it must not. BG_ELIMIT: more adds than the
      * caller may do in this time; BG_EIO: the journal cannot be written. */
-    bg_err (*record)(struct host *host, struct object *object, const struct change *change,
-                     bg_errinfo *info);
+    bg_err (*record)(struct host *host, struct object *object,
+                     const struct change *change, bg_errinfo *info);
 
     /* An object has changed wholesale: keeps all of it. May take long. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
@@ -91,8 +92,8 @@ struct host_ops {
 
     /* Gates: what the truth behind `name` says of a key; NULL: the host has none. An error
      * BG_ENOTFOUND: there is no such gate. */
-    bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key, bg_outcome *outcome,
-                     bg_errinfo *info);
+    bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key,
+                     bg_outcome *outcome, bg_errinfo *info);
 
     /* Where BG.PUBLISH and BG.RELOAD may read and write: makes a path of a file's name, in a
      * folder of the host's; BG_EINVAL for names that would leave it. NULL: no files. */

@@ -53,14 +53,15 @@ enum { OBJECT_SHAPE_TEXT = 512 };
 
 /* As text, "family=bf kind=scalable items=100 ...", and back; what is 0 is left out, and
  * unknown words are an error: BG_EFORMAT. */
-size_t object_shape_write(const struct object_shape *shape, char text[OBJECT_SHAPE_TEXT]);
+size_t object_shape_write(const struct object_shape *shape,
+                          char text[OBJECT_SHAPE_TEXT]);
 bg_err object_shape_read(const char *text, size_t len, struct object_shape *shape,
                          bg_errinfo *info);
 
 struct object {
     struct object_shape shape;
-    bool commutes;       /* sets of bits: adds in any order, and again, come to the same */
-    bg_slot *slot;       /* or NULL: */
+    bool commutes; /* sets of bits: adds in any order, and again, come to the same */
+    bg_slot *slot; /* or NULL: */
     bg_foreign *foreign; /* a RedisBloom filter, with a lock of its own */
     pthread_rwlock_t foreign_lock;
     pthread_mutex_t writing;
@@ -96,8 +97,8 @@ bg_err object_hash_spec(const struct object_shape *shape,
 enum { OBJECT_BATCH = 512 }; /* keys of one call of the three below, at most */
 
 /* As bg_filter_may_contain_many. */
-size_t object_may_contain_many(const struct object *object, const bg_bytes *keys, size_t n,
-                               uint64_t *maybe);
+size_t object_may_contain_many(const struct object *object, const bg_bytes *keys,
+                               size_t n, uint64_t *maybe);
 
 /*
  * Adds keys in order, up to the first that does not fit; *done says how many are in, and is_new,
@@ -123,7 +124,8 @@ bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
 
 /* Does what a record says, when a journal is replayed: by the host, before anybody else has
  * the object. */
-bg_err object_apply(struct object *object, const struct change *change, bg_errinfo *info);
+bg_err object_apply(struct object *object, const struct change *change,
+                    bg_errinfo *info);
 
 /* ---- Figures, in no time ----------------------------------------------------------------- */
 

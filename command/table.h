@@ -14,8 +14,8 @@ enum {
     COMMAND_WRITE = 1u << 0,    /* may change something */
     COMMAND_READONLY = 1u << 1, /* cannot */
     COMMAND_DENYOOM = 1u << 2,  /* refused when memory is over its limit */
-    COMMAND_FAST = 1u << 3,     /* takes microseconds, whatever the size of the filter */
-    COMMAND_SLOW = 1u << 4,     /* may take long: not on the thread of an event loop */
+    COMMAND_FAST = 1u << 3, /* takes microseconds, whatever the size of the filter */
+    COMMAND_SLOW = 1u << 4, /* may take long: not on the thread of an event loop */
     COMMAND_ADMIN = 1u << 5,
     COMMAND_NOAUTH = 1u << 6,  /* before AUTH, too */
     COMMAND_LOADING = 1u << 7, /* while the service is loading, too */
@@ -38,12 +38,14 @@ struct command {
     int arity;        /* arguments, the name included; below 0: at least so many */
     uint32_t flags;
     uint32_t categories;
-    int first_key, last_key, key_step; /* 0: no keys; last_key below 0: counted from the end */
+    int first_key, last_key,
+        key_step; /* 0: no keys; last_key below 0: counted from the end */
     void (*run)(struct request *request);
     /* For pipelines: answers n requests of this command about one name at once, with a reply
      * each, that differ in argv[2] only. NULL: they are run one by one. */
     void (*run_many)(struct request *request, const bg_bytes *items, size_t n);
-    const char *syntax;  /* "key error_rate capacity [EXPANSION expansion] [NONSCALING]" */
+    const char
+        *syntax; /* "key error_rate capacity [EXPANSION expansion] [NONSCALING]" */
     const char *summary; /* a sentence without its period */
     const char *complexity;
     const char *since;
@@ -55,7 +57,8 @@ extern const struct command bf_commands[], cf_commands[], bg_commands[];
 struct command_table;
 
 /* `families`: n arrays. NULL: no memory. Two commands of one name are a mistake: asserted. */
-struct command_table *command_table_create(const struct command *const *families, size_t n);
+struct command_table *command_table_create(const struct command *const *families,
+                                           size_t n);
 void command_table_free(struct command_table *table);
 const struct command *command_find(const struct command_table *table, bg_bytes name);
 size_t command_count(const struct command_table *table);

@@ -1,0 +1,58 @@
+/*
+ * quiet.h - when has everybody let go of what was there before?
+ *
+ * Worker threads look names up without locks and use what they find until the end of a batch of
+ * requests. Who takes something away (a dropped filter, an old table) must wait until every
+ * batch that may have seen it has ended; who makes a snapshot must wait until every change that
+ * was recorded is also done.
+ *
+ * Each thread has a seat with a counter of its own, odd while it is inside of a batch:
+ *
+ *     quiet_enter(q, seat);   ... look up, record, change ...   quiet_leave(q, seat);
+ *
+ * quiet_wait notes all counters and returns when each of them that was odd has changed. Batches
+ * are short, so it waits by sleeping for some microseconds; it must not be called from inside.
+ *
+ * Why that suffices. Entering is sequentially consistent, as are the loads of quiet_wait and, by
+ * contract, the store that took the thing away before it. So either the batch sees the store, or
+ * quiet_wait sees the odd counter and waits for the batch's release store, which orders all that
+ * the batch did before what comes after the wait.
+ */
+#ifndef SERVER_QUIET_H
+#define SERVER_QUIET_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { QUIET_SEATS = 256 };
+
+struct quiet_seat {
+    _Alignas(64) _Atomic uint64_t count; /* odd: inside */
+    _Atomic uint32_t taken;
+};
+
+struct quiet {
+    struct quiet_seat seats[QUIET_SEATS];
+};
+
+void quiet_init(struct quiet *quiet);
+
+/* A seat for a thread, and back; -1: all are taken. Thread safety: MT-Safe. */
+int quiet_sit(struct quiet *quiet);
+void quiet_rise(struct quiet *quiet, int seat);
+
+static inline void quiet_enter(struct quiet *quiet, int seat)
+{
+    atomic_fetch_add(&quiet->seats[seat].count, 1);
+}
+
+static inline void quiet_leave(struct quiet *quiet, int seat)
+{
+    atomic_fetch_add_explicit(&quiet->seats[seat].count, 1, memory_order_release);
+}
+
+/* Returns when all batches that are inside now have ended. */
+void quiet_wait(struct quiet *quiet);
+
+#endif
