@@ -1,12 +1,12 @@
 /*
- * table.h - the one list of commands: what they are called, take, need and do.
+ * command_table.h - the one list of commands: what they are called, take, need and do.
  *
  * Each family (bf.c, cf.c, bg.c, and those of the host) has an array of `struct command`, ended
  * by one without a name. It feeds the dispatcher, arity checks, COMMAND INFO and DOCS, the ACL
  * categories, the tests and the documentation (docs/commands.md is written from it).
  */
-#ifndef COMMAND_TABLE_H
-#define COMMAND_TABLE_H
+#ifndef COMMAND_COMMAND_TABLE_H
+#define COMMAND_COMMAND_TABLE_H
 
 #include "host.h"
 
