@@ -31,8 +31,7 @@ struct command;
 enum change_op {
     CHANGE_ADD = 1,    /* hashes, or keys */
     CHANGE_REMOVE = 2, /* likewise */
-    CHANGE_CLEAR = 3,
-    CHANGE_ROTATE = 4 /* a window moves to `value`, milliseconds since 1970 */
+    CHANGE_ROTATE = 4  /* a window moves to `value`, milliseconds since 1970 */
 };
 
 struct change {
@@ -71,8 +70,8 @@ struct host_ops {
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
 
-    /* The same, but takes the place of what has that name. `keep_expiry`: as long as it
-     * lives already. */
+    /* The same, but takes the place of what has that name, if anything has; when that expires
+     * stays as it was. */
     bg_err (*replace)(struct host *host, bg_bytes name, struct object *object,
                       bg_errinfo *info);
 

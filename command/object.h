@@ -12,7 +12,13 @@
  *
  * Threads. Queries and adds of objects that `commute` (sets of bits that only fill up) need no
  * lock. All other changes, and those of foreign ones, hold `writing` over recording and doing,
- * so that the journal has the order in which they happened.
+ * so that the journal has the order in which they happened. There is no clearing: another, empty
+ * object takes the name instead.
+ *
+ * What is recorded. An add of a key that the filter has already changes nothing, so it is not
+ * recorded; a host that promises durability must therefore hold back its reply until everything
+ * that was recorded up to then is safe, by whomever: records are written before bits are set, so
+ * whoever finds a bit set comes after its record.
  */
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
@@ -57,6 +63,15 @@ size_t object_shape_write(const struct object_shape *shape,
                           char text[OBJECT_SHAPE_TEXT]);
 bg_err object_shape_read(const char *text, size_t len, struct object_shape *shape,
                          bg_errinfo *info);
+
+/* The hash of a new object: this profile, with the keyring's current secret if it needs one. */
+bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
+                         const struct command_settings *settings, bg_errinfo *info);
+
+/* What it asks of the library, but for the hash; `window` is used by windows, and must live as
+ * long as the spec. */
+void object_shape_spec(const struct object_shape *shape, bg_window_options *window,
+                       bg_spec *spec);
 
 struct object {
     struct object_shape shape;
@@ -114,9 +129,6 @@ bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
 
 /* How often a key may have been added; kinds that do not count: 0 or 1. */
 uint64_t object_count(const struct object *object, bg_bytes key);
-
-/* Forgets all keys. */
-bg_err object_clear(struct object *object, struct host *host, bg_errinfo *info);
 
 /* Moves a window to a time, or by a period if it has no length. */
 bg_err object_rotate(struct object *object, struct host *host, uint64_t now,

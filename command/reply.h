@@ -3,7 +3,7 @@
  *
  * A handler sends exactly one reply. An array or a map of n is followed by n replies (2 n for
  * a map). What RESP2 lacks is sent in its words: a boolean as 0 or 1, a double as a string, a
- * map as a list, so handlers never ask for the protocol.
+ * map as a list, so handlers seldom ask for the protocol.
  */
 #ifndef COMMAND_REPLY_H
 #define COMMAND_REPLY_H
@@ -29,6 +29,7 @@ struct reply_ops {
 struct reply {
     const struct reply_ops *ops;
     void *to;
+    int protocol; /* 2 or 3, for the few replies that differ by more than their encoding */
 };
 
 static inline void reply_status(const struct reply *r, const char *text)

@@ -1,0 +1,125 @@
+/* args.c - see args.h. */
+#include "args.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+bool args_is(bg_bytes argument, const char *word)
+{
+    const unsigned char *bytes = argument.data;
+    for (size_t i = 0; i < argument.len; i++) {
+        const unsigned char c = bytes[i];
+        if (word[i] == 0 || (c >= 'a' && c <= 'z' ? c - 32 : c) != word[i]) {
+            return false;
+        }
+    }
+    return word[argument.len] == 0;
+}
+
+bool args_count(bg_bytes argument, uint64_t *value)
+{
+    const char *digits = argument.data;
+    uint64_t sum = 0;
+    if (argument.len == 0 || argument.len > 20) {
+        return false;
+    }
+    for (size_t i = 0; i < argument.len; i++) {
+        const uint64_t digit = (uint64_t)(unsigned char)digits[i] - '0';
+        if (digit > 9 || sum > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        sum = sum * 10 + digit;
+    }
+    *value = sum;
+    return true;
+}
+
+bool args_real(bg_bytes argument, double *value)
+{
+    char text[64], *end = NULL;
+    if (argument.len == 0 || argument.len >= sizeof text) {
+        return false;
+    }
+    memcpy(text, argument.data, argument.len);
+    text[argument.len] = 0;
+    if (text[strspn(text, "0123456789+-.eE")] != 0) { /* no inf, nan, hex, blanks, NUL */
+        return false;
+    }
+    const double real = strtod(text, &end);
+    if (end != text + argument.len || !isfinite(real)) {
+        return false;
+    }
+    *value = real;
+    return true;
+}
+
+const char *args_show(bg_bytes argument, char text[64])
+{
+    const unsigned char *bytes = argument.data;
+    size_t n = argument.len < 60 ? argument.len : 60;
+    for (size_t i = 0; i < n; i++) {
+        text[i] = bytes[i] >= 32 && bytes[i] < 127 ? (char)bytes[i] : '?';
+    }
+    if (argument.len > 60) {
+        memcpy(text + n, "...", 3);
+        n += 3;
+    }
+    text[n] = 0;
+    return text;
+}
+
+struct object *args_find(struct request *request, uint32_t families, const char *missing,
+                         bool *sent)
+{
+    struct object *object = request->host->ops->find(request->host, request->argv[1]);
+    *sent = false;
+    if (!object) {
+        if (missing) {
+            reply_error(&request->reply, missing);
+            *sent = true;
+        }
+        return NULL;
+    }
+    if (!(families >> object->shape.family & 1)) {
+        reply_error(&request->reply, ARGS_WRONGTYPE);
+        *sent = true;
+        return NULL;
+    }
+    return object;
+}
+
+void args_arity(struct request *request)
+{
+    char name[32];
+    size_t i = 0;
+    for (; request->command->name[i] && i < sizeof name - 1; i++) {
+        const char c = request->command->name[i];
+        name[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
+    }
+    name[i] = 0;
+    reply_errorf(&request->reply, "ERR wrong number of arguments for '%s' command", name);
+}
+
+void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
+                 const char *full)
+{
+    const char *text = info && info->message[0] ? info->message : bg_strerror(err);
+    switch (err) {
+    case BG_EFULL:
+        reply_error(&request->reply, full);
+        break;
+    case BG_ENOMEM:
+        reply_errorf(&request->reply, "ERR Insufficient memory: %s", text);
+        break;
+    case BG_ELIMIT:
+        reply_errorf(&request->reply, "LIMIT %s", text);
+        break;
+    case BG_EIO:
+        reply_errorf(&request->reply, "MISCONF %s", text);
+        break;
+    default:
+        reply_errorf(&request->reply, "ERR %s", text);
+        break;
+    }
+}

@@ -1,0 +1,470 @@
+/*
+ * bf.c - BF.*: what clients of Bloom filters in Redis know, in arguments, replies and words.
+ *
+ * Different on purpose:
+ *   - options are read strictly: an unknown word is an error, not ignored;
+ *   - every error has a code, mostly ERR;
+ *   - asking a name of another type is WRONGTYPE, since "0" would be a false "no";
+ *   - the rate that was asked for holds for the whole filter, however often it grew;
+ *   - capacities up to 2^56, within the memory limits;
+ *   - BF.* also serve filters that were made by BG.CREATE or came from files.
+ */
+#include "args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BF_NOT_FOUND "ERR not found"
+#define BF_FULL      "ERR non scaling filter is full"
+
+enum { BF_EXPANSION_MOST = 32768 };
+static const uint64_t bf_capacity_most = UINT64_C(1) << 56;
+static const double bf_error_most = 0.25; /* beyond that a filter is hardly one */
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+/* What RESERVE and INSERT can say. */
+struct bf_wish {
+    double error;
+    uint64_t capacity;
+    uint64_t expansion;
+    bool has_expansion, nonscaling, nocreate;
+};
+
+static struct bf_wish bf_usual(const struct command_settings *settings)
+{
+    return (struct bf_wish){ .error = settings->bf_error_rate,
+                             .capacity = settings->bf_initial_size,
+                             .expansion = settings->bf_expansion_factor };
+}
+
+static const char *bf_read_error(bg_bytes argument, struct bf_wish *wish)
+{
+    if (!args_real(argument, &wish->error)) {
+        return "ERR bad error rate";
+    }
+    if (!(wish->error > 0) || wish->error >= 1) {
+        return "ERR error rate must be in the range (0.000000, 1.000000)";
+    }
+    if (wish->error > bf_error_most) {
+        wish->error = bf_error_most;
+    }
+    return NULL;
+}
+
+static const char *bf_read_capacity(bg_bytes argument, struct bf_wish *wish)
+{
+    if (!args_count(argument, &wish->capacity)) {
+        return "ERR bad capacity";
+    }
+    if (wish->capacity < 1 || wish->capacity > bf_capacity_most) {
+        return "ERR capacity must be in the range [1, 72057594037927936]";
+    }
+    return NULL;
+}
+
+static const char *bf_read_expansion(bg_bytes argument, struct bf_wish *wish)
+{
+    if (!args_count(argument, &wish->expansion)) {
+        return "ERR bad expansion";
+    }
+    if (wish->expansion > BF_EXPANSION_MOST) {
+        return "ERR expansion must be in the range [0, 32768]";
+    }
+    wish->has_expansion = true;
+    return NULL;
+}
+
+/* One option at argv[*i], and its value; *i is left at the last word that was read. */
+static const char *bf_read_option(const struct request *request, size_t *i, size_t end,
+                                  bool inserting, struct bf_wish *wish)
+{
+    static const struct {
+        const char *word;
+        bool in_reserve;
+        const char *(*read)(bg_bytes argument, struct bf_wish *wish);
+        const char *missing;
+    } valued[] = { { "EXPANSION", true, bf_read_expansion, "ERR no expansion" },
+                   { "CAPACITY", false, bf_read_capacity, "ERR bad capacity" },
+                   { "ERROR", false, bf_read_error, "ERR bad error rate" } };
+    const bg_bytes word = request->argv[*i];
+    if (args_is(word, "NONSCALING")) {
+        wish->nonscaling = true;
+        return NULL;
+    }
+    if (inserting && args_is(word, "NOCREATE")) {
+        wish->nocreate = true;
+        return NULL;
+    }
+    for (size_t v = 0; v < sizeof valued / sizeof *valued; v++) {
+        if ((inserting || valued[v].in_reserve) && args_is(word, valued[v].word)) {
+            if (*i + 1 >= end) {
+                return valued[v].missing;
+            }
+            return valued[v].read(request->argv[++*i], wish);
+        }
+    }
+    return "ERR Unknown argument received";
+}
+
+/* How much larger each layer is; the library has three steps, and fewer layers are faster. */
+static uint32_t bf_width(uint64_t expansion)
+{
+    return expansion <= 2 ? 2 : expansion <= 4 ? 4 : 8;
+}
+
+static bg_err bf_make(struct request *request, const struct bf_wish *wish,
+                      struct object **object, bg_errinfo *info)
+{
+    const struct command_settings *settings = request->host->settings;
+    struct object_shape shape = { .family = OBJECT_BF,
+                                  .items = wish->capacity,
+                                  .rate = wish->error,
+                                  .expansion = (uint32_t)wish->expansion };
+    if (wish->nonscaling || wish->expansion == 0) {
+        shape.kind = BG_KIND_BLOCKED;
+        shape.nonscaling = 1;
+        shape.expansion = 0;
+    } else {
+        shape.kind = BG_KIND_SCALABLE;
+        shape.width = bf_width(wish->expansion);
+    }
+    const bg_err err = object_shape_hash(&shape, settings->hash, settings, info);
+    return err ? err : object_create(&shape, settings, object, info);
+}
+
+static void bf_made_not(struct request *request, bg_err err, const bg_errinfo *info)
+{
+    if (err == BG_ENOMEM) {
+        reply_error(&request->reply, "ERR Insufficient memory to create filter");
+    } else {
+        args_failed(request, err, info, "ERR could not create filter");
+    }
+}
+
+static void bf_reserve(struct request *request)
+{
+    struct bf_wish wish = bf_usual(request->host->settings);
+    const char *wrong = bf_read_error(request->argv[2], &wish);
+    if (!wrong) {
+        wrong = bf_read_capacity(request->argv[3], &wish);
+    }
+    for (size_t i = 4; !wrong && i < request->argc; i++) {
+        wrong = bf_read_option(request, &i, request->argc, false, &wish);
+    }
+    if (!wrong && wish.nonscaling && wish.has_expansion && wish.expansion != 0) {
+        wrong = "ERR Nonscaling filters cannot expand";
+    }
+    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
+        wrong = "ERR item exists";
+    }
+    if (wrong) {
+        reply_error(&request->reply, wrong);
+        return;
+    }
+    bg_errinfo info = { 0 };
+    struct object *object = NULL;
+    bg_err err = bf_make(request, &wish, &object, &info);
+    if (!err) {
+        err = request->host->ops->create(request->host, request->argv[1], object, &info);
+        if (err) {
+            object_free(object);
+        }
+    }
+    if (err == BG_EBUSY) {
+        reply_error(&request->reply, "ERR item exists");
+    } else if (err) {
+        bf_made_not(request, err, &info);
+    } else {
+        reply_ok(&request->reply);
+    }
+}
+
+/* The object to add to, made if it is not there; NULL: a reply was sent. */
+static struct object *bf_find_or_make(struct request *request, const struct bf_wish *wish)
+{
+    for (;;) {
+        bool sent = false;
+        struct object *object = args_find(request, ARGS_BF, NULL, &sent);
+        if (object || sent) {
+            return object;
+        }
+        if (wish->nocreate) {
+            reply_error(&request->reply, BF_NOT_FOUND);
+            return NULL;
+        }
+        bg_errinfo info = { 0 };
+        bg_err err = bf_make(request, wish, &object, &info);
+        if (!err) {
+            err = request->host->ops->create(request->host, request->argv[1], object, &info);
+            if (err) {
+                object_free(object);
+            }
+        }
+        if (err && err != BG_EBUSY) { /* busy: somebody else has just made it */
+            bf_made_not(request, err, &info);
+            return NULL;
+        }
+    }
+}
+
+/* ---- Adding -------------------------------------------------------------------------------- */
+
+static void bf_tell(struct request *request, const uint64_t *bits, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        reply_boolean(&request->reply, bits[i / 64] >> i % 64 & 1);
+    }
+}
+
+/* Requests of a pipeline, each with a reply of its own. */
+static void bf_add_many(struct request *request, const bg_bytes *items, size_t n)
+{
+    const struct bf_wish wish = bf_usual(request->host->settings);
+    for (size_t at = 0; at < n;) {
+        struct object *object = bf_find_or_make(request, &wish);
+        if (!object) { /* which has been answered */
+            at++;
+            continue;
+        }
+        const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
+        uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
+        size_t done = 0;
+        bg_errinfo info = { 0 };
+        const bg_err err =
+            object_add_many(object, request->host, items + at, now, is_new, &done, &info);
+        bf_tell(request, is_new, done);
+        at += done;
+        if (err) {
+            args_failed(request, err, &info, BF_FULL);
+            at++;
+        }
+    }
+}
+
+static void bf_add(struct request *request)
+{
+    bf_add_many(request, request->argv + 2, 1);
+}
+
+/* Items of one request: a list of answers, cut short by an error as its last element. */
+static void bf_add_list(struct request *request, const struct bf_wish *wish,
+                        const bg_bytes *items, size_t n)
+{
+    struct object *object = bf_find_or_make(request, wish);
+    if (!object) {
+        return;
+    }
+    uint64_t *is_new = calloc(BG_BITMAP_WORDS(n) + 1, sizeof *is_new);
+    if (!is_new) {
+        args_failed(request, BG_ENOMEM, NULL, BF_FULL);
+        return;
+    }
+    size_t done = 0;
+    bg_errinfo info = { 0 };
+    bg_err err = BG_OK;
+    while (!err && done < n) { /* OBJECT_BATCH is a multiple of 64 */
+        const size_t now = n - done < OBJECT_BATCH ? n - done : OBJECT_BATCH;
+        size_t in = 0;
+        err = object_add_many(object, request->host, items + done, now, is_new + done / 64,
+                              &in, &info);
+        done += in;
+    }
+    if (err && done == 0 && err != BG_EFULL) { /* nothing was done: no list */
+        args_failed(request, err, &info, BF_FULL);
+    } else {
+        reply_array(&request->reply, done + (err ? 1 : 0));
+        bf_tell(request, is_new, done);
+        if (err) {
+            args_failed(request, err, &info, BF_FULL);
+        }
+    }
+    free(is_new);
+}
+
+static void bf_madd(struct request *request)
+{
+    const struct bf_wish wish = bf_usual(request->host->settings);
+    bf_add_list(request, &wish, request->argv + 2, request->argc - 2);
+}
+
+static void bf_insert(struct request *request)
+{
+    struct bf_wish wish = bf_usual(request->host->settings);
+    const char *wrong = NULL;
+    size_t i = 2;
+    while (!wrong && i < request->argc && !args_is(request->argv[i], "ITEMS")) {
+        wrong = bf_read_option(request, &i, request->argc, true, &wish);
+        i++;
+    }
+    if (wrong) {
+        reply_error(&request->reply, wrong);
+    } else if (i + 1 >= request->argc) {
+        args_arity(request);
+    } else if (wish.nonscaling && wish.has_expansion && wish.expansion != 0) {
+        reply_error(&request->reply, "ERR Nonscaling filters cannot expand");
+    } else {
+        bf_add_list(request, &wish, request->argv + i + 1, request->argc - i - 1);
+    }
+}
+
+/* ---- Asking -------------------------------------------------------------------------------- */
+
+/* n answers, without a list around them; false: WRONGTYPE was sent instead of the first. */
+static void bf_answer(struct request *request, const struct object *object,
+                      const bg_bytes *items, size_t n)
+{
+    for (size_t at = 0; at < n; at += OBJECT_BATCH) {
+        const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
+        uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
+        if (object) { /* a name that there is not has no keys */
+            (void)object_may_contain_many(object, items + at, now, maybe);
+        }
+        bf_tell(request, maybe, now);
+    }
+}
+
+static void bf_exists_many(struct request *request, const bg_bytes *items, size_t n)
+{
+    bool sent = false;
+    const struct object *object = args_find(request, ARGS_BF, NULL, &sent);
+    if (!sent) {
+        bf_answer(request, object, items, n);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) { /* the first was sent */
+        reply_error(&request->reply, ARGS_WRONGTYPE);
+    }
+}
+
+static void bf_exists(struct request *request)
+{
+    bf_exists_many(request, request->argv + 2, 1);
+}
+
+static void bf_mexists(struct request *request)
+{
+    bool sent = false;
+    const struct object *object = args_find(request, ARGS_BF, NULL, &sent);
+    if (!sent) {
+        reply_array(&request->reply, request->argc - 2);
+        bf_answer(request, object, request->argv + 2, request->argc - 2);
+    }
+}
+
+/* ---- Facts --------------------------------------------------------------------------------- */
+
+static void bf_card(struct request *request)
+{
+    bool sent = false;
+    struct object *object = args_find(request, ARGS_BF, NULL, &sent);
+    if (!sent) {
+        reply_integer(&request->reply, object ? (int64_t)atomic_load(&object->items) : 0);
+    }
+}
+
+static const struct {
+    const char *word, *title;
+} bf_facts[] = { { "CAPACITY", "Capacity" },
+                 { "SIZE", "Size" },
+                 { "FILTERS", "Number of filters" },
+                 { "ITEMS", "Number of items inserted" },
+                 { "EXPANSION", "Expansion rate" } };
+
+enum { BF_FACTS = sizeof bf_facts / sizeof *bf_facts };
+
+static void bf_fact(struct request *request, const struct object *object, size_t i)
+{
+    const uint64_t values[BF_FACTS] = { object_capacity(object), object_bytes(object),
+                                        object_layers(object), atomic_load(&object->items),
+                                        object->shape.expansion };
+    if (i == BF_FACTS - 1 && object->shape.expansion == 0) {
+        reply_null(&request->reply);
+    } else {
+        reply_integer(&request->reply, (int64_t)values[i]);
+    }
+}
+
+static void bf_info(struct request *request)
+{
+    bool sent = false;
+    const struct object *object = args_find(request, ARGS_BF, BF_NOT_FOUND, &sent);
+    if (!object) {
+        return;
+    }
+    if (request->argc == 2) {
+        reply_map(&request->reply, BF_FACTS);
+        for (size_t i = 0; i < BF_FACTS; i++) {
+            reply_status(&request->reply, bf_facts[i].title);
+            bf_fact(request, object, i);
+        }
+        return;
+    }
+    for (size_t i = 0; request->argc == 3 && i < BF_FACTS; i++) {
+        if (args_is(request->argv[2], bf_facts[i].word)) {
+            if (request->reply.protocol == 3) {
+                reply_map(&request->reply, 1);
+                reply_status(&request->reply, bf_facts[i].title);
+            } else {
+                reply_array(&request->reply, 1);
+            }
+            bf_fact(request, object, i);
+            return;
+        }
+    }
+    reply_error(&request->reply, "ERR Invalid information value");
+}
+
+/* Lines as others print them for debugging; of a chain only as much as is one here. */
+static void bf_debug(struct request *request)
+{
+    bool sent = false;
+    const struct object *object = args_find(request, ARGS_BF, BF_NOT_FOUND, &sent);
+    if (!object) {
+        return;
+    }
+    char line[200];
+    const unsigned long long bytes = object_bytes(object);
+    reply_array(&request->reply, 2);
+    (void)snprintf(line, sizeof line, "size:%llu",
+                   (unsigned long long)atomic_load(&object->items));
+    reply_text(&request->reply, line);
+    (void)snprintf(line, sizeof line,
+                   "bytes:%llu bits:%llu kind:%s layers:%u capacity:%llu size:%llu ratio:%g",
+                   bytes, bytes * 8, bg_kind_name((bg_kind)object->shape.kind),
+                   object_layers(object), (unsigned long long)object_capacity(object),
+                   (unsigned long long)atomic_load(&object->items), object->shape.rate);
+    reply_text(&request->reply, line);
+}
+
+#define BF_WRITE (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
+#define BF_READ  (COMMAND_READONLY | COMMAND_FAST)
+
+const struct command bf_commands[] = {
+    { "BF.RESERVE", -4, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_reserve, NULL,
+      "key error_rate capacity [EXPANSION expansion] [NONSCALING]",
+      "Creates an empty Bloom filter for that many items at that rate of false positives",
+      "O(1)", "0.1.0" },
+    { "BF.ADD", 3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_add, bf_add_many, "key item",
+      "Adds an item; makes the filter if there is none", "O(1)", "0.1.0" },
+    { "BF.MADD", -3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL, "key item [item ...]",
+      "Adds several items; makes the filter if there is none", "O(N) with N items", "0.1.0" },
+    { "BF.INSERT", -4, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
+      "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
+      "ITEMS item [item ...]",
+      "Adds several items; says what filter to make if there is none", "O(N) with N items",
+      "0.1.0" },
+    { "BF.EXISTS", 3, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_exists, bf_exists_many, "key item",
+      "Whether the filter may contain an item; 0 is certain", "O(1)", "0.1.0" },
+    { "BF.MEXISTS", -3, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_mexists, NULL,
+      "key item [item ...]", "Whether the filter may contain each of several items",
+      "O(N) with N items", "0.1.0" },
+    { "BF.CARD", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_card, NULL, "key",
+      "How many different items were added", "O(1)", "0.1.0" },
+    { "BF.INFO", -2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_info, NULL,
+      "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]", "Facts about a filter", "O(1)",
+      "0.1.0" },
+    { "BF.DEBUG", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_debug, NULL, "key",
+      "Facts about the layers of a filter", "O(1)", "0.1.0" },
+    { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
+};

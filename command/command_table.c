@@ -1,0 +1,103 @@
+/*
+ * command_table.c - the list of commands, found by name: open addressing over a power of two of
+ * places, filled to a quarter at most, so that a look-up mostly compares once.
+ */
+#include "command_table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct command_table {
+    size_t count;
+    size_t mask;
+    const struct command **commands; /* in the order of their families */
+    const struct command *places[];
+};
+
+static unsigned char table_upper(unsigned char c)
+{
+    return c >= 'a' && c <= 'z' ? (unsigned char)(c - 32) : c;
+}
+
+static size_t table_hash(const char *name, size_t n)
+{
+    uint32_t hash = 2166136261U;
+    for (size_t i = 0; i < n; i++) {
+        hash = (hash ^ table_upper((unsigned char)name[i])) * 16777619U;
+    }
+    return hash ^ hash >> 15;
+}
+
+static bool table_same(const struct command *command, bg_bytes name)
+{
+    const char *a = command->name, *b = name.data;
+    for (size_t i = 0; i < name.len; i++) {
+        if (a[i] == 0 || (unsigned char)a[i] != table_upper((unsigned char)b[i])) {
+            return false;
+        }
+    }
+    return a[name.len] == 0;
+}
+
+struct command_table *command_table_create(const struct command *const *families, size_t n)
+{
+    size_t count = 0, places = 4;
+    for (size_t f = 0; f < n; f++) {
+        for (const struct command *c = families[f]; c->name; c++) {
+            count++;
+        }
+    }
+    while (places < 4 * count) {
+        places *= 2;
+    }
+    struct command_table *table =
+        calloc(1, sizeof *table + (places + count) * sizeof *table->places);
+    if (!table) {
+        return NULL;
+    }
+    table->mask = places - 1;
+    table->commands = table->places + places;
+    for (size_t f = 0; f < n; f++) {
+        for (const struct command *c = families[f]; c->name; c++) {
+            size_t at = table_hash(c->name, strlen(c->name)) & table->mask;
+            while (table->places[at]) {
+                assert(strcmp(table->places[at]->name, c->name) != 0);
+                at = (at + 1) & table->mask;
+            }
+            table->places[at] = c;
+            table->commands[table->count++] = c;
+        }
+    }
+    return table;
+}
+
+void command_table_free(struct command_table *table)
+{
+    free(table);
+}
+
+const struct command *command_find(const struct command_table *table, bg_bytes name)
+{
+    size_t at = table_hash(name.data, name.len) & table->mask;
+    while (table->places[at] && !table_same(table->places[at], name)) {
+        at = (at + 1) & table->mask;
+    }
+    return table->places[at];
+}
+
+size_t command_count(const struct command_table *table)
+{
+    return table->count;
+}
+
+const struct command *command_at(const struct command_table *table, size_t i)
+{
+    return i < table->count ? table->commands[i] : NULL;
+}
+
+bool command_arity_fits(const struct command *command, size_t argc)
+{
+    return command->arity >= 0 ? argc == (size_t)command->arity
+                               : argc >= (size_t)-command->arity;
+}

@@ -1,0 +1,366 @@
+/*
+ * object_shape.c - shapes as text, and what they ask of the library.
+ *
+ *     family=bf kind=scalable items=100 rate=0.01 width=2 hash=keyed key_id=323032... expansion=2
+ *
+ * Words in any order; what is 0 is left out. Numbers are written so that they read back the
+ * same. The text is kept in journals and in filter files, so fields are added, never renamed.
+ */
+#include "object.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum shape_type { SHAPE_U32, SHAPE_U64, SHAPE_REAL, SHAPE_FAMILY, SHAPE_KIND, SHAPE_HASH, SHAPE_ID };
+
+struct shape_field {
+    const char *name;
+    enum shape_type type;
+    size_t at;
+};
+
+#define SHAPE(field, type)                                                             \
+    {                                                                                  \
+        #field, type, offsetof(struct object_shape, field)                             \
+    }
+
+static const struct shape_field shape_fields[] = {
+    SHAPE(family, SHAPE_FAMILY),
+    SHAPE(kind, SHAPE_KIND),
+    SHAPE(items, SHAPE_U64),
+    SHAPE(rate, SHAPE_REAL),
+    SHAPE(bits_per_key, SHAPE_REAL),
+    SHAPE(bytes, SHAPE_U64),
+    SHAPE(k, SHAPE_U32),
+    SHAPE(folds, SHAPE_U32),
+    SHAPE(flags, SHAPE_U32),
+    SHAPE(width, SHAPE_U32),
+    SHAPE(shards, SHAPE_U32),
+    SHAPE(hash, SHAPE_HASH),
+    SHAPE(seed, SHAPE_U64),
+    SHAPE(key_id, SHAPE_ID),
+    SHAPE(expansion, SHAPE_U32),
+    SHAPE(nonscaling, SHAPE_U32),
+    SHAPE(bucket_size, SHAPE_U32),
+    SHAPE(max_iterations, SHAPE_U32),
+    SHAPE(max_expansions, SHAPE_U32),
+    SHAPE(window_mode, SHAPE_U32),
+    SHAPE(window_generations, SHAPE_U32),
+    SHAPE(window_length, SHAPE_U64),
+    SHAPE(window_count, SHAPE_U64),
+};
+
+enum { SHAPE_FIELDS = sizeof shape_fields / sizeof *shape_fields };
+
+static const char *const shape_families[] = { "", "bf", "cf", "bg" };
+
+static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what, const char *found,
+                         const char *expected)
+{
+    if (info) {
+        *info = (bg_errinfo){ .code = code };
+        (void)snprintf(info->what, sizeof info->what, "%s", what);
+        (void)snprintf(info->found, sizeof info->found, "%s", found);
+        (void)snprintf(info->expected, sizeof info->expected, "%s", expected);
+        (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s",
+                       what, found, expected);
+    }
+    return code;
+}
+
+
+/* ---- Writing ----------------------------------------------------------------------------- */
+
+static size_t shape_write_id(const uint8_t id[BG_KEY_ID_BYTES], char *text)
+{
+    size_t used = BG_KEY_ID_BYTES;
+    while (used > 0 && id[used - 1] == 0) {
+        used--;
+    }
+    for (size_t i = 0; i < used; i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", id[i]);
+    }
+    return used;
+}
+
+/* The value of a field as text; false: 0, which is left out. */
+static bool shape_value(const struct object_shape *shape, const struct shape_field *field,
+                        char value[64])
+{
+    const char *at = (const char *)shape + field->at;
+    uint32_t u32 = 0;
+    uint64_t u64 = 0;
+    double real = 0;
+    switch (field->type) {
+    case SHAPE_U64:
+        memcpy(&u64, at, sizeof u64);
+        (void)snprintf(value, 64, "%llu", (unsigned long long)u64);
+        return u64 != 0;
+    case SHAPE_REAL:
+        memcpy(&real, at, sizeof real);
+        (void)snprintf(value, 64, "%.17g", real);
+        return real != 0;
+    case SHAPE_ID:
+        return shape_write_id((const uint8_t *)at, value) > 0;
+    case SHAPE_U32:
+    case SHAPE_FAMILY:
+    case SHAPE_KIND:
+    case SHAPE_HASH:
+        break;
+    }
+    memcpy(&u32, at, sizeof u32);
+    if (field->type == SHAPE_U32) {
+        (void)snprintf(value, 64, "%u", u32);
+    } else if (field->type == SHAPE_FAMILY) {
+        (void)snprintf(value, 64, "%s", u32 <= OBJECT_BG ? shape_families[u32] : "");
+    } else if (field->type == SHAPE_KIND) {
+        (void)snprintf(value, 64, "%s", bg_kind_name((bg_kind)u32));
+    } else {
+        (void)snprintf(value, 64, "%s", bg_hash_name((bg_hash_profile)u32));
+    }
+    return u32 != 0;
+}
+
+size_t object_shape_write(const struct object_shape *shape, char text[OBJECT_SHAPE_TEXT])
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < SHAPE_FIELDS; i++) {
+        char value[64];
+        if (shape_value(shape, &shape_fields[i], value)) {
+            const int n = snprintf(text + used, OBJECT_SHAPE_TEXT - used, "%s%s=%s",
+                                   used ? " " : "", shape_fields[i].name, value);
+            used += (size_t)n; /* the longest of all values fits: tested */
+        }
+    }
+    return used;
+}
+
+/* ---- Reading ----------------------------------------------------------------------------- */
+
+static bool shape_read_u64(const char *text, uint64_t most, uint64_t *value)
+{
+    char *end = NULL;
+    if (*text < '0' || *text > '9') {
+        return false;
+    }
+    *value = strtoull(text, &end, 10);
+    return *end == 0 && *value <= most && strlen(text) <= 20;
+}
+
+static int shape_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool shape_read_id(const char *text, uint8_t id[BG_KEY_ID_BYTES])
+{
+    const size_t n = strlen(text);
+    if (n == 0 || n % 2 != 0 || n / 2 > BG_KEY_ID_BYTES) {
+        return false;
+    }
+    memset(id, 0, BG_KEY_ID_BYTES);
+    for (size_t i = 0; i < n / 2; i++) {
+        const int high = shape_digit(text[2 * i]), low = shape_digit(text[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        id[i] = (uint8_t)(high * 16 + low);
+    }
+    return true;
+}
+
+static bool shape_read_name(const struct shape_field *field, const char *text,
+                            uint32_t *value)
+{
+    if (field->type == SHAPE_KIND) {
+        const int kind = bg_kind_from_name(text);
+        *value = kind > 0 ? (uint32_t)kind : 0;
+        return kind > 0;
+    }
+    if (field->type == SHAPE_FAMILY) {
+        for (uint32_t i = OBJECT_BF; i <= OBJECT_BG; i++) {
+            if (strcmp(text, shape_families[i]) == 0) {
+                *value = i;
+                return true;
+            }
+        }
+        return false;
+    }
+#define SHAPE_HASH_IS(NAME, number, name, secret)                                      \
+    if (strcmp(text, name) == 0) {                                                     \
+        *value = (number);                                                             \
+        return true;                                                                   \
+    }
+    BG_HASHES(SHAPE_HASH_IS)
+#undef SHAPE_HASH_IS
+    return false;
+}
+
+static bool shape_read_value(struct object_shape *shape, const struct shape_field *field,
+                             const char *text)
+{
+    char *at = (char *)shape + field->at, *end = NULL;
+    uint64_t number = 0;
+    uint32_t small = 0;
+    double real = 0;
+    switch (field->type) {
+    case SHAPE_U64:
+        if (!shape_read_u64(text, UINT64_MAX, &number)) {
+            return false;
+        }
+        memcpy(at, &number, sizeof number);
+        return true;
+    case SHAPE_REAL:
+        real = strtod(text, &end);
+        if (*end != 0 || end == text || !isfinite(real) || real < 0) {
+            return false;
+        }
+        memcpy(at, &real, sizeof real);
+        return true;
+    case SHAPE_ID:
+        return shape_read_id(text, (uint8_t *)at);
+    case SHAPE_U32:
+        if (!shape_read_u64(text, UINT32_MAX, &number)) {
+            return false;
+        }
+        small = (uint32_t)number;
+        break;
+    case SHAPE_FAMILY:
+    case SHAPE_KIND:
+    case SHAPE_HASH:
+        if (!shape_read_name(field, text, &small)) {
+            return false;
+        }
+        break;
+    }
+    memcpy(at, &small, sizeof small);
+    return true;
+}
+
+static const struct shape_field *shape_find(const char *name)
+{
+    for (size_t i = 0; i < SHAPE_FIELDS; i++) {
+        if (strcmp(shape_fields[i].name, name) == 0) {
+            return &shape_fields[i];
+        }
+    }
+    return NULL;
+}
+
+bg_err object_shape_read(const char *text, size_t len, struct object_shape *shape,
+                         bg_errinfo *info)
+{
+    char copy[OBJECT_SHAPE_TEXT], *rest = copy, *word = NULL;
+    if (len >= sizeof copy || memchr(text, 0, len)) {
+        return shape_fail(info, BG_EFORMAT, "shape", "too long a text", "at most 511 bytes");
+    }
+    memcpy(copy, text, len);
+    copy[len] = 0;
+    struct object_shape made = { 0 };
+    while ((word = strsep(&rest, " ")) != NULL) {
+        char *value = strchr(word, '=');
+        if (!value) {
+            return shape_fail(info, BG_EFORMAT, "shape", word, "name=value");
+        }
+        *value++ = 0;
+        const struct shape_field *field = shape_find(word);
+        if (!field || !shape_read_value(&made, field, value)) {
+            return shape_fail(info, BG_EFORMAT, "shape", word, "a known name and its value");
+        }
+    }
+    if (made.family == 0) {
+        return shape_fail(info, BG_EFORMAT, "shape", "no family", "family=bf, cf or bg");
+    }
+    *shape = made;
+    return BG_OK;
+}
+
+/* ---- What it asks of the library ---------------------------------------------------------- */
+
+static bool shape_needs_secret(uint32_t profile)
+{
+#define SHAPE_SECRET(NAME, number, name, secret)                                       \
+    if (profile == (number)) {                                                         \
+        return (secret) != 0;                                                          \
+    }
+    BG_HASHES(SHAPE_SECRET)
+#undef SHAPE_SECRET
+    return false;
+}
+
+bg_err object_hash_spec(const struct object_shape *shape,
+                        const struct command_settings *settings, bg_hash_spec *hash,
+                        bg_errinfo *info)
+{
+    *hash = (bg_hash_spec){ .profile = shape->hash, .seed = shape->seed };
+    if (!shape_needs_secret(shape->hash)) {
+        return BG_OK;
+    }
+    if (!settings->keyring) {
+        return shape_fail(info, BG_EINVAL, "hash", bg_hash_name((bg_hash_profile)shape->hash),
+                          "a keyring with its secret");
+    }
+    return bg_keyring_find(settings->keyring, shape->key_id, hash, info);
+}
+
+bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
+                         const struct command_settings *settings, bg_errinfo *info)
+{
+    shape->hash = profile;
+    if (!shape_needs_secret(profile)) {
+        return BG_OK;
+    }
+    if (!settings->keyring) {
+        return shape_fail(info, BG_EINVAL, "hash", bg_hash_name((bg_hash_profile)profile),
+                          "one that needs no secret: there is no keyring");
+    }
+    bg_hash_spec hash = { .profile = profile };
+    return bg_keyring_current(settings->keyring, &hash, shape->key_id, info);
+}
+
+void object_shape_spec(const struct object_shape *shape, bg_window_options *window,
+                       bg_spec *spec)
+{
+    bg_spec_init(spec);
+    spec->kind = shape->kind;
+    spec->items = shape->items;
+    spec->rate = shape->rate;
+    spec->bits_per_key = shape->bits_per_key;
+    spec->bytes = shape->bytes;
+    spec->k = shape->k;
+    spec->folds = shape->folds;
+    spec->flags = shape->flags;
+    spec->width = shape->width;
+    spec->shards = shape->shards;
+    if (shape->kind == BG_KIND_WINDOW) {
+        *window = (bg_window_options)BG_WINDOW_OPTIONS_INIT;
+        window->mode = shape->window_mode;
+        window->generations = shape->window_generations;
+        window->length = shape->window_length;
+        window->count = shape->window_count;
+        spec->window = window;
+    }
+}
+
+void object_shape_of(const bg_filter *filter, struct object_shape *shape)
+{
+    bg_info about = { .struct_size = sizeof about };
+    *shape = (struct object_shape){ .family = OBJECT_BG };
+    if (bg_filter_info(filter, &about)) {
+        return;
+    }
+    shape->kind = about.kind;
+    shape->items = about.design_items;
+    shape->rate = about.design_rate;
+    shape->k = about.k;
+    shape->flags = about.flags;
+    shape->width = about.width;
+    shape->shards = about.shards > 1 ? about.shards : 0;
+    shape->hash = about.hash;
+}

@@ -1,0 +1,636 @@
+/* catalog.c - see catalog.h. */
+#include "catalog.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { CATALOG_PLACES = 64, CATALOG_NAME_MOST = 65536, CATALOG_MOST = 1 << 24 };
+
+struct places {
+    size_t mask;
+    size_t used; /* of them not empty: entries, and those that are gone */
+    struct places *next_garbage;
+    _Atomic(struct entry *) at[];
+};
+
+/* What waits until nobody looks at it any more. */
+struct garbage {
+    struct entry *entries;
+    struct entry_name *names;
+    struct places *places;
+};
+
+struct catalog {
+    _Atomic(struct places *) places;
+    struct quiet *quiet;
+    bg_hasher hasher;
+    _Atomic size_t count;
+    _Atomic uint64_t bytes;
+
+    pthread_mutex_t lock; /* of all below, and of every change */
+    struct catalog_hooks hooks;
+    uint64_t next_number;
+    struct entry **ordered; /* by number; may have NULLs, which are squeezed out */
+    size_t ordered_count, ordered_room, ordered_empty;
+    struct garbage garbage;
+};
+
+static struct entry *const catalog_gone = (struct entry *)(uintptr_t)1; /* skip, go on */
+
+static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *what, const char *found,
+                           const char *expected)
+{
+    if (info) {
+        *info = (bg_errinfo){ .code = code };
+        (void)snprintf(info->what, sizeof info->what, "%s", what);
+        (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s", what,
+                       found, expected);
+    }
+    return code;
+}
+
+/* ---- Life --------------------------------------------------------------------------------- */
+
+static struct places *places_create(size_t n)
+{
+    struct places *places = calloc(1, sizeof *places + n * sizeof *places->at);
+    if (places) {
+        places->mask = n - 1;
+    }
+    return places;
+}
+
+bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo *info)
+{
+    uint8_t secret[BG_SECRET_BYTES];
+    *catalog = NULL;
+    struct catalog *made = calloc(1, sizeof *made);
+    struct places *places = places_create(CATALOG_PLACES);
+    if (!made || !places || getrandom(secret, sizeof secret, 0) != sizeof secret) {
+        free(made);
+        free(places);
+        return catalog_fail(info, BG_ENOMEM, "catalogue", "no memory", "some");
+    }
+    const bg_hash_spec hash = { .profile = BG_HASH_KEYED, .secret = secret };
+    const bg_err err = bg_hasher_init(&made->hasher, &hash, info);
+    if (err) {
+        free(made);
+        free(places);
+        return err;
+    }
+    made->quiet = quiet;
+    made->next_number = 1;
+    atomic_init(&made->places, places);
+    pthread_mutex_init(&made->lock, NULL);
+    *catalog = made;
+    return BG_OK;
+}
+
+static void entry_free(struct entry *entry)
+{
+    object_free(entry->object);
+    free(atomic_load(&entry->name));
+    free(entry);
+}
+
+/* Entries that somebody holds are returned: they have to wait longer. */
+static struct entry *garbage_free(struct garbage *garbage)
+{
+    struct entry *held = NULL, *next = NULL;
+    for (struct entry *entry = garbage->entries; entry; entry = next) {
+        next = entry->next_garbage;
+        if (atomic_load(&entry->holds)) {
+            entry->next_garbage = held;
+            held = entry;
+        } else {
+            entry_free(entry);
+        }
+    }
+    while (garbage->names) {
+        struct entry_name *name = garbage->names;
+        garbage->names = name->next_garbage;
+        free(name);
+    }
+    while (garbage->places) {
+        struct places *old = garbage->places;
+        garbage->places = old->next_garbage;
+        free(old);
+    }
+    garbage->entries = NULL;
+    return held;
+}
+
+void catalog_free(struct catalog *catalog)
+{
+    if (!catalog) {
+        return;
+    }
+    for (size_t i = 0; i < catalog->ordered_count; i++) {
+        if (catalog->ordered[i]) {
+            entry_free(catalog->ordered[i]);
+        }
+    }
+    (void)garbage_free(&catalog->garbage);
+    free(catalog->ordered);
+    free(atomic_load(&catalog->places));
+    bg_hasher_wipe(&catalog->hasher);
+    pthread_mutex_destroy(&catalog->lock);
+    free(catalog);
+}
+
+void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hooks)
+{
+    pthread_mutex_lock(&catalog->lock);
+    catalog->hooks = *hooks;
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+/* ---- Finding ------------------------------------------------------------------------------- */
+
+static bool entry_is(const struct entry *entry, uint64_t hash, bg_bytes name)
+{
+    const struct entry_name *mine = atomic_load_explicit(&entry->name, memory_order_acquire);
+    return mine->hash == hash && mine->len == name.len
+           && memcmp(mine->bytes, name.data, name.len) == 0;
+}
+
+static bool entry_expired(const struct entry *entry, uint64_t now)
+{
+    const uint64_t expires =
+        atomic_load_explicit(&entry->expires, memory_order_relaxed);
+    return expires != 0 && expires <= now;
+}
+
+/* The place of a name, or the empty one where looking for it ends. */
+static size_t places_find(const struct places *places, uint64_t hash, bg_bytes name,
+                          struct entry **found)
+{
+    size_t at = hash & places->mask;
+    for (;; at = (at + 1) & places->mask) {
+        struct entry *entry =
+            atomic_load_explicit(&places->at[at], memory_order_acquire);
+        if (!entry || (entry != catalog_gone && entry_is(entry, hash, name))) {
+            *found = entry;
+            return at;
+        }
+    }
+}
+
+struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now)
+{
+    const uint64_t hash = bg_hash_bytes(&catalog->hasher, name.data, name.len);
+    struct entry *entry = NULL;
+    /* Sequentially consistent, for quiet.h: the first access to the catalogue in a batch. */
+    (void)places_find(atomic_load(&catalog->places), hash, name, &entry);
+    return entry && !entry_expired(entry, now) ? entry : NULL;
+}
+
+/* ---- Changing: the lock is held ------------------------------------------------------------- */
+
+/* A table for twice the entries; the old one is freed later. */
+static bool catalog_grow(struct catalog *catalog)
+{
+    struct places *old = atomic_load(&catalog->places);
+    size_t n = CATALOG_PLACES;
+    while (n < 4 * (atomic_load(&catalog->count) + 1)) {
+        n *= 2;
+    }
+    struct places *places = places_create(n);
+    if (!places) {
+        return false;
+    }
+    for (size_t i = 0; i <= old->mask; i++) {
+        struct entry *entry = atomic_load(&old->at[i]), *none = NULL;
+        if (entry && entry != catalog_gone) {
+            const struct entry_name *name = atomic_load(&entry->name);
+            const size_t at =
+                places_find(places, name->hash, catalog_name(entry), &none);
+            atomic_store(&places->at[at], entry);
+            places->used++;
+        }
+    }
+    atomic_store(&catalog->places, places);
+    old->next_garbage = catalog->garbage.places;
+    catalog->garbage.places = old;
+    return true;
+}
+
+static bool catalog_order(struct catalog *catalog, struct entry *entry)
+{
+    if (catalog->ordered_count == catalog->ordered_room) {
+        const size_t room = catalog->ordered_room ? 2 * catalog->ordered_room : 64;
+        struct entry **ordered = realloc(catalog->ordered, room * sizeof(struct entry *));
+        if (!ordered) {
+            return false;
+        }
+        catalog->ordered = ordered;
+        catalog->ordered_room = room;
+    }
+    catalog->ordered[catalog->ordered_count++] = entry;
+    return true;
+}
+
+/* Where numbers above `after` begin. */
+static size_t catalog_order_find(const struct catalog *catalog, uint64_t after)
+{
+    size_t low = 0, high = catalog->ordered_count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        size_t at = middle; /* NULLs have the order of what stood there */
+        while (at < high && !catalog->ordered[at]) {
+            at++;
+        }
+        if (at == high || catalog->ordered[at]->number > after) {
+            high = middle;
+        } else {
+            low = at + 1;
+        }
+    }
+    return low;
+}
+
+static void catalog_disorder(struct catalog *catalog, const struct entry *entry)
+{
+    size_t at = catalog_order_find(catalog, entry->number - 1);
+    while (at < catalog->ordered_count && catalog->ordered[at] != entry) {
+        at++;
+    }
+    if (at == catalog->ordered_count) {
+        return;
+    }
+    catalog->ordered[at] = NULL;
+    catalog->ordered_empty++;
+}
+
+/* Leaves out what is gone, once it is more than half. */
+static void catalog_squeeze(struct catalog *catalog)
+{
+    size_t left = 0;
+    if (catalog->ordered_empty < 64 || catalog->ordered_empty < catalog->ordered_count / 2) {
+        return;
+    }
+    for (size_t i = 0; i < catalog->ordered_count; i++) {
+        if (catalog->ordered[i]) {
+            catalog->ordered[left++] = catalog->ordered[i];
+        }
+    }
+    catalog->ordered_count = left;
+    catalog->ordered_empty = 0;
+}
+
+/* Takes an entry's name away, which stands at `at`. */
+static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry,
+                         struct entry *instead)
+{
+    struct places *places = atomic_load(&catalog->places);
+    atomic_store(&places->at[at], instead);
+    atomic_store(&entry->gone, true);
+    catalog_disorder(catalog, entry);
+    entry->next_garbage = catalog->garbage.entries;
+    catalog->garbage.entries = entry;
+}
+
+static struct entry_name *name_create(const struct catalog *catalog, bg_bytes bytes)
+{
+    struct entry_name *name = calloc(1, sizeof *name + bytes.len + 1);
+    if (name) {
+        name->hash = bg_hash_bytes(&catalog->hasher, bytes.data, bytes.len);
+        name->len = bytes.len;
+        if (bytes.len) {
+            memcpy(name->bytes, bytes.data, bytes.len);
+        }
+    }
+    return name;
+}
+
+static struct entry *entry_create(const struct catalog *catalog, bg_bytes bytes,
+                                  struct object *object, uint64_t number, uint64_t now)
+{
+    struct entry *entry = calloc(1, sizeof *entry);
+    struct entry_name *name = name_create(catalog, bytes);
+    if (!entry || !name) {
+        free(entry);
+        free(name);
+        return NULL;
+    }
+    atomic_init(&entry->name, name);
+    entry->number = number;
+    entry->object = object;
+    entry->created = now;
+    return entry;
+}
+
+static void entry_discard(struct entry *entry) /* the object is somebody else's */
+{
+    free(atomic_load(&entry->name));
+    free(entry);
+}
+
+/* Room for one more, so that nothing can fail once the journal was told. */
+static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
+{
+    const struct places *places = atomic_load(&catalog->places);
+    if (atomic_load(&catalog->count) >= CATALOG_MOST) {
+        return catalog_fail(info, BG_ELIMIT, "names", "16777216", "fewer");
+    }
+    if (2 * (places->used + 1) > places->mask + 1 && !catalog_grow(catalog)) {
+        return catalog_fail(info, BG_ENOMEM, "names", "no memory", "some");
+    }
+    if (!catalog_order(catalog, NULL)) {
+        return catalog_fail(info, BG_ENOMEM, "names", "no memory", "some");
+    }
+    catalog->ordered_count--;
+    return BG_OK;
+}
+
+static bg_err catalog_tell_created(struct catalog *catalog, const struct entry *entry,
+                                   const struct entry *before, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    if (before && catalog->hooks.dropped) {
+        err = catalog->hooks.dropped(catalog->hooks.context, before, info);
+    }
+    if (!err && catalog->hooks.created) {
+        err = catalog->hooks.created(catalog->hooks.context, entry, info);
+    }
+    return err;
+}
+
+/* Puts an entry to its name, in the place of what has it, or where looking ended. */
+static void catalog_place(struct catalog *catalog, struct entry *entry)
+{
+    struct places *places = atomic_load(&catalog->places);
+    struct entry *before = NULL;
+    const size_t at = places_find(places, atomic_load(&entry->name)->hash,
+                                  catalog_name(entry), &before);
+    if (before) {
+        catalog_bury(catalog, at, before, entry);
+    } else {
+        places->used++;
+        atomic_store(&places->at[at], entry);
+        atomic_fetch_add(&catalog->count, 1);
+    }
+}
+
+static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
+                                 struct object *object, uint32_t flags, uint64_t now,
+                                 bg_errinfo *info)
+{
+    bg_err err = catalog_make_room(catalog, info);
+    if (err) {
+        return err;
+    }
+    const uint64_t number =
+        flags & CATALOG_FORCE_NUMBER ? object->id : catalog->next_number;
+    struct entry *entry = entry_create(catalog, name, object, number, now), *before = NULL;
+    if (!entry) {
+        return catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
+    }
+    (void)places_find(atomic_load(&catalog->places), atomic_load(&entry->name)->hash, name,
+                      &before);
+    if (before && !entry_expired(before, now)) {
+        if (!(flags & CATALOG_REPLACE)) {
+            entry_discard(entry);
+            return BG_EBUSY;
+        }
+        atomic_store(&entry->expires, atomic_load(&before->expires));
+    }
+    object->id = number;
+    object->entry = entry;
+    err = catalog_tell_created(catalog, entry, before, info);
+    if (err) {
+        entry_discard(entry);
+        return err;
+    }
+    if (number >= catalog->next_number) {
+        catalog->next_number = number + 1;
+    }
+    catalog_place(catalog, entry);
+    (void)catalog_order(catalog, entry); /* there is room */
+    return BG_OK;
+}
+
+static bg_err catalog_check_name(bg_bytes name, bg_errinfo *info)
+{
+    return name.len <= CATALOG_NAME_MOST
+               ? BG_OK
+               : catalog_fail(info, BG_EINVAL, "name", "a longer one",
+                              "at most 65536 bytes");
+}
+
+bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
+                   uint32_t flags, uint64_t now, bg_errinfo *info)
+{
+    bg_err err = catalog_check_name(name, info);
+    if (err) {
+        return err;
+    }
+    pthread_mutex_lock(&catalog->lock);
+    err = catalog_put_locked(catalog, name, object, flags, now, info);
+    catalog_squeeze(catalog);
+    pthread_mutex_unlock(&catalog->lock);
+    return err;
+}
+
+/* The entry of a name and its place; NULL: none. */
+static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
+                                         uint64_t now, size_t *at)
+{
+    const uint64_t hash = bg_hash_bytes(&catalog->hasher, name.data, name.len);
+    struct entry *entry = NULL;
+    *at = places_find(atomic_load(&catalog->places), hash, name, &entry);
+    return entry && !entry_expired(entry, now) ? entry : NULL;
+}
+
+static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry, size_t at,
+                                 bg_errinfo *info)
+{
+    if (catalog->hooks.dropped) {
+        const bg_err err = catalog->hooks.dropped(catalog->hooks.context, entry, info);
+        if (err) {
+            return err;
+        }
+    }
+    catalog_bury(catalog, at, entry, catalog_gone);
+    atomic_fetch_sub(&catalog->count, 1);
+    return BG_OK;
+}
+
+bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now, bg_errinfo *info)
+{
+    size_t at = 0;
+    pthread_mutex_lock(&catalog->lock);
+    struct entry *entry = catalog_find_locked(catalog, name, now, &at);
+    const bg_err err = entry ? catalog_drop_entry(catalog, entry, at, info) : BG_ENOTFOUND;
+    catalog_squeeze(catalog);
+    pthread_mutex_unlock(&catalog->lock);
+    return err;
+}
+
+static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry, bg_bytes to,
+                                   struct entry *other, bg_errinfo *info)
+{
+    struct entry_name *name = name_create(catalog, to), *before = NULL;
+    bg_err err = name ? catalog_make_room(catalog, info)
+                      : catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
+    if (!err && other && catalog->hooks.dropped) {
+        err = catalog->hooks.dropped(catalog->hooks.context, other, info);
+    }
+    if (!err && catalog->hooks.renamed) {
+        err = catalog->hooks.renamed(catalog->hooks.context, entry, to, info);
+    }
+    if (err) {
+        free(name);
+        return err;
+    }
+    size_t at = 0; /* again: making room may have moved it */
+    (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
+    atomic_store(&atomic_load(&catalog->places)->at[at], catalog_gone);
+    atomic_fetch_sub(&catalog->count, 1);
+    before = atomic_exchange(&entry->name, name);
+    before->next_garbage = catalog->garbage.names;
+    catalog->garbage.names = before;
+    catalog_place(catalog, entry);
+    return BG_OK;
+}
+
+bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to, bool only_new,
+                      uint64_t now, bg_errinfo *info)
+{
+    size_t at = 0;
+    bg_err err = catalog_check_name(to, info);
+    if (err) {
+        return err;
+    }
+    pthread_mutex_lock(&catalog->lock);
+    struct entry *entry = catalog_find_locked(catalog, from, now, &at);
+    struct entry *other = catalog_find_locked(catalog, to, now, &at);
+    if (!entry) {
+        err = BG_ENOTFOUND;
+    } else if (other && only_new) {
+        err = BG_EBUSY;
+    } else if (entry != other) {
+        err = catalog_rename_entry(catalog, entry, to, other, info);
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return err;
+}
+
+bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires, uint64_t now,
+                      bg_errinfo *info)
+{
+    size_t at = 0;
+    bg_err err = BG_ENOTFOUND;
+    pthread_mutex_lock(&catalog->lock);
+    struct entry *entry = catalog_find_locked(catalog, name, now, &at);
+    if (entry) {
+        err = catalog->hooks.expiring
+                  ? catalog->hooks.expiring(catalog->hooks.context, entry, expires, info)
+                  : BG_OK;
+        if (!err) {
+            atomic_store(&entry->expires, expires);
+        }
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return err;
+}
+
+/* ---- From time to time ----------------------------------------------------------------------- */
+
+size_t catalog_sweep(struct catalog *catalog, uint64_t now)
+{
+    size_t dropped = 0;
+    pthread_mutex_lock(&catalog->lock);
+    for (size_t i = 0; i < catalog->ordered_count; i++) {
+        struct entry *entry = catalog->ordered[i];
+        if (entry && entry_expired(entry, now)) {
+            size_t at = 0;
+            (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
+            if (catalog_drop_entry(catalog, entry, at, NULL)) {
+                break; /* the journal does not take it: later */
+            }
+            dropped++;
+        }
+    }
+    catalog_squeeze(catalog);
+    pthread_mutex_unlock(&catalog->lock);
+    return dropped;
+}
+
+void catalog_reap(struct catalog *catalog)
+{
+    pthread_mutex_lock(&catalog->lock);
+    struct garbage garbage = catalog->garbage;
+    catalog->garbage = (struct garbage){ NULL, NULL, NULL };
+    pthread_mutex_unlock(&catalog->lock);
+    if (!garbage.entries && !garbage.names && !garbage.places) {
+        return;
+    }
+    quiet_wait(catalog->quiet);
+    struct entry *held = garbage_free(&garbage);
+    pthread_mutex_lock(&catalog->lock);
+    while (held) {
+        struct entry *entry = held;
+        held = entry->next_garbage;
+        entry->next_garbage = catalog->garbage.entries;
+        catalog->garbage.entries = entry;
+    }
+    pthread_mutex_unlock(&catalog->lock);
+}
+
+/* ---- All of them ------------------------------------------------------------------------------- */
+
+size_t catalog_count(const struct catalog *catalog)
+{
+    return atomic_load(&catalog->count);
+}
+
+size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
+                    size_t room)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&catalog->lock);
+    for (size_t i = catalog_order_find(catalog, after);
+         i < catalog->ordered_count && n < room; i++) {
+        if (catalog->ordered[i]) {
+            catalog_hold(catalog->ordered[i]);
+            entries[n++] = catalog->ordered[i];
+        }
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return n;
+}
+
+void catalog_hold(struct entry *entry)
+{
+    atomic_fetch_add(&entry->holds, 1);
+}
+
+void catalog_release(struct entry *entry)
+{
+    atomic_fetch_sub(&entry->holds, 1);
+}
+
+uint64_t catalog_bytes(const struct catalog *catalog)
+{
+    return atomic_load_explicit(&catalog->bytes, memory_order_relaxed);
+}
+
+uint64_t catalog_measure(struct catalog *catalog)
+{
+    struct entry *some[64];
+    uint64_t sum = 0, after = 0;
+    size_t n = 0;
+    while ((n = catalog_scan(catalog, after, some, 64)) > 0) {
+        after = some[n - 1]->number;
+        for (size_t i = 0; i < n; i++) {
+            sum += object_bytes(some[i]->object);
+            catalog_release(some[i]);
+        }
+    }
+    atomic_store(&catalog->bytes, sum);
+    return sum;
+}

@@ -1,0 +1,137 @@
+/*
+ * catalog.h - the names of the service and what they stand for.
+ *
+ * Worker threads find names without locks, many million times a second; names come and go
+ * seldom, one change at a time.
+ *
+ *     table  -> [ e1 | - | e7 | gone | e3 | - | ... ]     open addressing, a power of two of places
+ *                 |        |           |
+ *               entry    entry       entry -> object (command/object.h)
+ *
+ * A find loads the table and looks at places until the name or an empty one. A renamed entry
+ * gets another name and another place; who looks for the old name sees one or the other change,
+ * and so does not find it. A change holds the
+ * lock, tells the journal, and then stores one pointer. What is taken away (an entry, a table that
+ * was outgrown) goes to a list, and catalog_reap frees it after everybody has let go (quiet.h);
+ * it is the only one who waits. Memory of gigabytes is given back there, not by who said DEL.
+ *
+ * Names are hashed with a secret made at start, since strangers choose them.
+ *
+ * Entries have numbers that only grow. An object that takes the place of another one gets a new
+ * number, so what was recorded for the old one is not taken for the new one's. The list of all
+ * entries is ordered by number: SCAN goes on behind the last number that it told, so it tells
+ * every name that was there from its beginning to its end, once.
+ *
+ * Threads. Finding, and using what was found, is for threads inside of a batch (quiet_enter). Who
+ * needs an entry for longer holds it.
+ */
+#ifndef SERVER_CATALOG_H
+#define SERVER_CATALOG_H
+
+#include "object.h"
+#include "quiet.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The file that has an object's content up to a frame of the journal. */
+struct entry_base {
+    char file[96]; /* name in the data folder; "": none yet */
+    char digest[BG_DIGEST_TEXT];
+    uint64_t from; /* what is recorded from this frame on is not in it */
+};
+
+/* A name; replaced as a whole when it changes. */
+struct entry_name {
+    uint64_t hash;
+    struct entry_name *next_garbage;
+    size_t len;
+    char bytes[]; /* any, and a NUL behind them */
+};
+
+struct entry {
+    uint64_t number;
+    _Atomic(struct entry_name *) name; /* good for a batch */
+    struct object *object;
+    uint64_t created;           /* milliseconds since 1970 */
+    _Atomic uint64_t expires;   /* likewise; 0: never */
+    _Atomic uint64_t recorded;  /* number of the last frame about it; 0: none since its base */
+    _Atomic uint32_t holds;     /* by those who need it beyond their batch */
+    _Atomic bool gone;          /* no name stands for it any more */
+    struct entry_base base;     /* written by snapshots alone, under their lock */
+    struct entry *next_garbage;
+};
+
+struct catalog;
+
+/* What the catalogue tells before a change is visible: the journal. All under one lock. An error
+ * stops the change. Any may be NULL. */
+struct catalog_hooks {
+    bg_err (*created)(void *context, const struct entry *entry, bg_errinfo *info);
+    bg_err (*dropped)(void *context, const struct entry *entry, bg_errinfo *info);
+    bg_err (*renamed)(void *context, const struct entry *entry, bg_bytes name,
+                      bg_errinfo *info);
+    bg_err (*expiring)(void *context, const struct entry *entry, uint64_t expires,
+                       bg_errinfo *info);
+    void *context;
+};
+
+bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo *info);
+void catalog_free(struct catalog *catalog);
+void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hooks);
+
+/* The entry of a name that has not expired by `now`, or NULL. */
+struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
+
+enum {
+    CATALOG_REPLACE = 1u << 0, /* takes the place of what has the name, and its expiry */
+    CATALOG_FORCE_NUMBER = 1u << 1 /* recovery: object->id is the number */
+};
+
+/* Gives a name to an object, which is the catalogue's then; object->id becomes its number and
+ * object->entry its entry. BG_EBUSY: the name is taken; BG_ELIMIT: `most` names; BG_EINVAL: the
+ * name is longer than 64 KiB. */
+bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
+                   uint32_t flags, uint64_t now, bg_errinfo *info);
+
+/* BG_ENOTFOUND. */
+bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now, bg_errinfo *info);
+
+/* `from` becomes `to`, in the place of what had that name (unless `only_new`: then BG_EBUSY). */
+bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to, bool only_new,
+                      uint64_t now, bg_errinfo *info);
+
+/* When a name is forgotten; 0: never. */
+bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires, uint64_t now,
+                      bg_errinfo *info);
+
+/* Drops what has expired; tells how many. */
+size_t catalog_sweep(struct catalog *catalog, uint64_t now);
+
+/* Frees what was taken away and nobody uses any more. Waits for batches: not from inside. */
+void catalog_reap(struct catalog *catalog);
+
+/* ---- All of them ------------------------------------------------------------------------- */
+
+size_t catalog_count(const struct catalog *catalog);
+
+/* Up to `room` entries with numbers above `after`, in order, each held: catalog_release them. */
+size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
+                    size_t room);
+void catalog_hold(struct entry *entry);
+void catalog_release(struct entry *entry);
+
+/* Sum of the objects' bytes, as of the last catalog_measure. */
+uint64_t catalog_bytes(const struct catalog *catalog);
+uint64_t catalog_measure(struct catalog *catalog);
+
+/* The name as of now; for threads inside of a batch, until its end. */
+static inline bg_bytes catalog_name(const struct entry *entry)
+{
+    const struct entry_name *name = atomic_load(&entry->name);
+    return (bg_bytes){ name->bytes, name->len };
+}
+
+#endif
