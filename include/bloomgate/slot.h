@@ -134,15 +134,73 @@ BG_API BG_MUST_CHECK bg_err bg_slot_add(bg_slot *slot, const void *key, size_t l
 BG_API BG_MUST_CHECK bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new);
 
 /* Adds n keys in order, up to the first that does not fit; *done, unless NULL, says how
- * many are in, *added how many of them were certainly new. */
+ * many are in, *added how many of them were certainly new: a key that occurs twice, at most
+ * once. */
 BG_API BG_MUST_CHECK bg_err bg_slot_add_many(bg_slot *slot, const bg_bytes *keys,
                                              size_t n, size_t *done, size_t *added);
 BG_API BG_MUST_CHECK bg_err bg_slot_add_many_u64(bg_slot *slot, const uint64_t *keys,
                                                  size_t n, size_t *done, size_t *added);
 
+/* The same, but says which were certainly new, in a bitmap as those of filter.h; NULL leaves
+ * it out. It is written whatever comes of it. */
+BG_API BG_MUST_CHECK bg_err bg_slot_add_many_which(bg_slot *slot, const bg_bytes *keys,
+                                                   size_t n, uint64_t *is_new,
+                                                   size_t *done);
+
 /* Takes back one add of a key, from every filter that takes adds: see bg_filter_remove.
  * BG_ENOTSUP unless there is just one, of a kind that can. */
 BG_API bg_err bg_slot_remove(bg_slot *slot, const void *key, size_t len);
+
+/*
+ * How often a key may have been added, as bg_filter_count, summed over the filters that are
+ * asked: during a migration both count what was added to both. Without any filter: 1.
+ * Thread safety: MT-Safe, waits for nobody.
+ */
+BG_API uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len);
+
+/* ---- Hashes -------------------------------------------------------------------- */
+
+/*
+ * A key that is used more than once (asked, added, written to a log) need be hashed only
+ * once. But a slot may get filters with another hasher at any time, and a hash of one hasher
+ * means nothing to the filters of another. So hashes go with `check`, the value that tells
+ * the hasher (bg_hasher_check), and each function compares it with the filters concerned,
+ * in the very list that it uses:
+ *
+ *     err = bg_slot_hash_many(slot, keys, n, hashes, &check);
+ *     if (!err)
+ *         err = bg_slot_add_many_hash(slot, hashes, n, check, is_new, &done);
+ *     if (err == BG_EINCOMPAT)                           // two hashers, or another one
+ *         err = bg_slot_add_many_which(slot, keys, n, is_new, &done);
+ *
+ * bg_slot_hash_many puts the hashes of n keys to `hashes`, and the check value of their
+ * hasher to *check; with n 0 only that.
+ * Errors: BG_EINCOMPAT when the filters of the list have different hashers, as during a
+ * migration to, or a rebuild with, another secret; BG_ENOTFOUND when there is no filter;
+ * BG_EINVAL for NULL. *check is 0 then.
+ * Thread safety: MT-Safe, waits for nobody.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_hash_many(const bg_slot *slot, const bg_bytes *keys,
+                                              size_t n, uint64_t *hashes,
+                                              uint64_t *check);
+
+/* As bg_slot_may_contain_many. If a filter that is asked has another hasher all answers
+ * are "maybe". */
+BG_API size_t bg_slot_may_contain_many_hash(const bg_slot *slot, const uint64_t *hashes,
+                                            size_t n, uint64_t check, uint64_t *maybe);
+
+/*
+ * As bg_slot_add_many_which. A filter that is asked, takes no adds and has another hasher
+ * could have any key, so nothing is certainly new then.
+ * Errors: as there; BG_EINCOMPAT, with nothing done, when a filter that takes adds has
+ * another hasher. That is not counted as refused (bg_slot_stats): add the keys instead.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_add_many_hash(bg_slot *slot, const uint64_t *hashes,
+                                                  size_t n, uint64_t check,
+                                                  uint64_t *is_new, size_t *done);
+
+/* As bg_slot_remove; BG_EINCOMPAT, with nothing done, when the filter has another hasher. */
+BG_API bg_err bg_slot_remove_hash(bg_slot *slot, uint64_t hash, uint64_t check);
 
 /* ---- Pins ---------------------------------------------------------------------- */
 

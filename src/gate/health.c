@@ -196,7 +196,7 @@ static bg_estimate health_probe(const bg_slot *slot, const struct view *view)
             keys[i] = (bg_bytes){ canaries[i], BG_CANARY_BYTES };
         }
         hits +=
-            view_has_many(view, (struct view_keys){ keys, NULL }, HEALTH_BATCH, NULL);
+            view_has_many(view, (struct view_keys){ .keys = keys }, HEALTH_BATCH, NULL);
     }
     return bg_observed_rate(hits, BG_SLOT_PROBES);
 }

@@ -22,6 +22,7 @@ struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allo
     struct view_owned *owned = memory.base;
     owned->memory = memory;
     owned->shared.filter = filter;
+    owned->shared.check = bg_hasher_check(bg_filter_hasher(filter));
     atomic_init(&owned->shared.owners, 1);
     atomic_init(&owned->shared.failed, false);
     return &owned->shared;
@@ -60,6 +61,7 @@ static void view_put(struct view *view, const struct view_member *member)
             (view->count - at) * sizeof *view->members);
     view->members[at] = *member;
     view->members[at].filter = member->shared->filter;
+    view->members[at].check = member->shared->check;
     view->count++;
     view->asked += member->asked;
     view->takes = view->takes || (member->asked && member->takes);
@@ -155,6 +157,21 @@ bool view_has_u64(const struct view *view, uint64_t key)
     return view_has_key(view, &k);
 }
 
+uint64_t view_count(const struct view *view, const void *key, size_t len)
+{
+    const struct view_key k = { .bytes = key, .len = len };
+    uint64_t hash = 0, count = 0;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct view_member *member = &view->members[i];
+        hash = view_next_hash(view, i, &k, hash);
+        if (member->asked) {
+            const uint64_t here = bg_filter_count_hash(member->filter, hash);
+            count = here > UINT64_MAX - count ? UINT64_MAX : count + here;
+        }
+    }
+    return view->asked ? count : 1; /* as a filter that is NULL */
+}
+
 /* Adds to one member; a next base that has no room is only marked. */
 static bg_err view_insert(const struct view_member *member, uint64_t hash, bool *is_new)
 {
@@ -210,20 +227,57 @@ bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *new
 
 enum { VIEW_CHUNK = 512, VIEW_WORDS = VIEW_CHUNK / 64 };
 
-/* Hashes of a chunk, as far as the member before did not have the same. */
-static void view_hash_chunk(const struct view *view, size_t member,
-                            struct view_keys keys, size_t at, size_t n,
-                            uint64_t hashes[VIEW_CHUNK])
+/* The hashes of a chunk: the caller's, or those in `room`, computed unless the member before
+ * has the same. */
+static const uint64_t *view_hash_chunk(const struct view *view, size_t member,
+                                       struct view_keys keys, size_t at, size_t n,
+                                       uint64_t room[VIEW_CHUNK])
 {
     const bg_hasher *hasher = bg_filter_hasher(view->members[member].filter);
+    if (keys.hashes) {
+        return keys.hashes + at;
+    }
     if (member > 0 && view->same_hash) {
-        return;
+        return room;
     }
     if (keys.keys) {
-        bg_hash_many(hasher, keys.keys + at, n, hashes);
+        bg_hash_many(hasher, keys.keys + at, n, room);
     } else {
-        bg_hash_many_u64(hasher, keys.numbers + at, n, hashes);
+        bg_hash_many_u64(hasher, keys.numbers + at, n, room);
     }
+    return room;
+}
+
+/* (V3) */
+static bool view_can_use(const struct view_member *member, struct view_keys keys)
+{
+    return !keys.hashes || member->check == keys.check;
+}
+
+static bool view_all_can_ask(const struct view *view, struct view_keys keys)
+{
+    bool can = true;
+    for (size_t i = 0; i < view->count; i++) {
+        can = can && (!view->members[i].asked || view_can_use(&view->members[i], keys));
+    }
+    return can;
+}
+
+static bool view_all_can_take(const struct view *view, struct view_keys keys)
+{
+    bool can = true;
+    for (size_t i = 0; i < view->count; i++) {
+        can = can && (!view->members[i].takes || view_can_use(&view->members[i], keys));
+    }
+    return can;
+}
+
+/* Word w of a bitmap of n ones. */
+static uint64_t view_ones_of(size_t n, size_t w)
+{
+    return n <= 64 * w        ? 0
+           : n - 64 * w >= 64 ? UINT64_MAX
+                              : (UINT64_C(1) << (n - 64 * w)) - 1;
 }
 
 static size_t view_ones(const uint64_t *bitmap, size_t words)
@@ -239,7 +293,7 @@ static size_t view_ones(const uint64_t *bitmap, size_t words)
 static size_t view_all_maybe(size_t n, uint64_t *maybe)
 {
     for (size_t i = 0; maybe && i < BG_BITMAP_WORDS(n); i++) {
-        maybe[i] = n - 64 * i >= 64 ? UINT64_MAX : (UINT64_C(1) << (n - 64 * i)) - 1;
+        maybe[i] = view_ones_of(n, i);
     }
     return n;
 }
@@ -247,11 +301,11 @@ static size_t view_all_maybe(size_t n, uint64_t *maybe)
 static size_t view_has_chunk(const struct view *view, struct view_keys keys, size_t at,
                              size_t n, uint64_t bitmap[VIEW_WORDS])
 {
-    uint64_t hashes[VIEW_CHUNK], one[VIEW_WORDS];
+    uint64_t room[VIEW_CHUNK], one[VIEW_WORDS];
     const size_t words = BG_BITMAP_WORDS(n);
     memset(bitmap, 0, words * sizeof *bitmap);
     for (size_t i = 0; i < view->count; i++) {
-        view_hash_chunk(view, i, keys, at, n, hashes);
+        const uint64_t *hashes = view_hash_chunk(view, i, keys, at, n, room);
         if (view->members[i].asked) {
             (void)bg_filter_may_contain_many_hash(view->members[i].filter, hashes, n,
                                                   one);
@@ -263,18 +317,24 @@ static size_t view_has_chunk(const struct view *view, struct view_keys keys, siz
     return view_ones(bitmap, words);
 }
 
+/* The usual case, at the filter's own pace. */
+static size_t view_has_in_one(const bg_filter *filter, struct view_keys keys, size_t n,
+                              uint64_t *maybe)
+{
+    return keys.hashes ? bg_filter_may_contain_many_hash(filter, keys.hashes, n, maybe)
+           : keys.keys ? bg_filter_may_contain_many(filter, keys.keys, n, maybe)
+                       : bg_filter_may_contain_many_u64(filter, keys.numbers, n, maybe);
+}
+
 size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
                      uint64_t *maybe)
 {
     size_t found = 0;
-    if (view->asked == 0) {
+    if (view->asked == 0 || !view_all_can_ask(view, keys)) {
         return view_all_maybe(n, maybe);
     }
-    if (view->count == 1) { /* the usual case, at the filter's own pace */
-        const bg_filter *filter = view->members[0].filter;
-        return keys.keys
-                   ? bg_filter_may_contain_many(filter, keys.keys, n, maybe)
-                   : bg_filter_may_contain_many_u64(filter, keys.numbers, n, maybe);
+    if (view->count == 1) {
+        return view_has_in_one(view->members[0].filter, keys, n, maybe);
     }
     for (size_t at = 0; at < n; at += VIEW_CHUNK) {
         uint64_t bitmap[VIEW_WORDS];
@@ -312,42 +372,65 @@ static bg_err view_insert_chunk(const struct view_member *member,
     return err;
 }
 
-static bg_err view_add_chunk(const struct view *view, struct view_keys keys, size_t at,
-                             size_t n, size_t *done, struct view_news *news)
+/* Which of a chunk a member that takes no adds may contain is ORed to `seen`: all, if it
+ * cannot be asked. */
+static void view_ask_chunk(const struct view_member *member, struct view_keys keys,
+                           const uint64_t *hashes, size_t n, uint64_t seen[VIEW_WORDS])
 {
-    uint64_t hashes[VIEW_CHUNK], one[VIEW_WORDS], seen[VIEW_WORDS] = { 0 },
-                                                  held[VIEW_WORDS] = { 0 };
+    uint64_t one[VIEW_WORDS];
+    if (view_can_use(member, keys)) {
+        (void)bg_filter_may_contain_many_hash(member->filter, hashes, n, one);
+    } else {
+        (void)view_all_maybe(n, one);
+    }
+    for (size_t w = 0; w < BG_BITMAP_WORDS(n); w++) {
+        seen[w] |= one[w];
+    }
+}
+
+static bg_err view_add_chunk(const struct view *view, struct view_keys keys, size_t at,
+                             size_t n, uint64_t *is_new, size_t *done,
+                             struct view_news *news)
+{
+    uint64_t room[VIEW_CHUNK], seen[VIEW_WORDS] = { 0 }, held[VIEW_WORDS] = { 0 };
     bg_err err = BG_OK;
     for (size_t i = 0; i < view->count; i++) {
         const struct view_member *member = &view->members[i];
-        view_hash_chunk(view, i, keys, at, n, hashes);
+        const uint64_t *hashes = view_hash_chunk(view, i, keys, at, n, room);
         if (member->takes) {
             bg_err here = view_insert_chunk(member, hashes, &n, held);
             err = err ? err : here;
         } else {
-            (void)bg_filter_may_contain_many_hash(member->filter, hashes, n, one);
-            for (size_t w = 0; w < BG_BITMAP_WORDS(n); w++) {
-                seen[w] |= one[w];
-            }
+            view_ask_chunk(member, keys, hashes, n, seen);
         }
     }
-    for (size_t i = 0; i < n; i++) {
-        news->takers += ~held[i / 64] >> i % 64 & 1;
-        news->all += ~(seen[i / 64] | held[i / 64]) >> i % 64 & 1;
+    for (size_t w = 0; w < BG_BITMAP_WORDS(n); w++) {
+        const uint64_t fresh = ~held[w] & view_ones_of(n, w);
+        news->takers += bgi_popcount64(fresh);
+        news->all += bgi_popcount64(fresh & ~seen[w]);
+        if (is_new) {
+            is_new[w] = fresh & ~seen[w];
+        }
     }
     *done += n;
     return err;
 }
 
 bg_err view_add_many(const struct view *view, struct view_keys keys, size_t n,
-                     size_t *done, struct view_news *news)
+                     uint64_t *is_new, size_t *done, struct view_news *news)
 {
-    bg_err err = view->takes ? BG_OK : BG_ENOTSUP;
+    bg_err err = !view->takes                     ? BG_ENOTSUP
+                 : !view_all_can_take(view, keys) ? BG_EINCOMPAT
+                                                  : BG_OK;
     *done = 0;
     *news = (struct view_news){ 0, 0 };
+    if (is_new) {
+        memset(is_new, 0, BG_BITMAP_WORDS(n) * sizeof *is_new);
+    }
     for (size_t at = 0; at < n && !err; at += VIEW_CHUNK) {
         const size_t here = n - at < VIEW_CHUNK ? n - at : VIEW_CHUNK;
-        err = view_add_chunk(view, keys, at, here, done, news);
+        err = view_add_chunk(view, keys, at, here, is_new ? is_new + at / 64 : NULL,
+                             done, news);
     }
     return err;
 }

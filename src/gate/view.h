@@ -7,12 +7,15 @@
  * last (grace.h), so the counts are atomic.
  *
  * Hashing. Filters of a view may hash differently (a new secret, another function). Those
- * that hash alike are neighbours, and a key is hashed once for all of them.
+ * that hash alike are neighbours, and a key is hashed once for all of them. What tells their
+ * hashers apart (bg_hasher_check) is computed once, when a filter gets its owner.
  *
  * Invariants
  *   (V1) A "no" is said only if all filters that are asked say so. No filter: "maybe".
  *   (V2) An add that returns BG_OK is in every filter that takes adds and is asked. The
  *        next base (not asked yet) may have had no room: it is marked, and not used.
+ *   (V3) A hash that the caller computed is asked for and added only where its check value is
+ *        the filter's. Else the answer is "maybe", and the add is refused.
  */
 #ifndef BGI_VIEW_H
 #define BGI_VIEW_H
@@ -29,6 +32,7 @@
 /* A filter with an owner. */
 struct view_filter {
     bg_filter *filter;
+    uint64_t check;     /* of its hasher */
     atomic_uint owners; /* views, and the one who is about to make one */
     atomic_bool failed; /* an add found no room: not to be asked */
 };
@@ -44,6 +48,7 @@ enum { VIEW_MOST = 6 };
 struct view_member {
     struct view_filter *shared;
     bg_filter *filter; /* of shared */
+    uint64_t check;    /* likewise */
     bg_role role;
     bool asked, takes;
 };
@@ -71,10 +76,15 @@ const struct view_member *view_find(const struct view *view, bg_role role);
 bool view_has(const struct view *view, const void *key, size_t len);
 bool view_has_u64(const struct view *view, uint64_t key);
 
-/* Many keys, as bytes or, if `keys` is NULL, as numbers. */
+/* How often a key may have been added, to all that are asked together. */
+uint64_t view_count(const struct view *view, const void *key, size_t len);
+
+/* Many keys: as bytes, as numbers or as hashes, whichever is not NULL. */
 struct view_keys {
     const bg_bytes *keys;
     const uint64_t *numbers;
+    const uint64_t *hashes;
+    uint64_t check; /* of the hasher that made `hashes` */
 };
 
 size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
@@ -89,7 +99,10 @@ struct view_news {
 bg_err view_add(const struct view *view, const void *key, size_t len,
                 struct view_news *news);
 bg_err view_add_u64(const struct view *view, uint64_t key, struct view_news *news);
+
+/* Which of them were new to all that are asked is put to `is_new`, unless NULL.
+ * BG_EINCOMPAT: the hashes are of no use to one that takes adds, and nothing was done. */
 bg_err view_add_many(const struct view *view, struct view_keys keys, size_t n,
-                     size_t *done, struct view_news *news);
+                     uint64_t *is_new, size_t *done, struct view_news *news);
 
 #endif

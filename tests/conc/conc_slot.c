@@ -44,6 +44,23 @@ struct worker {
     pthread_t thread;
 };
 
+/* A batch by its hashes; by itself where these are of no use, be it only since the slot
+ * changed meanwhile. */
+static bg_err add_hashes(struct world *world, const uint64_t keys[BATCH])
+{
+    uint64_t hashes[BATCH], check = 0;
+    bg_bytes bytes[BATCH];
+    for (unsigned i = 0; i < BATCH; i++) {
+        bytes[i] = (bg_bytes){ &keys[i], 8 };
+    }
+    bg_err err = bg_slot_hash_many(world->slot, bytes, BATCH, hashes, &check);
+    err = err ? err
+              : bg_slot_add_many_hash(world->slot, hashes, BATCH, check, NULL, NULL);
+    return err == BG_EINCOMPAT
+               ? bg_slot_add_many_which(world->slot, bytes, BATCH, NULL, NULL)
+               : err;
+}
+
 /* One key, or a batch of them. */
 static uint64_t add_some(struct world *world, unsigned number, uint64_t at, bool many)
 {
@@ -53,8 +70,9 @@ static uint64_t add_some(struct world *world, unsigned number, uint64_t at, bool
         keys[i] = key_of(number, at + i);
     }
     atomic_store(&adder->true_to, at + n);
-    bg_err err = many ? bg_slot_add_many_u64(world->slot, keys, BATCH, NULL, NULL)
-                      : bg_slot_add_u64(world->slot, keys[0], NULL);
+    bg_err err = !many    ? bg_slot_add_u64(world->slot, keys[0], NULL)
+                 : at & 1 ? bg_slot_add_many_u64(world->slot, keys, BATCH, NULL, NULL)
+                          : add_hashes(world, keys);
     CHECK_OK(err);
     atomic_store(&adder->added_to, at + n);
     return n;
@@ -83,6 +101,21 @@ static void ask_one(struct worker *me, unsigned adder, uint64_t i)
     }
 }
 
+/* The same by hash, of whatever hasher there was a moment ago. */
+static void ask_hashes(struct worker *me, const uint64_t keys[BATCH])
+{
+    uint64_t hashes[BATCH], check = 0;
+    bg_bytes bytes[BATCH];
+    for (unsigned i = 0; i < BATCH; i++) {
+        bytes[i] = (bg_bytes){ &keys[i], 8 };
+    }
+    if (!bg_slot_hash_many(me->world->slot, bytes, BATCH, hashes, &check)) {
+        size_t found =
+            bg_slot_may_contain_many_hash(me->world->slot, hashes, BATCH, check, NULL);
+        atomic_fetch_add(&me->world->missed, BATCH - found);
+    }
+}
+
 static void ask_many(struct worker *me, unsigned adder, uint64_t to)
 {
     uint64_t keys[BATCH];
@@ -91,6 +124,7 @@ static void ask_many(struct worker *me, unsigned adder, uint64_t to)
     }
     size_t found = bg_slot_may_contain_many_u64(me->world->slot, keys, BATCH, NULL);
     atomic_fetch_add(&me->world->missed, BATCH - found);
+    ask_hashes(me, keys);
 }
 
 static void *ask_keys(void *argument)

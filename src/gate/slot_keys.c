@@ -1,0 +1,272 @@
+/*
+ * slot_keys.c - the keys of a slot: what is asked, added, taken back and counted, by bytes, by
+ * number and by hash. Each call enters the slot, does it all in the view that it found there
+ * (view.h), leaves, and counts what came of it in a line of its processor.
+ *
+ * Hashes. A hash is good for filters of one hasher only, and a slot may get another one at any
+ * time. So hashes come with the check value of the hasher that made them, and it is compared
+ * with that of every filter concerned, inside the view in which they are then used: no swap
+ * can come between the comparison and the use.
+ */
+#include "gate/slot_inside.h"
+
+/* Where to count, for one who has entered: there are as many lines as the grace period
+ * has. */
+static struct slot_line *slot_line(const bg_slot *slot, bgi_grace_token token)
+{
+    return &slot->lines[bgi_grace_stripe(token)];
+}
+
+static void slot_count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+static void slot_count_answers(const bg_slot *slot, bgi_grace_token token, size_t n,
+                               size_t maybes)
+{
+    struct slot_line *line = slot_line(slot, token);
+    if (n > maybes) {
+        slot_count(&line->answers[0], n - maybes);
+    }
+    if (maybes) {
+        slot_count(&line->answers[1], maybes);
+    }
+}
+
+bool bg_slot_may_contain(const bg_slot *slot, const void *key, size_t len)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return true;
+    }
+    bool maybe = view_has(slot_enter(slot, &token), key, len);
+    slot_leave(slot, token);
+    slot_count_answers(slot, token, 1, maybe);
+    return maybe;
+}
+
+bool bg_slot_may_contain_u64(const bg_slot *slot, uint64_t key)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return true;
+    }
+    bool maybe = view_has_u64(slot_enter(slot, &token), key);
+    slot_leave(slot, token);
+    slot_count_answers(slot, token, 1, maybe);
+    return maybe;
+}
+
+bool bg_slot_may_contain_at(const bg_slot *slot, const void *key, size_t len,
+                            uint64_t sequence)
+{
+    if (!slot || sequence > atomic_load(&slot->complete)) {
+        return true;
+    }
+    bool maybe = bg_slot_may_contain(slot, key, len);
+    return maybe || sequence > atomic_load(&slot->complete);
+}
+
+static size_t slot_has_many(const bg_slot *slot, struct view_keys keys, size_t n,
+                            uint64_t *maybe)
+{
+    bgi_grace_token token;
+    size_t found = view_has_many(slot_enter(slot, &token), keys, n, maybe);
+    slot_leave(slot, token);
+    slot_count_answers(slot, token, n, found);
+    return found;
+}
+
+/* Without a slot: "maybe". */
+static size_t slot_all_maybe(size_t n, uint64_t *maybe)
+{
+    static const struct view nothing = { .count = 0 };
+    return view_has_many(&nothing, (struct view_keys){ .keys = NULL }, n, maybe);
+}
+
+size_t bg_slot_may_contain_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
+                                uint64_t *maybe)
+{
+    return slot && keys
+               ? slot_has_many(slot, (struct view_keys){ .keys = keys }, n, maybe)
+               : slot_all_maybe(n, maybe);
+}
+
+size_t bg_slot_may_contain_many_u64(const bg_slot *slot, const uint64_t *keys, size_t n,
+                                    uint64_t *maybe)
+{
+    return slot && keys
+               ? slot_has_many(slot, (struct view_keys){ .numbers = keys }, n, maybe)
+               : slot_all_maybe(n, maybe);
+}
+
+static void slot_count_adds(const bg_slot *slot, bgi_grace_token token, size_t adds,
+                            struct view_news news, bool refused)
+{
+    struct slot_line *line = slot_line(slot, token);
+    if (news.all) {
+        slot_count(&line->news, news.all);
+    }
+    if (adds > news.all) {
+        slot_count(&line->olds, adds - news.all);
+    }
+    if (news.takers > news.all) {
+        slot_count(&line->again, news.takers - news.all);
+    }
+    if (refused) {
+        slot_count(&line->refused, 1);
+    }
+}
+
+bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len, bool *is_new)
+{
+    bgi_grace_token token;
+    struct view_news news = { 0, 0 };
+    if (!slot) {
+        return BG_EINVAL;
+    }
+    bg_err err = view_add(slot_enter(slot, &token), key, len, &news);
+    slot_leave(slot, token);
+    slot_count_adds(slot, token, !err, news, err);
+    if (is_new) {
+        *is_new = news.all;
+    }
+    return err;
+}
+
+bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
+{
+    bgi_grace_token token;
+    struct view_news news = { 0, 0 };
+    if (!slot) {
+        return BG_EINVAL;
+    }
+    bg_err err = view_add_u64(slot_enter(slot, &token), key, &news);
+    slot_leave(slot, token);
+    slot_count_adds(slot, token, !err, news, err);
+    if (is_new) {
+        *is_new = news.all;
+    }
+    return err;
+}
+
+/* Hashes that are of no use here were not refused: the caller has the keys. */
+static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
+                            uint64_t *is_new, size_t *done, size_t *added)
+{
+    bgi_grace_token token;
+    struct view_news news;
+    size_t in = 0;
+    bg_err err = view_add_many(slot_enter(slot, &token), keys, n, is_new, &in, &news);
+    slot_leave(slot, token);
+    slot_count_adds(slot, token, in, news, err && err != BG_EINCOMPAT);
+    if (done) {
+        *done = in;
+    }
+    if (added) {
+        *added = news.all;
+    }
+    return err;
+}
+
+bg_err bg_slot_add_many(bg_slot *slot, const bg_bytes *keys, size_t n, size_t *done,
+                        size_t *added)
+{
+    const struct view_keys all = { .keys = keys };
+    return slot && keys ? slot_add_many(slot, all, n, NULL, done, added) : BG_EINVAL;
+}
+
+bg_err bg_slot_add_many_u64(bg_slot *slot, const uint64_t *keys, size_t n, size_t *done,
+                            size_t *added)
+{
+    const struct view_keys all = { .numbers = keys };
+    return slot && keys ? slot_add_many(slot, all, n, NULL, done, added) : BG_EINVAL;
+}
+
+bg_err bg_slot_add_many_which(bg_slot *slot, const bg_bytes *keys, size_t n,
+                              uint64_t *is_new, size_t *done)
+{
+    const struct view_keys all = { .keys = keys };
+    return slot && keys ? slot_add_many(slot, all, n, is_new, done, NULL) : BG_EINVAL;
+}
+
+/* The filter that keys are taken back from, or NULL: there must be just one. */
+static const struct view_member *slot_remover(const struct view *view)
+{
+    return view->count == 1 && view->takes ? &view->members[0] : NULL;
+}
+
+bg_err bg_slot_remove(bg_slot *slot, const void *key, size_t len)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return BG_EINVAL;
+    }
+    const struct view_member *one = slot_remover(slot_enter(slot, &token));
+    bg_err err = one ? bg_filter_remove(one->filter, key, len) : BG_ENOTSUP;
+    slot_leave(slot, token);
+    return err;
+}
+
+uint64_t bg_slot_count(const bg_slot *slot, const void *key, size_t len)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return 1; /* maybe */
+    }
+    uint64_t count = view_count(slot_enter(slot, &token), key, len);
+    slot_leave(slot, token);
+    slot_count_answers(slot, token, 1, count > 0);
+    return count;
+}
+
+/* ---- Hashes -------------------------------------------------------------------------- */
+
+bg_err bg_slot_hash_many(const bg_slot *slot, const bg_bytes *keys, size_t n,
+                         uint64_t *hashes, uint64_t *check)
+{
+    bgi_grace_token token;
+    if (!slot || !check || (n && (!keys || !hashes))) {
+        return BG_EINVAL;
+    }
+    const struct view *view = slot_enter(slot, &token);
+    bg_err err = view->count == 0   ? BG_ENOTFOUND
+                 : !view->same_hash ? BG_EINCOMPAT
+                                    : BG_OK;
+    *check = err ? 0 : view->members[0].check;
+    if (!err && n) {
+        bg_hash_many(bg_filter_hasher(view->members[0].filter), keys, n, hashes);
+    }
+    slot_leave(slot, token);
+    return err;
+}
+
+size_t bg_slot_may_contain_many_hash(const bg_slot *slot, const uint64_t *hashes,
+                                     size_t n, uint64_t check, uint64_t *maybe)
+{
+    const struct view_keys all = { .hashes = hashes, .check = check };
+    return slot && hashes ? slot_has_many(slot, all, n, maybe)
+                          : slot_all_maybe(n, maybe);
+}
+
+bg_err bg_slot_add_many_hash(bg_slot *slot, const uint64_t *hashes, size_t n,
+                             uint64_t check, uint64_t *is_new, size_t *done)
+{
+    const struct view_keys all = { .hashes = hashes, .check = check };
+    return slot && hashes ? slot_add_many(slot, all, n, is_new, done, NULL) : BG_EINVAL;
+}
+
+bg_err bg_slot_remove_hash(bg_slot *slot, uint64_t hash, uint64_t check)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return BG_EINVAL;
+    }
+    const struct view_member *one = slot_remover(slot_enter(slot, &token));
+    bg_err err = !one                  ? BG_ENOTSUP
+                 : one->check != check ? BG_EINCOMPAT
+                                       : bg_filter_remove_hash(one->filter, hash);
+    slot_leave(slot, token);
+    return err;
+}
