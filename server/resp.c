@@ -12,6 +12,7 @@
  * malformed and overlong ones.
  */
 #include "resp.h"
+#include "hex.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,14 +201,6 @@ static bool resp_is_blank(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static int resp_hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static char resp_escape(char c)
 {
     switch (c) {
@@ -230,9 +223,9 @@ static bool resp_unquote(char *line, size_t n, char quote, size_t *at, size_t *t
         if (c == '\\' && quote == '\'' && i < n && line[i] == '\'') {
             c = line[i++];
         } else if (c == '\\' && quote == '"' && i < n) {
-            if (n - i > 2 && line[i] == 'x' && resp_hex(line[i + 1]) >= 0
-                && resp_hex(line[i + 2]) >= 0) {
-                c = (char)(resp_hex(line[i + 1]) * 16 + resp_hex(line[i + 2]));
+            if (n - i > 2 && line[i] == 'x' && hex_digit(line[i + 1]) >= 0
+                && hex_digit(line[i + 2]) >= 0) {
+                c = (char)(hex_digit(line[i + 1]) * 16 + hex_digit(line[i + 2]));
                 i += 3;
             } else {
                 c = resp_escape(line[i++]);
