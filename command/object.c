@@ -37,10 +37,25 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
         made->commutes = object_commutes(bg_filter_kind(filter));
     }
     made->foreign = foreign;
+    made->born_full = true;
     pthread_rwlock_init(&made->foreign_lock, NULL);
     pthread_mutex_init(&made->writing, NULL);
     *object = made;
     return BG_OK;
+}
+
+bg_err object_adopt_nothing(const struct object_shape *shape, struct object **object,
+                            bg_errinfo *info)
+{
+    bg_err err = object_adopt(shape, NULL, NULL, object, info);
+    if (!err) {
+        err = bg_slot_create(NULL, NULL, &(*object)->slot, info);
+        if (err) {
+            object_free(*object);
+            *object = NULL;
+        }
+    }
+    return err;
 }
 
 bg_err object_create(const struct object_shape *shape,
@@ -63,10 +78,11 @@ bg_err object_create(const struct object_shape *shape,
     err = object_adopt(shape, filter, NULL, object, info);
     if (err) {
         bg_filter_free(filter);
-    } else if (shape->kind == BG_KIND_AUTO) {
-        (*object)->shape.kind = bg_filter_kind(filter);
+        return err;
     }
-    return err;
+    (*object)->born_full = false;
+    (*object)->shape.kind = bg_filter_kind(filter);
+    return BG_OK;
 }
 
 void object_free(struct object *object)

@@ -97,6 +97,10 @@ bg_err object_create(const struct object_shape *shape,
 /* One with this filter or foreign filter, which it owns from then on, on success. */
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info);
+
+/* One whose content is not to be had: it answers "maybe" and takes no adds. */
+bg_err object_adopt_nothing(const struct object_shape *shape, struct object **object,
+                            bg_errinfo *info);
 void object_free(struct object *object);
 
 /* The shape of a filter that was made elsewhere (a file): family BG. */

@@ -346,19 +346,6 @@ static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
     return BG_OK;
 }
 
-static bg_err catalog_tell_created(struct catalog *catalog, const struct entry *entry,
-                                   const struct entry *before, bg_errinfo *info)
-{
-    bg_err err = BG_OK;
-    if (before && catalog->hooks.dropped) {
-        err = catalog->hooks.dropped(catalog->hooks.context, before, info);
-    }
-    if (!err && catalog->hooks.created) {
-        err = catalog->hooks.created(catalog->hooks.context, entry, info);
-    }
-    return err;
-}
-
 /* Puts an entry to its name, in the place of what has it, or where looking ended. */
 static void catalog_place(struct catalog *catalog, struct entry *entry)
 {
@@ -376,8 +363,8 @@ static void catalog_place(struct catalog *catalog, struct entry *entry)
 }
 
 static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
-                                 struct object *object, uint32_t flags, uint64_t now,
-                                 bg_errinfo *info)
+                                 struct object *object, const struct entry_base *base,
+                                 uint32_t flags, uint64_t now, bg_errinfo *info)
 {
     bg_err err = catalog_make_room(catalog, info);
     if (err) {
@@ -398,9 +385,14 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
         }
         atomic_store(&entry->expires, atomic_load(&before->expires));
     }
+    if (base) {
+        entry->base = *base;
+    }
     object->id = number;
     object->entry = entry;
-    err = catalog_tell_created(catalog, entry, before, info);
+    if (catalog->hooks.created) {
+        err = catalog->hooks.created(catalog->hooks.context, entry, before, info);
+    }
     if (err) {
         entry_discard(entry);
         return err;
@@ -422,14 +414,15 @@ static bg_err catalog_check_name(bg_bytes name, bg_errinfo *info)
 }
 
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
-                   uint32_t flags, uint64_t now, bg_errinfo *info)
+                   const struct entry_base *base, uint32_t flags, uint64_t now,
+                   bg_errinfo *info)
 {
     bg_err err = catalog_check_name(name, info);
     if (err) {
         return err;
     }
     pthread_mutex_lock(&catalog->lock);
-    err = catalog_put_locked(catalog, name, object, flags, now, info);
+    err = catalog_put_locked(catalog, name, object, base, flags, now, info);
     catalog_squeeze(catalog);
     pthread_mutex_unlock(&catalog->lock);
     return err;
@@ -476,11 +469,8 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
     struct entry_name *name = name_create(catalog, to), *before = NULL;
     bg_err err = name ? catalog_make_room(catalog, info)
                       : catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
-    if (!err && other && catalog->hooks.dropped) {
-        err = catalog->hooks.dropped(catalog->hooks.context, other, info);
-    }
     if (!err && catalog->hooks.renamed) {
-        err = catalog->hooks.renamed(catalog->hooks.context, entry, to, info);
+        err = catalog->hooks.renamed(catalog->hooks.context, entry, to, other, info);
     }
     if (err) {
         free(name);
@@ -604,6 +594,33 @@ size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entr
     return n;
 }
 
+bg_err catalog_each(struct catalog *catalog,
+                    bg_err (*visit)(void *context, struct entry *entry, bg_errinfo *info),
+                    void *context, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    pthread_mutex_lock(&catalog->lock);
+    for (size_t i = 0; !err && i < catalog->ordered_count; i++) {
+        if (catalog->ordered[i]) {
+            err = visit(context, catalog->ordered[i], info);
+        }
+    }
+    if (!err) {
+        err = visit(context, NULL, info);
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return err;
+}
+
+void catalog_skip_numbers(struct catalog *catalog, uint64_t next)
+{
+    pthread_mutex_lock(&catalog->lock);
+    if (next > catalog->next_number) {
+        catalog->next_number = next;
+    }
+    pthread_mutex_unlock(&catalog->lock);
+}
+
 void catalog_hold(struct entry *entry)
 {
     atomic_fetch_add(&entry->holds, 1);
@@ -633,4 +650,9 @@ uint64_t catalog_measure(struct catalog *catalog)
     }
     atomic_store(&catalog->bytes, sum);
     return sum;
+}
+
+void catalog_grew(struct catalog *catalog, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&catalog->bytes, bytes, memory_order_relaxed);
 }

@@ -69,10 +69,12 @@ struct catalog;
 /* What the catalogue tells before a change is visible: the journal. All under one lock. An error
  * stops the change. Any may be NULL. */
 struct catalog_hooks {
-    bg_err (*created)(void *context, const struct entry *entry, bg_errinfo *info);
+    /* `before` goes at the same moment: it had the name; or NULL. */
+    bg_err (*created)(void *context, const struct entry *entry, const struct entry *before,
+                      bg_errinfo *info);
     bg_err (*dropped)(void *context, const struct entry *entry, bg_errinfo *info);
     bg_err (*renamed)(void *context, const struct entry *entry, bg_bytes name,
-                      bg_errinfo *info);
+                      const struct entry *before, bg_errinfo *info);
     bg_err (*expiring)(void *context, const struct entry *entry, uint64_t expires,
                        bg_errinfo *info);
     void *context;
@@ -91,10 +93,11 @@ enum {
 };
 
 /* Gives a name to an object, which is the catalogue's then; object->id becomes its number and
- * object->entry its entry. BG_EBUSY: the name is taken; BG_ELIMIT: `most` names; BG_EINVAL: the
+ * object->entry its entry. `base`, unless NULL, is a file that has its content. BG_EBUSY: the name is taken; BG_ELIMIT: `most` names; BG_EINVAL: the
  * name is longer than 64 KiB. */
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
-                   uint32_t flags, uint64_t now, bg_errinfo *info);
+                   const struct entry_base *base, uint32_t flags, uint64_t now,
+                   bg_errinfo *info);
 
 /* BG_ENOTFOUND. */
 bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now, bg_errinfo *info);
@@ -113,6 +116,9 @@ size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 /* Frees what was taken away and nobody uses any more. Waits for batches: not from inside. */
 void catalog_reap(struct catalog *catalog);
 
+/* Numbers below this one have been used: recovery. */
+void catalog_skip_numbers(struct catalog *catalog, uint64_t next);
+
 /* ---- All of them ------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog);
@@ -120,12 +126,19 @@ size_t catalog_count(const struct catalog *catalog);
 /* Up to `room` entries with numbers above `after`, in order, each held: catalog_release them. */
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
                     size_t room);
+
+/* Calls `visit` for all, in order, while nothing can come or go, and then once with NULL. It must
+ * not change the catalogue. */
+bg_err catalog_each(struct catalog *catalog,
+                    bg_err (*visit)(void *context, struct entry *entry, bg_errinfo *info),
+                    void *context, bg_errinfo *info);
 void catalog_hold(struct entry *entry);
 void catalog_release(struct entry *entry);
 
 /* Sum of the objects' bytes, as of the last catalog_measure. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
+void catalog_grew(struct catalog *catalog, uint64_t bytes); /* since then */
 
 /* The name as of now; for threads inside of a batch, until its end. */
 static inline bg_bytes catalog_name(const struct entry *entry)

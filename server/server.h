@@ -1,0 +1,80 @@
+/*
+ * server.h - the service as a whole: its parts, and how it begins and ends.
+ *
+ *     bloomgated.c   settings, signals
+ *        |
+ *     server.c       makes the parts in order, loads the data, serves, stops in reverse order
+ *        |
+ *        +-- catalog   names -> objects                  +-- workers   an event loop each
+ *        +-- persist   journal, snapshots, recovery      |     +-- conn      sockets, TLS, buffers
+ *        +-- users, tls, settings                        |     +-- dispatch  RESP, pipelines
+ *        +-- gates     filters before databases          |     +-- web       HTTP, JSON, dashboard
+ *        +-- observer  figures that take reading, history +-- jobs      threads for what takes long
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "catalog.h"
+#include "command_table.h"
+#include "quiet.h"
+#include "settings.h"
+#include "tls.h"
+#include "users.h"
+
+#include <stdatomic.h>
+
+enum server_phase {
+    SERVER_STARTING,
+    SERVER_LOADING, /* connections are taken, data is being read */
+    SERVER_SERVING,
+    SERVER_STOPPING /* no new connections; those there are finish what they asked */
+};
+
+struct worker;
+struct jobs;
+struct persist;
+struct gates;
+struct observer;
+
+struct server {
+    struct settings_store *store;
+    struct quiet quiet;
+    struct catalog *catalog;
+    struct command_table *commands;
+    struct users *users;
+    struct tls *tls; /* NULL: none */
+    bg_keyring *keyring;
+    struct persist *persist; /* NULL: nothing is kept */
+    struct gates *gates;     /* NULL: none */
+    struct observer *observer;
+    struct jobs *jobs;
+    struct worker **workers;
+    size_t workers_count;
+    _Atomic int phase; /* enum server_phase */
+    _Atomic uint64_t next_client;
+    _Atomic uint64_t clients; /* connections now */
+    uint64_t started;         /* milliseconds since 1970 */
+    char run_id[41];
+};
+
+/* All arrays of commands of the service, and their number. */
+extern const struct command *const server_families[];
+extern const size_t server_families_count;
+
+/* Milliseconds since 1970, and of the monotonic clock. */
+uint64_t server_now(void);
+uint64_t server_ticks(void);
+
+/*
+ * Makes everything, listens, loads, serves; returns when server_stop was called and everything has
+ * ended: 0, or an exit code, with the reason in the log.
+ */
+int server_run(struct settings_store *store);
+
+/* From a signal or SHUTDOWN: graceful, or at once. Async-signal-safe. */
+void server_stop(bool at_once);
+
+/* SIGHUP: reads settings, users and certificates again, soon. Async-signal-safe. */
+void server_ask_reload(void);
+
+#endif

@@ -1,0 +1,365 @@
+/* session.c - see session.h. */
+#include "session.h"
+
+#include "args.h"
+#include "persist.h"
+#include "server.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- The host ------------------------------------------------------------------------------ */
+
+static struct session *session_in(struct host *host)
+{
+    return (struct session *)host;
+}
+
+struct entry *session_find(struct session *session, bg_bytes name)
+{
+    struct server *server = session->server;
+    if (!session->is_job) {
+        return catalog_find(server->catalog, name, session->now);
+    }
+    struct entry *entry = NULL;
+    const bool outside = !session->inside;
+    if (outside) {
+        quiet_enter(&server->quiet, session->seat);
+    }
+    if (session->holds < SESSION_HOLDS) {
+        entry = catalog_find(server->catalog, name, session->now);
+        if (entry) {
+            catalog_hold(entry);
+            session->held[session->holds++] = entry;
+        }
+    }
+    if (outside) {
+        quiet_leave(&server->quiet, session->seat);
+    }
+    return entry;
+}
+
+static struct object *session_host_find(struct host *host, bg_bytes name)
+{
+    struct entry *entry = session_find(session_in(host), name);
+    return entry ? entry->object : NULL;
+}
+
+static bg_err session_limit(bg_errinfo *info, const char *message)
+{
+    *info = (bg_errinfo){ .code = BG_ELIMIT };
+    (void)snprintf(info->message, sizeof info->message, "%s", message);
+    return BG_ELIMIT;
+}
+
+/* Quotas of what there is in all; an object that exists already is what it is. */
+static bg_err session_fits(const struct session *session, const struct object *object,
+                           bg_errinfo *info)
+{
+    const struct settings *settings = session->from;
+    const struct catalog *catalog = session->server->catalog;
+    if (settings->max_filters && catalog_count(catalog) >= settings->max_filters) {
+        return session_limit(info, "max-filters: no more filters can be made");
+    }
+    if (settings->maxmemory
+        && catalog_bytes(catalog) + object_bytes(object) > settings->maxmemory) {
+        return session_limit(info, "maxmemory: the filter would exceed it");
+    }
+    return BG_OK;
+}
+
+static bg_err session_put(struct host *host, bg_bytes name, struct object *object,
+                          uint32_t flags, bg_errinfo *info)
+{
+    struct session *session = session_in(host);
+    struct server *server = session->server;
+    bg_errinfo own;
+    bg_err err = session_fits(session, object, info ? info : &own);
+    if (err) {
+        return err;
+    }
+    session->wrote = true;
+    struct entry_base base = { .from = 0 };
+    if (object->born_full && server->persist) { /* never a name whose content is not safe */
+        err = persist_save(server->persist, object, &base, info);
+    }
+    if (!err) {
+        err = catalog_put(server->catalog, name, object, base.file[0] ? &base : NULL, flags,
+                          session->now, info);
+    }
+    if (!err) {
+        catalog_grew(server->catalog, object_bytes(object));
+    }
+    return err;
+}
+
+static bg_err session_host_create(struct host *host, bg_bytes name, struct object *object,
+                                  bg_errinfo *info)
+{
+    return session_put(host, name, object, 0, info);
+}
+
+static bg_err session_host_replace(struct host *host, bg_bytes name, struct object *object,
+                                   bg_errinfo *info)
+{
+    return session_put(host, name, object, CATALOG_REPLACE, info);
+}
+
+static bool session_host_drop(struct host *host, bg_bytes name)
+{
+    struct session *session = session_in(host);
+    session->wrote = true;
+    return catalog_drop(session->server->catalog, name, session->now, NULL) == BG_OK;
+}
+
+static bg_err session_host_record(struct host *host, struct object *object,
+                                  const struct change *change, bg_errinfo *info)
+{
+    struct session *session = session_in(host);
+    uint64_t wait = 0;
+    session->wrote = true;
+    if (change->op == CHANGE_ADD && session->client && session->client->user
+        && !user_take(session->client->user, change->n, session->ticks, &wait)) {
+        *info = (bg_errinfo){ .code = BG_ELIMIT };
+        (void)snprintf(info->message, sizeof info->message,
+                       "insert-rate: %llu adds are too many now, try again in %llu ms",
+                       (unsigned long long)change->n, (unsigned long long)wait);
+        return BG_ELIMIT;
+    }
+    if (!session->server->persist) {
+        return BG_OK;
+    }
+    if (session->is_job && !session->inside) {
+        session->inside = true;
+        quiet_enter(&session->server->quiet, session->seat);
+    }
+    return persist_record(session->server->persist, object->entry, change, info);
+}
+
+/* What it recorded is done. */
+static void session_leave(struct session *session)
+{
+    if (session->inside) {
+        session->inside = false;
+        quiet_leave(&session->server->quiet, session->seat);
+    }
+}
+
+static bg_err session_host_checkpoint(struct host *host, struct object *object,
+                                      bg_errinfo *info)
+{
+    struct session *session = session_in(host);
+    session->wrote = true;
+    session_leave(session);
+    if (!session->server->persist) {
+        return BG_OK;
+    }
+    return persist_checkpoint(session->server->persist, object->entry, info);
+}
+
+static uint64_t session_host_now(struct host *host)
+{
+    return session_in(host)->now;
+}
+
+/* Files lie in one folder; names are plain. */
+static bg_err session_host_path(struct host *host, bg_bytes file, char *path, size_t room,
+                                bg_errinfo *info)
+{
+    const char *bytes = file.data;
+    bool plain = file.len > 0 && file.len < 200 && bytes[0] != '.';
+    for (size_t i = 0; plain && i < file.len; i++) {
+        plain = bytes[i] > ' ' && bytes[i] < 127 && bytes[i] != '/' && bytes[i] != '\\';
+    }
+    const int n = plain ? snprintf(path, room, "%s/files/%.*s",
+                                   session_in(host)->from->dir, (int)file.len, bytes)
+                        : -1;
+    if (n < 0 || (size_t)n >= room) {
+        if (info) {
+            *info = (bg_errinfo){ .code = BG_EINVAL };
+            (void)snprintf(info->message, sizeof info->message,
+                           "file: expected a plain name of 1 to 199 printable bytes without '/', "
+                           "blanks, or a '.' in front");
+        }
+        return BG_EINVAL;
+    }
+    return BG_OK;
+}
+
+static const struct host_ops session_ops = {
+    .find = session_host_find,
+    .create = session_host_create,
+    .replace = session_host_replace,
+    .drop = session_host_drop,
+    .record = session_host_record,
+    .checkpoint = session_host_checkpoint,
+    .now = session_host_now,
+    .path = session_host_path,
+};
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+bool session_init(struct session *session, struct server *server, bool is_job)
+{
+    memset(session, 0, sizeof *session);
+    session->host.ops = &session_ops;
+    session->host.settings = &session->settings;
+    session->server = server;
+    session->is_job = is_job;
+    session->seat = quiet_sit(&server->quiet);
+    return session->seat >= 0;
+}
+
+void session_fini(struct session *session)
+{
+    quiet_rise(&session->server->quiet, session->seat);
+}
+
+static void session_take_settings(struct session *session)
+{
+    const struct settings *s = settings_now(session->server->store);
+    if (s == session->from) {
+        return;
+    }
+    session->from = s;
+    session->settings = (struct command_settings){
+        .bf_error_rate = s->bf_error_rate,
+        .bf_initial_size = s->bf_initial_size,
+        .bf_expansion_factor = (uint32_t)s->bf_expansion_factor,
+        .cf_bucket_size = (uint32_t)s->cf_bucket_size,
+        .cf_initial_size = s->cf_initial_size,
+        .cf_max_iterations = (uint32_t)s->cf_max_iterations,
+        .cf_expansion_factor = (uint32_t)s->cf_expansion_factor,
+        .cf_max_expansions = (uint32_t)s->cf_max_expansions,
+        .max_filter_bytes = s->max_filter_memory,
+        .hash = (uint32_t)s->hash,
+        .keyring = session->server->keyring,
+    };
+}
+
+void session_begin(struct session *session)
+{
+    session->now = server_now();
+    session->ticks = server_ticks();
+    session->wrote = false;
+    session_take_settings(session);
+    session->inside = !session->is_job;
+    if (session->inside) {
+        quiet_enter(&session->server->quiet, session->seat);
+    }
+}
+
+void session_end(struct session *session)
+{
+    session_leave(session);
+    while (session->holds > 0) {
+        catalog_release(session->held[--session->holds]);
+    }
+}
+
+/* ---- Requests ------------------------------------------------------------------------------ */
+
+static const char *session_no_right(const struct client *client,
+                                    const struct command *command, const bg_bytes *argv,
+                                    size_t argc, char text[256])
+{
+    if (!client->user) {
+        return "NOAUTH Authentication required.";
+    }
+    if (!user_may_run(client->user, command)) {
+        (void)snprintf(text, 256,
+                       "NOPERM User %.64s has no permissions to run the '%s' command",
+                       user_name(client->user), command->name);
+        return text;
+    }
+    const unsigned need =
+        command->flags & COMMAND_WRITE ? USER_READ | USER_WRITE : USER_READ;
+    if (command->first_key > 0) {
+        const size_t last = command->last_key < 0 ? argc - (size_t)-command->last_key
+                                                  : (size_t)command->last_key;
+        for (size_t i = (size_t)command->first_key; i <= last && i < argc;
+             i += (size_t)command->key_step) {
+            if (!user_may_touch(client->user, argv[i], need)) {
+                return "NOPERM No permissions to access a key";
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Whether the service, as it is now, can do it. */
+static const char *session_no_state(const struct session *session,
+                                    const struct command *command, char text[256])
+{
+    const struct server *server = session->server;
+    const int phase = atomic_load_explicit(&server->phase, memory_order_relaxed);
+    if (phase <= SERVER_LOADING && !(command->flags & COMMAND_LOADING)) {
+        return "LOADING bloomgated is loading its filters";
+    }
+    if (!(command->flags & COMMAND_WRITE)) {
+        return NULL;
+    }
+    if (command->flags & COMMAND_DENYOOM && session->from->maxmemory
+        && catalog_bytes(server->catalog) > session->from->maxmemory) {
+        return "OOM command not allowed when used memory > 'maxmemory'.";
+    }
+    char why[256];
+    if (server->persist && !persist_works(server->persist, why)) {
+        (void)snprintf(text, 256, "MISCONF changes are refused: %.200s", why);
+        return text;
+    }
+    return NULL;
+}
+
+const char *session_refuses(struct session *session, const struct client *client,
+                            const struct command *command, const bg_bytes *argv, size_t argc,
+                            char text[256])
+{
+    const char *wrong = NULL;
+    if (!(command->flags & COMMAND_NOAUTH)) {
+        wrong = session_no_right(client, command, argv, argc, text);
+    }
+    return wrong ? wrong : session_no_state(session, command, text);
+}
+
+static void session_unknown(const struct client *client, const struct reply *reply,
+                            bg_bytes name)
+{
+    if (!client->user) {
+        reply_error(reply, "NOAUTH Authentication required.");
+    } else {
+        reply_errorf(reply, "ERR unknown command '%.*s'",
+                     (int)(name.len < 128 ? name.len : 128), (const char *)name.data);
+    }
+}
+
+void session_run(struct session *session, struct client *client, const bg_bytes *argv,
+                 size_t argc, const struct reply *reply)
+{
+    char text[256];
+    const struct command *command = command_find(session->server->commands, argv[0]);
+    session->client = client;
+    session->deferred = false;
+    if (!command) {
+        session_unknown(client, reply, argv[0]);
+        return;
+    }
+    struct request request = { .host = &session->host,
+                               .command = command,
+                               .argv = argv,
+                               .argc = argc,
+                               .reply = *reply };
+    client->last = command;
+    if (!command_arity_fits(command, argc)) {
+        args_arity(&request);
+        return;
+    }
+    const char *wrong = session_refuses(session, client, command, argv, argc, text);
+    if (wrong) {
+        reply_error(reply, wrong);
+    } else if (command->flags & COMMAND_SLOW && !session->is_job) {
+        session->deferred = true;
+    } else {
+        command->run(&request);
+    }
+}
