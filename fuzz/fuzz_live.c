@@ -160,6 +160,13 @@ static void live_step(struct fuzz_input *in, struct live *f)
     }
 }
 
+/* Whatever happened, there is at least what was asked for. */
+static void live_check_figures(const bg_spec *spec, const bg_filter *filter)
+{
+    FUZZ_MUST(bg_filter_capacity(filter) >= spec->items);
+    FUZZ_MUST(bg_filter_layers(filter) >= 1 && bg_filter_layers(filter) <= 64);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
@@ -171,6 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         live_check(&live[0]);
         live_check(&live[1]);
+        live_check_figures(&spec, live[0].filter);
     }
     bg_filter_free(live[0].filter);
     bg_filter_free(live[1].filter);

@@ -437,6 +437,18 @@ BG_API uint64_t bg_filter_size_bytes(const bg_filter *filter);
 BG_API double bg_filter_fill(const bg_filter *filter);
 
 /*
+ * How many keys it has room for as it is now: of a scalable filter, the sum over its layers;
+ * of kinds that can be full (BG_CAN_FILL_UP), its slots times the highest load that plans
+ * allow, so that up to there inserts are hardly ever refused; of others, what its spec said,
+ * or 0. And in how many layers keys are looked for: those of a scalable filter (of the shard
+ * with most), the generations of a window, else 1. 0 for NULL.
+ * Thread safety: MT-Safe; with adds running the figures are of some moment. Cost: some loads
+ * per layer and shard.
+ */
+BG_API uint64_t bg_filter_capacity(const bg_filter *filter);
+BG_API uint32_t bg_filter_layers(const bg_filter *filter);
+
+/*
  * How evenly a filter fills: its words, in the order of its file, are cut into `cells`
  * (1 .. 65536) pieces of one size, and shares[i] becomes the share of bits that are set in
  * piece i. If there are more cells than words, neighbours show the same word. In kinds

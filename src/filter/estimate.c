@@ -73,6 +73,26 @@ uint64_t bg_filter_size_bytes(const bg_filter *filter)
                                   : filter->bytes;
 }
 
+uint64_t bg_filter_capacity(const bg_filter *filter)
+{
+    if (!filter) {
+        return 0;
+    }
+    const struct bgi_kind *kind = filter->kind;
+    if (kind->composed && kind->composed->capacity) {
+        return kind->composed->capacity(filter);
+    }
+    return kind->room ? (uint64_t)kind->room(filter->core.units, filter->core.k)
+                      : filter->design_items;
+}
+
+uint32_t bg_filter_layers(const bg_filter *filter)
+{
+    return filter && filter->kind->composed && filter->kind->composed->layers
+               ? filter->kind->composed->layers(filter)
+               : filter != NULL;
+}
+
 const bg_hasher *bg_filter_hasher(const bg_filter *filter)
 {
     return filter ? &filter->hasher : NULL;

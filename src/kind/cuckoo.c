@@ -510,6 +510,7 @@ const struct bgi_kind bgi_kind_cuckoo = {
     .unit_bytes = cuckoo_unit_bytes,
     .rate = cuckoo_rate,
     .fill = cuckoo_fill,
+    .room = cuckoo_room,
     .lines = cuckoo_lines,
     .ops = cuckoo_ops,
     .state_bytes = cuckoo_state_bytes,

@@ -193,6 +193,9 @@ struct bgi_composed {
                    bg_errinfo *info);
     void (*clear)(struct bg_filter *filter);
     uint64_t (*bytes)(const struct bg_filter *filter);
+    /* See bg_filter_capacity and bg_filter_layers. Or NULL: what it was designed for; 1. */
+    uint64_t (*capacity)(const struct bg_filter *filter);
+    uint32_t (*layers)(const struct bg_filter *filter);
     /* Of two that match in kind, size of the first part, k and hash. */
     bool (*equal)(const struct bg_filter *a, const struct bg_filter *b);
     bool (*match)(const struct bg_filter *a, const struct bg_filter *b);
@@ -245,6 +248,8 @@ struct bgi_kind {
     /* ... or NULL, and the rate itself with n keys, 1 for more than fit; and the fill. */
     double (*rate)(uint64_t units, uint32_t k, double n);
     double (*fill)(uint64_t units, uint32_t k, double n);
+    /* The most keys that are planned for (BG_CAN_FILL_UP), else NULL. */
+    double (*room)(uint64_t units, uint32_t k);
     /* Cache lines that a look-up of a member reads. */
     uint32_t (*lines)(uint32_t k);
     /* The operations; or NULL: those of ops_pick.h. */

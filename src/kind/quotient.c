@@ -275,6 +275,11 @@ static double quotient_fill(uint64_t units, uint32_t k, double n)
     return n / ldexp(1, (int)quotient_bits(units, k));
 }
 
+static double quotient_room(uint64_t units, uint32_t k)
+{
+    return floor(quotient_load_max * ldexp(1, (int)quotient_bits(units, k)));
+}
+
 static double quotient_rate(uint64_t units, uint32_t k, double n)
 {
     if (quotient_round_units(units, k) != units
@@ -657,6 +662,7 @@ const struct bgi_kind bgi_kind_quotient = {
     .round_units = quotient_round_units,
     .rate = quotient_rate,
     .fill = quotient_fill,
+    .room = quotient_room,
     .lines = quotient_lines,
     .ops = quotient_ops,
     .state_bytes = quotient_state_bytes,

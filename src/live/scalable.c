@@ -446,6 +446,21 @@ static uint64_t scalable_bytes(const bg_filter *filter)
     return bytes;
 }
 
+static uint64_t scalable_capacity(const bg_filter *filter)
+{
+    const struct scalable *s = (const struct scalable *)(const void *)filter;
+    uint64_t keys = 0;
+    for (uint32_t i = scalable_count(s); i-- > 0;) {
+        keys += s->layers[i].capacity;
+    }
+    return keys;
+}
+
+static uint32_t scalable_layer_count(const bg_filter *filter)
+{
+    return scalable_count((const struct scalable *)(const void *)filter);
+}
+
 static bg_info scalable_info(const bg_filter *layer)
 {
     bg_info info = { .struct_size = sizeof info };
@@ -776,6 +791,8 @@ static const struct bgi_composed scalable_composed = {
     .copy = scalable_copy,
     .clear = scalable_clear,
     .bytes = scalable_bytes,
+    .capacity = scalable_capacity,
+    .layers = scalable_layer_count,
     .equal = scalable_equal,
     .match = scalable_match,
     .plan = scalable_plan,

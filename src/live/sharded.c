@@ -325,6 +325,32 @@ static uint64_t sharded_bytes(const bg_filter *filter)
     return bytes;
 }
 
+/* Of Bloom kinds what was asked for: the slack of the shards is not room for more. */
+static uint64_t sharded_capacity(const bg_filter *filter)
+{
+    const struct sharded *s = sharded_of(&filter->core);
+    const struct bgi_kind *kind = s->shards[0]->kind;
+    uint64_t keys = 0;
+    if (!kind->composed && !kind->room) {
+        return filter->design_items;
+    }
+    for (uint32_t i = 0; i < s->count; i++) {
+        keys += bg_filter_capacity(s->shards[i]);
+    }
+    return keys;
+}
+
+static uint32_t sharded_layers(const bg_filter *filter)
+{
+    const struct sharded *s = sharded_of(&filter->core);
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < s->count; i++) {
+        const uint32_t layers = bg_filter_layers(s->shards[i]);
+        most = layers > most ? layers : most;
+    }
+    return most;
+}
+
 /* Sums up over shards. An absent key meets one of them. */
 static void sharded_sum(struct bgi_measure *sum, const struct bgi_measure *part,
                         uint32_t count)
@@ -518,6 +544,8 @@ static const struct bgi_composed sharded_composed = {
     .copy = sharded_copy,
     .clear = sharded_clear,
     .bytes = sharded_bytes,
+    .capacity = sharded_capacity,
+    .layers = sharded_layers,
     .equal = sharded_equal,
     .match = sharded_match,
     .plan = sharded_plan,

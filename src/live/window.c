@@ -465,6 +465,11 @@ static uint64_t window_bytes(const bg_filter *filter)
     return filter->bytes;
 }
 
+static uint32_t window_layers(const bg_filter *filter)
+{
+    return ((const struct window *)(const void *)filter)->shape.generations;
+}
+
 static void window_measure(const struct bgi_core *core, struct bgi_measure *m)
 {
     const struct window *w = window_in(core);
@@ -677,6 +682,7 @@ static const struct bgi_composed window_composed = {
     .copy = window_copy,
     .clear = window_clear,
     .bytes = window_bytes,
+    .layers = window_layers,
     .equal = window_equal,
     .match = window_match,
     .plan = window_plan,
