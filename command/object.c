@@ -508,7 +508,9 @@ static bg_foreign_info object_foreign_about(const struct object *object)
 {
     bg_foreign_info about = { .struct_size = sizeof about };
     pthread_rwlock_rdlock((pthread_rwlock_t *)&object->foreign_lock);
-    (void)bg_foreign_about(object->foreign, &about);
+    if (bg_foreign_about(object->foreign, &about)) {
+        about.bits = 0;
+    }
     pthread_rwlock_unlock((pthread_rwlock_t *)&object->foreign_lock);
     return about;
 }

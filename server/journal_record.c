@@ -118,7 +118,7 @@ static unsigned record_change_has(const struct change *change)
 static bg_err record_check_change(const struct change *change, bg_errinfo *info)
 {
     bool keyed = change->op == CHANGE_ADD || change->op == CHANGE_REMOVE;
-    if (!keyed && change->op != CHANGE_CLEAR && change->op != CHANGE_ROTATE) {
+    if (!keyed && change->op != CHANGE_ROTATE) {
         return journal_error(info, BG_EINVAL, "operation", "an enum change_op", "%d",
                              (int)change->op);
     }

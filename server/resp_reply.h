@@ -26,7 +26,8 @@ extern const struct reply_ops resp2_reply_ops, resp3_reply_ops;
 /* Replies of protocol 2 or 3 to a buffer. */
 static inline struct reply resp_reply_to(struct buffer *out, int protocol)
 {
-    return (struct reply){ protocol == 3 ? &resp3_reply_ops : &resp2_reply_ops, out };
+    return (struct reply){ protocol == 3 ? &resp3_reply_ops : &resp2_reply_ops, out,
+                           protocol };
 }
 
 /* No array: "*-1" where RESP2 has two kinds of nothing, "_" in RESP3. */
