@@ -33,7 +33,8 @@
  *     was made would be lost, so that is refused; that of a base with a merged delta also,
  *     unless the file says that it is as complete. Say BG_SLOT_DISCARD if the new filter has
  *     it all, or keep adds in a delta (bg_slot_layer).
- *   - Without any filter every query answers "maybe", and adds are refused.
+ *   - Without any filter every query answers "maybe", and adds are refused. So it is without a
+ *     base, but that a delta takes adds, while the first one is being made.
  *   - Do not change a slot while you have it pinned: it would wait for yourself.
  */
 #ifndef BLOOMGATE_SLOT_H

@@ -654,28 +654,20 @@ static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
     return err;
 }
 
-/* Whether one of the deltas takes no more adds: bg_slot_layer was called twice, or a
- * compaction has failed. */
-static bool slot_has_sealed_delta(const bg_slot *slot)
-{
-    const struct view *view = atomic_load(&slot->view);
-    for (size_t i = 0; i < view->count; i++) {
-        if (view->members[i].role == BG_ROLE_DELTA && !view->members[i].takes) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
                            bg_errinfo *info)
 {
-    if (!view_find(atomic_load(&slot->view), BG_ROLE_DELTA)) {
-        return bgi_err(info, BG_EINVAL, "slot", "a delta", "none");
+    const struct view *view = atomic_load(&slot->view);
+    const bool based = view_find(view, BG_ROLE_BASE) != NULL;
+    if (!based || !view_find(view, BG_ROLE_DELTA)) { /* failed rebuilds leave deltas */
+        return bgi_err(info, BG_EINVAL, "slot", "a base and a delta", "%s",
+                       based ? "no delta" : "no base");
     }
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
-    if (!err && slot_has_sealed_delta(slot)) { /* or there would be three */
+    /* A delta that takes no more adds is there if bg_slot_layer was called twice, or a
+     * compaction has failed: there would be three. */
+    if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
     }
     err = err ? err : slot_layer(slot, request, info);
