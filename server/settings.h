@@ -31,6 +31,7 @@
 
 enum {
     SETTINGS_LIST_MOST = 16,
+    SETTINGS_GATES_MOST = 256,
     SETTINGS_CHANGES = 4096,
     SETTINGS_WHY = 400 /* longest message */
 };
@@ -50,13 +51,14 @@ struct settings_list {
 
 /* Something that can be said several times, as it was said: the words behind its name. */
 struct settings_line {
-    const char *text;  /* "alice on ~acme:*" */
-    const char *where; /* "/etc/bloomgate/bloomgate.conf:12", for messages */
+    const char *const *words; /* "alice", "on", "~acme:*" */
+    size_t count;             /* at least 1 */
+    const char *where;        /* "/etc/bloomgate/bloomgate.conf:12", for messages */
 };
 
 struct settings_lines {
-    const struct settings_line *items;
-    size_t count;
+    struct settings_line *items;
+    size_t count, room;
 };
 
 enum settings_fsync { FSYNC_ALWAYS, FSYNC_EVERYSEC, FSYNC_NO };
@@ -89,8 +91,8 @@ struct settings_gate {
 };
 
 struct settings_gates {
-    const struct settings_gate *items;
-    size_t count;
+    struct settings_gate *items;
+    size_t count, room;
 };
 
 struct settings {
@@ -155,6 +157,9 @@ struct settings {
 
 struct settings_store;
 
+/* Is told a line of text: a mistake, or something to think about. */
+typedef void settings_tell(void *context, bool mistake, const char *text);
+
 /*
  * Reads the command line, the environment and the file, and checks the whole. SETTINGS_RUN: go on,
  * with *store. Else the program's exit code, everything having been said: --help, --version,
@@ -168,21 +173,25 @@ int settings_from_command_line(int argc, char **argv,
                                struct settings_store **store);
 void settings_store_free(struct settings_store *store); /* NULL is allowed */
 
+/* What is allowed but should be thought about, such as protected no; for the log. */
+void settings_doubts(const struct settings_store *store, settings_tell *tell,
+                     void *context);
+
 /* The settings of now. Thread safety: MT-Safe. Cost: a load. */
 const struct settings *settings_now(const struct settings_store *store);
 
 /* ---- CONFIG ------------------------------------------------------------------------------ */
 
 /*
- * Calls `visit` with name and value of every option that matches a pattern (glob.h, any case).
- * Secrets are "(hidden)". Users are left out: they are no option but lines.
+ * Calls `visit` with name and value of every option that matches a pattern (pattern.h, any case).
+ * Secrets are "(hidden)"; of users and gates there are the names.
  */
 void settings_get(const struct settings *settings, bg_bytes pattern,
                   void (*visit)(void *context, const char *name, const char *value),
                   void *context);
 
 /*
- * Changes n options at once, or none: names and values in turn. False: `why` says what is wrong,
+ * Changes options at once, or none: n names and values, in turn. False: `why` says what is wrong,
  * without a code in front. Thread safety: MT-Safe; changes happen one after the other.
  */
 bool settings_set(struct settings_store *store, const bg_bytes *names_and_values,
@@ -193,9 +202,7 @@ bool settings_set(struct settings_store *store, const bg_bytes *names_and_values
  * service runs is published, as one; of the rest `tell` is told that it needs a restart, and of
  * mistakes, in which case nothing changes and the answer is false.
  */
-bool settings_reload(struct settings_store *store,
-                     void (*tell)(void *context, bool mistake, const char *text),
-                     void *context);
+bool settings_reload(struct settings_store *store, settings_tell *tell, void *context);
 
 /* ---- The parts, for the functions above, tests and fuzzers ---------------------------------- */
 
@@ -205,6 +212,7 @@ enum setting_type {
     SETTING_LIST,    /* struct settings_list */
     SETTING_COUNT,   /* uint64_t: number_count */
     SETTING_BYTES,   /* uint64_t: the same, of bytes */
+    SETTING_MEMORY,  /* uint64_t: the same, or a share of the machine's memory: 75% */
     SETTING_OCTAL,   /* uint64_t: 0700 */
     SETTING_RATE,    /* double: number_rate */
     SETTING_SHARE,   /* double: number_rate, or 0, or 1 */
@@ -222,6 +230,7 @@ enum setting_change {
     SETTING_LIVE       /* by CONFIG SET as well */
 };
 
+/* A row of the table; one without a name begins a section. */
 struct setting {
     const char *name;
     enum setting_type type;
@@ -231,34 +240,46 @@ struct setting {
     enum setting_change change;
     const char *value; /* what help calls it: "PORT" */
     const char *const *choices;
-    const char *help;    /* a sentence or two; paragraphs are divided by "\n" */
-    const char *section; /* NULL: that of the option before */
+    const char *help; /* some sentences */
+    const char *section;
 };
 
 const struct setting *settings_table(size_t *n);
 const struct setting *settings_gate_table(size_t *n);
 const struct setting *settings_find(const char *name); /* NULL: no such option */
 
-/* Text that settings point to, kept until it is freed. */
+/* Memory that settings point to, freed as one. */
 struct settings_pool;
+struct settings_pool *settings_pool_create(void); /* NULL: no memory */
+void settings_pool_free(struct settings_pool *pool);
+void *settings_pool_take(struct settings_pool *pool, size_t bytes); /* zeroed */
 
 /* Settings in the making: values, and the memory that they use. */
 struct settings_draft {
     struct settings settings;
     struct settings_pool *pool;
-    size_t mistakes;
-    void (*tell)(void *context, bool mistake, const char *text);
+    settings_tell *tell; /* of mistakes and doubts; NULL: nobody */
     void *context;
-    int depth;  /* of include */
-    bool alone; /* no includes: for fuzzers */
-    size_t files;
+    size_t mistakes;
+    bool alone;   /* no includes */
+    int depth;    /* of includes */
+    size_t files; /* read so far */
 };
 
+/* Whether two settings have the same value. */
+bool settings_same(const struct setting *setting, const struct settings *a,
+                   const struct settings *b);
+
 /* A draft with all defaults. False: no memory. */
-bool settings_draft_init(struct settings_draft *draft,
-                         void (*tell)(void *context, bool mistake, const char *text),
+bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
                          void *context);
 void settings_draft_free(struct settings_draft *draft);
+
+/* Tells of a mistake, or of a doubt, with its place in front: "FILE:LINE: ..." */
+void settings_mistake(struct settings_draft *draft, const char *where,
+                      const char *format, ...) __attribute__((format(printf, 3, 4)));
+void settings_doubt(struct settings_draft *draft, const char *where, const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
 
 /* Sets one option from words. `where` is the place for messages: "FILE:LINE", "--port",
  * "BLOOMGATED_PORT". False: a mistake, which was told. */
@@ -273,6 +294,8 @@ void settings_read_text(struct settings_draft *draft, const char *name,
 /* Whether the whole makes sense; mistakes and doubts are told. */
 bool settings_check(struct settings_draft *draft, const struct command *const *families,
                     size_t n);
+void settings_check_limits(
+    struct settings_draft *draft); /* what CONFIG SET can break */
 
 /* Whether an address of `bind` is of this machine only: 127.0.0.0/8, ::1, "localhost". */
 bool settings_is_loopback(const char *address);

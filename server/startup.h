@@ -36,6 +36,9 @@ void startup_remove_pid_file(const char *path);
 
 /* ---- The service manager --------------------------------------------------------------------- */
 
+/* What the option supervised asks for: no forgets the manager, systemd refuses to do without. */
+bool startup_supervised(const struct settings *settings, char why[SETTINGS_WHY]);
+
 /* Sends to $NOTIFY_SOCKET, as sd_notify does: "READY=1". False: there is none, or it failed. */
 bool startup_notify(const char *state);
 

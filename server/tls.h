@@ -1,9 +1,9 @@
 /*
  * tls.h - certificates and keys for TLS, which can be exchanged while connections go on.
  *
- * TLS 1.2 and 1.3, ciphers with forward secrecy only, no compression, no renegotiation, tickets
- * with a key of this process that OpenSSL makes at the start. Client certificates are asked for
- * if tls-auth-clients says so.
+ * TLS 1.2 and 1.3, ciphers with forward secrecy only, no compression, no renegotiation, no tickets
+ * and no cache of sessions: connections live long, and a stolen ticket key would open them.
+ * Client certificates are asked for if tls-auth-clients says so.
  *
  * This is about contexts; connections call SSL_read and SSL_write themselves.
  */

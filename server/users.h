@@ -13,7 +13,7 @@
  *     +name, -name            may run a command, or not
  *     +@category, -@category  the commands of a category; @all is all of them
  *     allcommands, nocommands the same as +@all, -@all
- *     ~pattern                may use filters with names that match (glob.h)
+ *     ~pattern                may use filters with names that match (pattern.h)
  *     %R~pattern, %W~pattern  may only read, or only write them
  *     allkeys                 the same as ~*
  *     rate=N, burst=N         adds per second, and at once; without it insert-rate, insert-burst
@@ -54,8 +54,8 @@ void users_free(struct users *users); /* NULL is allowed */
 
 /*
  * Takes the users of settings (user lines, requirepass, insert-rate, insert-burst). False: `why`
- * says where and what is wrong, and all users are what they were. Slow when there are passwords
- * in clear.
+ * says where and what is wrong, and all users are what they were. Call it at the start, after
+ * settings_reload, and after a change of insert-rate or insert-burst.
  */
 bool users_load(struct users *users, const struct settings *settings,
                 char why[SETTINGS_WHY]);
@@ -75,16 +75,20 @@ const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes pas
 
 /* ---- Guessing ------------------------------------------------------------------------------ */
 
-/* An address that failed often has to wait: 0, or for how many milliseconds from `now` on
- * (milliseconds, monotonic). `address` is what inet_ntop gives, or "" for a unix socket; IPv6
- * addresses of one /64 count as one. */
-uint64_t users_guess_wait(struct users *users, const char *address, uint64_t now);
-void users_guess_failed(struct users *users, const char *address, uint64_t now);
-void users_guess_right(struct users *users, const char *address);
+/*
+ * Who failed often has to wait (guesses.h): 0, or for how many milliseconds from `now` on
+ * (milliseconds, monotonic). `address` is what inet_ntop gives, or "" for a unix socket. The way
+ * of a log-in: users_recall; if that finds nobody users_guess_wait; if that is 0 users_check, as
+ * a job; if that finds nobody users_guess_failed.
+ */
+uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,
+                          uint64_t now);
+void users_guess_failed(struct users *users, const char *address, bg_bytes name,
+                        uint64_t now);
 
 /* ---- One user ------------------------------------------------------------------------------ */
 
-enum { USER_READ = 1, USER_WRITE = 2, USER_NAME_MOST = 4096 };
+enum { USER_READ = 1, USER_WRITE = 2, USER_TOUCH_MOST = 4096 };
 
 const char *user_name(const struct user *user);
 
@@ -95,7 +99,7 @@ bool user_is_current(const struct user *user);
 bool user_may_run(const struct user *user, const struct command *command);
 
 /* Whether he may use a name in all ways of `need`: USER_READ, USER_WRITE or both. Names longer
- * than USER_NAME_MOST match no pattern but "*". */
+ * than USER_TOUCH_MOST match no pattern but "*". */
 bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
 
 /* Takes n adds from his account: false if there are not so many, and then *wait milliseconds have
@@ -104,15 +108,6 @@ bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait);
 
 /* ---- Passwords ----------------------------------------------------------------------------- */
-
-enum { USERS_HASH = 128, USERS_PASSWORD_MOST = 1024 };
-
-/* "$scrypt$ln=14,r=8,p=1$salt$hash" of a password, with a new salt. False: no memory, or no
- * random numbers. */
-bool users_hash_password(bg_bytes password, char hash[USERS_HASH]);
-
-/* Whether a password belongs to a hash, in constant time; false for hashes that are none. */
-bool users_hash_fits(const char *hash, bg_bytes password);
 
 /* Reads a line from a file and prints its hash: --hash-password. Returns an exit code. */
 int users_hash_line(FILE *from, FILE *to);

@@ -12,12 +12,13 @@
 
 #include <stddef.h>
 
-enum { WORDS_MOST = 256 };
+enum { WORDS_MOST = 1024 };
 
 struct words {
     char *items[WORDS_MOST]; /* each ends with a NUL and has none before it */
     size_t count;
     char *memory;
+    size_t room;
 };
 
 /* Splits n bytes. NULL: done, words_free is needed; else what is wrong, as a text. */
