@@ -142,11 +142,27 @@ static inline size_t http_cuts_next(struct http_cuts *cuts, size_t left)
     if (cuts->first) {
         piece = cuts->first;
         cuts->first = 0;
-    } else if (cuts->random) { /* short ones are the most common */
+    } else if (cuts->random) { /* single bytes, or up to a part of what is left */
         cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
-        piece = 1 + (size_t)(cuts->random >> 40) % 64 * ((cuts->random >> 60) < 5);
+        piece =
+            1 + (size_t)(cuts->random >> 40) % (32 + left / 8) * (cuts->random >> 63);
     }
     return piece < left ? piece : left;
+}
+
+/* Memory of at least n bytes, kept from call to call; what stands at its end has no byte
+ * behind it. */
+static inline char *http_story_block(size_t n, size_t *room)
+{
+    static char *block;
+    static size_t block_room;
+    if (n > block_room) {
+        free(block);
+        block_room = n + 1000;
+        block = malloc(block_room);
+    }
+    *room = block_room;
+    return block;
 }
 
 /* Tells the story of a stream; bodies have at most `limit` bytes. */
@@ -155,16 +171,16 @@ static inline void http_story_tell(struct http_story *story, const char *bytes,
 {
     static struct http_teller
         t; /* fields of a request need not be cleared, so are not */
-    char *block = malloc(n ? n : 1);
-    size_t held = 0, read = 0;
+    size_t held = 0, read = 0, room;
+    char *block = http_story_block(n + 1, &room);
     http_request_reset(&t.request);
     t.in_body = false;
     t.limit = limit;
     while (block && read < n && !story->status) {
         const size_t piece = http_cuts_next(&cuts, n - read);
-        char *at = block + n - held - piece; /* it ends where the memory ends */
+        char *at = block + room - held - piece;
         size_t done = 0;
-        memmove(at, block + n - held, held);
+        memmove(at, block + room - held, held);
         memcpy(at + held, bytes + read, piece);
         read += piece;
         held += piece;
@@ -180,7 +196,6 @@ static inline void http_story_tell(struct http_story *story, const char *bytes,
         held -= done;
         story->consumed += done;
     }
-    free(block);
 }
 
 #endif

@@ -54,7 +54,7 @@ static inline bool reference_resp_number(struct reference_resp *r, long long *va
     if (r->at + length + 1 == r->n) {
         return reference_resp_stop(r, RESP_PARTIAL, "");
     }
-    if (length > 1 && length < 20) {
+    if (length > 1 && length <= 20) {
         memcpy(text, r->bytes + r->at + 1, length - 1);
     }
     *value = strtoll(text, NULL, 10);
@@ -107,6 +107,31 @@ static inline bool reference_resp_string(struct reference_resp *r, size_t begin,
            || reference_resp_stop(r, RESP_ERROR, "expected CRLF after a bulk");
 }
 
+/* Memory for n arguments, or for a line of n bytes, kept from call to call. */
+static inline bg_bytes *reference_resp_argv(size_t n)
+{
+    static bg_bytes *argv;
+    static size_t room;
+    if (n > room) {
+        free(argv);
+        room = 2 * n + 100;
+        argv = malloc(room * sizeof *argv);
+    }
+    return argv;
+}
+
+static inline char *reference_resp_room(size_t n)
+{
+    static char *bytes;
+    static size_t room;
+    if (n > room) {
+        free(bytes);
+        room = 2 * n + 100;
+        bytes = malloc(room);
+    }
+    return bytes;
+}
+
 static inline bool reference_resp_array(struct reference_resp *r)
 {
     const size_t begin = r->at;
@@ -125,14 +150,18 @@ static inline bool reference_resp_array(struct reference_resp *r)
     if (count <= 0) {
         return true;
     }
-    bg_bytes *argv = calloc((size_t)count, sizeof *argv);
+    /* one takes six bytes at least */
+    bg_bytes *argv = reference_resp_argv((r->n - r->at) / 6 + 1);
     for (long long i = 0; good && i < count; i++) {
-        good = reference_resp_string(r, begin, &argv[i]);
+        bg_bytes argument = { NULL, 0 };
+        good = reference_resp_string(r, begin, &argument);
+        if (good) {
+            argv[i] = argument;
+        }
     }
     if (good) {
         resp_story_add(r->story, argv, (size_t)count);
     }
-    free(argv);
     return good;
 }
 
@@ -228,8 +257,8 @@ static inline bool reference_resp_inline(struct reference_resp *r)
     }
     const char *line = r->bytes + r->at;
     const size_t n = length && line[length - 1] == '\r' ? length - 1 : length;
-    struct reference_resp_words w = { .words = malloc(n + 1),
-                                      .argv = calloc(n + 1, sizeof *w.argv) };
+    struct reference_resp_words w = { .words = reference_resp_room(n + 1),
+                                      .argv = reference_resp_argv(n + 1) };
     size_t at = 0, took = 1;
     bool many = false;
     while (at < n && took && !many) {
@@ -252,8 +281,6 @@ static inline bool reference_resp_inline(struct reference_resp *r)
     } else if (w.argc) {
         resp_story_add(r->story, w.argv, w.argc);
     }
-    free(w.words);
-    free(w.argv);
     return good;
 }
 

@@ -62,11 +62,27 @@ static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
     if (cuts->first) {
         piece = cuts->first;
         cuts->first = 0;
-    } else if (cuts->random) { /* short ones are the most common */
+    } else if (cuts->random) { /* single bytes, or up to a part of what is left */
         cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
-        piece = 1 + (size_t)(cuts->random >> 40) % 32 * ((cuts->random >> 60) < 4);
+        piece =
+            1 + (size_t)(cuts->random >> 40) % (32 + left / 8) * (cuts->random >> 63);
     }
     return piece < left ? piece : left;
+}
+
+/* Memory of at least n bytes, kept from call to call; what stands at its end has no byte
+ * behind it. */
+static inline char *resp_story_block(size_t n, size_t *room)
+{
+    static char *block;
+    static size_t block_room;
+    if (n > block_room) {
+        free(block);
+        block_room = n + 1000;
+        block = malloc(block_room);
+    }
+    *room = block_room;
+    return block;
 }
 
 /* All requests that there are in bytes[0..n), which begin where the parser's last ones ended;
@@ -92,13 +108,13 @@ static inline void resp_story_tell(struct resp_story *story, const char *bytes,
                                    struct resp_cuts cuts)
 {
     struct resp_parser p;
-    char *block = malloc(n ? n : 1);
-    size_t held = 0, read = 0;
+    size_t held = 0, read = 0, room;
+    char *block = resp_story_block(n + 1, &room);
     resp_parser_init(&p, limits);
     while (block && read < n && story->end != RESP_ERROR) {
         const size_t piece = resp_cuts_next(&cuts, n - read);
-        char *at = block + n - held - piece; /* it ends where the memory ends */
-        memmove(at, block + n - held, held);
+        char *at = block + room - held - piece;
+        memmove(at, block + room - held, held);
         memcpy(at + held, bytes + read, piece);
         read += piece;
         held += piece;
@@ -108,7 +124,6 @@ static inline void resp_story_tell(struct resp_story *story, const char *bytes,
         memcpy(story->error, p.error, sizeof story->error);
     }
     resp_parser_free(&p);
-    free(block);
 }
 
 #endif
