@@ -236,6 +236,15 @@ static size_t conn_feed(struct conn *conn, char *bytes, size_t n)
     return used;
 }
 
+void conn_again(struct conn *conn)
+{
+    if (!conn->again) {
+        conn->again = true;
+        conn->next_again = conn->worker->again;
+        conn->worker->again = conn;
+    }
+}
+
 /* Something is left in `in`, or not: since when does a request wait for its end? */
 static void conn_note_rest(struct conn *conn)
 {
@@ -243,11 +252,7 @@ static void conn_note_rest(struct conn *conn)
         conn->stuck = 0;
         buffer_clear(&conn->in, 0);
     } else if (conn->turn == 0) {
-        if (!conn->again) {
-            conn->again = true;
-            conn->next_again = conn->worker->again;
-            conn->worker->again = conn;
-        }
+        conn_again(conn);
     } else if (conn->stuck == 0 && !conn->busy) {
         conn->stuck = conn->worker->session.ticks;
     }
@@ -398,6 +403,9 @@ static bool conn_send(struct conn *conn)
                                   memory_order_relaxed);
         buffer_drop(&conn->out, (size_t)n);
         conn->stuck = 0;
+        if (buffer_waiting(&conn->out) == 0 && conn->protocol->more) {
+            conn->protocol->more(conn);
+        }
     }
     buffer_clear(&conn->out, CONN_KEEP);
     return true;

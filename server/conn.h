@@ -41,6 +41,8 @@ struct protocol {
     /* Bytes: returns how many of them are done with. Stops at a request that is not whole, when
      * the turn is over (conn_turn_over), or when the connection is busy or shall be closed. */
     size_t (*input)(struct conn *conn, char *bytes, size_t n);
+    /* All that was written has been sent: may write more. NULL: never does. */
+    void (*more)(struct conn *conn);
     /* It is being freed. */
     void (*end)(struct conn *conn);
 };
@@ -87,6 +89,9 @@ void conn_settle(struct conn *conn);
 
 /* Goes on with what was read, after a job or when its turn comes again. */
 void conn_continue(struct conn *conn);
+
+/* Its turn shall come again soon, whether bytes arrive or not. */
+void conn_again(struct conn *conn);
 
 /* A job for it has ended; it may have been closed meanwhile: then it is gone, and false. */
 bool conn_job_done(struct conn *conn);

@@ -229,4 +229,4 @@ static bool resp_begin(struct conn *conn)
     return true;
 }
 
-const struct protocol resp_protocol = { "resp", resp_begin, resp_input, NULL };
+const struct protocol resp_protocol = { "resp", resp_begin, resp_input, NULL, NULL };

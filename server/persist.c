@@ -543,6 +543,8 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     return err ? err : persist_clean(persist, info);
 }
 
+enum { PERSIST_RETRY = 5000 }; /* milliseconds after a failure */
+
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
 {
     bg_errinfo own;
@@ -554,6 +556,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     pthread_mutex_lock(&persist->told_lock);
     if (err) {
         persist->stats.snapshot_failures++;
+        atomic_store(&persist->next_try, server_now() + PERSIST_RETRY);
     } else {
         persist->stats.snapshots++;
         persist->stats.last_snapshot = server_now();
@@ -611,8 +614,6 @@ static enum journal_policy persist_policy(const struct settings *settings)
     return JOURNAL_NO;
 }
 
-enum { PERSIST_RETRY = 5000 }; /* milliseconds after a failure */
-
 void persist_tick(struct persist *persist, uint64_t now)
 {
     const struct settings *settings = settings_now(persist->server->store);
@@ -630,8 +631,8 @@ void persist_tick(struct persist *persist, uint64_t now)
                          && state.bytes > settings->snapshot_journal_size)
                      || (settings->snapshot_interval > 0 && state.segment_bytes > 4096
                          && (double)(now - since) > settings->snapshot_interval * 1000);
-    if (due && now >= persist->next_try && persist_snapshot_start(persist)) {
-        persist->next_try = now + PERSIST_RETRY;
+    if (due && now >= atomic_load(&persist->next_try)) {
+        (void)persist_snapshot_start(persist);
     }
 }
 

@@ -38,7 +38,7 @@ struct persist {
     pthread_t thread; /* of the snapshot that runs in the background */
     bool thread_joinable;
     _Atomic bool thread_running;
-    uint64_t next_try; /* after a failure, milliseconds since 1970 */
+    _Atomic uint64_t next_try; /* after a failure, milliseconds since 1970 */
 };
 
 /* The path of a filter's file. */

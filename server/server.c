@@ -4,6 +4,7 @@
 #include "jobs.h"
 #include "listen.h"
 #include "log.h"
+#include "observer.h"
 #include "persist.h"
 #include "startup.h"
 #include "worker.h"
@@ -152,7 +153,8 @@ static bool server_make(struct server *server)
     if (server->persist) {
         persist_on_safe(server->persist, server_on_safe, server);
     }
-    return true;
+    server->observer = observer_create(server);
+    return server->observer || server_say("observer", "out of memory");
 }
 
 static bool server_load(struct server *server)
@@ -277,6 +279,7 @@ static void server_drain(struct server *server)
 
 static void server_unmake(struct server *server)
 {
+    observer_free(server->observer);
     jobs_free(server->jobs);
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
@@ -306,7 +309,7 @@ int server_run(struct settings_store *store)
             started++;
         }
         server->workers_count = started;
-        if (started > 0 && server_load(server)) {
+        if (started > 0 && server_load(server) && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));
