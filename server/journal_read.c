@@ -371,12 +371,13 @@ static bg_err walk_frames(struct walk *w, bg_errinfo *info)
 }
 
 /* The header of the segment that is being read; frames that should be before it. */
-static bg_err walk_enter(struct walk *w, const struct walk_header *h, bg_errinfo *info)
+static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info)
 {
     bg_errinfo why;
     char expected[64];
     if (h->why.code) {
         w->broken = true;
+        journal_error_place(&h->why, w->source.name, 0);
         return walk_damage(w, &h->why, info);
     }
     if (h->header.first == w->report->next) {
