@@ -181,6 +181,9 @@ static bool gate_life_build(struct gate *gate, const char *reason)
     const bg_err err = gate_life_read(gate, &report, &why);
     gate_life_note_build(gate, &report, &why, err);
     if (!err) {
+        bg_gate_stats stats = { .struct_size = sizeof stats };
+        /* What was observed before shall not count against the new filter. */
+        (void)!bg_gate_about(gate->gate, false, &stats);
         atomic_store(&gate->built, needed);
         (void)atomic_fetch_add(&gate->builds, 1);
         gate_tell(gate, GATE_EVENT_BUILD_ENDED, reason, report.keys, report.seconds);

@@ -1,8 +1,8 @@
 /*
  * sqlite_stream.c - see sqlite_stream.h.
  *
- * Rows are read from the number of the last one on, that one included: several may have the same
- * number if it is a time. They come out of the owner's query, as a subquery, which SQLite
+ * Rows are read from the number of the last one on. If numbers are not unique (a column may be a
+ * time), or that row has to be looked at (appended), that one is included. They come out of the owner's query, as a subquery, which SQLite
  * flattens: an index on the column, or the rowid, is used.
  *
  * What can go wrong with rowids. SQLite gives a new row the highest number plus one. Without
@@ -133,8 +133,10 @@ static bg_err sqlite_stream_prepare(struct sqlite_stream *s, bg_errinfo *info)
         }
         return why.code;
     }
-    char *from = source_format("SELECT * FROM (%s\n) WHERE %s >= ?1 ORDER BY %s", rows,
-                               s->column, s->column);
+    const enum source_follow_by by = s->link.source->by;
+    const bool unique = by == FOLLOW_ROWID || by == FOLLOW_TRIGGER;
+    char *from = source_format("SELECT * FROM (%s\n) WHERE %s %s ?1 ORDER BY %s", rows,
+                               s->column, unique ? ">" : ">=", s->column);
     char *all = source_format("SELECT * FROM (%s\n) ORDER BY %s", rows, s->column);
     bg_err err = from && all ? BG_OK : source_no_memory(info);
     err = err ? err : sqlite_link_prepare(&s->link, "follow", from, &s->from, info);

@@ -35,7 +35,7 @@ bg_err sqlite_stream_versions(struct sqlite_stream *stream, int64_t *data,
 /* Takes the present position: what is committed later will be read. */
 bg_err sqlite_stream_start(struct sqlite_stream *stream, bg_errinfo *info);
 
-/* Tells the listener the keys of all rows from the position on, the last one again, and moves it.
+/* Tells the listener the keys of all rows from the position on, and moves it.
  * *missed: rows may have come that it does not see. */
 bg_err sqlite_stream_read(struct sqlite_stream *stream, bool *missed, bg_errinfo *info);
 
