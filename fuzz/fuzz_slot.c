@@ -165,6 +165,44 @@ static void add_hash(struct world *world)
     }
 }
 
+static bool has_base(const struct world *world)
+{
+    bg_pin pin;
+    bg_role role = BG_ROLE_NEXT;
+    bg_slot_pin(world->slot, &pin);
+    for (size_t i = 0; role != BG_ROLE_BASE && bg_pin_filter(&pin, i, &role); i++) {
+    }
+    bg_slot_unpin(world->slot, &pin);
+    return role == BG_ROLE_BASE;
+}
+
+/* Everything is forgotten, by the truth as well. */
+static void clear(struct world *world)
+{
+    const bool based = has_base(world);
+    bg_err err = bg_slot_clear(world->slot, NULL);
+    FUZZ_MUST(err == (based ? BG_OK : BG_ENOTFOUND));
+    if (!err) {
+        FUZZ_MUST(bg_slot_complete(world->slot) == 0);
+        memset(world->in_truth, 0, sizeof world->in_truth);
+    }
+    for (uint64_t key = 0; !err && key < KEYS; key++) {
+        FUZZ_MUST(!bg_slot_may_contain_u64(world->slot, key));
+    }
+}
+
+/* A filter with a key that is not of the truth. */
+static void merge(struct world *world)
+{
+    const uint64_t key = KEYS + (uint64_t)fuzz_byte(world->in);
+    bg_filter *other = some_filter(world->in, true, world);
+    (void)bg_filter_add_u64(other, key);
+    bg_err err = bg_slot_merge(world->slot, other, NULL);
+    FUZZ_MUST(err || bg_slot_may_contain_u64(world->slot, key));
+    bg_filter_free(other);
+    FUZZ_MUST(bg_slot_rotate(world->slot, key, NULL) == BG_ENOTSUP);
+}
+
 static void look_up(struct world *world)
 {
     const uint64_t key = fuzz_byte(world->in) * UINT64_C(2);
@@ -215,7 +253,7 @@ static void step(struct world *world)
 {
     bg_slot_stats stats = { .struct_size = sizeof stats };
     const uint8_t byte = fuzz_byte(world->in), what = byte % 12;
-    switch (byte < 228 ? what : 12) { /* so that the corpus keeps its meaning */
+    switch (byte < 228 ? what : 12 + byte % 8) { /* the corpus keeps its meaning */
     case 0:
     case 1:
     case 2:
@@ -229,7 +267,11 @@ static void step(struct world *world)
         FUZZ_MUST(bg_slot_about(world->slot, &stats) == BG_OK);
         FUZZ_MUST(stats.retired == 0 && stats.rebuilding == 0 && stats.filters <= 6);
         break;
-    case 12: add_hash(world); break;
+    case 12: clear(world); break;
+    case 13:
+    case 14: merge(world); break;
+    case 15:
+    case 16: add_hash(world); break;
     default: write_key(world); break;
     }
 }
@@ -256,6 +298,7 @@ static void check_hashes(struct world *world, const uint64_t keys[KEYS],
 static void check_keys(struct world *world)
 {
     uint64_t keys[KEYS], maybe[BG_BITMAP_WORDS(KEYS)];
+    const bool based = has_base(world);
     for (uint64_t key = 0; key < KEYS; key++) {
         keys[key] = key;
     }
@@ -264,6 +307,7 @@ static void check_keys(struct world *world)
     for (uint64_t key = 0; key < KEYS; key++) {
         const bool one = bg_slot_may_contain_u64(world->slot, key);
         FUZZ_MUST(one == (maybe[key / 64] >> key % 64 & 1));
+        FUZZ_MUST(one || based);
         FUZZ_MUST(!world->in_truth[key]
                   || bg_gate_may_contain(world->gate, &key, sizeof key));
         FUZZ_MUST(bg_slot_may_contain_at(world->slot, &key, sizeof key, 0) == one);

@@ -33,7 +33,8 @@
  *     was made would be lost, so that is refused; that of a base with a merged delta also,
  *     unless the file says that it is as complete. Say BG_SLOT_DISCARD if the new filter has
  *     it all, or keep adds in a delta (bg_slot_layer).
- *   - Without any filter every query answers "maybe", and adds are refused.
+ *   - Without any filter every query answers "maybe", and adds are refused. So it is without a
+ *     base, but that a delta takes adds, while the first one is being made.
  *   - Do not change a slot while you have it pinned: it would wait for yourself.
  */
 #ifndef BLOOMGATE_SLOT_H
@@ -217,8 +218,14 @@ typedef enum bg_role {
     BG_ROLE_NEXT = 3   /* the base to come: takes adds, is not asked yet */
 } bg_role;
 
-/* Holds the list; bg_slot_unpin lets go of it, in the same thread or another one.
- * Thread safety: MT-Safe, waits for nobody. */
+/*
+ * Holds the list; bg_slot_unpin lets go of it, in the same thread or another one.
+ * An owner who saves a slot himself takes his copy that way: pin, bg_filter_copy of every
+ * filter in the list, unpin, and write the copies at leisure. Each has all keys whose adds
+ * had returned before, and of those that run at the same time some; so if no others may be
+ * in it, writers are to be kept out meanwhile, by a lock of the owner's.
+ * Thread safety: MT-Safe, waits for nobody.
+ */
 BG_API void bg_slot_pin(const bg_slot *slot, bg_pin *pin);
 BG_API void bg_slot_unpin(const bg_slot *slot, bg_pin *pin);
 
@@ -282,6 +289,39 @@ BG_API BG_MUST_CHECK bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta,
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta,
                                             bg_errinfo *info);
+
+/*
+ * Forgets everything: an empty filter like the base takes its place, in one step, and delta
+ * and old filter go. It takes adds if anybody did; a base of a static kind cannot, and keeps
+ * an empty delta like the present one. Adds that run at the same time may be forgotten or
+ * not. bg_slot_complete becomes 0: advance when you know better.
+ * Errors: BG_ENOTFOUND when there is no base; BG_EBUSY during a rebuild; BG_ENOMEM. On error
+ * nothing has changed.
+ * Thread safety: MT-Safe. Cost: a filter's memory, until the last reader of the old one has
+ * left.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_clear(bg_slot *slot, bg_errinfo *info);
+
+/*
+ * Adds everything that is in `other`, which stays the caller's, to every filter that takes
+ * adds: see bg_filter_merge. Readers see it come bit by bit. It is not counted as adds.
+ * Errors: those of bg_filter_merge; BG_ENOTSUP when nobody takes adds. BG_EINCOMPAT also when
+ * only the next base of a rebuild differs from `other`, in size for instance: then merge
+ * again when that is over. Nothing has changed then; after BG_EFULL and BG_ENOMEM, during a
+ * migration, one of the two may have it.
+ * Thread safety: MT-Safe; waits for other changes. Cost: reads both, writes one.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other,
+                                          bg_errinfo *info);
+
+/*
+ * Moves the windows among the filters that take adds: see bg_filter_rotate. One that is
+ * sealed stays as it is.
+ * Errors: BG_ENOTSUP when there is none; BG_EINVAL for NULL.
+ * Thread safety: MT-Safe. Cost: as there.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
+                                           bg_errinfo *info);
 
 /* ---- Completeness -------------------------------------------------------------- */
 

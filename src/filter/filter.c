@@ -275,6 +275,22 @@ void bg_filter_free(bg_filter *filter)
     }
 }
 
+static bg_err filter_similar(const bg_filter *like, uint64_t units, uint32_t k,
+                             uint32_t flags, bg_filter **filter, bg_errinfo *info)
+{
+    struct bgi_geometry g = { .kind = like->kind,
+                              .k = k,
+                              .units = units,
+                              .items = like->design_items,
+                              .rate =
+                                  units == like->core.units ? like->design_rate : 0 };
+    bg_spec spec = BG_SPEC_INIT;
+    spec.flags = flags;
+    spec.allocator = like->allocator.allocate ? &like->allocator : NULL;
+    *filter = NULL;
+    return bgi_filter_make(&g, &spec, &like->hasher, filter, info);
+}
+
 bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **filter,
                           bg_errinfo *info)
 {
@@ -284,17 +300,17 @@ bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **fil
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info)
 {
-    struct bgi_geometry g = { .kind = like->kind,
-                              .k = k,
-                              .units = units,
-                              .items = like->design_items,
-                              .rate =
-                                  units == like->core.units ? like->design_rate : 0 };
-    bg_spec spec = BG_SPEC_INIT;
-    spec.flags = like->flags;
-    spec.allocator = like->allocator.allocate ? &like->allocator : NULL;
+    return filter_similar(like, units, k, like->flags, filter, info);
+}
+
+bg_err bgi_filter_empty(const bg_filter *like, bg_filter **filter, bg_errinfo *info)
+{
+    const uint32_t flags = like->flags & ~(uint32_t)BG_EXCLUSIVE;
     *filter = NULL;
-    return bgi_filter_make(&g, &spec, &like->hasher, filter, info);
+    return like->kind->composed
+               ? like->kind->composed->similar(like, flags, filter, info)
+               : filter_similar(like, like->core.units, like->core.k, flags, filter,
+                                info);
 }
 
 bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
@@ -311,7 +327,7 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
         *copy = NULL;
         bg_err failed = filter->kind->composed->copy(filter, copy, info);
         if (!failed) {
-            (*copy)->degraded = filter->degraded;
+            (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
         }
         return failed;
     }
@@ -320,7 +336,7 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
         return err;
     }
     assert(*copy);
-    (*copy)->degraded = filter->degraded;
+    (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
     const uint64_t *from = bgi_filter_words(filter);
     uint64_t *to = bgi_filter_words(*copy);
     if (filter->kind->hold) {

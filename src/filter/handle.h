@@ -84,6 +84,10 @@ bg_err bgi_filter_similar(const bg_filter *like, uint64_t units, bg_filter **fil
 bg_err bgi_filter_similar_k(const bg_filter *like, uint64_t units, uint32_t k,
                             bg_filter **filter, bg_errinfo *info);
 
+/* An empty filter like `like`, of whatever kind, for several threads. A static one is that of
+ * the empty set. */
+bg_err bgi_filter_empty(const bg_filter *like, bg_filter **filter, bg_errinfo *info);
+
 /* What is in a filter, and what would be in a merge of two that match (estimate.c). */
 void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
 void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
@@ -108,6 +112,10 @@ const struct bgi_composed *bgi_spec_composed(const bg_spec *spec);
 
 /* BG_OK, or which of kind, size, k and hash two filters differ in. */
 bg_err bgi_filter_match(const bg_filter *a, const bg_filter *b, bg_errinfo *info);
+
+/* BG_OK, or why bg_filter_merge would refuse before it has begun. */
+bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
+                         bg_errinfo *info);
 
 /* BG_OK, or BG_ENOTSUP when the filter's kind lacks a trait: it cannot be `what`. */
 bg_err bgi_filter_can(const bg_filter *filter, uint32_t trait, const char *what,

@@ -104,11 +104,17 @@ bool bg_filter_equal(const bg_filter *a, const bg_filter *b)
     return !a->kind->same_state || a->kind->same_state(&a->core, &b->core);
 }
 
+bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
+                         bg_errinfo *info)
+{
+    bg_err err = setops_match(filter, other, setops_joins(filter, other), info);
+    return err ? err : bgi_filter_can(filter, BG_CAN_MERGE, "merged", info);
+}
+
 bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)
 {
     bgi_err_clear(info);
-    bg_err err = setops_match(filter, other, setops_joins(filter, other), info);
-    err = err ? err : bgi_filter_can(filter, BG_CAN_MERGE, "merged", info);
+    bg_err err = bgi_filter_merges(filter, other, info);
     if (err) {
         return err;
     }

@@ -225,7 +225,7 @@ bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
         }
     }
     health_add_estimate(&health->items, &bases);
-    health->rate = health->filters ? health->rate : 1; /* nobody says no */
+    health->rate = view->based ? health->rate : 1; /* nobody says no */
     health->measured = health_probe(slot, view);
     slot_leave(slot, token);
     return BG_OK;

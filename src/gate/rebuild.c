@@ -222,28 +222,18 @@ static bg_err rebuild_make(struct rebuild *r, const bg_filter *base, bg_errinfo 
     return bg_filter_create(&spec, &r->filter, info);
 }
 
-/* The delta that takes the adds already, or NULL. */
-static struct view_filter *rebuild_present_delta(const struct slot_draft *draft)
-{
-    for (size_t i = 0; i < draft->count; i++) {
-        if (draft->members[i].role == BG_ROLE_DELTA && draft->members[i].takes) {
-            return draft->members[i].shared;
-        }
-    }
-    return NULL;
-}
-
 /* Everything that is there is sealed, and the new delta takes the adds. Rebuilds that failed
  * have left theirs; before there are too many the last one does it once more. */
 static bg_err rebuild_put_delta(struct rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)
 {
-    struct view_filter *present = rebuild_present_delta(draft);
+    const struct view_member *present =
+        view_find_delta(atomic_load(&r->slot->view), true);
     if (draft->count >= VIEW_MOST - 1 && present) {
         bg_filter_free(r->how.delta);
         r->how.delta = present->filter;
-        r->next = present;
-        atomic_fetch_add(&present->owners, 1);
+        r->next = present->shared;
+        atomic_fetch_add(&present->shared->owners, 1);
         return BG_OK;
     }
     for (size_t i = 0; i < draft->count; i++) {

@@ -30,6 +30,7 @@
  *     rebuild begins  base rw                base rw, next w, and a grace period
  *     rebuild ends    base rw, next w        next rw
  *     swap            base r                 new r       (sealed: nobody adds or has)
+ *     clear           whatever               an empty base, as DISCARD
  *
  * (r: asked, w: takes adds.)
  *
@@ -654,28 +655,20 @@ static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
     return err;
 }
 
-/* Whether one of the deltas takes no more adds: bg_slot_layer was called twice, or a
- * compaction has failed. */
-static bool slot_has_sealed_delta(const bg_slot *slot)
-{
-    const struct view *view = atomic_load(&slot->view);
-    for (size_t i = 0; i < view->count; i++) {
-        if (view->members[i].role == BG_ROLE_DELTA && !view->members[i].takes) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bg_err slot_compact(bg_slot *slot, struct slot_request *request,
                            bg_errinfo *info)
 {
-    if (!view_find(atomic_load(&slot->view), BG_ROLE_DELTA)) {
-        return bgi_err(info, BG_EINVAL, "slot", "a delta", "none");
+    const struct view *view = atomic_load(&slot->view);
+    const bool based = view_find(view, BG_ROLE_BASE) != NULL;
+    if (!based || !view_find(view, BG_ROLE_DELTA)) { /* failed rebuilds leave deltas */
+        return bgi_err(info, BG_EINVAL, "slot", "a base and a delta", "%s",
+                       based ? "no delta" : "no base");
     }
     bg_err err = request->filter ? slot_check_delta(request->filter, info)
                                  : slot_no_filter(info);
-    if (!err && slot_has_sealed_delta(slot)) { /* or there would be three */
+    /* A delta that takes no more adds is there if bg_slot_layer was called twice, or a
+     * compaction has failed: there would be three. */
+    if (!err && view_find_delta(view, false)) {
         err = slot_merge_sealed(slot, info);
     }
     err = err ? err : slot_layer(slot, request, info);
@@ -690,6 +683,149 @@ bg_err bg_slot_compact(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
         bg_filter_free(delta);
     }
     return err;
+}
+
+/* ---- Clearing ------------------------------------------------------------------------ */
+
+/* Puts an empty filter like that of a member to the draft, which is its only owner. */
+static bg_err slot_put_empty(bg_slot *slot, const struct view_member *like, bool takes,
+                             struct slot_draft *draft, bg_errinfo *info)
+{
+    bg_filter *empty = NULL;
+    bg_err err = bgi_filter_empty(like->filter, &empty, info);
+    if (err) {
+        return err;
+    }
+    struct view_filter *shared = view_filter_make(empty, slot_allocator(slot));
+    if (!shared) {
+        bg_filter_free(empty);
+        return slot_no_memory(info);
+    }
+    (void)slot_draft_put(draft, shared, like->role, true, takes);
+    return BG_OK;
+}
+
+/* What is asked afterwards: a base that takes adds if anybody did. A static one cannot, so
+ * it keeps a delta. */
+static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
+                               bg_errinfo *info)
+{
+    const struct view *view = atomic_load(&slot->view);
+    const struct view_member *base = view_find(view, BG_ROLE_BASE);
+    if (!base) {
+        return bgi_err(info, BG_ENOTFOUND, "slot", "a base to be cleared", "none");
+    }
+    const bool is_static = bg_kind_traits(bg_filter_kind(base->filter)) & BG_IS_STATIC;
+    const struct view_member *delta = is_static ? view_find_delta(view, true) : NULL;
+    bg_err err = slot_put_empty(slot, base, view->takes && !is_static, draft, info);
+    if (!err && delta) {
+        err = slot_put_empty(slot, delta, true, draft, info);
+    }
+    return err;
+}
+
+static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
+{
+    struct slot_draft draft = { .count = 0 };
+    const uint64_t before = atomic_load(&slot->complete);
+    (void)request;
+    bg_err err = slot_clear_draft(slot, &draft, info);
+    if (!err) {
+        atomic_store(&slot->complete, 0); /* before the view, see Completeness */
+        err = slot_publish(slot, &draft, info);
+        atomic_store(&slot->complete, err ? before : 0);
+    }
+    for (size_t i = 0; i < draft.count; i++) {
+        view_filter_drop(draft.members[i].shared);
+    }
+    if (!err) {
+        slot->has_adds = false;
+        slot->delta_from = 0;
+        slot_counted(slot, &slot->swaps);
+        slot_base_came(slot, NULL);
+    }
+    return err;
+}
+
+bg_err bg_slot_clear(bg_slot *slot, bg_errinfo *info)
+{
+    struct slot_request request = { .filter = NULL };
+    return slot_change(slot, &request, slot_clear, info);
+}
+
+/* ---- What is there, changed ---------------------------------------------------------- */
+
+/* Before anything is done: one that takes adds and cannot be merged would lack the keys. */
+static bg_err slot_merge_check(const struct view *view, const bg_filter *other,
+                               bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    if (!view->takes) {
+        return bgi_err(info, BG_ENOTSUP, "slot", "a filter that takes adds", "none");
+    }
+    for (size_t i = 0; i < view->count && !err; i++) {
+        if (view->members[i].takes) {
+            err = bgi_filter_merges(view->members[i].filter, other, info);
+        }
+    }
+    return err;
+}
+
+/* Into every member that takes adds; a next base that has no room is only marked. */
+static bg_err slot_merge_each(const struct view *view, const bg_filter *other,
+                              bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    for (size_t i = 0; i < view->count && !err; i++) {
+        const struct view_member *member = &view->members[i];
+        if (!member->takes) {
+            continue;
+        }
+        err = bg_filter_merge(member->filter, other, member->asked ? info : NULL);
+        if (err && !member->asked) {
+            atomic_store(&member->shared->failed, true);
+            err = BG_OK;
+        }
+    }
+    return err;
+}
+
+/* Under the lock, also during a rebuild: the view stays, and what takes adds was told of
+ * before or has it from here. The bits that are set are nobody's adds. */
+bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!slot || !other) {
+        return bgi_err(info, BG_EINVAL, "slot, other", "a slot and a filter", "NULL");
+    }
+    (void)pthread_mutex_lock(&slot->change);
+    const struct view *view = atomic_load(&slot->view);
+    bg_err err = slot_merge_check(view, other, info);
+    if (!err) {
+        err = slot_merge_each(view, other, info);
+        slot_adds_began(slot);
+    }
+    (void)pthread_mutex_unlock(&slot->change);
+    return err;
+}
+
+bg_err bg_slot_rotate(bg_slot *slot, uint64_t now, bg_errinfo *info)
+{
+    bgi_grace_token token;
+    bg_err err = BG_ENOTSUP;
+    bgi_err_clear(info);
+    if (!slot) {
+        return bgi_err(info, BG_EINVAL, "slot", "a slot", "NULL");
+    }
+    const struct view *view = slot_enter(slot, &token);
+    for (size_t i = 0; i < view->count; i++) {
+        const struct view_member *member = &view->members[i];
+        if (member->takes && bg_filter_kind(member->filter) == BG_KIND_WINDOW) {
+            err = bg_filter_rotate(member->filter, now, NULL);
+        }
+    }
+    slot_leave(slot, token);
+    return err ? bgi_err(info, err, "slot", "a window that takes adds", "none") : BG_OK;
 }
 
 /* ---- Completeness -------------------------------------------------------------------- */

@@ -64,6 +64,7 @@ static void view_put(struct view *view, const struct view_member *member)
     view->members[at].check = member->shared->check;
     view->count++;
     view->asked += member->asked;
+    view->based = view->based || (member->asked && member->role == BG_ROLE_BASE);
     view->takes = view->takes || (member->asked && member->takes);
     atomic_fetch_add(&member->shared->owners, 1);
 }
@@ -108,6 +109,16 @@ const struct view_member *view_find(const struct view *view, bg_role role)
     return NULL;
 }
 
+const struct view_member *view_find_delta(const struct view *view, bool takes)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        if (view->members[i].role == BG_ROLE_DELTA && view->members[i].takes == takes) {
+            return &view->members[i];
+        }
+    }
+    return NULL;
+}
+
 /* ---- One key ------------------------------------------------------------------------- */
 
 /* A key as bytes, or as a number if `bytes` is NULL. */
@@ -142,7 +153,7 @@ static bool view_has_key(const struct view *view, const struct view_key *key)
             return true;
         }
     }
-    return view->asked == 0;
+    return !view->based;
 }
 
 bool view_has(const struct view *view, const void *key, size_t len)
@@ -169,7 +180,7 @@ uint64_t view_count(const struct view *view, const void *key, size_t len)
             count = here > UINT64_MAX - count ? UINT64_MAX : count + here;
         }
     }
-    return view->asked ? count : 1; /* as a filter that is NULL */
+    return view->based || count ? count : 1; /* as a filter that is NULL */
 }
 
 /* Adds to one member; a next base that has no room is only marked. */
@@ -187,7 +198,7 @@ static bg_err view_add_key(const struct view *view, const struct view_key *key,
                            struct view_news *news)
 {
     uint64_t hash = 0;
-    bool seen = false, held = false;
+    bool seen = !view->based, held = false;
     if (!view->takes) {
         return BG_ENOTSUP;
     }
@@ -330,7 +341,7 @@ size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
                      uint64_t *maybe)
 {
     size_t found = 0;
-    if (view->asked == 0 || !view_all_can_ask(view, keys)) {
+    if (!view->based || !view_all_can_ask(view, keys)) {
         return view_all_maybe(n, maybe);
     }
     if (view->count == 1) {
@@ -403,6 +414,9 @@ static bg_err view_add_chunk(const struct view *view, struct view_keys keys, siz
         } else {
             view_ask_chunk(member, keys, hashes, n, seen);
         }
+    }
+    if (!view->based) {
+        (void)view_all_maybe(n, seen);
     }
     for (size_t w = 0; w < BG_BITMAP_WORDS(n); w++) {
         const uint64_t fresh = ~held[w] & view_ones_of(n, w);

@@ -11,7 +11,9 @@
  * hashers apart (bg_hasher_check) is computed once, when a filter gets its owner.
  *
  * Invariants
- *   (V1) A "no" is said only if all filters that are asked say so. No filter: "maybe".
+ *   (V1) A "no" is said only if all filters that are asked say so, and one of them is a base.
+ *        Without that (a delta may be there, while a first base is being made) nobody knows
+ *        what came before: "maybe".
  *   (V2) An add that returns BG_OK is in every filter that takes adds and is asked. The
  *        next base (not asked yet) may have had no room: it is marked, and not used.
  *   (V3) A hash that the caller computed is asked for and added only where its check value is
@@ -58,6 +60,7 @@ struct view {
     struct bgi_memory memory;
     size_t count;
     size_t asked;   /* how many are */
+    bool based;     /* one of them is a base */
     bool takes;     /* one that is asked takes adds */
     bool same_hash; /* all members hash alike */
     struct view_member members[VIEW_MOST];
@@ -71,12 +74,15 @@ void view_release(struct bgi_retired *retired);
 /* The first member with a role, or NULL. */
 const struct view_member *view_find(const struct view *view, bg_role role);
 
+/* The first delta that takes adds, or that takes none, or NULL. */
+const struct view_member *view_find_delta(const struct view *view, bool takes);
+
 /* ---- Keys ------------------------------------------------------------------------- */
 
 bool view_has(const struct view *view, const void *key, size_t len);
 bool view_has_u64(const struct view *view, uint64_t key);
 
-/* How often a key may have been added, to all that are asked together. */
+/* How often a key may have been added, to all that are asked together; at least 1 without a base. */
 uint64_t view_count(const struct view *view, const void *key, size_t len);
 
 /* Many keys: as bytes, as numbers or as hashes, whichever is not NULL. */
@@ -90,8 +96,8 @@ struct view_keys {
 size_t view_has_many(const struct view *view, struct view_keys keys, size_t n,
                      uint64_t *maybe);
 
-/* How many keys were certainly new: to all that are asked, and to those of them that take
- * adds, which set bits for a key that the others have as well. */
+/* How many keys were certainly new: to all that are asked, with a base among them; and to
+ * those of them that take adds, which set bits for a key that the others have as well. */
 struct view_news {
     size_t all, takers;
 };

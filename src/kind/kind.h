@@ -192,6 +192,9 @@ struct bgi_composed {
     bg_err (*copy)(const struct bg_filter *filter, struct bg_filter **copy,
                    bg_errinfo *info);
     void (*clear)(struct bg_filter *filter);
+    /* An empty one like it, with these flags; in the same period, if it has any. */
+    bg_err (*similar)(const struct bg_filter *filter, uint32_t flags,
+                      struct bg_filter **empty, bg_errinfo *info);
     uint64_t (*bytes)(const struct bg_filter *filter);
     /* See bg_filter_capacity and bg_filter_layers. Or NULL: what it was designed for; 1. */
     uint64_t (*capacity)(const struct bg_filter *filter);

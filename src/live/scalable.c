@@ -352,21 +352,17 @@ static bg_err scalable_handle(const struct ladder *ladder, const bg_spec *spec,
     return BG_OK;
 }
 
-static bg_err scalable_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
+/* An empty one, with its first layer. */
+static bg_err scalable_make(const struct ladder *ladder, const bg_spec *spec,
+                            const bg_hasher *hasher, bg_filter **filter,
+                            bg_errinfo *info)
 {
-    struct ladder ladder;
-    bg_hasher hasher;
     struct scalable *s = NULL;
-    bg_err err = ladder_solve(spec, &ladder, info);
-    err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);
+    bg_err err = scalable_handle(ladder, spec, hasher, &s, info);
     if (err) {
         return err;
     }
-    err = scalable_handle(&ladder, spec, &hasher, &s, info);
-    bg_hasher_wipe(&hasher);
-    if (err) {
-        return err;
-    }
+    assert(s);
     err = scalable_push(s, info);
     if (err) {
         bg_filter_free(&s->filter);
@@ -376,24 +372,46 @@ static bg_err scalable_create(const bg_spec *spec, bg_filter **filter, bg_errinf
     return BG_OK;
 }
 
-/* A spec that makes the same handle again. */
-static bg_spec scalable_spec(const struct scalable *s)
+static bg_err scalable_create(const bg_spec *spec, bg_filter **filter, bg_errinfo *info)
+{
+    struct ladder ladder;
+    bg_hasher hasher;
+    bg_err err = ladder_solve(spec, &ladder, info);
+    err = err ? err : bg_hasher_init(&hasher, &spec->hash, info);
+    if (err) {
+        return err;
+    }
+    err = scalable_make(&ladder, spec, &hasher, filter, info);
+    bg_hasher_wipe(&hasher);
+    return err;
+}
+
+/* A spec that makes the same handle again, but for the flags. */
+static bg_spec scalable_spec(const struct scalable *s, uint32_t flags)
 {
     bg_spec spec = BG_SPEC_INIT;
     spec.items = s->filter.design_items;
     spec.rate = s->filter.design_rate;
-    spec.flags = s->filter.flags;
+    spec.flags = flags;
     spec.width = s->ladder.growth;
     spec.max_bytes = s->max_bytes;
     spec.allocator = s->filter.allocator.allocate ? &s->filter.allocator : NULL;
     return spec;
 }
 
+static bg_err scalable_similar(const bg_filter *filter, uint32_t flags,
+                               bg_filter **empty, bg_errinfo *info)
+{
+    const struct scalable *s = (const struct scalable *)(const void *)filter;
+    const bg_spec spec = scalable_spec(s, flags);
+    return scalable_make(&s->ladder, &spec, &filter->hasher, empty, info);
+}
+
 static bg_err scalable_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
 {
     const struct scalable *s = (const struct scalable *)(const void *)filter;
     struct scalable *c = NULL;
-    bg_spec spec = scalable_spec(s);
+    bg_spec spec = scalable_spec(s, filter->flags);
     uint32_t count = scalable_count(s);
     bg_err err = scalable_handle(&s->ladder, &spec, &filter->hasher, &c, info);
     if (err) {
@@ -790,6 +808,7 @@ static const struct bgi_composed scalable_composed = {
     .destroy = scalable_destroy,
     .copy = scalable_copy,
     .clear = scalable_clear,
+    .similar = scalable_similar,
     .bytes = scalable_bytes,
     .capacity = scalable_capacity,
     .layers = scalable_layer_count,

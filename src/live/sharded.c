@@ -305,6 +305,34 @@ static bg_err sharded_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo
     return BG_OK;
 }
 
+static bg_err sharded_similar(const bg_filter *filter, uint32_t flags,
+                              bg_filter **empty, bg_errinfo *info)
+{
+    const struct sharded *s = sharded_of(&filter->core);
+    bg_filter *first = NULL;
+    struct sharded *e = NULL;
+    (void)flags; /* those of the shards, which are made alike */
+    bg_err err = bgi_filter_empty(s->shards[0], &first, info);
+    err = err ? err : sharded_handle(first, s->count, &e, info);
+    if (err) {
+        bg_filter_free(first);
+        return err;
+    }
+    assert(e);
+    e->shards[0] = first;
+    e->filter.design_items = filter->design_items;
+    e->filter.design_rate = filter->design_rate;
+    for (uint32_t i = 1; i < s->count && !err; i++) {
+        err = bgi_filter_empty(s->shards[i], &e->shards[i], info);
+    }
+    if (err) {
+        bg_filter_free(&e->filter);
+        return err;
+    }
+    *empty = &e->filter;
+    return BG_OK;
+}
+
 static void sharded_clear(bg_filter *filter)
 {
     struct sharded *s = sharded_of(&filter->core);
@@ -543,6 +571,7 @@ static const struct bgi_composed sharded_composed = {
     .destroy = sharded_destroy,
     .copy = sharded_copy,
     .clear = sharded_clear,
+    .similar = sharded_similar,
     .bytes = sharded_bytes,
     .capacity = sharded_capacity,
     .layers = sharded_layers,

@@ -420,25 +420,62 @@ static void window_destroy(bg_filter *filter)
     w->shape.body->give(w);
 }
 
+/* A handle like that of `w`, without a body. */
+static bg_err window_handle_like(const struct window *w, uint32_t flags,
+                                 struct window **made, bg_errinfo *info)
+{
+    const bg_filter *filter = &w->filter;
+    bg_spec spec = BG_SPEC_INIT;
+    spec.flags = flags;
+    spec.items = filter->design_items;
+    spec.allocator = filter->allocator.allocate ? &filter->allocator : NULL;
+    return window_handle(&w->shape, &spec, &filter->hasher, made, info);
+}
+
+/* Starts `c` in the same period; the lock of `w` is held. */
+static void window_start_like(struct window *c, const struct window *w)
+{
+    window_start(c, &w->options);
+    c->base = w->base;
+    c->based = w->based;
+    c->period = w->period;
+}
+
+static bg_err window_similar(const bg_filter *filter, uint32_t flags, bg_filter **empty,
+                             bg_errinfo *info)
+{
+    struct window *w = (struct window *)(uintptr_t)filter; /* for the lock */
+    struct window *e = NULL;
+    bg_err err = window_handle_like(w, flags, &e, info);
+    if (err) {
+        return err;
+    }
+    assert(e);
+    window_lock(w);
+    window_start_like(e, w);
+    window_unlock(w);
+    err = e->shape.body->make(e, info);
+    if (err) {
+        bg_filter_free(&e->filter);
+        return err;
+    }
+    e->cleared = e->shape.body->wipe_words(e); /* all of it is new */
+    *empty = &e->filter;
+    return BG_OK;
+}
+
 /* Under its lock: readers and most adds do not notice, a rotation waits. */
 static bg_err window_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
 {
     struct window *w = (struct window *)(uintptr_t)filter; /* for the lock */
     struct window *c = NULL;
-    bg_spec spec = BG_SPEC_INIT;
-    spec.flags = filter->flags;
-    spec.items = filter->design_items;
-    spec.allocator = filter->allocator.allocate ? &filter->allocator : NULL;
-    bg_err err = window_handle(&w->shape, &spec, &filter->hasher, &c, info);
+    bg_err err = window_handle_like(w, filter->flags, &c, info);
     if (err) {
         return err;
     }
     assert(c);
     window_lock(w);
-    window_start(c, &w->options);
-    c->base = w->base;
-    c->based = w->based;
-    c->period = w->period;
+    window_start_like(c, w);
     c->cleared = w->cleared;
     c->added = __atomic_load_n(&w->added, __ATOMIC_RELAXED);
     err = w->shape.body->copy(c, w, info);
@@ -681,6 +718,7 @@ static const struct bgi_composed window_composed = {
     .destroy = window_destroy,
     .copy = window_copy,
     .clear = window_clear,
+    .similar = window_similar,
     .bytes = window_bytes,
     .layers = window_layers,
     .equal = window_equal,

@@ -686,6 +686,51 @@ TEST(slot__what_has_adds_is_not_thrown_away)
 }
 
 /* However often it fails, it can be tried again, with a delta or without. */
+/* Without a base nobody knows what came before, whatever a delta has: while a first base is
+ * being made, and after that has failed. */
+static bool maybe_while_making(void *context, const bg_rebuild_progress *progress)
+{
+    bg_slot *slot = context;
+    uint64_t keys[70] = { 0 }, maybe[2];
+    bool is_new = true;
+    CHECK(bg_slot_may_contain_u64(slot, 1999));
+    CHECK_EQ(bg_slot_count(slot, "stranger", 8), 1);
+    CHECK_EQ(bg_slot_may_contain_many_u64(slot, keys, 70, maybe), 70);
+    CHECK_EQ(maybe[1], 63);
+    CHECK_OK(bg_slot_add_u64(slot, 5000 + progress->keys, &is_new));
+    CHECK(!is_new);
+    return progress->keys < 2000;
+}
+
+TEST(slot__a_delta_alone_denies_nothing)
+{
+    bg_slot *slot = make_slot(NULL, 0);
+    bg_slot_health health = { .struct_size = sizeof health };
+    for (int failed = 0; failed < 2; failed++) {
+        struct numbers numbers = numbers_of(2000, NULL);
+        bg_source source = { numbers_next, NULL, &numbers, 2000 };
+        bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+        how.spec.kind = BG_KIND_FUSE;
+        how.spec.rate = 0.001;
+        how.delta = make(BG_KIND_BLOCKED, 2000);
+        how.progress = maybe_while_making;
+        how.context = slot;
+        CHECK_EQ(bg_slot_rebuild(slot, &source, &how, NULL, NULL), BG_ECANCELED);
+        CHECK(bg_slot_may_contain_u64(slot, 1999));
+        CHECK_OK(bg_slot_examine(slot, &health));
+        CHECK_NEAR(health.rate, 1, 0);
+        CHECK_NEAR(health.measured.value, 1, 0);
+    }
+    bg_filter *delta = make(BG_KIND_BLOCKED, 2000);
+    bg_errinfo why;
+    CHECK_EQ(bg_slot_compact(slot, delta, &why), BG_EINVAL); /* with what? */
+    CHECK(strstr(why.message, "base") != NULL);
+    CHECK_OK(bg_slot_swap(slot, make_with(0, 2000), 0, 0, NULL));
+    CHECK_EQ(count_keys(slot, 0, 2000), 2000);
+    CHECK(count_keys(slot, 100000, 2000) < 20);
+    bg_slot_free(slot);
+}
+
 TEST(slot__rebuilds_that_failed_do_not_use_it_up)
 {
     for (int last = 0; last < 2; last++) {
