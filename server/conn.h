@@ -62,17 +62,18 @@ struct conn {
     struct resp_limits limits;
     struct http_state *http;
 
-    uint64_t hold;       /* `out` may go when persist_safe has reached this; 0: at once */
-    uint64_t stuck;      /* ticks since when a request is not whole or a reply not taken; 0: not */
-    size_t turn;         /* requests that are left in this turn */
-    bool shaking;        /* the TLS handshake is not done */
-    bool wants_write;    /* TLS needs to write before it can read */
-    bool eof;            /* the other side has sent all it will */
-    bool busy;           /* a job works for it */
-    bool closed;         /* and only waits for that job */
-    bool pending;        /* in the worker's list of this iteration */
-    bool held;           /* in the worker's list of those that wait for the journal */
-    bool again;          /* its turn ended before its bytes did: in the worker's list */
+    uint64_t hold; /* `out` may go when persist_safe has reached this; 0: at once */
+    uint64_t
+        stuck; /* ticks since when a request is not whole or a reply not taken; 0: not */
+    size_t turn;      /* requests that are left in this turn */
+    bool shaking;     /* the TLS handshake is not done */
+    bool wants_write; /* TLS needs to write before it can read */
+    bool eof;         /* the other side has sent all it will */
+    bool busy;        /* a job works for it */
+    bool closed;      /* and only waits for that job */
+    bool pending;     /* in the worker's list of this iteration */
+    bool held;        /* in the worker's list of those that wait for the journal */
+    bool again;       /* its turn ended before its bytes did: in the worker's list */
     struct conn *next_pending, *next_held, *next_again;
     struct conn *next, **link; /* all connections of the worker */
 };

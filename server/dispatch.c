@@ -49,7 +49,8 @@ static void resp_job_done(struct job *job)
     struct conn *conn = mine->conn;
     struct worker *worker = job->worker;
     if (conn_job_done(conn)) {
-        buffer_put(&conn->out, mine->out.data + mine->out.begin, buffer_waiting(&mine->out));
+        buffer_put(&conn->out, mine->out.data + mine->out.begin,
+                   buffer_waiting(&mine->out));
         conn->out.overflow = conn->out.overflow || mine->out.overflow;
         if (mine->wrote) {
             worker->wrote = true;
@@ -74,13 +75,13 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
     if (!job) {
         return false;
     }
-    *job = (struct resp_job){ .job = { .run = resp_job_run,
-                                       .done = resp_job_done,
-                                       .worker = conn->worker },
-                              .conn = conn,
-                              .client = &conn->client,
-                              .argc = argc,
-                              .argv = (bg_bytes *)(job + 1) };
+    *job = (struct resp_job){
+        .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
+        .conn = conn,
+        .client = &conn->client,
+        .argc = argc,
+        .argv = (bg_bytes *)(job + 1)
+    };
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };
@@ -128,7 +129,8 @@ static void run_flush(struct conn *conn)
 static bool run_takes(const struct run *run, const bg_bytes *argv, size_t argc)
 {
     return run->n > 0 && run->n < WORKER_RUN && argc == 3
-           && bytes_equal(argv[0], run->command_name) && bytes_equal(argv[1], run->name);
+           && bytes_equal(argv[0], run->command_name)
+           && bytes_equal(argv[1], run->name);
 }
 
 /* Begins a run with a request, if it is of that sort and allowed; false: it has to be run alone. */
@@ -142,7 +144,8 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     }
     const struct command *command = command_find(worker->server->commands, argv[0]);
     if (!command || !command->run_many
-        || session_refuses(&worker->session, &conn->client, command, argv, argc, text)) {
+        || session_refuses(&worker->session, &conn->client, command, argv, argc,
+                           text)) {
         return false;
     }
     conn->client.last = command;
@@ -219,7 +222,8 @@ static size_t resp_input(struct conn *conn, char *bytes, size_t n)
     }
     run_flush(conn);
     conn->client.requests += requests;
-    atomic_fetch_add_explicit(&conn->worker->counts.requests, requests, memory_order_relaxed);
+    atomic_fetch_add_explicit(&conn->worker->counts.requests, requests,
+                              memory_order_relaxed);
     return conn->client.close ? n : at;
 }
 

@@ -20,11 +20,13 @@
 
 enum { SERVER_TICK = 100, SERVER_FAILED = 1 };
 
-extern const struct command connection_commands[], keyspace_commands[], admin_commands[];
+extern const struct command connection_commands[], keyspace_commands[],
+    admin_commands[];
 
-const struct command *const server_families[] = { bf_commands,         cf_commands,
-                                                  bg_commands,         connection_commands,
-                                                  keyspace_commands,   admin_commands };
+const struct command *const server_families[] = {
+    bf_commands,         cf_commands,       bg_commands,
+    connection_commands, keyspace_commands, admin_commands
+};
 const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
 static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */
@@ -63,7 +65,8 @@ void server_ask_reload(void)
 
 static bool server_say(const char *what, const char *why)
 {
-    log_error("cannot start", LOG_FIELDS(log_text("what", what), log_text("error", why)));
+    log_error("cannot start",
+              LOG_FIELDS(log_text("what", what), log_text("error", why)));
     return false;
 }
 
@@ -305,7 +308,8 @@ int server_run(struct settings_store *store)
     if (server_wake >= 0 && server_make(server)) {
         size_t started = 0;
         atomic_store(&server->phase, SERVER_LOADING);
-        while (started < server->workers_count && worker_start(server->workers[started])) {
+        while (started < server->workers_count
+               && worker_start(server->workers[started])) {
             started++;
         }
         server->workers_count = started;

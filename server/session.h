@@ -82,7 +82,7 @@ void session_run(struct session *session, struct client *client, const bg_bytes 
 
 /* The checks alone: what is wrong with running a command, as an error; NULL: nothing. */
 const char *session_refuses(struct session *session, const struct client *client,
-                            const struct command *command, const bg_bytes *argv, size_t argc,
-                            char text[256]);
+                            const struct command *command, const bg_bytes *argv,
+                            size_t argc, char text[256]);
 
 #endif

@@ -42,7 +42,8 @@ struct http_state {
 };
 
 static const struct web_route *const web_tables[] = { web_filter_routes, web_key_routes,
-                                                      web_file_routes, web_service_routes,
+                                                      web_file_routes,
+                                                      web_service_routes,
                                                       web_gate_routes };
 
 /* ---- Answers -------------------------------------------------------------------------------- */
@@ -51,8 +52,10 @@ void web_header(struct web_request *request, const char *name, const char *value
 {
     struct web_answer *answer = &request->answer;
     if (answer->extras < WEB_EXTRAS) {
-        (void)snprintf(answer->names[answer->extras], sizeof answer->names[0], "%s", name);
-        (void)snprintf(answer->values[answer->extras++], sizeof answer->values[0], "%s", value);
+        (void)snprintf(answer->names[answer->extras], sizeof answer->names[0], "%s",
+                       name);
+        (void)snprintf(answer->values[answer->extras++], sizeof answer->values[0], "%s",
+                       value);
     }
 }
 
@@ -76,8 +79,8 @@ void web_json_end(struct web_request *request, struct web_json *json)
     free(json->text);
 }
 
-void web_error(struct web_request *request, int status, const char *code, const char *format,
-               ...)
+void web_error(struct web_request *request, int status, const char *code,
+               const char *format, ...)
 {
     char message[1024];
     struct web_json json;
@@ -103,12 +106,18 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
         int status;
         const char *code;
     } known[] = {
-        { BG_EINVAL, 400, "bad_request" },      { BG_ENOMEM, 507, "no_memory" },
-        { BG_EFULL, 409, "full" },              { BG_ENOTSUP, 422, "not_supported" },
-        { BG_EINCOMPAT, 409, "incompatible" },  { BG_EFORMAT, 422, "bad_file" },
-        { BG_EVERSION, 422, "bad_file" },       { BG_ECHECKSUM, 422, "bad_file" },
-        { BG_EIO, 500, "io" },                  { BG_ENOTFOUND, 404, "not_found" },
-        { BG_EBUSY, 409, "exists" },            { BG_ELIMIT, 429, "over_limit" },
+        { BG_EINVAL, 400, "bad_request" },
+        { BG_ENOMEM, 507, "no_memory" },
+        { BG_EFULL, 409, "full" },
+        { BG_ENOTSUP, 422, "not_supported" },
+        { BG_EINCOMPAT, 409, "incompatible" },
+        { BG_EFORMAT, 422, "bad_file" },
+        { BG_EVERSION, 422, "bad_file" },
+        { BG_ECHECKSUM, 422, "bad_file" },
+        { BG_EIO, 500, "io" },
+        { BG_ENOTFOUND, 404, "not_found" },
+        { BG_EBUSY, 409, "exists" },
+        { BG_ELIMIT, 429, "over_limit" },
         { BG_EBUILD, 500, "internal" },
     };
     const char *message = info && info->message[0] ? info->message : bg_strerror(err);
@@ -185,7 +194,8 @@ static void web_next(struct conn *conn)
 }
 
 /* An error before there is a request to speak of: answered, and the connection closed. */
-static void web_refuse(struct conn *conn, int status, const char *code, const char *reason)
+static void web_refuse(struct conn *conn, int status, const char *code,
+                       const char *reason)
 {
     struct web_request request = { .head = &conn->http->request, .answer.file = -1 };
     buffer_init(&request.answer.body, conn->out.limit);
@@ -211,11 +221,14 @@ static bool web_identify(struct web_request *request)
         client->user = users_default(users);
     } else if (auth != HTTP_AUTH_BAD
                && users_guess_wait(users, client->host, session->ticks) == 0) {
-        if (auth == HTTP_AUTH_BEARER) { /* "user:password", or the default user's password */
+        if (auth
+            == HTTP_AUTH_BEARER) { /* "user:password", or the default user's password */
             const char *colon = memchr(is.token.data, ':', is.token.len);
             const size_t at = colon ? (size_t)(colon - (const char *)is.token.data) : 0;
-            is.user = colon ? (bg_bytes){ is.token.data, at } : (bg_bytes){ "default", 7 };
-            is.password = colon ? (bg_bytes){ colon + 1, is.token.len - at - 1 } : is.token;
+            is.user =
+                colon ? (bg_bytes){ is.token.data, at } : (bg_bytes){ "default", 7 };
+            is.password =
+                colon ? (bg_bytes){ colon + 1, is.token.len - at - 1 } : is.token;
         }
         client->user = users_recall(users, is.user, is.password);
         if (!client->user) {
@@ -250,7 +263,8 @@ static bool web_is_cross_site(const struct http_request *head, bool plain_is_fin
     if (http_field(head, "Origin", &value) && http_field(head, "Host", &host)) {
         const char *at = memmem(value.data, value.len, "://", 3);
         const size_t skip = at ? (size_t)(at - (const char *)value.data) + 3 : 0;
-        if (!at || value.len - skip != host.len || memcmp(at + 3, host.data, host.len) != 0) {
+        if (!at || value.len - skip != host.len
+            || memcmp(at + 3, host.data, host.len) != 0) {
             return true;
         }
     }
@@ -261,7 +275,8 @@ static bool web_is_cross_site(const struct http_request *head, bool plain_is_fin
         return http_method_is(head, "POST"); /* other methods need a preflight */
     }
     const char *end = memchr(value.data, ';', value.len);
-    bg_bytes type = { value.data, end ? (size_t)(end - (const char *)value.data) : value.len };
+    bg_bytes type = { value.data,
+                      end ? (size_t)(end - (const char *)value.data) : value.len };
     while (type.len > 0 && ((const char *)type.data)[type.len - 1] == ' ') {
         type.len--;
     }
@@ -303,7 +318,8 @@ static const struct web_route *web_find_route(const struct http_request *head,
             if (web_path_fits(route->path, path)) {
                 *known = true;
                 if (http_method_is(head, route->method)
-                    || (strcmp(route->method, "GET") == 0 && http_method_is(head, "HEAD"))) {
+                    || (strcmp(route->method, "GET") == 0
+                        && http_method_is(head, "HEAD"))) {
                     return route;
                 }
             }
@@ -326,15 +342,17 @@ static bool web_may_run(struct web_request *request, const struct web_route *rou
     const struct server *server = request->session->server;
     if (route->flags & WEB_CHANGES
         && web_is_cross_site(request->head, route->flags & WEB_PLAIN)) {
-        web_error(request, 403, "cross_site",
-                  "it may come from another web page: send a header X-Bloomgate, or the content "
-                  "type of what you send");
+        web_error(
+            request, 403, "cross_site",
+            "it may come from another web page: send a header X-Bloomgate, or the content "
+            "type of what you send");
         return false;
     }
     if (!web_identify(request)) {
         return false;
     }
-    if (atomic_load(&server->phase) <= SERVER_LOADING && !(route->flags & WEB_LOADING)) {
+    if (atomic_load(&server->phase) <= SERVER_LOADING
+        && !(route->flags & WEB_LOADING)) {
         web_error(request, 503, "loading", "the service is loading its filters");
         web_header(request, "Retry-After", "1");
         return false;
@@ -390,7 +408,9 @@ static void web_submit(struct conn *conn)
         web_refuse(conn, 507, "no_memory", "out of memory");
         return;
     }
-    job->job = (struct job){ .run = web_job_run, .done = web_job_done, .worker = conn->worker };
+    job->job = (struct job){ .run = web_job_run,
+                             .done = web_job_done,
+                             .worker = conn->worker };
     job->conn = conn;
     job->head_only = http_method_is(&http->request, "HEAD");
     job->request.head = &http->request;
@@ -398,8 +418,8 @@ static void web_submit(struct conn *conn)
     job->request.answer.file = -1;
     buffer_init(&job->request.answer.body, conn->out.limit);
     (void)http_path(&http->request, job->request.path_room, &job->request.path);
-    job->request.body = (bg_bytes){ http->body.data + http->body.begin,
-                                    buffer_waiting(&http->body) };
+    job->request.body =
+        (bg_bytes){ http->body.data + http->body.begin, buffer_waiting(&http->body) };
     job->request.body_bytes = http->reading.total;
     job->request.body_file = http->upload_path[0] ? http->upload_path : NULL;
     conn->busy = true;
@@ -427,12 +447,9 @@ static void web_answer_text(struct conn *conn, int status, const char *text)
 static const char *web_readiness(const struct server *server)
 {
     switch (atomic_load(&server->phase)) {
-    case SERVER_SERVING:
-        return "ready\n";
-    case SERVER_STOPPING:
-        return "stopping\n";
-    default:
-        return "loading\n";
+    case SERVER_SERVING: return "ready\n";
+    case SERVER_STOPPING: return "stopping\n";
+    default: return "loading\n";
     }
 }
 
@@ -444,9 +461,10 @@ static void web_answer_asset(struct conn *conn, const struct asset *asset)
     answer->type = asset->type;
     web_header(&request, "ETag", asset->etag);
     web_header(&request, "Cache-Control", "no-cache");
-    web_header(&request, "Content-Security-Policy",
-               "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-               "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'");
+    web_header(
+        &request, "Content-Security-Policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'");
     web_header(&request, "Referrer-Policy", "no-referrer");
     if (http_if_none_match(request.head, asset->etag) == HTTP_MATCH_YES) {
         answer->status = 304;
@@ -487,8 +505,8 @@ static bool web_answer_at_once(struct conn *conn)
 static bool web_open_upload(struct conn *conn)
 {
     struct http_state *http = conn->http;
-    const int n = snprintf(http->upload_path, sizeof http->upload_path, "%s/upload-XXXXXX",
-                           conn->worker->session.from->dir);
+    const int n = snprintf(http->upload_path, sizeof http->upload_path,
+                           "%s/upload-XXXXXX", conn->worker->session.from->dir);
     if (n < 0 || (size_t)n >= sizeof http->upload_path) {
         http->upload_path[0] = 0;
         return false;
@@ -509,9 +527,10 @@ static void web_head_done(struct conn *conn)
     bool known = false;
     const struct settings *settings = conn->worker->session.from;
     http->keep_alive = http->request.keep_alive && !conn->worker->stopping;
-    const uint64_t most_memory = WEB_BODY, most_file = settings->max_filter_memory
-                                                          ? 2 * settings->max_filter_memory
-                                                          : UINT64_MAX;
+    const uint64_t most_memory = WEB_BODY,
+                   most_file = settings->max_filter_memory
+                                   ? 2 * settings->max_filter_memory
+                                   : UINT64_MAX;
     if (http->request.body == HTTP_BODY_NONE && web_answer_at_once(conn)) {
         return;
     }
@@ -526,7 +545,8 @@ static void web_head_done(struct conn *conn)
         return;
     }
     const bool upload = http->route->flags & WEB_UPLOAD;
-    if (!http_body_begin(&http->reading, &http->request, upload ? most_file : most_memory)) {
+    if (!http_body_begin(&http->reading, &http->request,
+                         upload ? most_file : most_memory)) {
         web_refuse(conn, 413, "too_large", "the body is too large");
         return;
     }
@@ -545,13 +565,11 @@ static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
 {
     struct http_state *http = conn->http;
     switch (http_parse(&http->request, bytes, n)) {
-    case HTTP_PARTIAL:
-        return 0;
+    case HTTP_PARTIAL: return 0;
     case HTTP_ERROR:
         web_refuse(conn, http->request.status, "bad_request", http->request.reason);
         return n;
-    case HTTP_OK:
-        break;
+    case HTTP_OK: break;
     }
     http->head = malloc(http->request.consumed);
     if (!http->head) {
@@ -601,14 +619,11 @@ static size_t web_read_body(struct conn *conn, const char *bytes, size_t n)
                 return n;
             }
             break;
-        case HTTP_BODY_MORE:
-            return at;
+        case HTTP_BODY_MORE: return at;
         case HTTP_BODY_ERROR:
             web_refuse(conn, http->reading.status, "bad_request", http->reading.reason);
             return n;
-        case HTTP_BODY_END:
-            web_submit(conn);
-            return at;
+        case HTTP_BODY_END: web_submit(conn); return at;
         }
     }
 }
@@ -643,7 +658,8 @@ static void web_more(struct conn *conn)
     if (http->file < 0) {
         return;
     }
-    const size_t want = http->file_left < WEB_PIECE ? (size_t)http->file_left : WEB_PIECE;
+    const size_t want =
+        http->file_left < WEB_PIECE ? (size_t)http->file_left : WEB_PIECE;
     char *to = want ? buffer_space(&conn->out, want) : NULL;
     const ssize_t n = to ? read(http->file, to, want) : 0;
     if (n > 0) {
@@ -686,4 +702,5 @@ static void web_end(struct conn *conn)
     }
 }
 
-const struct protocol http_protocol = { "http", web_begin, web_input, web_more, web_end };
+const struct protocol http_protocol = { "http", web_begin, web_input, web_more,
+                                        web_end };

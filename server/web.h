@@ -30,10 +30,10 @@ struct web_answer {
     int status;       /* 200 if nothing else is said */
     const char *type; /* of `body` */
     struct buffer body;
-    int file;           /* instead of `body`: a descriptor, closed when it was sent; -1: none */
+    int file; /* instead of `body`: a descriptor, closed when it was sent; -1: none */
     uint64_t file_bytes;
-    bool wrote;         /* wait until what was recorded is safe */
-    size_t extras;      /* further header fields */
+    bool wrote;    /* wait until what was recorded is safe */
+    size_t extras; /* further header fields */
     char names[WEB_EXTRAS][40];
     char values[WEB_EXTRAS][WEB_EXTRA_TEXT];
 };
@@ -44,8 +44,9 @@ struct web_request {
     char path_room[HTTP_LINE_BYTES];
     struct client *client; /* who asks; client->user is not NULL */
     struct session *session;
-    bg_bytes body;          /* all of it; */
-    const char *body_file;  /* or, of uploads, the path of a file that has it; it is removed
+    bg_bytes body; /* all of it; */
+    const char
+        *body_file; /* or, of uploads, the path of a file that has it; it is removed
                                afterwards */
     uint64_t body_bytes;
     struct web_answer answer;
@@ -61,7 +62,7 @@ enum {
 /* One route. In `path` a segment "*" stands for any one. */
 struct web_route {
     const char *method; /* "GET" also answers HEAD */
-    const char *path;   /* "/api/v1/filters/*" */
+    const char *path;   /* "/api/v1/filters/" and then, for any name, a star */
     uint32_t flags;
     void (*run)(struct web_request *request);
 };
@@ -73,8 +74,8 @@ extern const struct web_route web_filter_routes[], web_key_routes[], web_file_ro
 /* ---- For handlers ------------------------------------------------------------------------- */
 
 /* {"error": {"code": ..., "message": ...}} */
-void web_error(struct web_request *request, int status, const char *code, const char *format,
-               ...) __attribute__((format(printf, 4, 5)));
+void web_error(struct web_request *request, int status, const char *code,
+               const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* The library's error, with the status that belongs to it. */
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info);
@@ -104,9 +105,10 @@ struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need
 
 /* Parameters of the query: a number within bounds (or `usual` if it is not there), a flag. False:
  * 400 was sent. */
-bool web_count(struct web_request *request, const char *name, uint64_t least, uint64_t most,
-               uint64_t usual, uint64_t *value);
-bool web_real(struct web_request *request, const char *name, double usual, double *value);
+bool web_count(struct web_request *request, const char *name, uint64_t least,
+               uint64_t most, uint64_t usual, uint64_t *value);
+bool web_real(struct web_request *request, const char *name, double usual,
+              double *value);
 bool web_flag(struct web_request *request, const char *name, bool *value);
 
 #endif
