@@ -98,7 +98,7 @@ function patchChildren(parent, old, now, svg) {
 
 function forget(v) {
   if (v.props && v.props.measure) {
-    sizes.unobserve(v.node);
+    sizes().unobserve(v.node);
   }
   for (const child of v.children || []) {
     forget(child);
@@ -161,19 +161,23 @@ function patchStyle(node, old, now) {
   }
 }
 
-const sizes = new ResizeObserver((entries) => {
-  for (const entry of entries) {
-    if (entry.target.measured) {
-      entry.target.measured(Math.round(entry.contentRect.width));
+let observer = null;
+function sizes() {
+  observer = observer || new ResizeObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.target.measured) {
+        entry.target.measured(Math.round(entry.contentRect.width));
+      }
     }
-  }
-});
+  });
+  return observer;
+}
 
 function measure(node, callback) {
   if (!node.measured && callback) {
-    sizes.observe(node);
+    sizes().observe(node);
   } else if (!callback) {
-    sizes.unobserve(node);
+    sizes().unobserve(node);
   }
   node.measured = callback;
 }
