@@ -27,7 +27,7 @@ struct catalog {
     _Atomic(struct places *) places;
     struct quiet *quiet;
     bg_hasher hasher;
-    _Atomic size_t count;
+    _Atomic size_t count, expiring;
     _Atomic uint64_t bytes;
 
     pthread_mutex_t lock; /* of all below, and of every change */
@@ -285,6 +285,18 @@ static void catalog_squeeze(struct catalog *catalog)
     catalog->ordered_empty = 0;
 }
 
+/* Says when an entry expires, and keeps count of those that do. */
+static void catalog_set_expiry(struct catalog *catalog, struct entry *entry,
+                               uint64_t expires)
+{
+    const uint64_t before = atomic_exchange(&entry->expires, expires);
+    if (!before && expires) {
+        atomic_fetch_add(&catalog->expiring, 1);
+    } else if (before && !expires) {
+        atomic_fetch_sub(&catalog->expiring, 1);
+    }
+}
+
 /* Takes an entry's name away, which stands at `at`. */
 static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry,
                          struct entry *instead)
@@ -292,6 +304,9 @@ static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry
     struct places *places = atomic_load(&catalog->places);
     atomic_store(&places->at[at], instead);
     atomic_store(&entry->gone, true);
+    if (atomic_load(&entry->expires)) { /* which it keeps: who has it may ask */
+        atomic_fetch_sub(&catalog->expiring, 1);
+    }
     catalog_disorder(catalog, entry);
     entry->next_garbage = catalog->garbage.entries;
     catalog->garbage.entries = entry;
@@ -406,6 +421,9 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
         catalog->next_number = number + 1;
     }
     catalog_place(catalog, entry);
+    if (atomic_load(&entry->expires)) {
+        atomic_fetch_add(&catalog->expiring, 1);
+    }
     (void)catalog_order(catalog, entry); /* there is room */
     return BG_OK;
 }
@@ -504,10 +522,11 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
     }
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, from, now, &at);
-    struct entry *other = catalog_find_locked(catalog, to, now, &at);
+    /* One that has expired and was not swept yet goes as well, and that is told. */
+    struct entry *other = catalog_find_locked(catalog, to, 0, &at);
     if (!entry) {
         err = BG_ENOTFOUND;
-    } else if (other && only_new) {
+    } else if (other && only_new && !entry_expired(other, now)) {
         err = BG_EBUSY;
     } else if (entry != other) {
         err = catalog_rename_entry(catalog, entry, to, other, info);
@@ -528,7 +547,7 @@ bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                                                                 entry, expires, info)
                                       : BG_OK;
         if (!err) {
-            atomic_store(&entry->expires, expires);
+            catalog_set_expiry(catalog, entry, expires);
         }
     }
     pthread_mutex_unlock(&catalog->lock);
@@ -583,6 +602,23 @@ void catalog_reap(struct catalog *catalog)
 size_t catalog_count(const struct catalog *catalog)
 {
     return atomic_load(&catalog->count);
+}
+
+size_t catalog_expiring(const struct catalog *catalog)
+{
+    return atomic_load(&catalog->expiring);
+}
+
+uint64_t catalog_before_any(struct catalog *catalog, uint64_t random)
+{
+    uint64_t number = 0;
+    pthread_mutex_lock(&catalog->lock);
+    const size_t n = catalog->ordered_count;
+    for (size_t i = n ? random % n : 0; i < n && !number; i++) {
+        number = catalog->ordered[i] ? catalog->ordered[i]->number - 1 : 0;
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return number;
 }
 
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,

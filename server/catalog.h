@@ -125,6 +125,10 @@ void catalog_skip_numbers(struct catalog *catalog, uint64_t next);
 /* ---- All of them ------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog);
+size_t catalog_expiring(const struct catalog *catalog); /* of them with a time to expire */
+
+/* The number before that of one of them, for catalog_scan to begin at; `random` says which. */
+uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 
 /* Up to `room` entries with numbers above `after`, in order, each held: catalog_release them. */
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,

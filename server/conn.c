@@ -2,6 +2,7 @@
 #include "conn.h"
 
 #include "log.h"
+#include "multi.h"
 #include "persist.h"
 #include "server.h"
 #include "worker.h"
@@ -77,6 +78,7 @@ static void conn_free(struct conn *conn)
     if (conn->protocol->end) {
         conn->protocol->end(conn);
     }
+    multi_discard(&conn->client);
     resp_parser_free(&conn->parser);
     buffer_free(&conn->in);
     buffer_free(&conn->out);

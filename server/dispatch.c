@@ -25,8 +25,8 @@
 
 struct resp_job {
     struct job job; /* first */
-    struct conn *conn;
-    struct client *client; /* the connection's: it waits, so nobody else touches it */
+    struct conn *conn;    /* which its worker may look at meanwhile, so we do not */
+    struct client client; /* a copy of the connection's, which becomes it in the end */
     struct buffer out;
     bool wrote;
     size_t argc;
@@ -36,11 +36,32 @@ struct resp_job {
 static void resp_job_run(struct job *job, struct session *session)
 {
     struct resp_job *mine = (struct resp_job *)job;
-    const struct reply reply = resp_reply_to(&mine->out, mine->client->protocol);
-    session->conn = mine->conn;
-    session_run(session, mine->client, mine->argv, mine->argc, &reply);
-    session->conn = NULL;
+    const struct reply reply = resp_reply_to(&mine->out, mine->client.protocol);
+    session_run(session, &mine->client, mine->argv, mine->argc, &reply);
+    session->client = NULL;
     mine->wrote = session->wrote;
+}
+
+/* What a job did to its copy of a client is so; what happened to the connection meanwhile, too. */
+static void resp_job_merge(struct client *client, const struct client *changed)
+{
+    const bool close = client->close || changed->close;
+    const uint64_t active = client->active, requests = client->requests;
+    *client = *changed;
+    client->close = close;
+    client->active = active;
+    client->requests = requests;
+}
+
+/* CLIENT REPLY: takes back what was written since `waiting` bytes were. */
+static void resp_hush(struct conn *conn, size_t waiting)
+{
+    conn->out.used = conn->out.begin + waiting;
+    if (conn->client.mute == CLIENT_SKIP_NEXT) {
+        conn->client.mute = CLIENT_SKIPS;
+    } else if (conn->client.mute == CLIENT_SKIPS) {
+        conn->client.mute = CLIENT_SPEAKS;
+    }
 }
 
 static void resp_job_done(struct job *job)
@@ -48,10 +69,15 @@ static void resp_job_done(struct job *job)
     struct resp_job *mine = (struct resp_job *)job;
     struct conn *conn = mine->conn;
     struct worker *worker = job->worker;
+    const size_t waiting = buffer_waiting(&conn->out);
+    resp_job_merge(&conn->client, &mine->client);
     if (conn_job_done(conn)) {
         buffer_put(&conn->out, mine->out.data + mine->out.begin,
                    buffer_waiting(&mine->out));
         conn->out.overflow = conn->out.overflow || mine->out.overflow;
+        if (conn->client.mute) {
+            resp_hush(conn, waiting);
+        }
         if (mine->wrote) {
             worker->wrote = true;
             if (worker->server->persist) {
@@ -75,13 +101,13 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
     if (!job) {
         return false;
     }
-    *job = (struct resp_job){
-        .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
-        .conn = conn,
-        .client = &conn->client,
-        .argc = argc,
-        .argv = (bg_bytes *)(job + 1)
-    };
+    *job = (struct resp_job){ .job = { .run = resp_job_run,
+                                       .done = resp_job_done,
+                                       .worker = conn->worker },
+                              .conn = conn,
+                              .client = conn->client,
+                              .argc = argc,
+                              .argv = (bg_bytes *)(job + 1) };
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };
@@ -139,7 +165,7 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     struct worker *worker = conn->worker;
     struct run *run = &worker->run;
     char text[256];
-    if (argc != 3) {
+    if (argc != 3 || conn->client.multi || conn->client.mute) {
         return false;
     }
     const struct command *command = command_find(worker->server->commands, argv[0]);
@@ -171,12 +197,17 @@ static void resp_request(struct conn *conn, const bg_bytes *argv, size_t argc)
     if (run_begin(conn, argv, argc)) {
         return;
     }
+    const size_t waiting = buffer_waiting(&conn->out);
     const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
-    worker->session.conn = conn;
     session_run(&worker->session, &conn->client, argv, argc, &reply);
-    worker->session.conn = NULL;
-    if (worker->session.deferred && !resp_defer(conn, argv, argc)) {
+    if (worker->session.deferred) {
+        if (resp_defer(conn, argv, argc)) {
+            return;
+        }
         reply_error(&reply, "ERR out of memory");
+    }
+    if (conn->client.mute) {
+        resp_hush(conn, waiting);
     }
 }
 

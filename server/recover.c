@@ -419,14 +419,19 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
         struct found *found = &r->all.items[i];
         const bg_bytes name = { found->name, found->name_len };
         found->object->id = found->id;
-        const bg_err err = catalog_put(catalog, name, found->object, &found->base,
-                                       CATALOG_FORCE_NUMBER, now, info);
+        bg_err err = catalog_put(catalog, name, found->object, &found->base,
+                                 CATALOG_FORCE_NUMBER, now, info);
         if (err) {
             return err;
         }
         struct entry *entry = found->object->entry;
         found->object = NULL; /* the catalogue's */
-        atomic_store(&entry->expires, found->expiry);
+        if (found->expiry) { /* even if that has been already */
+            err = catalog_expire(catalog, name, found->expiry, 0, info);
+        }
+        if (err) {
+            return err;
+        }
         atomic_store(&entry->recorded, found->last);
     }
     catalog_skip_numbers(catalog, r->next_id);

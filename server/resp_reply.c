@@ -94,22 +94,30 @@ static void resp_reply_boolean3(void *to, bool value)
     buffer_put(to, value ? "#t\r\n" : "#f\r\n", 4);
 }
 
-static void resp_reply_bulk(void *to, const void *bytes, size_t n)
+/* "$6", `kind` and bytes. */
+static inline void resp_reply_string(struct buffer *out, char type, const char *kind,
+                                     size_t kind_len, const void *bytes, size_t n)
 {
-    struct buffer *out = to;
-    if (n > SIZE_MAX - REPLY_HEAD - 2) {
+    if (n > SIZE_MAX - REPLY_HEAD - kind_len - 2) {
         out->overflow = true;
         return;
     }
-    char *begin = buffer_space(out, REPLY_HEAD + n + 2);
+    char *begin = buffer_space(out, REPLY_HEAD + kind_len + n + 2);
     if (!begin) {
         return;
     }
-    char *at = resp_reply_head(begin, '$', n);
+    char *at = resp_reply_head(begin, type, kind_len + n);
+    memcpy(at, kind, kind_len);
+    at += kind_len;
     if (n) {
         memcpy(at, bytes, n);
     }
     buffer_wrote(out, (size_t)(resp_reply_end(at + n) - begin));
+}
+
+static void resp_reply_bulk(void *to, const void *bytes, size_t n)
+{
+    resp_reply_string(to, '$', "", 0, bytes, n);
 }
 
 /*
@@ -207,7 +215,18 @@ void resp_reply_null_array(const struct reply *r)
 {
     if (r->ops == &resp3_reply_ops) {
         resp_reply_null3(r->to);
-    } else {
+    } else if (r->ops == &resp2_reply_ops) {
         buffer_put(r->to, "*-1\r\n", 5);
+    } else {
+        reply_null(r);
+    }
+}
+
+void resp_reply_verbatim(const struct reply *r, const void *bytes, size_t n)
+{
+    if (r->ops == &resp3_reply_ops) {
+        resp_reply_string(r->to, '=', "txt:", 4, bytes, n);
+    } else {
+        reply_bulk(r, bytes, n);
     }
 }

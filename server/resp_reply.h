@@ -33,6 +33,9 @@ static inline struct reply resp_reply_to(struct buffer *out, int protocol)
 /* No array: "*-1" where RESP2 has two kinds of nothing, "_" in RESP3. */
 void resp_reply_null_array(const struct reply *r);
 
+/* Text for people, which RESP3 marks as such ("=15", "txt:" and its bytes); else a string. */
+void resp_reply_verbatim(const struct reply *r, const void *bytes, size_t n);
+
 enum { RESP_REAL_TEXT = 32 };
 
 /* The shortest decimal that reads back as the same double; inf, -inf, nan. Returns its length. */

@@ -35,6 +35,7 @@ struct jobs;
 struct persist;
 struct gates;
 struct observer;
+struct slowlog;
 
 struct server {
     struct settings_store *store;
@@ -47,6 +48,7 @@ struct server {
     struct persist *persist; /* NULL: nothing is kept */
     struct gates *gates;     /* NULL: none */
     struct observer *observer;
+    struct slowlog *slowlog;
     struct jobs *jobs;
     struct worker **workers;
     size_t workers_count;

@@ -2,10 +2,13 @@
 #include "session.h"
 
 #include "args.h"
+#include "multi.h"
 #include "persist.h"
 #include "server.h"
+#include "slowlog.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- The host ------------------------------------------------------------------------------ */
@@ -15,26 +18,56 @@ static struct session *session_in(struct host *host)
     return (struct session *)host;
 }
 
+void session_enter(struct session *session)
+{
+    if (!session->inside) {
+        session->inside = true;
+        quiet_enter(&session->server->quiet, session->seat);
+    }
+}
+
+/* What it recorded is done. */
+static void session_leave(struct session *session)
+{
+    if (session->inside) {
+        session->inside = false;
+        quiet_leave(&session->server->quiet, session->seat);
+    }
+}
+
+/* Room for one more entry to hold; false: no memory. */
+static bool session_can_hold(struct session *session)
+{
+    if (session->holds == session->holds_room) {
+        const size_t room = session->holds_room ? 2 * session->holds_room : 16;
+        struct entry **held = realloc(session->held, room * sizeof *held);
+        if (!held) {
+            return false;
+        }
+        session->held = held;
+        session->holds_room = room;
+    }
+    return true;
+}
+
 struct entry *session_find(struct session *session, bg_bytes name)
 {
     struct server *server = session->server;
-    if (!session->is_job) {
+    if (session->inside && !session->is_job) {
         return catalog_find(server->catalog, name, session->now);
     }
-    struct entry *entry = NULL;
     const bool outside = !session->inside;
-    if (outside) {
-        quiet_enter(&server->quiet, session->seat);
+    session_enter(session);
+    struct entry *entry = catalog_find(server->catalog, name, session->now);
+    if (entry && !session_can_hold(session)) {
+        return entry; /* no memory: it stays in the batch instead */
     }
-    if (session->holds < SESSION_HOLDS) {
-        entry = catalog_find(server->catalog, name, session->now);
-        if (entry) {
-            catalog_hold(entry);
-            session->held[session->holds++] = entry;
-        }
+    if (entry) {
+        catalog_hold(entry);
+        session->held[session->holds++] = entry;
     }
     if (outside) {
-        quiet_leave(&server->quiet, session->seat);
+        session_leave(session);
     }
     return entry;
 }
@@ -80,8 +113,8 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
     }
     session->wrote = true;
     struct entry_base base = { .from = 0 };
-    if (object->born_full
-        && server->persist) { /* never a name whose content is not safe */
+    if (object->born_full && server->persist) { /* never a name whose content is not safe */
+        session_leave(session);
         err = persist_save(server->persist, object, &base, info);
     }
     if (!err) {
@@ -130,20 +163,8 @@ static bg_err session_host_record(struct host *host, struct object *object,
     if (!session->server->persist) {
         return BG_OK;
     }
-    if (session->is_job && !session->inside) {
-        session->inside = true;
-        quiet_enter(&session->server->quiet, session->seat);
-    }
+    session_enter(session);
     return persist_record(session->server->persist, object->entry, change, info);
-}
-
-/* What it recorded is done. */
-static void session_leave(struct session *session)
-{
-    if (session->inside) {
-        session->inside = false;
-        quiet_leave(&session->server->quiet, session->seat);
-    }
 }
 
 static bg_err session_host_checkpoint(struct host *host, struct object *object,
@@ -215,6 +236,7 @@ bool session_init(struct session *session, struct server *server, bool is_job)
 void session_fini(struct session *session)
 {
     quiet_rise(&session->server->quiet, session->seat);
+    free(session->held);
 }
 
 static void session_take_settings(struct session *session)
@@ -251,12 +273,20 @@ void session_begin(struct session *session)
     }
 }
 
+void session_let_go(struct session *session)
+{
+    if (session->is_job) {
+        session_leave(session);
+        while (session->holds > 0) {
+            catalog_release(session->held[--session->holds]);
+        }
+    }
+}
+
 void session_end(struct session *session)
 {
     session_leave(session);
-    while (session->holds > 0) {
-        catalog_release(session->held[--session->holds]);
-    }
+    session_let_go(session);
 }
 
 /* ---- Requests ------------------------------------------------------------------------------ */
@@ -324,26 +354,148 @@ const char *session_refuses(struct session *session, const struct client *client
     return wrong ? wrong : session_no_state(session, command, text);
 }
 
+/* "ERR unknown command 'x', with args beginning with: 'y' 'z' ", in the words that clients know. */
 static void session_unknown(const struct client *client, const struct reply *reply,
-                            bg_bytes name)
+                            const bg_bytes *argv, size_t argc)
 {
+    char text[256], word[64];
+    size_t n = 0;
+    text[0] = 0;
     if (!client->user) {
         reply_error(reply, "NOAUTH Authentication required.");
+        return;
+    }
+    for (size_t i = 1; i < argc && n < 128; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "'%s' ", args_show(argv[i], word));
+    }
+    reply_errorf(reply, "ERR unknown command '%s', with args beginning with: %s",
+                 args_show(argv[0], word), text);
+}
+
+/* The command that is meant, or its subcommand; NULL: there is none, and that was sent. */
+static const struct command *session_command(const struct session *session,
+                                             const struct client *client,
+                                             const bg_bytes *argv, size_t argc,
+                                             const struct reply *reply)
+{
+    const struct command_table *table = session->server->commands;
+    const struct command *command = command_find(table, argv[0]), *sub = NULL;
+    if (!command || command->flags & COMMAND_SUB) {
+        session_unknown(client, reply, argv, argc);
+        return NULL;
+    }
+    if (!(command->flags & COMMAND_CONTAINER) || argc < 2) {
+        return command;
+    }
+    sub = command_find_sub(table, command, argv[1]);
+    if (!sub) {
+        char word[64];
+        reply_errorf(reply, "ERR unknown subcommand '%s'. Try %s HELP.",
+                     args_show(argv[1], word), command->name);
+    }
+    return sub;
+}
+
+/* While filters are being read nothing is known, and "maybe" is not wrong. */
+static bool session_answers_maybe(const struct session *session,
+                                  const struct command *command)
+{
+    const int phase =
+        atomic_load_explicit(&session->server->phase, memory_order_relaxed);
+    return command->flags & COMMAND_ASKS && phase <= SERVER_LOADING
+           && session->from->loading == LOADING_MAYBE;
+}
+
+static void session_answer_maybe(const struct command *command, size_t argc,
+                                 const struct reply *reply)
+{
+    const size_t keys = argc > 2 ? argc - 2 : 0;
+    if (command->flags & COMMAND_COUNTS) {
+        reply_integer(reply, 1);
+        return;
+    }
+    if (command->arity > 0) {
+        reply_boolean(reply, true);
+        return;
+    }
+    reply_array(reply, keys);
+    for (size_t i = 0; i < keys; i++) {
+        reply_boolean(reply, true);
+    }
+}
+
+/* Runs it, and takes note if that took long. */
+static void session_perform(struct session *session, struct request *request)
+{
+    const uint64_t began = slowlog_clock();
+    request->command->run(request);
+    const uint64_t took = slowlog_clock() - began;
+    if (took >= SLOWLOG_NANOSECONDS && session->server->slowlog) {
+        slowlog_note(session->server->slowlog, session, request, took / 1000);
+    }
+}
+
+void session_run_queued(struct session *session, const struct command *command,
+                        const bg_bytes *argv, size_t argc, const struct reply *reply)
+{
+    char text[256];
+    struct request request = { .host = &session->host,
+                               .command = command,
+                               .argv = argv,
+                               .argc = argc,
+                               .reply = *reply };
+    const char *wrong =
+        session_refuses(session, session->client, command, argv, argc, text);
+    if (wrong) {
+        reply_error(reply, wrong);
     } else {
-        reply_errorf(reply, "ERR unknown command '%.*s'",
-                     (int)(name.len < 128 ? name.len : 128), (const char *)name.data);
+        session_perform(session, &request);
+    }
+}
+
+/* Sends what is wrong with a command; the MULTI that it is part of fails. */
+static void session_reject(struct client *client, const struct reply *reply,
+                           const char *wrong)
+{
+    multi_fail(client);
+    reply_error(reply, wrong);
+}
+
+static void session_run_known(struct session *session, struct client *client,
+                              struct request *request)
+{
+    const struct command *command = request->command;
+    char text[256];
+    const char *wrong = NULL;
+    if (session_answers_maybe(session, command) && !client->multi) {
+        wrong = session_no_right(client, command, request->argv, request->argc, text);
+        if (!wrong) {
+            session_answer_maybe(command, request->argc, &request->reply);
+            return;
+        }
+    } else {
+        wrong = session_refuses(session, client, command, request->argv, request->argc,
+                                text);
+    }
+    if (wrong) {
+        session_reject(client, &request->reply, wrong);
+    } else if (client->multi && !(command->flags & COMMAND_AT_ONCE)) {
+        multi_queue(client, request, session->from->client_query_buffer_limit);
+    } else if (command->flags & COMMAND_SLOW && !session->is_job) {
+        session->deferred = true;
+    } else {
+        session_perform(session, request);
     }
 }
 
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply)
 {
-    char text[256];
-    const struct command *command = command_find(session->server->commands, argv[0]);
     session->client = client;
     session->deferred = false;
+    const struct command *command = session_command(session, client, argv, argc, reply);
     if (!command) {
-        session_unknown(client, reply, argv[0]);
+        multi_fail(client);
         return;
     }
     struct request request = { .host = &session->host,
@@ -353,15 +505,9 @@ void session_run(struct session *session, struct client *client, const bg_bytes 
                                .reply = *reply };
     client->last = command;
     if (!command_arity_fits(command, argc)) {
+        multi_fail(client);
         args_arity(&request);
         return;
     }
-    const char *wrong = session_refuses(session, client, command, argv, argc, text);
-    if (wrong) {
-        reply_error(reply, wrong);
-    } else if (command->flags & COMMAND_SLOW && !session->is_job) {
-        session->deferred = true;
-    } else {
-        command->run(&request);
-    }
+    session_run_known(session, client, &request);
 }

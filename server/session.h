@@ -16,7 +16,15 @@
 #include "users.h"
 
 struct server;
-struct conn;
+struct multi;
+
+/* CLIENT REPLY: what becomes of replies. */
+enum client_mute {
+    CLIENT_SPEAKS,
+    CLIENT_MUTE,      /* OFF: nothing is sent */
+    CLIENT_SKIP_NEXT, /* SKIP: has just been said, */
+    CLIENT_SKIPS      /* and this is about the next reply */
+};
 
 /* Who asks: what is known of a connection beyond its bytes. */
 struct client {
@@ -24,25 +32,24 @@ struct client {
     int protocol;            /* of replies: 2 or 3 */
     const struct user *user; /* NULL: has to log in first */
     bool close;              /* when all replies are sent */
+    uint8_t mute;            /* enum client_mute */
+    struct multi *multi;     /* what waits for EXEC; NULL: no MULTI */
     bool no_touch, no_evict; /* CLIENT: taken note of, without meaning here */
     uint64_t since;          /* milliseconds since 1970 */
     uint64_t active;         /* likewise: the last request */
     uint64_t requests;
     const struct command *last;
-    char name[64];
+    char name[128];
     char library[64];
     char library_version[32];
     char address[64]; /* "127.0.0.1:52114", "[::1]:52114", or "unix" */
     char host[48];    /* the address alone */
 };
 
-enum { SESSION_HOLDS = 64 };
-
 struct session {
     struct host host; /* first: handlers get its address */
     struct server *server;
     struct client *client;
-    struct conn *conn; /* NULL: no RESP connection */
     int seat;          /* of this thread, in server->quiet */
     bool is_job;       /* may take long, so it is in no batch, */
     bool inside;       /* but from recording a change to the end: see quiet.h */
@@ -52,8 +59,8 @@ struct session {
     uint64_t ticks;    /* milliseconds, monotonic */
     struct command_settings settings;
     const struct settings *from; /* what they were made of */
-    struct entry *held[SESSION_HOLDS];
-    size_t holds;
+    struct entry **held; /* entries that a job has found */
+    size_t holds, holds_room;
 };
 
 /* The session of a request. */
@@ -79,6 +86,17 @@ struct entry *session_find(struct session *session, bg_bytes name);
  */
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply);
+
+/* Runs a command that was found and whose arity fits, with all other checks: EXEC. */
+void session_run_queued(struct session *session, const struct command *command,
+                        const bg_bytes *argv, size_t argc, const struct reply *reply);
+
+/* A job looks at entries and names that it does not hold: it is in a batch until session_let_go or
+ * its end. Not for long, and nothing that waits for batches. */
+void session_enter(struct session *session);
+
+/* Between the parts of something long: lets go of all entries that were found so far. */
+void session_let_go(struct session *session);
 
 /* The checks alone: what is wrong with running a command, as an error; NULL: nothing. */
 const char *session_refuses(struct session *session, const struct client *client,

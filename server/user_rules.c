@@ -58,28 +58,6 @@ static size_t user_command_number(const struct user_commands *commands,
     return SIZE_MAX;
 }
 
-/* ---- Categories -------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    uint32_t flags, categories; /* of which a command has one at least */
-} user_categories[] = {
-    { "all", 0, 0 },
-    { "read", COMMAND_READONLY, 0 },
-    { "write", COMMAND_WRITE, 0 },
-    { "fast", COMMAND_FAST, 0 },
-    { "slow", COMMAND_SLOW, 0 },
-    { "admin", COMMAND_ADMIN, 0 },
-    { "dangerous", COMMAND_ADMIN, CATEGORY_DANGEROUS },
-    { "bloom", 0, CATEGORY_BLOOM },
-    { "cuckoo", 0, CATEGORY_CUCKOO },
-    { "gate", 0, CATEGORY_GATE },
-    { "keyspace", 0, CATEGORY_KEYSPACE },
-    { "connection", 0, CATEGORY_CONNECTION },
-};
-
-enum { USER_CATEGORIES = sizeof user_categories / sizeof *user_categories };
-
 /* ---- Making one --------------------------------------------------------------------------- */
 
 /* A user in the making. */
@@ -128,41 +106,54 @@ static void user_allow_category(struct user *user, size_t category, bool allowed
 {
     for (size_t i = 0; i < user->commands->count; i++) {
         const struct command *command = user_command(user->commands, i);
-        if (category == 0 || (command->flags & user_categories[category].flags)
-            || (command->categories & user_categories[category].categories)) {
+        if (command_in_category(command, category)) {
             user_allow(user, i, allowed);
         }
     }
 }
 
+enum { USER_CATEGORIES = 32 }; /* names that can be suggested */
+
 /* +@category */
 static bool user_rule_category(const struct user_draft *draft, const char *rule)
 {
     const char *names[USER_CATEGORIES];
-    for (size_t i = 0; i < USER_CATEGORIES; i++) {
-        names[i] = user_categories[i].name;
-        if (strcasecmp(rule + 2, names[i]) == 0) {
-            user_allow_category(draft->user, i, *rule == '+');
+    size_t n = 0;
+    for (; n < USER_CATEGORIES && command_category_name(n); n++) {
+        names[n] = command_category_name(n);
+        if (strcasecmp(rule + 2, names[n]) == 0) {
+            user_allow_category(draft->user, n, *rule == '+');
             return true;
         }
     }
     return user_wrong(draft, rule, "a category such as @read",
-                      nearest_name(rule + 2, names, USER_CATEGORIES));
+                      nearest_name(rule + 2, names, n));
 }
 
-/* +command */
+/* Whether a name is that of a command, or it is a subcommand of that. */
+static bool user_rule_covers(const char *rule, const char *name)
+{
+    const size_t n = strlen(rule);
+    return strncasecmp(rule, name, n) == 0 && (!name[n] || name[n] == '|');
+}
+
+/* +command, +command|subcommand */
 static bool user_rule_command(const struct user_draft *draft, const char *rule)
 {
     const struct user_commands *commands = draft->user->commands;
     const char *names[64 * USER_COMMAND_WORDS];
     char upper[64];
     size_t n = 0;
+    bool found = false;
     for (size_t i = 0; i < commands->count; i++) {
         names[i] = user_command(commands, i)->name;
-        if (strcasecmp(rule + 1, names[i]) == 0) {
+        if (user_rule_covers(rule + 1, names[i])) {
             user_allow(draft->user, i, *rule == '+');
-            return true;
+            found = true;
         }
+    }
+    if (found) {
+        return true;
     }
     for (; rule[1 + n] && n + 1 < sizeof upper; n++) {
         const char c = rule[1 + n];

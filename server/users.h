@@ -10,7 +10,8 @@
  *     $scrypt$...             a password, hashed (bloomgated --hash-password); there may be several
  *     >password               a password in clear: for trying out
  *     nopass                  any password will do; for `default`: none is needed
- *     +name, -name            may run a command, or not
+ *     +name, -name            may run a command, or not, with all its subcommands
+ *     +name|sub, -name|sub    the same for one of them: +client|list
  *     +@category, -@category  the commands of a category; @all is all of them
  *     allcommands, nocommands the same as +@all, -@all
  *     ~pattern                may use filters with names that match (pattern.h)

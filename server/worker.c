@@ -274,8 +274,12 @@ static void worker_mail(evutil_socket_t fd, short what, void *context)
     while (conns) {
         struct handed *handed = conns;
         conns = handed->next;
-        conn_open(worker, handed->fd, handed->protocol, handed->tls, handed->address,
-                  handed->host);
+        if (worker->stopping) {
+            close(handed->fd);
+        } else {
+            conn_open(worker, handed->fd, handed->protocol, handed->tls, handed->address,
+                      handed->host);
+        }
         free(handed);
     }
     while (jobs) {
@@ -405,6 +409,9 @@ void worker_free(struct worker *worker)
         return;
     }
     worker_stop_listening(worker);
+    worker->stopping = true;
+    worker_mail(worker->mailbox_fd, 0, worker); /* jobs that ended after the thread did */
+    worker_commit(worker);
     event_free(worker->mailbox_event);
     event_free(worker->tick_event);
     event_base_free(worker->base);
