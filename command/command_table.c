@@ -110,7 +110,8 @@ const struct command *command_next_sub(const struct command_table *table,
     const size_t n = strlen(container->name);
     while (*i < table->count) {
         const struct command *command = table->commands[(*i)++];
-        if (strncmp(command->name, container->name, n) == 0 && command->name[n] == '|') {
+        if (strncmp(command->name, container->name, n) == 0
+            && command->name[n] == '|') {
             return command;
         }
     }
@@ -132,7 +133,7 @@ static const struct {
     const char *name;
     uint32_t flags, categories;
 } command_categories[] = {
-    { "all", 0, 0 }, /* the first, and */
+    { "all", 0, 0 },  /* the first, and */
     { "slow", 0, 0 }, /* the second are special */
     { "fast", COMMAND_FAST, 0 },
     { "read", COMMAND_READONLY, 0 },

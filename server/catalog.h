@@ -125,7 +125,8 @@ void catalog_skip_numbers(struct catalog *catalog, uint64_t next);
 /* ---- All of them ------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog);
-size_t catalog_expiring(const struct catalog *catalog); /* of them with a time to expire */
+size_t
+catalog_expiring(const struct catalog *catalog); /* of them with a time to expire */
 
 /* The number before that of one of them, for catalog_scan to begin at; `random` says which. */
 uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);

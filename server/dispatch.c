@@ -24,7 +24,7 @@
 /* ---- Jobs ----------------------------------------------------------------------------------- */
 
 struct resp_job {
-    struct job job; /* first */
+    struct job job;       /* first */
     struct conn *conn;    /* which its worker may look at meanwhile, so we do not */
     struct client client; /* a copy of the connection's, which becomes it in the end */
     struct buffer out;
@@ -101,13 +101,13 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
     if (!job) {
         return false;
     }
-    *job = (struct resp_job){ .job = { .run = resp_job_run,
-                                       .done = resp_job_done,
-                                       .worker = conn->worker },
-                              .conn = conn,
-                              .client = conn->client,
-                              .argc = argc,
-                              .argv = (bg_bytes *)(job + 1) };
+    *job = (struct resp_job){
+        .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
+        .conn = conn,
+        .client = conn->client,
+        .argc = argc,
+        .argv = (bg_bytes *)(job + 1)
+    };
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };

@@ -426,7 +426,7 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
         }
         struct entry *entry = found->object->entry;
         found->object = NULL; /* the catalogue's */
-        if (found->expiry) { /* even if that has been already */
+        if (found->expiry) {  /* even if that has been already */
             err = catalog_expire(catalog, name, found->expiry, 0, info);
         }
         if (err) {

@@ -113,7 +113,8 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
     }
     session->wrote = true;
     struct entry_base base = { .from = 0 };
-    if (object->born_full && server->persist) { /* never a name whose content is not safe */
+    if (object->born_full
+        && server->persist) { /* never a name whose content is not safe */
         session_leave(session);
         err = persist_save(server->persist, object, &base, info);
     }
@@ -366,7 +367,8 @@ static void session_unknown(const struct client *client, const struct reply *rep
         return;
     }
     for (size_t i = 1; i < argc && n < 128; i++) {
-        n += (size_t)snprintf(text + n, sizeof text - n, "'%s' ", args_show(argv[i], word));
+        n += (size_t)snprintf(text + n, sizeof text - n, "'%s' ",
+                              args_show(argv[i], word));
     }
     reply_errorf(reply, "ERR unknown command '%s', with args beginning with: %s",
                  args_show(argv[0], word), text);

@@ -277,8 +277,8 @@ static void worker_mail(evutil_socket_t fd, short what, void *context)
         if (worker->stopping) {
             close(handed->fd);
         } else {
-            conn_open(worker, handed->fd, handed->protocol, handed->tls, handed->address,
-                      handed->host);
+            conn_open(worker, handed->fd, handed->protocol, handed->tls,
+                      handed->address, handed->host);
         }
         free(handed);
     }
@@ -410,7 +410,8 @@ void worker_free(struct worker *worker)
     }
     worker_stop_listening(worker);
     worker->stopping = true;
-    worker_mail(worker->mailbox_fd, 0, worker); /* jobs that ended after the thread did */
+    worker_mail(worker->mailbox_fd, 0,
+                worker); /* jobs that ended after the thread did */
     worker_commit(worker);
     event_free(worker->mailbox_event);
     event_free(worker->tick_event);
