@@ -432,7 +432,7 @@ static bg_err postgres_follow_place(struct postgres_follow *f, bg_errinfo *info)
     }
     if (!err) {
         f->placed = true;
-        f->source->listener.anew(f->source->listener.context, f->why);
+        source_tell_anew(f->source, f->why);
     }
     return err;
 }
@@ -527,7 +527,7 @@ static bg_err postgres_follow_look(struct postgres_follow *f, bg_errinfo *info)
         err = postgres_follow_send_beat(f, info);
     }
     if (!err && f->placed) {
-        f->source->listener.caught_up(f->source->listener.context, position, since);
+        source_tell_caught_up(f->source, position, since);
     }
     return err;
 }
