@@ -271,6 +271,9 @@ function themeButton() {
 }
 
 function liveness() {
+  if (state.signingIn) {
+    return null;
+  }
   const gone = state.error && state.error.code === "gone";
   const at = state.answered ? format.clock(state.answered, true) : "";
   const words = gone ? "No answer" : state.paused ? `Paused at ${at}` : state.view.still ? "" : "Live";
