@@ -72,7 +72,7 @@ function patchChildren(parent, old, now, svg) {
   }
   const kept = new Set();
   for (const child of now) {
-    const match = child.key !== undefined ? keyed.get(child.key) : free.shift();
+    const match = child.key !== undefined ? keyed.get(child.key) : nextOf(free, child.tag);
     if (match && match.tag === child.tag && !kept.has(match)) {
       patch(match, child, svg);
       kept.add(match);
@@ -94,6 +94,12 @@ function patchChildren(parent, old, now, svg) {
       parent.insertBefore(child.node, at);
     }
   }
+}
+
+// The first that is left with that tag: what comes and goes before it does not disturb it.
+function nextOf(free, tag) {
+  const i = free.findIndex((other) => other.tag === tag);
+  return i < 0 ? undefined : free.splice(i, 1)[0];
 }
 
 function forget(v) {

@@ -239,7 +239,8 @@ def ask_service(s):
         check("series have as many points as they say", all(len(v) == past["points"] for v in past["series"].values()), past["points"])
     s.ask("GET", "/api/v1/history?filter=contract%3Anone", 404)
     s.ask("GET", "/api/v1/nothing", 404)
-    s.ask("POST", "/api/v1/info", 405, {}) if not s.mock else None
+    response, _ = s.ask("POST", "/api/v1/info", 405, {})
+    check("what is allowed is told", "GET" in response.getheader("Allow", ""), response.getheader("Allow"))
     head, body = s.ask("HEAD", "/api/v1/info", 200)
     check("HEAD has no body", body == b"", body)
 
@@ -283,7 +284,7 @@ def ask_list(s):
     _, after = s.ask("GET", f"{F}?pattern=contract%3A*&offset=1", 200)
     check("offset skips", [f["name"] for f in after["filters"]] == seen[1:], after["matched"])
     for bad in ("count=0", "count=1001", "count=x", "sort=colour", "order=up", "offset=-1", "health=ill", "kind=round"):
-        s.ask("GET", f"{F}?{bad}", 400) if not s.mock or bad.startswith(("count=0", "count=1001")) else None
+        s.ask("GET", f"{F}?{bad}", 400)
 
 
 def ask_filter(s):
@@ -419,7 +420,7 @@ def ask_plan(s):
     check("costs are told", any(p.get("cost") is not None for p in plan["kinds"]), "")
     check("no curves unless asked for", plan["curves"] == [], "")
     for bad in ("", "?items=0&error=0.01", "?items=1000&error=2", "?items=x&error=0.1"):
-        s.ask("GET", f"/api/v1/plan{bad}", 400) if not s.mock or bad in ("", "?items=1000&error=2") else None
+        s.ask("GET", f"/api/v1/plan{bad}", 400)
 
 
 def ask_gates(s):
@@ -430,7 +431,7 @@ def ask_gates(s):
         s.ask("GET", path, 200)
         _, found = s.ask("POST", f"{path}/lookup", 200, {"keys": ["contract: certainly no such key"]})
         check("one answer", len(found["results"]) == 1, found)
-        s.ask("POST", f"{path}/lookup", 400, {"keys": "x"}) if not s.mock else None
+        s.ask("POST", f"{path}/lookup", 400, {"keys": "x"})
         s.ask("POST", f"{path}/rebuild", 202, {})
         check("outcomes add up", sum(gate["outcomes"].values()) == gate["lookups"], gate["outcomes"])
     if not told["gates"]:
