@@ -10,6 +10,7 @@
  *   - BF.* also serve filters that were made by BG.CREATE or came from files.
  */
 #include "args.h"
+#include "dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,7 +167,8 @@ static void bf_reserve(struct request *request)
     struct object *object = NULL;
     bg_err err = bf_make(request, &wish, &object, &info);
     if (!err) {
-        err = request->host->ops->create(request->host, request->argv[1], object, &info);
+        err =
+            request->host->ops->create(request->host, request->argv[1], object, &info);
         if (err) {
             object_free(object);
         }
@@ -181,7 +183,8 @@ static void bf_reserve(struct request *request)
 }
 
 /* The object to add to, made if it is not there; NULL: a reply was sent. */
-static struct object *bf_find_or_make(struct request *request, const struct bf_wish *wish)
+static struct object *bf_find_or_make(struct request *request,
+                                      const struct bf_wish *wish)
 {
     for (;;) {
         bool sent = false;
@@ -196,7 +199,8 @@ static struct object *bf_find_or_make(struct request *request, const struct bf_w
         bg_errinfo info = { 0 };
         bg_err err = bf_make(request, wish, &object, &info);
         if (!err) {
-            err = request->host->ops->create(request->host, request->argv[1], object, &info);
+            err = request->host->ops->create(request->host, request->argv[1], object,
+                                             &info);
             if (err) {
                 object_free(object);
             }
@@ -221,20 +225,22 @@ static void bf_tell(struct request *request, const uint64_t *bits, size_t n)
 static void bf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct bf_wish wish = bf_usual(request->host->settings);
+    size_t step = OBJECT_BATCH; /* single ones where they fail */
     for (size_t at = 0; at < n;) {
         struct object *object = bf_find_or_make(request, &wish);
         if (!object) { /* which has been answered */
             at++;
             continue;
         }
-        const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
+        const size_t now = n - at < step ? n - at : step;
         uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
         size_t done = 0;
         bg_errinfo info = { 0 };
-        const bg_err err =
-            object_add_many(object, request->host, items + at, now, is_new, &done, &info);
+        const bg_err err = object_add_many(object, request->host, items + at, now,
+                                           is_new, &done, &info);
         bf_tell(request, is_new, done);
         at += done;
+        step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
         if (err) {
             args_failed(request, err, &info, BF_FULL);
             at++;
@@ -266,8 +272,8 @@ static void bf_add_list(struct request *request, const struct bf_wish *wish,
     while (!err && done < n) { /* OBJECT_BATCH is a multiple of 64 */
         const size_t now = n - done < OBJECT_BATCH ? n - done : OBJECT_BATCH;
         size_t in = 0;
-        err = object_add_many(object, request->host, items + done, now, is_new + done / 64,
-                              &in, &info);
+        err = object_add_many(object, request->host, items + done, now,
+                              is_new + done / 64, &in, &info);
         done += in;
     }
     if (err && done == 0 && err != BG_EFULL) { /* nothing was done: no list */
@@ -310,7 +316,7 @@ static void bf_insert(struct request *request)
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
-/* n answers, without a list around them; false: WRONGTYPE was sent instead of the first. */
+/* n answers, without a list around them. */
 static void bf_answer(struct request *request, const struct object *object,
                       const bg_bytes *items, size_t n)
 {
@@ -359,7 +365,8 @@ static void bf_card(struct request *request)
     bool sent = false;
     struct object *object = args_find(request, ARGS_BF, NULL, &sent);
     if (!sent) {
-        reply_integer(&request->reply, object ? (int64_t)atomic_load(&object->items) : 0);
+        reply_integer(&request->reply,
+                      object ? (int64_t)atomic_load(&object->items) : 0);
     }
 }
 
@@ -373,10 +380,21 @@ static const struct {
 
 enum { BF_FACTS = sizeof bf_facts / sizeof *bf_facts };
 
+/* What was asked for, as long as it has not grown; the first layer has room for some more. */
+static uint64_t bf_capacity(const struct object *object)
+{
+    const uint64_t asked = object->shape.items;
+    return object->shape.family == OBJECT_BF && asked && object_layers(object) == 1
+                   && !atomic_load(&object->reshaped)
+               ? asked
+               : object_capacity(object);
+}
+
 static void bf_fact(struct request *request, const struct object *object, size_t i)
 {
-    const uint64_t values[BF_FACTS] = { object_capacity(object), object_bytes(object),
-                                        object_layers(object), atomic_load(&object->items),
+    const uint64_t values[BF_FACTS] = { bf_capacity(object), object_bytes(object),
+                                        object_layers(object),
+                                        atomic_load(&object->items),
                                         object->shape.expansion };
     if (i == BF_FACTS - 1 && object->shape.expansion == 0) {
         reply_null(&request->reply);
@@ -429,11 +447,12 @@ static void bf_debug(struct request *request)
     (void)snprintf(line, sizeof line, "size:%llu",
                    (unsigned long long)atomic_load(&object->items));
     reply_text(&request->reply, line);
-    (void)snprintf(line, sizeof line,
-                   "bytes:%llu bits:%llu kind:%s layers:%u capacity:%llu size:%llu ratio:%g",
-                   bytes, bytes * 8, bg_kind_name((bg_kind)object->shape.kind),
-                   object_layers(object), (unsigned long long)object_capacity(object),
-                   (unsigned long long)atomic_load(&object->items), object->shape.rate);
+    (void)snprintf(
+        line, sizeof line,
+        "bytes:%llu bits:%llu kind:%s layers:%u capacity:%llu size:%llu ratio:%g",
+        bytes, bytes * 8, bg_kind_name((bg_kind)object->shape.kind),
+        object_layers(object), (unsigned long long)bf_capacity(object),
+        (unsigned long long)atomic_load(&object->items), object->shape.rate);
     reply_text(&request->reply, line);
 }
 
@@ -447,24 +466,34 @@ const struct command bf_commands[] = {
       "O(1)", "0.1.0" },
     { "BF.ADD", 3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_add, bf_add_many, "key item",
       "Adds an item; makes the filter if there is none", "O(1)", "0.1.0" },
-    { "BF.MADD", -3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL, "key item [item ...]",
-      "Adds several items; makes the filter if there is none", "O(N) with N items", "0.1.0" },
+    { "BF.MADD", -3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL,
+      "key item [item ...]", "Adds several items; makes the filter if there is none",
+      "O(N) with N items", "0.1.0" },
     { "BF.INSERT", -4, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
       "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
       "ITEMS item [item ...]",
-      "Adds several items; says what filter to make if there is none", "O(N) with N items",
+      "Adds several items; says what filter to make if there is none",
+      "O(N) with N items", "0.1.0" },
+    { "BF.EXISTS", 3, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_exists, bf_exists_many,
+      "key item", "Whether the filter may contain an item; 0 is certain", "O(1)",
       "0.1.0" },
-    { "BF.EXISTS", 3, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_exists, bf_exists_many, "key item",
-      "Whether the filter may contain an item; 0 is certain", "O(1)", "0.1.0" },
     { "BF.MEXISTS", -3, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_mexists, NULL,
       "key item [item ...]", "Whether the filter may contain each of several items",
       "O(N) with N items", "0.1.0" },
     { "BF.CARD", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_card, NULL, "key",
       "How many different items were added", "O(1)", "0.1.0" },
     { "BF.INFO", -2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_info, NULL,
-      "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]", "Facts about a filter", "O(1)",
-      "0.1.0" },
+      "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]", "Facts about a filter",
+      "O(1)", "0.1.0" },
     { "BF.DEBUG", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_debug, NULL, "key",
       "Facts about the layers of a filter", "O(1)", "0.1.0" },
+    { "BF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_BLOOM, 1, 1, 1,
+      dump_bf_scan, NULL, "key iterator",
+      "Dumps a filter in pieces: begin with 0, go on with what comes back",
+      "O(N) with N bytes", "0.1.0" },
+    { "BF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM,
+      1, 1, 1, dump_bf_load, NULL, "key iterator data",
+      "Loads a piece of a dump, of ours or of RedisBloom; the last one makes the filter",
+      "O(N) with N bytes", "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };

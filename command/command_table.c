@@ -40,7 +40,8 @@ static bool table_same(const struct command *command, bg_bytes name)
     return a[name.len] == 0;
 }
 
-struct command_table *command_table_create(const struct command *const *families, size_t n)
+struct command_table *command_table_create(const struct command *const *families,
+                                           size_t n)
 {
     size_t count = 0, places = 4;
     for (size_t f = 0; f < n; f++) {
