@@ -43,7 +43,8 @@ bool args_real(bg_bytes argument, double *value)
     }
     memcpy(text, argument.data, argument.len);
     text[argument.len] = 0;
-    if (text[strspn(text, "0123456789+-.eE")] != 0) { /* no inf, nan, hex, blanks, NUL */
+    if (text[strspn(text, "0123456789+-.eE")]
+        != 0) { /* no inf, nan, hex, blanks, NUL */
         return false;
     }
     const double real = strtod(text, &end);
@@ -69,8 +70,8 @@ const char *args_show(bg_bytes argument, char text[64])
     return text;
 }
 
-struct object *args_find(struct request *request, uint32_t families, const char *missing,
-                         bool *sent)
+struct object *args_find(struct request *request, uint32_t families,
+                         const char *missing, bool *sent)
 {
     struct object *object = request->host->ops->find(request->host, request->argv[1]);
     *sent = false;
@@ -98,7 +99,8 @@ void args_arity(struct request *request)
         name[i] = (char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
     }
     name[i] = 0;
-    reply_errorf(&request->reply, "ERR wrong number of arguments for '%s' command", name);
+    reply_errorf(&request->reply, "ERR wrong number of arguments for '%s' command",
+                 name);
 }
 
 void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
@@ -106,20 +108,12 @@ void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
 {
     const char *text = info && info->message[0] ? info->message : bg_strerror(err);
     switch (err) {
-    case BG_EFULL:
-        reply_error(&request->reply, full);
-        break;
+    case BG_EFULL: reply_error(&request->reply, full); break;
     case BG_ENOMEM:
         reply_errorf(&request->reply, "ERR Insufficient memory: %s", text);
         break;
-    case BG_ELIMIT:
-        reply_errorf(&request->reply, "LIMIT %s", text);
-        break;
-    case BG_EIO:
-        reply_errorf(&request->reply, "MISCONF %s", text);
-        break;
-    default:
-        reply_errorf(&request->reply, "ERR %s", text);
-        break;
+    case BG_ELIMIT: reply_errorf(&request->reply, "LIMIT %s", text); break;
+    case BG_EIO: reply_errorf(&request->reply, "MISCONF %s", text); break;
+    default: reply_errorf(&request->reply, "ERR %s", text); break;
     }
 }

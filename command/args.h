@@ -20,8 +20,8 @@ const char *args_show(bg_bytes argument, char text[64]);
 /* The object that argv[1] names, if it is of these families (bits 1 << OBJECT_BF ...). NULL:
  * there is none, and `missing`, unless NULL, was sent as an error; or it is of another family,
  * and WRONGTYPE was sent. *sent says whether. */
-struct object *args_find(struct request *request, uint32_t families, const char *missing,
-                         bool *sent);
+struct object *args_find(struct request *request, uint32_t families,
+                         const char *missing, bool *sent);
 
 enum {
     ARGS_BF = 1u << OBJECT_BF | 1u << OBJECT_BG, /* BF.* serve filters of any kind, */
@@ -29,7 +29,8 @@ enum {
     ARGS_ANY = 1u << OBJECT_BF | 1u << OBJECT_CF | 1u << OBJECT_BG
 };
 
-#define ARGS_WRONGTYPE "WRONGTYPE Operation against a key holding the wrong kind of value"
+#define ARGS_WRONGTYPE                                                                 \
+    "WRONGTYPE Operation against a key holding the wrong kind of value"
 
 void args_arity(struct request *request); /* "ERR wrong number of arguments for ..." */
 

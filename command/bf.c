@@ -166,7 +166,8 @@ static void bf_reserve(struct request *request)
     struct object *object = NULL;
     bg_err err = bf_make(request, &wish, &object, &info);
     if (!err) {
-        err = request->host->ops->create(request->host, request->argv[1], object, &info);
+        err =
+            request->host->ops->create(request->host, request->argv[1], object, &info);
         if (err) {
             object_free(object);
         }
@@ -181,7 +182,8 @@ static void bf_reserve(struct request *request)
 }
 
 /* The object to add to, made if it is not there; NULL: a reply was sent. */
-static struct object *bf_find_or_make(struct request *request, const struct bf_wish *wish)
+static struct object *bf_find_or_make(struct request *request,
+                                      const struct bf_wish *wish)
 {
     for (;;) {
         bool sent = false;
@@ -196,7 +198,8 @@ static struct object *bf_find_or_make(struct request *request, const struct bf_w
         bg_errinfo info = { 0 };
         bg_err err = bf_make(request, wish, &object, &info);
         if (!err) {
-            err = request->host->ops->create(request->host, request->argv[1], object, &info);
+            err = request->host->ops->create(request->host, request->argv[1], object,
+                                             &info);
             if (err) {
                 object_free(object);
             }
@@ -231,8 +234,8 @@ static void bf_add_many(struct request *request, const bg_bytes *items, size_t n
         uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
         size_t done = 0;
         bg_errinfo info = { 0 };
-        const bg_err err =
-            object_add_many(object, request->host, items + at, now, is_new, &done, &info);
+        const bg_err err = object_add_many(object, request->host, items + at, now,
+                                           is_new, &done, &info);
         bf_tell(request, is_new, done);
         at += done;
         if (err) {
@@ -266,8 +269,8 @@ static void bf_add_list(struct request *request, const struct bf_wish *wish,
     while (!err && done < n) { /* OBJECT_BATCH is a multiple of 64 */
         const size_t now = n - done < OBJECT_BATCH ? n - done : OBJECT_BATCH;
         size_t in = 0;
-        err = object_add_many(object, request->host, items + done, now, is_new + done / 64,
-                              &in, &info);
+        err = object_add_many(object, request->host, items + done, now,
+                              is_new + done / 64, &in, &info);
         done += in;
     }
     if (err && done == 0 && err != BG_EFULL) { /* nothing was done: no list */
@@ -359,7 +362,8 @@ static void bf_card(struct request *request)
     bool sent = false;
     struct object *object = args_find(request, ARGS_BF, NULL, &sent);
     if (!sent) {
-        reply_integer(&request->reply, object ? (int64_t)atomic_load(&object->items) : 0);
+        reply_integer(&request->reply,
+                      object ? (int64_t)atomic_load(&object->items) : 0);
     }
 }
 
@@ -376,7 +380,8 @@ enum { BF_FACTS = sizeof bf_facts / sizeof *bf_facts };
 static void bf_fact(struct request *request, const struct object *object, size_t i)
 {
     const uint64_t values[BF_FACTS] = { object_capacity(object), object_bytes(object),
-                                        object_layers(object), atomic_load(&object->items),
+                                        object_layers(object),
+                                        atomic_load(&object->items),
                                         object->shape.expansion };
     if (i == BF_FACTS - 1 && object->shape.expansion == 0) {
         reply_null(&request->reply);
@@ -429,11 +434,12 @@ static void bf_debug(struct request *request)
     (void)snprintf(line, sizeof line, "size:%llu",
                    (unsigned long long)atomic_load(&object->items));
     reply_text(&request->reply, line);
-    (void)snprintf(line, sizeof line,
-                   "bytes:%llu bits:%llu kind:%s layers:%u capacity:%llu size:%llu ratio:%g",
-                   bytes, bytes * 8, bg_kind_name((bg_kind)object->shape.kind),
-                   object_layers(object), (unsigned long long)object_capacity(object),
-                   (unsigned long long)atomic_load(&object->items), object->shape.rate);
+    (void)snprintf(
+        line, sizeof line,
+        "bytes:%llu bits:%llu kind:%s layers:%u capacity:%llu size:%llu ratio:%g",
+        bytes, bytes * 8, bg_kind_name((bg_kind)object->shape.kind),
+        object_layers(object), (unsigned long long)object_capacity(object),
+        (unsigned long long)atomic_load(&object->items), object->shape.rate);
     reply_text(&request->reply, line);
 }
 
@@ -447,23 +453,25 @@ const struct command bf_commands[] = {
       "O(1)", "0.1.0" },
     { "BF.ADD", 3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_add, bf_add_many, "key item",
       "Adds an item; makes the filter if there is none", "O(1)", "0.1.0" },
-    { "BF.MADD", -3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL, "key item [item ...]",
-      "Adds several items; makes the filter if there is none", "O(N) with N items", "0.1.0" },
+    { "BF.MADD", -3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL,
+      "key item [item ...]", "Adds several items; makes the filter if there is none",
+      "O(N) with N items", "0.1.0" },
     { "BF.INSERT", -4, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
       "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
       "ITEMS item [item ...]",
-      "Adds several items; says what filter to make if there is none", "O(N) with N items",
+      "Adds several items; says what filter to make if there is none",
+      "O(N) with N items", "0.1.0" },
+    { "BF.EXISTS", 3, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_exists, bf_exists_many,
+      "key item", "Whether the filter may contain an item; 0 is certain", "O(1)",
       "0.1.0" },
-    { "BF.EXISTS", 3, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_exists, bf_exists_many, "key item",
-      "Whether the filter may contain an item; 0 is certain", "O(1)", "0.1.0" },
     { "BF.MEXISTS", -3, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_mexists, NULL,
       "key item [item ...]", "Whether the filter may contain each of several items",
       "O(N) with N items", "0.1.0" },
     { "BF.CARD", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_card, NULL, "key",
       "How many different items were added", "O(1)", "0.1.0" },
     { "BF.INFO", -2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_info, NULL,
-      "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]", "Facts about a filter", "O(1)",
-      "0.1.0" },
+      "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]", "Facts about a filter",
+      "O(1)", "0.1.0" },
     { "BF.DEBUG", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_debug, NULL, "key",
       "Facts about the layers of a filter", "O(1)", "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },

@@ -40,7 +40,8 @@ static bool table_same(const struct command *command, bg_bytes name)
     return a[name.len] == 0;
 }
 
-struct command_table *command_table_create(const struct command *const *families, size_t n)
+struct command_table *command_table_create(const struct command *const *families,
+                                           size_t n)
 {
     size_t count = 0, places = 4;
     for (size_t f = 0; f < n; f++) {
@@ -109,7 +110,8 @@ const struct command *command_next_sub(const struct command_table *table,
     const size_t n = strlen(container->name);
     while (*i < table->count) {
         const struct command *command = table->commands[(*i)++];
-        if (strncmp(command->name, container->name, n) == 0 && command->name[n] == '|') {
+        if (strncmp(command->name, container->name, n) == 0
+            && command->name[n] == '|') {
             return command;
         }
     }
@@ -131,7 +133,7 @@ static const struct {
     const char *name;
     uint32_t flags, categories;
 } command_categories[] = {
-    { "all", 0, 0 }, /* the first, and */
+    { "all", 0, 0 },  /* the first, and */
     { "slow", 0, 0 }, /* the second are special */
     { "fast", COMMAND_FAST, 0 },
     { "read", COMMAND_READONLY, 0 },

@@ -20,7 +20,8 @@ enum {
     COMMAND_NOAUTH = 1u << 6,  /* before AUTH, too */
     COMMAND_LOADING = 1u << 7, /* while the service is loading, too */
     COMMAND_STALE = 1u << 8,
-    COMMAND_ASKS = 1u << 9, /* about members: while loading, a host may answer "maybe" */
+    COMMAND_ASKS =
+        1u << 9, /* about members: while loading, a host may answer "maybe" */
     COMMAND_COUNTS = 1u << 10,    /* such a one that answers with a number */
     COMMAND_CONTAINER = 1u << 11, /* what it does is said by its second word */
     COMMAND_SUB = 1u << 12,       /* of such a one: "CLIENT|ID" */

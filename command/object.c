@@ -8,7 +8,8 @@
 
 static bool object_commutes(bg_kind kind)
 {
-    return !(bg_kind_traits(kind) & (BG_CAN_REMOVE | BG_CAN_FILL_UP)) && kind != BG_KIND_WINDOW;
+    return !(bg_kind_traits(kind) & (BG_CAN_REMOVE | BG_CAN_FILL_UP))
+           && kind != BG_KIND_WINDOW;
 }
 
 static bg_err object_no_memory(bg_errinfo *info)
@@ -102,8 +103,8 @@ void object_free(struct object *object)
 
 /* ---- Queries ------------------------------------------------------------------------------ */
 
-size_t object_may_contain_many(const struct object *object, const bg_bytes *keys, size_t n,
-                               uint64_t *maybe)
+size_t object_may_contain_many(const struct object *object, const bg_bytes *keys,
+                               size_t n, uint64_t *maybe)
 {
     if (object->slot) {
         return bg_slot_may_contain_many(object->slot, keys, n, maybe);
@@ -141,9 +142,10 @@ struct adding {
     uint64_t *is_new;
     size_t *done;
     uint64_t check;
-    uint64_t hashes[OBJECT_BATCH]; /* of all keys; later of those that are not in yet, */
-    uint16_t which[OBJECT_BATCH];  /* whose numbers these are */
-    size_t fresh;                  /* so many */
+    uint64_t
+        hashes[OBJECT_BATCH];     /* of all keys; later of those that are not in yet, */
+    uint16_t which[OBJECT_BATCH]; /* whose numbers these are */
+    size_t fresh;                 /* so many */
 };
 
 static bool adding_bit(const uint64_t *bits, size_t i)
@@ -193,10 +195,12 @@ static bg_err adding_limit(struct adding *a)
     return BG_EFULL;
 }
 
-static bg_err adding_record(struct adding *a, const uint64_t *hashes, const bg_bytes *keys,
-                            size_t n, bg_errinfo *info)
+static bg_err adding_record(struct adding *a, const uint64_t *hashes,
+                            const bg_bytes *keys, size_t n, bg_errinfo *info)
 {
-    const struct change change = { .op = CHANGE_ADD, .n = n, .hashes = hashes, .keys = keys };
+    const struct change change = {
+        .op = CHANGE_ADD, .n = n, .hashes = hashes, .keys = keys
+    };
     return n ? a->host->ops->record(a->host, a->object, &change, info) : BG_OK;
 }
 
@@ -226,8 +230,8 @@ static bg_err adding_bits(struct adding *a, bg_errinfo *info)
     const bg_err full = adding_limit(a);
     bg_err err = adding_record(a, a->hashes, NULL, a->fresh, info);
     if (!err && a->fresh) {
-        err = bg_slot_add_many_hash(a->object->slot, a->hashes, a->fresh, a->check, is_new,
-                                    &in);
+        err = bg_slot_add_many_hash(a->object->slot, a->hashes, a->fresh, a->check,
+                                    is_new, &in);
     }
     if (err) {
         *a->done = 0;
@@ -271,8 +275,8 @@ static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
     bg_err err = adding_record(a, a->hashes, NULL, a->n, info);
     while (!err && *a->done < a->n) {
         memset(is_new, 0, sizeof is_new);
-        err = bg_slot_add_many_hash(a->object->slot, a->hashes + *a->done, a->n - *a->done,
-                                    a->check, is_new, &in);
+        err = bg_slot_add_many_hash(a->object->slot, a->hashes + *a->done,
+                                    a->n - *a->done, a->check, is_new, &in);
         for (size_t i = 0; i < in; i++) {
             if (adding_bit(is_new, i)) {
                 a->is_new[(*a->done + i) / 64] |= UINT64_C(1) << (*a->done + i) % 64;
@@ -442,18 +446,18 @@ static bg_err replay_add(struct object *object, const struct change *change,
         const size_t n = change->n - at < OBJECT_BATCH ? change->n - at : OBJECT_BATCH;
         size_t done = 0;
         if (change->keys) {
-            err = object_add_many(object, &host, change->keys + at, n, is_new, &done, info);
+            err = object_add_many(object, &host, change->keys + at, n, is_new, &done,
+                                  info);
         } else {
-            struct adding a = { .object = object,
-                                .host = &host,
-                                .n = n,
-                                .is_new = is_new,
-                                .done = &done };
+            struct adding a = {
+                .object = object, .host = &host, .n = n, .is_new = is_new, .done = &done
+            };
             memset(is_new, 0, sizeof is_new);
             memcpy(a.hashes, change->hashes + at, n * sizeof *a.hashes);
             err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &a.check);
             if (!err) {
-                err = object->commutes ? adding_bits(&a, info) : adding_in_order(&a, info);
+                err = object->commutes ? adding_bits(&a, info)
+                                       : adding_in_order(&a, info);
             }
         }
         at += n;
@@ -462,15 +466,14 @@ static bg_err replay_add(struct object *object, const struct change *change,
     return err == BG_EFULL ? BG_OK : err;
 }
 
-bg_err object_apply(struct object *object, const struct change *change, bg_errinfo *info)
+bg_err object_apply(struct object *object, const struct change *change,
+                    bg_errinfo *info)
 {
     uint64_t check = 0;
     bg_err err = BG_OK;
     switch (change->op) {
-    case CHANGE_ADD:
-        return replay_add(object, change, info);
-    case CHANGE_ROTATE:
-        return bg_slot_rotate(object->slot, change->value, info);
+    case CHANGE_ADD: return replay_add(object, change, info);
+    case CHANGE_ROTATE: return bg_slot_rotate(object->slot, change->value, info);
     case CHANGE_REMOVE:
         err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &check);
         for (size_t i = 0; !err && i < change->n; i++) {

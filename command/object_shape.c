@@ -13,7 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum shape_type { SHAPE_U32, SHAPE_U64, SHAPE_REAL, SHAPE_FAMILY, SHAPE_KIND, SHAPE_HASH, SHAPE_ID };
+enum shape_type {
+    SHAPE_U32,
+    SHAPE_U64,
+    SHAPE_REAL,
+    SHAPE_FAMILY,
+    SHAPE_KIND,
+    SHAPE_HASH,
+    SHAPE_ID
+};
 
 struct shape_field {
     const char *name;
@@ -23,7 +31,7 @@ struct shape_field {
 
 #define SHAPE(field, type)                                                             \
     {                                                                                  \
-        #field, type, offsetof(struct object_shape, field)                             \
+#field, type, offsetof(struct object_shape, field)                             \
     }
 
 static const struct shape_field shape_fields[] = {
@@ -56,8 +64,8 @@ enum { SHAPE_FIELDS = sizeof shape_fields / sizeof *shape_fields };
 
 static const char *const shape_families[] = { "", "bf", "cf", "bg" };
 
-static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what, const char *found,
-                         const char *expected)
+static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
+                         const char *found, const char *expected)
 {
     if (info) {
         *info = (bg_errinfo){ .code = code };
@@ -69,7 +77,6 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what, const 
     }
     return code;
 }
-
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
@@ -86,8 +93,8 @@ static size_t shape_write_id(const uint8_t id[BG_KEY_ID_BYTES], char *text)
 }
 
 /* The value of a field as text; false: 0, which is left out. */
-static bool shape_value(const struct object_shape *shape, const struct shape_field *field,
-                        char value[64])
+static bool shape_value(const struct object_shape *shape,
+                        const struct shape_field *field, char value[64])
 {
     const char *at = (const char *)shape + field->at;
     uint32_t u32 = 0;
@@ -102,13 +109,11 @@ static bool shape_value(const struct object_shape *shape, const struct shape_fie
         memcpy(&real, at, sizeof real);
         (void)snprintf(value, 64, "%.17g", real);
         return real != 0;
-    case SHAPE_ID:
-        return shape_write_id((const uint8_t *)at, value) > 0;
+    case SHAPE_ID: return shape_write_id((const uint8_t *)at, value) > 0;
     case SHAPE_U32:
     case SHAPE_FAMILY:
     case SHAPE_KIND:
-    case SHAPE_HASH:
-        break;
+    case SHAPE_HASH: break;
     }
     memcpy(&u32, at, sizeof u32);
     if (field->type == SHAPE_U32) {
@@ -123,7 +128,8 @@ static bool shape_value(const struct object_shape *shape, const struct shape_fie
     return u32 != 0;
 }
 
-size_t object_shape_write(const struct object_shape *shape, char text[OBJECT_SHAPE_TEXT])
+size_t object_shape_write(const struct object_shape *shape,
+                          char text[OBJECT_SHAPE_TEXT])
 {
     size_t used = 0;
     text[0] = 0;
@@ -202,8 +208,8 @@ static bool shape_read_name(const struct shape_field *field, const char *text,
     return false;
 }
 
-static bool shape_read_value(struct object_shape *shape, const struct shape_field *field,
-                             const char *text)
+static bool shape_read_value(struct object_shape *shape,
+                             const struct shape_field *field, const char *text)
 {
     char *at = (char *)shape + field->at, *end = NULL;
     uint64_t number = 0;
@@ -223,8 +229,7 @@ static bool shape_read_value(struct object_shape *shape, const struct shape_fiel
         }
         memcpy(at, &real, sizeof real);
         return true;
-    case SHAPE_ID:
-        return shape_read_id(text, (uint8_t *)at);
+    case SHAPE_ID: return shape_read_id(text, (uint8_t *)at);
     case SHAPE_U32:
         if (!shape_read_u64(text, UINT32_MAX, &number)) {
             return false;
@@ -258,7 +263,8 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
 {
     char copy[OBJECT_SHAPE_TEXT], *rest = copy, *word = NULL;
     if (len >= sizeof copy || memchr(text, 0, len)) {
-        return shape_fail(info, BG_EFORMAT, "shape", "too long a text", "at most 511 bytes");
+        return shape_fail(info, BG_EFORMAT, "shape", "too long a text",
+                          "at most 511 bytes");
     }
     memcpy(copy, text, len);
     copy[len] = 0;
@@ -271,11 +277,13 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
         *value++ = 0;
         const struct shape_field *field = shape_find(word);
         if (!field || !shape_read_value(&made, field, value)) {
-            return shape_fail(info, BG_EFORMAT, "shape", word, "a known name and its value");
+            return shape_fail(info, BG_EFORMAT, "shape", word,
+                              "a known name and its value");
         }
     }
     if (made.family == 0) {
-        return shape_fail(info, BG_EFORMAT, "shape", "no family", "family=bf, cf or bg");
+        return shape_fail(info, BG_EFORMAT, "shape", "no family",
+                          "family=bf, cf or bg");
     }
     *shape = made;
     return BG_OK;
@@ -303,7 +311,8 @@ bg_err object_hash_spec(const struct object_shape *shape,
         return BG_OK;
     }
     if (!settings->keyring) {
-        return shape_fail(info, BG_EINVAL, "hash", bg_hash_name((bg_hash_profile)shape->hash),
+        return shape_fail(info, BG_EINVAL, "hash",
+                          bg_hash_name((bg_hash_profile)shape->hash),
                           "a keyring with its secret");
     }
     return bg_keyring_find(settings->keyring, shape->key_id, hash, info);
@@ -317,7 +326,8 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
         return BG_OK;
     }
     if (!settings->keyring) {
-        return shape_fail(info, BG_EINVAL, "hash", bg_hash_name((bg_hash_profile)profile),
+        return shape_fail(info, BG_EINVAL, "hash",
+                          bg_hash_name((bg_hash_profile)profile),
                           "one that needs no secret: there is no keyring");
     }
     bg_hash_spec hash = { .profile = profile };

@@ -53,10 +53,15 @@ void json_begin(struct json *json, const char *schema)
     json_begin_to(json, stdout, schema);
 }
 
-void json_begin_to(struct json *json, FILE *to, const char *schema)
+void json_begin_bare(struct json *json, FILE *to)
 {
     *json = (struct json){ .to = to };
     (void)fputc('{', json->to);
+}
+
+void json_begin_to(struct json *json, FILE *to, const char *schema)
+{
+    json_begin_bare(json, to);
     json_text(json, "schema", schema);
 }
 

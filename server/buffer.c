@@ -92,7 +92,7 @@ void buffer_line(struct buffer *b, const char *text, size_t n)
 {
     char *to = n ? buffer_space(b, n) : NULL;
     for (size_t i = 0; to && i < n; i++) {
-        to[i] = text[i] == '\r' || text[i] == '\n' || text[i] == '\0' ? ' ' : text[i];
+        to[i] = buffer_line_byte(text[i]);
     }
     buffer_wrote(b, to ? n : 0);
 }

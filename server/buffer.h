@@ -6,7 +6,7 @@
  *
  * A buffer grows by doubling, never holds more than `limit` waiting bytes, and is moved to the
  * front of its memory only when at least as much has been taken as is left, so each byte is
- * moved a bounded number of times.
+ * moved a bounded number of times. Its memory stays below four times the limit.
  *
  * What does not fit, because of the limit or for lack of memory, sets `overflow`; from then on
  * nothing is written any more, so that a reply is never followed by half of another. Writers
@@ -87,7 +87,16 @@ void buffer_number(struct buffer *b, uint64_t value);
 /* The same into memory, without an end mark; returns how many of the 20 bytes it takes. */
 size_t buffer_digits(char to[20], uint64_t value);
 
-/* Text of others within a line: CR, LF and NUL become blanks. */
+/* A byte of others within a line: CR, LF and NUL become blanks. */
+static inline char buffer_line_byte(char c)
+{
+    if (c == '\r' || c == '\n' || c == '\0') {
+        return ' ';
+    }
+    return c;
+}
+
+/* Text of others within a line. */
 void buffer_line(struct buffer *b, const char *text, size_t n);
 
 /* Takes the first n of the waiting bytes away. */

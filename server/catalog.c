@@ -38,16 +38,17 @@ struct catalog {
     struct garbage garbage;
 };
 
-static struct entry *const catalog_gone = (struct entry *)(uintptr_t)1; /* skip, go on */
+static struct entry *const catalog_gone =
+    (struct entry *)(uintptr_t)1; /* skip, go on */
 
-static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *what, const char *found,
-                           const char *expected)
+static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *what,
+                           const char *found, const char *expected)
 {
     if (info) {
         *info = (bg_errinfo){ .code = code };
         (void)snprintf(info->what, sizeof info->what, "%s", what);
-        (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s", what,
-                       found, expected);
+        (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s",
+                       what, found, expected);
     }
     return code;
 }
@@ -152,7 +153,8 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
 
 static bool entry_is(const struct entry *entry, uint64_t hash, bg_bytes name)
 {
-    const struct entry_name *mine = atomic_load_explicit(&entry->name, memory_order_acquire);
+    const struct entry_name *mine =
+        atomic_load_explicit(&entry->name, memory_order_acquire);
     return mine->hash == hash && mine->len == name.len
            && memcmp(mine->bytes, name.data, name.len) == 0;
 }
@@ -222,7 +224,8 @@ static bool catalog_order(struct catalog *catalog, struct entry *entry)
 {
     if (catalog->ordered_count == catalog->ordered_room) {
         const size_t room = catalog->ordered_room ? 2 * catalog->ordered_room : 64;
-        struct entry **ordered = realloc(catalog->ordered, room * sizeof(struct entry *));
+        struct entry **ordered =
+            realloc(catalog->ordered, room * sizeof(struct entry *));
         if (!ordered) {
             return false;
         }
@@ -269,7 +272,8 @@ static void catalog_disorder(struct catalog *catalog, const struct entry *entry)
 static void catalog_squeeze(struct catalog *catalog)
 {
     size_t left = 0;
-    if (catalog->ordered_empty < 64 || catalog->ordered_empty < catalog->ordered_count / 2) {
+    if (catalog->ordered_empty < 64
+        || catalog->ordered_empty < catalog->ordered_count / 2) {
         return;
     }
     for (size_t i = 0; i < catalog->ordered_count; i++) {
@@ -387,12 +391,13 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     }
     const uint64_t number =
         flags & CATALOG_FORCE_NUMBER ? object->id : catalog->next_number;
-    struct entry *entry = entry_create(catalog, name, object, number, now), *before = NULL;
+    struct entry *entry = entry_create(catalog, name, object, number, now),
+                 *before = NULL;
     if (!entry) {
         return catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
     }
-    (void)places_find(atomic_load(&catalog->places), atomic_load(&entry->name)->hash, name,
-                      &before);
+    (void)places_find(atomic_load(&catalog->places), atomic_load(&entry->name)->hash,
+                      name, &before);
     if (before && !entry_expired(before, now)) {
         if (!(flags & CATALOG_REPLACE)) {
             entry_discard(entry);
@@ -456,8 +461,8 @@ static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
     return entry && !entry_expired(entry, now) ? entry : NULL;
 }
 
-static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry, size_t at,
-                                 bg_errinfo *info)
+static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry,
+                                 size_t at, bg_errinfo *info)
 {
     if (catalog->hooks.dropped) {
         const bg_err err = catalog->hooks.dropped(catalog->hooks.context, entry, info);
@@ -470,19 +475,21 @@ static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry, s
     return BG_OK;
 }
 
-bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now, bg_errinfo *info)
+bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
+                    bg_errinfo *info)
 {
     size_t at = 0;
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, name, now, &at);
-    const bg_err err = entry ? catalog_drop_entry(catalog, entry, at, info) : BG_ENOTFOUND;
+    const bg_err err =
+        entry ? catalog_drop_entry(catalog, entry, at, info) : BG_ENOTFOUND;
     catalog_squeeze(catalog);
     pthread_mutex_unlock(&catalog->lock);
     return err;
 }
 
-static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry, bg_bytes to,
-                                   struct entry *other, bg_errinfo *info)
+static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
+                                   bg_bytes to, struct entry *other, bg_errinfo *info)
 {
     struct entry_name *name = name_create(catalog, to), *before = NULL;
     bg_err err = name ? catalog_make_room(catalog, info)
@@ -505,8 +512,8 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
     return BG_OK;
 }
 
-bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to, bool only_new,
-                      uint64_t now, bg_errinfo *info)
+bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
+                      bool only_new, uint64_t now, bg_errinfo *info)
 {
     size_t at = 0;
     bg_err err = catalog_check_name(to, info);
@@ -528,17 +535,17 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to, bool 
     return err;
 }
 
-bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires, uint64_t now,
-                      bg_errinfo *info)
+bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
+                      uint64_t now, bg_errinfo *info)
 {
     size_t at = 0;
     bg_err err = BG_ENOTFOUND;
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, name, now, &at);
     if (entry) {
-        err = catalog->hooks.expiring
-                  ? catalog->hooks.expiring(catalog->hooks.context, entry, expires, info)
-                  : BG_OK;
+        err = catalog->hooks.expiring ? catalog->hooks.expiring(catalog->hooks.context,
+                                                                entry, expires, info)
+                                      : BG_OK;
         if (!err) {
             catalog_set_expiry(catalog, entry, expires);
         }
@@ -631,7 +638,8 @@ size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entr
 }
 
 bg_err catalog_each(struct catalog *catalog,
-                    bg_err (*visit)(void *context, struct entry *entry, bg_errinfo *info),
+                    bg_err (*visit)(void *context, struct entry *entry,
+                                    bg_errinfo *info),
                     void *context, bg_errinfo *info)
 {
     bg_err err = BG_OK;

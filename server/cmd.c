@@ -52,7 +52,8 @@ void cmd_help(struct request *request)
 {
     const struct command_table *table = session_of(request)->server->commands;
     const struct reply *reply = &request->reply;
-    const struct command *container = command_find(table, request->argv[0]), *sub = NULL;
+    const struct command *container = command_find(table, request->argv[0]),
+                         *sub = NULL;
     const size_t n = strlen(container->name) + 1;
     size_t i = 0, lines = 1;
     char text[512];
@@ -60,13 +61,13 @@ void cmd_help(struct request *request)
         lines += 2;
     }
     reply_array(reply, lines);
-    (void)snprintf(text, sizeof text,
-                   "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                   container->name);
+    (void)snprintf(
+        text, sizeof text,
+        "%s <subcommand> [<arg> [value] [opt] ...]. Subcommands are:", container->name);
     reply_status(reply, text);
     for (i = 0; (sub = command_next_sub(table, container, &i)) != NULL;) {
-        (void)snprintf(text, sizeof text, "%s%s%s", sub->name + n, *sub->syntax ? " " : "",
-                       sub->syntax);
+        (void)snprintf(text, sizeof text, "%s%s%s", sub->name + n,
+                       *sub->syntax ? " " : "", sub->syntax);
         reply_status(reply, text);
         (void)snprintf(text, sizeof text, "    %s.", sub->summary);
         reply_status(reply, text);

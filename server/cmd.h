@@ -11,9 +11,9 @@
 #include "resp_reply.h"
 #include "session.h"
 
-extern const struct command connection_commands[], client_commands[], keyspace_commands[],
-    scan_commands[], admin_commands[], acl_commands[], config_commands[], info_commands[],
-    command_commands[];
+extern const struct command connection_commands[], client_commands[],
+    keyspace_commands[], scan_commands[], admin_commands[], acl_commands[],
+    config_commands[], info_commands[], command_commands[];
 
 /* What this answers to who asks for the version of Redis, and of its module of filters. */
 #define CMD_REDIS_VERSION "7.2.0"
@@ -23,8 +23,9 @@ enum { CMD_MODULE_VERSION = 20612 };
 bool cmd_integer(bg_bytes argument, int64_t *value);
 
 /* Errors in the words that clients know. */
-void cmd_not_integer(struct request *request); /* "ERR value is not an integer or ..." */
-void cmd_syntax(struct request *request);      /* "ERR syntax error" */
+void cmd_not_integer(
+    struct request *request);             /* "ERR value is not an integer or ..." */
+void cmd_syntax(struct request *request); /* "ERR syntax error" */
 static inline void cmd_arity(struct request *request)
 {
     args_arity(request);

@@ -25,8 +25,8 @@ struct pick {
     uint64_t ids[PICK_IDS];
     size_t ids_count;
     const bg_bytes *address, *local, *user;
-    bool nobody;  /* of a type that there is not: replicas, subscribers */
-    bool skip_me; /* KILL: not the one who asks */
+    bool nobody;     /* of a type that there is not: replicas, subscribers */
+    bool skip_me;    /* KILL: not the one who asks */
     int64_t younger; /* KILL MAXAGE: not those of fewer seconds than this */
     uint64_t me;
 };
@@ -34,7 +34,8 @@ struct pick {
 static bool pick_same(const bg_bytes *wanted, const char *text)
 {
     return !wanted
-           || (wanted->len == strlen(text) && memcmp(wanted->data, text, wanted->len) == 0);
+           || (wanted->len == strlen(text)
+               && memcmp(wanted->data, text, wanted->len) == 0);
 }
 
 static void client_local_address(int fd, char text[64])
@@ -65,7 +66,8 @@ static bool pick_takes(const struct pick *pick, const struct conn *conn)
         || (pick->skip_me && client->id == pick->me)
         || !pick_same(pick->address, client->address)
         || !pick_same(pick->user, client->user ? user_name(client->user) : "")
-        || (pick->younger > 0 && server_now() - client->since < (uint64_t)pick->younger * 1000)) {
+        || (pick->younger > 0
+            && server_now() - client->since < (uint64_t)pick->younger * 1000)) {
         return false;
     }
     if (pick->local) {
@@ -89,7 +91,8 @@ static bool pick_read_id(struct request *request, bg_bytes word, struct pick *pi
         return false;
     }
     if (pick->ids_count == PICK_IDS) {
-        reply_error(&request->reply, "ERR found more than 64 client IDs, expected fewer");
+        reply_error(&request->reply,
+                    "ERR found more than 64 client IDs, expected fewer");
         return false;
     }
     pick->ids[pick->ids_count++] = (uint64_t)id;
@@ -107,7 +110,8 @@ static bool pick_read_type(struct request *request, bg_bytes word, struct pick *
         || args_is(word, "PUBSUB")) {
         return true;
     }
-    reply_errorf(&request->reply, "ERR Unknown client type '%s'", args_show(word, text));
+    reply_errorf(&request->reply, "ERR Unknown client type '%s'",
+                 args_show(word, text));
     return false;
 }
 
@@ -185,8 +189,8 @@ static void facts_write(const struct facts *facts, uint64_t now, struct buffer *
         (unsigned long long)c->id, c->address, facts->local, facts->fd, c->name,
         (unsigned long long)((now - c->since) / 1000),
         (unsigned long long)((now - c->active) / 1000), facts->queued >= 0 ? "x" : "N",
-        (long long)facts->queued, facts->in, facts->in_room - facts->in, facts->out_room,
-        facts->out_room, facts->out,
+        (long long)facts->queued, facts->in, facts->in_room - facts->in,
+        facts->out_room, facts->out_room, facts->out,
         sizeof(struct conn) + facts->in_room + facts->out_room,
         facts->waits_to_read ? "r" : "", facts->waits_to_write ? "w" : "",
         c->last ? cmd_lower(c->last->name, last) : "NULL",
@@ -214,7 +218,8 @@ static void client_tell(struct request *request, const struct pick *pick)
     if (!all) {
         reply_error(&request->reply, "ERR the service is stopping");
     } else if (gathered.failed || text.overflow) {
-        reply_error(&request->reply, "ERR out of memory, or client-output-buffer-limit");
+        reply_error(&request->reply,
+                    "ERR out of memory, or client-output-buffer-limit");
     } else {
         resp_reply_verbatim(&request->reply, buffer_waiting(&text) ? text.data : "",
                             buffer_waiting(&text));
@@ -273,8 +278,8 @@ static void killing_visit(void *context, struct conn *conn)
     }
 }
 
-static bool kill_read_option(struct request *request, bg_bytes word, const bg_bytes *value,
-                             struct pick *pick)
+static bool kill_read_option(struct request *request, bg_bytes word,
+                             const bg_bytes *value, struct pick *pick)
 {
     if (args_is(word, "ID")) {
         return pick_read_id(request, *value, pick);
@@ -319,7 +324,8 @@ static void client_kill(struct request *request)
     } else {
         pick.skip_me = true;
         for (size_t i = 2; i < request->argc; i += 2) {
-            if (!kill_read_option(request, request->argv[i], &request->argv[i + 1], &pick)) {
+            if (!kill_read_option(request, request->argv[i], &request->argv[i + 1],
+                                  &pick)) {
                 return;
             }
         }
@@ -344,15 +350,15 @@ bool cmd_set_text(struct request *request, bg_bytes value, const char *what, cha
 {
     const char *bytes = value.data;
     if (value.len >= room) {
-        reply_errorf(&request->reply, "ERR %s: found %zu bytes, expected at most %zu", what,
-                     value.len, room - 1);
+        reply_errorf(&request->reply, "ERR %s: found %zu bytes, expected at most %zu",
+                     what, value.len, room - 1);
         return false;
     }
     for (size_t i = 0; i < value.len; i++) {
         if (bytes[i] < '!' || bytes[i] > '~') {
-            reply_errorf(&request->reply,
-                         "ERR %s cannot contain spaces, newlines or special characters.",
-                         what);
+            reply_errorf(
+                &request->reply,
+                "ERR %s cannot contain spaces, newlines or special characters.", what);
             return false;
         }
     }
@@ -490,8 +496,8 @@ const struct command client_commands[] = {
     { "CLIENT|ID", 2, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_id, NULL, "",
       "The number of the connection", "O(1)", "0.1.0" },
     { "CLIENT|INFO", 2, CLIENT_FLAGS | COMMAND_SLOW, CATEGORY_CONNECTION, 0, 0, 0,
-      client_info, NULL, "", "What is known of the connection", "O(N) with N connections",
-      "0.1.0" },
+      client_info, NULL, "", "What is known of the connection",
+      "O(N) with N connections", "0.1.0" },
     { "CLIENT|LIST", -2, CLIENT_ADMIN | COMMAND_SLOW, CATEGORY_CONNECTION, 0, 0, 0,
       client_list, NULL,
       "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
@@ -502,13 +508,13 @@ const struct command client_commands[] = {
       "[USER username] [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>] "
       "[MAXAGE maxage]>",
       "Closes connections", "O(N) with N connections", "0.1.0" },
-    { "CLIENT|GETNAME", 2, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_getname, NULL,
-      "", "The name of the connection", "O(1)", "0.1.0" },
-    { "CLIENT|SETNAME", 3, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_setname, NULL,
-      "connection-name", "Gives the connection a name", "O(1)", "0.1.0" },
-    { "CLIENT|SETINFO", 4, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_setinfo, NULL,
-      "<LIB-NAME libname | LIB-VER libver>", "Tells what library the client uses", "O(1)",
-      "0.1.0" },
+    { "CLIENT|GETNAME", 2, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_getname,
+      NULL, "", "The name of the connection", "O(1)", "0.1.0" },
+    { "CLIENT|SETNAME", 3, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_setname,
+      NULL, "connection-name", "Gives the connection a name", "O(1)", "0.1.0" },
+    { "CLIENT|SETINFO", 4, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_setinfo,
+      NULL, "<LIB-NAME libname | LIB-VER libver>", "Tells what library the client uses",
+      "O(1)", "0.1.0" },
     { "CLIENT|REPLY", 3, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, client_reply, NULL,
       "<ON | OFF | SKIP>", "Whether replies are sent", "O(1)", "0.1.0" },
     { "CLIENT|NO-EVICT", 3, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_no_evict,
@@ -520,8 +526,8 @@ const struct command client_commands[] = {
     { "CLIENT|TRACKINGINFO", 2, CLIENT_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
       client_trackinginfo, NULL, "", "Whether keys are tracked: they are not", "O(1)",
       "0.1.0" },
-    { "CLIENT|UNPAUSE", 2, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_unpause, NULL,
-      "", "Goes on with clients that were paused: none are", "O(1)", "0.1.0" },
+    { "CLIENT|UNPAUSE", 2, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_unpause,
+      NULL, "", "Goes on with clients that were paused: none are", "O(1)", "0.1.0" },
     { "CLIENT|UNBLOCK", -3, CLIENT_ADMIN, CATEGORY_CONNECTION, 0, 0, 0, client_unblock,
       NULL, "client-id [TIMEOUT | ERROR]", "Wakes a client that waits: none do", "O(1)",
       "0.1.0" },

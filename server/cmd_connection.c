@@ -88,12 +88,14 @@ static void connection_auth(struct request *request)
         return;
     }
     if (!named && users_default(session->server->users)) {
-        reply_error(&request->reply,
-                    "ERR AUTH <password> called without any password configured for the "
-                    "default user. Are you sure your configuration is correct?");
+        reply_error(
+            &request->reply,
+            "ERR AUTH <password> called without any password configured for the "
+            "default user. Are you sure your configuration is correct?");
         return;
     }
-    if (login_as(request, named ? request->argv[1] : usual, request->argv[request->argc - 1])
+    if (login_as(request, named ? request->argv[1] : usual,
+                 request->argv[request->argc - 1])
         == LOGIN_DONE) {
         reply_ok(&request->reply);
     }
@@ -177,26 +179,28 @@ static void connection_hello(struct request *request)
     if (connection_in_multi(request) || !hello_read(request, &hello)) {
         return;
     }
-    if (hello.name
-        && login_as(request, *hello.name, *hello.password) != LOGIN_DONE) {
+    if (hello.name && login_as(request, *hello.name, *hello.password) != LOGIN_DONE) {
         return;
     }
     if (!client->user) {
-        reply_error(&request->reply,
-                    "NOAUTH HELLO must be called with the client already authenticated, "
-                    "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
-                    "authenticate the client and select the RESP protocol version at the "
-                    "same time");
+        reply_error(
+            &request->reply,
+            "NOAUTH HELLO must be called with the client already authenticated, "
+            "otherwise the HELLO <proto> AUTH <user> <pass> option can be used to "
+            "authenticate the client and select the RESP protocol version at the "
+            "same time");
         return;
     }
-    if (hello.client_name && !cmd_set_text(request, *hello.client_name, "Client names",
-                                           client->name, sizeof client->name)) {
+    if (hello.client_name
+        && !cmd_set_text(request, *hello.client_name, "Client names", client->name,
+                         sizeof client->name)) {
         return;
     }
     struct reply reply = request->reply;
     if (hello.protocol
         && (reply.ops == &resp2_reply_ops || reply.ops == &resp3_reply_ops)) {
-        client->protocol = hello.protocol; /* and the answer is in the new one already */
+        client->protocol =
+            hello.protocol; /* and the answer is in the new one already */
         reply = resp_reply_to(reply.to, hello.protocol);
     }
     hello_tell(&reply, client);
@@ -266,21 +270,22 @@ const struct command connection_commands[] = {
     { "ECHO", 2, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_echo, NULL,
       "message", "Answers the message", "O(1)", "0.1.0" },
     { "AUTH", -2, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_auth, NULL,
-      "[username] password", "Logs a user in", "O(1), but on purpose not fast", "0.1.0" },
-    { "HELLO", -1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_hello, NULL,
-      "[protover [AUTH username password] [SETNAME clientname]]",
+      "[username] password", "Logs a user in", "O(1), but on purpose not fast",
+      "0.1.0" },
+    { "HELLO", -1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_hello,
+      NULL, "[protover [AUTH username password] [SETNAME clientname]]",
       "Chooses the protocol, 2 or 3, and tells about the service", "O(1)", "0.1.0" },
-    { "QUIT", -1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_quit, NULL, "",
-      "Closes the connection when all replies are sent", "O(1)", "0.1.0" },
-    { "RESET", 1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_reset, NULL,
-      "", "Makes the connection as it was when it was new", "O(1)", "0.1.0" },
-    { "SELECT", 2, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_select, NULL,
-      "index", "Chooses a database; there is one, 0", "O(1)", "0.1.0" },
-    { "READONLY", 1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_no_cluster,
-      NULL, "", "For clusters; here an error", "O(1)", "0.1.0" },
+    { "QUIT", -1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_quit, NULL,
+      "", "Closes the connection when all replies are sent", "O(1)", "0.1.0" },
+    { "RESET", 1, CONNECTION_FIRST, CATEGORY_CONNECTION, 0, 0, 0, connection_reset,
+      NULL, "", "Makes the connection as it was when it was new", "O(1)", "0.1.0" },
+    { "SELECT", 2, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_select,
+      NULL, "index", "Chooses a database; there is one, 0", "O(1)", "0.1.0" },
+    { "READONLY", 1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
+      connection_no_cluster, NULL, "", "For clusters; here an error", "O(1)", "0.1.0" },
     { "READWRITE", 1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
       connection_no_cluster, NULL, "", "For clusters; here an error", "O(1)", "0.1.0" },
-    { "ASKING", 1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, connection_no_cluster,
-      NULL, "", "For clusters; here an error", "O(1)", "0.1.0" },
+    { "ASKING", 1, CONNECTION_FLAGS, CATEGORY_CONNECTION, 0, 0, 0,
+      connection_no_cluster, NULL, "", "For clusters; here an error", "O(1)", "0.1.0" },
     CMD_END,
 };

@@ -105,10 +105,11 @@ static void keyspace_idletime(struct request *request)
 static void keyspace_freq(struct request *request)
 {
     if (keyspace_find(request, 2)) {
-        reply_error(&request->reply,
-                    "ERR An LFU maxmemory policy is not selected, access frequency not "
-                    "tracked. Please note that when switching between policies at runtime "
-                    "LRU and LFU data will take some time to adjust.");
+        reply_error(
+            &request->reply,
+            "ERR An LFU maxmemory policy is not selected, access frequency not "
+            "tracked. Please note that when switching between policies at runtime "
+            "LRU and LFU data will take some time to adjust.");
     } else {
         reply_null(&request->reply);
     }
@@ -123,8 +124,8 @@ static void keyspace_drop(struct request *request)
     int64_t n = 0;
     session->wrote = true;
     for (size_t i = 1; i < request->argc; i++) {
-        const bg_err err =
-            catalog_drop(session->server->catalog, request->argv[i], session->now, &info);
+        const bg_err err = catalog_drop(session->server->catalog, request->argv[i],
+                                        session->now, &info);
         if (err && err != BG_ENOTFOUND) {
             args_failed(request, err, &info, "");
             return;
@@ -135,8 +136,8 @@ static void keyspace_drop(struct request *request)
 }
 
 /* Drops some entries of the catalogue, those that the user may write. */
-static bg_err flush_some(struct session *session, struct entry *const *entries, size_t n,
-                         bg_errinfo *info)
+static bg_err flush_some(struct session *session, struct entry *const *entries,
+                         size_t n, bg_errinfo *info)
 {
     bg_err err = BG_OK;
     session_enter(session); /* for names */
@@ -167,7 +168,8 @@ static void keyspace_flush(struct request *request)
         return;
     }
     session->wrote = true;
-    while (!err && (n = catalog_scan(session->server->catalog, after, entries, 64)) > 0) {
+    while (!err
+           && (n = catalog_scan(session->server->catalog, after, entries, 64)) > 0) {
         after = entries[n - 1]->number;
         err = flush_some(session, entries, n, &info);
         for (size_t i = 0; i < n; i++) {
@@ -258,8 +260,7 @@ static void keyspace_copy(struct request *request)
         return;
     }
     if (copy_is_same(from, to)) {
-        reply_error(&request->reply,
-                    "ERR source and destination objects are the same");
+        reply_error(&request->reply, "ERR source and destination objects are the same");
         return;
     }
     const struct entry *entry = session_find(session, from);
@@ -277,7 +278,8 @@ static void keyspace_copy(struct request *request)
         }
     }
     if (!err) { /* the time to live goes with it, as in Redis */
-        err = catalog_expire(session->server->catalog, to, expires, session->now, &info);
+        err =
+            catalog_expire(session->server->catalog, to, expires, session->now, &info);
         err = err == BG_ENOTFOUND ? BG_OK : err; /* somebody else was quicker */
     }
     if (err && err != BG_EBUSY) {
@@ -296,7 +298,9 @@ static bool expire_read_options(struct request *request, unsigned *options)
     static const struct {
         const char *word;
         unsigned option;
-    } words[] = { { "NX", EXPIRE_NX }, { "XX", EXPIRE_XX }, { "GT", EXPIRE_GT },
+    } words[] = { { "NX", EXPIRE_NX },
+                  { "XX", EXPIRE_XX },
+                  { "GT", EXPIRE_GT },
                   { "LT", EXPIRE_LT } };
     for (size_t i = 3; i < request->argc; i++) {
         unsigned found = 0;
@@ -464,7 +468,8 @@ static void keyspace_pexpiretime(struct request *request)
 
 const struct command keyspace_commands[] = {
     { "EXISTS", -2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_exists, NULL,
-      "key [key ...]", "How many of the names there are", "O(N) with N names", "0.1.0" },
+      "key [key ...]", "How many of the names there are", "O(N) with N names",
+      "0.1.0" },
     { "TOUCH", -2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_exists, NULL,
       "key [key ...]", "How many of the names there are; accesses are not recorded",
       "O(N) with N names", "0.1.0" },
@@ -479,10 +484,11 @@ const struct command keyspace_commands[] = {
     { "RENAME", 3, COMMAND_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_rename, NULL,
       "key newkey", "Gives a filter another name, in the place of what had it", "O(1)",
       "0.1.0" },
-    { "RENAMENX", 3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_renamenx, NULL,
-      "key newkey", "Gives a filter another name, unless that is taken", "O(1)", "0.1.0" },
-    { "COPY", -3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_KEYSPACE, 1, 2,
-      1, keyspace_copy, NULL, "source destination [DB destination-db] [REPLACE]",
+    { "RENAMENX", 3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_renamenx,
+      NULL, "key newkey", "Gives a filter another name, unless that is taken", "O(1)",
+      "0.1.0" },
+    { "COPY", -3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_KEYSPACE, 1,
+      2, 1, keyspace_copy, NULL, "source destination [DB destination-db] [REPLACE]",
       "Copies a filter", "O(N) with N bytes", "0.1.0" },
     { "EXPIRE", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expire, NULL,
       "key seconds [NX | XX | GT | LT]", "Drops a filter in so many seconds", "O(1)",
@@ -490,31 +496,33 @@ const struct command keyspace_commands[] = {
     { "PEXPIRE", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpire, NULL,
       "key milliseconds [NX | XX | GT | LT]", "Drops a filter in so many milliseconds",
       "O(1)", "0.1.0" },
-    { "EXPIREAT", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expireat, NULL,
-      "key unix-time-seconds [NX | XX | GT | LT]", "Drops a filter at a time", "O(1)",
-      "0.1.0" },
-    { "PEXPIREAT", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpireat, NULL,
-      "key unix-time-milliseconds [NX | XX | GT | LT]", "Drops a filter at a time", "O(1)",
-      "0.1.0" },
+    { "EXPIREAT", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expireat,
+      NULL, "key unix-time-seconds [NX | XX | GT | LT]", "Drops a filter at a time",
+      "O(1)", "0.1.0" },
+    { "PEXPIREAT", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpireat,
+      NULL, "key unix-time-milliseconds [NX | XX | GT | LT]",
+      "Drops a filter at a time", "O(1)", "0.1.0" },
     { "PERSIST", 2, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_persist, NULL,
       "key", "Keeps a filter for ever", "O(1)", "0.1.0" },
     { "TTL", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_ttl, NULL, "key",
       "Seconds until a filter is dropped", "O(1)", "0.1.0" },
     { "PTTL", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pttl, NULL, "key",
       "Milliseconds until a filter is dropped", "O(1)", "0.1.0" },
-    { "EXPIRETIME", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expiretime, NULL,
-      "key", "When a filter is dropped, in seconds since 1970", "O(1)", "0.1.0" },
+    { "EXPIRETIME", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expiretime,
+      NULL, "key", "When a filter is dropped, in seconds since 1970", "O(1)", "0.1.0" },
     { "PEXPIRETIME", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpiretime,
       NULL, "key", "When a filter is dropped, in milliseconds since 1970", "O(1)",
       "0.1.0" },
-    { "FLUSHALL", -1, COMMAND_WRITE | COMMAND_SLOW, CATEGORY_KEYSPACE | CATEGORY_DANGEROUS,
-      0, 0, 0, keyspace_flush, NULL, "[ASYNC | SYNC]",
-      "Drops all filters that the user may write", "O(N) with N filters", "0.1.0" },
-    { "FLUSHDB", -1, COMMAND_WRITE | COMMAND_SLOW, CATEGORY_KEYSPACE | CATEGORY_DANGEROUS,
-      0, 0, 0, keyspace_flush, NULL, "[ASYNC | SYNC]",
-      "Drops all filters that the user may write", "O(N) with N filters", "0.1.0" },
-    { "OBJECT", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL, "",
-      "About what a name stands for", "Depends on subcommand", "0.1.0" },
+    { "FLUSHALL", -1, COMMAND_WRITE | COMMAND_SLOW,
+      CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keyspace_flush, NULL,
+      "[ASYNC | SYNC]", "Drops all filters that the user may write",
+      "O(N) with N filters", "0.1.0" },
+    { "FLUSHDB", -1, COMMAND_WRITE | COMMAND_SLOW,
+      CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keyspace_flush, NULL,
+      "[ASYNC | SYNC]", "Drops all filters that the user may write",
+      "O(N) with N filters", "0.1.0" },
+    { "OBJECT", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL,
+      "", "About what a name stands for", "Depends on subcommand", "0.1.0" },
     { "OBJECT|ENCODING", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_encoding,
       NULL, "key", "The kind of a filter", "O(1)", "0.1.0" },
     { "OBJECT|FREQ", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_freq, NULL,
@@ -524,10 +532,11 @@ const struct command keyspace_commands[] = {
     { "OBJECT|REFCOUNT", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_refcount,
       NULL, "key", "How many names a filter has; always 1", "O(1)", "0.1.0" },
     CMD_HELP("OBJECT"),
-    { "MEMORY", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL, "",
-      "About memory", "Depends on subcommand", "0.1.0" },
-    { "MEMORY|USAGE", -3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_memory_usage,
-      NULL, "key [SAMPLES count]", "How many bytes a filter takes", "O(1)", "0.1.0" },
+    { "MEMORY", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL,
+      "", "About memory", "Depends on subcommand", "0.1.0" },
+    { "MEMORY|USAGE", -3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1,
+      keyspace_memory_usage, NULL, "key [SAMPLES count]",
+      "How many bytes a filter takes", "O(1)", "0.1.0" },
     CMD_HELP("MEMORY"),
     CMD_END,
 };

@@ -41,7 +41,8 @@ static bool scan_takes(const struct session *session, const struct scan *scan,
         return false;
     }
     return !scan->pattern
-           || glob_matches(scan->pattern->data, scan->pattern->len, name.data, name.len);
+           || glob_matches(scan->pattern->data, scan->pattern->len, name.data,
+                           name.len);
 }
 
 static bool scan_read(struct request *request, struct scan *scan)
@@ -116,7 +117,8 @@ static void keys_add(struct buffer *names, bg_bytes name)
     buffer_put(names, name.data, name.len);
 }
 
-static void keys_tell(const struct reply *reply, const struct buffer *names, size_t count)
+static void keys_tell(const struct reply *reply, const struct buffer *names,
+                      size_t count)
 {
     reply_array(reply, count);
     for (size_t at = names->begin; at < names->used;) {
@@ -137,7 +139,8 @@ static void keys_run(struct request *request)
     uint64_t after = 0;
     size_t n = 0, count = 0;
     buffer_init(&names, session->from->client_output_buffer_limit);
-    while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE)) > 0) {
+    while ((n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
+           > 0) {
         after = entries[n - 1]->number;
         session_enter(session); /* names are good for a batch */
         for (size_t i = 0; i < n; i++) {
@@ -169,7 +172,8 @@ static bool randomkey_from(struct request *request, uint64_t after)
     bool found = false;
     size_t n = 0;
     while (!found
-           && (n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE)) > 0) {
+           && (n = catalog_scan(session->server->catalog, after, entries, SCAN_PIECE))
+                  > 0) {
         after = entries[n - 1]->number;
         for (size_t i = 0; i < n; i++) {
             if (!found && scan_takes(session, &any, entries[i])) {
@@ -203,14 +207,14 @@ static void dbsize_run(struct request *request)
 
 const struct command scan_commands[] = {
     { "SCAN", -2, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, scan_run, NULL,
-      "cursor [MATCH pattern] [COUNT count] [TYPE type]", "Tells the names piece by piece",
-      "O(1) for every call", "0.1.0" },
-    { "KEYS", 2, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0,
-      0, 0, keys_run, NULL, "pattern", "Tells all names that match a pattern",
-      "O(N) with N names", "0.1.0" },
-    { "RANDOMKEY", 1, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, randomkey_run, NULL, "",
-      "Tells a name by chance", "O(1)", "0.1.0" },
-    { "DBSIZE", 1, COMMAND_READONLY | COMMAND_FAST, CATEGORY_KEYSPACE, 0, 0, 0, dbsize_run,
-      NULL, "", "How many names there are", "O(1)", "0.1.0" },
+      "cursor [MATCH pattern] [COUNT count] [TYPE type]",
+      "Tells the names piece by piece", "O(1) for every call", "0.1.0" },
+    { "KEYS", 2, COMMAND_READONLY | COMMAND_SLOW,
+      CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keys_run, NULL, "pattern",
+      "Tells all names that match a pattern", "O(N) with N names", "0.1.0" },
+    { "RANDOMKEY", 1, COMMAND_READONLY, CATEGORY_KEYSPACE, 0, 0, 0, randomkey_run, NULL,
+      "", "Tells a name by chance", "O(1)", "0.1.0" },
+    { "DBSIZE", 1, COMMAND_READONLY | COMMAND_FAST, CATEGORY_KEYSPACE, 0, 0, 0,
+      dbsize_run, NULL, "", "How many names there are", "O(1)", "0.1.0" },
     CMD_END,
 };

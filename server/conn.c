@@ -61,8 +61,8 @@ static void conn_wait_for(struct conn *conn, short what)
     }
     conn->waits_for = what;
     if (what) {
-        event_assign(&conn->event, conn->worker->base, conn->fd, (short)(what | EV_PERSIST),
-                     conn_on_event, conn);
+        event_assign(&conn->event, conn->worker->base, conn->fd,
+                     (short)(what | EV_PERSIST), conn_on_event, conn);
         event_add(&conn->event, NULL);
     }
 }
@@ -187,15 +187,10 @@ static ssize_t conn_read(struct conn *conn, char *to, size_t room)
         return n;
     }
     switch (SSL_get_error(conn->ssl, n)) {
-    case SSL_ERROR_WANT_READ:
-        return CONN_AGAIN;
-    case SSL_ERROR_WANT_WRITE:
-        conn->wants_write = true;
-        return CONN_AGAIN;
-    case SSL_ERROR_ZERO_RETURN:
-        return 0;
-    default:
-        return CONN_GONE;
+    case SSL_ERROR_WANT_READ: return CONN_AGAIN;
+    case SSL_ERROR_WANT_WRITE: conn->wants_write = true; return CONN_AGAIN;
+    case SSL_ERROR_ZERO_RETURN: return 0;
+    default: return CONN_GONE;
     }
 }
 
@@ -238,6 +233,15 @@ static size_t conn_feed(struct conn *conn, char *bytes, size_t n)
     return used;
 }
 
+void conn_again(struct conn *conn)
+{
+    if (!conn->again) {
+        conn->again = true;
+        conn->next_again = conn->worker->again;
+        conn->worker->again = conn;
+    }
+}
+
 /* Something is left in `in`, or not: since when does a request wait for its end? */
 static void conn_note_rest(struct conn *conn)
 {
@@ -245,11 +249,7 @@ static void conn_note_rest(struct conn *conn)
         conn->stuck = 0;
         buffer_clear(&conn->in, 0);
     } else if (conn->turn == 0) {
-        if (!conn->again) {
-            conn->again = true;
-            conn->next_again = conn->worker->again;
-            conn->worker->again = conn;
-        }
+        conn_again(conn);
     } else if (conn->stuck == 0 && !conn->busy) {
         conn->stuck = conn->worker->session.ticks;
     }
@@ -284,7 +284,8 @@ static ssize_t conn_read_some(struct conn *conn)
     const size_t waiting = buffer_waiting(&conn->in);
     char *to = worker->scratch;
     size_t room = sizeof worker->scratch;
-    if (waiting > 0) { /* room grows with what has arrived, not with what was announced */
+    if (waiting
+        > 0) { /* room grows with what has arrived, not with what was announced */
         room = waiting > CONN_FIRST ? waiting : CONN_FIRST;
         room = room < conn->in.limit - waiting ? room : conn->in.limit - waiting;
         to = room ? buffer_space(&conn->in, room) : NULL;
@@ -296,7 +297,8 @@ static ssize_t conn_read_some(struct conn *conn)
     if (n <= 0) {
         return n;
     }
-    atomic_fetch_add_explicit(&worker->counts.bytes_in, (uint64_t)n, memory_order_relaxed);
+    atomic_fetch_add_explicit(&worker->counts.bytes_in, (uint64_t)n,
+                              memory_order_relaxed);
     if (waiting > 0) {
         buffer_wrote(&conn->in, (size_t)n);
         const size_t used =
@@ -317,8 +319,8 @@ static ssize_t conn_read_some(struct conn *conn)
 
 static bool conn_may_read(const struct conn *conn)
 {
-    return !conn->busy && !conn->client.close && !conn->eof && !conn->closed && !conn->again
-           && buffer_waiting(&conn->out) <= conn->out.limit / 2;
+    return !conn->busy && !conn->client.close && !conn->eof && !conn->closed
+           && !conn->again && buffer_waiting(&conn->out) <= conn->out.limit / 2;
 }
 
 static void conn_readable(struct conn *conn)
@@ -352,15 +354,9 @@ static bool conn_shake(struct conn *conn)
         return true;
     }
     switch (SSL_get_error(conn->ssl, done)) {
-    case SSL_ERROR_WANT_READ:
-        conn_wait_for(conn, EV_READ);
-        return false;
-    case SSL_ERROR_WANT_WRITE:
-        conn_wait_for(conn, EV_WRITE);
-        return false;
-    default:
-        conn_close(conn);
-        return false;
+    case SSL_ERROR_WANT_READ: conn_wait_for(conn, EV_READ); return false;
+    case SSL_ERROR_WANT_WRITE: conn_wait_for(conn, EV_WRITE); return false;
+    default: conn_close(conn); return false;
     }
 }
 
@@ -385,8 +381,8 @@ static void conn_on_event(evutil_socket_t fd, short what, void *context)
 static bool conn_send(struct conn *conn)
 {
     while (buffer_waiting(&conn->out) > 0) {
-        const ssize_t n =
-            conn_write(conn, conn->out.data + conn->out.begin, buffer_waiting(&conn->out));
+        const ssize_t n = conn_write(conn, conn->out.data + conn->out.begin,
+                                     buffer_waiting(&conn->out));
         if (n == CONN_AGAIN) {
             if (conn->stuck == 0) {
                 conn->stuck = server_ticks();
@@ -400,6 +396,9 @@ static bool conn_send(struct conn *conn)
                                   memory_order_relaxed);
         buffer_drop(&conn->out, (size_t)n);
         conn->stuck = 0;
+        if (buffer_waiting(&conn->out) == 0 && conn->protocol->more) {
+            conn->protocol->more(conn);
+        }
     }
     buffer_clear(&conn->out, CONN_KEEP);
     return true;
@@ -474,7 +473,8 @@ void conn_tick(struct conn *conn, uint64_t ticks)
     if ((slow && conn->stuck && ticks - conn->stuck > slow)
         || (idle && !conn->stuck && now - conn->client.active > idle)
         || (slow && !conn->client.user && now - conn->client.since > slow)) {
-        atomic_fetch_add_explicit(&conn->worker->counts.timed_out, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&conn->worker->counts.timed_out, 1,
+                                  memory_order_relaxed);
         conn_close(conn);
     }
 }

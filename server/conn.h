@@ -41,6 +41,8 @@ struct protocol {
     /* Bytes: returns how many of them are done with. Stops at a request that is not whole, when
      * the turn is over (conn_turn_over), or when the connection is busy or shall be closed. */
     size_t (*input)(struct conn *conn, char *bytes, size_t n);
+    /* All that was written has been sent: may write more. NULL: never does. */
+    void (*more)(struct conn *conn);
     /* It is being freed. */
     void (*end)(struct conn *conn);
 };
@@ -60,17 +62,18 @@ struct conn {
     struct resp_limits limits;
     struct http_state *http;
 
-    uint64_t hold;       /* `out` may go when persist_safe has reached this; 0: at once */
-    uint64_t stuck;      /* ticks since when a request is not whole or a reply not taken; 0: not */
-    size_t turn;         /* requests that are left in this turn */
-    bool shaking;        /* the TLS handshake is not done */
-    bool wants_write;    /* TLS needs to write before it can read */
-    bool eof;            /* the other side has sent all it will */
-    bool busy;           /* a job works for it */
-    bool closed;         /* and only waits for that job */
-    bool pending;        /* in the worker's list of this iteration */
-    bool held;           /* in the worker's list of those that wait for the journal */
-    bool again;          /* its turn ended before its bytes did: in the worker's list */
+    uint64_t hold; /* `out` may go when persist_safe has reached this; 0: at once */
+    uint64_t
+        stuck; /* ticks since when a request is not whole or a reply not taken; 0: not */
+    size_t turn;      /* requests that are left in this turn */
+    bool shaking;     /* the TLS handshake is not done */
+    bool wants_write; /* TLS needs to write before it can read */
+    bool eof;         /* the other side has sent all it will */
+    bool busy;        /* a job works for it */
+    bool closed;      /* and only waits for that job */
+    bool pending;     /* in the worker's list of this iteration */
+    bool held;        /* in the worker's list of those that wait for the journal */
+    bool again;       /* its turn ended before its bytes did: in the worker's list */
     struct conn *next_pending, *next_held, *next_again;
     struct conn *next, **link; /* all connections of the worker */
 };
@@ -87,6 +90,9 @@ void conn_settle(struct conn *conn);
 
 /* Goes on with what was read, after a job or when its turn comes again. */
 void conn_continue(struct conn *conn);
+
+/* Its turn shall come again soon, whether bytes arrive or not. */
+void conn_again(struct conn *conn);
 
 /* A job for it has ended; it may have been closed meanwhile: then it is gone, and false. */
 bool conn_job_done(struct conn *conn);

@@ -24,7 +24,7 @@
 /* ---- Jobs ----------------------------------------------------------------------------------- */
 
 struct resp_job {
-    struct job job; /* first */
+    struct job job;       /* first */
     struct conn *conn;    /* which its worker may look at meanwhile, so we do not */
     struct client client; /* a copy of the connection's, which becomes it in the end */
     struct buffer out;
@@ -72,7 +72,8 @@ static void resp_job_done(struct job *job)
     const size_t waiting = buffer_waiting(&conn->out);
     resp_job_merge(&conn->client, &mine->client);
     if (conn_job_done(conn)) {
-        buffer_put(&conn->out, mine->out.data + mine->out.begin, buffer_waiting(&mine->out));
+        buffer_put(&conn->out, mine->out.data + mine->out.begin,
+                   buffer_waiting(&mine->out));
         conn->out.overflow = conn->out.overflow || mine->out.overflow;
         if (conn->client.mute) {
             resp_hush(conn, waiting);
@@ -100,13 +101,13 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
     if (!job) {
         return false;
     }
-    *job = (struct resp_job){ .job = { .run = resp_job_run,
-                                       .done = resp_job_done,
-                                       .worker = conn->worker },
-                              .conn = conn,
-                              .client = conn->client,
-                              .argc = argc,
-                              .argv = (bg_bytes *)(job + 1) };
+    *job = (struct resp_job){
+        .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
+        .conn = conn,
+        .client = conn->client,
+        .argc = argc,
+        .argv = (bg_bytes *)(job + 1)
+    };
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };
@@ -154,7 +155,8 @@ static void run_flush(struct conn *conn)
 static bool run_takes(const struct run *run, const bg_bytes *argv, size_t argc)
 {
     return run->n > 0 && run->n < WORKER_RUN && argc == 3
-           && bytes_equal(argv[0], run->command_name) && bytes_equal(argv[1], run->name);
+           && bytes_equal(argv[0], run->command_name)
+           && bytes_equal(argv[1], run->name);
 }
 
 /* Begins a run with a request, if it is of that sort and allowed; false: it has to be run alone. */
@@ -168,7 +170,8 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     }
     const struct command *command = command_find(worker->server->commands, argv[0]);
     if (!command || !command->run_many
-        || session_refuses(&worker->session, &conn->client, command, argv, argc, text)) {
+        || session_refuses(&worker->session, &conn->client, command, argv, argc,
+                           text)) {
         return false;
     }
     conn->client.last = command;
@@ -250,7 +253,8 @@ static size_t resp_input(struct conn *conn, char *bytes, size_t n)
     }
     run_flush(conn);
     conn->client.requests += requests;
-    atomic_fetch_add_explicit(&conn->worker->counts.requests, requests, memory_order_relaxed);
+    atomic_fetch_add_explicit(&conn->worker->counts.requests, requests,
+                              memory_order_relaxed);
     return conn->client.close ? n : at;
 }
 
@@ -260,4 +264,4 @@ static bool resp_begin(struct conn *conn)
     return true;
 }
 
-const struct protocol resp_protocol = { "resp", resp_begin, resp_input, NULL };
+const struct protocol resp_protocol = { "resp", resp_begin, resp_input, NULL, NULL };

@@ -37,7 +37,9 @@ struct history *history_create(size_t metrics)
         history_free(h);
         return NULL;
     }
-    h->fine = (struct ring){ .size = HISTORY_FINE, .step = HISTORY_STEP, .values = h->memory };
+    h->fine = (struct ring){ .size = HISTORY_FINE,
+                             .step = HISTORY_STEP,
+                             .values = h->memory };
     h->coarse = (struct ring){ .size = HISTORY_COARSE,
                                .step = HISTORY_MINUTE,
                                .values = h->memory + (size_t)HISTORY_FINE * metrics };
@@ -59,7 +61,8 @@ static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
 }
 
 /* Puts a point to its time; those between the last one and it are unknown. */
-static void ring_add(struct ring *ring, uint64_t at, const double *values, size_t metrics)
+static void ring_add(struct ring *ring, uint64_t at, const double *values,
+                     size_t metrics)
 {
     if (ring->count && at <= ring->last) {
         return; /* the clock went back, or has not moved */
@@ -116,13 +119,15 @@ struct history_range history_range(const struct history *h, uint64_t seconds)
     uint64_t points = (seconds + ring->step - 1) / ring->step;
     points = points < ring->count ? points : ring->count;
     points = points < ring->size ? points : ring->size;
-    return (struct history_range){ .from = points ? (ring->last - points + 1) * ring->step : 0,
+    return (struct history_range){ .from = points
+                                               ? (ring->last - points + 1) * ring->step
+                                               : 0,
                                    .step = ring->step,
                                    .points = (size_t)points };
 }
 
-void history_read(const struct history *h, const struct history_range *range, size_t metric,
-                  double *values)
+void history_read(const struct history *h, const struct history_range *range,
+                  size_t metric, double *values)
 {
     const struct ring *ring = history_ring(h, range->step);
     for (size_t i = 0; i < range->points; i++) {

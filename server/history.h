@@ -12,7 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HISTORY_STEP = 2, HISTORY_FINE = 450, HISTORY_MINUTE = 60, HISTORY_COARSE = 1440 };
+enum {
+    HISTORY_STEP = 2,
+    HISTORY_FINE = 450,
+    HISTORY_MINUTE = 60,
+    HISTORY_COARSE = 1440
+};
 
 struct history;
 

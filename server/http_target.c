@@ -8,15 +8,17 @@
 static char *http_target_decode(const char *text, size_t n, bool plus, char *to)
 {
     for (size_t i = 0; i < n; i++) {
-        if (text[i] != '%') {
-            *to++ = plus && text[i] == '+' ? ' ' : text[i];
-            continue;
+        char c = text[i];
+        if (c == '%') {
+            if (n - i < 3 || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0) {
+                return NULL;
+            }
+            c = (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+            i += 2;
+        } else if (c == '+' && plus) {
+            c = ' ';
         }
-        if (n - i < 3 || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0) {
-            return NULL;
-        }
-        *to++ = (char)(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
-        i += 2;
+        *to++ = c;
     }
     return to;
 }

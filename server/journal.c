@@ -976,7 +976,7 @@ static struct journal_news journal_look(const struct journal *j)
 static void journal_tell_news(struct journal *j, struct journal_news *told)
 {
     struct journal_news now = journal_look(j);
-    while (now.durable != told->durable || now.failed != told->failed
+    while (now.durable > told->durable || now.failed != told->failed
            || now.code != told->code) {
         bg_errinfo failure = j->failure;
         *told = now;
@@ -987,6 +987,7 @@ static void journal_tell_news(struct journal *j, struct journal_news *told)
         }
         now = journal_look(j);
     }
+    told->durable = now.durable; /* it may have gone back: another policy */
 }
 
 /* Waits for work, or until a time of the monotonic clock; true: it has come. */

@@ -74,7 +74,7 @@ struct journal_options {
     bool beyond_damage;
     size_t
         buffer; /* bytes of frames that are not written yet; 64 MiB. Half of it must hold
-                      the largest frame. */
+                   the largest frame. */
     uint64_t (*clock)(void *context); /* nanoseconds; NULL: the monotonic clock */
     void *clock_context;
 };

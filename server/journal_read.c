@@ -69,26 +69,32 @@ struct walk {
     struct journal_cursor cursor;
 };
 
+/* The window becomes at least n bytes large; what it had is forgotten. */
+static bg_err walk_widen(struct walk *w, size_t n, bg_errinfo *info)
+{
+    free(w->window);
+    w->window_bytes = 0;
+    w->window = malloc(n);
+    w->window_room = w->window ? n : 0;
+    return w->window ? BG_OK
+                     : journal_error(info, BG_ENOMEM, "memory", "enough for a frame",
+                                     "none of %zu bytes", n);
+}
+
 /* n bytes at an offset; all of them are there. */
 static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
                         const unsigned char **bytes, bg_errinfo *info)
 {
     if (at < w->window_at || at + n > w->window_at + w->window_bytes) {
-        if (n > w->window_room) {
-            free(w->window);
-            w->window_bytes = 0;
-            w->window_room = n > WALK_WINDOW ? n : WALK_WINDOW;
-            w->window = malloc(w->window_room);
-            if (!w->window) {
-                w->window_room = 0;
-                return journal_error(info, BG_ENOMEM, "memory", "enough for a frame",
-                                     "none of %zu bytes", n);
-            }
-        }
         uint64_t left = w->source.bytes - at;
+        size_t some = left < WALK_WINDOW ? (size_t)left : WALK_WINDOW;
+        some = n > some ? n : some;
+        bg_err err = some > w->window_room ? walk_widen(w, some, info) : BG_OK;
+        if (err) {
+            return err;
+        }
         w->window_bytes = 0;
-        size_t some = left < w->window_room ? (size_t)left : w->window_room;
-        bg_err err = w->source.read(w->source.context, at, w->window, some, info);
+        err = w->source.read(w->source.context, at, w->window, some, info);
         if (err) {
             return err;
         }
@@ -371,12 +377,13 @@ static bg_err walk_frames(struct walk *w, bg_errinfo *info)
 }
 
 /* The header of the segment that is being read; frames that should be before it. */
-static bg_err walk_enter(struct walk *w, const struct walk_header *h, bg_errinfo *info)
+static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info)
 {
     bg_errinfo why;
     char expected[64];
     if (h->why.code) {
         w->broken = true;
+        journal_error_place(&h->why, w->source.name, 0);
         return walk_damage(w, &h->why, info);
     }
     if (h->header.first == w->report->next) {

@@ -44,7 +44,7 @@
 enum journal_type {
     JOURNAL_GAP =
         0, /* never in a file: readers that go beyond damage are told that frames
-                        `from` to `count` - 1 are missing here */
+              `from` to `count` - 1 are missing here */
     JOURNAL_CREATE = 1,
     JOURNAL_DROP = 2,
     JOURNAL_RENAME = 3,

@@ -32,15 +32,15 @@ struct offer {
 
 static void listen_failed(const char *address, uint64_t port, const char *why)
 {
-    log_error("cannot listen", LOG_FIELDS(log_text("address", address),
-                                          log_count("port", port), log_text("error", why)));
+    log_error("cannot listen",
+              LOG_FIELDS(log_text("address", address), log_count("port", port),
+                         log_text("error", why)));
 }
 
 static int listen_socket(const struct addrinfo *at, const struct settings *settings)
 {
     const int one = 1;
-    const int fd =
-        socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return -1;
     }
@@ -70,7 +70,8 @@ static bool listen_is_free(const struct addrinfo *at)
     if (at->ai_family == AF_INET6) {
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
     }
-    const bool taken = bind(fd, at->ai_addr, at->ai_addrlen) != 0 && errno == EADDRINUSE;
+    const bool taken =
+        bind(fd, at->ai_addr, at->ai_addrlen) != 0 && errno == EADDRINUSE;
     close(fd);
     return !taken;
 }
@@ -94,10 +95,10 @@ static bool listen_everybody(struct server *server, const struct addrinfo *at,
             return false;
         }
     }
-    log_info("listening", LOG_FIELDS(log_text("address", address),
-                                     log_count("port", offer->port),
-                                     log_text("protocol", offer->protocol->name),
-                                     log_bool("tls", offer->tls)));
+    log_info("listening",
+             LOG_FIELDS(log_text("address", address), log_count("port", offer->port),
+                        log_text("protocol", offer->protocol->name),
+                        log_bool("tls", offer->tls)));
     return true;
 }
 
@@ -108,8 +109,8 @@ static bool listen_may_lack(const struct addrinfo *at)
     if (fd < 0) {
         return true;
     }
-    const bool lacks = bind(fd, at->ai_addr, at->ai_addrlen) != 0 && errno == EADDRNOTAVAIL
-                       && at->ai_family == AF_INET6;
+    const bool lacks = bind(fd, at->ai_addr, at->ai_addrlen) != 0
+                       && errno == EADDRNOTAVAIL && at->ai_family == AF_INET6;
     close(fd);
     return lacks;
 }
@@ -122,8 +123,8 @@ static bool listen_address(struct server *server, const char *address,
     const struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
                                     .ai_socktype = SOCK_STREAM };
     (void)snprintf(port, sizeof port, "%u", (unsigned)offer->port);
-    const int err = getaddrinfo(strcmp(address, "*") == 0 ? NULL : address, port, &hints,
-                                &found);
+    const int err =
+        getaddrinfo(strcmp(address, "*") == 0 ? NULL : address, port, &hints, &found);
     if (err) {
         listen_failed(address, offer->port, gai_strerror(err));
         return false;
@@ -141,7 +142,8 @@ static void listen_remove_stale(const struct sockaddr_un *at)
 {
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0) {
-        if (connect(fd, (const struct sockaddr *)at, sizeof *at) && errno == ECONNREFUSED) {
+        if (connect(fd, (const struct sockaddr *)at, sizeof *at)
+            && errno == ECONNREFUSED) {
             (void)unlink(at->sun_path);
         }
         close(fd);
@@ -174,19 +176,23 @@ static bool listen_unix(struct server *server, const struct settings *settings)
     bool good = true;
     for (size_t i = 0; good && i < server->workers_count; i++) {
         const int own = i == 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        good = own >= 0 && worker_listen(server->workers[i], own, &resp_protocol, false);
+        good =
+            own >= 0 && worker_listen(server->workers[i], own, &resp_protocol, false);
     }
-    log_info("listening", LOG_FIELDS(log_text("address", path), log_text("protocol", "resp")));
+    log_info("listening",
+             LOG_FIELDS(log_text("address", path), log_text("protocol", "resp")));
     return good;
 }
 
 bool listen_all(struct server *server)
 {
     const struct settings *s = settings_now(server->store);
-    const struct offer offers[] = { { "port", s->port, &resp_protocol, false },
-                                    { "tls-port", s->tls_port, &resp_protocol, true },
-                                    { "http-port", s->http_port, &http_protocol, false },
-                                    { "https-port", s->https_port, &http_protocol, true } };
+    const struct offer offers[] = {
+        { "port", s->port, &resp_protocol, false },
+        { "tls-port", s->tls_port, &resp_protocol, true },
+        { "http-port", s->http_port, &http_protocol, false },
+        { "https-port", s->https_port, &http_protocol, true }
+    };
     for (size_t o = 0; o < sizeof offers / sizeof *offers; o++) {
         for (size_t i = 0; offers[o].port && i < s->bind.count; i++) {
             if (!listen_address(server, s->bind.items[i], &offers[o])) {

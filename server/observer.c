@@ -13,11 +13,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OBSERVER_INTERVAL = 15, OBSERVER_SHARE = 9 }; /* rests so many times as long as it works */
+enum {
+    OBSERVER_INTERVAL = 15,
+    OBSERVER_SHARE = 9
+}; /* rests so many times as long as it works */
 
 #define OBSERVER_NAME(NAME, name) #name,
-static const char *const observer_filter_names[] = { OBSERVER_FILTER(OBSERVER_NAME) NULL };
-static const char *const observer_service_names[] = { OBSERVER_SERVICE(OBSERVER_NAME) NULL };
+static const char *const observer_filter_names[] = { OBSERVER_FILTER(OBSERVER_NAME)
+                                                         NULL };
+static const char *const observer_service_names[] = { OBSERVER_SERVICE(OBSERVER_NAME)
+                                                          NULL };
 #undef OBSERVER_NAME
 
 #define OBSERVER_ENUM(NAME, name) FILTER_##NAME,
@@ -141,8 +146,8 @@ static void observer_filter_point(const struct watched *w, const bg_slot_stats *
         values[FILTER_MAYBES] = observer_rate(now->maybes, before->maybes);
         values[FILTER_ADDS] = observer_rate(now->adds, before->adds);
         values[FILTER_REFUSED] = observer_rate(now->refused, before->refused);
-        values[FILTER_AVOIDED] = observer_rate(now->queries - now->maybes,
-                                               before->queries - before->maybes);
+        values[FILTER_AVOIDED] =
+            observer_rate(now->queries - now->maybes, before->queries - before->maybes);
     }
     if (known) {
         values[FILTER_ITEMS] = w->figures.health.items.value;
@@ -153,7 +158,8 @@ static void observer_filter_point(const struct watched *w, const bg_slot_stats *
     values[FILTER_BYTES] = (double)bytes;
 }
 
-static void observer_note(struct observer *o, const struct entry *entry, uint64_t seconds)
+static void observer_note(struct observer *o, const struct entry *entry,
+                          uint64_t seconds)
 {
     bg_slot_stats stats = { .struct_size = sizeof stats };
     double values[FILTER_METRICS];
@@ -299,8 +305,8 @@ static bool observer_is_stale(struct observer *o, const struct entry *entry)
     }
     pthread_mutex_lock(&o->lock);
     const struct watched *w = watched_find(o, entry->number);
-    const bool stale = !w || !w->figures.examined
-                       || w->examined_adds != stats.adds + stats.swaps;
+    const bool stale =
+        !w || !w->figures.examined || w->examined_adds != stats.adds + stats.swaps;
     pthread_mutex_unlock(&o->lock);
     return stale;
 }
@@ -310,8 +316,7 @@ static bool observer_rest(struct observer *o, double seconds)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    const uint64_t nanoseconds =
-        (uint64_t)until.tv_nsec + (uint64_t)(seconds * 1e9);
+    const uint64_t nanoseconds = (uint64_t)until.tv_nsec + (uint64_t)(seconds * 1e9);
     until.tv_sec += (time_t)(nanoseconds / 1000000000);
     until.tv_nsec = (long)(nanoseconds % 1000000000);
     pthread_mutex_lock(&o->lock);
@@ -336,7 +341,8 @@ static void *observer_work(void *context)
             next_step = now + HISTORY_STEP * 1000;
         }
         struct entry *entry = NULL;
-        if (now >= next_round && catalog_scan(o->server->catalog, after, &entry, 1) == 1) {
+        if (now >= next_round
+            && catalog_scan(o->server->catalog, after, &entry, 1) == 1) {
             after = entry->number;
             if (observer_is_stale(o, entry)) {
                 rest = observer_examine(o, entry).seconds * OBSERVER_SHARE;
@@ -376,7 +382,8 @@ struct observer_totals observer_totals(struct observer *o)
     return totals;
 }
 
-static struct history *observer_history_of(struct observer *o, const struct entry *entry)
+static struct history *observer_history_of(struct observer *o,
+                                           const struct entry *entry)
 {
     if (!entry) {
         return o->service;

@@ -79,14 +79,15 @@ struct figures observer_examine(struct observer *observer, struct entry *entry);
  * *values, which the caller frees. False: it was not kept so far, and is from now on, if there is
  * room. *range then is empty, and *values NULL.
  */
-bool observer_history(struct observer *observer, const struct entry *entry, uint64_t seconds,
-                      const size_t *metrics, size_t n, struct history_range *range,
-                      double **values);
+bool observer_history(struct observer *observer, const struct entry *entry,
+                      uint64_t seconds, const size_t *metrics, size_t n,
+                      struct history_range *range, double **values);
 
 /* Sums over all filters, as of the last step. */
 struct observer_totals {
     uint64_t queries, maybes, adds, news, refused;
-    uint64_t requests, errors, bytes_in, bytes_out, accepted, rejected, timed_out, overflowed;
+    uint64_t requests, errors, bytes_in, bytes_out, accepted, rejected, timed_out,
+        overflowed;
     uint64_t rss;
     uint64_t filters, examined;
 };

@@ -56,7 +56,8 @@ bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     return code;
 }
 
-void persist_path(const struct persist *persist, const char *file, char path[PERSIST_PATH])
+void persist_path(const struct persist *persist, const char *file,
+                  char path[PERSIST_PATH])
 {
     (void)snprintf(path, PERSIST_PATH, "%s/filters/%s", persist->folder, file);
 }
@@ -117,8 +118,8 @@ static bool persist_new_name(const char *ending, struct entry_base *base)
 void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT])
 {
     const XXH128_hash_t hash = XXH3_128bits(bytes, n);
-    (void)snprintf(digest, BG_DIGEST_TEXT, "%016llx%016llx", (unsigned long long)hash.high64,
-                   (unsigned long long)hash.low64);
+    (void)snprintf(digest, BG_DIGEST_TEXT, "%016llx%016llx",
+                   (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
 static bg_err persist_write_whole(const char *path, const void *bytes, size_t n,
@@ -179,8 +180,9 @@ static bg_err persist_copy(struct persist *persist, struct object *object,
     base->from = journal_next(persist->journal);
     bg_slot_pin(object->slot, &pin);
     const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
-    const bg_err err = filter ? bg_filter_copy(filter, copy, info)
-                              : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
+    const bg_err err =
+        filter ? bg_filter_copy(filter, copy, info)
+               : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
     bg_slot_unpin(object->slot, &pin);
     pthread_mutex_unlock(&object->writing);
     return err;
@@ -209,8 +211,8 @@ static bg_err persist_save_file(struct persist *persist, const struct object *ob
     return err;
 }
 
-bg_err persist_save(struct persist *persist, struct object *object, struct entry_base *base,
-                    bg_errinfo *info)
+bg_err persist_save(struct persist *persist, struct object *object,
+                    struct entry_base *base, bg_errinfo *info)
 {
     bg_filter *copy = NULL;
     bg_err err = BG_OK;
@@ -278,7 +280,8 @@ static bg_err persist_created(void *context, const struct entry *entry,
     size_t n = 0;
     (void)object_shape_write(&entry->object->shape, shape);
     if (before) {
-        records[n++] = (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
+        records[n++] =
+            (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
     }
     persist_describe(entry, JOURNAL_CREATE, shape, &records[n++]);
     if (entry->base.file[0]) { /* (P4) */
@@ -291,7 +294,8 @@ static bg_err persist_created(void *context, const struct entry *entry,
     return err;
 }
 
-static bg_err persist_dropped(void *context, const struct entry *entry, bg_errinfo *info)
+static bg_err persist_dropped(void *context, const struct entry *entry,
+                              bg_errinfo *info)
 {
     struct persist *persist = context;
     const struct journal_record record = { .type = JOURNAL_DROP, .id = entry->number };
@@ -309,7 +313,8 @@ static bg_err persist_renamed(void *context, const struct entry *entry, bg_bytes
     struct journal_record records[2];
     size_t n = 0;
     if (before) {
-        records[n++] = (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
+        records[n++] =
+            (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
     }
     records[n++] = (struct journal_record){ .type = JOURNAL_RENAME,
                                             .id = entry->number,
@@ -321,8 +326,8 @@ static bg_err persist_renamed(void *context, const struct entry *entry, bg_bytes
     return err;
 }
 
-static bg_err persist_expiring(void *context, const struct entry *entry, uint64_t expires,
-                               bg_errinfo *info)
+static bg_err persist_expiring(void *context, const struct entry *entry,
+                               uint64_t expires, bg_errinfo *info)
 {
     struct persist *persist = context;
     const struct journal_record record = { .type = JOURNAL_EXPIRE,
@@ -376,8 +381,9 @@ static bg_err persist_checkpoint_locked(struct persist *persist, struct entry *e
     (void)object_shape_write(&entry->object->shape, shape);
     persist_describe(entry, JOURNAL_BASE, shape, &record);
     record.name = (bg_bytes){ NULL, 0 };
-    err = atomic_load(&entry->gone) ? BG_ENOTFOUND
-                                    : journal_append(persist->journal, &record, 1, NULL, info);
+    err = atomic_load(&entry->gone)
+              ? BG_ENOTFOUND
+              : journal_append(persist->journal, &record, 1, NULL, info);
     if (err) {
         entry->base = before;
         persist_retire(persist, base.file);
@@ -387,7 +393,8 @@ static bg_err persist_checkpoint_locked(struct persist *persist, struct entry *e
     return BG_OK;
 }
 
-bg_err persist_checkpoint(struct persist *persist, struct entry *entry, bg_errinfo *info)
+bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
+                          bg_errinfo *info)
 {
     pthread_mutex_lock(&persist->saving);
     bg_err err = persist_checkpoint_locked(persist, entry, info);
@@ -415,8 +422,8 @@ static bool persist_has_content(const struct object *object)
 
 /* Saves all objects with records since their base; the bases of the others are from `first`.
  * *keep becomes the lowest frame that is needed by who cannot be saved. */
-static bg_err persist_save_changed(struct persist *persist, uint64_t first, uint64_t *keep,
-                                   bg_errinfo *info)
+static bg_err persist_save_changed(struct persist *persist, uint64_t first,
+                                   uint64_t *keep, bg_errinfo *info)
 {
     struct entry *some[16];
     uint64_t after = 0;
@@ -447,8 +454,8 @@ struct manifest {
     bool begun;
 };
 
-static bg_err manifest_append(struct manifest *manifest, const struct journal_record *record,
-                              bg_errinfo *info)
+static bg_err manifest_append(struct manifest *manifest,
+                              const struct journal_record *record, bg_errinfo *info)
 {
     return manifest->draft
                ? journal_draft_append(manifest->draft, record, 1, info)
@@ -480,8 +487,8 @@ static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *inf
     return manifest_append(manifest, &record, info);
 }
 
-static bg_err persist_write_manifest(struct persist *persist, struct journal_draft *draft,
-                                     bg_errinfo *info)
+static bg_err persist_write_manifest(struct persist *persist,
+                                     struct journal_draft *draft, bg_errinfo *info)
 {
     struct manifest manifest = { .persist = persist, .draft = draft };
     return catalog_each(persist->server->catalog, manifest_visit, &manifest, info);
@@ -530,7 +537,8 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     }
     bg_err err = journal_rotate(persist->journal, &first, info);
     if (!err) {
-        quiet_wait(&persist->server->quiet); /* who was recorded below `first` is marked */
+        quiet_wait(
+            &persist->server->quiet); /* who was recorded below `first` is marked */
         keep = first;
         err = persist_save_changed(persist, first, &keep, info);
     }
@@ -543,6 +551,8 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     return err ? err : persist_clean(persist, info);
 }
 
+enum { PERSIST_RETRY = 5000 }; /* milliseconds after a failure */
+
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
 {
     bg_errinfo own;
@@ -554,6 +564,7 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     pthread_mutex_lock(&persist->told_lock);
     if (err) {
         persist->stats.snapshot_failures++;
+        atomic_store(&persist->next_try, server_now() + PERSIST_RETRY);
     } else {
         persist->stats.snapshots++;
         persist->stats.last_snapshot = server_now();
@@ -601,17 +612,12 @@ bool persist_snapshot_start(struct persist *persist)
 static enum journal_policy persist_policy(const struct settings *settings)
 {
     switch ((enum settings_fsync)settings->appendfsync) {
-    case FSYNC_ALWAYS:
-        return JOURNAL_ALWAYS;
-    case FSYNC_EVERYSEC:
-        return JOURNAL_EVERYSEC;
-    case FSYNC_NO:
-        break;
+    case FSYNC_ALWAYS: return JOURNAL_ALWAYS;
+    case FSYNC_EVERYSEC: return JOURNAL_EVERYSEC;
+    case FSYNC_NO: break;
     }
     return JOURNAL_NO;
 }
-
-enum { PERSIST_RETRY = 5000 }; /* milliseconds after a failure */
 
 void persist_tick(struct persist *persist, uint64_t now)
 {
@@ -630,8 +636,8 @@ void persist_tick(struct persist *persist, uint64_t now)
                          && state.bytes > settings->snapshot_journal_size)
                      || (settings->snapshot_interval > 0 && state.segment_bytes > 4096
                          && (double)(now - since) > settings->snapshot_interval * 1000);
-    if (due && now >= persist->next_try && persist_snapshot_start(persist)) {
-        persist->next_try = now + PERSIST_RETRY;
+    if (due && now >= atomic_load(&persist->next_try)) {
+        (void)persist_snapshot_start(persist);
     }
 }
 
@@ -650,11 +656,13 @@ uint64_t persist_safe(const struct persist *persist)
 bg_err persist_flush(struct persist *persist, bg_errinfo *info)
 {
     const struct settings *settings = settings_now(persist->server->store);
-    return settings->appendfsync == FSYNC_ALWAYS ? BG_OK
-                                                 : journal_flush(persist->journal, info);
+    return settings->appendfsync == FSYNC_ALWAYS
+               ? BG_OK
+               : journal_flush(persist->journal, info);
 }
 
-void persist_on_safe(struct persist *persist, void (*told)(void *context), void *context)
+void persist_on_safe(struct persist *persist, void (*told)(void *context),
+                     void *context)
 {
     persist->on_safe = told;
     persist->on_safe_context = context;
@@ -758,7 +766,8 @@ void persist_free(struct persist *persist)
     const struct catalog_hooks none = { .context = NULL };
     catalog_set_hooks(persist->server->catalog, &none);
     if (journal_close(persist->journal, &info)) {
-        log_error("journal not closed in order", LOG_FIELDS(log_text("error", info.message)));
+        log_error("journal not closed in order",
+                  LOG_FIELDS(log_text("error", info.message)));
     }
     while (persist->retired) {
         struct retired *retired = persist->retired;

@@ -13,7 +13,8 @@ struct persist;
 struct server;
 
 /* Opens the folder, without reading it. BG_EBUSY: another process has it. */
-bg_err persist_create(struct server *server, struct persist **persist, bg_errinfo *info);
+bg_err persist_create(struct server *server, struct persist **persist,
+                      bg_errinfo *info);
 void persist_free(struct persist *persist);
 
 /* Reads everything into the empty catalogue, and opens the journal for writing; from then on
@@ -28,11 +29,12 @@ bg_err persist_record(struct persist *persist, struct entry *entry,
                       const struct change *change, bg_errinfo *info);
 
 /* Saves an object that has no name yet, so that it can be given one with its content. Slow. */
-bg_err persist_save(struct persist *persist, struct object *object, struct entry_base *base,
-                    bg_errinfo *info);
+bg_err persist_save(struct persist *persist, struct object *object,
+                    struct entry_base *base, bg_errinfo *info);
 
 /* The object has changed wholesale: saves it to a file, and records that. Slow. MT-Safe. */
-bg_err persist_checkpoint(struct persist *persist, struct entry *entry, bg_errinfo *info);
+bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
+                          bg_errinfo *info);
 
 /* Saves all that changed, and lets go of old parts of the journal. Slow; one after the other. */
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info);
@@ -51,7 +53,8 @@ uint64_t persist_safe(const struct persist *persist);
 bg_err persist_flush(struct persist *persist, bg_errinfo *info);
 
 /* Who is told when persist_safe has grown: called from the journal's thread. */
-void persist_on_safe(struct persist *persist, void (*told)(void *context), void *context);
+void persist_on_safe(struct persist *persist, void (*told)(void *context),
+                     void *context);
 
 /* Whether changes can be recorded; else why not. */
 bool persist_works(const struct persist *persist, char why[256]);
@@ -67,7 +70,7 @@ struct persist_stats {
     uint64_t journal_bytes, journal_segments, frames, syncs;
     uint64_t unsynced; /* frames that are not on the disk */
     uint64_t snapshots, snapshot_failures;
-    uint64_t last_snapshot;     /* milliseconds since 1970; 0: none */
+    uint64_t last_snapshot; /* milliseconds since 1970; 0: none */
     double last_snapshot_seconds;
     uint64_t loaded_filters, replayed_records, torn_bytes;
     double load_seconds;

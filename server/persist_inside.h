@@ -20,7 +20,8 @@ struct retired {
 
 struct persist {
     struct server *server;
-    char folder[PERSIST_PATH - 256]; /* the data folder; filters are in `filters` below it */
+    char folder[PERSIST_PATH
+                - 256]; /* the data folder; filters are in `filters` below it */
     struct journal *journal;
     _Atomic bool failing;      /* the journal is full or has failed */
     pthread_mutex_t told_lock; /* of the two below */
@@ -30,19 +31,21 @@ struct persist {
     void (*on_safe)(void *context);
     void *on_safe_context;
 
-    pthread_mutex_t saving; /* one checkpoint or snapshot at a time; entry->base is written
-                               under it */
+    pthread_mutex_t
+        saving; /* one checkpoint or snapshot at a time; entry->base is written
+                   under it */
     pthread_mutex_t retired_lock;
     struct retired *retired;
 
     pthread_t thread; /* of the snapshot that runs in the background */
     bool thread_joinable;
     _Atomic bool thread_running;
-    uint64_t next_try; /* after a failure, milliseconds since 1970 */
+    _Atomic uint64_t next_try; /* after a failure, milliseconds since 1970 */
 };
 
 /* The path of a filter's file. */
-void persist_path(const struct persist *persist, const char *file, char path[PERSIST_PATH]);
+void persist_path(const struct persist *persist, const char *file,
+                  char path[PERSIST_PATH]);
 
 /* Fails with a message. */
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)

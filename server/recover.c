@@ -142,8 +142,9 @@ static bg_err found_text(bg_bytes text, char *to, size_t room, const char *what,
                          bg_errinfo *info)
 {
     if (text.len >= room) {
-        return persist_fail(info, BG_EFORMAT, "journal: %s of %zu bytes, expected less than %zu",
-                            what, text.len, room);
+        return persist_fail(info, BG_EFORMAT,
+                            "journal: %s of %zu bytes, expected less than %zu", what,
+                            text.len, room);
     }
     if (text.len) {
         memcpy(to, text.data, text.len);
@@ -156,15 +157,18 @@ static bg_err found_base(struct found *found, const struct journal_record *recor
                          bg_errinfo *info)
 {
     struct entry_base base = { .from = record->from };
-    bg_err err = found_text(record->file, base.file, sizeof base.file, "a file name", info);
+    bg_err err =
+        found_text(record->file, base.file, sizeof base.file, "a file name", info);
     if (!err) {
-        err = found_text(record->digest, base.digest, sizeof base.digest, "a digest", info);
+        err = found_text(record->digest, base.digest, sizeof base.digest, "a digest",
+                         info);
     }
     if (!err && strchr(base.file, '/')) {
         err = persist_fail(info, BG_EFORMAT, "journal: a file name with '/'");
     }
     if (!err) {
-        err = found_text(record->shape, found->shape, sizeof found->shape, "a shape", info);
+        err = found_text(record->shape, found->shape, sizeof found->shape, "a shape",
+                         info);
     }
     if (!err) {
         found->base = base;
@@ -175,8 +179,8 @@ static bg_err found_base(struct found *found, const struct journal_record *recor
     return err;
 }
 
-static bg_err recovery_create(struct founds *founds, const struct journal_record *record,
-                              bg_errinfo *info)
+static bg_err recovery_create(struct founds *founds,
+                              const struct journal_record *record, bg_errinfo *info)
 {
     struct found *found = founds_add(founds, record->id);
     if (!found) {
@@ -189,14 +193,17 @@ static bg_err recovery_create(struct founds *founds, const struct journal_record
     }
     return record->type == JOURNAL_MANIFEST_ENTRY
                ? found_base(found, record, info)
-               : found_text(record->shape, found->shape, sizeof found->shape, "a shape", info);
+               : found_text(record->shape, found->shape, sizeof found->shape, "a shape",
+                            info);
 }
 
-static bg_err recovery_manifest_end(struct recovery *r, const struct journal_record *record,
+static bg_err recovery_manifest_end(struct recovery *r,
+                                    const struct journal_record *record,
                                     bg_errinfo *info)
 {
     if (!r->in_manifest || r->manifest.n != record->count) {
-        return persist_fail(info, BG_EFORMAT, "journal: a manifest of %zu objects, expected %llu",
+        return persist_fail(info, BG_EFORMAT,
+                            "journal: a manifest of %zu objects, expected %llu",
                             r->manifest.n, (unsigned long long)record->count);
     }
     founds_clear(&r->all);
@@ -216,36 +223,29 @@ static bg_err recovery_look(void *context, uint64_t sequence,
         r->next_id = record->id + 1;
     }
     switch (record->type) {
-    case JOURNAL_CREATE:
-        return recovery_create(&r->all, record, info);
-    case JOURNAL_DROP:
-        founds_remove(&r->all, record->id);
-        return BG_OK;
-    case JOURNAL_RENAME:
-        return found ? found_name(found, record->name, info) : BG_OK;
+    case JOURNAL_CREATE: return recovery_create(&r->all, record, info);
+    case JOURNAL_DROP: founds_remove(&r->all, record->id); return BG_OK;
+    case JOURNAL_RENAME: return found ? found_name(found, record->name, info) : BG_OK;
     case JOURNAL_EXPIRE:
         if (found) {
             found->expiry = record->expiry;
         }
         return BG_OK;
-    case JOURNAL_BASE:
-        return found ? found_base(found, record, info) : BG_OK;
+    case JOURNAL_BASE: return found ? found_base(found, record, info) : BG_OK;
     case JOURNAL_MANIFEST_BEGIN:
         founds_clear(&r->manifest);
         r->in_manifest = true;
         return BG_OK;
-    case JOURNAL_MANIFEST_ENTRY:
-        return recovery_create(&r->manifest, record, info);
-    case JOURNAL_MANIFEST_END:
-        return recovery_manifest_end(r, record, info);
-    default:
-        return BG_OK;
+    case JOURNAL_MANIFEST_ENTRY: return recovery_create(&r->manifest, record, info);
+    case JOURNAL_MANIFEST_END: return recovery_manifest_end(r, record, info);
+    default: return BG_OK;
     }
 }
 
 /* ---- The bases ------------------------------------------------------------------------------------ */
 
-static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n, bg_errinfo *info)
+static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
+                                  bg_errinfo *info)
 {
     struct stat about;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -306,8 +306,8 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
         err = bg_file_about(path, &about, info);
     }
     if (!err && strcmp(about.digest_text, found->base.digest) != 0) {
-        err = persist_fail(info, BG_ECHECKSUM, "digest %s, expected %s", about.digest_text,
-                           found->base.digest);
+        err = persist_fail(info, BG_ECHECKSUM, "digest %s, expected %s",
+                           about.digest_text, found->base.digest);
     }
     how.hash = &hash;
     return err ? err : bg_open(path, &how, filter, info);
@@ -354,9 +354,10 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     }
     if (err) {
         found->broken = true;
-        log_event(LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
-                  "its file cannot be used, so it answers \"maybe\" and takes no adds: %s",
-                  why.message);
+        log_event(
+            LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
+            "its file cannot be used, so it answers \"maybe\" and takes no adds: %s",
+            why.message);
         err = object_adopt_nothing(&shape, &found->object, info);
     }
     if (!err) {
@@ -425,7 +426,7 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
         }
         struct entry *entry = found->object->entry;
         found->object = NULL; /* the catalogue's */
-        if (found->expiry) { /* even if that has been already */
+        if (found->expiry) {  /* even if that has been already */
             err = catalog_expire(catalog, name, found->expiry, 0, info);
         }
         if (err) {
@@ -437,7 +438,8 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
     return BG_OK;
 }
 
-static bg_err recovery_run(struct recovery *r, struct journal_report *report, bg_errinfo *info)
+static bg_err recovery_run(struct recovery *r, struct journal_report *report,
+                           bg_errinfo *info)
 {
     struct persist *persist = r->persist;
     bg_err err = journal_replay(persist->journal, recovery_look, r, report, info);
@@ -464,10 +466,9 @@ bg_err persist_load(struct persist *persist,
                     void (*progress)(void *context, uint64_t done, uint64_t all),
                     void *context, bg_errinfo *info)
 {
-    struct recovery r = { .persist = persist,
-                          .next_id = 1,
-                          .progress = progress,
-                          .context = context };
+    struct recovery r = {
+        .persist = persist, .next_id = 1, .progress = progress, .context = context
+    };
     struct journal_report report;
     const uint64_t began = server_ticks();
     bg_err err = recovery_run(&r, &report, info);
@@ -483,9 +484,10 @@ bg_err persist_load(struct persist *persist,
     persist->stats.replayed_records = r.records;
     persist->stats.torn_bytes = report.dropped;
     persist->stats.load_seconds = (double)(server_ticks() - began) / 1000;
-    log_event(LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
-              "%zu filters, %llu records done again, %llu torn bytes cut off, in %.3f s", filters,
-              (unsigned long long)r.records, (unsigned long long)report.dropped,
-              persist->stats.load_seconds);
+    log_event(
+        LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
+        "%zu filters, %llu records done again, %llu torn bytes cut off, in %.3f s",
+        filters, (unsigned long long)r.records, (unsigned long long)report.dropped,
+        persist->stats.load_seconds);
     return err;
 }

@@ -79,7 +79,7 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 static bool resp_widen(struct resp_parser *p)
 {
-    const size_t room = p->room == RESP_FEW ? (size_t)RESP_FEW * 8 : p->room * 2;
+    const size_t room = p->room > RESP_FEW ? p->room * 2 : (size_t)RESP_FEW * 8;
     bg_bytes *argv = realloc(p->argv == p->few ? NULL : p->argv, room * sizeof *argv);
     if (!argv) {
         return false;
@@ -107,6 +107,7 @@ static inline enum resp_result resp_finish(struct resp_parser *p, const char *by
                                            size_t at)
 {
     for (size_t i = 0; i < p->argc; i++) {
+        /* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): all are set */
         p->argv[i].data = bytes + (uintptr_t)p->argv[i].data;
     }
     p->consumed += at;

@@ -13,14 +13,19 @@
 
 enum { REPLY_HEAD = 24 }; /* a type, a sign, 19 or 20 digits and CRLF */
 
+/* CRLF to memory; returns its end. */
+static char *resp_reply_end(char *to)
+{
+    to[0] = '\r';
+    to[1] = '\n';
+    return to + 2;
+}
+
 /* "*12\r\n" to memory; returns its end. */
 static char *resp_reply_head(char *to, char type, uint64_t n)
 {
     *to++ = type;
-    to += buffer_digits(to, n);
-    *to++ = '\r';
-    *to++ = '\n';
-    return to;
+    return resp_reply_end(to + buffer_digits(to, n));
 }
 
 static void resp_reply_count(struct buffer *out, char type, uint64_t n)
@@ -40,9 +45,9 @@ static void resp_reply_line(struct buffer *out, char type, const char *text)
     }
     to[0] = type;
     for (size_t i = 0; i < n; i++) {
-        to[i + 1] = text[i] == '\r' || text[i] == '\n' ? ' ' : text[i];
+        to[i + 1] = buffer_line_byte(text[i]);
     }
-    memcpy(to + 1 + n, "\r\n", 2);
+    (void)resp_reply_end(to + 1 + n);
     buffer_wrote(out, n + 3);
 }
 
@@ -107,8 +112,7 @@ static inline void resp_reply_string(struct buffer *out, char type, const char *
     if (n) {
         memcpy(at, bytes, n);
     }
-    memcpy(at + n, "\r\n", 2);
-    buffer_wrote(out, (size_t)(at + n + 2 - begin));
+    buffer_wrote(out, (size_t)(resp_reply_end(at + n) - begin));
 }
 
 static void resp_reply_bulk(void *to, const void *bytes, size_t n)

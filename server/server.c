@@ -4,6 +4,7 @@
 #include "jobs.h"
 #include "listen.h"
 #include "log.h"
+#include "observer.h"
 #include "persist.h"
 #include "startup.h"
 #include "worker.h"
@@ -19,11 +20,13 @@
 
 enum { SERVER_TICK = 100, SERVER_FAILED = 1 };
 
-extern const struct command connection_commands[], keyspace_commands[], admin_commands[];
+extern const struct command connection_commands[], keyspace_commands[],
+    admin_commands[];
 
-const struct command *const server_families[] = { bf_commands,         cf_commands,
-                                                  bg_commands,         connection_commands,
-                                                  keyspace_commands,   admin_commands };
+const struct command *const server_families[] = {
+    bf_commands,         cf_commands,       bg_commands,
+    connection_commands, keyspace_commands, admin_commands
+};
 const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
 static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */
@@ -62,7 +65,8 @@ void server_ask_reload(void)
 
 static bool server_say(const char *what, const char *why)
 {
-    log_error("cannot start", LOG_FIELDS(log_text("what", what), log_text("error", why)));
+    log_error("cannot start",
+              LOG_FIELDS(log_text("what", what), log_text("error", why)));
     return false;
 }
 
@@ -152,7 +156,8 @@ static bool server_make(struct server *server)
     if (server->persist) {
         persist_on_safe(server->persist, server_on_safe, server);
     }
-    return true;
+    server->observer = observer_create(server);
+    return server->observer || server_say("observer", "out of memory");
 }
 
 static bool server_load(struct server *server)
@@ -277,6 +282,7 @@ static void server_drain(struct server *server)
 
 static void server_unmake(struct server *server)
 {
+    observer_free(server->observer);
     jobs_free(server->jobs);
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
@@ -302,11 +308,12 @@ int server_run(struct settings_store *store)
     if (server_wake >= 0 && server_make(server)) {
         size_t started = 0;
         atomic_store(&server->phase, SERVER_LOADING);
-        while (started < server->workers_count && worker_start(server->workers[started])) {
+        while (started < server->workers_count
+               && worker_start(server->workers[started])) {
             started++;
         }
         server->workers_count = started;
-        if (started > 0 && server_load(server)) {
+        if (started > 0 && server_load(server) && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));

@@ -113,13 +113,14 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
     }
     session->wrote = true;
     struct entry_base base = { .from = 0 };
-    if (object->born_full && server->persist) { /* never a name whose content is not safe */
+    if (object->born_full
+        && server->persist) { /* never a name whose content is not safe */
         session_leave(session);
         err = persist_save(server->persist, object, &base, info);
     }
     if (!err) {
-        err = catalog_put(server->catalog, name, object, base.file[0] ? &base : NULL, flags,
-                          session->now, info);
+        err = catalog_put(server->catalog, name, object, base.file[0] ? &base : NULL,
+                          flags, session->now, info);
     }
     if (!err) {
         catalog_grew(server->catalog, object_bytes(object));
@@ -127,14 +128,14 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
     return err;
 }
 
-static bg_err session_host_create(struct host *host, bg_bytes name, struct object *object,
-                                  bg_errinfo *info)
+static bg_err session_host_create(struct host *host, bg_bytes name,
+                                  struct object *object, bg_errinfo *info)
 {
     return session_put(host, name, object, 0, info);
 }
 
-static bg_err session_host_replace(struct host *host, bg_bytes name, struct object *object,
-                                   bg_errinfo *info)
+static bg_err session_host_replace(struct host *host, bg_bytes name,
+                                   struct object *object, bg_errinfo *info)
 {
     return session_put(host, name, object, CATALOG_REPLACE, info);
 }
@@ -185,8 +186,8 @@ static uint64_t session_host_now(struct host *host)
 }
 
 /* Files lie in one folder; names are plain. */
-static bg_err session_host_path(struct host *host, bg_bytes file, char *path, size_t room,
-                                bg_errinfo *info)
+static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
+                                size_t room, bg_errinfo *info)
 {
     const char *bytes = file.data;
     bool plain = file.len > 0 && file.len < 200 && bytes[0] != '.';
@@ -199,9 +200,10 @@ static bg_err session_host_path(struct host *host, bg_bytes file, char *path, si
     if (n < 0 || (size_t)n >= room) {
         if (info) {
             *info = (bg_errinfo){ .code = BG_EINVAL };
-            (void)snprintf(info->message, sizeof info->message,
-                           "file: expected a plain name of 1 to 199 printable bytes without '/', "
-                           "blanks, or a '.' in front");
+            (void)snprintf(
+                info->message, sizeof info->message,
+                "file: expected a plain name of 1 to 199 printable bytes without '/', "
+                "blanks, or a '.' in front");
         }
         return BG_EINVAL;
     }
@@ -343,8 +345,8 @@ static const char *session_no_state(const struct session *session,
 }
 
 const char *session_refuses(struct session *session, const struct client *client,
-                            const struct command *command, const bg_bytes *argv, size_t argc,
-                            char text[256])
+                            const struct command *command, const bg_bytes *argv,
+                            size_t argc, char text[256])
 {
     const char *wrong = NULL;
     if (!(command->flags & COMMAND_NOAUTH)) {
@@ -365,7 +367,8 @@ static void session_unknown(const struct client *client, const struct reply *rep
         return;
     }
     for (size_t i = 1; i < argc && n < 128; i++) {
-        n += (size_t)snprintf(text + n, sizeof text - n, "'%s' ", args_show(argv[i], word));
+        n += (size_t)snprintf(text + n, sizeof text - n, "'%s' ",
+                              args_show(argv[i], word));
     }
     reply_errorf(reply, "ERR unknown command '%s', with args beginning with: %s",
                  args_show(argv[0], word), text);

@@ -50,16 +50,16 @@ struct session {
     struct host host; /* first: handlers get its address */
     struct server *server;
     struct client *client;
-    int seat;          /* of this thread, in server->quiet */
-    bool is_job;       /* may take long, so it is in no batch, */
-    bool inside;       /* but from recording a change to the end: see quiet.h */
-    bool deferred;     /* set by a handler that sent nothing: run it again, as a job */
-    bool wrote;        /* something was recorded, or had been by others: see object.h */
-    uint64_t now;      /* milliseconds since 1970 */
-    uint64_t ticks;    /* milliseconds, monotonic */
+    int seat;       /* of this thread, in server->quiet */
+    bool is_job;    /* may take long, so it is in no batch, */
+    bool inside;    /* but from recording a change to the end: see quiet.h */
+    bool deferred;  /* set by a handler that sent nothing: run it again, as a job */
+    bool wrote;     /* something was recorded, or had been by others: see object.h */
+    uint64_t now;   /* milliseconds since 1970 */
+    uint64_t ticks; /* milliseconds, monotonic */
     struct command_settings settings;
     const struct settings *from; /* what they were made of */
-    struct entry **held; /* entries that a job has found */
+    struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
 };
 
@@ -100,7 +100,7 @@ void session_let_go(struct session *session);
 
 /* The checks alone: what is wrong with running a command, as an error; NULL: nothing. */
 const char *session_refuses(struct session *session, const struct client *client,
-                            const struct command *command, const bg_bytes *argv, size_t argc,
-                            char text[256]);
+                            const struct command *command, const bg_bytes *argv,
+                            size_t argc, char text[256]);
 
 #endif

@@ -22,8 +22,8 @@ struct slow {
 
 struct slowlog {
     pthread_mutex_t lock;
-    uint64_t next;  /* id */
-    uint64_t count; /* of those below that are still told */
+    uint64_t next;                  /* id */
+    uint64_t count;                 /* of those below that are still told */
     struct slow ring[SLOWLOG_MOST]; /* by id modulo its size */
 };
 
@@ -123,9 +123,9 @@ static void slowlog_get(struct request *request)
         cmd_arity(request);
         return;
     }
-    if (request->argc == 3 && (!cmd_integer(request->argv[2], &wanted) || wanted < -1)) {
-        reply_error(&request->reply,
-                    "ERR count should be greater than or equal to -1");
+    if (request->argc == 3
+        && (!cmd_integer(request->argv[2], &wanted) || wanted < -1)) {
+        reply_error(&request->reply, "ERR count should be greater than or equal to -1");
         return;
     }
     pthread_mutex_lock(&slowlog->lock);
@@ -133,7 +133,8 @@ static void slowlog_get(struct request *request)
     n = wanted >= 0 && (uint64_t)wanted < n ? (uint64_t)wanted : n;
     reply_array(&request->reply, n);
     for (uint64_t i = 1; i <= n; i++) { /* the last one first */
-        slowlog_tell(&request->reply, &slowlog->ring[(slowlog->next - i) % SLOWLOG_MOST]);
+        slowlog_tell(&request->reply,
+                     &slowlog->ring[(slowlog->next - i) % SLOWLOG_MOST]);
     }
     pthread_mutex_unlock(&slowlog->lock);
 }
@@ -160,15 +161,15 @@ static void slowlog_reset(struct request *request)
 
 const struct command slowlog_commands[] = {
     { "SLOWLOG", -2, COMMAND_CONTAINER | COMMAND_LOADING | COMMAND_STALE, 0, 0, 0, 0,
-      cmd_container, NULL, "", "The requests that took longest", "Depends on subcommand",
-      "0.1.0" },
+      cmd_container, NULL, "", "The requests that took longest",
+      "Depends on subcommand", "0.1.0" },
     { "SLOWLOG|GET", -2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_get, NULL,
       "[count]", "The last requests that took 10 ms or more", "O(N) with N requests",
       "0.1.0" },
-    { "SLOWLOG|LEN", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_len, NULL, "",
-      "How many there are", "O(1)", "0.1.0" },
-    { "SLOWLOG|RESET", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_reset, NULL,
-      "", "Forgets them", "O(1)", "0.1.0" },
+    { "SLOWLOG|LEN", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_len, NULL,
+      "", "How many there are", "O(1)", "0.1.0" },
+    { "SLOWLOG|RESET", 2, SLOWLOG_FLAGS, CATEGORY_DANGEROUS, 0, 0, 0, slowlog_reset,
+      NULL, "", "Forgets them", "O(1)", "0.1.0" },
     CMD_HELP("SLOWLOG"),
     CMD_END,
 };

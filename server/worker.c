@@ -42,7 +42,8 @@ static void worker_name_peer(const struct sockaddr_storage *peer, struct handed 
         const struct sockaddr_in *in = (const struct sockaddr_in *)peer;
         (void)inet_ntop(AF_INET, &in->sin_addr, handed->host, sizeof handed->host);
         port = ntohs(in->sin_port);
-        (void)snprintf(handed->address, sizeof handed->address, "%s:%u", handed->host, port);
+        (void)snprintf(handed->address, sizeof handed->address, "%s:%u", handed->host,
+                       port);
     } else if (peer->ss_family == AF_INET6) {
         const struct sockaddr_in6 *in = (const struct sockaddr_in6 *)peer;
         (void)inet_ntop(AF_INET6, &in->sin6_addr, handed->host, sizeof handed->host);
@@ -114,10 +115,13 @@ static void worker_accept(evutil_socket_t fd, short what, void *context)
     for (int i = 0; i < 64; i++) {
         struct sockaddr_storage peer = { 0 };
         socklen_t len = sizeof peer;
-        const int taken = accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        const int taken =
+            accept4(fd, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (taken < 0) {
-            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-                log_warning("accept failed", LOG_FIELDS(log_text("error", strerror(errno))));
+            if (errno == EMFILE || errno == ENFILE || errno == ENOMEM
+                || errno == ENOBUFS) {
+                log_warning("accept failed",
+                            LOG_FIELDS(log_text("error", strerror(errno))));
             }
             return;
         }
@@ -127,7 +131,8 @@ static void worker_accept(evutil_socket_t fd, short what, void *context)
                 (void)!send(taken, full, sizeof full - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
             }
             close(taken);
-            atomic_fetch_add_explicit(&worker->counts.rejected, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&worker->counts.rejected, 1,
+                                      memory_order_relaxed);
             continue;
         }
         const int one = 1;
@@ -142,14 +147,15 @@ static void worker_accept(evutil_socket_t fd, short what, void *context)
     }
 }
 
-bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol, bool tls)
+bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol,
+                   bool tls)
 {
     struct listener *listener = malloc(sizeof *listener);
     const size_t most = sizeof worker->listeners / sizeof *worker->listeners;
-    struct event *event = listener && worker->listeners_count < most
-                              ? event_new(worker->base, fd, EV_READ | EV_PERSIST,
-                                          worker_accept, listener)
-                              : NULL;
+    struct event *event =
+        listener && worker->listeners_count < most
+            ? event_new(worker->base, fd, EV_READ | EV_PERSIST, worker_accept, listener)
+            : NULL;
     if (!event) {
         free(listener);
         close(fd);
@@ -271,8 +277,8 @@ static void worker_mail(evutil_socket_t fd, short what, void *context)
         if (worker->stopping) {
             close(handed->fd);
         } else {
-            conn_open(worker, handed->fd, handed->protocol, handed->tls, handed->address,
-                      handed->host);
+            conn_open(worker, handed->fd, handed->protocol, handed->tls,
+                      handed->address, handed->host);
         }
         free(handed);
     }
@@ -343,8 +349,8 @@ static void *worker_work(void *context)
     struct worker *worker = context;
     while (!worker->stopping || worker->conns || worker->held) {
         /* Without waiting, if somebody's turn comes again. */
-        (void)event_base_loop(worker->base,
-                              worker->again ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
+        (void)event_base_loop(
+            worker->base, worker->again ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         worker_go_on(worker);
         worker_commit(worker);
     }
@@ -368,7 +374,8 @@ struct worker *worker_create(struct server *server, size_t number)
     worker->mailbox_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (!worker->base || worker->mailbox_fd < 0
         || !session_init(&worker->session, server, false)) {
-        log_error("worker cannot be made", LOG_FIELDS(log_text("error", strerror(errno))));
+        log_error("worker cannot be made",
+                  LOG_FIELDS(log_text("error", strerror(errno))));
         if (worker->base) {
             event_base_free(worker->base);
         }
@@ -378,8 +385,8 @@ struct worker *worker_create(struct server *server, size_t number)
         free(worker);
         return NULL;
     }
-    worker->mailbox_event = event_new(worker->base, worker->mailbox_fd, EV_READ | EV_PERSIST,
-                                      worker_mail, worker);
+    worker->mailbox_event = event_new(worker->base, worker->mailbox_fd,
+                                      EV_READ | EV_PERSIST, worker_mail, worker);
     worker->tick_event = event_new(worker->base, -1, EV_PERSIST, worker_tick, worker);
     event_add(worker->mailbox_event, NULL);
     event_add(worker->tick_event, &second);
@@ -403,7 +410,8 @@ void worker_free(struct worker *worker)
     }
     worker_stop_listening(worker);
     worker->stopping = true;
-    worker_mail(worker->mailbox_fd, 0, worker); /* jobs that ended after the thread did */
+    worker_mail(worker->mailbox_fd, 0,
+                worker); /* jobs that ended after the thread did */
     worker_commit(worker);
     event_free(worker->mailbox_event);
     event_free(worker->tick_event);

@@ -75,7 +75,8 @@ void worker_join(struct worker *worker);
 void worker_free(struct worker *worker);
 
 /* Listens on a socket, which belongs to the worker then. */
-bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol, bool tls);
+bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol,
+                   bool tls);
 
 /* A connection's replies wait for the journal. */
 void worker_hold(struct worker *worker, struct conn *conn);

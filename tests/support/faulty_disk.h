@@ -45,6 +45,7 @@ static struct {
     void (*on_create)(void);  /* told before the next file is made, once */
     void (*on_sync)(void);    /* told before every fdatasync */
     unsigned long data_syncs; /* how many there were, atomically */
+    unsigned interrupts;      /* so many of the next writes and syncs say EINTR */
 } disk;
 
 #if __SIZEOF_POINTER__ == 4 /* what 64-bit file offsets make of these calls */
@@ -195,6 +196,16 @@ static void disk_after(bool now)
     }
 }
 
+static bool disk_interrupts(void)
+{
+    if (disk.interrupts == 0) {
+        return false;
+    }
+    disk.interrupts--;
+    errno = EINTR;
+    return true;
+}
+
 #define DISK_CALL(result, call, good)                                                  \
     do {                                                                               \
         bool now;                                                                      \
@@ -242,6 +253,9 @@ int __wrap_open(const char *path, int flags, ...)
 ssize_t __wrap_pwrite(int file, const void *from, size_t n, off_t at)
 {
     ssize_t put;
+    if (disk_interrupts()) {
+        return -1;
+    }
     if (disk.at && disk.calls + 1 == disk.at && n > 1
         && (disk.fault == DISK_SHORT || disk.fault == DISK_HALF_FULL)) {
         n /= 2;
@@ -253,6 +267,9 @@ ssize_t __wrap_pwrite(int file, const void *from, size_t n, off_t at)
 int __wrap_fsync(int file)
 {
     int result;
+    if (disk_interrupts()) {
+        return -1;
+    }
     DISK_CALL(result, disk_sync(file, __real_fsync), disk_note_sync(file));
     return result;
 }
@@ -260,6 +277,9 @@ int __wrap_fsync(int file)
 int __wrap_fdatasync(int file)
 {
     int result;
+    if (disk_interrupts()) {
+        return -1;
+    }
     __atomic_add_fetch(&disk.data_syncs, 1, __ATOMIC_RELAXED);
     if (disk.on_sync) {
         disk.on_sync();

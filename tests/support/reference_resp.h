@@ -72,7 +72,7 @@ static inline bool reference_resp_string(struct reference_resp *r, size_t begin,
                                          bg_bytes *argument)
 {
     const bool strangers = r->limits->strangers;
-    long long length;
+    long long length = 0;
     char got[48];
     if (r->at == r->n) {
         return reference_resp_stop(r, RESP_PARTIAL, "");
@@ -107,35 +107,30 @@ static inline bool reference_resp_string(struct reference_resp *r, size_t begin,
            || reference_resp_stop(r, RESP_ERROR, "expected CRLF after a bulk");
 }
 
-/* Memory for n arguments, or for a line of n bytes, kept from call to call. */
-static inline bg_bytes *reference_resp_argv(size_t n)
-{
-    static bg_bytes *argv;
-    static size_t room;
-    if (n > room) {
-        free(argv);
-        room = 2 * n + 100;
-        argv = malloc(room * sizeof *argv);
-    }
-    return argv;
-}
+/* Memory that is kept from call to call. */
+struct reference_resp_memory {
+    void *bytes;
+    size_t room;
+};
 
-static inline char *reference_resp_room(size_t n)
+static inline void *reference_resp_room(struct reference_resp_memory *memory, size_t n)
 {
-    static char *bytes;
-    static size_t room;
-    if (n > room) {
-        free(bytes);
-        room = 2 * n + 100;
-        bytes = malloc(room);
+    if (n > memory->room) {
+        free(memory->bytes);
+        memory->room = 2 * n + 100;
+        memory->bytes = malloc(memory->room);
     }
-    return bytes;
+    if (!memory->bytes) {
+        abort();
+    }
+    return memory->bytes;
 }
 
 static inline bool reference_resp_array(struct reference_resp *r)
 {
+    static struct reference_resp_memory memory;
     const size_t begin = r->at;
-    long long count;
+    long long count = 0;
     bool good = true;
     if (!reference_resp_number(r, &count, "invalid multibulk length",
                                "too big mbulk count string")) {
@@ -151,7 +146,8 @@ static inline bool reference_resp_array(struct reference_resp *r)
         return true;
     }
     /* one takes six bytes at least */
-    bg_bytes *argv = reference_resp_argv((r->n - r->at) / 6 + 1);
+    bg_bytes *argv =
+        reference_resp_room(&memory, ((r->n - r->at) / 6 + 1) * sizeof *argv);
     for (long long i = 0; good && i < count; i++) {
         bg_bytes argument = { NULL, 0 };
         good = reference_resp_string(r, begin, &argument);
@@ -200,7 +196,7 @@ static inline size_t reference_resp_escaped(const char *text, size_t n, char *c)
         }
     }
     const char *name = text[1] ? strchr(names, text[1]) : NULL;
-    *c = name ? values[name - names] : text[1];
+    *c = (char)(name ? values[name - names] : text[1]);
     return 2;
 }
 
@@ -251,14 +247,16 @@ static inline size_t reference_resp_step(struct reference_resp_words *w,
 
 static inline bool reference_resp_inline(struct reference_resp *r)
 {
+    static struct reference_resp_memory words, argv;
     size_t length;
     if (!reference_resp_line(r, '\n', &length, "too big inline request")) {
         return false;
     }
     const char *line = r->bytes + r->at;
     const size_t n = length && line[length - 1] == '\r' ? length - 1 : length;
-    struct reference_resp_words w = { .words = reference_resp_room(n + 1),
-                                      .argv = reference_resp_argv(n + 1) };
+    struct reference_resp_words w = { .words = reference_resp_room(&words, n + 1),
+                                      .argv = reference_resp_room(
+                                          &argv, (n + 1) * sizeof *w.argv) };
     size_t at = 0, took = 1;
     bool many = false;
     while (at < n && took && !many) {

@@ -247,10 +247,11 @@ TEST(http__connections)
 
 static size_t put_many(char *to, const char *text, size_t times)
 {
-    for (size_t i = 0; i < times; i++) {
-        memcpy(to + i * strlen(text), text, strlen(text));
+    const size_t length = strlen(text);
+    for (size_t i = 0; i < times * length; i++) {
+        to[i] = text[i % length];
     }
-    return times * strlen(text);
+    return times * length;
 }
 
 TEST(http__limits_of_heads)
@@ -479,7 +480,7 @@ TEST(http__random_heads_as_the_reference)
         for (size_t i = 0; i + 4 < n; i++) { /* one head */
             n = memcmp(text + i, "\r\n\r\n", 4) == 0 ? i + 4 : n;
         }
-        regmatch_t first[5];
+        regmatch_t first[5] = { { 0 } };
         struct http_request r;
         struct http_story story;
         bg_bytes host;
@@ -524,9 +525,9 @@ TEST(http__random_streams_the_same_in_pieces)
             n += put_many(text + n, requests[check_random_below(4)], 1);
         }
         for (size_t i = check_random_below(3); i; i--) {
-            text[check_random_below(n)] = check_random_below(2)
-                                              ? (char)check_random()
-                                              : "\r\n0: ;a"[check_random_below(7)];
+            const char mark = "\r\n0: ;a"[check_random_below(7)];
+            text[check_random_below(n)] =
+                (char)(check_random_below(2) ? check_random() : (uint64_t)mark);
         }
         struct http_story story;
         tell(&story, text, n);
@@ -733,8 +734,8 @@ TEST(http__basic_is_binary_safe)
                 (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 | bytes[i + 2];
             fields[used++] = digits[word >> 18];
             fields[used++] = digits[word >> 12 & 63];
-            fields[used++] = i + 1 < n ? digits[word >> 6 & 63] : '=';
-            fields[used++] = i + 2 < n ? digits[word & 63] : '=';
+            fields[used++] = (char)(i + 1 < n ? digits[word >> 6 & 63] : '=');
+            fields[used++] = (char)(i + 2 < n ? digits[word & 63] : '=');
         }
         memcpy(fields + used, "\r\n", 3);
         struct http_request r;

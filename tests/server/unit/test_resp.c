@@ -105,6 +105,7 @@ TEST(resp__more_arguments_than_fit_into_the_parser)
             resp_story_init(&story);
             resp_story_tell(&story, stream.data, used, &defaults, cuts[i]);
             CHECK_EQ(story.count, 2);
+            CHECK(story.requests.data && stream.data);
             CHECK(memcmp(story.requests.data, stream.data, used - 6) == 0);
             resp_story_free(&story);
         }
@@ -222,12 +223,16 @@ TEST(resp__error_stays)
 /* Bytes of one kind between others. */
 static size_t padded(char *to, const char *before, char c, size_t n, const char *after)
 {
-    size_t used = strlen(before);
-    memcpy(to, before, used);
-    memset(to + used, c, n);
-    used += n;
-    memcpy(to + used, after, strlen(after));
-    return used + strlen(after);
+    const char *begin = to;
+    while (*before) {
+        *to++ = *before++;
+    }
+    memset(to, c, n);
+    to += n;
+    while (*after) {
+        *to++ = *after++;
+    }
+    return (size_t)(to - begin);
 }
 
 TEST(resp__limits_of_lines)
@@ -425,8 +430,7 @@ TEST(resp__a_long_line_is_looked_at_once)
 {
     static char text[60002];
     struct resp_parser p;
-    memset(text, 'x', 60000);
-    memcpy(text + 60000, "\r\n", 2);
+    CHECK_EQ(padded(text, "", 'x', 60000, "\r\n"), sizeof text);
     resp_parser_init(&p, &defaults);
     for (size_t there = 1; there < sizeof text; there++) {
         CHECK_EQ(resp_parse(&p, text, there), RESP_PARTIAL);
@@ -481,13 +485,12 @@ TEST(resp__random_streams_as_the_reference)
         size_t n = 0;
         for (size_t i = 0, count = check_random_below(12); i < count; i++) {
             const char *piece = pieces_of_streams[check_random_below(kinds)];
-            memcpy(text + n, piece, strlen(piece));
-            n += strlen(piece);
+            n += padded(text + n, piece, 0, 0, "");
         }
         for (size_t i = check_random_below(4); n && i; i--) {
+            const char mark = "\r\n$*\"'\\ 0123"[check_random_below(12)];
             text[check_random_below(n)] =
-                check_random_below(2) ? (char)check_random()
-                                      : "\r\n$*\"'\\ 0123"[check_random_below(12)];
+                (char)(check_random_below(2) ? check_random() : (uint64_t)mark);
         }
         struct resp_story story;
         tell(&story, text, n, &limits[check_random_below(3)]);
