@@ -41,7 +41,7 @@ static bool scan_takes(const struct session *session, const struct scan *scan,
         return false;
     }
     return !scan->pattern
-           || glob_matches(scan->pattern->data, scan->pattern->len, name.data,
+           || pattern_matches(scan->pattern->data, scan->pattern->len, name.data,
                            name.len);
 }
 
