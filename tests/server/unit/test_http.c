@@ -115,6 +115,10 @@ TEST(http__targets)
     parse(&r, "OPTIONS * HTTP/1.1\r\n" HOST "\r\n");
     CHECK(is(http_part(&r, r.path), "*", 1));
     CHECK(http_method_is(&r, "OPTIONS") && !http_method_is(&r, "OPTION"));
+    CHECK(!http_method_is(&r, "XPTIONS"));
+    parse(&r,
+          "AZaz09!#$%&'*+-.^_`|~ / HTTP/1.0\r\nAZaz09!#$%&'*+-.^_`|~: !~\x80\r\n\r\n");
+    CHECK_EQ(r.fields[0].name.len, 21);
 }
 
 TEST(http__first_lines_that_are_refused)
@@ -790,6 +794,10 @@ TEST(http__entity_tags)
                   { "w/\"1f\"", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
                   { "*, \"1f\"", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
                   { "W/", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
+                  { "W/x", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
+                  { "\"", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
+                  { "\"1f\", \"1f", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
+                  { "\"\",\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },
                   { ",", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
                   { "", HTTP_MATCH_BAD, HTTP_MATCH_BAD } };
     struct http_request r;

@@ -81,7 +81,7 @@ TEST(resp__arrays)
 TEST(resp__nothing_is_skipped_over)
 {
     check_requests(TEXT(""), TEXT(""));
-    check_requests(TEXT("\r\n\n*0\r\n  \r\n*-1\r\n*-77\r\n"), TEXT(""));
+    check_requests(TEXT("\r\n\n*0\r\n  \r\n*-1\r\n*-79\r\n*-80\r\n"), TEXT(""));
     check_requests(TEXT("\r\n*0\r\n" EXISTS "\n*-1\r\n" EXISTS "\r\n"),
                    TEXT(EXISTS EXISTS));
 }
