@@ -41,8 +41,8 @@ static bool scan_takes(const struct session *session, const struct scan *scan,
         return false;
     }
     return !scan->pattern
-           || glob_matches(scan->pattern->data, scan->pattern->len, name.data,
-                           name.len);
+           || pattern_matches(scan->pattern->data, scan->pattern->len, name.data,
+                              name.len);
 }
 
 static bool scan_read(struct request *request, struct scan *scan)
