@@ -60,7 +60,10 @@ const char *args_show(bg_bytes argument, char text[64])
     const unsigned char *bytes = argument.data;
     size_t n = argument.len < 60 ? argument.len : 60;
     for (size_t i = 0; i < n; i++) {
-        text[i] = bytes[i] >= 32 && bytes[i] < 127 ? (char)bytes[i] : '?';
+        text[i] = '?';
+        if (bytes[i] >= 32 && bytes[i] < 127) {
+            memcpy(text + i, bytes + i, 1);
+        }
     }
     if (argument.len > 60) {
         memcpy(text + n, "...", 3);
@@ -86,6 +89,17 @@ struct object *args_find(struct request *request, uint32_t families,
         reply_error(&request->reply, ARGS_WRONGTYPE);
         *sent = true;
         return NULL;
+    }
+    return object;
+}
+
+struct object *args_find_any(struct request *request, bg_bytes name)
+{
+    struct object *object = request->host->ops->find(request->host, name);
+    char text[64];
+    if (!object) {
+        reply_errorf(&request->reply, "NOFILTER no such filter '%s'",
+                     args_show(name, text));
     }
     return object;
 }

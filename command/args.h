@@ -23,6 +23,9 @@ const char *args_show(bg_bytes argument, char text[64]);
 struct object *args_find(struct request *request, uint32_t families,
                          const char *missing, bool *sent);
 
+/* The object of a name, of whatever family. NULL: there is none, and NOFILTER was sent. */
+struct object *args_find_any(struct request *request, bg_bytes name);
+
 enum {
     ARGS_BF = 1u << OBJECT_BF | 1u << OBJECT_BG, /* BF.* serve filters of any kind, */
     ARGS_CF = 1u << OBJECT_CF | 1u << OBJECT_BG, /* CF.* those that can delete */

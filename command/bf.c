@@ -10,6 +10,7 @@
  *   - BF.* also serve filters that were made by BG.CREATE or came from files.
  */
 #include "args.h"
+#include "dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -224,13 +225,14 @@ static void bf_tell(struct request *request, const uint64_t *bits, size_t n)
 static void bf_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
     const struct bf_wish wish = bf_usual(request->host->settings);
+    size_t step = OBJECT_BATCH; /* single ones where they fail */
     for (size_t at = 0; at < n;) {
         struct object *object = bf_find_or_make(request, &wish);
         if (!object) { /* which has been answered */
             at++;
             continue;
         }
-        const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
+        const size_t now = n - at < step ? n - at : step;
         uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
         size_t done = 0;
         bg_errinfo info = { 0 };
@@ -238,6 +240,7 @@ static void bf_add_many(struct request *request, const bg_bytes *items, size_t n
                                            is_new, &done, &info);
         bf_tell(request, is_new, done);
         at += done;
+        step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
         if (err) {
             args_failed(request, err, &info, BF_FULL);
             at++;
@@ -313,7 +316,7 @@ static void bf_insert(struct request *request)
 
 /* ---- Asking -------------------------------------------------------------------------------- */
 
-/* n answers, without a list around them; false: WRONGTYPE was sent instead of the first. */
+/* n answers, without a list around them. */
 static void bf_answer(struct request *request, const struct object *object,
                       const bg_bytes *items, size_t n)
 {
@@ -377,9 +380,19 @@ static const struct {
 
 enum { BF_FACTS = sizeof bf_facts / sizeof *bf_facts };
 
+/* What was asked for, as long as it has not grown; the first layer has room for some more. */
+static uint64_t bf_capacity(const struct object *object)
+{
+    const uint64_t asked = object->shape.items;
+    return object->shape.family == OBJECT_BF && asked && object_layers(object) == 1
+                   && !atomic_load(&object->reshaped)
+               ? asked
+               : object_capacity(object);
+}
+
 static void bf_fact(struct request *request, const struct object *object, size_t i)
 {
-    const uint64_t values[BF_FACTS] = { object_capacity(object), object_bytes(object),
+    const uint64_t values[BF_FACTS] = { bf_capacity(object), object_bytes(object),
                                         object_layers(object),
                                         atomic_load(&object->items),
                                         object->shape.expansion };
@@ -438,7 +451,7 @@ static void bf_debug(struct request *request)
         line, sizeof line,
         "bytes:%llu bits:%llu kind:%s layers:%u capacity:%llu size:%llu ratio:%g",
         bytes, bytes * 8, bg_kind_name((bg_kind)object->shape.kind),
-        object_layers(object), (unsigned long long)object_capacity(object),
+        object_layers(object), (unsigned long long)bf_capacity(object),
         (unsigned long long)atomic_load(&object->items), object->shape.rate);
     reply_text(&request->reply, line);
 }
@@ -474,5 +487,13 @@ const struct command bf_commands[] = {
       "O(1)", "0.1.0" },
     { "BF.DEBUG", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_debug, NULL, "key",
       "Facts about the layers of a filter", "O(1)", "0.1.0" },
+    { "BF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_BLOOM, 1, 1, 1,
+      dump_bf_scan, NULL, "key iterator",
+      "Dumps a filter in pieces: begin with 0, go on with what comes back",
+      "O(N) with N bytes", "0.1.0" },
+    { "BF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM,
+      1, 1, 1, dump_bf_load, NULL, "key iterator data",
+      "Loads a piece of a dump, of ours or of RedisBloom; the last one makes the filter",
+      "O(N) with N bytes", "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };

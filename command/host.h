@@ -8,11 +8,11 @@
  * Durability. Before a handler changes an object it tells the host what is going to happen
  * (`record`); the host writes it to its journal, or replicates it, and sends the reply only when
  * that is as safe as its settings ask for. Objects whose changes do not commute hold their lock
- * over both (object.h does). What is changed wholesale (merged, loaded, replaced) is told by
- * `checkpoint` after the fact: the host then keeps the whole object.
- *
- * A record that was written for a change that did not happen (the filter was full) is harmless
- * for filters that only ever grow, and left out by replaying for those that can refuse.
+ * over both; those that can refuse an add do it first and record what was done, so that a full
+ * filter fills no journal (object_keys.c). What is changed wholesale (merged, loaded, replaced) is
+ * told by `checkpoint` after the fact: the host then keeps the whole object. Until it has, a crash
+ * brings back what was there before, or an object of unknown content (object.h), never an empty
+ * one.
  */
 #ifndef COMMAND_HOST_H
 #define COMMAND_HOST_H
@@ -78,8 +78,9 @@ struct host_ops {
     /* Forgets a name; false: there is none. */
     bool (*drop)(struct host *host, bg_bytes name);
 
-    /* An object is about to change. On error it must not. BG_ELIMIT: more adds than the
-     * caller may do in this time; BG_EIO: the journal cannot be written. */
+    /* An object is about to change, or has just changed and its lock is held. On error it must
+     * not, or is changed back. BG_ELIMIT: more adds than the caller may do in this time;
+     * BG_EIO: the journal cannot be written. */
     bg_err (*record)(struct host *host, struct object *object,
                      const struct change *change, bg_errinfo *info);
 

@@ -8,7 +8,14 @@
  *     BG   any kind, by BG.CREATE or from a file
  *     and of BF: one that was imported from RedisBloom, with its own bits and hash (foreign)
  *
- * A shape is what is needed to make an empty one, as text in journals and files.
+ * A shape is what is needed to make an empty one, as text in journals and files. It does not
+ * change: an object whose filter was replaced by one of another size (rebuilt, folded, loaded
+ * again) keeps the shape it was made with, and says `reshaped`.
+ *
+ * Unknown content. An object whose content came from elsewhere (dump, file, merge) is `imported`:
+ * made again from its shape alone, after a crash before the content was safe, its slot has no
+ * filter. It then may contain everything, and takes nothing, until it is loaded again. So is one
+ * whose dump is arriving in pieces (dump.h).
  *
  * Threads. Queries and adds of objects that `commute` (sets of bits that only fill up) need no
  * lock. All other changes, and those of foreign ones, hold `writing` over recording and doing,
@@ -53,9 +60,13 @@ struct object_shape {
     uint32_t window_generations;
     uint64_t window_length; /* milliseconds */
     uint64_t window_count;
+    /* where it came from */
+    uint32_t sealed;   /* 1: takes no items, new content comes in files */
+    uint32_t imported; /* 1: content that the shape cannot tell, see above */
+    uint32_t foreign;  /* a bg_foreign_format, of whose bits it is */
 };
 
-enum { OBJECT_SHAPE_TEXT = 512 };
+enum { OBJECT_SHAPE_TEXT = 1024 }; /* with room for the longest of all, twice over */
 
 /* As text, "family=bf kind=scalable items=100 ...", and back; what is 0 is left out, and
  * unknown words are an error: BG_EFORMAT. */
@@ -68,43 +79,74 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
 bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
                          const struct command_settings *settings, bg_errinfo *info);
 
+/* CF: the size of what is kept of each hash, for its capacity, unless a rate was asked for: with
+ * k remainder bits behind log2(capacity) others it can be doubled until it has billions of items
+ * before its rate comes to 3 %. */
+void object_shape_quotient(struct object_shape *shape);
+
 /* What it asks of the library, but for the hash; `window` is used by windows, and must live as
  * long as the spec. */
 void object_shape_spec(const struct object_shape *shape, bg_window_options *window,
                        bg_spec *spec);
 
+struct dump; /* dump.h */
+struct load;
+
 struct object {
     struct object_shape shape;
-    bool commutes;  /* sets of bits: adds in any order, and again, come to the same */
+    bool commutes; /* sets of bits: adds in any order, and again, come to the same */
     bool born_full; /* it was not empty when it was made: from a file, a copy */
-    bg_slot *slot;  /* or NULL: */
+    bg_slot *slot; /* without a filter in it: unknown content; or NULL: */
     bg_foreign *foreign; /* a RedisBloom filter, with a lock of its own */
     pthread_rwlock_t foreign_lock;
     pthread_mutex_t writing;
-    _Atomic uint64_t items;   /* added, certainly new */
+    _Atomic uint64_t
+        items; /* added: certainly new ones; all, where adds can be taken back */
     _Atomic uint64_t deleted; /* removes that found something */
     _Atomic uint64_t expansions;
-    struct bg_rebuild *rebuild; /* BG.REBUILD: one in progress, under `writing` */
-    uint64_t id;                /* the host's */
-    void *entry;                /* the host's */
+    _Atomic bool reshaped;
+    bool outgrown;            /* CF: no larger one is allowed; under `writing` */
+    _Atomic uint64_t rotated; /* windows: to this time */
+    _Atomic uint64_t said_absent,
+        said_present;              /* BG.OBSERVE, of what may be contained */
+    _Atomic uint64_t said_missing; /* present, though denied here */
+    struct bg_rebuild *rebuild;    /* BG.REBUILD: one in progress, under `writing` */
+    uint64_t rebuilt;              /* keys that it was given, likewise */
+    pthread_mutex_t dumping; /* of the two below; never taken while `writing` is held */
+    struct dump *dump;       /* a copy that is being read in pieces, or NULL */
+    struct load *load;       /* pieces that are arriving, or NULL */
+    _Atomic uint64_t held;   /* bytes of these two */
+    uint64_t id;             /* the host's */
+    void *entry;             /* the host's */
 };
 
-/* An empty one. Errors: those of bg_filter_create; BG_EINVAL when the hash needs a secret that
- * the keyring lacks. */
+/* An empty one, or one of unknown content if the shape is `imported`. Errors: those of
+ * bg_filter_create; BG_EINVAL when the hash needs a secret that the keyring lacks. */
 bg_err object_create(const struct object_shape *shape,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);
 
-/* One with this filter or foreign filter, which it owns from then on, on success. */
+/* One with this filter or foreign filter, which it owns from then on, on success; with neither:
+ * of unknown content. */
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info);
-
-/* One whose content is not to be had: it answers "maybe" and takes no adds. */
-bg_err object_adopt_nothing(const struct object_shape *shape, struct object **object,
-                            bg_errinfo *info);
 void object_free(struct object *object);
 
-/* The shape of a filter that was made elsewhere (a file): family BG. */
+/* Whether its content is known. */
+bool object_is_whole(const struct object *object);
+
+/* The filters of an object at a moment when one has everything, which is told: NULL: unknown
+ * content. bg_slot_unpin the slot afterwards. Not for foreign ones. Not while `writing` is held. */
+const bg_filter *object_pin(const struct object *object, bg_pin *pin);
+
+/* The one of some filters that has everything, unless they are being migrated; or NULL. */
+const bg_filter *object_base(const bg_pin *pin);
+
+/* What went wrong, as the library tells it. */
+bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The shape of a filter that was made elsewhere (a file): family BG, imported. */
 void object_shape_of(const bg_filter *filter, struct object_shape *shape);
 
 /* How to open files of this service: the secret of the file's key id, if it has one. */
@@ -128,9 +170,14 @@ size_t object_may_contain_many(const struct object *object, const bg_bytes *keys
 bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
                        size_t n, uint64_t *is_new, size_t *done, bg_errinfo *info);
 
-/* Takes back one add. BG_ENOTFOUND: certainly not there. */
+/* Adds a key unless it may be there already, in one step; for objects that do not commute. */
+bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
+                         bool *added, bg_errinfo *info);
+
+/* Takes back one add. BG_ENOTFOUND: certainly not there, or, unless `count` is 0, it may have been
+ * added another number of times than that. */
 bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
-                     bg_errinfo *info);
+                     uint64_t count, bg_errinfo *info);
 
 /* How often a key may have been added; kinds that do not count: 0 or 1. */
 uint64_t object_count(const struct object *object, bg_bytes key);
@@ -139,10 +186,40 @@ uint64_t object_count(const struct object *object, bg_bytes key);
 bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
                      bg_errinfo *info);
 
+/* The same if it has a length and a period has passed. Adds do it; a host does it from time to
+ * time, so that what nobody adds to forgets as well. */
+bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
+
+/* Doubles a CF that is full; `writing` is held. BG_EFULL: it may not grow. */
+bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *info);
+
 /* Does what a record says, when a journal is replayed: by the host, before anybody else has
  * the object. */
 bg_err object_apply(struct object *object, const struct change *change,
                     bg_errinfo *info);
+
+/* ---- Whole objects: take long, and want a checkpoint afterwards ---------------------------- */
+
+/* Adds all that `from` has. BG_EINCOMPAT says what differs. */
+bg_err object_merge(struct object *object, struct host *host, const struct object *from,
+                    bg_errinfo *info);
+
+/* A copy with a name of its own to come: imported. */
+bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo *info);
+
+/* An empty one of the same make. */
+bg_err object_emptied(const struct object *object,
+                      const struct command_settings *settings, struct object **empty,
+                      bg_errinfo *info);
+
+/* Halves it so many times; adds go on meanwhile, and none is lost. */
+bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info);
+
+/* CF: halves it as long as it was doubled before and a tenth stays free; *steps says how often. */
+bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
+
+/* Counts again what is in, where the counter cannot know. */
+void object_recount(struct object *object);
 
 /* ---- Figures, in no time ----------------------------------------------------------------- */
 

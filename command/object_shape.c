@@ -58,6 +58,9 @@ static const struct shape_field shape_fields[] = {
     SHAPE(window_generations, SHAPE_U32),
     SHAPE(window_length, SHAPE_U64),
     SHAPE(window_count, SHAPE_U64),
+    SHAPE(sealed, SHAPE_U32),
+    SHAPE(imported, SHAPE_U32),
+    SHAPE(foreign, SHAPE_U32),
 };
 
 enum { SHAPE_FIELDS = sizeof shape_fields / sizeof *shape_fields };
@@ -264,7 +267,7 @@ bg_err object_shape_read(const char *text, size_t len, struct object_shape *shap
     char copy[OBJECT_SHAPE_TEXT], *rest = copy, *word = NULL;
     if (len >= sizeof copy || memchr(text, 0, len)) {
         return shape_fail(info, BG_EFORMAT, "shape", "too long a text",
-                          "at most 511 bytes");
+                          "at most 1023 bytes");
     }
     memcpy(copy, text, len);
     copy[len] = 0;
@@ -334,6 +337,20 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
     return bg_keyring_current(settings->keyring, &hash, shape->key_id, info);
 }
 
+void object_shape_quotient(struct object_shape *shape)
+{
+    uint32_t bits = 0;
+    shape->kind = BG_KIND_QUOTIENT;
+    if (shape->rate > 0 && shape->k == 0) {
+        return;
+    }
+    while (bits < 63 && UINT64_C(1) << bits < shape->items) {
+        bits++;
+    }
+    shape->rate = 0.03;
+    shape->k = bits <= 4 ? 32 : bits >= 22 ? 14 : 36 - bits;
+}
+
 void object_shape_spec(const struct object_shape *shape, bg_window_options *window,
                        bg_spec *spec)
 {
@@ -361,7 +378,7 @@ void object_shape_spec(const struct object_shape *shape, bg_window_options *wind
 void object_shape_of(const bg_filter *filter, struct object_shape *shape)
 {
     bg_info about = { .struct_size = sizeof about };
-    *shape = (struct object_shape){ .family = OBJECT_BG };
+    *shape = (struct object_shape){ .family = OBJECT_BG, .imported = 1 };
     if (bg_filter_info(filter, &about)) {
         return;
     }
@@ -369,7 +386,7 @@ void object_shape_of(const bg_filter *filter, struct object_shape *shape)
     shape->items = about.design_items;
     shape->rate = about.design_rate;
     shape->k = about.k;
-    shape->flags = about.flags;
+    shape->flags = about.flags & (BG_SCATTERED | BG_ONE_WINNER);
     shape->width = about.width;
     shape->shards = about.shards > 1 ? about.shards : 0;
     shape->hash = about.hash;

@@ -150,6 +150,29 @@ static uint64_t gates_nanoseconds(double seconds)
     return (uint64_t)(seconds * 1e9);
 }
 
+/*
+ * The slot begins with a tiny filter, which nobody trusts: it takes the adds of the follower, and so
+ * does the first real one from the moment on when it is begun. (A slot without any filter refuses
+ * adds, also while its first one is made.)
+ */
+static bg_err gates_make_slot(struct gate *gate, bg_errinfo *info)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *tiny;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.items = 64;
+    spec.rate = 0.5;
+    spec.hash = gate->how.hash;
+    bg_err err = bg_filter_create(&spec, &tiny, info);
+    if (!err) {
+        err = bg_slot_create(tiny, NULL, &gate->slot, info);
+        if (err) {
+            bg_filter_free(tiny);
+        }
+    }
+    return err;
+}
+
 static bg_err gates_make_inside(struct gate *gate, bg_errinfo *info)
 {
     const struct gate_settings *s = &gate->settings;
@@ -160,7 +183,7 @@ static bg_err gates_make_inside(struct gate *gate, bg_errinfo *info)
     options.breaker_failures = s->breaker_failures;
     options.breaker_rest = gates_nanoseconds(s->breaker_rest);
     options.ask = gates_ask_blindly;
-    bg_err err = bg_slot_create(NULL, NULL, &gate->slot, info);
+    bg_err err = gates_make_slot(gate, info);
     err = err ? err : bg_slot_create(NULL, NULL, &gate->nothing, info);
     err = err ? err : bg_gate_create(gate->nothing, &options, &gate->blind, info);
     options.ask = gates_ask;
@@ -420,12 +443,7 @@ bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo 
     if (!gate) {
         return BG_ENOTFOUND;
     }
-    /* Without a filter there is nothing to add it to; the one to come is made from the source,
-     * which has it. */
-    bg_err err = bg_gate_wrote(gate->gate, key.data, key.len);
-    if (err == BG_ENOTSUP && atomic_load(&gate->built) == 0) {
-        err = BG_OK;
-    }
+    const bg_err err = bg_gate_wrote(gate->gate, key.data, key.len);
     gates_leave(gate);
     return err ? source_error(info, err, "filter", "room for the key",
                               "it takes no more: all look-ups ask the source for now")

@@ -15,7 +15,7 @@ struct gate {
     struct gate_settings settings;
     struct source *source;
     bool followed;
-    bg_slot *slot;          /* its filter, once there is one */
+    bg_slot *slot;          /* its filter */
     bg_slot *nothing;       /* never has one */
     bg_gate *gate;          /* over slot */
     bg_gate *blind;         /* over nothing: asks the source for everything */

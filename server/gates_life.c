@@ -53,7 +53,7 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
     for (size_t i = 0; i < n; i++) {
         refused = bg_gate_wrote(gate->gate, keys[i].data, keys[i].len) || refused;
     }
-    if (refused && atomic_load(&gate->built) != 0) { /* else there is no filter yet */
+    if (refused) { /* the gate doubts its filter until another one is made */
         gate_life_rebuild(gate, "a key could not be added");
     }
     (void)atomic_fetch_add(&gate->changes, n);

@@ -626,7 +626,7 @@ static bg_err journal_plan(struct journal *j, struct journal_header *header,
 
 static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
 {
-    struct journal_header header;
+    struct journal_header header = { .number = 0 };
     struct journal_draft_file draft;
     size_t n = j->disk.count;
     bg_err err = journal_plan(j, &header, info);

@@ -61,6 +61,15 @@ static uint64_t disk_number(const char *name, const char **rest)
     return number;
 }
 
+/* The next name of a folder, NULL at its end; errno is 0 unless it cannot be read. */
+static const char *disk_next_name(DIR *entries)
+{
+    errno = 0;
+    const struct dirent *entry =
+        readdir(entries); /* NOLINT(concurrency-mt-unsafe): a folder of our own */
+    return entry ? entry->d_name : NULL;
+}
+
 static int disk_compare(const void *a, const void *b)
 {
     const struct journal_segment *x = a, *y = b;
@@ -108,16 +117,14 @@ bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
         return journal_error_system(info, "opendir", folder);
     }
     bg_err err = BG_OK;
-    errno = 0;
-    for (const struct dirent *entry; !err && (entry = readdir(entries)) != NULL;) {
-        uint64_t number = disk_number(entry->d_name, &rest);
+    for (const char *name; !err && (name = disk_next_name(entries)) != NULL;) {
+        uint64_t number = disk_number(name, &rest);
         if (number && !*rest) {
             err = journal_disk_reserve(disk, info);
             if (!err) {
                 journal_disk_push(disk, (struct journal_segment){ .number = number });
             }
         }
-        errno = 0;
     }
     if (!err && errno) {
         err = journal_error_system(info, "readdir", folder);
@@ -144,9 +151,9 @@ void journal_disk_sweep(const struct journal_disk *disk)
     if (!entries) {
         return; /* they are in nobody's way */
     }
-    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
-        if (disk_number(entry->d_name, &rest) && strcmp(rest, ".tmp") == 0) {
-            (void)snprintf(path, sizeof path, "%s/%.47s", disk->folder, entry->d_name);
+    for (const char *name; (name = disk_next_name(entries)) != NULL;) {
+        if (disk_number(name, &rest) && strcmp(rest, ".tmp") == 0) {
+            (void)snprintf(path, sizeof path, "%s/%.47s", disk->folder, name);
             (void)unlink(path);
         }
     }
@@ -367,7 +374,7 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
                         bg_errinfo *info)
 {
     struct journal_disk *disk = context;
-    struct stat about;
+    struct stat about = { .st_size = 0 };
     struct disk_book *book = malloc(sizeof *book);
     if (!book) {
         return journal_error(info, BG_ENOMEM, "memory", "enough to read a segment",
@@ -423,7 +430,7 @@ bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info)
     for (size_t i = disk->count; i-- > 0;) {
         unsigned char bytes[JOURNAL_HEADER];
         struct journal_header header;
-        struct journal_source source;
+        struct journal_source source = { .bytes = 0 };
         bg_err err = disk_take(disk, i, &source, info);
         if (err) {
             return err;

@@ -56,9 +56,8 @@ enum field_number {
 
 #define HAS(name)  (1u << field_##name)
 #define HAS_CREATE (HAS(id) | HAS(name) | HAS(shape) | HAS(expiry))
-#define HAS_BASE                                                                       \
-    (HAS(id) | HAS(shape) | HAS(file) | HAS(digest) | HAS(from) | HAS(items)           \
-     | HAS(deleted) | HAS(expansions))
+#define HAS_FILE                                                                       \
+    (HAS(file) | HAS(digest) | HAS(from) | HAS(items) | HAS(deleted) | HAS(expansions))
 
 static const struct {
     const char *name;
@@ -70,9 +69,9 @@ static const struct {
     [JOURNAL_RENAME] = { "rename", HAS(id) | HAS(name) },
     [JOURNAL_EXPIRE] = { "expire", HAS(id) | HAS(expiry) },
     [JOURNAL_CHANGE] = { "change", HAS(id) },
-    [JOURNAL_BASE] = { "base", HAS_BASE },
+    [JOURNAL_BASE] = { "base", HAS(id) | HAS(shape) | HAS_FILE },
     [JOURNAL_MANIFEST_BEGIN] = { "manifest-begin", HAS(count) },
-    [JOURNAL_MANIFEST_ENTRY] = { "manifest-entry", HAS_CREATE | HAS_BASE },
+    [JOURNAL_MANIFEST_ENTRY] = { "manifest-entry", HAS_CREATE | HAS_FILE },
     [JOURNAL_MANIFEST_END] = { "manifest-end", HAS(count) },
     [JOURNAL_KEEP] = { "keep", HAS(from) },
     [JOURNAL_MARK] = { "mark", 0 },

@@ -111,10 +111,18 @@ const char *password_read(const char *text, struct password *password)
 
 /* ---- Hashing ----------------------------------------------------------------------------- */
 
+/* HMAC, which scrypt begins with, takes a key and the same with NULs behind it for one: so there
+ * are none in passwords. */
+static bool password_is_text(bg_bytes clear)
+{
+    return clear.len <= PASSWORD_MOST
+           && !(clear.len && memchr(clear.data, 0, clear.len));
+}
+
 static bool password_hash(const struct password *password, bg_bytes clear,
                           uint8_t *hash)
 {
-    return clear.len <= PASSWORD_MOST
+    return password_is_text(clear)
            && EVP_PBE_scrypt(clear.len ? clear.data : "", clear.len, password->salt,
                              password->salt_len, (uint64_t)1 << password->ln,
                              password->r, password->p, PASSWORD_MEMORY, hash,

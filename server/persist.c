@@ -179,7 +179,7 @@ static bg_err persist_copy(struct persist *persist, struct object *object,
     pthread_mutex_lock(&object->writing);
     base->from = journal_next(persist->journal);
     bg_slot_pin(object->slot, &pin);
-    const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
+    const bg_filter *filter = object_base(&pin);
     const bg_err err =
         filter ? bg_filter_copy(filter, copy, info)
                : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
@@ -227,7 +227,7 @@ bg_err persist_save(struct persist *persist, struct object *object,
         quiet_wait(&persist->server->quiet); /* (P2) */
         bg_pin pin;
         bg_slot_pin(object->slot, &pin);
-        const bg_filter *filter = bg_pin_filter(&pin, 0, NULL);
+        const bg_filter *filter = object_base(&pin);
         err = filter ? persist_save_file(persist, object, filter, base, info)
                      : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
         bg_slot_unpin(object->slot, &pin);
@@ -407,19 +407,6 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
-/* Whether its content is there to be saved; not so if its file could not be read (recover.c). */
-static bool persist_has_content(const struct object *object)
-{
-    bg_pin pin;
-    if (object->foreign) {
-        return true;
-    }
-    bg_slot_pin(object->slot, &pin);
-    const bool has = bg_pin_filter(&pin, 0, NULL) != NULL;
-    bg_slot_unpin(object->slot, &pin);
-    return has;
-}
-
 /* Saves all objects with records since their base; the bases of the others are from `first`.
  * *keep becomes the lowest frame that is needed by who cannot be saved. */
 static bg_err persist_save_changed(struct persist *persist, uint64_t first,
@@ -434,7 +421,7 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
         for (size_t i = 0; i < n; i++) {
             if (err || atomic_load(&some[i]->gone)) {
                 /* nothing to do but to let go of it */
-            } else if (!persist_has_content(some[i]->object)) {
+            } else if (!object_is_whole(some[i]->object)) {
                 *keep = some[i]->base.from < *keep ? some[i]->base.from : *keep;
             } else if (atomic_load(&some[i]->recorded)) {
                 err = persist_checkpoint_locked(persist, some[i], info);
@@ -512,7 +499,7 @@ static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
         for (size_t i = 0; i < n; i++) {
             struct entry_base base;
             const bool wanted = !err && !atomic_load(&some[i]->gone)
-                                && persist_has_content(some[i]->object);
+                                && object_is_whole(some[i]->object);
             if (wanted) {
                 err = persist_save(persist, some[i]->object, &base, info);
             }

@@ -39,6 +39,10 @@
  *       in the order of commits, as long as the connection lives. When it was lost everything
  *       is read again.
  *
+ * A table that is emptied (TRUNCATE) or made anew may give out its numbers again; it then has
+ * another file, by which that is noticed, except by (1), for which it does not matter. A trigger
+ * that is gone or switched off is noticed as well, at every look.
+ *
  * The same at the beginning, for (2): the highest number is taken as `high`, and `anew` is told
  * only when all transactions that ran then have ended: what they wrote is found by who reads all
  * keys after that. Until then the source has not begun.
@@ -69,6 +73,7 @@ struct postgres_follow {
     char *running; /* transactions that must end before, as an array; NULL: not known */
     uint64_t lowest; /* transaction that ran at the last look */
     char system[32]; /* the server's name for itself */
+    char file[32];   /* the name of the table's file; "": not known yet */
     const char *why; /* it begins anew */
     uint64_t beat, beat_seen;
     bool must_look;       /* a notification said so */
@@ -90,6 +95,7 @@ static void postgres_follow_forget(struct postgres_follow *f, const char *why)
     free(f->running);
     f->low = f->high = f->running = NULL;
     f->placed = false;
+    f->file[0] = 0;
     f->waits_since = 0;
     f->why = why;
 }
@@ -261,6 +267,26 @@ bg_err postgres_follow_check(struct source *source, bg_errinfo *info)
 
 /* ---- Transactions ---------------------------------------------------------------------- */
 
+/* Is the table still the one that is followed, and its trigger in place? */
+static bg_err postgres_follow_inspect(struct postgres_follow *f, const char *file,
+                                      const char *triggers, bg_errinfo *info)
+{
+    if (f->source->how.install != SOURCE_INSTALL_NO && *triggers != '1') {
+        postgres_follow_forget(f, "the trigger was gone");
+        return source_error(info, BG_EIO, "install", "the trigger that was made",
+                            "none, or one that is off");
+    }
+    if (f->source->by == FOLLOW_COLUMN && !f->exact) {
+        if (*f->file && strcmp(f->file, file) != 0) {
+            postgres_follow_forget(f, "the table was emptied or made anew");
+            return source_error(info, BG_EIO, "follow", "the table of before",
+                                "one that was emptied or made anew");
+        }
+        (void)snprintf(f->file, sizeof f->file, "%s", file);
+    }
+    return BG_OK;
+}
+
 /*
  * The lowest running transaction, and which run: of those in f->running, or of all if that is not
  * known. *none: there are none of them, and none is prepared.
@@ -277,14 +303,20 @@ static bg_err postgres_follow_transactions(struct postgres_follow *f, bool *none
         " AND (a.datid IS NULL OR a.datname = current_database())"
         " AND a.backend_type IS DISTINCT FROM 'autovacuum worker'"
         " AND ($1::text[] IS NULL OR l.virtualtransaction = ANY ($1::text[])))::text,"
-        " (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database())";
+        " (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()),"
+        " (SELECT relfilenode FROM pg_class WHERE oid = $3::oid),"
+        " (SELECT count(*) FROM pg_trigger WHERE tgrelid = $3::oid AND tgenabled = 'A'"
+        " AND tgname = 'bg_tell_' || $4::text)";
     struct postgres_own *own = f->source->own;
-    char reader[16];
+    char reader[16], table[16];
     PGresult *rows = NULL;
     (void)snprintf(reader, sizeof reader, "%d", atomic_load(&own->reader));
+    (void)snprintf(table, sizeof table, "%u", f->query.table);
     const struct postgres_argument arguments[] = { { .data = f->running },
-                                                   { .data = reader } };
-    bg_err err = postgres_link_run(&f->link, "follow", sql, arguments, 2,
+                                                   { .data = reader },
+                                                   { .data = table },
+                                                   { .data = f->source->how.channel } };
+    bg_err err = postgres_link_run(&f->link, "follow", sql, arguments, 4,
                                    postgres_follow_deadline(f), &rows, info);
     if (err) {
         return err;
@@ -294,7 +326,9 @@ static bg_err postgres_follow_transactions(struct postgres_follow *f, bool *none
         postgres_follow_forget(f, "transactions are counted from an earlier one");
     }
     f->lowest = lowest;
-    err = postgres_follow_keep(&f->running, PQgetvalue(rows, 0, 1), info);
+    err = postgres_follow_inspect(f, PQgetvalue(rows, 0, 3), PQgetvalue(rows, 0, 4),
+                                  info);
+    err = err ? err : postgres_follow_keep(&f->running, PQgetvalue(rows, 0, 1), info);
     *none = !err && strcmp(PQgetvalue(rows, 0, 1), "{}") == 0
             && strcmp(PQgetvalue(rows, 0, 2), "0") == 0;
     PQclear(rows);
@@ -365,8 +399,12 @@ static bg_err postgres_follow_place(struct postgres_follow *f, bg_errinfo *info)
     bool none = true;
     bg_err err = BG_OK;
     if (f->read_top && !f->exact && !f->high) {
-        char top[256];
-        err = postgres_follow_ask(f, f->read_top, top, sizeof top, info);
+        char top[256] = "";
+        err =
+            postgres_follow_transactions(f, &none, info); /* to know the table's file */
+        free(f->running);
+        f->running = NULL;
+        err = err ? err : postgres_follow_ask(f, f->read_top, top, sizeof top, info);
         if (!err && *top) {
             err = postgres_follow_keep(&f->high, top, info);
         }
@@ -394,7 +432,7 @@ static bg_err postgres_follow_place(struct postgres_follow *f, bg_errinfo *info)
     }
     if (!err) {
         f->placed = true;
-        f->source->listener.anew(f->source->listener.context, f->why);
+        source_tell_anew(f->source, f->why);
     }
     return err;
 }
@@ -489,7 +527,7 @@ static bg_err postgres_follow_look(struct postgres_follow *f, bg_errinfo *info)
         err = postgres_follow_send_beat(f, info);
     }
     if (!err && f->placed) {
-        f->source->listener.caught_up(f->source->listener.context, position, since);
+        source_tell_caught_up(f->source, position, since);
     }
     return err;
 }

@@ -51,6 +51,13 @@ static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
 
 /* ---- Life ------------------------------------------------------------------------------ */
 
+/* Notices go nowhere: what matters is said by errors. */
+static void postgres_link_ignore(void *context, const char *message)
+{
+    (void)context;
+    (void)message;
+}
+
 static bg_err postgres_link_connect(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {
@@ -62,6 +69,7 @@ static bg_err postgres_link_connect(struct postgres_link *link, uint64_t deadlin
         return link->db ? postgres_link_fail(link, "source", info)
                         : source_no_memory(info);
     }
+    (void)PQsetNoticeProcessor(link->db, postgres_link_ignore, NULL);
     PostgresPollingStatusType state = PGRES_POLLING_WRITING;
     bg_err err = BG_OK;
     while (!err && state != PGRES_POLLING_OK) {

@@ -358,7 +358,7 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
             LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
             "its file cannot be used, so it answers \"maybe\" and takes no adds: %s",
             why.message);
-        err = object_adopt_nothing(&shape, &found->object, info);
+        err = object_adopt(&shape, NULL, NULL, &found->object, info);
     }
     if (!err) {
         atomic_store(&found->object->items, found->items);

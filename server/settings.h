@@ -32,7 +32,7 @@
 enum {
     SETTINGS_LIST_MOST = 16,
     SETTINGS_GATES_MOST = 256,
-    SETTINGS_CHANGES = 4096,
+    SETTINGS_CHANGES = 1024,
     SETTINGS_WHY = 400 /* longest message */
 };
 

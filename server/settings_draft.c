@@ -111,6 +111,17 @@ static void settings_draft_several(const struct setting *setting, const void *fi
     }
 }
 
+/* The fewest digits that are read back as the same number. */
+static void settings_draft_real(double value, char *text, size_t room)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, room, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+}
+
 const char *settings_show(const struct setting *setting, const void *of, char *text,
                           size_t room)
 {
@@ -136,7 +147,7 @@ const char *settings_show(const struct setting *setting, const void *of, char *t
     case SETTING_RATE:
     case SETTING_SHARE:
     case SETTING_SECONDS:
-        (void)snprintf(text, room, "%.15g", *(const double *)field);
+        settings_draft_real(*(const double *)field, text, room);
         break;
     case SETTING_SWITCH:
         (void)snprintf(text, room, "%s", *(const bool *)field ? "yes" : "no");

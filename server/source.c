@@ -463,6 +463,20 @@ uint64_t source_rest(uint32_t failures)
     return rest < 5 * SOURCE_SECOND ? rest : 5 * SOURCE_SECOND;
 }
 
+void source_tell_anew(struct source *source, const char *why)
+{
+    source_pool_retry(source->pool);
+    source->listener.anew(source->listener.context, why);
+}
+
+void source_tell_caught_up(struct source *source, uint64_t position, uint64_t since)
+{
+    if (source->told == 0) {
+        source_pool_retry(source->pool);
+    }
+    source->listener.caught_up(source->listener.context, position, since);
+}
+
 void source_tell_state(struct source *source, bool up, const char *why)
 {
     if (source->told != (int)up && !source_is_stopping(source)) {

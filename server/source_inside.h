@@ -77,7 +77,10 @@ bool source_pause(struct source *source, uint64_t nanoseconds, int fd);
 /* How long to rest after so many failures in a row: 0.1 to 5 seconds. */
 uint64_t source_rest(uint32_t failures);
 
-/* For followers: tell the listener. States are told when they change. */
+/* For followers: tell the listener. States are told when they change. Who has reached the source
+ * lets questions be asked again at once. */
+void source_tell_anew(struct source *source, const char *why);
+void source_tell_caught_up(struct source *source, uint64_t position, uint64_t since);
 void source_tell_state(struct source *source, bool up, const char *why);
 void source_tell_keys(struct source *source, struct key_batch *batch);
 

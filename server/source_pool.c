@@ -167,6 +167,13 @@ void source_pool_give(struct source_pool *pool, void *connection, bool broken)
     }
 }
 
+void source_pool_retry(struct source_pool *pool)
+{
+    (void)pthread_mutex_lock(&pool->lock);
+    pool->failures = 0;
+    (void)pthread_mutex_unlock(&pool->lock);
+}
+
 void source_pool_close(struct source_pool *pool)
 {
     (void)pthread_mutex_lock(&pool->lock);

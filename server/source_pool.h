@@ -38,6 +38,9 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, void **conn
 /* A broken one is thrown away, and all that are idle with it. */
 void source_pool_give(struct source_pool *pool, void *connection, bool broken);
 
+/* Somebody has seen that connections can be made: no more rest. */
+void source_pool_retry(struct source_pool *pool);
+
 /* From now on nobody gets any. */
 void source_pool_close(struct source_pool *pool);
 

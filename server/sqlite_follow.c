@@ -55,7 +55,7 @@ static bg_err sqlite_follow_place(struct sqlite_follow *f, bg_errinfo *info)
     if (!err) {
         f->placed = true;
         f->data = -1;
-        f->source->listener.anew(f->source->listener.context, f->why);
+        source_tell_anew(f->source, f->why);
     }
     return err;
 }
@@ -93,8 +93,7 @@ static bg_err sqlite_follow_look(struct sqlite_follow *f, bg_errinfo *info)
         f->data = data;
     }
     if (!err) {
-        f->source->listener.caught_up(f->source->listener.context,
-                                      sqlite_stream_position(f->stream), since);
+        source_tell_caught_up(f->source, sqlite_stream_position(f->stream), since);
         sqlite_follow_prune(f, since);
     }
     return err;

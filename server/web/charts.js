@@ -325,6 +325,20 @@ export function rateWords(rates) {
   return parts.join(", ");
 }
 
+// A decade as a rate: 0.01 %, 1e-7 %
+const powerOfTen = (mark) => `${format.significant(100 * mark, 1)} %`;
+
+// Every so many of the marks that their words do not touch, from the right.
+function spaced(marks, x, least) {
+  const kept = [];
+  for (const mark of [...marks].reverse()) {
+    if (kept.length === 0 || x(kept[kept.length - 1]) - x(mark) >= least) {
+      kept.push(mark);
+    }
+  }
+  return kept;
+}
+
 /* The same, large: a row for each rate, on one axis of decades. */
 export function rateRows(id, rates) {
   const rows = [
@@ -359,9 +373,9 @@ export function rateRows(id, rates) {
               h("small", null, format.interval(value, format.rate))]))),
     h("div", { class: "rate-row rate-axis" }, h("div"),
       h("svg", { width, height: 16, viewBox: `0 0 ${width} 16`, "aria-hidden": "true" },
-        marks.map((mark, i) => h("text", {
-          x: x(mark), y: 11, "text-anchor": i === 0 ? "start" : i === marks.length - 1 ? "end" : "middle",
-        }, format.rate(mark)))),
+        spaced(marks, x, 60).map((mark) => h("text", {
+          x: x(mark), y: 11, "text-anchor": x(mark) < 20 ? "start" : x(mark) > width - 20 ? "end" : "middle",
+        }, powerOfTen(mark)))),
       h("div")));
 }
 

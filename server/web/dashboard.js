@@ -202,8 +202,8 @@ function drawNow() {
     h("a", { class: "skip", href: "#title", key: "skip", onclick: (event) => { event.preventDefault(); document.getElementById("title").focus(); } }, "Skip to the content"),
     h("div", { class: "frame", key: "frame" }, sidebar(), h("main", { id: "main" },
       h("header", { class: "top" },
-        state.route.page === "filter" && h("a", { class: "up", href: "#/", "aria-label": "All filters" }, icon("back")),
-        h("h1", { id: "title", tabindex: "-1" }, (state.view.heading && !state.signingIn ? state.view.heading(now) : name)),
+        state.route.page === "filter" && h("a", { key: "up", class: "up", href: "#/", "aria-label": "All filters" }, icon("back")),
+        h("h1", { key: "title", id: "title", tabindex: "-1" }, (state.view.heading && !state.signingIn ? state.view.heading(now) : name)),
         liveness()),
       banner(),
       h("div", { class: `page page-${state.route.page || "overview"}${state.error && state.data ? " stale" : ""}`, key: `${state.route.page}/${state.route.rest}`, "aria-busy": String(!state.data && !state.error) }, content(now)))),
@@ -271,6 +271,9 @@ function themeButton() {
 }
 
 function liveness() {
+  if (state.signingIn) {
+    return null;
+  }
   const gone = state.error && state.error.code === "gone";
   const at = state.answered ? format.clock(state.answered, true) : "";
   const words = gone ? "No answer" : state.paused ? `Paused at ${at}` : state.view.still ? "" : "Live";

@@ -72,7 +72,7 @@ function patchChildren(parent, old, now, svg) {
   }
   const kept = new Set();
   for (const child of now) {
-    const match = child.key !== undefined ? keyed.get(child.key) : free.shift();
+    const match = child.key !== undefined ? keyed.get(child.key) : nextOf(free, child.tag);
     if (match && match.tag === child.tag && !kept.has(match)) {
       patch(match, child, svg);
       kept.add(match);
@@ -96,9 +96,15 @@ function patchChildren(parent, old, now, svg) {
   }
 }
 
+// The first that is left with that tag: what comes and goes before it does not disturb it.
+function nextOf(free, tag) {
+  const i = free.findIndex((other) => other.tag === tag);
+  return i < 0 ? undefined : free.splice(i, 1)[0];
+}
+
 function forget(v) {
   if (v.props && v.props.measure) {
-    sizes.unobserve(v.node);
+    sizes().unobserve(v.node);
   }
   for (const child of v.children || []) {
     forget(child);
@@ -161,19 +167,23 @@ function patchStyle(node, old, now) {
   }
 }
 
-const sizes = new ResizeObserver((entries) => {
-  for (const entry of entries) {
-    if (entry.target.measured) {
-      entry.target.measured(Math.round(entry.contentRect.width));
+let observer = null;
+function sizes() {
+  observer = observer || new ResizeObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.target.measured) {
+        entry.target.measured(Math.round(entry.contentRect.width));
+      }
     }
-  }
-});
+  });
+  return observer;
+}
 
 function measure(node, callback) {
   if (!node.measured && callback) {
-    sizes.observe(node);
+    sizes().observe(node);
   } else if (!callback) {
-    sizes.unobserve(node);
+    sizes().unobserve(node);
   }
   node.measured = callback;
 }

@@ -5,7 +5,7 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, filterLink, healthPill, healthWords, tile, emptyNote, badge } from "./parts.js";
+import { figure, filterLink, healthPill, healthWords, HEALTH, tile, emptyNote, badge } from "./parts.js";
 
 export const title = () => "Filters";
 
@@ -16,9 +16,10 @@ const KINDS = ["classic", "partitioned", "blocked", "split", "register", "counti
 export function begin(route) {
   const number = (text, usual) => (/^\d{1,9}$/.test(text || "") ? Number(text) : usual);
   return {
-    search: route.query.search || "", kind: route.query.kind || "", health: route.query.health || "",
-    sort: route.query.sort || "name", order: route.query.order === "desc" ? "desc" : "asc",
-    page: number(route.query.page, 1), size: SIZES.includes(number(route.query.size, 50)) ? number(route.query.size, 50) : 50,
+    search: (route.query.search || "").slice(0, 1024), kind: KINDS.includes(route.query.kind) ? route.query.kind : "",
+    health: route.query.health in HEALTH ? route.query.health : "",
+    sort: COLUMNS.some((column) => column.sort === route.query.sort) ? route.query.sort : "name", order: route.query.order === "desc" ? "desc" : "asc",
+    page: Math.max(1, number(route.query.page, 1)), size: SIZES.includes(number(route.query.size, 50)) ? number(route.query.size, 50) : 50,
     row: -1,
   };
 }

@@ -281,6 +281,16 @@ TEST(http__limits_of_heads)
             http_story_free(&story);
         }
     }
+    for (size_t part = 0; part < 2; part++) { /* lines that do not end */
+        const size_t begin = part ? first : 0;
+        const size_t most = part ? HTTP_HEAD_BYTES : HTTP_LINE_BYTES;
+        (void)put_many(text, "GET / HTTP/1.0\r\n", 1);
+        (void)put_many(text + begin, "x", most);
+        check_refused(text, most - 1, 0, NULL);
+        check_refused(text, most, part ? 431 : 414,
+                      part ? "the head is longer than 16384 bytes"
+                           : "the request line is longer than 8192 bytes");
+    }
     for (int over = 0; over < 2; over++) {
         n = put_many(text, "GET /", 1);
         n += put_many(text + n, "x", HTTP_LINE_BYTES - n - 11 + (size_t)over);
@@ -374,9 +384,19 @@ TEST(http__chunks_that_are_refused)
     check_chunks_refused("10000000000000000\r\n", 413, large);
     check_chunks_refused("00000000000000000000000000000003e9\r\n", 413, large);
     char line[400] = "5;";
-    memset(line + 2, 'x', 300);
+    memset(line + 2, 'x', 254); /* 256 with the CR would do */
+    check_chunks_refused(line, 0, NULL);
+    line[255] = '\r';
+    check_chunks_refused(line, 0, NULL);
+    line[255] = 'x';
+    line[256] = '\r';
     check_chunks_refused(line, 400, "the line of a chunk is longer than 256 bytes");
     check_refused(TEXT("POST / HTTP/1.0\r\nContent-Length: 1001\r\n\r\n"), 413, large);
+    check_refused(TEXT("POST / HTTP/1.0\r\nContent-Length: 1000\r\n\r\n"), 0, NULL);
+    struct http_request r;
+    struct http_body body;
+    parse(&r, "POST / HTTP/1.0\r\nContent-Length: 5\r\n\r\n");
+    CHECK(http_body_begin(&body, &r, 5) && !http_body_begin(&body, &r, 4));
 }
 
 TEST(http__trailers_have_a_limit)
@@ -572,6 +592,7 @@ TEST(http__paths)
     check_path("/%4", -1, NULL);
     check_path("/%4/1", -1, NULL);
     check_path("/%4x", -1, NULL);
+    check_path("/%x4", -1, NULL);
     check_path("/1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h", -1, NULL);
     check_path("http://h/x", 1, PARTS(PART("x")));
     check_path("http://h", 0, NULL);
@@ -588,11 +609,11 @@ TEST(http__parameters)
     struct http_request r;
     bg_bytes name, value;
     size_t at = 0;
-    parse(&r, "GET /?a=1&&b&c%20d=e+f%3D%26&a=2&=x&y== HTTP/1.0\r\n\r\n");
+    parse(&r, "GET /?a=1&&b&c%20d+=e+f%3D%26&a=2&=x&y== HTTP/1.0\r\n\r\n");
     static const bg_bytes pairs[][2] = {
-        { PART("a"), PART("1") },       { PART("b"), PART("") },
-        { PART("c d"), PART("e f=&") }, { PART("a"), PART("2") },
-        { PART(""), PART("x") },        { PART("y"), PART("=") }
+        { PART("a"), PART("1") },        { PART("b"), PART("") },
+        { PART("c d "), PART("e f=&") }, { PART("a"), PART("2") },
+        { PART(""), PART("x") },         { PART("y"), PART("=") }
     };
     for (size_t i = 0; i < 6; i++) {
         CHECK_EQ(http_query_next(&r, &at, room, &name, &value), HTTP_FOUND);
@@ -654,6 +675,10 @@ TEST(http__accept)
         { "Accept: text/plain;q=.5\r\n", 0, 0 },
         { "Accept: text/plain;q=0.1234\r\n", 0, 0 },
         { "Accept: text/plain;q=\r\n", 0, 0 },
+        { "Accept: text/plain;q=1000\r\n", 0, 0 },
+        { "Accept: text/plain;q=0:5\r\n", 0, 0 },
+        { "Accept: text/plbin\r\n", 0, 0 },
+        { "Accept: tfxt/*\r\n", 0, 0 },
         { "Accept: text/plain;q=1.\r\n", 0, 1000 },
         { "Accept: text\r\n", 0, 0 },
         { "Accept: text/, /plain, *\r\n", 0, 0 },

@@ -378,7 +378,7 @@ TEST(journal_read__no_damage_tells_a_wrong_record)
         errors += err != BG_OK;
         torn += !err && report.torn.code;
         if (!err && s == &journal.segments[0]
-            && memcmp(s, &whole.segments[0], sizeof *s)) {
+            && memcmp(s, &whole.segments[0], sizeof *s) != 0) {
             CHECK_EQ(report.next,
                      121); /* the bytes were the same, or it had been said */
         }

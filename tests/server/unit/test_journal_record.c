@@ -20,7 +20,7 @@ static bg_bytes text_of(const char *text)
 static void check_text(bg_bytes a, bg_bytes b)
 {
     CHECK_EQ(a.len, b.len);
-    CHECK(a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+    CHECK(a.len == 0 || (b.data && memcmp(a.data, b.data, a.len) == 0));
 }
 
 /* A record of a type with something in every field. */

@@ -105,8 +105,8 @@ TEST(resp__more_arguments_than_fit_into_the_parser)
             resp_story_init(&story);
             resp_story_tell(&story, stream.data, used, &defaults, cuts[i]);
             CHECK_EQ(story.count, 2);
-            CHECK(story.requests.data && stream.data);
-            CHECK(memcmp(story.requests.data, stream.data, used - 6) == 0);
+            CHECK(story.requests.data && stream.data
+                  && memcmp(story.requests.data, stream.data, used - 6) == 0);
             resp_story_free(&story);
         }
     }
@@ -131,6 +131,7 @@ TEST(resp__quotes)
                    TEXT("*1\r\n$10\r\n\0\xff\n\r\t\b\a\\\"q\r\n"));
     check_requests(TEXT("\"\\xg0\\x0\" x\r\n"),
                    TEXT("*2\r\n$5\r\nxg0x0\r\n$1\r\nx\r\n"));
+    check_requests(TEXT("\"\\x4a\\xA4\"\n"), TEXT("*1\r\n$2\r\nJ\xa4\r\n"));
     check_requests(TEXT("'\\'\\n\\x41\"'\r\n"), TEXT("*1\r\n$8\r\n'\\n\\x41\"\r\n"));
     check_requests(TEXT("ab\"c d\"\fx ab'c d'\r\n"),
                    TEXT("*3\r\n$5\r\nabc d\r\n$1\r\nx\r\n$5\r\nabc d\r\n"));

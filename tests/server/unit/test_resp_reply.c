@@ -231,6 +231,11 @@ TEST(buffer__stays_within_its_limit)
     CHECK(!buffer_space(
         &b, SIZE_MAX - 17)); /* within the limit, but there is no such memory */
     CHECK(b.overflow);
+    buffer_clear(&b, 0);
+    if (!CHECK_SANITIZED) { /* which would end the program */
+        CHECK(!buffer_space(&b, SIZE_MAX / 2));
+        CHECK(b.overflow);
+    }
     buffer_free(&b);
 }
 

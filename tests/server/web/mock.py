@@ -39,6 +39,7 @@ HOSTILE = ["<script>document.title='pwned'</script>", "\"><img src=x onerror=\"d
            "__proto__", "constructor", "toString", "zero\u200bwidth\ufeff", " leading and trailing ", "   ", "\U0001f468\u200d\U0001f469\u200d\U0001f467 family",
            "{{7*7}}${7*7}", "&lt;b&gt;&amp;", "e\u0301" * 40]
 HOSTILE_BYTES = [b"\xff\xfe\x00bytes", b"\xc0\xafoverlong", b"\xed\xa0\x80surrogate"]
+SORTS = ["name", "kind", "items", "capacity", "fill", "predicted", "observed", "bytes", "queries", "avoided", "age", "health"]
 OUTCOMES = ["absent_by_filter", "absent_by_cache", "absent_by_truth", "present", "unknown", "failed"]
 
 
@@ -378,15 +379,15 @@ LINES = {"classic": 7, "partitioned": 7, "cuckoo": 2, "fuse": 3, "ribbon": 2, "w
 
 
 def plan(query):
-    items = int(float(query["items"]))
+    items = whole(query, "items", 0, 1, 2 ** 53)
     error = float(query.get("error") or 0.01)
     growth = float(query.get("growth") or 1)
     points = int(query.get("points") or 0)
     number = lambda name: float(query[name]) if query.get(name) else None
     qps, call, memory = number("queries_per_second"), number("call_cost"), number("memory_cost")
     absent = number("absent_share") or 1.0
-    if items < 1 or not 0 < error < 1 or growth < 1:
-        raise ApiError(400, "bad_request", f"error: found {error:g}, expected a number above 0 and below 1" if not 0 < error < 1 else f"items: found {items}, expected 1 or more")
+    if not 0 < error < 1:
+        raise ApiError(400, "bad_request", f"error: found {error:g}, expected a number above 0 and below 1")
     kinds, curves = [], []
     for kind in KINDS:
         sized = int(items * growth)
@@ -431,6 +432,13 @@ def segment_bytes(segment):
         except ValueError:
             raise ApiError(400, "bad_request", "name: expected base64url behind =") from None
     return urllib.parse.unquote_to_bytes(segment)
+
+
+def whole(query, name, usual, least, most):
+    text = query.get(name, str(usual))
+    if not text.isdigit() or not least <= int(text) <= most:
+        raise ApiError(400, "bad_request", f"{name}: found {text[:40]}, expected an integer from {least} to {most}")
+    return int(text)
 
 
 def parameter_bytes(value):
@@ -530,6 +538,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(503 if loading else 200, state + "\n", "text/plain; charset=utf-8", [("Retry-After", "1")] if loading else [])
         user = self.who()
         self.guard(path)
+        if path in ("/metrics", "/api/v1/info", "/api/v1/events") and self.command not in ("GET", "HEAD"):
+            raise ApiError(405, "method_not_allowed", f"found {self.command}, expected GET", [("Allow", "GET, HEAD")])
         if path == "/metrics":
             return self.answer(200, metrics(self.world), "text/plain; version=0.0.4; charset=utf-8", [("Cache-Control", "no-store")])
         if path == "/api/v1/info":
@@ -548,8 +558,6 @@ class Handler(BaseHTTPRequestHandler):
         if path.startswith("/api/v1/filters/") and len(parts) in (5, 6):
             return self.on_filter(segment_bytes(parts[4]), parts[5] if len(parts) == 6 else "", query)
         if path == "/api/v1/plan":
-            if not query.get("items"):
-                raise ApiError(400, "bad_request", "items: found nothing, expected an integer of 1 or more")
             return self.json(plan(query))
         if path == "/api/v1/gates":
             return self.json({"gates": [gate_of(f, world.now(), name) for name, f in world.gates.items()]})
@@ -559,7 +567,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.json(world.tenants())
         if path == "/api/v1/history":
             f = self.find(parameter_bytes(query["filter"])) if "filter" in query else None
-            return self.json(world.history(f, int(query.get("seconds", 600)), [m for m in query.get("metric", "").split(",") if m]))
+            return self.json(world.history(f, whole(query, "seconds", 600, 1, 86400), [m for m in query.get("metric", "").split(",") if m]))
         raise ApiError(404, "not_found", f"there is nothing at {path[:200]}")
 
     def find(self, name):
@@ -579,9 +587,10 @@ class Handler(BaseHTTPRequestHandler):
     # -- filters --
 
     def list_filters(self, query):
-        count, offset = int(query.get("count", 100)), int(query.get("offset", 0))
-        if not 1 <= count <= 1000:
-            raise ApiError(400, "bad_request", f"count: found {count}, expected 1 to 1000")
+        count, offset = whole(query, "count", 100, 1, 1000), whole(query, "offset", 0, 0, 2 ** 53)
+        for name, words in (("sort", SORTS), ("order", ["asc", "desc"]), ("health", ["fine", "watch", "act", "unknown"]), ("kind", KINDS)):
+            if name in query and query[name] not in words:
+                raise ApiError(400, "bad_request", f"{name}: found {query[name][:40]}, expected one of {', '.join(words)}")
         if "cursor" in query:
             offset = int(query["cursor"])
         rows = self.world.totals(self.world.now())["all"]
@@ -632,7 +641,7 @@ class Handler(BaseHTTPRequestHandler):
         if action == "":
             return self.json(f.detail(now))
         if action == "occupancy":
-            return self.occupancy(f, int(query.get("cells", 1024)))
+            return self.occupancy(f, whole(query, "cells", 1024, 1, 16384))
         if action == "file":
             tag = f'"{f.digest()}"'
             if self.headers.get("If-None-Match") == tag:
@@ -717,8 +726,6 @@ class Handler(BaseHTTPRequestHandler):
         return self.json(f.detail(self.world.now()), 200 if there else 201, [("ETag", f'"{f.digest()}"')])
 
     def occupancy(self, f, cells):
-        if not 1 <= cells <= 16384:
-            raise ApiError(400, "bad_request", f"cells: found {cells}, expected 1 to 16384")
         made = random.Random(f.seed)
         fill = f.figures(self.world.now())["fill"]
         cells = max(1, min(cells, f.bits // 64))
@@ -733,14 +740,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def list_events(self, query):
         events = self.world.events
-        since = int(query.get("since", 0))
+        since, count = whole(query, "since", 0, 0, 2 ** 53), whole(query, "count", 200, 1, 1000)
         rank = ["info", "warning", "error"]
         found = events[bisect.bisect([e["id"] for e in events], since):]
         found = [e for e in found if rank.index(e["level"]) >= rank.index(query.get("level", "info"))]
         if "filter" in query:
             wanted = named(parameter_bytes(query["filter"]), "filter")
             found = [e for e in found if all(e.get(k) == v for k, v in wanted.items())]
-        return self.json({"events": found[-int(query.get("count", 200)):], "last": events[-1]["id"] if events else 0, "missed": False})
+        return self.json({"events": found[-count:], "last": events[-1]["id"] if events else 0, "missed": False})
 
     def on_gate(self, name, action):
         f = self.world.gates.get(name.decode(errors="replace"))
@@ -751,7 +758,10 @@ class Handler(BaseHTTPRequestHandler):
             return self.json(told)
         if action == "lookup":
             results = []
-            for key in self.parsed().get("keys", []):
+            asked = self.parsed().get("keys")
+            if not isinstance(asked, list):
+                raise ApiError(400, "bad_request", "keys: expected a list of strings")
+            for key in asked:
                 present = key.startswith("sku")
                 down = told["source"]["state"] == "down"
                 outcome = "absent_by_filter" if not present and not f.may_contain(key.encode()) else "unknown" if down else "present" if present else "absent_by_truth"

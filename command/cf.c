@@ -1,0 +1,617 @@
+/*
+ * cf.c - CF.*: what clients of cuckoo filters in Redis know, on quotient filters.
+ *
+ * A quotient filter deletes and counts as a cuckoo filter does, and better in three ways that
+ * matter here: many copies of one item take a counter, not slots without end; it is doubled in
+ * place, so there is no chain to be asked; and what it keeps of an item is as long as the rate
+ * needs, not 8 bits. BUCKETSIZE, MAXITERATIONS and EXPANSION (but for 0: do not grow) are accepted
+ * and told by CF.INFO; they have nothing to decide. ERROR, which others lack, asks for a rate.
+ *
+ * Different on purpose:
+ *   - options are read strictly, and every error has a code;
+ *   - asking a name of another type is WRONGTYPE, since "0" would be a false "no";
+ *   - without ERROR the rate of false positives stays below 3 % however far it grows, typically
+ *     below 0.01 %; when it could not be kept the filter is full;
+ *   - CF.COMPACT writes, so it is no command for replicas.
+ */
+#include "args.h"
+#include "dump.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define CF_NOT_FOUND "ERR not found"
+#define CF_FULL      "ERR Filter is full"
+#define CF_EXPANDED  "ERR Maximum expansions reached"
+
+enum { CF_BUCKET_MOST = 255, CF_ITERATIONS_MOST = 65535, CF_EXPANSION_MOST = 32768 };
+static const uint64_t cf_capacity_most = UINT64_C(1) << 39;
+
+/* ---- Making -------------------------------------------------------------------------------- */
+
+/* What RESERVE and INSERT can say. */
+struct cf_wish {
+    uint64_t capacity, bucket_size, iterations, expansion, expansions;
+    double error; /* 0: not said */
+    bool nocreate;
+};
+
+static struct cf_wish cf_usual(const struct command_settings *settings)
+{
+    return (struct cf_wish){ .capacity = settings->cf_initial_size,
+                             .bucket_size = settings->cf_bucket_size,
+                             .iterations = settings->cf_max_iterations,
+                             .expansion = settings->cf_expansion_factor,
+                             .expansions = settings->cf_max_expansions };
+}
+
+static const char *cf_read_bucket_size(bg_bytes argument, struct cf_wish *wish)
+{
+    if (!args_count(argument, &wish->bucket_size)) {
+        return "ERR Couldn't parse BUCKETSIZE";
+    }
+    return wish->bucket_size >= 1 && wish->bucket_size <= CF_BUCKET_MOST
+               ? NULL
+               : "ERR BUCKETSIZE: value must be in the range [1, 255]";
+}
+
+static const char *cf_read_iterations(bg_bytes argument, struct cf_wish *wish)
+{
+    if (!args_count(argument, &wish->iterations)) {
+        return "ERR Couldn't parse MAXITERATIONS";
+    }
+    return wish->iterations >= 1 && wish->iterations <= CF_ITERATIONS_MOST
+               ? NULL
+               : "ERR MAXITERATIONS: value must be in the range [1, 65535]";
+}
+
+static const char *cf_read_expansion(bg_bytes argument, struct cf_wish *wish)
+{
+    if (!args_count(argument, &wish->expansion)) {
+        return "ERR Couldn't parse EXPANSION";
+    }
+    return wish->expansion <= CF_EXPANSION_MOST
+               ? NULL
+               : "ERR EXPANSION: value must be in the range [0, 32768]";
+}
+
+static const char *cf_read_error(bg_bytes argument, struct cf_wish *wish)
+{
+    if (!args_real(argument, &wish->error)) {
+        return "ERR bad error rate";
+    }
+    return wish->error > 0 && wish->error < 1
+               ? NULL
+               : "ERR error rate must be in the range (0.000000, 1.000000)";
+}
+
+static const char *cf_read_capacity(bg_bytes argument, struct cf_wish *wish)
+{
+    return args_count(argument, &wish->capacity) ? NULL : "ERR Bad capacity";
+}
+
+/* One option at argv[*i], and its value; *i is left at the last word that was read. */
+static const char *cf_read_option(const struct request *request, size_t *i,
+                                  bool inserting, struct cf_wish *wish)
+{
+    static const struct {
+        const char *word;
+        bool in_reserve, in_insert;
+        const char *(*read)(bg_bytes argument, struct cf_wish *wish);
+        const char *missing;
+    } valued[] = {
+        { "BUCKETSIZE", true, false, cf_read_bucket_size,
+          "ERR Couldn't parse BUCKETSIZE" },
+        { "MAXITERATIONS", true, false, cf_read_iterations,
+          "ERR Couldn't parse MAXITERATIONS" },
+        { "EXPANSION", true, false, cf_read_expansion, "ERR Couldn't parse EXPANSION" },
+        { "CAPACITY", false, true, cf_read_capacity, "ERR Bad capacity" },
+        { "ERROR", true, true, cf_read_error, "ERR bad error rate" },
+    };
+    const bg_bytes word = request->argv[*i];
+    if (inserting && args_is(word, "NOCREATE")) {
+        wish->nocreate = true;
+        return NULL;
+    }
+    for (size_t v = 0; v < sizeof valued / sizeof *valued; v++) {
+        if ((inserting ? valued[v].in_insert : valued[v].in_reserve)
+            && args_is(word, valued[v].word)) {
+            if (*i + 1 >= request->argc) {
+                return valued[v].missing;
+            }
+            return valued[v].read(request->argv[++*i], wish);
+        }
+    }
+    return "ERR Unknown argument received";
+}
+
+static bool cf_capacity_fits(const struct cf_wish *wish)
+{
+    return wish->capacity >= 2 * wish->bucket_size
+           && wish->capacity <= cf_capacity_most;
+}
+
+static bg_err cf_make(struct request *request, const struct cf_wish *wish,
+                      struct object **object, bg_errinfo *info)
+{
+    const struct command_settings *settings = request->host->settings;
+    struct object_shape shape = { .family = OBJECT_CF,
+                                  .items = wish->capacity,
+                                  .rate = wish->error,
+                                  .expansion = (uint32_t)wish->expansion,
+                                  .bucket_size = (uint32_t)wish->bucket_size,
+                                  .max_iterations = (uint32_t)wish->iterations,
+                                  .max_expansions = (uint32_t)wish->expansions };
+    object_shape_quotient(&shape);
+    const bg_err err = object_shape_hash(&shape, settings->hash, settings, info);
+    return err ? err : object_create(&shape, settings, object, info);
+}
+
+/* Makes it and gives it its name. */
+static bg_err cf_create(struct request *request, const struct cf_wish *wish,
+                        bg_errinfo *info)
+{
+    struct object *object = NULL;
+    bg_err err = cf_make(request, wish, &object, info);
+    if (!err) {
+        err = request->host->ops->create(request->host, request->argv[1], object, info);
+        if (err) {
+            object_free(object);
+        }
+    }
+    return err;
+}
+
+static void cf_reserve(struct request *request)
+{
+    struct cf_wish wish = cf_usual(request->host->settings);
+    const char *wrong = cf_read_capacity(request->argv[2], &wish);
+    for (size_t i = 3; !wrong && i < request->argc; i++) {
+        wrong = cf_read_option(request, &i, false, &wish);
+    }
+    if (!wrong && !cf_capacity_fits(&wish)) {
+        wrong = "ERR Capacity must be in the range [2 * BUCKETSIZE, 549755813888]";
+    }
+    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
+        wrong = "ERR item exists";
+    }
+    if (wrong) {
+        reply_error(&request->reply, wrong);
+        return;
+    }
+    bg_errinfo info = { 0 };
+    const bg_err err = cf_create(request, &wish, &info);
+    if (err == BG_EBUSY) {
+        reply_error(&request->reply, "ERR item exists");
+    } else if (err) {
+        args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
+    } else {
+        reply_ok(&request->reply);
+    }
+}
+
+/* ---- Finding ------------------------------------------------------------------------------- */
+
+/* The object of argv[1], if it can delete; else as args_find. */
+static struct object *cf_find(struct request *request, const char *missing, bool *sent)
+{
+    struct object *object = args_find(request, ARGS_CF, missing, sent);
+    if (object && object_is_whole(object)
+        && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_CAN_REMOVE)) {
+        reply_error(&request->reply, ARGS_WRONGTYPE);
+        *sent = true;
+        return NULL;
+    }
+    return object;
+}
+
+/* The object to add to, made if it is not there; NULL: a reply was sent. */
+static struct object *cf_find_or_make(struct request *request,
+                                      const struct cf_wish *wish)
+{
+    for (;;) {
+        bool sent = false;
+        struct object *object = cf_find(request, NULL, &sent);
+        if (object || sent) {
+            return object;
+        }
+        if (wish->nocreate) {
+            reply_error(&request->reply, CF_NOT_FOUND);
+            return NULL;
+        }
+        bg_errinfo info = { 0 };
+        const bg_err err = cf_create(request, wish, &info);
+        if (err && err != BG_EBUSY) { /* busy: somebody else has just made it */
+            args_failed(request, err, &info, "ERR Couldn't create Cuckoo Filter");
+            return NULL;
+        }
+    }
+}
+
+/* ---- Adding -------------------------------------------------------------------------------- */
+
+static const char *cf_full(const struct object *object)
+{
+    return object->shape.family == OBJECT_CF && object->shape.expansion ? CF_EXPANDED
+                                                                        : CF_FULL;
+}
+
+/* Requests of a pipeline, each with a reply of its own. */
+static void cf_add_many(struct request *request, const bg_bytes *items, size_t n)
+{
+    const struct cf_wish wish = cf_usual(request->host->settings);
+    size_t step = OBJECT_BATCH; /* single ones where they fail */
+    for (size_t at = 0; at < n;) {
+        struct object *object = cf_find_or_make(request, &wish);
+        if (!object) { /* which has been answered */
+            at++;
+            continue;
+        }
+        const size_t now = n - at < step ? n - at : step;
+        uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
+        size_t done = 0;
+        bg_errinfo info = { 0 };
+        const bg_err err = object_add_many(object, request->host, items + at, now,
+                                           is_new, &done, &info);
+        for (size_t i = 0; i < done; i++) {
+            reply_boolean(&request->reply, true);
+        }
+        at += done;
+        step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
+        if (err) {
+            args_failed(request, err, &info, cf_full(object));
+            at++;
+        }
+    }
+}
+
+static void cf_add(struct request *request)
+{
+    cf_add_many(request, request->argv + 2, 1);
+}
+
+static void cf_addnx(struct request *request)
+{
+    const struct cf_wish wish = cf_usual(request->host->settings);
+    struct object *object = cf_find_or_make(request, &wish);
+    if (!object) {
+        return;
+    }
+    bool added = false;
+    bg_errinfo info = { 0 };
+    const bg_err err =
+        object_add_absent(object, request->host, request->argv[2], &added, &info);
+    if (err) {
+        args_failed(request, err, &info, cf_full(object));
+    } else {
+        reply_boolean(&request->reply, added);
+    }
+}
+
+/* How one item of INSERT went: in; not, as it was there; or no room. Of RedisBloom's clients those
+ * that speak RESP3 are told by booleans, but for INSERTNX, where there are three answers. */
+static void cf_tell(struct request *request, bool absent_only, int how)
+{
+    if (!absent_only && request->reply.protocol == 3) {
+        reply_boolean(&request->reply, how > 0);
+    } else {
+        reply_integer(&request->reply, how);
+    }
+}
+
+/* Items of one request on their way. */
+struct cf_list {
+    struct request *request;
+    struct object *object;
+    const bg_bytes *items;
+    size_t n, done;
+    signed char *answers; /* 1: in, 0: it was there, -1: no room */
+    bool absent_only;
+};
+
+/* Adds the next items, `now` at most, up to the first that fails. */
+static bg_err cf_put(struct cf_list *list, size_t now, bg_errinfo *info)
+{
+    const bg_bytes *items = list->items + list->done;
+    struct host *host = list->request->host;
+    if (list->absent_only) { /* one by one: an item may occur twice */
+        bool added = false;
+        const bg_err err = object_add_absent(list->object, host, *items, &added, info);
+        list->answers[list->done] = added ? 1 : 0;
+        list->done += err == BG_OK;
+        return err;
+    }
+    uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
+    size_t in = 0;
+    const bg_err err =
+        object_add_many(list->object, host, items, now, is_new, &in, info);
+    memset(list->answers + list->done, 1, in);
+    list->done += in;
+    return err;
+}
+
+/* All of them, up to an error other than that the filter is full. */
+static bg_err cf_put_all(struct cf_list *list, bg_errinfo *info)
+{
+    size_t step = OBJECT_BATCH; /* single ones where they fail */
+    bg_err err = BG_OK;
+    while (!err && list->done < list->n) {
+        const size_t left = list->n - list->done;
+        err = cf_put(list, left < step ? left : step, info);
+        step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
+        if (err == BG_EFULL) {
+            list->answers[list->done++] = -1;
+            err = BG_OK;
+        }
+    }
+    return err;
+}
+
+/* A list of answers, cut short by an error. */
+static void cf_insert_list(struct cf_list *list)
+{
+    struct request *request = list->request;
+    bg_errinfo info = { 0 };
+    list->answers = malloc(list->n);
+    const bg_err err = list->answers ? cf_put_all(list, &info) : BG_ENOMEM;
+    if (!err || list->done) {
+        reply_array(&request->reply, list->done + (err ? 1 : 0));
+        for (size_t i = 0; i < list->done; i++) {
+            cf_tell(request, list->absent_only, list->answers[i]);
+        }
+    }
+    if (err) {
+        args_failed(request, err, &info, cf_full(list->object));
+    }
+    free(list->answers);
+}
+
+static void cf_insert_items(struct request *request, bool absent_only)
+{
+    struct cf_wish wish = cf_usual(request->host->settings);
+    const char *wrong = NULL;
+    size_t i = 2;
+    while (!wrong && i < request->argc && !args_is(request->argv[i], "ITEMS")) {
+        wrong = cf_read_option(request, &i, true, &wish);
+        i++;
+    }
+    if (!wrong && !cf_capacity_fits(&wish)) {
+        wrong = "ERR Capacity must be in the range [cf-bucket-size * 2, 549755813888]";
+    }
+    if (wrong) {
+        reply_error(&request->reply, wrong);
+    } else if (i + 1 >= request->argc) {
+        args_arity(request);
+    } else {
+        struct cf_list list = { .request = request,
+                                .object = cf_find_or_make(request, &wish),
+                                .items = request->argv + i + 1,
+                                .n = request->argc - i - 1,
+                                .absent_only = absent_only };
+        if (list.object) {
+            cf_insert_list(&list);
+        }
+    }
+}
+
+static void cf_insert(struct request *request)
+{
+    cf_insert_items(request, false);
+}
+
+static void cf_insertnx(struct request *request)
+{
+    cf_insert_items(request, true);
+}
+
+/* ---- Asking and deleting -------------------------------------------------------------------- */
+
+/* n answers, without a list around them. */
+static void cf_answer(struct request *request, const struct object *object,
+                      const bg_bytes *items, size_t n)
+{
+    for (size_t at = 0; at < n; at += OBJECT_BATCH) {
+        const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
+        uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
+        if (object) { /* a name that there is not has no keys */
+            (void)object_may_contain_many(object, items + at, now, maybe);
+        }
+        for (size_t i = 0; i < now; i++) {
+            reply_boolean(&request->reply, maybe[i / 64] >> i % 64 & 1);
+        }
+    }
+}
+
+static void cf_exists_many(struct request *request, const bg_bytes *items, size_t n)
+{
+    bool sent = false;
+    const struct object *object = cf_find(request, NULL, &sent);
+    if (!sent) {
+        cf_answer(request, object, items, n);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) { /* the first was sent */
+        reply_error(&request->reply, ARGS_WRONGTYPE);
+    }
+}
+
+static void cf_exists(struct request *request)
+{
+    cf_exists_many(request, request->argv + 2, 1);
+}
+
+static void cf_mexists(struct request *request)
+{
+    bool sent = false;
+    const struct object *object = cf_find(request, NULL, &sent);
+    if (!sent) {
+        reply_array(&request->reply, request->argc - 2);
+        cf_answer(request, object, request->argv + 2, request->argc - 2);
+    }
+}
+
+static void cf_count(struct request *request)
+{
+    bool sent = false;
+    const struct object *object = cf_find(request, NULL, &sent);
+    if (!sent) {
+        const uint64_t count = object ? object_count(object, request->argv[2]) : 0;
+        reply_integer(&request->reply,
+                      (int64_t)(count < INT64_MAX ? count : INT64_MAX));
+    }
+}
+
+static void cf_del(struct request *request)
+{
+    bool sent = false;
+    struct object *object = cf_find(request, "ERR Not found", &sent);
+    if (!object) {
+        return;
+    }
+    bg_errinfo info = { 0 };
+    const bg_err err = object_remove(object, request->host, request->argv[2], 0, &info);
+    if (err && err != BG_ENOTFOUND) {
+        args_failed(request, err, &info, CF_FULL);
+    } else {
+        reply_boolean(&request->reply, !err);
+    }
+}
+
+static void cf_compact(struct request *request)
+{
+    bool sent = false;
+    struct object *object = cf_find(request, "ERR Cuckoo filter was not found", &sent);
+    if (!object) {
+        return;
+    }
+    uint32_t steps = 0;
+    bg_errinfo info = { 0 };
+    bg_err err = object_compact(object, &steps, &info);
+    if (!err && steps) {
+        err = request->host->ops->checkpoint(request->host, object, &info);
+    }
+    if (err) {
+        args_failed(request, err, &info, CF_FULL);
+    } else {
+        reply_ok(&request->reply);
+    }
+}
+
+/* ---- Facts --------------------------------------------------------------------------------- */
+
+struct cf_figures {
+    uint64_t size, buckets, filters, items, deletes, bucket_size, expansion, iterations;
+};
+
+static struct cf_figures cf_measure(const struct object *object)
+{
+    const uint64_t added = atomic_load(&object->items),
+                   gone = atomic_load(&object->deleted);
+    const uint32_t bucket = object->shape.bucket_size ? object->shape.bucket_size : 1;
+    return (struct cf_figures){ .size = object_bytes(object),
+                                .buckets = object_capacity(object) / bucket,
+                                .filters = object_layers(object),
+                                .items = added > gone ? added - gone : 0,
+                                .deletes = gone,
+                                .bucket_size = bucket,
+                                .expansion = object->shape.expansion,
+                                .iterations = object->shape.max_iterations };
+}
+
+static void cf_info(struct request *request)
+{
+    bool sent = false;
+    const struct object *object = cf_find(request, CF_NOT_FOUND, &sent);
+    if (!object) {
+        return;
+    }
+    const struct cf_figures f = cf_measure(object);
+    const struct {
+        const char *title;
+        uint64_t value;
+    } facts[] = { { "Size", f.size },
+                  { "Number of buckets", f.buckets },
+                  { "Number of filters", f.filters },
+                  { "Number of items inserted", f.items },
+                  { "Number of items deleted", f.deletes },
+                  { "Bucket size", f.bucket_size },
+                  { "Expansion rate", f.expansion },
+                  { "Max iterations", f.iterations } };
+    reply_map(&request->reply, sizeof facts / sizeof *facts);
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        reply_status(&request->reply, facts[i].title);
+        reply_integer(&request->reply, (int64_t)facts[i].value);
+    }
+}
+
+static void cf_debug(struct request *request)
+{
+    bool sent = false;
+    const struct object *object = cf_find(request, CF_NOT_FOUND, &sent);
+    if (!object) {
+        return;
+    }
+    const struct cf_figures f = cf_measure(object);
+    char line[300];
+    (void)snprintf(line, sizeof line,
+                   "bktsize:%llu buckets:%llu items:%llu deletes:%llu filters:%llu "
+                   "max_iterations:%llu expansion:%llu",
+                   (unsigned long long)f.bucket_size, (unsigned long long)f.buckets,
+                   (unsigned long long)f.items, (unsigned long long)f.deletes,
+                   (unsigned long long)f.filters, (unsigned long long)f.iterations,
+                   (unsigned long long)f.expansion);
+    reply_text(&request->reply, line);
+}
+
+#define CF_WRITE  (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
+#define CF_READ   (COMMAND_READONLY | COMMAND_FAST)
+#define CF_AT_KEY CATEGORY_CUCKOO, 1, 1, 1
+
+const struct command cf_commands[] = {
+    { "CF.RESERVE", -3, CF_WRITE, CF_AT_KEY, cf_reserve, NULL,
+      "key capacity [BUCKETSIZE bucketsize] [MAXITERATIONS maxiterations] "
+      "[EXPANSION expansion] [ERROR error]",
+      "Creates an empty filter that counts and deletes, for that many items", "O(1)",
+      "0.1.0" },
+    { "CF.ADD", 3, CF_WRITE, CF_AT_KEY, cf_add, cf_add_many, "key item",
+      "Adds an item, once more if it is there; makes the filter if there is none",
+      "O(1), but when the filter is doubled", "0.1.0" },
+    { "CF.ADDNX", 3, CF_WRITE, CF_AT_KEY, cf_addnx, NULL, "key item",
+      "Adds an item unless it may be there; makes the filter if there is none",
+      "O(1), but when the filter is doubled", "0.1.0" },
+    { "CF.INSERT", -4, CF_WRITE, CF_AT_KEY, cf_insert, NULL,
+      "key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]",
+      "Adds several items; says what filter to make if there is none",
+      "O(N) with N items", "0.1.0" },
+    { "CF.INSERTNX", -4, CF_WRITE, CF_AT_KEY, cf_insertnx, NULL,
+      "key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]",
+      "Adds those of several items that may not be there; says what filter to make if there is "
+      "none",
+      "O(N) with N items", "0.1.0" },
+    { "CF.EXISTS", 3, CF_READ, CF_AT_KEY, cf_exists, cf_exists_many, "key item",
+      "Whether the filter may contain an item; 0 is certain", "O(1)", "0.1.0" },
+    { "CF.MEXISTS", -3, CF_READ, CF_AT_KEY, cf_mexists, NULL, "key item [item ...]",
+      "Whether the filter may contain each of several items", "O(N) with N items",
+      "0.1.0" },
+    { "CF.COUNT", 3, CF_READ, CF_AT_KEY, cf_count, NULL, "key item",
+      "How often an item may have been added, less what was deleted", "O(1)", "0.1.0" },
+    { "CF.DEL", 3, COMMAND_WRITE | COMMAND_FAST, CF_AT_KEY, cf_del, NULL, "key item",
+      "Takes back one add of an item; only of an item that was added", "O(1)",
+      "0.1.0" },
+    { "CF.COMPACT", 2, COMMAND_WRITE | COMMAND_SLOW, CF_AT_KEY, cf_compact, NULL, "key",
+      "Gives back room that a filter took by growing and does not need any more",
+      "O(N) with N bytes", "0.1.0" },
+    { "CF.INFO", 2, CF_READ, CF_AT_KEY, cf_info, NULL, "key", "Facts about a filter",
+      "O(1)", "0.1.0" },
+    { "CF.DEBUG", 2, CF_READ, CF_AT_KEY, cf_debug, NULL, "key",
+      "The same facts in one line", "O(1)", "0.1.0" },
+    { "CF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CF_AT_KEY, dump_cf_scan, NULL,
+      "key iterator",
+      "Dumps a filter in pieces: begin with 0, go on with what comes back",
+      "O(N) with N bytes", "0.1.0" },
+    { "CF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CF_AT_KEY,
+      dump_cf_load, NULL, "key iterator data",
+      "Loads a piece of a dump; the last one makes the filter", "O(N) with N bytes",
+      "0.1.0" },
+    { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
+};

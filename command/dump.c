@@ -1,0 +1,351 @@
+/*
+ * dump.c - writing dumps: the copy of one moment, and its pieces. See dump.h.
+ */
+#include "dump_stream.h"
+
+#include "args.h"
+#include "dump_load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct dump {
+    uint64_t read; /* when it was last read, by the host's clock */
+    bool
+        foreign; /* as RedisBloom dumps it: records, see docs/foreign.md; else a stream */
+    uint64_t stream; /* checksum of it */
+    size_t n;
+    uint8_t bytes[];
+};
+
+enum { DUMP_RECORD = 16, DUMP_SIZE_USUAL = 1 << 20, DUMP_SIZE_MOST = 256 << 20 };
+
+/* ---- The copy ------------------------------------------------------------------------------ */
+
+/* Room for a copy, and for `before` bytes in front of it. */
+static void *dump_room(size_t before, size_t n, bg_errinfo *info)
+{
+    void *room = n < SIZE_MAX - before ? malloc(before + n) : NULL;
+    if (!room) {
+        (void)object_error(info, BG_ENOMEM, "no memory for a copy of %zu bytes", n);
+    }
+    return room;
+}
+
+/* Encodes a filter behind `before` bytes. It may grow a layer between asking for its size and
+ * writing it; then once more. */
+static bg_err dump_encode(const bg_filter *filter, const struct object_shape *shape,
+                          size_t before, void **bytes, size_t *n, bg_errinfo *info)
+{
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_err err = BG_EINVAL;
+    how.created = 1; /* the same for the same content */
+    memcpy(how.key_id, shape->key_id, sizeof how.key_id);
+    for (int tries = 0; err == BG_EINVAL && tries < 8; tries++) {
+        size_t room = 0;
+        err = bg_encode(filter, &how, NULL, 0, &room, info);
+        if (err) {
+            return err;
+        }
+        *bytes = dump_room(before, room, info);
+        if (!*bytes) {
+            return BG_ENOMEM;
+        }
+        err = bg_encode(filter, &how, (uint8_t *)*bytes + before, room, n, info);
+        if (err) {
+            free(*bytes);
+            *bytes = NULL;
+        }
+    }
+    return err;
+}
+
+static bg_err dump_unknown(bg_errinfo *info)
+{
+    return object_error(info, BG_EBUSY, "the filter is being loaded");
+}
+
+static bg_err dump_encode_behind(const struct object *object, size_t before,
+                                 void **bytes, size_t *n, bg_errinfo *info)
+{
+    bg_pin pin;
+    const bg_filter *filter = object_pin(object, &pin);
+    const bg_err err = filter
+                           ? dump_encode(filter, &object->shape, before, bytes, n, info)
+                           : dump_unknown(info);
+    bg_slot_unpin(object->slot, &pin);
+    return err;
+}
+
+bg_err dump_encode_filter(const struct object *object, void **bytes, size_t *n,
+                          bg_errinfo *info)
+{
+    return dump_encode_behind(object, 0, bytes, n, info);
+}
+
+static bg_err dump_foreign_behind(const struct object *object, size_t before,
+                                  void **bytes, size_t *n, bg_errinfo *info)
+{
+    pthread_rwlock_t *lock = (pthread_rwlock_t *)(uintptr_t)&object->foreign_lock;
+    size_t room = 0;
+    pthread_rwlock_rdlock(lock);
+    bg_err err = bg_foreign_write(object->foreign, NULL, 0, &room, info);
+    if (!err) {
+        *bytes = dump_room(before, room, info);
+        err = *bytes ? bg_foreign_write(object->foreign, (uint8_t *)*bytes + before,
+                                        room, n, info)
+                     : BG_ENOMEM;
+    }
+    pthread_rwlock_unlock(lock);
+    if (err) {
+        free(*bytes);
+        *bytes = NULL;
+    }
+    return err;
+}
+
+bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
+                           bg_errinfo *info)
+{
+    return dump_foreign_behind(object, 0, bytes, n, info);
+}
+
+/* Forgets the copy; `dumping` is held. */
+static void dump_forget(struct object *object)
+{
+    if (object->dump) {
+        atomic_fetch_sub(&object->held, object->dump->n);
+        free(object->dump);
+        object->dump = NULL;
+    }
+}
+
+/* Makes a new copy; `as_foreign`: as RedisBloom does it. `dumping` is held. */
+static bg_err dump_begin(struct object *object, bool as_foreign, bg_errinfo *info)
+{
+    const struct dump_line line = { .shape = object->shape,
+                                    .items = atomic_load(&object->items),
+                                    .deleted = atomic_load(&object->deleted),
+                                    .expansions = atomic_load(&object->expansions) };
+    char text[DUMP_LINE_MOST];
+    const size_t length = as_foreign ? 0 : dump_line_write(&line, text);
+    const size_t before = offsetof(struct dump, bytes) + length;
+    void *bytes = NULL;
+    size_t n = 0;
+    dump_forget(object);
+    const bg_err err = object->foreign
+                           ? dump_foreign_behind(object, before, &bytes, &n, info)
+                           : dump_encode_behind(object, before, &bytes, &n, info);
+    if (err || !bytes) {
+        return err;
+    }
+    struct dump *dump = bytes;
+    *dump = (struct dump){ .foreign = as_foreign, .n = length + n };
+    memcpy(dump->bytes, text, length);
+    dump->stream = as_foreign ? 0 : dump_checksum(dump->bytes, dump->n);
+    object->dump = dump;
+    atomic_fetch_add(&object->held, dump->n);
+    return BG_OK;
+}
+
+void dump_release(struct object *object)
+{
+    dump_forget(object);
+    load_forget(object);
+}
+
+void dump_expire(struct object *object, uint64_t now)
+{
+    pthread_mutex_lock(&object->dumping);
+    if (object->dump && now > object->dump->read + DUMP_KEPT) {
+        dump_forget(object);
+    }
+    pthread_mutex_unlock(&object->dumping);
+}
+
+/* The copy to read on from, a new one at the beginning; NULL: an error was sent. */
+static struct dump *dump_take(struct request *request, struct object *object,
+                              bool begins, bool as_foreign)
+{
+    const uint64_t now = request->host->ops->now(request->host);
+    bg_errinfo info = { 0 };
+    if (begins) {
+        const bg_err err = dump_begin(object, as_foreign, &info);
+        if (err) {
+            args_failed(request, err, &info, "ERR the filter is full");
+            return NULL;
+        }
+    } else if (object->dump && now > object->dump->read + DUMP_KEPT) {
+        dump_forget(object);
+    }
+    if (!object->dump || object->dump->foreign != as_foreign) {
+        reply_error(
+            &request->reply,
+            "ERR there is no dump under way, or it has expired: begin again with 0");
+        return NULL;
+    }
+    object->dump->read = now;
+    return object->dump;
+}
+
+/* ---- Pieces -------------------------------------------------------------------------------- */
+
+static void dump_reply_end(struct request *request)
+{
+    reply_array(&request->reply, 2);
+    reply_integer(&request->reply, 0);
+    reply_bulk(&request->reply, "", 0);
+}
+
+/* Replies with a chunk of at most `most` bytes from an offset on, and with the number that
+ * `base` + the offset behind it makes; 0 instead at the end, if `ends`. */
+static void dump_reply_chunk(struct request *request, const struct dump *dump,
+                             uint64_t offset, size_t most, uint64_t base, bool ends)
+{
+    const size_t left = dump->n - (size_t)offset;
+    const struct dump_chunk chunk = { .stream = dump->stream,
+                                      .offset = offset,
+                                      .total = dump->n,
+                                      .bytes = dump->bytes + offset,
+                                      .n = left < most ? left : most };
+    uint8_t *bytes = malloc(DUMP_HEADER + chunk.n);
+    if (!bytes) {
+        args_failed(request, BG_ENOMEM, NULL, "");
+        return;
+    }
+    dump_chunk_write(&chunk, bytes);
+    const uint64_t behind = offset + chunk.n;
+    reply_array(&request->reply, 2);
+    reply_integer(&request->reply,
+                  ends && behind == dump->n ? 0 : (int64_t)(base + behind));
+    reply_bulk(&request->reply, bytes, DUMP_HEADER + chunk.n);
+    free(bytes);
+}
+
+enum dump_step { DUMP_WRONG, DUMP_MORE, DUMP_END };
+
+/* RedisBloom's way: the record that follows the one with this iterator, or the first. */
+static enum dump_step dump_reply_record(struct request *request,
+                                        const struct dump *dump, uint64_t iterator)
+{
+    const uint8_t *p = dump->bytes, *end = dump->bytes + dump->n;
+    bool next = iterator == 0;
+    while (p < end) {
+        const uint64_t its = dump_get64(p), n = dump_get64(p + 8);
+        if (next) {
+            reply_array(&request->reply, 2);
+            reply_integer(&request->reply, (int64_t)its);
+            reply_bulk(&request->reply, p + DUMP_RECORD, (size_t)n);
+            return DUMP_MORE;
+        }
+        next = its == iterator;
+        p += DUMP_RECORD + n;
+    }
+    if (!next) {
+        return DUMP_WRONG;
+    }
+    dump_reply_end(request);
+    return DUMP_END;
+}
+
+/* Our way: iterators are 1 more than the offset that follows. */
+static enum dump_step dump_reply_stream(struct request *request,
+                                        const struct dump *dump, uint64_t iterator)
+{
+    const uint64_t offset = iterator ? iterator - 1 : 0;
+    if (offset > dump->n) {
+        return DUMP_WRONG;
+    }
+    if (offset == dump->n) {
+        dump_reply_end(request);
+        return DUMP_END;
+    }
+    dump_reply_chunk(request, dump, offset, DUMP_CHUNK_MOST - DUMP_HEADER, 1, false);
+    return DUMP_MORE;
+}
+
+static void dump_scan(struct request *request, uint32_t families,
+                      const char *not_a_number, const char *wrong)
+{
+    uint64_t iterator = 0;
+    bool sent = false;
+    if (!args_count(request->argv[2], &iterator)) {
+        reply_error(&request->reply, not_a_number);
+        return;
+    }
+    struct object *object = args_find(request, families, "ERR not found", &sent);
+    if (!object) {
+        return;
+    }
+    pthread_mutex_lock(&object->dumping);
+    const bool foreign = object->foreign != NULL;
+    const struct dump *dump = dump_take(request, object, iterator == 0, foreign);
+    if (dump) {
+        const enum dump_step step = foreign
+                                        ? dump_reply_record(request, dump, iterator)
+                                        : dump_reply_stream(request, dump, iterator);
+        if (step == DUMP_END) {
+            dump_forget(object);
+        } else if (step == DUMP_WRONG) {
+            reply_error(&request->reply, wrong);
+        }
+    }
+    pthread_mutex_unlock(&object->dumping);
+}
+
+void dump_bf_scan(struct request *request)
+{
+    dump_scan(request, ARGS_BF, "ERR Second argument must be numeric",
+              "ERR invalid offset - no link found");
+}
+
+void dump_cf_scan(struct request *request)
+{
+    bool sent = false;
+    const struct object *object = args_find(request, ARGS_CF, "ERR not found", &sent);
+    if (!object) {
+        return;
+    }
+    if (args_is(request->argv[2], "0") && object_is_whole(object)
+        && atomic_load(&object->items) <= atomic_load(&object->deleted)) {
+        reply_array(&request->reply, 2); /* an empty one has nothing to tell */
+        reply_integer(&request->reply, 0);
+        reply_null(&request->reply);
+        return;
+    }
+    dump_scan(request, ARGS_CF, "ERR Invalid position", "ERR Invalid position");
+}
+
+void dump_bg_dump(struct request *request)
+{
+    uint64_t cursor = 0, size = DUMP_SIZE_USUAL;
+    if (!args_count(request->argv[2], &cursor)) {
+        reply_error(&request->reply,
+                    "ERR cursor: expected 0, or the number that came back");
+        return;
+    }
+    if (request->argc != 3
+        && (request->argc != 5 || !args_is(request->argv[3], "SIZE")
+            || !args_count(request->argv[4], &size) || size < 1
+            || size > DUMP_SIZE_MOST)) {
+        reply_error(&request->reply,
+                    "ERR expected SIZE and a number of bytes, 1 .. 268435456");
+        return;
+    }
+    struct object *object = args_find_any(request, request->argv[1]);
+    if (!object) {
+        return;
+    }
+    pthread_mutex_lock(&object->dumping);
+    const struct dump *dump = dump_take(request, object, cursor == 0, false);
+    if (dump && cursor >= dump->n) {
+        reply_error(&request->reply, "ERR cursor: it is beyond the end of the dump");
+    } else if (dump) {
+        const bool last = dump->n - cursor <= size;
+        dump_reply_chunk(request, dump, cursor, (size_t)size, 0, true);
+        if (last) {
+            dump_forget(object);
+        }
+    }
+    pthread_mutex_unlock(&object->dumping);
+}

@@ -1,0 +1,641 @@
+/*
+ * dump_load.c - reading dumps, piece by piece, from anybody. See dump.h.
+ *
+ * Whatever comes is judged before it is kept: a chunk by its checksum and its place, a header of
+ * RedisBloom by whether its sizes add up; and all together by the library's own decoders, when the
+ * last byte is there. What is kept grows with what has come.
+ *
+ *     ours         the stream, offset by offset
+ *     RedisBloom   the records that bg_foreign_read takes: each 16 bytes of iterator and length,
+ *                  then the header; each link's bits likewise. Chunks are put to where they
+ *                  belong between these.
+ *
+ * Invariants, under `dumping`
+ *   (L1) done <= total; the first `done` bytes have come, in order, without gaps
+ *   (L2) room >= place of done; nothing beyond room is written or read
+ *   (L3) an object that has a load is of unknown content
+ */
+#include "dump_load.h"
+
+#include "args.h"
+#include "dump_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    LOAD_RECORD = 16,
+    REDIS_HEADER = 20,
+    REDIS_LINK = 53,
+    REDIS_NONSCALING = 8,
+    LOAD_FIRST = 64 << 10
+};
+
+struct load {
+    bool foreign;
+    uint64_t stream;      /* ours: which */
+    uint64_t done, total; /* bytes of the stream, or of bits */
+    uint64_t size;        /* of all that is kept in the end, records included */
+    uint8_t *bytes;
+    size_t room;
+    size_t header; /* RedisBloom: bytes of its header */
+};
+
+/* How a family of commands says what is wrong. */
+struct load_words {
+    uint32_t families;
+    const char *not_found;  /* there is nothing to go on with */
+    const char *place;      /* a chunk that does not follow */
+    const char *too_big;    /* a chunk over the end of a link */
+    const char *bad_header; /* the first chunk is wrong, or ... */
+    const char *bad;        /* ... all of them are */
+};
+
+/* ---- What has come --------------------------------------------------------------------------- */
+
+void load_forget(struct object *object)
+{
+    if (object->load) {
+        atomic_fetch_sub(&object->held, object->load->room);
+        free(object->load->bytes);
+        free(object->load);
+        object->load = NULL;
+    }
+}
+
+bool load_progress(struct object *object, uint64_t *done, uint64_t *total)
+{
+    pthread_mutex_lock(&object->dumping);
+    const struct load *load = object->load;
+    const bool there = load != NULL;
+    *done = there ? load->done : 0;
+    *total = there ? load->total : 0;
+    pthread_mutex_unlock(&object->dumping);
+    return there;
+}
+
+/* Room for `needed` bytes of load->size; twice as much as before, if that is more. */
+static bg_err load_reserve(struct object *object, uint64_t needed, bg_errinfo *info)
+{
+    struct load *load = object->load;
+    if (needed <= load->room) {
+        return BG_OK;
+    }
+    uint64_t room = load->room < LOAD_FIRST ? LOAD_FIRST : 2 * (uint64_t)load->room;
+    room = room < needed ? needed : room;
+    room = room > load->size ? load->size : room;
+    uint8_t *bytes = room <= SIZE_MAX ? realloc(load->bytes, (size_t)room) : NULL;
+    if (!bytes) {
+        (void)object_error(info, BG_ENOMEM, "no memory for %llu bytes of a dump",
+                           (unsigned long long)room);
+        return BG_ENOMEM;
+    }
+    memset(bytes + load->room, 0, (size_t)room - load->room);
+    atomic_fetch_add(&object->held, room - load->room);
+    load->bytes = bytes;
+    load->room = (size_t)room;
+    return BG_OK;
+}
+
+/* The most bytes that a dump may have. */
+static uint64_t load_most(const struct command_settings *settings)
+{
+    const uint64_t most = settings->max_filter_bytes;
+    return most && most < UINT64_MAX / 4 ? most + most / 64 + (64 << 10)
+                                         : UINT64_C(1) << 56;
+}
+
+static bg_err load_too_large(uint64_t total, uint64_t most, bg_errinfo *info)
+{
+    return object_error(info, BG_ENOMEM, "a dump of %llu bytes, the limit is %llu",
+                        (unsigned long long)total, (unsigned long long)most);
+}
+
+/* Begins anew; what had come before is forgotten. */
+static bg_err load_begin(struct object *object, const struct load *load,
+                         bg_errinfo *info)
+{
+    load_forget(object);
+    object->load = malloc(sizeof *load);
+    if (!object->load) {
+        return object_error(info, BG_ENOMEM, "out of memory");
+    }
+    *object->load = *load;
+    return BG_OK;
+}
+
+/* ---- Places ---------------------------------------------------------------------------------- */
+
+/* RedisBloom: where in the records the bits from an offset on belong, and how many follow up to
+ * the end of their link. The header has been checked, and the offset is below load->total. */
+static uint64_t load_link_place(const struct load *load, uint64_t offset,
+                                uint64_t *left)
+{
+    const uint8_t *link = load->bytes + LOAD_RECORD + REDIS_HEADER;
+    uint64_t place = LOAD_RECORD + load->header + LOAD_RECORD;
+    while (offset >= dump_get64(link)) {
+        offset -= dump_get64(link);
+        place += dump_get64(link) + LOAD_RECORD;
+        link += REDIS_LINK;
+    }
+    *left = dump_get64(link) - offset;
+    return place + offset;
+}
+
+static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *left)
+{
+    if (load->foreign) {
+        return load_link_place(load, offset, left);
+    }
+    *left = load->total - offset;
+    return offset;
+}
+
+/* Puts a chunk to its place: BG_EBUSY: it does not follow what has come; BG_EINVAL: it is over
+ * the end of a link. One that has come before is fine if it is the same. */
+static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
+                       size_t n, bg_errinfo *info)
+{
+    struct load *load = object->load;
+    uint64_t left = 0;
+    if (offset > load->done || offset >= load->total) {
+        return BG_EBUSY;
+    }
+    const uint64_t place = load_place(load, offset, &left);
+    if (n > left) {
+        return BG_EINVAL;
+    }
+    if (offset < load->done) {
+        return n <= load->done - offset && memcmp(load->bytes + place, bytes, n) == 0
+                   ? BG_OK
+                   : BG_EBUSY;
+    }
+    const bg_err err = load_reserve(object, place + n, info);
+    if (!err && load->bytes) {
+        memcpy(load->bytes + place, bytes, n);
+        load->done += n;
+    }
+    return err;
+}
+
+/* ---- The end --------------------------------------------------------------------------------- */
+
+/* RedisBloom's records get their iterators and lengths. */
+static void load_write_records(struct load *load)
+{
+    dump_put64(load->bytes, 1);
+    dump_put64(load->bytes + 8, load->header);
+    for (uint64_t offset = 0; offset < load->total;) {
+        uint64_t left = 0;
+        const uint64_t place = load_link_place(load, offset, &left);
+        offset += left;
+        dump_put64(load->bytes + place - LOAD_RECORD, 1 + offset);
+        dump_put64(load->bytes + place - LOAD_RECORD + 8, left);
+    }
+}
+
+static bg_err load_read_foreign(const void *bytes, size_t n,
+                                const struct request *request, bg_foreign **foreign,
+                                bg_errinfo *info)
+{
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    how.max_bytes = request->host->settings->max_filter_bytes;
+    return bg_foreign_read(BG_FOREIGN_REDISBLOOM, bytes, n, &how, foreign, info);
+}
+
+/* A filter of RedisBloom from its records. */
+static bg_err load_finish_foreign(struct request *request, struct load *load,
+                                  struct object **made, bg_errinfo *info)
+{
+    bg_foreign *foreign = NULL;
+    const uint8_t *header = load->bytes + LOAD_RECORD;
+    const bool nonscaling = dump_get32(header + 12) & REDIS_NONSCALING;
+    struct object_shape shape = { .family = OBJECT_BF,
+                                  .kind = BG_KIND_SCALABLE,
+                                  .imported = 1,
+                                  .foreign = BG_FOREIGN_REDISBLOOM,
+                                  .nonscaling = nonscaling,
+                                  .expansion =
+                                      nonscaling ? 0 : dump_get32(header + 16) };
+    load_write_records(load);
+    bg_err err =
+        load_read_foreign(load->bytes, (size_t)load->size, request, &foreign, info);
+    if (err) {
+        return err;
+    }
+    double rate;
+    const uint64_t bits = dump_get64(header + REDIS_HEADER + 24);
+    memcpy(&rate, &bits, sizeof rate); /* checked by now: above 0, below 1 */
+    shape.rate = nonscaling || rate > 0.5 ? rate : 2 * rate;
+    shape.items = dump_get64(header + REDIS_HEADER + 44);
+    err = object_adopt(&shape, NULL, foreign, made, info);
+    if (err) {
+        bg_foreign_free(foreign);
+    } else {
+        object_recount(*made);
+    }
+    return err;
+}
+
+/* Whether a filter is of a kind that its family is made of. */
+static bool load_fits(const struct object_shape *shape, const bg_filter *filter)
+{
+    const uint32_t traits = bg_kind_traits(bg_filter_kind(filter));
+    switch (shape->family) {
+    case OBJECT_BF:
+        return !(traits & (BG_CAN_REMOVE | BG_CAN_FILL_UP | BG_IS_STATIC))
+               && bg_filter_kind(filter) != BG_KIND_WINDOW;
+    case OBJECT_CF: return bg_filter_kind(filter) == BG_KIND_QUOTIENT;
+    default: return true;
+    }
+}
+
+static bg_err load_decode(struct request *request, const struct object_shape *shape,
+                          const uint8_t *bytes, size_t n, struct object **made,
+                          bg_errinfo *info)
+{
+    const struct command_settings *settings = request->host->settings;
+    bg_open_options how = BG_OPEN_OPTIONS_INIT;
+    bg_hash_spec hash;
+    bg_filter *filter = NULL;
+    bg_err err = object_hash_spec(shape, settings, &hash, info);
+    if (err) {
+        return err;
+    }
+    how.hash = &hash;
+    how.max_bytes = settings->max_filter_bytes;
+    err = bg_decode(bytes, n, &how, &filter, info);
+    if (!err && !load_fits(shape, filter)) {
+        err = object_error(info, BG_EFORMAT,
+                           "a filter of kind %s in a dump of another family",
+                           bg_kind_name(bg_filter_kind(filter)));
+    }
+    err = err ? err : object_adopt(shape, filter, NULL, made, info);
+    if (err) {
+        bg_filter_free(filter);
+    }
+    return err;
+}
+
+static bg_err load_decode_foreign(struct request *request,
+                                  const struct object_shape *shape,
+                                  const uint8_t *bytes, size_t n, struct object **made,
+                                  bg_errinfo *info)
+{
+    bg_foreign *foreign = NULL;
+    if (shape->foreign != BG_FOREIGN_REDISBLOOM || shape->family != OBJECT_BF) {
+        return object_error(info, BG_EFORMAT, "a dump of an unknown format, %u",
+                            shape->foreign);
+    }
+    bg_err err = load_read_foreign(bytes, n, request, &foreign, info);
+    if (!err) {
+        err = object_adopt(shape, NULL, foreign, made, info);
+        if (err) {
+            bg_foreign_free(foreign);
+        }
+    }
+    return err;
+}
+
+/* One of ours: the line tells what the rest is. */
+static bg_err load_finish_stream(struct request *request, const struct load *load,
+                                 uint32_t families, struct object **made,
+                                 bg_errinfo *info)
+{
+    struct dump_line line;
+    size_t used = 0;
+    const size_t n = (size_t)load->total;
+    if (dump_checksum(load->bytes, n) != load->stream) {
+        return object_error(info, BG_ECHECKSUM, "the chunks do not make up the dump");
+    }
+    bg_err err = dump_line_read(load->bytes, n, &line, &used, info);
+    if (!err && !(families >> line.shape.family & 1)) {
+        err = object_error(info, BG_EFORMAT, "a dump of another family of filters");
+    }
+    if (err) {
+        return err;
+    }
+    line.shape.imported = 1;
+    err = line.shape.foreign ? load_decode_foreign(
+              request, &line.shape, load->bytes + used, n - used, made, info)
+                             : load_decode(request, &line.shape, load->bytes + used,
+                                           n - used, made, info);
+    if (!err) {
+        atomic_store(&(*made)->items, line.items);
+        atomic_store(&(*made)->deleted, line.deleted);
+        atomic_store(&(*made)->expansions, line.expansions);
+    }
+    return err;
+}
+
+/* ---- Chunks ---------------------------------------------------------------------------------- */
+
+/* The object that a chunk is for, which exists and is not whole; one is made for the first chunk.
+ * NULL: an error was sent. */
+static struct object *load_target(struct request *request,
+                                  const struct load_words *words, bool first)
+{
+    for (;;) {
+        bool sent = false;
+        struct object *object =
+            args_find(request, words->families, first ? NULL : words->not_found, &sent);
+        if (object && object_is_whole(object)) {
+            reply_error(&request->reply, first ? "ERR item exists" : words->place);
+            return NULL;
+        }
+        if (object || sent) {
+            return object;
+        }
+        const uint32_t family = words->families == ARGS_BF   ? OBJECT_BF
+                                : words->families == ARGS_CF ? OBJECT_CF
+                                                             : OBJECT_BG;
+        const struct object_shape shape = { .family = family, .imported = 1 };
+        bg_errinfo info = { 0 };
+        bg_err err = object_create(&shape, request->host->settings, &object, &info);
+        if (!err) {
+            err = request->host->ops->create(request->host, request->argv[1], object,
+                                             &info);
+            if (err) {
+                object_free(object);
+            }
+        }
+        if (err && err != BG_EBUSY) { /* busy: somebody else has just begun */
+            args_failed(request, err, &info, "");
+            return NULL;
+        }
+    }
+}
+
+/* Sends what was wrong with a chunk, or with all of them. */
+static void load_refuse(struct request *request, const struct load_words *words,
+                        bg_err err, const bg_errinfo *info)
+{
+    switch (err) {
+    case BG_EBUSY: reply_error(&request->reply, words->place); break;
+    case BG_EINVAL: reply_error(&request->reply, words->too_big); break;
+    case BG_ENOMEM:
+    case BG_EIO:
+    case BG_ELIMIT: args_failed(request, err, info, ""); break;
+    default:
+        reply_errorf(&request->reply, "%s: %s", words->bad,
+                     info->message[0] ? info->message : bg_strerror(err));
+        break;
+    }
+}
+
+/* The last chunk has come: what it was takes the name. `dumping` is held, and let go. */
+static bg_err load_finish(struct request *request, const struct load_words *words,
+                          struct object *object, bg_errinfo *info)
+{
+    struct host *host = request->host;
+    struct object *made = NULL;
+    bg_err err =
+        object->load->foreign
+            ? load_finish_foreign(request, object->load, &made, info)
+            : load_finish_stream(request, object->load, words->families, &made, info);
+    load_forget(object);
+    pthread_mutex_unlock(&object->dumping);
+    if (!err && host->ops->find(host, request->argv[1]) != object) {
+        err = object_error(info, BG_ECANCELED,
+                           "the name stands for something else by now");
+    }
+    err = err ? err : host->ops->replace(host, request->argv[1], made, info);
+    if (err) {
+        object_free(made);
+        return err == BG_EINVAL ? BG_EFORMAT
+                                : err; /* which would have another meaning */
+    }
+    return host->ops->checkpoint(host, made, info);
+}
+
+/* Puts a chunk to an object that is being loaded; `dumping` is held, and let go. *progress, unless
+ * NULL, says how far it is. */
+static void load_chunk(struct request *request, const struct load_words *words,
+                       struct object *object, const struct dump_chunk *chunk,
+                       bool tell_progress)
+{
+    bg_errinfo info = { 0 };
+    bg_err err = load_put(object, chunk->offset, chunk->bytes, chunk->n, &info);
+    uint64_t done = 0, total = 0;
+    if (!err) {
+        done = object->load->done;
+        total = object->load->total;
+    }
+    if (!err && done == total) {
+        err = load_finish(request, words, object, &info);
+    } else {
+        pthread_mutex_unlock(&object->dumping);
+    }
+    if (err) {
+        load_refuse(request, words, err, &info);
+    } else if (tell_progress) {
+        reply_array(&request->reply, 2);
+        reply_integer(&request->reply, (int64_t)done);
+        reply_integer(&request->reply, (int64_t)total);
+    } else {
+        reply_ok(&request->reply);
+    }
+}
+
+/* A chunk of ours; `iterator`, unless 0, must be what came with it. */
+static void load_stream(struct request *request, const struct load_words *words,
+                        bg_bytes data, uint64_t iterator)
+{
+    struct dump_chunk chunk;
+    bg_errinfo info = { 0 };
+    bg_err err = dump_chunk_read(data, &chunk, &info);
+    const uint64_t most = load_most(request->host->settings);
+    if (!err && chunk.total > most) {
+        err = load_too_large(chunk.total, most, &info);
+    } else if (!err && iterator && iterator != 1 + chunk.offset + chunk.n) {
+        err = BG_EBUSY;
+    }
+    if (err) {
+        load_refuse(request, words, err, &info);
+        return;
+    }
+    struct object *object = load_target(request, words, chunk.offset == 0);
+    if (!object) {
+        return;
+    }
+    pthread_mutex_lock(&object->dumping);
+    const struct load *load = object->load;
+    const bool same = load && !load->foreign && load->stream == chunk.stream
+                      && load->total == chunk.total;
+    if (!same && chunk.offset == 0) {
+        const struct load anew = { .stream = chunk.stream,
+                                   .total = chunk.total,
+                                   .size = chunk.total };
+        err = load_begin(object, &anew, &info);
+    } else if (!same) {
+        err = BG_EBUSY;
+    }
+    if (err) {
+        pthread_mutex_unlock(&object->dumping);
+        load_refuse(request, words, err, &info);
+        return;
+    }
+    load_chunk(request, words, object, &chunk, iterator == 0);
+}
+
+/* ---- RedisBloom ------------------------------------------------------------------------------ */
+
+/* What a header promises; BG_EFORMAT unless its sizes add up. The library judges the rest. */
+static bg_err load_read_header(bg_bytes data, const struct command_settings *settings,
+                               struct load *load, bg_errinfo *info)
+{
+    const uint8_t *p = data.data;
+    const uint64_t most = load_most(settings);
+    if (data.len < REDIS_HEADER + REDIS_LINK
+        || (data.len - REDIS_HEADER) % REDIS_LINK != 0
+        || (data.len - REDIS_HEADER) / REDIS_LINK != dump_get32(p + 8)) {
+        return object_error(info, BG_EFORMAT, "a header of %zu bytes", data.len);
+    }
+    *load = (struct load){ .foreign = true, .header = data.len };
+    load->size = LOAD_RECORD + data.len;
+    for (size_t at = REDIS_HEADER; at < data.len; at += REDIS_LINK) {
+        const uint64_t bytes = dump_get64(p + at);
+        if (bytes == 0 || bytes > most || load->total + bytes > most) {
+            return bytes == 0 ? object_error(info, BG_EFORMAT, "a link of no bytes")
+                              : load_too_large(bytes, most, info);
+        }
+        load->total += bytes;
+        load->size += bytes + LOAD_RECORD;
+    }
+    return BG_OK;
+}
+
+static void load_redis_header(struct request *request, const struct load_words *words,
+                              bg_bytes data)
+{
+    struct load anew;
+    bg_errinfo info = { 0 };
+    bg_err err = load_read_header(data, request->host->settings, &anew, &info);
+    if (err) {
+        load_refuse(request, words, err, &info);
+        return;
+    }
+    struct object *object = load_target(request, words, true);
+    if (!object) {
+        return;
+    }
+    pthread_mutex_lock(&object->dumping);
+    err = load_begin(object, &anew, &info);
+    err = err ? err : load_reserve(object, LOAD_RECORD + data.len, &info);
+    if (!err) {
+        memcpy(object->load->bytes + LOAD_RECORD, data.data, data.len);
+    }
+    pthread_mutex_unlock(&object->dumping);
+    if (err) {
+        load_refuse(request, words, err, &info);
+    } else {
+        reply_ok(&request->reply);
+    }
+}
+
+static void load_redis_bits(struct request *request, const struct load_words *words,
+                            uint64_t iterator, bg_bytes data)
+{
+    struct object *object = load_target(request, words, false);
+    if (!object) {
+        return;
+    }
+    if (iterator < 1 + (uint64_t)data.len || data.len == 0) {
+        reply_error(&request->reply, words->place);
+        return;
+    }
+    const struct dump_chunk chunk = { .offset = iterator - 1 - data.len,
+                                      .bytes = data.data,
+                                      .n = data.len };
+    pthread_mutex_lock(&object->dumping);
+    if (!object->load || !object->load->foreign) {
+        pthread_mutex_unlock(&object->dumping);
+        reply_error(&request->reply, words->place);
+        return;
+    }
+    load_chunk(request, words, object, &chunk, false);
+}
+
+/* ---- Handlers -------------------------------------------------------------------------------- */
+
+void dump_bf_load(struct request *request)
+{
+    static const struct load_words words = {
+        .families = ARGS_BF,
+        .not_found = "ERR not found",
+        .place = "ERR invalid offset - no link found",
+        .too_big = "ERR invalid chunk - Too big for current filter",
+        .bad = "ERR received bad data",
+    };
+    uint64_t iterator = 0;
+    const bg_bytes data = request->argv[3];
+    if (!args_count(request->argv[2], &iterator)) {
+        reply_error(&request->reply, "ERR Second argument must be numeric");
+    } else if (iterator == 0) {
+        reply_error(&request->reply, words.place);
+    } else if (dump_chunk_is(data)) {
+        load_stream(request, &words, data, iterator);
+    } else if (iterator == 1) {
+        load_redis_header(request, &words, data);
+    } else {
+        load_redis_bits(request, &words, iterator, data);
+    }
+}
+
+void dump_cf_load(struct request *request)
+{
+    static const struct load_words words = {
+        .families = ARGS_CF,
+        .not_found = "ERR Invalid position",
+        .place = "ERR Invalid position",
+        .too_big = "ERR Couldn't load chunk!",
+        .bad = "ERR Couldn't load chunk!",
+    };
+    uint64_t iterator = 0;
+    if (!args_count(request->argv[2], &iterator) || iterator == 0) {
+        reply_error(&request->reply, words.place);
+    } else if (dump_chunk_is(request->argv[3])) {
+        load_stream(request, &words, request->argv[3], iterator);
+    } else {
+        reply_error(
+            &request->reply,
+            iterator == 1
+                ? "ERR Invalid header: dumps of RedisBloom's own cuckoo filters cannot "
+                  "be read, only those of CF.SCANDUMP here"
+                : words.place);
+    }
+}
+
+static void load_tell(struct request *request)
+{
+    uint64_t done = 0, total = 0;
+    struct object *object = args_find_any(request, request->argv[1]);
+    if (!object) {
+        return;
+    }
+    if (!load_progress(object, &done, &total)) {
+        reply_error(&request->reply, "ERR nothing is being loaded there");
+        return;
+    }
+    reply_array(&request->reply, 2);
+    reply_integer(&request->reply, (int64_t)done);
+    reply_integer(&request->reply, (int64_t)total);
+}
+
+void dump_bg_load(struct request *request)
+{
+    static const struct load_words words = {
+        .families = ARGS_ANY,
+        .not_found = "ERR nothing is being loaded there: begin with the first chunk",
+        .place = "ERR this chunk does not follow what has come so far",
+        .too_big = "ERR this chunk does not follow what has come so far",
+        .bad = "ERR received bad data",
+    };
+    if (request->argc == 2) {
+        load_tell(request);
+    } else if (request->argc == 3) {
+        load_stream(request, &words, request->argv[2], 0);
+    } else {
+        args_arity(request);
+    }
+}

@@ -1,0 +1,140 @@
+/* dump_stream.c - see dump_stream.h. */
+#include "dump_stream.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DUMP_BEGIN "bloomgate dump 1 "
+
+/* Not what a dump of RedisBloom begins with: there it would be a number of items beyond 2^56. */
+static const uint8_t dump_magic[8] = { 'B', 'G', 'd', 'u', 'm', 'p', '1', '\n' };
+
+uint64_t dump_checksum(const void *bytes, size_t n)
+{
+    const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
+    bg_hasher hasher;
+    if (bg_hasher_init(&hasher, &how,
+                       NULL)) { /* which it cannot: no memory, no secret */
+        return 0;
+    }
+    return bg_hash_bytes(&hasher, bytes, n);
+}
+
+uint64_t dump_get64(const uint8_t *p)
+{
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--) {
+        value = value << 8 | p[i];
+    }
+    return value;
+}
+
+uint32_t dump_get32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16
+           | (uint32_t)p[3] << 24;
+}
+
+void dump_put64(uint8_t *p, uint64_t value)
+{
+    for (int i = 0; i < 8; i++) {
+        p[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+/* ---- The line ------------------------------------------------------------------------------ */
+
+size_t dump_line_write(const struct dump_line *line, char text[DUMP_LINE_MOST])
+{
+    char shape[OBJECT_SHAPE_TEXT];
+    (void)object_shape_write(&line->shape, shape);
+    const int n =
+        snprintf(text, DUMP_LINE_MOST, "%s%s;%llu %llu %llu\n", DUMP_BEGIN, shape,
+                 (unsigned long long)line->items, (unsigned long long)line->deleted,
+                 (unsigned long long)line->expansions);
+    return (size_t)n; /* below 700 */
+}
+
+static bool dump_read_counts(const char *text, struct dump_line *line)
+{
+    uint64_t *const to[] = { &line->items, &line->deleted, &line->expansions };
+    for (size_t i = 0; i < 3; i++) {
+        char *end = NULL;
+        if (*text < '0' || *text > '9') {
+            return false;
+        }
+        *to[i] = strtoull(text, &end, 10);
+        if (*end != (i < 2 ? ' ' : 0)) {
+            return false;
+        }
+        text = end + 1;
+    }
+    return true;
+}
+
+bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
+                      size_t *used, bg_errinfo *info)
+{
+    const size_t begin = strlen(DUMP_BEGIN);
+    const uint8_t *end = memchr(bytes, '\n', n < DUMP_LINE_MOST ? n : DUMP_LINE_MOST);
+    char text[DUMP_LINE_MOST];
+    if (!end || (size_t)(end - bytes) < begin
+        || memcmp(bytes, DUMP_BEGIN, begin) != 0) {
+        return object_error(info, BG_EFORMAT, "the dump does not begin with its line");
+    }
+    const size_t length = (size_t)(end - bytes) - begin;
+    memcpy(text, bytes + begin, length);
+    text[length] = 0;
+    char *counts = memchr(text, ';', length);
+    *line = (struct dump_line){ .items = 0 };
+    if (!counts || strlen(text) != length) {
+        return object_error(info, BG_EFORMAT, "the line of the dump has no counts");
+    }
+    *used = begin + length + 1;
+    const bg_err err =
+        object_shape_read(text, (size_t)(counts - text), &line->shape, info);
+    if (!err && !dump_read_counts(counts + 1, line)) {
+        return object_error(info, BG_EFORMAT, "the line of the dump has no counts");
+    }
+    return err;
+}
+
+/* ---- Chunks -------------------------------------------------------------------------------- */
+
+bool dump_chunk_is(bg_bytes data)
+{
+    return data.len >= sizeof dump_magic
+           && memcmp(data.data, dump_magic, sizeof dump_magic) == 0;
+}
+
+bg_err dump_chunk_read(bg_bytes data, struct dump_chunk *chunk, bg_errinfo *info)
+{
+    const uint8_t *p = data.data;
+    if (!dump_chunk_is(data) || data.len <= DUMP_HEADER) {
+        return object_error(info, BG_EFORMAT, "the data is no chunk of a dump");
+    }
+    if (dump_get64(p + 8) != dump_checksum(p + 16, data.len - 16)) {
+        return object_error(info, BG_ECHECKSUM, "the chunk is damaged: wrong checksum");
+    }
+    *chunk = (struct dump_chunk){ .stream = dump_get64(p + 16),
+                                  .offset = dump_get64(p + 24),
+                                  .total = dump_get64(p + 32),
+                                  .bytes = p + DUMP_HEADER,
+                                  .n = data.len - DUMP_HEADER };
+    if (chunk->offset > chunk->total || chunk->n > chunk->total - chunk->offset) {
+        return object_error(info, BG_EFORMAT,
+                            "the chunk lies beyond the end of its dump");
+    }
+    return BG_OK;
+}
+
+void dump_chunk_write(const struct dump_chunk *chunk, uint8_t *to)
+{
+    memcpy(to, dump_magic, sizeof dump_magic);
+    dump_put64(to + 16, chunk->stream);
+    dump_put64(to + 24, chunk->offset);
+    dump_put64(to + 32, chunk->total);
+    memcpy(to + DUMP_HEADER, chunk->bytes, chunk->n);
+    dump_put64(to + 8, dump_checksum(to + 16, DUMP_HEADER - 16 + chunk->n));
+}

@@ -1,0 +1,556 @@
+/*
+ * object_keys.c - adds and removes: recorded, then done; and done again from what was recorded.
+ *
+ * Sets of bits need no lock: what is recorded before it is added may be added in any order, again
+ * and again. All others hold `writing` over both, in the other order: they can be full, and what
+ * was refused must not come back with the journal, nor fill it. Nobody can tell the difference:
+ * who finds such a key "seen" had to wait for the lock. If it cannot be recorded it is taken back,
+ * where the kind can do that; where not, the filter may contain a key too many.
+ *
+ * Removes are recorded first: whatever could refuse them (a rebuild under way) is asked before.
+ */
+#include "object.h"
+
+#include <math.h>
+#include <string.h>
+
+static bg_err object_unknown(bg_errinfo *info)
+{
+    return object_error(
+        info, BG_EBUSY,
+        "the filter is being loaded: it takes no items before its last chunk "
+        "has come");
+}
+
+/* Whether it takes items at all, if its content is known. */
+static bg_err object_takes(const struct object *object, bg_errinfo *info)
+{
+    if (object->shape.sealed
+        || bg_kind_traits((bg_kind)object->shape.kind) & BG_IS_STATIC) {
+        return object_error(info, BG_ENOTSUP,
+                            "the filter takes no items: its content comes in files");
+    }
+    return BG_OK;
+}
+
+/* ---- Adds --------------------------------------------------------------------------------- */
+
+/* A batch of keys on its way into an object. */
+struct adding {
+    struct object *object;
+    struct host *host;
+    const bg_bytes *keys;
+    size_t n;
+    uint64_t *is_new;
+    size_t *done;
+    uint64_t check;
+    uint64_t
+        hashes[OBJECT_BATCH];     /* of all keys; later of those that are not in yet, */
+    uint16_t which[OBJECT_BATCH]; /* whose numbers these are */
+    size_t fresh;                 /* so many */
+};
+
+static bool adding_bit(const uint64_t *bits, size_t i)
+{
+    return bits[i / 64] >> i % 64 & 1;
+}
+
+/*
+ * Which keys does the filter not have yet? Only those need to be added. That may be said only if
+ * there is one filter in the slot: a key that one of several has may be missing in the one that
+ * takes adds. The question is not one of the user's, so it is asked past the slot's counters.
+ */
+static void adding_probe(struct adding *a)
+{
+    uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
+    bg_pin pin;
+    bg_slot_pin(a->object->slot, &pin);
+    const bg_filter *only = bg_pin_filter(&pin, 0, NULL);
+    if (only && !bg_pin_filter(&pin, 1, NULL)
+        && bg_hasher_check(bg_filter_hasher(only)) == a->check) {
+        (void)bg_filter_may_contain_many_hash(only, a->hashes, a->n, maybe);
+    }
+    bg_slot_unpin(a->object->slot, &pin);
+    a->fresh = 0;
+    for (size_t i = 0; i < a->n; i++) {
+        if (!adding_bit(maybe, i)) {
+            a->hashes[a->fresh] = a->hashes[i];
+            a->which[a->fresh++] = (uint16_t)i;
+        }
+    }
+}
+
+/* A filter that must not grow takes as many as it was made for; the rest of the batch is cut. But
+ * for replaying: two threads at once may have added one too many, and been told so. */
+static bg_err adding_limit(struct adding *a)
+{
+    if (!a->object->shape.nonscaling || !a->host->settings) {
+        return BG_OK;
+    }
+    const uint64_t items = atomic_load(&a->object->items);
+    const uint64_t capacity = object_capacity(a->object);
+    const uint64_t room = items < capacity ? capacity - items : 0;
+    if (a->fresh <= room || capacity == 0) {
+        return BG_OK;
+    }
+    a->fresh = (size_t)room;
+    *a->done = a->which[room];
+    return BG_EFULL;
+}
+
+static bg_err adding_record(struct adding *a, const uint64_t *hashes,
+                            const bg_bytes *keys, size_t n, bg_errinfo *info)
+{
+    const struct change change = {
+        .op = CHANGE_ADD, .n = n, .hashes = hashes, .keys = keys
+    };
+    return n ? a->host->ops->record(a->host, a->object, &change, info) : BG_OK;
+}
+
+/* Tells which were new, in the numbering of the batch, and counts them. */
+static void adding_tell(struct adding *a, const uint64_t *is_new, size_t n)
+{
+    uint64_t news = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (adding_bit(is_new, i)) {
+            a->is_new[a->which[i] / 64] |= UINT64_C(1) << a->which[i] % 64;
+            news++;
+        }
+    }
+    if (news) {
+        atomic_fetch_add_explicit(&a->object->items, news, memory_order_relaxed);
+    }
+}
+
+/* Sets of bits: no lock, and nothing that is there already is recorded. BG_EINCOMPAT: the hash
+ * has changed meanwhile, try again. */
+static bg_err adding_bits(struct adding *a, bg_errinfo *info)
+{
+    uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
+    size_t in = 0;
+    adding_probe(a);
+    *a->done = a->n;
+    const bg_err full = adding_limit(a);
+    bg_err err = adding_record(a, a->hashes, NULL, a->fresh, info);
+    if (!err && a->fresh) {
+        err = bg_slot_add_many_hash(a->object->slot, a->hashes, a->fresh, a->check,
+                                    is_new, &in);
+    }
+    if (err) {
+        *a->done = 0;
+        return err;
+    }
+    adding_tell(a, is_new, a->fresh);
+    return full;
+}
+
+/* The rate that a CF may come to by growing: what was asked for, or this. */
+static const double object_rate_most = 0.03;
+
+/* Whether a CF would still keep to its rate if it were doubled and filled again. A prefix of
+ * q + r bits of each hash is kept, whatever the size, so the rate follows the number of keys:
+ * when full it is the load, 0.95, times 2^-r, and doubling takes a bit from r. */
+static bool object_may_double(const struct object *object, const bg_filter *filter)
+{
+    const double most =
+        object->shape.rate > object_rate_most ? object->shape.rate : object_rate_most;
+    bg_info about = { .struct_size = sizeof about };
+    return bg_filter_info(filter, &about) == BG_OK && about.k > 2
+           && ldexp(0.95, 1 - (int)about.k) <= most;
+}
+
+static bg_err object_double(struct object *object, bg_filter **larger, bg_errinfo *info)
+{
+    bg_pin pin;
+    bg_err err = BG_EFULL;
+    bg_slot_pin(object->slot, &pin);
+    const bg_filter *base = object_base(&pin);
+    if (object_may_double(object, base)) {
+        err = bg_filter_resize(base, 1, larger, info);
+        err = err == BG_EINVAL ? BG_EFULL : err;
+    }
+    bg_slot_unpin(object->slot, &pin);
+    return err;
+}
+
+bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *info)
+{
+    const struct object_shape *shape = &object->shape;
+    bg_filter *larger = NULL;
+    if (shape->family != OBJECT_CF || shape->expansion == 0) {
+        return object_error(info, BG_EFULL, "the filter is full");
+    }
+    const uint64_t most = host->settings ? host->settings->max_filter_bytes : 0;
+    if (most && object_bytes(object) > most / 2) {
+        return object_error(info, BG_ENOMEM, "twice the size is more than %llu bytes",
+                            (unsigned long long)most);
+    }
+    bg_err err = BG_EFULL;
+    if (!object->outgrown && atomic_load(&object->expansions) < shape->max_expansions) {
+        err = object_double(object, &larger, info);
+        object->outgrown =
+            err == BG_EFULL; /* which is not tried again for every item */
+    }
+    if (!err) {
+        err = bg_slot_swap(object->slot, larger, 0, BG_SLOT_DISCARD, info);
+        if (err) {
+            bg_filter_free(larger);
+        }
+    }
+    if (!err) {
+        atomic_fetch_add(&object->expansions, 1);
+    }
+    return err == BG_EFULL ? object_error(info, err, "the filter may not grow any more")
+                           : err;
+}
+
+/* How many of those that are in count as items: where adds can be taken back, all of them. */
+static uint64_t adding_counts(const struct adding *a)
+{
+    uint64_t news = 0;
+    if (bg_kind_traits((bg_kind)a->object->shape.kind) & BG_CAN_REMOVE) {
+        return *a->done;
+    }
+    for (size_t i = 0; i < *a->done; i++) {
+        news += adding_bit(a->is_new, i);
+    }
+    return news;
+}
+
+/* Adds in order, up to the first that does not fit, and grows if it may. */
+static bg_err adding_do(struct adding *a, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    while (!err && *a->done < a->n) {
+        uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
+        size_t in = 0;
+        err = bg_slot_add_many_hash(a->object->slot, a->hashes + *a->done,
+                                    a->n - *a->done, a->check, is_new, &in);
+        for (size_t i = 0; i < in; i++) {
+            if (adding_bit(is_new, i)) {
+                a->is_new[(*a->done + i) / 64] |= UINT64_C(1) << (*a->done + i) % 64;
+            }
+        }
+        *a->done += in;
+        if (err == BG_EFULL) {
+            err = object_grow(a->object, a->host, info);
+        }
+    }
+    return err;
+}
+
+/* Takes back what was added and cannot be recorded. */
+static void adding_undo(struct adding *a)
+{
+    for (size_t i = 0; i < *a->done; i++) {
+        (void)bg_slot_remove_hash(a->object->slot, a->hashes[i], a->check);
+    }
+    *a->done = 0;
+}
+
+/* Everything else: `writing` is held over doing and recording. */
+static bg_err adding_in_order(struct adding *a, bg_errinfo *info)
+{
+    const bg_err err = adding_do(a, info);
+    bg_errinfo why = { 0 };
+    const bg_err unrecorded = adding_record(a, a->hashes, NULL, *a->done, &why);
+    if (unrecorded) {
+        adding_undo(a);
+        *info = why;
+        return unrecorded;
+    }
+    atomic_fetch_add_explicit(&a->object->items, adding_counts(a),
+                              memory_order_relaxed);
+    return err;
+}
+
+/* While filters with different hashes share the slot, keys are recorded instead. Only sets of bits
+ * come to that, so it is safe to record first. */
+static bg_err adding_keys(struct adding *a, bg_errinfo *info)
+{
+    bg_err err = adding_record(a, NULL, a->keys, a->n, info);
+    for (size_t i = 0; !err && i < a->n; i++) {
+        bool is_new = false;
+        err = bg_slot_add(a->object->slot, a->keys[i].data, a->keys[i].len, &is_new);
+        if (!err) {
+            a->is_new[i / 64] |= (uint64_t)is_new << i % 64;
+            *a->done = i + 1;
+        }
+    }
+    atomic_fetch_add_explicit(&a->object->items, adding_counts(a),
+                              memory_order_relaxed);
+    return err;
+}
+
+/* Keys of a foreign filter: its own hash, and a lock of its own. */
+static bg_err adding_foreign(struct adding *a, bg_errinfo *info)
+{
+    struct object *object = a->object;
+    bg_err err = BG_OK;
+    pthread_rwlock_wrlock(&object->foreign_lock);
+    for (size_t i = 0; !err && i < a->n; i++) {
+        const bg_bytes key = a->keys[i];
+        if (!bg_foreign_may_contain(object->foreign, key.data, key.len)) {
+            err = bg_foreign_add(object->foreign, key.data, key.len, info);
+            a->is_new[i / 64] |= (uint64_t)(err == BG_OK) << i % 64;
+        }
+        *a->done += err == BG_OK;
+    }
+    pthread_rwlock_unlock(&object->foreign_lock);
+    atomic_fetch_add_explicit(&object->items, adding_counts(a), memory_order_relaxed);
+    bg_errinfo why = { 0 };
+    const bg_err unrecorded = adding_record(a, NULL, a->keys, *a->done, &why);
+    if (unrecorded) {
+        *a->done = 0;
+        *info = why;
+    }
+    return unrecorded ? unrecorded : err;
+}
+
+static bg_err adding_once(struct adding *a, bg_errinfo *info)
+{
+    *a->done = 0;
+    memset(a->is_new, 0, BG_BITMAP_WORDS(a->n) * sizeof *a->is_new);
+    if (a->object->foreign) {
+        return adding_foreign(a, info);
+    }
+    const bg_err err =
+        bg_slot_hash_many(a->object->slot, a->keys, a->n, a->hashes, &a->check);
+    if (err == BG_EINCOMPAT) {
+        return adding_keys(a, info);
+    }
+    if (err) {
+        return err == BG_ENOTFOUND ? object_unknown(info) : err;
+    }
+    return a->object->commutes ? adding_bits(a, info) : adding_in_order(a, info);
+}
+
+/* `writing` is held, if need be. */
+static bg_err adding_all(struct adding *a, bg_errinfo *info)
+{
+    bg_err err = BG_EINCOMPAT;
+    for (int tries = 0; err == BG_EINCOMPAT && tries < 100; tries++) {
+        err = adding_once(a, info);
+    }
+    return err;
+}
+
+bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
+                       size_t n, uint64_t *is_new, size_t *done, bg_errinfo *info)
+{
+    struct adding a = { .object = object,
+                        .host = host,
+                        .keys = keys,
+                        .n = n,
+                        .is_new = is_new,
+                        .done = done };
+    *done = 0;
+    bg_err err = object_takes(object, info);
+    err = err ? err : object_tick(object, host, info);
+    if (err || object->commutes) {
+        return err ? err : adding_all(&a, info);
+    }
+    pthread_mutex_lock(&object->writing);
+    err = adding_all(&a, info);
+    pthread_mutex_unlock(&object->writing);
+    return err;
+}
+
+bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
+                         bool *added, bg_errinfo *info)
+{
+    uint64_t is_new = 0;
+    size_t done = 0;
+    struct adding a = { .object = object,
+                        .host = host,
+                        .keys = &key,
+                        .n = 1,
+                        .is_new = &is_new,
+                        .done = &done };
+    *added = false;
+    bg_err err = object_takes(object, info);
+    if (err) {
+        return err;
+    }
+    pthread_mutex_lock(&object->writing);
+    if (!object_is_whole(object)) {
+        err = object_unknown(info);
+    } else if (object_count(object, key) == 0) {
+        err = adding_all(&a, info);
+        *added = err == BG_OK;
+    }
+    pthread_mutex_unlock(&object->writing);
+    return err;
+}
+
+/* ---- Other changes ------------------------------------------------------------------------- */
+
+/* Whether a remove would be refused for what the slot is doing: `writing` is held. */
+static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
+{
+    bg_pin pin;
+    bool known = false, alone = false;
+    if (object->slot) {
+        bg_slot_pin(object->slot, &pin);
+        known = bg_pin_filter(&pin, 0, NULL) != NULL;
+        alone = bg_pin_filter(&pin, 1, NULL) == NULL;
+        bg_slot_unpin(object->slot, &pin);
+        if (!known) {
+            return object_unknown(info);
+        }
+    }
+    if (!known || !(bg_kind_traits((bg_kind)object->shape.kind) & BG_CAN_REMOVE)) {
+        return object_error(info, BG_ENOTSUP,
+                            "this kind of filter cannot delete items");
+    }
+    const bg_err err = object_takes(object, info);
+    if (!err && !alone) {
+        return object_error(
+            info, BG_EBUSY,
+            "items cannot be deleted while the filter is being rebuilt");
+    }
+    return err;
+}
+
+static bg_err object_remove_within(struct object *object, struct host *host,
+                                   bg_bytes key, uint64_t count, bg_errinfo *info)
+{
+    uint64_t hash = 0, check = 0;
+    bg_err err = object_may_remove(object, info);
+    err = err ? err : bg_slot_hash_many(object->slot, &key, 1, &hash, &check);
+    if (err) {
+        return err;
+    }
+    const uint64_t there = object_count(object, key);
+    if (there == 0 || (count != 0 && there != count)) {
+        return BG_ENOTFOUND;
+    }
+    const struct change change = { .op = CHANGE_REMOVE, .n = 1, .hashes = &hash };
+    err = host->ops->record(host, object, &change, info);
+    return err ? err : bg_slot_remove_hash(object->slot, hash, check);
+}
+
+bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
+                     uint64_t count, bg_errinfo *info)
+{
+    pthread_mutex_lock(&object->writing);
+    const bg_err err = object_remove_within(object, host, key, count, info);
+    if (!err) {
+        atomic_fetch_add_explicit(&object->deleted, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&object->writing);
+    return err;
+}
+
+bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
+                     bg_errinfo *info)
+{
+    const struct change change = { .op = CHANGE_ROTATE, .value = now };
+    if (!object->slot || object->shape.kind != BG_KIND_WINDOW) {
+        return object_error(info, BG_ENOTSUP, "the filter is not a window");
+    }
+    bg_err err = object_takes(object, info);
+    if (!err && !object_is_whole(object)) {
+        err = object_unknown(info);
+    }
+    if (err) {
+        return err;
+    }
+    pthread_mutex_lock(&object->writing);
+    err = host->ops->record(host, object, &change, info);
+    if (!err) {
+        err = bg_slot_rotate(object->slot, now, info);
+    }
+    if (!err) {
+        atomic_store(&object->rotated, now);
+    }
+    pthread_mutex_unlock(&object->writing);
+    return err;
+}
+
+bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info)
+{
+    const struct object_shape *shape = &object->shape;
+    if (shape->kind != BG_KIND_WINDOW || !shape->window_length || !host->ops->now) {
+        return BG_OK;
+    }
+    const uint32_t generations =
+        shape->window_generations > 1 ? shape->window_generations : 8;
+    const uint64_t period = shape->window_length / (generations - 1);
+    const uint64_t now = host->ops->now(host), last = atomic_load(&object->rotated);
+    if (last && now < last + (period ? period : 1)) {
+        return BG_OK;
+    }
+    return object_rotate(object, host, now, info);
+}
+
+/* ---- Replaying ------------------------------------------------------------------------------ */
+
+/* A host for replaying: everything is recorded already. */
+static bg_err replay_record(struct host *host, struct object *object,
+                            const struct change *change, bg_errinfo *info)
+{
+    (void)host;
+    (void)object;
+    (void)change;
+    (void)info;
+    return BG_OK;
+}
+
+static bg_err replay_add(struct object *object, const struct change *change,
+                         bg_errinfo *info)
+{
+    static const struct host_ops ops = { .record = replay_record };
+    struct host host = { &ops, NULL };
+    uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
+    bg_err err = BG_OK;
+    for (size_t at = 0; !err && at < change->n;) {
+        const size_t n = change->n - at < OBJECT_BATCH ? change->n - at : OBJECT_BATCH;
+        size_t done = 0;
+        if (change->keys) {
+            err = object_add_many(object, &host, change->keys + at, n, is_new, &done,
+                                  info);
+        } else {
+            struct adding a = {
+                .object = object, .host = &host, .n = n, .is_new = is_new, .done = &done
+            };
+            memset(is_new, 0, sizeof is_new);
+            memcpy(a.hashes, change->hashes + at, n * sizeof *a.hashes);
+            err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &a.check);
+            if (!err) {
+                err = object->commutes ? adding_bits(&a, info)
+                                       : adding_in_order(&a, info);
+            }
+        }
+        at += n;
+    }
+    return err;
+}
+
+bg_err object_apply(struct object *object, const struct change *change,
+                    bg_errinfo *info)
+{
+    uint64_t check = 0;
+    bg_err err = BG_OK;
+    if (!object_is_whole(object)) { /* it may contain everything, this too */
+        return BG_OK;
+    }
+    switch (change->op) {
+    case CHANGE_ADD: return replay_add(object, change, info);
+    case CHANGE_ROTATE:
+        atomic_store(&object->rotated, change->value);
+        return bg_slot_rotate(object->slot, change->value, info);
+    case CHANGE_REMOVE:
+        err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &check);
+        for (size_t i = 0; !err && i < change->n; i++) {
+            err = bg_slot_remove_hash(object->slot, change->hashes[i], check);
+            if (err == BG_ENOTFOUND) {
+                err = BG_OK;
+            } else if (!err) {
+                atomic_fetch_add(&object->deleted, 1);
+            }
+        }
+        return err;
+    }
+    return BG_EFORMAT;
+}

@@ -1,0 +1,289 @@
+/* BF.*: arguments, replies and words of both protocols, growth, what is recorded. */
+#include "server/support/fake_host.h"
+
+TEST(bf__words_and_replies)
+{
+    static const struct fake_line lines[] = {
+        { "BF.RESERVE k 0.01 100", "+OK" },
+        { "BF.RESERVE k 0.01 100", "-ERR item exists" },
+        { "BF.RESERVE x abc 100", "-ERR bad error rate" },
+        { "BF.RESERVE x nan 100", "-ERR bad error rate" },
+        { "BF.RESERVE x 0x1 100", "-ERR bad error rate" },
+        { "BF.RESERVE x 0 100",
+          "-ERR error rate must be in the range (0.000000, 1.000000)" },
+        { "BF.RESERVE x 1 100",
+          "-ERR error rate must be in the range (0.000000, 1.000000)" },
+        { "BF.RESERVE x -0.5 100",
+          "-ERR error rate must be in the range (0.000000, 1.000000)" },
+        { "BF.RESERVE x 0.01 abc", "-ERR bad capacity" },
+        { "BF.RESERVE x 0.01 -1", "-ERR bad capacity" },
+        { "BF.RESERVE x 0.01 1e3", "-ERR bad capacity" },
+        { "BF.RESERVE x 0.01 18446744073709551616", "-ERR bad capacity" },
+        { "BF.RESERVE x 0.01 0",
+          "-ERR capacity must be in the range [1, 72057594037927936]" },
+        { "BF.RESERVE x 0.01 72057594037927937",
+          "-ERR capacity must be in the range [1, 72057594037927936]" },
+        { "BF.RESERVE x 0.01 10 EXPANSION", "-ERR no expansion" },
+        { "BF.RESERVE x 0.01 10 EXPANSION a", "-ERR bad expansion" },
+        { "BF.RESERVE x 0.01 10 EXPANSION 32769",
+          "-ERR expansion must be in the range [0, 32768]" },
+        { "BF.RESERVE x 0.01 10 EXPANSION 2 NONSCALING",
+          "-ERR Nonscaling filters cannot expand" },
+        { "BF.RESERVE x 0.01 10 FOO", "-ERR Unknown argument received" },
+        { "BF.RESERVE x 0.01 10 NOCREATE", "-ERR Unknown argument received" },
+        { "BF.RESERVE x 0.01",
+          "-ERR wrong number of arguments for 'bf.reserve' command" },
+        { "BF.RESERVE half 0.5 10 EXPANSION 4", "+OK" },
+        { "bf.add k a", ":1" },
+        { "BF.ADD k a", ":0" },
+        { "BF.ADD new a", ":1" },
+        { "BF.EXISTS k a", ":1" },
+        { "BF.EXISTS k b", ":0" },
+        { "BF.EXISTS none a", ":0" },
+        { "BF.MADD k a b b c", "[:0 :1 :0 :1]" },
+        { "BF.MADD made x y", "[:1 :1]" },
+        { "BF.MEXISTS k a b z", "[:1 :1 :0]" },
+        { "BF.MEXISTS none a b", "[:0 :0]" },
+        { "BF.CARD k", ":3" },
+        { "BF.CARD none", ":0" },
+        { "BF.INFO none", "-ERR not found" },
+        { "BF.INFO k nothing", "-ERR Invalid information value" },
+        { "BF.INFO k CAPACITY SIZE", "-ERR Invalid information value" },
+        { "BF.INFO k items", "[:3]" },
+        { "BF.DEBUG none", "-ERR not found" },
+        { "BF.INSERT none NOCREATE ITEMS a", "-ERR not found" },
+        { "BF.INSERT i CAPACITY 1000 ERROR 0.001 EXPANSION 4 ITEMS a b a",
+          "[:1 :1 :0]" },
+        { "BF.INSERT i ERROR x ITEMS a", "-ERR bad error rate" },
+        { "BF.INSERT i CAPACITY x ITEMS a", "-ERR bad capacity" },
+        { "BF.INSERT i EXPANSION x ITEMS a", "-ERR bad expansion" },
+        { "BF.INSERT i EXPANSION 2 NONSCALING ITEMS a",
+          "-ERR Nonscaling filters cannot expand" },
+        { "BF.INSERT i Cxx 1 ITEMS a", "-ERR Unknown argument received" },
+        { "BF.INSERT i NOCREATE NONSCALING",
+          "-ERR wrong number of arguments for 'bf.insert' command" },
+        { "BF.INSERT i NOCREATE ITEMS",
+          "-ERR wrong number of arguments for 'bf.insert' command" },
+        { "BF.INSERT i CAPACITY",
+          "-ERR wrong number of arguments for 'bf.insert' command" },
+    };
+    struct fake h;
+    fake_begin(&h);
+    FAKE_SCRIPT(&h, lines);
+    fake_end(&h);
+}
+
+TEST(bf__resp3)
+{
+    struct fake h;
+    fake_begin(&h);
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.01 100"), "+OK");
+    h.protocol = 3;
+    CHECK_STR(fake(&h, "BF.ADD k a"), "#t");
+    CHECK_STR(fake(&h, "BF.ADD k a"), "#f");
+    CHECK_STR(fake(&h, "BF.MADD k a b"), "[#f #t]");
+    CHECK_STR(fake(&h, "BF.INSERT k ITEMS a c"), "[#f #t]");
+    FAKE_BOTH(&h, "BF.EXISTS k a", ":1", "#t");
+    FAKE_BOTH(&h, "BF.MEXISTS k a z", "[:1 :0]", "[#t #f]");
+    FAKE_BOTH(&h, "BF.CARD k", ":3", ":3");
+    FAKE_BOTH(&h, "BF.INFO k ITEMS", "[:3]", "{+Number of items inserted :3}");
+    FAKE_BOTH(&h, "BF.INFO k Capacity", "[:100]", "{+Capacity :100}");
+    FAKE_BOTH(
+        &h, "BF.INFO k",
+        "[+Capacity :100 +Size :2048 +Number of filters :1 +Number of items inserted :3 "
+        "+Expansion rate :2]",
+        "{+Capacity :100 +Size :2048 +Number of filters :1 +Number of items inserted :3 "
+        "+Expansion rate :2}");
+    CHECK_STR(fake(&h, "BF.RESERVE n 0.01 100 NONSCALING"), "+OK");
+    FAKE_BOTH(&h, "BF.INFO n EXPANSION", "[_]", "{+Expansion rate _}");
+    FAKE_BOTH(&h, "BF.DEBUG n",
+              "[$size:0 $bytes:128 bits:1024 kind:blocked layers:1 capacity:100 size:0 "
+              "ratio:0.01]",
+              "[$size:0 $bytes:128 bits:1024 kind:blocked layers:1 capacity:100 size:0 "
+              "ratio:0.01]");
+    fake_end(&h);
+}
+
+TEST(bf__full)
+{
+    struct fake h;
+    fake_begin(&h);
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.001 3 NONSCALING"), "+OK");
+    CHECK_STR(fake(&h, "BF.MADD k a b c d e"),
+              "[:1 :1 :1 -ERR non scaling filter is full]");
+    CHECK_STR(fake(&h, "BF.ADD k d"), "-ERR non scaling filter is full");
+    CHECK_STR(fake(&h, "BF.MADD k a d"), "[:0 -ERR non scaling filter is full]");
+    CHECK_STR(fake(&h, "BF.MADD k d"), "[-ERR non scaling filter is full]");
+    CHECK_STR(fake(&h, "BF.ADD k a"), ":0");
+    CHECK_STR(fake(&h, "BF.INSERT l NONSCALING CAPACITY 2 ERROR 0.001 ITEMS a b c"),
+              "[:1 :1 -ERR non scaling filter is full]");
+    CHECK_STR(fake(&h, "BF.RESERVE z 0.001 2 EXPANSION 0"), "+OK");
+    const bg_bytes items[] = {
+        { "a", 1 }, { "b", 1 }, { "c", 1 }, { "a", 1 }, { "d", 1 }
+    };
+    CHECK_STR(
+        fake_pipeline(&h, "BF.ADD", "z", items, 5),
+        ":1 :1 -ERR non scaling filter is full :0 -ERR non scaling filter is full");
+    fake_end(&h);
+}
+
+TEST(bf__grows)
+{
+    enum { N = 20000 };
+    struct fake h;
+    char line[40];
+    fake_begin(&h);
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.01 100"), "+OK");
+    for (size_t i = 0; i < N; i++) {
+        (void)snprintf(line, sizeof line, "BF.ADD k key-%zu", i);
+        (void)fake(&h, line);
+    }
+    size_t wrong = 0;
+    for (size_t i = 0; i < N; i++) {
+        (void)snprintf(line, sizeof line, "BF.EXISTS k key-%zu", i);
+        CHECK_STR(fake(&h, line), ":1");
+        (void)snprintf(line, sizeof line, "BF.EXISTS k absent-%zu", i);
+        wrong += strcmp(fake(&h, line), ":1") == 0;
+    }
+    CHECK(wrong <= N / 100 + N / 200); /* 1 % was asked for, for all layers together */
+    CHECK(object_layers(h.entries[0].object) > 3);
+    fake_end(&h);
+}
+
+TEST(bf__records_only_what_changes)
+{
+    struct fake h;
+    fake_begin(&h);
+    CHECK_STR(fake(&h, "BF.MADD k a b c"), "[:1 :1 :1]");
+    const size_t before = h.recorded;
+    CHECK_STR(fake(&h, "BF.MADD k a b c"), "[:0 :0 :0]");
+    CHECK_EQ(h.recorded, before);
+    CHECK_STR(fake(&h, "BF.MADD k a d"), "[:0 :1]");
+    CHECK_EQ(h.recorded, before + 1);
+    h.record_fails = BG_EIO;
+    CHECK_STR(fake(&h, "BF.ADD k e"), "-MISCONF record: told to fail");
+    CHECK_STR(fake(&h, "BF.MADD k e f"), "-MISCONF record: told to fail");
+    CHECK_STR(fake(&h, "BF.MADD k a b"), "[:0 :0]"); /* nothing to be recorded */
+    CHECK_STR(fake(&h, "BF.MEXISTS k e f"), "[:0 :0]");
+    h.record_fails = BG_OK;
+    h.create_fails = BG_ELIMIT;
+    CHECK_STR(fake(&h, "BF.ADD other a"), "-LIMIT create: told to fail");
+    CHECK_STR(fake(&h, "BF.RESERVE other 0.1 10"), "-LIMIT create: told to fail");
+    fake_end(&h);
+}
+
+TEST(bf__limits_memory)
+{
+    struct fake h;
+    fake_begin(&h);
+    h.settings.max_filter_bytes = 10000;
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.01 1000000"),
+              "-ERR Insufficient memory to create filter");
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.01 72057594037927936"),
+              "-ERR Insufficient memory to create filter");
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.01 1000"), "+OK");
+    fake_end(&h);
+}
+
+TEST(bf__items_of_any_bytes)
+{
+    struct fake h;
+    char large[5000];
+    memset(large, 'x', sizeof large);
+    const bg_bytes items[] = {
+        { "", 0 }, { "\0\n\r", 3 }, { "\xff\xfe", 2 }, { large, 5000 }
+    };
+    fake_begin(&h);
+    CHECK_STR(fake_pipeline(&h, "BF.ADD", "k", items, 4), ":1 :1 :1 :1");
+    CHECK_STR(fake_pipeline(&h, "BF.EXISTS", "k", items, 4), ":1 :1 :1 :1");
+    const bg_bytes others[] = {
+        { "\0", 1 }, { "\0\n", 2 }, { "\xff", 1 }, { large, 4999 }
+    };
+    CHECK_STR(fake_pipeline(&h, "BF.EXISTS", "k", others, 4), ":0 :0 :0 :0");
+    fake_end(&h);
+}
+
+TEST(bf__keyed)
+{
+    struct fake h;
+    char folder[] = "/tmp/fake-XXXXXX", path[64];
+    bg_keyring *ring = NULL;
+    CHECK(mkdtemp(folder) != NULL);
+    (void)snprintf(path, sizeof path, "%s/ring", folder);
+    CHECK_OK(bg_keyring_append(path, "first", NULL));
+    CHECK_OK(bg_keyring_open(path, &ring, NULL));
+    fake_begin(&h);
+    h.settings.hash = BG_HASH_KEYED;
+    CHECK_STR(fake(&h, "BF.ADD k a"),
+              "-ERR hash: found keyed, expected one that needs no "
+              "secret: there is no keyring");
+    h.settings.keyring = ring;
+    CHECK_STR(fake(&h, "BF.ADD k a"), ":1");
+    CHECK_STR(fake(&h, "CF.ADD c a"), ":1");
+    CHECK_EQ(h.entries[0].object->shape.hash, BG_HASH_KEYED);
+    CHECK_STR((const char *)h.entries[0].object->shape.key_id, "first");
+    fake_end(&h);
+    bg_keyring_free(ring);
+    (void)unlink(path);
+    (void)rmdir(folder);
+}
+
+TEST(shape__reads_what_it_wrote)
+{
+    const struct object_shape full = {
+        .family = OBJECT_CF,
+        .kind = BG_KIND_PARTITIONED,
+        .items = UINT64_MAX,
+        .rate = 1.2345678901234567e-300,
+        .bits_per_key = 1023.9999999999999,
+        .bytes = UINT64_MAX,
+        .k = UINT32_MAX,
+        .folds = UINT32_MAX,
+        .flags = UINT32_MAX,
+        .width = UINT32_MAX,
+        .shards = UINT32_MAX,
+        .hash = BG_HASH_KEYED_INT,
+        .seed = UINT64_MAX,
+        .key_id = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 },
+        .expansion = UINT32_MAX,
+        .nonscaling = UINT32_MAX,
+        .bucket_size = UINT32_MAX,
+        .max_iterations = UINT32_MAX,
+        .max_expansions = UINT32_MAX,
+        .window_mode = UINT32_MAX,
+        .window_generations = UINT32_MAX,
+        .window_length = UINT64_MAX,
+        .window_count = UINT64_MAX,
+        .sealed = UINT32_MAX,
+        .imported = UINT32_MAX,
+        .foreign = UINT32_MAX,
+    };
+    char text[OBJECT_SHAPE_TEXT];
+    struct object_shape again;
+    const size_t n = object_shape_write(&full, text);
+    CHECK_EQ(strlen(text), n);
+    CHECK(n < OBJECT_SHAPE_TEXT - 1); /* the longest there is */
+    CHECK_OK(object_shape_read(text, n, &again, NULL));
+    char text_again[OBJECT_SHAPE_TEXT];
+    (void)object_shape_write(&again, text_again);
+    CHECK_STR(text_again, text);
+    CHECK(again.rate >= full.rate && again.rate <= full.rate);
+    static const char *const wrong[] = { "",
+                                         "family=xx",
+                                         "family=bf kind=x",
+                                         "family=bf k=-1",
+                                         "family=bf foo=1",
+                                         "family=bf  k=1",
+                                         "kind=blocked",
+                                         "family=bf k=4294967296",
+                                         "family=bf rate=nan",
+                                         "family=bf key_id=0",
+                                         "family=bf k",
+                                         "family=bf rate=1x" };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        bg_errinfo info = { 0 };
+        CHECK_EQ(object_shape_read(wrong[i], strlen(wrong[i]), &again, &info),
+                 BG_EFORMAT);
+        CHECK(info.message[0]);
+    }
+}
