@@ -42,7 +42,7 @@ static bool scan_takes(const struct session *session, const struct scan *scan,
     }
     return !scan->pattern
            || pattern_matches(scan->pattern->data, scan->pattern->len, name.data,
-                           name.len);
+                              name.len);
 }
 
 static bool scan_read(struct request *request, struct scan *scan)

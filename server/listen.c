@@ -102,36 +102,40 @@ static bool listen_everybody(struct server *server, const struct addrinfo *at,
     return true;
 }
 
-/* A machine without IPv6 does not fail for a default of ::1. */
-static bool listen_may_lack(const struct addrinfo *at)
+/* Whether this machine does not have an address. */
+static bool listen_lacks(const struct addrinfo *at)
 {
     const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return true;
     }
-    const bool lacks = bind(fd, at->ai_addr, at->ai_addrlen) != 0
-                       && errno == EADDRNOTAVAIL && at->ai_family == AF_INET6;
+    const bool lacks =
+        bind(fd, at->ai_addr, at->ai_addrlen) != 0 && errno == EADDRNOTAVAIL;
     close(fd);
     return lacks;
 }
 
+/* An address behind a '-' may be missing: "-::1". */
 static bool listen_address(struct server *server, const char *address,
                            const struct offer *offer)
 {
+    const bool may_lack = *address == '-';
+    const char *name = address + may_lack;
+    const bool all = strcmp(name, "*") == 0;
     char port[8];
     struct addrinfo *found = NULL;
     const struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
                                     .ai_socktype = SOCK_STREAM };
     (void)snprintf(port, sizeof port, "%u", (unsigned)offer->port);
-    const int err =
-        getaddrinfo(strcmp(address, "*") == 0 ? NULL : address, port, &hints, &found);
+    const int err = getaddrinfo(all ? NULL : name, port, &hints, &found);
     if (err) {
-        listen_failed(address, offer->port, gai_strerror(err));
-        return false;
+        listen_failed(name, offer->port, gai_strerror(err));
+        return may_lack;
     }
     bool good = true;
     for (const struct addrinfo *at = found; good && at; at = at->ai_next) {
-        good = listen_may_lack(at) || listen_everybody(server, at, address, offer);
+        good = ((may_lack || all) && listen_lacks(at))
+               || listen_everybody(server, at, name, offer);
     }
     freeaddrinfo(found);
     return good;

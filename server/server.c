@@ -1,11 +1,14 @@
 /* server.c - see server.h. */
 #include "server.h"
 
+#include "cmd.h"
 #include "jobs.h"
 #include "listen.h"
 #include "log.h"
+#include "multi.h"
 #include "observer.h"
 #include "persist.h"
+#include "slowlog.h"
 #include "startup.h"
 #include "worker.h"
 
@@ -24,8 +27,10 @@ extern const struct command connection_commands[], keyspace_commands[],
     admin_commands[];
 
 const struct command *const server_families[] = {
-    bf_commands,         cf_commands,       bg_commands,
-    connection_commands, keyspace_commands, admin_commands
+    bf_commands,     cf_commands,      bg_commands,   connection_commands,
+    client_commands, multi_commands,   scan_commands, keyspace_commands,
+    admin_commands,  config_commands,  info_commands, command_commands,
+    acl_commands,    slowlog_commands,
 };
 const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
@@ -143,10 +148,12 @@ static bool server_make(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
     quiet_init(&server->quiet);
+    pthread_mutex_init(&server->reset_lock, NULL);
+    server->slowlog = slowlog_create();
     server->started = server_now();
     server_make_run_id(server);
     server->commands = command_table_create(server_families, server_families_count);
-    if (!server->commands) {
+    if (!server->commands || !server->slowlog) {
         return server_say("commands", "out of memory");
     }
     if (!server_make_data(server, settings) || !server_make_users(server, settings)
@@ -220,6 +227,14 @@ static void server_told(void *context, bool mistake, const char *text)
     }
 }
 
+bool server_settings_changed(struct server *server, char why[SETTINGS_WHY])
+{
+    const struct settings *settings = settings_now(server->store);
+    log_set_level((enum log_level)settings->log_level);
+    log_set_format((enum log_format)settings->log_format);
+    return users_load(server->users, settings, why);
+}
+
 static void server_reload(struct server *server)
 {
     char why[SETTINGS_WHY];
@@ -229,13 +244,12 @@ static void server_reload(struct server *server)
         return;
     }
     const struct settings *settings = settings_now(server->store);
-    if (!users_load(server->users, settings, why)) {
+    if (!server_settings_changed(server, why)) {
         log_error("users not reloaded", LOG_FIELDS(log_text("error", why)));
     }
     if (server->tls && !tls_reload(server->tls, settings, why)) {
         log_error("certificates not reloaded", LOG_FIELDS(log_text("error", why)));
     }
-    log_set_level((enum log_level)settings->log_level);
     (void)log_reopen();
     log_event(LOG_EVENT_CONFIG, (bg_bytes){ NULL, 0 }, "settings were read again");
     startup_ready("serving");
@@ -291,6 +305,8 @@ static void server_unmake(struct server *server)
     persist_free(server->persist);
     catalog_free(server->catalog);
     command_table_free(server->commands);
+    slowlog_free(server->slowlog);
+    pthread_mutex_destroy(&server->reset_lock);
     users_free(server->users);
     tls_free(server->tls);
     bg_keyring_free(server->keyring);

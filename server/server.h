@@ -21,6 +21,7 @@
 #include "tls.h"
 #include "users.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 enum server_phase {
@@ -28,6 +29,25 @@ enum server_phase {
     SERVER_LOADING, /* connections are taken, data is being read */
     SERVER_SERVING,
     SERVER_STOPPING /* no new connections; those there are finish what they asked */
+};
+
+/* What all workers have counted. */
+#define SERVER_TOTALS(X)                                                               \
+    X(accepted)                                                                        \
+    X(rejected)                                                                        \
+    X(closed)                                                                          \
+    X(timed_out)                                                                       \
+    X(overflowed)                                                                      \
+    X(requests)                                                                        \
+    X(runs)                                                                            \
+    X(errors)                                                                          \
+    X(bytes_in)                                                                        \
+    X(bytes_out)
+
+struct server_totals {
+#define SERVER_TOTALS_FIELD(name) uint64_t name;
+    SERVER_TOTALS(SERVER_TOTALS_FIELD)
+#undef SERVER_TOTALS_FIELD
 };
 
 struct worker;
@@ -55,7 +75,10 @@ struct server {
     _Atomic int phase; /* enum server_phase */
     _Atomic uint64_t next_client;
     _Atomic uint64_t clients; /* connections now */
-    uint64_t started;         /* milliseconds since 1970 */
+    _Atomic bool saving;      /* BGSAVE is under way */
+    pthread_mutex_t reset_lock;
+    struct server_totals reset; /* where they stood at CONFIG RESETSTAT */
+    uint64_t started;           /* milliseconds since 1970 */
     char run_id[41];
 };
 
@@ -75,6 +98,14 @@ int server_run(struct settings_store *store);
 
 /* From a signal or SHUTDOWN: graceful, or at once. Async-signal-safe. */
 void server_stop(bool at_once);
+
+/* CONFIG SET has changed something: what does not look at settings itself is told. False: the
+ * users could not be made, `why`. Slow if there are passwords in clear. MT-Safe. */
+bool server_settings_changed(struct server *server, char why[SETTINGS_WHY]);
+
+/* Sums since the start, or since they were reset. MT-Safe. */
+void server_sum_totals(struct server *server, struct server_totals *totals);
+void server_reset_totals(struct server *server);
 
 /* SIGHUP: reads settings, users and certificates again, soon. Async-signal-safe. */
 void server_ask_reload(void);

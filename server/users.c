@@ -327,6 +327,17 @@ const struct user *users_default(const struct users *users)
     return atomic_load(&users->nobody);
 }
 
+void users_each(struct users *users,
+                void (*visit)(void *context, const char *const *words, size_t n),
+                void *context)
+{
+    (void)pthread_mutex_lock(&users->lock);
+    for (size_t i = 0; i < users->count; i++) {
+        visit(context, users->items[i]->words, users->items[i]->word_count);
+    }
+    (void)pthread_mutex_unlock(&users->lock);
+}
+
 /* ---- Passwords ----------------------------------------------------------------------------- */
 
 /* Whether a mark is one of a user's; under the lock. All are compared, whatever the first says. */

@@ -74,6 +74,12 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
 /* The same, but only for what users_check has found right before; NULL: ask users_check. Fast. */
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
 
+/* Calls `visit` with the words of each user's line, in the order of their names; the first word
+ * is the name. It must not call functions of users. */
+void users_each(struct users *users,
+                void (*visit)(void *context, const char *const *words, size_t n),
+                void *context);
+
 /* ---- Guessing ------------------------------------------------------------------------------ */
 
 /*
