@@ -45,7 +45,8 @@ bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
         }
         if (!*table[i].initial) {
             if (table[i].type == SETTING_TEXT || table[i].type == SETTING_SECRET) {
-                *(const char **)((char *)&draft->settings + table[i].at) = "";
+                void *field = (char *)&draft->settings + table[i].at;
+                *(const char **)field = "";
             }
             continue;
         }
