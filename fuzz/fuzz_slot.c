@@ -20,6 +20,7 @@ struct world {
     unsigned at;   /* of the source */
     unsigned dies; /* the source, at that key */
     uint64_t source_key;
+    bg_rebuild *rebuild; /* that is under way, or NULL */
 };
 
 /* ---- Filters ----------------------------------------------------------------------------- */
@@ -132,6 +133,45 @@ static void rebuild(struct world *world)
     (void)!bg_slot_rebuild(world->slot, &source, &how, &report, NULL);
 }
 
+/* Begins a rebuild that lasts for some steps. */
+static void push_begin(struct world *world)
+{
+    const uint8_t what = fuzz_byte(world->in);
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    how.spec.items = what & 1 ? 300 : what & 2 ? 16 : 0;
+    how.spec.kind = what & 4 ? BG_KIND_FUSE : what & 8 ? BG_KIND_CUCKOO : BG_KIND_AUTO;
+    how.spec.rate = what & 12 ? 0.02 : 0;
+    how.spec.hash.seed = what & 32 ? 1 : 0;
+    how.delta = what & 16 ? some_filter(world->in, false, world) : NULL;
+    bg_rebuild *begun = NULL;
+    bg_err err = bg_slot_rebuild_begin(world->slot, &how, &begun, NULL);
+    FUZZ_MUST((err == BG_OK) == (begun != NULL));
+    FUZZ_MUST(!world->rebuild || !begun);
+    world->rebuild = begun ? begun : world->rebuild;
+}
+
+/* Hands in the truth as it is now, and ends it. */
+static void push_end(struct world *world)
+{
+    bg_rebuild_report report = { .struct_size = sizeof report };
+    bg_err err = BG_OK;
+    if (fuzz_byte(world->in) & 1) {
+        bg_rebuild_abort(world->rebuild);
+        world->rebuild = NULL;
+        return;
+    }
+    for (uint64_t key = 0; key < KEYS; key++) {
+        const bg_bytes bytes = { &key, sizeof key };
+        if (world->in_truth[key]
+            && bg_rebuild_add_many(world->rebuild, &bytes, 1, NULL)) {
+            err = BG_EFULL;
+        }
+    }
+    bg_err last = bg_rebuild_commit(world->rebuild, &report, NULL);
+    FUZZ_MUST(!err || last);
+    world->rebuild = NULL;
+}
+
 static void write_key(struct world *world)
 {
     const uint64_t key = fuzz_byte(world->in);
@@ -181,7 +221,7 @@ static void clear(struct world *world)
 {
     const bool based = has_base(world);
     bg_err err = bg_slot_clear(world->slot, NULL);
-    FUZZ_MUST(err == (based ? BG_OK : BG_ENOTFOUND));
+    FUZZ_MUST(err == (world->rebuild ? BG_EBUSY : based ? BG_OK : BG_ENOTFOUND));
     if (!err) {
         FUZZ_MUST(bg_slot_complete(world->slot) == 0);
         memset(world->in_truth, 0, sizeof world->in_truth);
@@ -265,13 +305,16 @@ static void step(struct world *world)
     case 8: bg_slot_advance(world->slot, fuzz_byte(world->in)); break;
     case 9:
         FUZZ_MUST(bg_slot_about(world->slot, &stats) == BG_OK);
-        FUZZ_MUST(stats.retired == 0 && stats.rebuilding == 0 && stats.filters <= 6);
+        FUZZ_MUST(stats.retired == 0 && stats.filters <= 6);
+        FUZZ_MUST(stats.rebuilding == (world->rebuild != NULL));
         break;
     case 12: clear(world); break;
     case 13:
     case 14: merge(world); break;
     case 15:
     case 16: add_hash(world); break;
+    case 17:
+    case 18: world->rebuild ? push_end(world) : push_begin(world); break;
     default: write_key(world); break;
     }
 }
@@ -359,6 +402,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_keys(&world);
     }
     check_figures(&world);
+    bg_rebuild_abort(world.rebuild);
     bg_gate_free(world.gate);
     bg_slot_free(world.slot);
     return 0;

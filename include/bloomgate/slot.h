@@ -475,6 +475,44 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *sour
                                             bg_rebuild_report *report,
                                             bg_errinfo *info);
 
+/*
+ * The same for who hands in the keys himself, as they come from a client or from several
+ * threads:
+ *
+ *     how.spec.items = 1000000;                          // it must be known, or 2 x guessed
+ *     if (bg_slot_rebuild_begin(slot, &how, &rebuild, NULL))
+ *         return 1;
+ *     while ((n = read_keys(keys)))                      // all of the truth, from now on
+ *         if (bg_rebuild_add_many(rebuild, keys, n, NULL))
+ *             break;                                     // then the commit fails as well
+ *     err = bg_rebuild_commit(rebuild, NULL, &why);
+ *
+ * When bg_slot_rebuild_begin returns, every add goes to the new base (or to `delta`) as well,
+ * and those that did not are over: so read the truth after that, and nothing is lost between
+ * the two. `progress` is not called. Until bg_rebuild_commit or
+ * bg_rebuild_abort, each of which ends it and frees the handle whatever comes of it, the slot
+ * refuses other changes with BG_EBUSY. The slot must not be freed before that.
+ * bg_rebuild_add_many: BG_EFULL, when the filter is of a kind that can be full and has no
+ * room; BG_ENOMEM, of a static kind. The new filter lacks keys then, so the commit will
+ * return the same and the slot stay as it was.
+ * Errors: as bg_slot_rebuild; BG_EINVAL without spec.items. On error of
+ * bg_slot_rebuild_begin *rebuild is NULL, and `delta` is the slot's all the same.
+ * Thread safety: bg_slot_rebuild_begin and bg_rebuild_add_many MT-Safe; commit and abort are
+ * MT-Excl for the handle: after the last add.
+ */
+typedef struct bg_rebuild bg_rebuild;
+BG_API BG_MUST_CHECK bg_err bg_slot_rebuild_begin(bg_slot *slot,
+                                                  const bg_rebuild_options *options,
+                                                  bg_rebuild **rebuild,
+                                                  bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_rebuild_add_many(bg_rebuild *rebuild,
+                                                const bg_bytes *keys, size_t n,
+                                                bg_errinfo *info);
+BG_API BG_MUST_CHECK bg_err bg_rebuild_commit(bg_rebuild *rebuild,
+                                              bg_rebuild_report *report,
+                                              bg_errinfo *info);
+BG_API void bg_rebuild_abort(bg_rebuild *rebuild); /* NULL is allowed */
+
 /* ---- What a slot knows of itself -------------------------------------------------- */
 
 typedef struct bg_slot_stats {

@@ -1,45 +1,34 @@
 /*
- * rebuild.c - a new base from the source of truth, while the slot is in use.
+ * rebuild.c - a new base from the truth, while the slot is in use: the phases of it.
  *
- *     1  count the keys, if nobody knows their number; size the new filter by it
- *     2  the new filter (or the new delta) takes all adds from now on, besides those who
- *        took them before; wait until every add that did not see it has returned
- *     3  read the source into the new filter
- *     4  the new one becomes the base; the others go
+ *     1  rebuild_claim   nobody else changes the slot. Whoever knows how many keys there are, or
+ *                        counts them, sizes the new filter by it
+ *     2  rebuild_open    the new filter (or the new delta) takes all adds from now on, besides
+ *                        those who took them before; waits until every add that did not see it
+ *                        has returned
+ *     3  rebuild_put     the keys of the truth go into the new filter, by any number of threads
+ *     4  rebuild_close   the new one becomes the base; the others go
+ *
+ * Who hands in the keys is another matter: rebuild_pull.c reads them from a source,
+ * rebuild_push.c takes them from its caller.
  *
  * No key is lost: an add that returned before the end of 2 wrote its key to the truth
- * before that (gate.h: truth first), so the source, read in 3, tells it; all later adds are
+ * before that (gate.h: truth first), so the truth, read in 3, tells it; all later adds are
  * in the new filter, or in the new delta, which stays. This is (S2) of slot.c.
  *
  * Whatever happens before 4, the slot has what it had. One rebuild at a time; other changes
- * are refused meanwhile (BG_EBUSY), but for queries, adds and saves.
+ * are refused meanwhile (BG_EBUSY), but for queries, adds, merges and saves.
+ *
+ * Whose filter it is. Until 2 that of the rebuild. Then, without a delta, `next` is its owner,
+ * and the list; with one, `next` is that of the delta, and the filter stays the rebuild's
+ * until 4.
  */
-#include "bloomgate/builder.h"
+#include "gate/rebuild.h"
 #include "filter/content.h"
-#include "gate/slot_inside.h"
 #include "hash/hasher.h"
 
 #include <math.h>
 #include <string.h>
-
-enum {
-    REBUILD_BATCH = 1024,
-    REBUILD_TELL = 64
-}; /* keys, and batches between reports */
-
-struct rebuild {
-    bg_slot *slot;
-    const bg_source *source;
-    bg_rebuild_options how;
-    bg_rebuild_progress progress;
-    uint64_t began;
-    bg_builder *builder;      /* of a static kind */
-    bg_filter *filter;        /* or the filter itself */
-    struct view_filter *next; /* once it is in the slot's list */
-    bool sealed;              /* nobody takes adds */
-    uint64_t complete_before;
-    uint64_t making; /* see slot_making */
-};
 
 /* ---- What is wanted --------------------------------------------------------------------- */
 
@@ -84,14 +73,14 @@ static void rebuild_fill_in(bg_spec *spec, const bg_filter *base)
     }
 }
 
-static bg_err rebuild_check(const bg_slot *slot, const bg_source *source,
-                            const bg_rebuild_options *options, bg_errinfo *info)
+bg_err rebuild_check(const bg_slot *slot, const bg_rebuild_options *options,
+                     bg_errinfo *info)
 {
-    if (!slot || !source || !source->next || !options
-        || options->struct_size != sizeof *options || options->flags) {
-        return bgi_err(info, BG_EINVAL, "slot, source, options",
-                       "a slot, a source with `next`, BG_REBUILD_OPTIONS_INIT", "%s",
-                       slot && source && options ? "another" : "NULL");
+    if (!slot || !options || options->struct_size != sizeof *options
+        || options->flags) {
+        return bgi_err(info, BG_EINVAL, "slot, options",
+                       "a slot, BG_REBUILD_OPTIONS_INIT", "%s",
+                       slot && options ? "another" : "NULL");
     }
     if (!(options->headroom >= 0) || options->headroom > 1e6) {
         return bgi_err(info, BG_EINVAL, "headroom", "0 .. 1e6", "%g",
@@ -104,100 +93,10 @@ static bg_err rebuild_check(const bg_slot *slot, const bg_source *source,
     return BG_OK;
 }
 
-/* ---- Progress --------------------------------------------------------------------------- */
-
-static double rebuild_seconds(const struct rebuild *r)
-{
-    const uint64_t now = slot_now(r->slot);
-    return now > r->began ? (double)(now - r->began) / 1e9
-                          : 0; /* or the clock jumped */
-}
-
-static bg_err rebuild_tell(struct rebuild *r, bg_errinfo *info)
-{
-    bg_rebuild_progress *p = &r->progress;
-    p->seconds = rebuild_seconds(r);
-    p->keys_per_second = p->seconds > 0 ? (double)p->keys / p->seconds : 0;
-    p->seconds_left = -1;
-    if (p->expected > p->keys && p->keys_per_second > 0) {
-        p->seconds_left = (double)(p->expected - p->keys) / p->keys_per_second;
-    }
-    if (r->how.progress && !r->how.progress(r->how.context, p)) {
-        return bgi_err(info, BG_ECANCELED, "progress", "true", "false");
-    }
-    return BG_OK;
-}
-
-/* ---- Keys ------------------------------------------------------------------------------- */
-
-static bg_err rebuild_add(struct rebuild *r, const bg_bytes *keys, size_t n,
-                          bg_errinfo *info)
-{
-    size_t done = 0;
-    bg_err err = BG_OK;
-    if (r->progress.counting) {
-        return BG_OK;
-    }
-    if (r->builder) {
-        err = bg_builder_add_many(r->builder, keys, n);
-    } else {
-        err = bg_filter_insert_many(r->filter, keys, n, &done, NULL);
-    }
-    return err ? bgi_err(info, err, "new filter", "room for all keys",
-                         "%llu keys so far", (unsigned long long)r->progress.keys)
-               : BG_OK;
-}
-
-/* Reads all of the source: to count, or to add. */
-static bg_err rebuild_read(struct rebuild *r, bg_errinfo *info)
-{
-    bg_bytes keys[REBUILD_BATCH];
-    bg_err err = rebuild_tell(r, info);
-    for (uint64_t batch = 1; !err; batch++) {
-        size_t n = 0;
-        err = r->source->next(r->source->context, keys, REBUILD_BATCH, &n, info);
-        if (err && info && info->code != err) {
-            (void)bgi_err(info, err, "source", "keys", "an error after %llu",
-                          (unsigned long long)r->progress.keys);
-        }
-        if (!err && n > REBUILD_BATCH) {
-            err = bgi_err(info, BG_EINVAL, "source",
-                          "at most as many keys as asked for", "%zu", n);
-        }
-        if (err || n == 0) {
-            break;
-        }
-        err = rebuild_add(r, keys, n, info);
-        r->progress.keys += err ? 0 : n;
-        if (!err && batch % REBUILD_TELL == 0) {
-            err = rebuild_tell(r, info);
-        }
-    }
-    return err ? err : rebuild_tell(r, info);
-}
-
-/* (1) */
-static bg_err rebuild_count(struct rebuild *r, bg_errinfo *info)
-{
-    r->progress.expected = r->source->count;
-    if (r->source->count || r->how.spec.items) {
-        return BG_OK;
-    }
-    if (!r->source->rewind) {
-        return bgi_err(info, BG_ENOTSUP, "source",
-                       "its count, or rewind, or spec.items", "neither");
-    }
-    r->progress.counting = 1;
-    bg_err err = rebuild_read(r, info);
-    r->progress.counting = 0;
-    r->progress.expected = r->progress.keys;
-    r->progress.keys = 0;
-    return err ? err : r->source->rewind(r->source->context, info);
-}
-
 /* ---- The new filter --------------------------------------------------------------------- */
 
-static bg_err rebuild_make(struct rebuild *r, const bg_filter *base, bg_errinfo *info)
+static bg_err rebuild_make(struct bg_rebuild *r, const bg_filter *base,
+                           uint64_t expected, bg_errinfo *info)
 {
     bg_spec spec = r->how.spec;
     const double headroom = r->how.headroom > 0 ? r->how.headroom : 2;
@@ -207,7 +106,7 @@ static bg_err rebuild_make(struct rebuild *r, const bg_filter *base, bg_errinfo 
                        "NULL");
     }
     if (spec.items == 0) {
-        const double items = ceil((double)r->progress.expected * headroom);
+        const double items = ceil((double)expected * headroom);
         spec.items = items < 1 ? 1 : items < 0x1p56 ? (uint64_t)items : 1ull << 56;
     }
     r->how.spec.items = spec.items;
@@ -224,7 +123,7 @@ static bg_err rebuild_make(struct rebuild *r, const bg_filter *base, bg_errinfo 
 
 /* Everything that is there is sealed, and the new delta takes the adds. Rebuilds that failed
  * have left theirs; before there are too many the last one does it once more. */
-static bg_err rebuild_put_delta(struct rebuild *r, struct slot_draft *draft,
+static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                                 bg_errinfo *info)
 {
     const struct view_member *present =
@@ -247,7 +146,7 @@ static bg_err rebuild_put_delta(struct rebuild *r, struct slot_draft *draft,
     return BG_OK;
 }
 
-static bg_err rebuild_put_next(struct rebuild *r, struct slot_draft *draft,
+static bg_err rebuild_put_next(struct bg_rebuild *r, struct slot_draft *draft,
                                bg_errinfo *info)
 {
     r->next = view_filter_make(r->filter, slot_allocator(r->slot));
@@ -258,8 +157,8 @@ static bg_err rebuild_put_next(struct rebuild *r, struct slot_draft *draft,
     return BG_OK;
 }
 
-/* (2); r->next is what takes the adds from then on. */
-static bg_err rebuild_begin(struct rebuild *r, bg_errinfo *info)
+/* r->next is what takes the adds from then on. */
+static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
 {
     struct slot_draft draft;
     (void)pthread_mutex_lock(&r->slot->change);
@@ -282,8 +181,10 @@ static bg_err rebuild_begin(struct rebuild *r, bg_errinfo *info)
     return err;
 }
 
+/* ---- The switch ------------------------------------------------------------------------- */
+
 /* The members that stay, and the new base. */
-static void rebuild_last_draft(struct rebuild *r, struct view_filter *base,
+static void rebuild_last_draft(struct bg_rebuild *r, struct view_filter *base,
                                struct slot_draft *draft)
 {
     draft->count = 0;
@@ -293,15 +194,15 @@ static void rebuild_last_draft(struct rebuild *r, struct view_filter *base,
     }
 }
 
-static uint64_t rebuild_complete(const struct rebuild *r)
+static uint64_t rebuild_complete(const struct bg_rebuild *r)
 {
     const uint64_t now = atomic_load(&r->slot->complete), source = r->how.complete;
     const bool gap = source && source < r->complete_before;
     return gap ? source : source > now ? source : now;
 }
 
-/* (4), with slot->change held. */
-static bg_err rebuild_switch(struct rebuild *r, bg_errinfo *info)
+/* With slot->change held. */
+static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
 {
     struct slot_draft draft;
     struct view_filter *base = r->next;
@@ -338,7 +239,7 @@ static bg_err rebuild_switch(struct rebuild *r, bg_errinfo *info)
 }
 
 /* The new filter leaves the list; nobody has asked it. */
-static void rebuild_undo(struct rebuild *r)
+static void rebuild_undo(struct bg_rebuild *r)
 {
     struct slot_draft draft;
     slot_draft_begin(r->slot, &draft);
@@ -349,83 +250,114 @@ static void rebuild_undo(struct rebuild *r)
     }
 }
 
-/* (3) and what a static kind needs after it. */
-static bg_err rebuild_fill(struct rebuild *r, bg_errinfo *info)
-{
-    r->making = slot_making(r->slot);
-    bg_err err = rebuild_read(r, info);
-    if (!err && r->builder) {
-        err = bg_builder_finish(r->builder, &r->filter, info);
-    }
-    return err;
-}
+/* ---- Phases ----------------------------------------------------------------------------- */
 
-static bg_err rebuild_run(struct rebuild *r, bg_errinfo *info)
+bg_err rebuild_claim(struct bg_rebuild *r, bg_slot *slot,
+                     const bg_rebuild_options *options, bg_errinfo *info)
 {
-    const struct view_member *base;
-    bg_err err = rebuild_count(r, info);
-    (void)pthread_mutex_lock(&r->slot->change);
-    base = view_find(atomic_load(&r->slot->view), BG_ROLE_BASE);
-    err = err ? err : rebuild_make(r, base ? base->filter : NULL, info);
-    (void)pthread_mutex_unlock(&r->slot->change);
-    if (!err) {
-        err = rebuild_begin(r, info);
-    }
-    if (!err && !r->how.delta) { /* the list has it */
-        err = rebuild_fill(r, info);
-        r->filter = NULL;
-        return err;
-    }
-    return err ? err : rebuild_fill(r, info);
-}
-
-static bg_err rebuild_enter(bg_slot *slot, bg_errinfo *info)
-{
-    (void)pthread_mutex_lock(&slot->change);
     bg_err err = BG_OK;
+    (void)pthread_mutex_lock(&slot->change);
     if (slot->rebuilding) {
         err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
+    } else {
+        slot_set_rebuilding(slot, true);
     }
-    slot_set_rebuilding(slot, true);
     (void)pthread_mutex_unlock(&slot->change);
+    if (!err) {
+        *r = (struct bg_rebuild){ .slot = slot,
+                                  .how = *options,
+                                  .began = slot_now(slot) };
+        (void)pthread_mutex_init(&r->building, NULL);
+    }
     return err;
 }
 
-static void rebuild_report(const struct rebuild *r, bg_rebuild_report *report)
+bg_err rebuild_open(struct bg_rebuild *r, uint64_t expected, bg_errinfo *info)
 {
+    const struct view_member *base;
+    (void)pthread_mutex_lock(&r->slot->change);
+    base = view_find(atomic_load(&r->slot->view), BG_ROLE_BASE);
+    bg_err err = rebuild_make(r, base ? base->filter : NULL, expected, info);
+    (void)pthread_mutex_unlock(&r->slot->change);
+    err = err ? err : rebuild_join(r, info);
+    r->making = err ? 0 : slot_making(r->slot);
+    return err;
+}
+
+bg_err rebuild_put(struct bg_rebuild *r, const bg_bytes *keys, size_t n,
+                   bg_errinfo *info)
+{
+    size_t done = 0;
+    int before = BG_OK;
+    bg_err err;
+    if (r->builder) {
+        (void)pthread_mutex_lock(&r->building);
+        err = bg_builder_add_many(r->builder, keys, n);
+        (void)pthread_mutex_unlock(&r->building);
+    } else {
+        err = bg_filter_insert_many(r->filter, keys, n, &done, NULL);
+    }
+    if (err) {
+        atomic_compare_exchange_strong(&r->refused, &before, (int)err);
+        return bgi_err(info, err, "new filter", "room for all keys", "%llu keys so far",
+                       (unsigned long long)atomic_load(&r->keys));
+    }
+    atomic_fetch_add(&r->keys, n);
+    return BG_OK;
+}
+
+/* What a static kind needs once all keys are in, if they are. */
+static bg_err rebuild_finish(struct bg_rebuild *r, bg_errinfo *info)
+{
+    const bg_err refused = (bg_err)atomic_load(&r->refused);
+    if (refused) {
+        return bgi_err(info, refused, "new filter", "every key that was handed in",
+                       "some were refused");
+    }
+    return r->builder ? bg_builder_finish(r->builder, &r->filter, info) : BG_OK;
+}
+
+double rebuild_seconds(const struct bg_rebuild *r)
+{
+    const uint64_t now = slot_now(r->slot);
+    return now > r->began ? (double)(now - r->began) / 1e9
+                          : 0; /* or the clock jumped */
+}
+
+static void rebuild_report(const struct bg_rebuild *r, bg_rebuild_report *report)
+{
+    const uint64_t keys = atomic_load(&r->keys);
     if (report) {
-        *report =
-            (bg_rebuild_report){ .struct_size = sizeof *report,
-                                 .undersized = r->progress.keys > r->how.spec.items,
-                                 .keys = r->progress.keys,
-                                 .items = r->how.spec.items,
-                                 .seconds = rebuild_seconds(r) };
+        *report = (bg_rebuild_report){ .struct_size = sizeof *report,
+                                       .undersized = keys > r->how.spec.items,
+                                       .keys = keys,
+                                       .items = r->how.spec.items,
+                                       .seconds = rebuild_seconds(r) };
     }
 }
 
-bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
-                       const bg_rebuild_options *options, bg_rebuild_report *report,
-                       bg_errinfo *info)
+static void rebuild_free(struct bg_rebuild *r)
 {
-    bg_errinfo own;
-    bg_errinfo *why = info ? info : &own;
-    bgi_err_clear(why);
-    bg_err err = rebuild_check(slot, source, options, why);
-    err = err ? err : rebuild_enter(slot, why);
-    if (err || !source) { /* the latter is checked already; for the analyser */
-        bg_filter_free(options ? options->delta : NULL);
-        return err;
+    if (!r->next) { /* it has not come so far */
+        bg_filter_free(r->how.delta);
     }
-    struct rebuild r = { .slot = slot,
-                         .source = source,
-                         .how = *options,
-                         .progress = { .struct_size = sizeof r.progress },
-                         .began = slot_now(slot) };
-    err = rebuild_run(&r, why);
+    if (!r->next || r->how.delta) { /* or `next` has it */
+        bg_filter_free(r->filter);
+    }
+    view_filter_drop(r->next);
+    bg_builder_free(r->builder);
+    (void)pthread_mutex_destroy(&r->building);
+}
+
+bg_err rebuild_close(struct bg_rebuild *r, bg_err err, bg_rebuild_report *report,
+                     bg_errinfo *why)
+{
+    bg_slot *slot = r->slot;
+    err = err ? err : rebuild_finish(r, why);
     (void)pthread_mutex_lock(&slot->change);
-    err = err ? err : rebuild_switch(&r, why);
+    err = err ? err : rebuild_switch(r, why);
     if (err) {
-        rebuild_undo(&r);
+        rebuild_undo(r);
         slot_failed(slot, &slot->rebuild_failures, why);
     } else {
         slot_counted(slot, &slot->rebuilds);
@@ -433,12 +365,7 @@ bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *source,
     slot_set_rebuilding(slot, false);
     (void)pthread_mutex_unlock(&slot->change);
     bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
-    rebuild_report(&r, report);
-    if (!r.next) { /* it has not come so far */
-        bg_filter_free(r.how.delta);
-    }
-    view_filter_drop(r.next);
-    bg_builder_free(r.builder);
-    bg_filter_free(r.filter);
+    rebuild_report(r, report);
+    rebuild_free(r);
     return err;
 }

@@ -1,6 +1,6 @@
 /*
  * slot.c - a place for a filter that changes under its readers: life, pins, and the changes
- * that take no time. Keys are in slot_keys.c, files in reload.c, sources of keys in rebuild.c.
+ * that take no time. Keys are in slot_keys.c, files in reload.c, new bases in rebuild.c.
  *
  * A slot is one atomic pointer to a view (view.h), which never changes. A change makes
  * another view and exchanges the pointer; the old one is retired (grace.h) and freed when

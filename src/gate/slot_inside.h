@@ -1,6 +1,6 @@
 /*
  * slot_inside.h - what a slot is inside, for the files that use and change it: slot_keys.c,
- * slot.c (changes that take no time), reload.c (files), rebuild.c (sources), watch.c, health.c.
+ * slot.c (changes that take no time), reload.c (files), rebuild.c, watch.c, health.c.
  */
 #ifndef BGI_SLOT_INSIDE_H
 #define BGI_SLOT_INSIDE_H

@@ -12,6 +12,7 @@
 #include "support/files.h"
 #include "support/filters.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -196,8 +197,30 @@ static bg_filter *some_filter(uint64_t random)
     spec.kind = random & 3 ? BG_KIND_BLOCKED : BG_KIND_CLASSIC;
     spec.items = ADDERS * KEYS_MOST;
     spec.rate = 0.01;
-    spec.hash.seed = (random & 12) == 12;
+    spec.hash.seed = 1 + ((random & 12) == 12);
     return must_create(&spec);
+}
+
+/* Hands in the keys of the truth; now and then gives up. */
+static bg_err push(struct world *world, const bg_rebuild_options *how, unsigned left)
+{
+    struct truth truth = { .world = world };
+    bg_rebuild *rebuild = NULL;
+    bg_bytes keys[BATCH];
+    size_t n = 0;
+    bg_err err = bg_slot_rebuild_begin(world->slot, how, &rebuild, NULL);
+    if (err) {
+        return err;
+    }
+    do {
+        CHECK_OK(truth_next(&truth, keys, BATCH, &n, NULL));
+        CHECK_OK(bg_rebuild_add_many(rebuild, keys, n, NULL));
+    } while (n && --left);
+    if (n) {
+        bg_rebuild_abort(rebuild);
+        return BG_ECANCELED;
+    }
+    return bg_rebuild_commit(rebuild, NULL, NULL);
 }
 
 static void rebuild(struct world *world, uint64_t random)
@@ -212,11 +235,14 @@ static void rebuild(struct world *world, uint64_t random)
     how.spec.kind = is_static ? BG_KIND_FUSE : BG_KIND_BLOCKED;
     how.delta = is_static ? some_filter(random) : NULL;
     how.headroom = 3;
+    how.spec.hash.seed = 1 + ((random >> 40 & 7) == 0); /* 0 would be as it was */
     if (random & 32) {
         how.progress = give_up;
         how.context = &left;
     }
-    bg_err err = bg_slot_rebuild(world->slot, &source, &how, NULL, NULL);
+    bg_err err = how.spec.items && random & 64
+                     ? push(world, &how, random & 32 ? 100 * left : UINT_MAX)
+                     : bg_slot_rebuild(world->slot, &source, &how, NULL, NULL);
     CHECK(err == BG_OK || err == BG_ECANCELED || err == BG_EBUSY);
 }
 
@@ -252,6 +278,19 @@ static void change(struct world *world, uint64_t random)
     bg_filter_free(filter);
 }
 
+/* One that chance may not bring about: base and delta that can be merged. */
+static void compact_for_sure(struct world *world)
+{
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    how.spec.kind = BG_KIND_BLOCKED;
+    how.spec.items = ADDERS * KEYS_MOST;
+    how.spec.rate = 0.01;
+    how.spec.hash.seed = 1;
+    CHECK_OK(push(world, &how, UINT_MAX));
+    CHECK_OK(bg_slot_layer(world->slot, some_filter(1), NULL));
+    CHECK_OK(bg_slot_compact(world->slot, some_filter(1), NULL));
+}
+
 /* ---- The test -------------------------------------------------------------------------- */
 
 static void start(struct worker *worker, struct world *world, unsigned number,
@@ -274,7 +313,11 @@ TEST(slot__no_key_is_lost_by_any_change)
     }
     for (unsigned i = 0; i < changes; i++) {
         const uint64_t before = atomic_load(&world.checks);
-        change(&world, check_random());
+        if (i == changes / 2) {
+            compact_for_sure(&world);
+        } else {
+            change(&world, check_random());
+        }
         while (atomic_load(&world.checks) == before) { /* somebody has seen it */
             sched_yield();
         }

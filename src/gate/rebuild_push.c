@@ -1,0 +1,106 @@
+/*
+ * rebuild_push.c - a rebuild (rebuild.c) whose caller hands in the keys, from any number of
+ * threads, when and as he has them. How many there are he must know.
+ */
+#include "gate/rebuild.h"
+
+#include <assert.h>
+
+static bg_err push_check(const bg_slot *slot, const bg_rebuild_options *options,
+                         bg_errinfo *info)
+{
+    bg_err err = rebuild_check(slot, options, info);
+    if (!err && options->spec.items == 0) {
+        err = bgi_err(info, BG_EINVAL, "spec.items",
+                      "how many keys there will be: 1 or more", "0");
+    }
+    return err;
+}
+
+/* Memory for it, and the slot for it alone. */
+static bg_err push_claim(bg_slot *slot, const bg_rebuild_options *options,
+                         bg_rebuild **rebuild, bg_errinfo *info)
+{
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, sizeof(bg_rebuild), slot_allocator(slot), true)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "enough for a rebuild", "none");
+    }
+    bg_rebuild *made = memory.base;
+    bg_err err = rebuild_claim(made, slot, options, info);
+    if (err) {
+        bgi_memory_give(&memory);
+        return err;
+    }
+    made->memory = memory;
+    *rebuild = made;
+    return BG_OK;
+}
+
+/* Ends it, and the handle. */
+static bg_err push_end(bg_rebuild *rebuild, bg_err err, bg_rebuild_report *report,
+                       bg_errinfo *why)
+{
+    struct bgi_memory memory = rebuild->memory;
+    err = rebuild_close(rebuild, err, report, why);
+    bgi_memory_give(&memory);
+    return err;
+}
+
+bg_err bg_slot_rebuild_begin(bg_slot *slot, const bg_rebuild_options *options,
+                             bg_rebuild **rebuild, bg_errinfo *info)
+{
+    bg_errinfo own;
+    bg_errinfo *why = info ? info : &own;
+    bg_rebuild *made = NULL;
+    bgi_err_clear(why);
+    if (!rebuild) {
+        bg_filter_free(options ? options->delta : NULL);
+        return bgi_err(why, BG_EINVAL, "rebuild", "where to put it", "NULL");
+    }
+    *rebuild = NULL;
+    bg_err err = push_check(slot, options, why);
+    err = err ? err : push_claim(slot, options, &made, why);
+    if (err) {
+        bg_filter_free(options ? options->delta : NULL);
+        return err;
+    }
+    assert(made);
+    err = rebuild_open(made, 0, why);
+    if (err) {
+        return push_end(made, err, NULL, why);
+    }
+    *rebuild = made;
+    return BG_OK;
+}
+
+bg_err bg_rebuild_add_many(bg_rebuild *rebuild, const bg_bytes *keys, size_t n,
+                           bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    if (!rebuild || (n && !keys)) {
+        return bgi_err(info, BG_EINVAL, "rebuild, keys", "both", "NULL");
+    }
+    return n ? rebuild_put(rebuild, keys, n, info) : BG_OK;
+}
+
+bg_err bg_rebuild_commit(bg_rebuild *rebuild, bg_rebuild_report *report,
+                         bg_errinfo *info)
+{
+    bg_errinfo own;
+    bg_errinfo *why = info ? info : &own;
+    bgi_err_clear(why);
+    if (!rebuild) {
+        return bgi_err(info, BG_EINVAL, "rebuild", "one that was begun", "NULL");
+    }
+    return push_end(rebuild, BG_OK, report, why);
+}
+
+void bg_rebuild_abort(bg_rebuild *rebuild)
+{
+    bg_errinfo why;
+    if (rebuild) {
+        bg_err err =
+            bgi_err(&why, BG_ECANCELED, "rebuild", "an end", "bg_rebuild_abort");
+        (void)push_end(rebuild, err, NULL, &why);
+    }
+}
