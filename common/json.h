@@ -31,5 +31,9 @@ void json_count(struct json *json, const char *name, uint64_t value);
 void json_real(struct json *json, const char *name,
                double value); /* not finite: null */
 void json_bool(struct json *json, const char *name, bool value);
+/* With as many digits as it takes to read the same number again. */
+void json_exact(struct json *json, const char *name, double value);
+void json_null(struct json *json, const char *name);
+void json_bytes(struct json *json, const char *name, const char *bytes, size_t n);
 
 #endif

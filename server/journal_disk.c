@@ -377,8 +377,9 @@ static bg_err disk_take(void *context, size_t i, struct journal_source *source,
     struct stat about = { .st_size = 0 };
     struct disk_book *book = malloc(sizeof *book);
     if (!book) {
-        return journal_error(info, BG_ENOMEM, "memory", "enough to read a segment",
-                             "none");
+        (void)journal_error(info, BG_ENOMEM, "memory", "enough to read a segment",
+                            "none");
+        return BG_ENOMEM;
     }
     journal_disk_path(disk, disk->segments[i].number, book->path);
     book->file = open(book->path, O_RDONLY | O_CLOEXEC);

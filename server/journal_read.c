@@ -411,10 +411,27 @@ static uint64_t walk_limit(const struct walk *w, size_t i)
     return UINT64_MAX;
 }
 
-/* The run of a segment; if its header is bad that of the one before, or the next. */
-static uint64_t walk_run(const struct walk *w, size_t i)
+/* Whether the first frame of the segment is of that run. */
+static bool walk_is_run(struct walk *w, uint64_t run)
 {
-    for (size_t k = i + 1; k-- > w->start;) {
+    const unsigned char *bytes = NULL;
+    struct journal_head head;
+    return w->source.bytes >= JOURNAL_HEADER + JOURNAL_HEAD
+           && !walk_look(w, JOURNAL_HEADER, JOURNAL_HEAD, &bytes, NULL)
+           && journal_head_read(bytes, journal_seed(w->id, run), &head);
+}
+
+/* The run of segment i. If its header is bad: it began a run, or is of that of the one before
+ * or, if that has no good header, either, of the next. */
+static uint64_t walk_run(struct walk *w, size_t i)
+{
+    if (!w->headers[i].why.code) {
+        return w->headers[i].header.run;
+    }
+    if (walk_is_run(w, w->source.number)) {
+        return w->source.number;
+    }
+    for (size_t k = i; k-- > w->start;) {
         if (!w->headers[k].why.code) {
             return w->headers[k].header.run;
         }
@@ -445,11 +462,11 @@ static bg_err walk_segment(struct walk *w, size_t i, bg_errinfo *info)
     }
     w->last = i + 1 == w->shelf->count;
     w->limit = walk_limit(w, i);
+    w->window_bytes = 0;
     w->seed = journal_seed(w->id, walk_run(w, i));
     w->at = w->source.bytes < JOURNAL_HEADER ? w->source.bytes : JOURNAL_HEADER;
     w->proved = false;
     w->candidate = 0;
-    w->window_bytes = 0;
     w->report->tail_settled = w->at;
     err = walk_enter(w, &w->headers[i], info);
     err = err ? err : walk_frames(w, info);

@@ -317,9 +317,7 @@ static enum resp_result resp_count(struct resp_parser *p, const char *bytes, siz
         if (result != RESP_OK) {
             return result == RESP_PARTIAL ? resp_partial(p, n, 0) : result;
         }
-        count = value < 0                        ? 0
-                : (uint64_t)value > SIZE_MAX - 1 ? SIZE_MAX
-                                                 : (size_t)value;
+        count = value < 0 ? 0 : (uint64_t)value > SIZE_MAX ? SIZE_MAX : (size_t)value;
     }
     p->scanned = 0;
     if (count > p->limits->arguments) {
@@ -351,11 +349,14 @@ static inline enum resp_result resp_length(struct resp_parser *p, const char *by
                        ? resp_partial(p, n, p->at + RESP_LEAST * p->left)
                        : result;
         }
-        length = value < 0 || (uint64_t)value > SIZE_MAX - 1 ? SIZE_MAX : (size_t)value;
+        if (value < 0) {
+            return resp_fail_length(p, false);
+        }
+        length = (uint64_t)value > SIZE_MAX ? SIZE_MAX : (size_t)value;
     }
     p->scanned = 0;
     if (length > p->limits->bulk) {
-        return p->limits->strangers && length != SIZE_MAX
+        return p->limits->strangers
                    ? resp_fail(p, "Protocol error: unauthenticated bulk length")
                    : resp_fail_length(p, false);
     }

@@ -107,7 +107,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
         const char *code;
     } known[] = {
         { BG_EINVAL, 400, "bad_request" },
-        { BG_ENOMEM, 507, "no_memory" },
+        { BG_ENOMEM, 507, "out_of_memory" },
         { BG_EFULL, 409, "full" },
         { BG_ENOTSUP, 422, "not_supported" },
         { BG_EINCOMPAT, 409, "incompatible" },
@@ -117,7 +117,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
         { BG_EIO, 500, "io" },
         { BG_ENOTFOUND, 404, "not_found" },
         { BG_EBUSY, 409, "exists" },
-        { BG_ELIMIT, 429, "over_limit" },
+        { BG_ELIMIT, 429, "limit" },
         { BG_EBUILD, 500, "internal" },
     };
     const char *message = info && info->message[0] ? info->message : bg_strerror(err);
@@ -405,7 +405,7 @@ static void web_submit(struct conn *conn)
     struct http_state *http = conn->http;
     struct web_job *job = calloc(1, sizeof *job);
     if (!job) {
-        web_refuse(conn, 507, "no_memory", "out of memory");
+        web_refuse(conn, 507, "out_of_memory", "out of memory");
         return;
     }
     job->job = (struct job){ .run = web_job_run,
@@ -615,7 +615,7 @@ static size_t web_read_body(struct conn *conn, const char *bytes, size_t n)
         switch (result) {
         case HTTP_BODY_DATA:
             if (!web_keep(http, data)) {
-                web_refuse(conn, 507, "no_memory", "the body cannot be stored");
+                web_refuse(conn, 507, "out_of_memory", "the body cannot be stored");
                 return n;
             }
             break;

@@ -19,6 +19,7 @@
 #include "http_fields.h"
 #include "http_target.h"
 #include "json.h"
+#include "json_read.h"
 #include "session.h"
 
 #include <stdio.h>
@@ -41,7 +42,7 @@ struct web_answer {
 struct web_request {
     const struct http_request *head;
     struct http_path path;
-    char path_room[HTTP_LINE_BYTES];
+    char path_room[HTTP_LINE_BYTES], name_room[HTTP_LINE_BYTES];
     struct client *client; /* who asks; client->user is not NULL */
     struct session *session;
     bg_bytes body; /* all of it; */
@@ -103,6 +104,33 @@ bool web_name(struct web_request *request, size_t i, bg_bytes *name);
  * NULL: 404 or 403 was sent. */
 struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need);
 
+/* Whether the user may run a command; else 403 was sent. */
+bool web_may(struct web_request *request, const char *command);
+
+/* Runs a command as if it had come over RESP; false: its error was sent. */
+bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc);
+
+/* The body as JSON: false, 415 was sent. At the end: false, 400 was. */
+bool web_body(struct web_request *request, struct json_reader *reader);
+bool web_body_end(struct web_request *request, struct json_reader *reader);
+
+/* Base64 of either alphabet, with padding or without, to memory of at least 3/4 of its size. */
+bool web_base64_read(bg_bytes text, char *to, size_t *n);
+
+/* A name that is a parameter or in JSON: as it is, or '=' and base64url. */
+bool web_name_read(bg_bytes text, char *room, bg_bytes *name);
+
+/* An estimate, or null; a number, or null. */
+void web_json_estimate(struct json *json, const char *name, bool known,
+                       const bg_estimate *estimate);
+void web_json_known(struct json *json, const char *name, bool known, double value);
+
+/* All that is known of a filter, as `Filter` of the contract; or what lists have. The caller is
+ * inside of a batch, or its holder. */
+void web_json_filter(struct json *json, struct web_request *request, struct entry *entry,
+                     bool whole);
+void web_answer_filter(struct web_request *request, struct entry *entry, int status);
+
 /* Parameters of the query: a number within bounds (or `usual` if it is not there), a flag. False:
  * 400 was sent. */
 bool web_count(struct web_request *request, const char *name, uint64_t least,
@@ -110,5 +138,7 @@ bool web_count(struct web_request *request, const char *name, uint64_t least,
 bool web_real(struct web_request *request, const char *name, double usual,
               double *value);
 bool web_flag(struct web_request *request, const char *name, bool *value);
+bool web_text(struct web_request *request, const char *name, char *text, size_t room,
+              bool *there);
 
 #endif

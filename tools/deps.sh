@@ -5,7 +5,7 @@ set -euo pipefail
 packages=(
     # build
     build-essential cmake ninja-build pkg-config git ca-certificates libxxhash-dev
-    zlib1g-dev libzstd-dev libevent-dev libssl-dev libpq-dev libsqlite3-dev libjansson-dev
+    zlib1g-dev libzstd-dev libevent-dev libssl-dev libpq-dev libsqlite3-dev
     # lint, sanitizers, fuzzing, ABI, coverage, documents
     clang clang-format clang-tidy libclang-rt-14-dev llvm-14 abigail-tools gcovr python3 scdoc
     # other processors: 64-bit ARM, big-endian, 32-bit

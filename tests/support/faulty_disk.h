@@ -42,8 +42,9 @@ static struct {
     const char *folder, *platter; /* NULL: no loss of power */
     unsigned long calls, at;      /* 0: never */
     enum disk_fault fault;
-    void (*on_create)(void);  /* told before the next file is made, once */
-    void (*on_sync)(void);    /* told before every fdatasync */
+    void (*on_create)(void); /* told before the next file is made, once */
+    void (*on_sync)(void);   /* told before every fdatasync */
+    void (*on_write)(int file, off_t at, size_t n); /* told before every write */
     unsigned long data_syncs; /* how many there were, atomically */
     unsigned interrupts;      /* so many of the next writes and syncs say EINTR */
 } disk;
@@ -255,6 +256,9 @@ ssize_t __wrap_pwrite(int file, const void *from, size_t n, off_t at)
     ssize_t put;
     if (disk_interrupts()) {
         return -1;
+    }
+    if (disk.on_write) {
+        disk.on_write(file, at, n);
     }
     if (disk.at && disk.calls + 1 == disk.at && n > 1
         && (disk.fault == DISK_SHORT || disk.fault == DISK_HALF_FULL)) {

@@ -89,7 +89,7 @@ static inline bool reference_resp_string(struct reference_resp *r, size_t begin,
                                "too big bulk count string")) {
         return false;
     }
-    if (length < 0 || (size_t)length > r->limits->bulk) {
+    if (length < 0 || (unsigned long long)length > r->limits->bulk) {
         return reference_resp_stop(r, RESP_ERROR,
                                    length > 0 && strangers
                                        ? "unauthenticated bulk length"
@@ -136,7 +136,7 @@ static inline bool reference_resp_array(struct reference_resp *r)
                                "too big mbulk count string")) {
         return false;
     }
-    if (count > 0 && (size_t)count > r->limits->arguments) {
+    if (count > 0 && (unsigned long long)count > r->limits->arguments) {
         return reference_resp_stop(r, RESP_ERROR,
                                    r->limits->strangers
                                        ? "unauthenticated multibulk length"

@@ -64,8 +64,9 @@ static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
         cuts->first = 0;
     } else if (cuts->random) { /* single bytes, or up to a part of what is left */
         cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
-        piece =
-            1 + (size_t)(cuts->random >> 40) % (32 + left / 8) * (cuts->random >> 63);
+        piece = 1
+                + (size_t)(cuts->random >> 40) % (32 + left / 8)
+                      * (size_t)(cuts->random >> 63);
     }
     return piece < left ? piece : left;
 }

@@ -115,6 +115,10 @@ TEST(http__targets)
     parse(&r, "OPTIONS * HTTP/1.1\r\n" HOST "\r\n");
     CHECK(is(http_part(&r, r.path), "*", 1));
     CHECK(http_method_is(&r, "OPTIONS") && !http_method_is(&r, "OPTION"));
+    CHECK(!http_method_is(&r, "XPTIONS"));
+    parse(&r,
+          "AZaz09!#$%&'*+-.^_`|~ / HTTP/1.0\r\nAZaz09!#$%&'*+-.^_`|~: !~\x80\r\n\r\n");
+    CHECK_EQ(r.fields[0].name.len, 21);
 }
 
 TEST(http__first_lines_that_are_refused)
@@ -490,10 +494,10 @@ TEST(http__random_heads_as_the_reference)
         if (check_random_below(2)) {
             n = put_many(text, "GET / HTTP/1.0\r\n", 1);
         }
-        for (size_t i = 0, count = check_random_below(10); i < count; i++) {
+        for (size_t i = 0, count = (size_t)check_random_below(10); i < count; i++) {
             n += put_many(text + n, pieces_of_heads[check_random_below(kinds)], 1);
         }
-        for (size_t i = check_random_below(3); n && i; i--) {
+        for (size_t i = (size_t)check_random_below(3); n && i; i--) {
             text[check_random_below(n)] = (char)check_random();
         }
         n += put_many(text + n, "\r\n\r\n", 1);
@@ -541,10 +545,10 @@ TEST(http__random_streams_the_same_in_pieces)
     for (size_t run = 0; run < 300 * check_scale(); run++) {
         char text[800];
         size_t n = 0;
-        for (size_t i = 1 + check_random_below(3); i; i--) {
+        for (size_t i = 1 + (size_t)check_random_below(3); i; i--) {
             n += put_many(text + n, requests[check_random_below(4)], 1);
         }
-        for (size_t i = check_random_below(3); i; i--) {
+        for (size_t i = (size_t)check_random_below(3); i; i--) {
             const char mark = "\r\n0: ;a"[check_random_below(7)];
             text[check_random_below(n)] =
                 (char)(check_random_below(2) ? check_random() : (uint64_t)mark);
@@ -747,7 +751,8 @@ TEST(http__basic_is_binary_safe)
     for (size_t run = 0; run < 500; run++) {
         uint8_t bytes[60] = { 0 };
         char fields[160] = "Authorization: Basic ";
-        const size_t n = 1 + check_random_below(50), colon = check_random_below(n);
+        const size_t n = 1 + (size_t)check_random_below(50),
+                     colon = (size_t)check_random_below(n);
         for (size_t i = 0; i < n; i++) {
             bytes[i] = (uint8_t)check_random();
             bytes[i] = i < colon && bytes[i] == ':' ? ';' : bytes[i];
@@ -790,6 +795,10 @@ TEST(http__entity_tags)
                   { "w/\"1f\"", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
                   { "*, \"1f\"", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
                   { "W/", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
+                  { "W/x", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
+                  { "\"", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
+                  { "\"1f\", \"1f", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
+                  { "\"\",\"1f\"", HTTP_MATCH_YES, HTTP_MATCH_YES },
                   { ",", HTTP_MATCH_BAD, HTTP_MATCH_BAD },
                   { "", HTTP_MATCH_BAD, HTTP_MATCH_BAD } };
     struct http_request r;

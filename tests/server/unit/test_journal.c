@@ -487,6 +487,45 @@ static void flip(const char *path, uint64_t at)
     (void)close(file);
 }
 
+/* The bytes of the first segment that are written, and its number in the file system. */
+static uint64_t rewritten_from, rewritten_to, rewritten_inode;
+
+static void note_write(int file, off_t at, size_t n)
+{
+    struct stat about;
+    CHECK(fstat(file, &about) == 0);
+    if (about.st_ino == rewritten_inode) {
+        CHECK(rewritten_to == 0 || rewritten_to == (uint64_t)at);
+        rewritten_from = rewritten_to ? rewritten_from : (uint64_t)at;
+        rewritten_to = (uint64_t)at + n;
+    }
+}
+
+/* A sync may have failed before he died: what it was to save is in the system's memory, clean and
+ * on no disk. It is written again before anything is built on it. */
+TEST(journal__what_nobody_knows_to_be_synced_is_written_again)
+{
+    for (unsigned synced = 0; synced <= 8; synced += 4) {
+        struct stat about;
+        make_dead(JOURNAL_NO, synced);
+        CHECK(stat(segment_path(1), &about) == 0);
+        CHECK(truncate(segment_path(1), about.st_size - 5) == 0); /* frame 10 is torn */
+        rewritten_inode = about.st_ino;
+        rewritten_from = rewritten_to = 0;
+        disk.on_write = note_write;
+        unsigned long syncs = disk.data_syncs;
+        struct journal *journal = open_policy(JOURNAL_NO);
+        disk.on_write = NULL;
+        CHECK_EQ(disk.data_syncs, syncs + 2); /* it, and the new segment */
+        CHECK(rewritten_from <= JOURNAL_HEADER + (uint64_t)synced * FRAME);
+        CHECK_EQ(rewritten_to, JOURNAL_HEADER + 9 * FRAME);
+        must_close(journal);
+        (void)read_all(files_folder());
+        check_heard(9);
+        files_clean();
+    }
+}
+
 /* A bad frame with whole ones behind it: damage if it was synced, a torn tail if not. */
 TEST(journal__damage_is_an_error_and_changes_nothing)
 {

@@ -186,10 +186,10 @@ TEST(buffer__grows_and_drops)
     buffer_init(&b, 1u << 20);
     CHECK(!b.data);
     for (size_t i = 0; i < 3000; i++) {
-        for (size_t k = check_random_below(40); k; k--, in++) {
+        for (size_t k = (size_t)check_random_below(40); k; k--, in++) {
             buffer_put(&b, &in, sizeof in);
         }
-        for (size_t k = check_random_below(42); k && out < in; k--, out++) {
+        for (size_t k = (size_t)check_random_below(42); k && out < in; k--, out++) {
             uint64_t value;
             memcpy(&value, b.data + b.begin, sizeof value);
             CHECK_EQ(value, out);
