@@ -83,11 +83,12 @@ static bool pick_takes(const struct pick *pick, const struct conn *conn)
     return listed;
 }
 
-static bool pick_read_id(struct request *request, bg_bytes word, struct pick *pick)
+static bool pick_read_id(struct request *request, bg_bytes word, const char *wrong,
+                         struct pick *pick)
 {
     int64_t id = 0;
     if (!cmd_integer(word, &id) || id < 1) {
-        reply_error(&request->reply, "ERR Invalid client ID");
+        reply_error(&request->reply, wrong);
         return false;
     }
     if (pick->ids_count == PICK_IDS) {
@@ -238,7 +239,7 @@ static void client_list(struct request *request)
         }
     } else if (request->argc > 3 && args_is(argv[2], "ID")) {
         for (size_t i = 3; i < request->argc; i++) {
-            if (!pick_read_id(request, argv[i], &pick)) {
+            if (!pick_read_id(request, argv[i], "ERR Invalid client ID", &pick)) {
                 return;
             }
         }
@@ -282,7 +283,8 @@ static bool kill_read_option(struct request *request, bg_bytes word,
                              const bg_bytes *value, struct pick *pick)
 {
     if (args_is(word, "ID")) {
-        return pick_read_id(request, *value, pick);
+        return pick_read_id(request, *value, "ERR client-id should be greater than 0",
+                            pick);
     }
     if (args_is(word, "TYPE")) {
         return pick_read_type(request, *value, pick);
@@ -475,10 +477,12 @@ static void client_unpause(struct request *request)
 static void client_unblock(struct request *request)
 {
     int64_t id = 0;
-    if (request->argc > 4
-        || (request->argc == 4 && !args_is(request->argv[3], "TIMEOUT")
-            && !args_is(request->argv[3], "ERROR"))) {
-        cmd_syntax(request);
+    if (request->argc > 4) {
+        cmd_arity(request);
+    } else if (request->argc == 4 && !args_is(request->argv[3], "TIMEOUT")
+               && !args_is(request->argv[3], "ERROR")) {
+        reply_error(&request->reply,
+                    "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
     } else if (!cmd_integer(request->argv[2], &id)) {
         cmd_not_integer(request);
     } else {

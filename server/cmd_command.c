@@ -199,7 +199,7 @@ static void command_info(struct request *request)
         if (command) {
             command_tell(&request->reply, table, command);
         } else {
-            resp_reply_null_array(&request->reply);
+            reply_null(&request->reply);
         }
     }
 }

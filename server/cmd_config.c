@@ -112,7 +112,7 @@ static void config_set(struct request *request)
     struct server *server = session_of(request)->server;
     char why[SETTINGS_WHY], word[64];
     if (request->argc % 2) {
-        cmd_arity(request);
+        cmd_syntax(request);
         return;
     }
     for (size_t i = 2; i < request->argc; i += 2) {

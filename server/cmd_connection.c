@@ -246,9 +246,11 @@ static void connection_reset(struct request *request)
 static void connection_select(struct request *request)
 {
     int64_t number = 0;
-    if (!cmd_integer(request->argv[1], &number) || number < INT32_MIN
-        || number > INT32_MAX) {
+    if (!cmd_integer(request->argv[1], &number)) {
         cmd_not_integer(request);
+    } else if (number < INT32_MIN || number > INT32_MAX) {
+        reply_error(&request->reply, "ERR value is out of range, value must between "
+                                     "-2147483648 and 2147483647");
     } else if (number != 0) { /* there is but one */
         reply_error(&request->reply, "ERR DB index is out of range");
     } else {

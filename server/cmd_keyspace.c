@@ -435,7 +435,7 @@ static void ttl_run(struct request *request, bool seconds, bool absolute)
     }
     uint64_t value = absolute ? expires : expires > now ? expires - now : 0;
     if (seconds) {
-        value = absolute ? value / 1000 : (value + 500) / 1000;
+        value = (value + 500) / 1000;
     }
     reply_integer(&request->reply, value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }

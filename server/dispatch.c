@@ -53,6 +53,15 @@ static void resp_job_merge(struct client *client, const struct client *changed)
     client->requests = requests;
 }
 
+/* Counts n replies that begin behind `waiting` bytes, if they are errors. */
+static void resp_count_errors(const struct conn *conn, size_t waiting, size_t n)
+{
+    if (buffer_waiting(&conn->out) > waiting
+        && conn->out.data[conn->out.begin + waiting] == '-') {
+        atomic_fetch_add_explicit(&conn->worker->counts.errors, n, memory_order_relaxed);
+    }
+}
+
 /* CLIENT REPLY: takes back what was written since `waiting` bytes were. */
 static void resp_hush(struct conn *conn, size_t waiting)
 {
@@ -75,6 +84,7 @@ static void resp_job_done(struct job *job)
         buffer_put(&conn->out, mine->out.data + mine->out.begin,
                    buffer_waiting(&mine->out));
         conn->out.overflow = conn->out.overflow || mine->out.overflow;
+        resp_count_errors(conn, waiting, 1);
         if (conn->client.mute) {
             resp_hush(conn, waiting);
         }
@@ -145,8 +155,10 @@ static void run_flush(struct conn *conn)
         .argc = 3,
         .reply = resp_reply_to(&conn->out, conn->client.protocol),
     };
+    const size_t waiting = buffer_waiting(&conn->out);
     worker->session.client = &conn->client;
     run->command->run_many(&request, run->items, run->n);
+    resp_count_errors(conn, waiting, run->n);
     atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);
     run->n = 0;
 }
@@ -206,6 +218,7 @@ static void resp_request(struct conn *conn, const bg_bytes *argv, size_t argc)
         }
         reply_error(&reply, "ERR out of memory");
     }
+    resp_count_errors(conn, waiting, 1);
     if (conn->client.mute) {
         resp_hush(conn, waiting);
     }

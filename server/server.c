@@ -299,10 +299,13 @@ static void server_unmake(struct server *server)
     observer_free(server->observer);
     jobs_free(server->jobs);
     for (size_t i = 0; i < server->workers_count; i++) {
+        worker_drain(server->workers[i]);
+    }
+    persist_free(server->persist); /* whose thread tells workers how far it is */
+    for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
     }
     free(server->workers);
-    persist_free(server->persist);
     catalog_free(server->catalog);
     command_table_free(server->commands);
     slowlog_free(server->slowlog);

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include "args.h"
+#include "cmd.h"
 #include "multi.h"
 #include "persist.h"
 #include "server.h"
@@ -296,13 +297,14 @@ static const char *session_no_right(const struct client *client,
                                     const struct command *command, const bg_bytes *argv,
                                     size_t argc, char text[256])
 {
+    char name[CMD_NAME];
     if (!client->user) {
         return "NOAUTH Authentication required.";
     }
     if (!user_may_run(client->user, command)) {
         (void)snprintf(text, 256,
                        "NOPERM User %.64s has no permissions to run the '%s' command",
-                       user_name(client->user), command->name);
+                       user_name(client->user), cmd_lower(command->name, name));
         return text;
     }
     const unsigned need =

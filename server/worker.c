@@ -403,6 +403,13 @@ void worker_join(struct worker *worker)
     pthread_join(worker->thread, NULL);
 }
 
+void worker_drain(struct worker *worker)
+{
+    worker->stopping = true;
+    worker_mail(worker->mailbox_fd, 0, worker);
+    worker_commit(worker);
+}
+
 void worker_free(struct worker *worker)
 {
     if (!worker) {

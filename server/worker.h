@@ -72,6 +72,9 @@ struct worker {
 struct worker *worker_create(struct server *server, size_t number);
 bool worker_start(struct worker *worker);
 void worker_join(struct worker *worker);
+
+/* After its thread and all jobs have ended: what came into its mailbox since. */
+void worker_drain(struct worker *worker);
 void worker_free(struct worker *worker);
 
 /* Listens on a socket, which belongs to the worker then. */
