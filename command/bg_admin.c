@@ -1,0 +1,233 @@
+/*
+ * bg_admin.c - whole filters: emptied, dropped, merged, folded, moved on, compared.
+ *
+ * What is merged or folded is kept as a whole afterwards (host->ops->checkpoint). Emptying gives
+ * the name to another, empty object; adds that run at the same time come before or after.
+ */
+#include "bg_handlers.h"
+
+#include <string.h>
+
+void bgc_reply_estimate(struct request *request, bg_estimate estimate)
+{
+    reply_array(&request->reply, 3);
+    reply_real(&request->reply, estimate.value);
+    reply_real(&request->reply, estimate.low);
+    reply_real(&request->reply, estimate.high);
+}
+
+bool bgc_kept(struct request *request, struct object *object)
+{
+    bg_errinfo info = { 0 };
+    const bg_err err = request->host->ops->checkpoint(request->host, object, &info);
+    if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+    }
+    return !err;
+}
+
+void bgc_clear(struct request *request)
+{
+    struct host *host = request->host;
+    const struct object *object = args_find_any(request, request->argv[1]);
+    struct object *empty = NULL;
+    bg_errinfo info = { 0 };
+    if (!object) {
+        return;
+    }
+    bg_err err = object_emptied(object, host->settings, &empty, &info);
+    if (!err) {
+        err = host->ops->replace(host, request->argv[1], empty, &info);
+        if (err) {
+            object_free(empty);
+        }
+    }
+    if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else if (!empty->shape.imported || bgc_kept(request, empty)) {
+        reply_ok(&request->reply);
+    }
+}
+
+void bgc_drop(struct request *request)
+{
+    reply_boolean(&request->reply,
+                  request->host->ops->drop(request->host, request->argv[1]));
+}
+
+/* ---- Merging ------------------------------------------------------------------------------------ */
+
+/* What cannot be merged, and why. */
+static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
+                             const bg_errinfo *info)
+{
+    char from[64], to[64];
+    const char *why = info->message[0] ? info->message : bg_strerror(err);
+    reply_errorf(&request->reply, "%s '%s' cannot be merged into '%s': %s",
+                 err == BG_EINCOMPAT ? "INCOMPATIBLE" : "ERR",
+                 args_show(request->argv[source], from),
+                 args_show(request->argv[1], to), why);
+}
+
+/* Merges argv[from], ... into an object; false: an error was sent. */
+static bool bgc_merge_from(struct request *request, struct object *object, size_t from)
+{
+    for (size_t i = from; i < request->argc; i++) {
+        const struct object *source = args_find_any(request, request->argv[i]);
+        bg_errinfo info = { 0 };
+        const bg_err err =
+            source ? object_merge(object, request->host, source, &info) : BG_OK;
+        if (err) {
+            bgc_merge_failed(request, i, err, &info);
+        }
+        if (err || !source) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A copy of the first, with the others in it, gets the name. */
+static void bgc_merge_new(struct request *request)
+{
+    const struct object *first = args_find_any(request, request->argv[2]);
+    struct object *made = NULL;
+    bg_errinfo info = { 0 };
+    if (!first) {
+        return;
+    }
+    bg_err err = object_copy(first, &made, &info);
+    if (err) {
+        bgc_merge_failed(request, 2, err, &info);
+        return;
+    }
+    if (!bgc_merge_from(request, made, 3)) {
+        object_free(made);
+        return;
+    }
+    err = request->host->ops->create(request->host, request->argv[1], made, &info);
+    if (err) {
+        object_free(made);
+        args_failed(request, err, &info, BGC_FULL);
+    } else if (bgc_kept(request, made)) {
+        reply_ok(&request->reply);
+    }
+}
+
+/* All sources are there, or an error was sent. */
+static bool bgc_merge_sources(struct request *request)
+{
+    for (size_t i = 2; i < request->argc; i++) {
+        if (!args_find_any(request, request->argv[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void bgc_merge(struct request *request)
+{
+    if (!bgc_merge_sources(request)) {
+        return;
+    }
+    struct object *object = request->host->ops->find(request->host, request->argv[1]);
+    if (!object) {
+        bgc_merge_new(request);
+    } else if (bgc_merge_from(request, object, 2) && bgc_kept(request, object)) {
+        reply_ok(&request->reply);
+    }
+}
+
+/* ---- Folding and moving on ------------------------------------------------------------------------ */
+
+void bgc_fold(struct request *request)
+{
+    uint64_t times = 1;
+    if (request->argc > 3
+        || (request->argc == 3
+            && (!args_count(request->argv[2], &times) || times < 1 || times > 20))) {
+        reply_error(&request->reply, "ERR expected how often to halve it, 1 .. 20");
+        return;
+    }
+    struct object *object = args_find_any(request, request->argv[1]);
+    if (!object) {
+        return;
+    }
+    bg_errinfo info = { 0 };
+    const bg_err err = object_fold(object, (uint32_t)times, &info);
+    if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else if (bgc_kept(request, object)) {
+        reply_integer(&request->reply, (int64_t)object_bytes(object));
+    }
+}
+
+void bgc_rotate(struct request *request)
+{
+    struct host *host = request->host;
+    struct object *object = args_find_any(request, request->argv[1]);
+    if (!object) {
+        return;
+    }
+    bg_errinfo info = { 0 };
+    const bg_err err = object_rotate(object, host, host->ops->now(host), &info);
+    if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+        return;
+    }
+    bg_pin pin;
+    const bg_filter *filter = object_pin(object, &pin);
+    reply_integer(&request->reply, (int64_t)bg_filter_period(filter));
+    bg_slot_unpin(object->slot, &pin);
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------------ */
+
+/* How two filters overlap; false: an error was sent. */
+static bool bgc_overlap_of(struct request *request, bg_overlap *overlap)
+{
+    const struct object *a = args_find_any(request, request->argv[1]);
+    const struct object *b = a ? args_find_any(request, request->argv[2]) : NULL;
+    if (!b) {
+        return false;
+    }
+    if (a->foreign || b->foreign || !object_is_whole(a) || !object_is_whole(b)) {
+        reply_error(&request->reply,
+                    "ERR filters of RedisBloom, and filters that are being "
+                    "loaded, cannot be compared");
+        return false;
+    }
+    bg_pin pin_a, pin_b;
+    bg_errinfo info = { 0 };
+    const bg_filter *in_a = object_pin(a, &pin_a), *in_b = NULL;
+    while (!object_pin_try(b, &pin_b, &in_b)) {
+        bg_slot_unpin(a->slot, &pin_a);
+        object_settled(b);
+        in_a = object_pin(a, &pin_a);
+    }
+    const bg_err err = bg_filter_overlap(in_a, in_b, overlap, &info);
+    bg_slot_unpin(b->slot, &pin_b);
+    bg_slot_unpin(a->slot, &pin_a);
+    if (err) {
+        reply_errorf(&request->reply, "%s %s",
+                     err == BG_EINCOMPAT ? "INCOMPATIBLE" : "ERR",
+                     info.message[0] ? info.message : bg_strerror(err));
+    }
+    return !err;
+}
+
+void bgc_intersectcard(struct request *request)
+{
+    bg_overlap overlap;
+    if (bgc_overlap_of(request, &overlap)) {
+        bgc_reply_estimate(request, overlap.both);
+    }
+}
+
+void bgc_jaccard(struct request *request)
+{
+    bg_overlap overlap;
+    if (bgc_overlap_of(request, &overlap)) {
+        bgc_reply_estimate(request, overlap.jaccard);
+    }
+}

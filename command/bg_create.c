@@ -1,0 +1,330 @@
+/*
+ * bg_create.c - BG.CREATE: a filter of any kind, with everything said or the usual.
+ *
+ * Without CAPACITY, BITS and BYTES it grows (scalable) from bf-initial-size on; without a rate or
+ * size it has bf-error-rate. One of bits that was given a CAPACITY refuses more items than that,
+ * so that its rate is kept, unless OVERFILL allows them.
+ */
+#include "bg_handlers.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Words ------------------------------------------------------------------------------------ */
+
+const char *bgc_word(const char *field)
+{
+    static const struct {
+        const char *field, *word;
+    } words[] = { { "items", "CAPACITY" },
+                  { "rate", "ERROR" },
+                  { "bits_per_key", "BITS" },
+                  { "bytes", "BYTES" },
+                  { "rate, bits_per_key, bytes", "ERROR, BITS, BYTES" },
+                  { "bits_per_key, bytes", "BITS, BYTES" },
+                  { "k", "K" },
+                  { "folds", "FOLDS" },
+                  { "width", "WIDTH" },
+                  { "folds, width", "FOLDS, WIDTH" },
+                  { "shards", "SHARDS" },
+                  { "kind", "KIND" },
+                  { "generations", "GENERATIONS" },
+                  { "growth", "GROWTH" },
+                  { "queries_per_second", "QPS" },
+                  { "absent_share", "ABSENT" },
+                  { "call_cost", "CALLCOST" },
+                  { "memory_cost", "MEMORYCOST" },
+                  { "call_seconds", "CALLTIME" },
+                  { "latency_objective", "LATENCY" } };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(words[i].field, field) == 0) {
+            return words[i].word;
+        }
+    }
+    return field;
+}
+
+void bgc_words(const char *text, char *to, size_t room)
+{
+    size_t used = 0;
+    to[0] = 0;
+    while (*text && used + 1 < room) {
+        char word[32] = "";
+        const size_t n = strcspn(text, " ,:;");
+        const size_t step = n ? n : 1;
+        if (n && n < sizeof word
+            && memchr(text, '_', n)) { /* no word of English has that */
+            memcpy(word, text, n);
+        }
+        const int more =
+            word[0] ? snprintf(to + used, room - used, "%s", bgc_word(word))
+                    : snprintf(to + used, room - used, "%.*s", (int)step, text);
+        used += more > 0 ? (size_t)more : 0;
+        text += step;
+    }
+}
+
+void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info)
+{
+    if (err == BG_ENOMEM || err == BG_ELIMIT || err == BG_EIO || !info->what[0]) {
+        args_failed(request, err, info, "ERR could not create filter");
+    } else {
+        char expected[2 * sizeof info->expected];
+        bgc_words(info->expected, expected, sizeof expected);
+        reply_errorf(&request->reply, "ERR %s: found %s, expected %s",
+                     bgc_word(info->what), info->found, expected);
+    }
+}
+
+/* ---- Options ---------------------------------------------------------------------------------- */
+
+struct bgc_wish {
+    struct object_shape shape;
+    bool overfill, hashed, seeded, manual;
+};
+
+static bool bgc_read_u32(bg_bytes argument, uint32_t *value)
+{
+    uint64_t number = 0;
+    const bool good = args_count(argument, &number) && number <= UINT32_MAX;
+    *value = good ? (uint32_t)number : *value;
+    return good;
+}
+
+static bool bgc_copy_word(bg_bytes argument, char word[32])
+{
+    const char *text = argument.data;
+    if (argument.len == 0 || argument.len > 31) {
+        return false;
+    }
+    for (size_t i = 0; i < argument.len; i++) {
+        const bool upper = text[i] >= 'A' && text[i] <= 'Z';
+        word[i] = (char)(upper ? text[i] - 'A' + 'a' : text[i]);
+    }
+    word[argument.len] = 0;
+    return strlen(word) == argument.len;
+}
+
+bool bgc_read_kind(bg_bytes argument, uint32_t *kind)
+{
+    char word[32];
+    const int found = bgc_copy_word(argument, word) ? bg_kind_from_name(word) : -1;
+    *kind = found > 0 ? (uint32_t)found : BG_KIND_AUTO;
+    return found >= 0;
+}
+
+static bool bgc_read_hash(bg_bytes argument, uint32_t *hash)
+{
+    char word[32];
+    if (!bgc_copy_word(argument, word)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < BG_HASH_CUSTOM; i++) {
+        if (strcmp(bg_hash_name((bg_hash_profile)i), word) == 0) {
+            *hash = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum bgc_option_type { OPTION_U32, OPTION_U64, OPTION_REAL, OPTION_KIND, OPTION_HASH };
+
+static const struct bgc_option {
+    const char *word;
+    enum bgc_option_type type;
+    size_t at;
+    const char *expected;
+} bgc_options[] = {
+#define OPTION(word, type, field, expected)                                            \
+    {                                                                                  \
+        word, type, offsetof(struct bgc_wish, shape.field), expected                   \
+    }
+    OPTION("KIND", OPTION_KIND, kind, "auto or the name of a kind, such as blocked"),
+    OPTION("CAPACITY", OPTION_U64, items, "a number of items"),
+    OPTION("ERROR", OPTION_REAL, rate, "a rate above 0 and below 1"),
+    OPTION("BITS", OPTION_REAL, bits_per_key, "a number of bits per item"),
+    OPTION("BYTES", OPTION_U64, bytes, "a number of bytes"),
+    OPTION("K", OPTION_U32, k, "a number of bits per item"),
+    OPTION("FOLDS", OPTION_U32, folds, "how often it can be halved"),
+    OPTION("WIDTH", OPTION_U32, width, "a number"),
+    OPTION("SHARDS", OPTION_U32, shards, "a number of shards"),
+    OPTION("HASH", OPTION_HASH, hash, "fast, keyed, keyed24, keyed-int or xxh64"),
+    OPTION("SEED", OPTION_U64, seed, "a number"),
+    OPTION("WINDOW", OPTION_U64, window_length, "a number of milliseconds"),
+    OPTION("COUNT", OPTION_U64, window_count, "a number of items"),
+    OPTION("GENERATIONS", OPTION_U32, window_generations, "a number of generations"),
+#undef OPTION
+};
+
+static bool bgc_read_value(const struct bgc_option *option, bg_bytes argument,
+                           struct bgc_wish *wish)
+{
+    void *to = (char *)wish + option->at;
+    switch (option->type) {
+    case OPTION_U32: return bgc_read_u32(argument, to) && *(uint32_t *)to > 0;
+    case OPTION_U64:
+        return args_count(argument, to)
+               && (*(uint64_t *)to > 0 || strcmp(option->word, "SEED") == 0);
+    case OPTION_REAL: return args_real(argument, to) && *(double *)to > 0;
+    case OPTION_KIND: return bgc_read_kind(argument, to);
+    case OPTION_HASH: return bgc_read_hash(argument, to);
+    }
+    return false;
+}
+
+/* A word that stands alone. */
+static bool bgc_read_flag(bg_bytes word, struct bgc_wish *wish)
+{
+    if (args_is(word, "OVERFILL")) {
+        wish->overfill = true;
+    } else if (args_is(word, "MANUAL")) {
+        wish->manual = true;
+    } else if (args_is(word, "AGED")) {
+        wish->shape.window_mode = BG_WINDOW_AGED;
+    } else if (args_is(word, "SCATTERED")) {
+        wish->shape.flags |= BG_SCATTERED;
+    } else if (args_is(word, "ONEWINNER")) {
+        wish->shape.flags |= BG_ONE_WINNER;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* One option at argv[*i]; false: an error was sent. */
+static bool bgc_read_option(struct request *request, size_t *i, struct bgc_wish *wish)
+{
+    const bg_bytes word = request->argv[*i];
+    char text[64];
+    if (bgc_read_flag(word, wish)) {
+        return true;
+    }
+    for (size_t o = 0; o < sizeof bgc_options / sizeof *bgc_options; o++) {
+        const struct bgc_option *option = &bgc_options[o];
+        if (!args_is(word, option->word)) {
+            continue;
+        }
+        const bool there = ++*i < request->argc;
+        if (there && bgc_read_value(option, request->argv[*i], wish)) {
+            wish->hashed = wish->hashed || option->type == OPTION_HASH;
+            wish->seeded = wish->seeded || strcmp(option->word, "SEED") == 0;
+            return true;
+        }
+        reply_errorf(&request->reply, "ERR %s: found %s, expected %s", option->word,
+                     there ? args_show(request->argv[*i], text) : "nothing",
+                     option->expected);
+        return false;
+    }
+    reply_errorf(&request->reply, "ERR Unknown argument received: '%s'",
+                 args_show(word, text));
+    return false;
+}
+
+/* ---- What was left out ------------------------------------------------------------------------- */
+
+static const char *bgc_check_window(struct bgc_wish *wish)
+{
+    struct object_shape *shape = &wish->shape;
+    const bool said = shape->window_length || shape->window_count || wish->manual
+                      || shape->window_generations || shape->window_mode;
+    if (said && shape->kind == BG_KIND_AUTO) {
+        shape->kind = BG_KIND_WINDOW;
+    }
+    if (said && shape->kind != BG_KIND_WINDOW) {
+        return "ERR WINDOW, COUNT, MANUAL, GENERATIONS and AGED are for KIND window";
+    }
+    if ((shape->window_length != 0) + (shape->window_count != 0) + wish->manual > 1) {
+        return "ERR a window moves by time (WINDOW), by items (COUNT) or by hand (MANUAL): "
+               "say one of them";
+    }
+    if (shape->window_generations == 1 || shape->window_generations > 64) {
+        return "ERR GENERATIONS: expected 2 .. 64";
+    }
+    return NULL;
+}
+
+static const char *bgc_complete(struct bgc_wish *wish,
+                                const struct command_settings *settings)
+{
+    struct object_shape *shape = &wish->shape;
+    const char *wrong = bgc_check_window(wish);
+    if (wrong) {
+        return wrong;
+    }
+    const uint32_t traits = bg_kind_traits((bg_kind)shape->kind);
+    if (traits & BG_IS_STATIC) {
+        return "ERR a static kind is built from all keys at once: build a file, and BG.RELOAD "
+               "it";
+    }
+    const bool sized = shape->bits_per_key > 0 || shape->bytes;
+    if (!shape->items && !sized && shape->kind == BG_KIND_AUTO && !shape->flags) {
+        shape->kind = BG_KIND_SCALABLE;
+    }
+    if (!shape->items && !shape->bytes) {
+        if (shape->kind != BG_KIND_SCALABLE) {
+            return "ERR CAPACITY is missing: for how many items?";
+        }
+        shape->items = settings->bf_initial_size;
+    }
+    if (!sized && !(shape->rate > 0)) {
+        shape->rate = settings->bf_error_rate;
+    }
+    if (shape->kind == BG_KIND_SCALABLE && !shape->width) {
+        shape->width = 2;
+    }
+    shape->nonscaling = shape->items && !wish->overfill
+                        && shape->kind != BG_KIND_SCALABLE
+                        && shape->kind != BG_KIND_WINDOW
+                        && !(traits & (BG_CAN_REMOVE | BG_CAN_FILL_UP));
+    return NULL;
+}
+
+static bg_err bgc_make(struct request *request, struct bgc_wish *wish, bg_errinfo *info)
+{
+    const struct command_settings *settings = request->host->settings;
+    struct object *object = NULL;
+    const uint32_t profile = wish->hashed ? wish->shape.hash : settings->hash;
+    bg_err err = object_shape_hash(&wish->shape, profile, settings, info);
+    err = err ? err : object_create(&wish->shape, settings, &object, info);
+    if (!err) {
+        err = request->host->ops->create(request->host, request->argv[1], object, info);
+        if (err) {
+            object_free(object);
+        }
+    }
+    return err;
+}
+
+void bgc_create(struct request *request)
+{
+    struct bgc_wish wish = { .shape = { .family = OBJECT_BG } };
+    for (size_t i = 2; i < request->argc; i++) {
+        if (!bgc_read_option(request, &i, &wish)) {
+            return;
+        }
+    }
+    const char *wrong = bgc_complete(&wish, request->host->settings);
+    const uint32_t profile =
+        wish.hashed ? wish.shape.hash : request->host->settings->hash;
+    if (!wrong && wish.seeded && profile != BG_HASH_FAST && profile != BG_HASH_XXH64) {
+        wrong =
+            "ERR SEED: a keyed hash has a secret instead, say HASH fast or HASH xxh64";
+    }
+    if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
+        wrong = "ERR item exists";
+    }
+    if (wrong) {
+        reply_error(&request->reply, wrong);
+        return;
+    }
+    bg_errinfo info = { 0 };
+    const bg_err err = bgc_make(request, &wish, &info);
+    if (err == BG_EBUSY) {
+        reply_error(&request->reply, "ERR item exists");
+    } else if (err) {
+        bgc_reply_spec_error(request, err, &info);
+    } else {
+        reply_ok(&request->reply);
+    }
+}
