@@ -65,8 +65,8 @@ static void bg_merge_failed(struct request *request, size_t source, bg_err err,
     const char *why = info->message[0] ? info->message : bg_strerror(err);
     reply_errorf(&request->reply, "%s '%s' cannot be merged into '%s': %s",
                  err == BG_EINCOMPAT ? "INCOMPATIBLE" : "ERR",
-                 args_show(request->argv[source], from), args_show(request->argv[1], to),
-                 why);
+                 args_show(request->argv[source], from),
+                 args_show(request->argv[1], to), why);
 }
 
 /* Merges argv[from], ... into an object; false: an error was sent. */
@@ -192,8 +192,9 @@ static bool bg_overlap_of(struct request *request, bg_overlap *overlap)
         return false;
     }
     if (a->foreign || b->foreign || !object_is_whole(a) || !object_is_whole(b)) {
-        reply_error(&request->reply, "ERR filters of RedisBloom, and filters that are being "
-                                     "loaded, cannot be compared");
+        reply_error(&request->reply,
+                    "ERR filters of RedisBloom, and filters that are being "
+                    "loaded, cannot be compared");
         return false;
     }
     bg_pin pin_a, pin_b;
@@ -203,7 +204,8 @@ static bool bg_overlap_of(struct request *request, bg_overlap *overlap)
     bg_slot_unpin(b->slot, &pin_b);
     bg_slot_unpin(a->slot, &pin_a);
     if (err) {
-        reply_errorf(&request->reply, "%s %s", err == BG_EINCOMPAT ? "INCOMPATIBLE" : "ERR",
+        reply_errorf(&request->reply, "%s %s",
+                     err == BG_EINCOMPAT ? "INCOMPATIBLE" : "ERR",
                      info.message[0] ? info.message : bg_strerror(err));
     }
     return !err;

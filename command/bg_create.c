@@ -49,8 +49,8 @@ void bg_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *
     if (err == BG_ENOMEM || err == BG_ELIMIT || err == BG_EIO || !info->what[0]) {
         args_failed(request, err, info, "ERR could not create filter");
     } else {
-        reply_errorf(&request->reply, "ERR %s: found %s, expected %s", bg_word(info->what),
-                     info->found, info->expected);
+        reply_errorf(&request->reply, "ERR %s: found %s, expected %s",
+                     bg_word(info->what), info->found, info->expected);
     }
 }
 
@@ -140,17 +140,13 @@ static bool bg_read_value(const struct bg_option *option, bg_bytes argument,
 {
     void *to = (char *)wish + option->at;
     switch (option->type) {
-    case OPTION_U32:
-        return bg_read_u32(argument, to) && *(uint32_t *)to > 0;
+    case OPTION_U32: return bg_read_u32(argument, to) && *(uint32_t *)to > 0;
     case OPTION_U64:
         return args_count(argument, to)
                && (*(uint64_t *)to > 0 || strcmp(option->word, "SEED") == 0);
-    case OPTION_REAL:
-        return args_real(argument, to) && *(double *)to > 0;
-    case OPTION_KIND:
-        return bg_read_kind(argument, to);
-    case OPTION_HASH:
-        return bg_read_hash(argument, to);
+    case OPTION_REAL: return args_real(argument, to) && *(double *)to > 0;
+    case OPTION_KIND: return bg_read_kind(argument, to);
+    case OPTION_HASH: return bg_read_hash(argument, to);
     }
     return false;
 }
@@ -226,7 +222,8 @@ static const char *bg_check_window(struct bg_wish *wish)
     return NULL;
 }
 
-static const char *bg_complete(struct bg_wish *wish, const struct command_settings *settings)
+static const char *bg_complete(struct bg_wish *wish,
+                               const struct command_settings *settings)
 {
     struct object_shape *shape = &wish->shape;
     const char *wrong = bg_check_window(wish);
@@ -254,7 +251,8 @@ static const char *bg_complete(struct bg_wish *wish, const struct command_settin
     if (shape->kind == BG_KIND_SCALABLE && !shape->width) {
         shape->width = 2;
     }
-    shape->nonscaling = shape->items && !wish->overfill && shape->kind != BG_KIND_SCALABLE
+    shape->nonscaling = shape->items && !wish->overfill
+                        && shape->kind != BG_KIND_SCALABLE
                         && shape->kind != BG_KIND_WINDOW
                         && !(traits & (BG_CAN_REMOVE | BG_CAN_FILL_UP));
     return NULL;
@@ -285,9 +283,11 @@ void bg_create(struct request *request)
         }
     }
     const char *wrong = bg_complete(&wish, request->host->settings);
-    const uint32_t profile = wish.hashed ? wish.shape.hash : request->host->settings->hash;
+    const uint32_t profile =
+        wish.hashed ? wish.shape.hash : request->host->settings->hash;
     if (!wrong && wish.seeded && profile != BG_HASH_FAST && profile != BG_HASH_XXH64) {
-        wrong = "ERR SEED: a keyed hash has a secret instead, say HASH fast or HASH xxh64";
+        wrong =
+            "ERR SEED: a keyed hash has a secret instead, say HASH fast or HASH xxh64";
     }
     if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
         wrong = "ERR item exists";

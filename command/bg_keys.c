@@ -45,8 +45,8 @@ void bg_add_many(struct request *request, const bg_bytes *items, size_t n)
         uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
         size_t done = 0;
         bg_errinfo info = { 0 };
-        const bg_err err = object_add_many(object, request->host, items + at, now, is_new,
-                                           &done, &info);
+        const bg_err err = object_add_many(object, request->host, items + at, now,
+                                           is_new, &done, &info);
         bg_tell(request, is_new, done);
         at += done;
         step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
@@ -78,8 +78,8 @@ void bg_madd(struct request *request)
     while (!err && done < n) { /* OBJECT_BATCH is a multiple of 64 */
         const size_t now = n - done < OBJECT_BATCH ? n - done : OBJECT_BATCH;
         size_t in = 0;
-        err = object_add_many(object, request->host, items + done, now, is_new + done / 64,
-                              &in, &info);
+        err = object_add_many(object, request->host, items + done, now,
+                              is_new + done / 64, &in, &info);
         done += in;
     }
     if (!err || done) {
@@ -133,7 +133,8 @@ void bg_count(struct request *request)
     const struct object *object = args_find_any(request, request->argv[1]);
     if (object) {
         const uint64_t count = object_count(object, request->argv[2]);
-        reply_integer(&request->reply, (int64_t)(count < INT64_MAX ? count : INT64_MAX));
+        reply_integer(&request->reply,
+                      (int64_t)(count < INT64_MAX ? count : INT64_MAX));
     }
 }
 
@@ -145,7 +146,8 @@ void bg_del(struct request *request)
     if (request->argc != 3
         && (request->argc != 5 || !args_is(request->argv[3], "IF")
             || !args_count(request->argv[4], &count) || count == 0)) {
-        reply_error(&request->reply, "ERR expected an item, or an item, IF and a count above 0");
+        reply_error(&request->reply,
+                    "ERR expected an item, or an item, IF and a count above 0");
         return;
     }
     struct object *object = args_find_any(request, request->argv[1]);
@@ -153,7 +155,8 @@ void bg_del(struct request *request)
         return;
     }
     bg_errinfo info = { 0 };
-    const bg_err err = object_remove(object, request->host, request->argv[2], count, &info);
+    const bg_err err =
+        object_remove(object, request->host, request->argv[2], count, &info);
     if (err && err != BG_ENOTFOUND) {
         args_failed(request, err, &info, BG_FULL);
     } else {

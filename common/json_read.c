@@ -10,7 +10,9 @@
 
 void json_read_begin(struct json_reader *r, char *text, size_t n)
 {
-    *r = (struct json_reader){ .text = text, .at = text, .end = text + n, .fresh = true };
+    *r = (struct json_reader){
+        .text = text, .at = text, .end = text + n, .fresh = true
+    };
 }
 
 static bool json_read_fail(struct json_reader *r, const char *expected)
@@ -152,10 +154,9 @@ static char *json_read_escape_u(struct json_reader *r, char *to)
     }
     r->at += 5;
     if (c >= 0xD800 && c < 0xDC00) {
-        const int second =
-            r->end - r->at >= 6 && r->at[0] == '\\' && r->at[1] == 'u'
-                ? json_read_hex(r, r->at + 2)
-                : -1;
+        const int second = r->end - r->at >= 6 && r->at[0] == '\\' && r->at[1] == 'u'
+                               ? json_read_hex(r, r->at + 2)
+                               : -1;
         if (second < 0xDC00 || second > 0xDFFF) {
             return NULL;
         }
@@ -335,17 +336,12 @@ bool json_read_skip(struct json_reader *r)
             }
         }
         return !r->error;
-    case '"':
-        return json_read_string(r, &ignored);
-    case '0':
-        return json_read_real(r, &real);
-    case 'n':
-        return json_read_null(r) || json_read_fail(r, "a value");
+    case '"': return json_read_string(r, &ignored);
+    case '0': return json_read_real(r, &real);
+    case 'n': return json_read_null(r) || json_read_fail(r, "a value");
     case 't':
-    case 'f':
-        return json_read_bool(r, &boolean);
-    default:
-        return json_read_fail(r, "a value");
+    case 'f': return json_read_bool(r, &boolean);
+    default: return json_read_fail(r, "a value");
     }
 }
 
@@ -353,7 +349,8 @@ bool json_read_end(struct json_reader *r)
 {
     json_read_blanks(r);
     if (!r->error && (r->at < r->end || r->depth != 0)) {
-        return json_read_fail(r, r->at < r->end ? "nothing behind the value" : "its end");
+        return json_read_fail(r,
+                              r->at < r->end ? "nothing behind the value" : "its end");
     }
     return !r->error;
 }

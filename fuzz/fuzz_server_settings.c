@@ -11,6 +11,7 @@
 #include "fuzz.h"
 #include "fuzz_input.h"
 
+#include "gate_settings.h"
 #include "settings.h"
 #include "users.h"
 
@@ -81,7 +82,6 @@ static void check_value(const struct setting *setting, const struct settings *se
         break;
     }
     case SETTING_RATE:
-    case SETTING_SHARE:
     case SETTING_SECONDS: {
         double value;
         memcpy(&value, field, sizeof value);
@@ -111,7 +111,10 @@ static void check_values(const struct settings *settings)
         }
     }
     for (size_t i = 0; i < settings->gates.count; i++) {
-        FUZZ_MUST(settings->gates.items[i].name && settings->gates.items[i].where);
+        struct gate_settings gate;
+        char why[SETTINGS_WHY];
+        FUZZ_MUST(settings_gate(&settings->gates.items[i], &gate, why));
+        gate_settings_free(&gate);
     }
     for (size_t i = 0; i < settings->users.count; i++) {
         FUZZ_MUST(settings->users.items[i].count > 0);

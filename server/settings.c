@@ -511,12 +511,11 @@ static size_t settings_field_bytes(enum setting_type type)
     case SETTING_MEMORY:
     case SETTING_OCTAL: return sizeof(uint64_t);
     case SETTING_RATE:
-    case SETTING_SHARE:
     case SETTING_SECONDS: return sizeof(double);
     case SETTING_SWITCH: return sizeof(bool);
     case SETTING_CHOICE: return sizeof(int);
-    case SETTING_USER: return sizeof(struct settings_lines);
-    case SETTING_GATE: return sizeof(struct settings_gates);
+    case SETTING_USER:
+    case SETTING_GATE: return sizeof(struct settings_lines);
     }
     return 0;
 }

@@ -29,6 +29,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+struct gate_settings;
+
 enum {
     SETTINGS_LIST_MOST = 16,
     SETTINGS_GATES_MOST = 256,
@@ -65,35 +67,6 @@ enum settings_fsync { FSYNC_ALWAYS, FSYNC_EVERYSEC, FSYNC_NO };
 enum settings_loading { LOADING_MAYBE, LOADING_REFUSE };
 enum settings_supervised { SUPERVISED_AUTO, SUPERVISED_NO, SUPERVISED_SYSTEMD };
 enum settings_clients { CLIENTS_NO, CLIENTS_OPTIONAL, CLIENTS_YES };
-enum settings_fail { FAIL_OPEN, FAIL_CLOSED };
-
-/* gate NAME source=... query=...: a filter in front of a database. Text that was not said is
- * "", numbers that were not said are 0, unless it says otherwise. */
-struct settings_gate {
-    const char *name;
-    const char *filter;  /* the name of its filter; the gate's own if not said */
-    const char *source;  /* "sqlite:/path" or "postgresql://..." */
-    const char *query;   /* SELECT all keys */
-    const char *lookup;  /* SELECT what belongs to one key */
-    const char *follow;  /* how changes are noticed; see bloomgate.conf(5) */
-    const char *table;   /* that a trigger is installed on; "" for none */
-    double rate;         /* of the filter; 0: bf-error-rate */
-    uint64_t capacity;   /* 0: as many as there are, and room */
-    double audit;        /* share of "no" answers that are checked */
-    double negative_ttl; /* seconds; 0: no negative cache */
-    uint64_t negative_entries;
-    double poll;          /* seconds between looks for changes; 1 if not said */
-    double rebuild;       /* seconds between rebuilds; 0: only when asked */
-    double timeout;       /* seconds a look-up may take; 1 if not said */
-    uint64_t connections; /* to the source; 2 if not said */
-    int fail;             /* enum settings_fail */
-    const char *where;
-};
-
-struct settings_gates {
-    struct settings_gate *items;
-    size_t count, room;
-};
 
 struct settings {
     /* Network */
@@ -144,7 +117,7 @@ struct settings {
     uint64_t cf_expansion_factor, cf_max_expansions;
 
     /* Gates */
-    struct settings_gates gates;
+    struct settings_lines gates; /* see settings_gate */
 
     /* Logs and metrics */
     int log_level;  /* enum log_level */
@@ -179,6 +152,11 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 
 /* The settings of now. Thread safety: MT-Safe. Cost: a load. */
 const struct settings *settings_now(const struct settings_store *store);
+
+/* The gate that a line of settings->gates describes, to be freed by gate_settings_free. False:
+ * `why` says what is wrong; not for lines of settings that were published. */
+bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
+                   char why[SETTINGS_WHY]);
 
 /* ---- CONFIG ------------------------------------------------------------------------------ */
 
@@ -215,12 +193,11 @@ enum setting_type {
     SETTING_MEMORY,  /* uint64_t: the same, or a share of the machine's memory: 75% */
     SETTING_OCTAL,   /* uint64_t: 0700 */
     SETTING_RATE,    /* double: number_rate */
-    SETTING_SHARE,   /* double: number_rate, or 0, or 1 */
     SETTING_SECONDS, /* double: number_seconds */
     SETTING_SWITCH,  /* bool: yes, no */
     SETTING_CHOICE,  /* int: index in `choices` */
     SETTING_USER,    /* struct settings_lines */
-    SETTING_GATE     /* struct settings_gates */
+    SETTING_GATE     /* the same */
 };
 
 /* When it can change. */
@@ -234,7 +211,7 @@ enum setting_change {
 struct setting {
     const char *name;
     enum setting_type type;
-    size_t at;           /* where in struct settings (or settings_gate) */
+    size_t at;           /* where in struct settings */
     const char *initial; /* default, as one would write it; "" for none */
     double least, most;  /* of numbers */
     enum setting_change change;
@@ -245,7 +222,6 @@ struct setting {
 };
 
 const struct setting *settings_table(size_t *n);
-const struct setting *settings_gate_table(size_t *n);
 const struct setting *settings_find(const char *name); /* NULL: no such option */
 
 /* Memory that settings point to, freed as one. */

@@ -237,35 +237,6 @@ static void settings_check_secrets(struct settings_draft *draft)
     }
 }
 
-/* ---- Gates -------------------------------------------------------------------------------- */
-
-static void settings_check_gates(struct settings_draft *draft)
-{
-    const struct settings_gates *gates = &draft->settings.gates;
-    for (size_t i = 0; i < gates->count; i++) {
-        const struct settings_gate *gate = &gates->items[i];
-        const char *missing = !*gate->source   ? "source"
-                              : !*gate->query  ? "query"
-                              : !*gate->lookup ? "lookup"
-                                               : NULL;
-        if (!*gate->name || strchr(gate->name, '=')) {
-            settings_mistake(draft, gate->where,
-                             "gate: found no name, expected one first");
-        } else if (missing) {
-            settings_mistake(draft, gate->where,
-                             "gate %.80s: found no %s=, expected one", gate->name,
-                             missing);
-        } else if (strncmp(gate->source, "sqlite:", 7) != 0
-                   && strncmp(gate->source, "postgresql:", 11) != 0
-                   && strncmp(gate->source, "postgres:", 9) != 0) {
-            settings_mistake(
-                draft, gate->where,
-                "gate %.80s: source: expected sqlite:PATH or postgresql://...",
-                gate->name);
-        }
-    }
-}
-
 /* ---- All ---------------------------------------------------------------------------------- */
 
 void settings_check_limits(struct settings_draft *draft)
@@ -295,7 +266,6 @@ bool settings_check(struct settings_draft *draft, const struct command *const *f
     settings_check_users(draft, families, n);
     settings_check_tls(draft);
     settings_check_secrets(draft);
-    settings_check_gates(draft);
     settings_check_limits(draft);
     return draft->mistakes == before;
 }

@@ -45,7 +45,8 @@ bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
         }
         if (!*table[i].initial) {
             if (table[i].type == SETTING_TEXT || table[i].type == SETTING_SECRET) {
-                *(const char **)((char *)&draft->settings + table[i].at) = "";
+                void *field = (char *)&draft->settings + table[i].at;
+                *(const char **)field = "";
             }
             continue;
         }
@@ -98,15 +99,10 @@ static void settings_draft_several(const struct setting *setting, const void *fi
         for (size_t i = 0; i < list->count; i++) {
             settings_draft_word(to, list->items[i]);
         }
-    } else if (setting->type == SETTING_USER) {
+    } else {
         const struct settings_lines *lines = field;
         for (size_t i = 0; i < lines->count; i++) {
             settings_draft_word(to, lines->items[i].words[0]);
-        }
-    } else {
-        const struct settings_gates *gates = field;
-        for (size_t i = 0; i < gates->count; i++) {
-            settings_draft_word(to, gates->items[i].name);
         }
     }
 }
@@ -145,7 +141,6 @@ const char *settings_show(const struct setting *setting, const void *of, char *t
         (void)snprintf(text, room, "%04o", (unsigned)*(const uint64_t *)field);
         break;
     case SETTING_RATE:
-    case SETTING_SHARE:
     case SETTING_SECONDS:
         settings_draft_real(*(const double *)field, text, room);
         break;
@@ -188,27 +183,8 @@ static bool settings_same_lines(const struct settings_lines *a,
     return same;
 }
 
-static bool settings_same_field(const struct setting *setting, const void *a,
-                                const void *b);
-
-static bool settings_same_gates(const struct settings_gates *a,
-                                const struct settings_gates *b)
-{
-    size_t rows;
-    const struct setting *table = settings_gate_table(&rows);
-    bool same = a->count == b->count;
-    for (size_t i = 0; i < a->count && same; i++) {
-        same = strcmp(a->items[i].name, b->items[i].name) == 0;
-        for (size_t j = 0; j < rows && same; j++) {
-            same = settings_same_field(&table[j], &a->items[i], &b->items[i]);
-        }
-    }
-    return same;
-}
-
-/* `a` and `b` are the structs that have the field. */
-static bool settings_same_field(const struct setting *setting, const void *a,
-                                const void *b)
+bool settings_same(const struct setting *setting, const struct settings *a,
+                   const struct settings *b)
 {
     const void *x = (const char *)a + setting->at, *y = (const char *)b + setting->at;
     switch (setting->type) {
@@ -220,19 +196,12 @@ static bool settings_same_field(const struct setting *setting, const void *a,
     case SETTING_MEMORY:
     case SETTING_OCTAL: return *(const uint64_t *)x == *(const uint64_t *)y;
     case SETTING_RATE:
-    case SETTING_SHARE:
     case SETTING_SECONDS: return *(const double *)x == *(const double *)y;
     case SETTING_SWITCH: return *(const bool *)x == *(const bool *)y;
     case SETTING_CHOICE: return *(const int *)x == *(const int *)y;
     case SETTING_LIST: return settings_same_list(x, y);
-    case SETTING_USER: return settings_same_lines(x, y);
-    case SETTING_GATE: return settings_same_gates(x, y);
+    case SETTING_USER:
+    case SETTING_GATE: return settings_same_lines(x, y);
     }
     return false;
-}
-
-bool settings_same(const struct setting *setting, const struct settings *a,
-                   const struct settings *b)
-{
-    return settings_same_field(setting, a, b);
 }

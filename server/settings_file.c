@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +38,8 @@ enum {
 static void settings_file_include(struct settings_draft *draft, const char *where,
                                   const char *file, char *const *words, size_t n)
 {
-    char path[PATH_MAX], folder[PATH_MAX];
-    glob_t found;
+    char path[PATH_MAX];
+    glob_t found = { 0 };
     if (n != 1 || !*words[0]) {
         settings_mistake(draft, where, "include: found %zu values, expected one: PATH",
                          n);
@@ -50,10 +49,9 @@ static void settings_file_include(struct settings_draft *draft, const char *wher
         settings_mistake(draft, where, "include: not allowed here");
         return;
     }
-    (void)snprintf(folder, sizeof folder, "%s", file);
-    const char *in = words[0][0] == '/' ? "" : dirname(folder);
-    const int length =
-        snprintf(path, sizeof path, "%s%s%s", in, *in ? "/" : "", words[0]);
+    const char *slash = words[0][0] == '/' ? NULL : strrchr(file, '/');
+    const int length = snprintf(path, sizeof path, "%.*s%s",
+                                slash ? (int)(slash + 1 - file) : 0, file, words[0]);
     if (length < 0 || (size_t)length >= sizeof path) {
         settings_mistake(draft, where, "include: found a path that is too long");
         return;
@@ -67,8 +65,9 @@ static void settings_file_include(struct settings_draft *draft, const char *wher
     draft->depth++;
     if (!strpbrk(words[0], "*?[")) {
         settings_read_file(draft, path);
-    } else if (glob(path, 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++) {
+    } else { /* NOLINTNEXTLINE(concurrency-mt-unsafe): it is, but for the names of users */
+        const bool matched = glob(path, 0, NULL, &found) == 0;
+        for (size_t i = 0; matched && i < found.gl_pathc; i++) {
             settings_read_file(draft, found.gl_pathv[i]);
         }
         globfree(&found);

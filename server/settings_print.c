@@ -3,6 +3,7 @@
  */
 #include "settings.h"
 
+#include "gate_settings.h"
 #include "roff.h"
 
 #include <string.h>
@@ -239,30 +240,38 @@ static void settings_print_man_section(FILE *to, const char *title, const char *
     }
 }
 
-static void settings_print_man_option(FILE *to, const struct setting *setting,
-                                      bool with_change)
+/* "name VALUE", or "name=VALUE" */
+static void settings_print_man_tag(FILE *to, const char *name, const char *between,
+                                   const char *value)
+{
+    (void)fprintf(to, ".TP\n\\fB");
+    roff_inside(to, name);
+    (void)fprintf(to, "\\fR%s\\fI", between);
+    roff_inside(to, value);
+    (void)fprintf(to, "\\fR\n");
+}
+
+static void settings_print_man_default(FILE *to, const char *text)
+{
+    if (*text) {
+        (void)fprintf(to, "Default: ");
+        roff_inside(to, text);
+        (void)fprintf(to, ".\n");
+    }
+}
+
+static void settings_print_man_option(FILE *to, const struct setting *setting)
 {
     char choices[128];
-    (void)fprintf(to, ".TP\n\\fB");
-    roff_inside(to, setting->name);
-    (void)fprintf(to, "\\fR%s\\fI", with_change ? " " : "=");
-    roff_inside(to, setting->value);
-    (void)fprintf(to, "\\fR\n");
+    settings_print_man_tag(to, setting->name, " ", setting->value);
     roff_paragraphs(to, setting->help);
     if (*settings_print_choices(setting, choices, sizeof choices)) {
         (void)fprintf(to, "One of ");
         roff_inside(to, choices);
         (void)fprintf(to, ".\n");
     }
-    if (*setting->initial) {
-        (void)fprintf(to, "Default: ");
-        roff_inside(to, setting->initial);
-        (void)fprintf(to, ".\n");
-    }
-    if (with_change) {
-        (void)fprintf(to, "Can be changed %s.\n",
-                      settings_print_change(setting->change));
-    }
+    settings_print_man_default(to, setting->initial);
+    (void)fprintf(to, "Can be changed %s.\n", settings_print_change(setting->change));
 }
 
 static void settings_print_man_options(FILE *to)
@@ -272,7 +281,7 @@ static void settings_print_man_options(FILE *to)
     (void)fprintf(to, ".SH OPTIONS\n");
     for (size_t i = 0; i < rows; i++) {
         if (table[i].name) {
-            settings_print_man_option(to, &table[i], true);
+            settings_print_man_option(to, &table[i]);
         } else {
             (void)fprintf(to, ".SS %s\n", table[i].section);
         }
@@ -281,16 +290,18 @@ static void settings_print_man_options(FILE *to)
 
 static void settings_print_man_gates(FILE *to)
 {
-    size_t rows;
-    const struct setting *table = settings_gate_table(&rows);
     (void)fprintf(to, ".SH GATES\n");
     roff_paragraphs(
         to,
         "A gate answers a look-up by its filter if that says \"certainly not\", and asks a "
-        "database for the rest. A line has the name of the gate and words NAME=VALUE; "
-        "source, query and lookup are needed.");
-    for (size_t i = 0; i < rows; i++) {
-        settings_print_man_option(to, &table[i], false);
+        "database for the rest. A line has the name of the gate and words NAME=VALUE; those "
+        "without a default are needed.");
+    for (size_t i = 0; gate_settings_name(i); i++) {
+        const char *initial = gate_settings_default(i);
+        settings_print_man_tag(to, gate_settings_name(i), "=", "VALUE");
+        roff_text(to, gate_settings_summary(i));
+        (void)fprintf(to, ".\n");
+        settings_print_man_default(to, initial ? initial : "");
     }
 }
 

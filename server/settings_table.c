@@ -19,7 +19,6 @@ static const char *const hash_names[] = { "fast", "keyed", "keyed24", "keyed-int
                                           NULL };
 static const char *const level_names[] = { "debug", "info", "warning", "error", NULL };
 static const char *const format_names[] = { "logfmt", "json", NULL };
-static const char *const fail_names[] = { "open", "closed", NULL };
 
 #define DAY 86400.0
 #define KI  1024.0
@@ -189,7 +188,7 @@ static const struct setting settings_rows[] = {
         "How often they may grow."),
 
     SECTION("Gates"),
-    ROW(gates, "gate", GATE, "", 0, 0, START, "NAME SOURCE...",
+    ROW(gates, "gate", GATE, "", 0, 0, START, "NAME WORD...",
         "A filter in front of a database, a line each: a name and words NAME=VALUE. See GATES."),
 
     SECTION("Logs and metrics"),
@@ -208,40 +207,6 @@ static const struct setting settings_rows[] = {
         "How many filters have metrics of their own; those of the others are summed up."),
 };
 
-#define GATE(field, name, type, initial, least, most, value, help)                     \
-    { name, SETTING_##type, offsetof(struct settings_gate, field), initial, least,     \
-      most, START,          value, NULL, help, NULL }
-
-static const struct setting settings_gate_rows[] = {
-    GATE(source, "source", TEXT, "", 0, 0, "URL",
-        "The database: sqlite:PATH or postgresql://USER@HOST/NAME."),
-    GATE(query, "query", TEXT, "", 0, 0, "SQL",
-        "Lists all keys, in the first column; the filter is built from it."),
-    GATE(lookup, "lookup", TEXT, "", 0, 0, "SQL",
-        "Finds what belongs to one key, which is ? (SQLite) or $1 (PostgreSQL). No row: there is no such key."),
-    GATE(filter, "filter", TEXT, "", 0, 0, "NAME",
-        "The name of the filter; that of the gate if it is not said."),
-    GATE(follow, "follow", TEXT, "", 0, 0, "HOW",
-        "How keys that are added later are noticed: a column that only grows, such as rowid or updated; "
-        "with PostgreSQL also notify or notify:COLUMN."),
-    GATE(table, "table", TEXT, "", 0, 0, "NAME",
-        "The table whose changes follow= looks at; with notify, it is given a trigger."),
-    GATE(rate, "rate", RATE, "", 0, 1, "RATE", "The rate of the filter; bf-error-rate if it is not said."),
-    GATE(capacity, "capacity", COUNT, "0", 0, 1e12, "N",
-        "Keys to make room for; 0 for half as many again as there are."),
-    GATE(audit, "audit", SHARE, "0", 0, 1, "SHARE",
-        "Which share of the filter's \"no\" answers is checked with the database."),
-    GATE(negative_ttl, "negative-ttl", SECONDS, "0", 0, DAY, "TIME",
-        "How long a key that the database does not have is remembered; 0 for not at all."),
-    GATE(negative_entries, "negative-entries", COUNT, "10k", 1, 1e8, "N", "How many such keys."),
-    GATE(poll, "poll", SECONDS, "1s", 0.001, DAY, "TIME", "How often follow= looks for changes."),
-    GATE(rebuild, "rebuild", SECONDS, "0", 0, 365 * DAY, "TIME",
-        "How often the filter is built anew while it serves; 0 for never by itself."),
-    GATE(timeout, "timeout", SECONDS, "1s", 0.001, 3600, "TIME", "How long a look-up may take."),
-    GATE(connections, "connections", COUNT, "2", 1, 64, "N", "Connections to the database."),
-    { "fail", SETTING_CHOICE, offsetof(struct settings_gate, fail), "open", 0, 0, START, "WORD", fail_names,
-      "What a look-up is when the database does not answer: open says \"unknown\", closed is an error.", NULL },
-};
 /* clang-format on */
 
 enum { SETTINGS_ROWS = sizeof settings_rows / sizeof *settings_rows };
@@ -250,12 +215,6 @@ const struct setting *settings_table(size_t *n)
 {
     *n = SETTINGS_ROWS;
     return settings_rows;
-}
-
-const struct setting *settings_gate_table(size_t *n)
-{
-    *n = sizeof settings_gate_rows / sizeof *settings_gate_rows;
-    return settings_gate_rows;
 }
 
 const struct setting *settings_find(const char *name)

@@ -4,6 +4,7 @@
  * A draft is filled in option by option; what is wrong is told with its place, what was found
  * and what was expected, and the field keeps what it had.
  */
+#include "gate_settings.h"
 #include "nearest.h"
 #include "number.h"
 #include "settings.h"
@@ -143,9 +144,6 @@ static void settings_value_expected(const struct setting *setting, char *text,
         (void)snprintf(text, room,
                        "a share above 0 and below 1, such as 0.01 or 0.1%%");
         break;
-    case SETTING_SHARE:
-        (void)snprintf(text, room, "a share from 0 to 1, such as 0.01 or 0.1%%");
-        break;
     case SETTING_SECONDS:
         (void)snprintf(text, room,
                        "a time such as 30s, 5m or 1.5h, from %g to %.0f seconds",
@@ -213,12 +211,6 @@ static bool settings_value_octal(const char *text, uint64_t *value)
     return true;
 }
 
-static bool settings_value_share(const char *text, double *value)
-{
-    return number_rate(text, value)
-           || (number_real(text, value) && (*value == 0 || *value == 1));
-}
-
 static bool settings_value_whole(const struct setting *setting, const char *text,
                                  uint64_t *field)
 {
@@ -239,9 +231,7 @@ static bool settings_value_real(const struct setting *setting, const char *text,
 {
     double value = 0;
     const bool good = setting->type == SETTING_RATE ? number_rate(text, &value)
-                      : setting->type == SETTING_SHARE
-                          ? settings_value_share(text, &value)
-                          : number_seconds(text, &value);
+                                                    : number_seconds(text, &value);
     if (!good || value < setting->least || value > setting->most) {
         return false;
     }
@@ -306,7 +296,7 @@ static bool settings_value_list(struct settings_draft *draft, const char *where,
     return true;
 }
 
-/* One word into a field of either table. */
+/* One word into a field. */
 static bool settings_value_set(struct settings_draft *draft, const char *where,
                                const struct setting *setting, const char *text,
                                void *field)
@@ -322,7 +312,6 @@ static bool settings_value_set(struct settings_draft *draft, const char *where,
     case SETTING_MEMORY:
     case SETTING_OCTAL: good = settings_value_whole(setting, text, field); break;
     case SETTING_RATE:
-    case SETTING_SHARE:
     case SETTING_SECONDS: good = settings_value_real(setting, text, field); break;
     case SETTING_SWITCH:
         good = strcmp(text, "yes") == 0 || strcmp(text, "no") == 0;
@@ -359,7 +348,8 @@ static bool settings_value_room(struct settings_draft *draft, void **items,
     return true;
 }
 
-static bool settings_value_user(struct settings_draft *draft, const char *where,
+/* A line of words behind a name. */
+static bool settings_value_line(struct settings_draft *draft, const char *where,
                                 char *const *words, size_t n,
                                 struct settings_lines *lines)
 {
@@ -380,92 +370,82 @@ static bool settings_value_user(struct settings_draft *draft, const char *where,
     return true;
 }
 
-/* The row of the gate table that "NAME=..." is about. */
-static const struct setting *settings_value_gate_row(struct settings_draft *draft,
-                                                     const char *where,
-                                                     const char *word)
+/* ---- Gates -------------------------------------------------------------------------------- */
+
+/* "NAME=VALUE" of a gate. */
+static bool settings_gate_word(struct gate_settings *gate, const char *word,
+                               char why[SETTINGS_WHY])
 {
-    const char *names[32];
-    char name[40];
-    size_t rows;
-    const struct setting *table = settings_gate_table(&rows);
+    char key[40];
+    const char *names[64];
+    bg_errinfo info;
+    size_t rows = 0;
     const size_t n = strcspn(word, "=");
-    for (size_t i = 0; i < rows; i++) {
-        names[i] = table[i].name;
-        if (word[n] && strlen(names[i]) == n && strncmp(names[i], word, n) == 0) {
-            return &table[i];
-        }
+    (void)snprintf(key, sizeof key, "%.*s", n < sizeof key ? (int)n : 0, word);
+    while (rows < 64 && gate_settings_name(rows)) {
+        names[rows] = gate_settings_name(rows);
+        rows++;
     }
-    (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : 0), word);
-    const char *near = nearest_name(name, names, rows);
-    settings_mistake(draft, where, "gate: found '%.80s', expected NAME=VALUE%s%s%s",
-                     word, near ? "; did you mean " : "", near ? near : "",
-                     near ? "=?" : "");
-    return NULL;
+    const bg_err err =
+        word[n] ? gate_settings_set(gate, key, word + n + 1, &info) : BG_ENOTFOUND;
+    if (err == BG_ENOTFOUND) { /* the value may have a password */
+        const char *near = nearest_name(key, names, rows);
+        (void)snprintf(why, SETTINGS_WHY, "found '%s', expected NAME=VALUE%s%s%s", key,
+                       near ? "; did you mean " : "", near ? near : "",
+                       near ? "=?" : "");
+    } else if (err) {
+        (void)snprintf(why, SETTINGS_WHY, "%s", info.message);
+    }
+    return !err;
 }
 
-static bool settings_value_gate_defaults(struct settings_draft *draft,
-                                         struct settings_gate *gate)
+bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
+                   char why[SETTINGS_WHY])
 {
-    size_t rows;
-    const struct setting *table = settings_gate_table(&rows);
+    bg_errinfo info;
+    if (gate_settings_init(gate, line->words[0], &info)) {
+        (void)snprintf(why, SETTINGS_WHY, "%s", info.message);
+        return false;
+    }
     bool good = true;
-    for (size_t i = 0; i < rows && good; i++) {
-        void *field = (char *)gate + table[i].at;
-        if (table[i].type == SETTING_TEXT) {
-            *(const char **)field = "";
-        } else if (*table[i].initial) {
-            good = settings_value_set(draft, "", &table[i], table[i].initial, field);
-        }
+    for (size_t i = 1; i < line->count && good; i++) {
+        good = settings_gate_word(gate, line->words[i], why);
     }
-    return good;
-}
-
-static bool settings_value_gate_fields(struct settings_draft *draft, const char *where,
-                                       char *const *words, size_t n,
-                                       struct settings_gate *gate)
-{
-    bool good = settings_value_gate_defaults(draft, gate)
-                && settings_value_text(draft, where, words[0], &gate->name)
-                && settings_value_text(draft, where, where, &gate->where);
-    gate->filter = gate->name;
-    for (size_t i = 1; i < n && good; i++) {
-        const struct setting *row = settings_value_gate_row(draft, where, words[i]);
-        good =
-            row
-            && settings_value_set(draft, where, row, words[i] + strlen(row->name) + 1,
-                                  (char *)gate + row->at);
+    if (good && gate_settings_check(gate, &info)) {
+        (void)snprintf(why, SETTINGS_WHY, "%s", info.message);
+        good = false;
+    }
+    if (!good) {
+        gate_settings_free(gate);
     }
     return good;
 }
 
 static bool settings_value_gate(struct settings_draft *draft, const char *where,
                                 char *const *words, size_t n,
-                                struct settings_gates *gates)
+                                struct settings_lines *lines)
 {
-    struct settings_gate gate = { .name = NULL };
-    void *items = gates->items;
-    if (!settings_value_gate_fields(draft, where, words, n, &gate)) {
-        return false;
-    }
-    for (size_t i = 0; i < gates->count; i++) {
-        if (strcmp(gates->items[i].name, gate.name) == 0) {
+    const struct settings_line line = { (const char *const *)words, n, where };
+    struct gate_settings gate;
+    char why[SETTINGS_WHY];
+    for (size_t i = 0; i < lines->count; i++) {
+        if (strcmp(lines->items[i].words[0], words[0]) == 0) {
             settings_mistake(draft, where,
                              "gate: found another '%.80s', the first is in %s",
-                             gate.name, gates->items[i].where);
+                             words[0], lines->items[i].where);
             return false;
         }
     }
-    if (gates->count == SETTINGS_GATES_MOST
-        || !settings_value_room(draft, &items, gates->count, &gates->room,
-                                sizeof gate)) {
-        settings_mistake(draft, where, "gate: found more than %d, or no memory is left",
-                         SETTINGS_GATES_MOST);
+    if (lines->count == SETTINGS_GATES_MOST) {
+        settings_mistake(draft, where, "gate: found more than %d", SETTINGS_GATES_MOST);
         return false;
     }
-    gates->items = items;
-    gates->items[gates->count++] = gate;
-    return true;
+    if (!settings_gate(&line, &gate, why)) {
+        settings_mistake(draft, where, "gate %.40s: %s", words[0], why);
+        return false;
+    }
+    gate_settings_free(&gate);
+    return settings_value_line(draft, where, words, n, lines);
 }
 
 /* ---- Options ------------------------------------------------------------------------------ */
@@ -506,7 +486,7 @@ bool settings_draft_set(struct settings_draft *draft, const char *where,
     switch (setting->type) {
     case SETTING_LIST:
         return settings_value_list(draft, where, setting, words, n, field);
-    case SETTING_USER: return settings_value_user(draft, where, words, n, field);
+    case SETTING_USER: return settings_value_line(draft, where, words, n, field);
     case SETTING_GATE: return settings_value_gate(draft, where, words, n, field);
     default: return settings_value_set(draft, where, setting, words[0], field);
     }

@@ -235,7 +235,7 @@ static bool users_draft_lines(struct users_draft *draft,
     if (!has_default && !users_draft_default(draft, settings->requirepass)) {
         return false;
     }
-    qsort(draft->items, draft->count, sizeof *draft->items, users_compare);
+    qsort(draft->items, draft->count, sizeof(void *), users_compare);
     for (size_t i = 1; i < draft->count; i++) {
         if (users_compare(&draft->items[i - 1], &draft->items[i]) == 0) {
             (void)snprintf(draft->why, SETTINGS_WHY,
@@ -253,7 +253,7 @@ static bool users_draft_lines(struct users_draft *draft,
 static bool users_make_room(struct users *users)
 {
     struct user **larger = realloc(
-        users->retired, (users->retired_count + users->count + 1) * sizeof *larger);
+        users->retired, (users->retired_count + users->count + 1) * sizeof(void *));
     if (larger) {
         users->retired = larger;
     }
@@ -300,7 +300,7 @@ bool users_load(struct users *users, const struct settings *settings,
     struct users_draft draft = { .users = users, .why = why };
     *why = 0;
     (void)pthread_mutex_lock(&users->lock);
-    draft.items = malloc((settings->users.count + 1) * sizeof *draft.items);
+    draft.items = malloc((settings->users.count + 1) * sizeof(void *));
     bool good = draft.items && users_make_room(users);
     if (!good) {
         (void)snprintf(why, SETTINGS_WHY, "out of memory");

@@ -219,8 +219,7 @@ static bool web_identify(struct web_request *request)
     client->user = NULL;
     if (auth == HTTP_AUTH_NONE) {
         client->user = users_default(users);
-    } else if (auth != HTTP_AUTH_BAD
-               && users_guess_wait(users, client->host, session->ticks) == 0) {
+    } else if (auth != HTTP_AUTH_BAD) {
         if (auth
             == HTTP_AUTH_BEARER) { /* "user:password", or the default user's password */
             const char *colon = memchr(is.token.data, ':', is.token.len);
@@ -231,13 +230,12 @@ static bool web_identify(struct web_request *request)
                 colon ? (bg_bytes){ colon + 1, is.token.len - at - 1 } : is.token;
         }
         client->user = users_recall(users, is.user, is.password);
-        if (!client->user) {
+        if (!client->user
+            && users_guess_wait(users, client->host, is.user, session->ticks) == 0) {
             client->user = users_check(users, is.user, is.password);
-        }
-        if (client->user) {
-            users_guess_right(users, client->host);
-        } else {
-            users_guess_failed(users, client->host, session->ticks);
+            if (!client->user) {
+                users_guess_failed(users, client->host, is.user, session->ticks);
+            }
         }
     }
     explicit_bzero(room, sizeof room);

@@ -127,8 +127,8 @@ void web_json_known(struct json *json, const char *name, bool known, double valu
 
 /* All that is known of a filter, as `Filter` of the contract; or what lists have. The caller is
  * inside of a batch, or its holder. */
-void web_json_filter(struct json *json, struct web_request *request, struct entry *entry,
-                     bool whole);
+void web_json_filter(struct json *json, struct web_request *request,
+                     struct entry *entry, bool whole);
 void web_answer_filter(struct web_request *request, struct entry *entry, int status);
 
 /* Parameters of the query: a number within bounds (or `usual` if it is not there), a flag. False:

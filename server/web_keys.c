@@ -31,8 +31,9 @@ static bool keys_push(struct web_request *request, struct keys *keys, bg_bytes k
         bg_bytes *items =
             keys->n < KEYS_MOST ? realloc(keys->items, room * sizeof *items) : NULL;
         if (!items) {
-            web_error(request, 413, "too_large", "keys: found more than %d, expected at most %d",
-                      KEYS_MOST, KEYS_MOST);
+            web_error(request, 413, "too_large",
+                      "keys: found more than %d, expected at most %d", KEYS_MOST,
+                      KEYS_MOST);
             return false;
         }
         keys->items = items;
@@ -98,7 +99,8 @@ static bool keys_read_json(struct web_request *request, struct keys *keys)
         return false;
     }
     if (!found) {
-        web_error(request, 400, "bad_request", "keys: found none, expected a list of strings");
+        web_error(request, 400, "bad_request",
+                  "keys: found none, expected a list of strings");
         return false;
     }
     for (size_t i = 0; base64 && i < keys->n; i++) {
@@ -134,7 +136,8 @@ static bool keys_read_ndjson_line(struct web_request *request, char *line, size_
         return false;
     }
     if (!value.bytes) {
-        web_error(request, 400, "bad_request", "a line: found no key, expected a string");
+        web_error(request, 400, "bad_request",
+                  "a line: found no key, expected a string");
         return false;
     }
     *key = (bg_bytes){ value.bytes, value.len };
@@ -178,9 +181,10 @@ static bool keys_form_of(struct web_request *request, enum keys_form *form)
             return true;
         }
     }
-    web_error(request, 415, "unsupported_media_type",
-              "found %.*s, expected application/json, text/plain or application/x-ndjson",
-              (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+    web_error(
+        request, 415, "unsupported_media_type",
+        "found %.*s, expected application/json, text/plain or application/x-ndjson",
+        (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
     return false;
 }
 
@@ -202,7 +206,8 @@ static bg_err keys_run(struct web_request *request, struct keys *keys, bg_errinf
             err = object_add_many(keys->object, &request->session->host,
                                   keys->items + keys->done, n, bits, &done, info);
         } else {
-            (void)object_may_contain_many(keys->object, keys->items + keys->done, n, bits);
+            (void)object_may_contain_many(keys->object, keys->items + keys->done, n,
+                                          bits);
         }
         keys->done += done;
     }
@@ -249,8 +254,8 @@ static void keys_answer_lines(struct web_request *request, const struct keys *ke
 }
 
 /* What went wrong, and how many keys had been dealt with. */
-static void keys_failed(struct web_request *request, const struct keys *keys, bg_err err,
-                        const bg_errinfo *info)
+static void keys_failed(struct web_request *request, const struct keys *keys,
+                        bg_err err, const bg_errinfo *info)
 {
     struct buffer *out = &request->answer.body;
     web_failed(request, err, info);
@@ -270,10 +275,12 @@ static void keys_handle(struct web_request *request, bool adds)
     struct keys keys = { .adds = adds };
     bg_errinfo info = { 0 };
     bg_bytes name;
-    if (!web_name(request, 3, &name) || !web_may(request, adds ? "BG.MADD" : "BG.MEXISTS")) {
+    if (!web_name(request, 3, &name)
+        || !web_may(request, adds ? "BG.MADD" : "BG.MEXISTS")) {
         return;
     }
-    struct entry *entry = web_find(request, name, adds ? USER_READ | USER_WRITE : USER_READ);
+    struct entry *entry =
+        web_find(request, name, adds ? USER_READ | USER_WRITE : USER_READ);
     if (!entry || !keys_form_of(request, &keys.form)) {
         return;
     }

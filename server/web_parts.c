@@ -60,7 +60,8 @@ static char *web_base64_write(bg_bytes bytes)
     char *text = malloc(bytes.len / 3 * 4 + 8), *at = text;
     for (size_t i = 0; text && i < bytes.len; i += 3) {
         const size_t left = bytes.len - i;
-        const uint32_t bits = (uint32_t)from[i] << 16 | (left > 1 ? (uint32_t)from[i + 1] << 8 : 0)
+        const uint32_t bits = (uint32_t)from[i] << 16
+                              | (left > 1 ? (uint32_t)from[i + 1] << 8 : 0)
                               | (left > 2 ? from[i + 2] : 0);
         *at++ = digits[bits >> 18 & 63];
         *at++ = digits[bits >> 12 & 63];
@@ -109,8 +110,7 @@ bool web_name_read(bg_bytes text, char *room, bg_bytes *name)
         return true;
     }
     size_t n = 0;
-    const bool good =
-        web_base64_read((bg_bytes){ bytes + 1, text.len - 1 }, room, &n);
+    const bool good = web_base64_read((bg_bytes){ bytes + 1, text.len - 1 }, room, &n);
     *name = (bg_bytes){ room, n };
     return good;
 }
@@ -183,8 +183,8 @@ static bool web_parameter(struct web_request *request, const char *name, char *t
     return true;
 }
 
-bool web_count(struct web_request *request, const char *name, uint64_t least, uint64_t most,
-               uint64_t usual, uint64_t *value)
+bool web_count(struct web_request *request, const char *name, uint64_t least,
+               uint64_t most, uint64_t usual, uint64_t *value)
 {
     char text[64];
     bool there = false;
@@ -203,7 +203,8 @@ bool web_count(struct web_request *request, const char *name, uint64_t least, ui
     return true;
 }
 
-bool web_real(struct web_request *request, const char *name, double usual, double *value)
+bool web_real(struct web_request *request, const char *name, double usual,
+              double *value)
 {
     char text[64];
     bool there = false;
@@ -212,8 +213,8 @@ bool web_real(struct web_request *request, const char *name, double usual, doubl
     }
     *value = usual;
     if (there && !args_real((bg_bytes){ text, strlen(text) }, value)) {
-        web_error(request, 400, "bad_request", "%s: found \"%s\", expected a number", name,
-                  text);
+        web_error(request, 400, "bad_request", "%s: found \"%s\", expected a number",
+                  name, text);
         return false;
     }
     return true;
@@ -234,7 +235,8 @@ bool web_flag(struct web_request *request, const char *name, bool *value)
     }
     *value = there && (strcmp(text, "1") == 0 || strcmp(text, "true") == 0);
     if (there && !*value && strcmp(text, "0") != 0 && strcmp(text, "false") != 0) {
-        web_error(request, 400, "bad_request", "%s: found \"%s\", expected 0 or 1", name, text);
+        web_error(request, 400, "bad_request", "%s: found \"%s\", expected 0 or 1",
+                  name, text);
         return false;
     }
     return true;
@@ -248,8 +250,8 @@ bool web_body(struct web_request *request, struct json_reader *reader)
     if (http_field(request->head, "Content-Type", &type)
         && (type.len < 16 || strncasecmp(type.data, "application/json", 16) != 0)) {
         web_error(request, 415, "unsupported_media_type",
-                  "found %.*s, expected application/json", (int)(type.len < 100 ? type.len : 100),
-                  (const char *)type.data);
+                  "found %.*s, expected application/json",
+                  (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
         return false;
     }
     json_read_begin(reader, (char *)request->body.data, request->body.len);
@@ -269,20 +271,28 @@ bool web_body_end(struct web_request *request, struct json_reader *reader)
 /* ---- Commands -------------------------------------------------------------------------------------- */
 
 /* The status and code of an error of a command. */
-static void web_command_failed(struct web_request *request, const char *text, size_t len)
+static void web_command_failed(struct web_request *request, const char *text,
+                               size_t len)
 {
     static const struct {
         const char *prefix;
         int status;
         const char *code;
     } known[] = {
-        { "NOFILTER ", 404, "not_found" },   { "ERR not found", 404, "not_found" },
-        { "WRONGTYPE ", 422, "not_supported" }, { "NOPERM ", 403, "forbidden" },
-        { "NOAUTH ", 401, "unauthorized" },  { "OOM ", 507, "out_of_memory" },
-        { "ERR Insufficient memory", 507, "out_of_memory" }, { "LIMIT ", 429, "limit" },
-        { "MISCONF ", 500, "io" },           { "LOADING ", 503, "loading" },
-        { "BUSYKEY ", 409, "exists" },       { "ERR item exists", 409, "exists" },
-        { "BUSY ", 409, "busy" },            { "INCOMPATIBLE ", 409, "incompatible" },
+        { "NOFILTER ", 404, "not_found" },
+        { "ERR not found", 404, "not_found" },
+        { "WRONGTYPE ", 422, "not_supported" },
+        { "NOPERM ", 403, "forbidden" },
+        { "NOAUTH ", 401, "unauthorized" },
+        { "OOM ", 507, "out_of_memory" },
+        { "ERR Insufficient memory", 507, "out_of_memory" },
+        { "LIMIT ", 429, "limit" },
+        { "MISCONF ", 500, "io" },
+        { "LOADING ", 503, "loading" },
+        { "BUSYKEY ", 409, "exists" },
+        { "ERR item exists", 409, "exists" },
+        { "BUSY ", 409, "busy" },
+        { "INCOMPATIBLE ", 409, "incompatible" },
         { "NOTSUPPORTED ", 422, "not_supported" },
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

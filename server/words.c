@@ -31,7 +31,10 @@ static int words_hex(char c)
 static const char *words_escape(struct words_line *line)
 {
     static const char letters[] = "nrt\"\\", values[] = "\n\r\t\"\\";
-    const char c = line->at < line->end ? *line->at++ : 0;
+    if (line->at == line->end) {
+        return "a \" is not closed";
+    }
+    const char c = *line->at++;
     const char *known = c ? strchr(letters, c) : NULL;
     if (known) {
         *line->to++ = values[known - letters];

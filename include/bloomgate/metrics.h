@@ -42,6 +42,9 @@ typedef struct bg_metrics_item {
     const char *name;
     const bg_slot *slot; /* or NULL: that of the gate */
     const bg_gate *gate; /* or NULL */
+    const bg_slot_health
+        *health; /* what bg_slot_examine found a while ago, so that it need not
+                                     be found again; or NULL */
 } bg_metrics_item;
 
 enum {

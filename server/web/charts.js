@@ -372,10 +372,10 @@ export function rateRows(id, rates) {
             : [h("data", { value: String(value.value), "data-figure": kind }, format.rate(value.value)),
               h("small", null, format.interval(value, format.rate))]))),
     h("div", { class: "rate-row rate-axis" }, h("div"),
-      h("svg", { width, height: 16, viewBox: `0 0 ${width} 16`, "aria-hidden": "true" },
+      h("div", { class: "rate-plot" }, h("svg", { width, height: 16, viewBox: `0 0 ${width} 16`, "aria-hidden": "true" },
         spaced(marks, x, 60).map((mark) => h("text", {
           x: x(mark), y: 11, "text-anchor": x(mark) < 20 ? "start" : x(mark) > width - 20 ? "end" : "middle",
-        }, powerOfTen(mark)))),
+        }, powerOfTen(mark))))),
       h("div")));
 }
 
@@ -453,7 +453,7 @@ export function heatMap(id, shares, low, high, label) {
   };
   const hears = chartPointer(id, shares.length, () => 0);
   return h("div", { class: "heat", measure: measured(id) },
-    h("svg", {
+    h("div", { class: "heat-box" }, h("svg", {
       width, height: round(rows * tall), viewBox: `0 0 ${width} ${round(rows * tall)}`, role: "img", tabindex: "0", "aria-label": label,
       ...hears,
       onpointermove: (event) => {
@@ -471,7 +471,7 @@ export function heatMap(id, shares, low, high, label) {
     at >= 0 && h("rect", {
       class: "heat-at", x: round((at % columns) * side) - 1, y: round(Math.floor(at / columns) * tall) - 1,
       width: round(side + 1), height: round(tall + 1), rx: 2,
-    })),
+    }))),
     h("p", { class: "heat-words", role: "status" }, at >= 0
       ? `Part ${format.count(at + 1)} of ${format.count(shares.length)}: ${format.share(shares[at])} set` : " "));
 }

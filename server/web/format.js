@@ -196,7 +196,6 @@ export function plural(n, one, many = `${one}s`) {
 // What would be invisible, or change how its neighbours are shown: controls, marks of
 // direction, blanks of no width, characters that only look like a blank, blanks at the ends.
 const HIDDEN =
-  // eslint-disable-next-line no-control-regex
   /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|(?<=^ *) | (?= *$)|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
 
 // A name in pieces: text to show as it is, and codes in place of what cannot be seen. Longer

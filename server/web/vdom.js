@@ -134,9 +134,10 @@ function setProp(node, name, value, before) {
     patchStyle(node, before || {}, value || {});
   } else if (name === "measure") {
     measure(node, value);
-  } else if (PROPERTIES.has(name) && name in node && !(name === "open" && node.tagName === "DIALOG")) {
-    if (node[name] !== (value ?? (typeof node[name] === "string" ? "" : false))) {
-      node[name] = value ?? (typeof node[name] === "string" ? "" : false);
+  } else if (PROPERTIES.has(name) && typeof node[name] !== "number" && name in node) {
+    const wanted = value ?? (typeof node[name] === "string" ? "" : false);
+    if (node[name] !== wanted) {
+      node[name] = wanted;
     }
   } else if (value === undefined || value === null || value === false) {
     node.removeAttribute(name);

@@ -36,7 +36,9 @@ static inline void scratch_clean(void)
 
 static inline const char *scratch_folder(void)
 {
-    if (strchr(scratch_name(), 'X')) {
+    static bool made;
+    if (!made) {
+        made = true;
         if (!mkdtemp(scratch_name())) {
             abort();
         }

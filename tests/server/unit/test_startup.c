@@ -133,7 +133,7 @@ TEST(pid_file__is_removed_if_it_is_ours)
 /* Runs a function in a process of its own; its exit code. */
 static int in_child(int (*run)(void))
 {
-    int status;
+    int status = 0;
     const pid_t child = fork();
     if (child == 0) {
         _exit(run());

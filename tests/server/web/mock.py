@@ -3,7 +3,7 @@
 the API of server/web/openapi.yaml from made-up filters, so that pages can be built and tested
 without the service. Needs nothing but Python.
 
-usage: mock.py [--port N] [--filters N] [--hostile] [--frozen] [--user NAME:PASSWORD] [--loading]
+usage: mock.py [--port N] [--filters N] [--bare] [--hostile] [--frozen] [--user NAME:PASSWORD] [--loading]
 Prints its address as the first line."""
 
 import argparse
@@ -216,10 +216,10 @@ class World:
             for i, name in enumerate([n.encode() for n in HOSTILE] + HOSTILE_BYTES):
                 self.put_bytes(name, 5000 + i)
         self.gates = {}
-        for name in ("catalogue", "orders"):
+        for name in () if options.bare else ("catalogue", "orders"):
             f = self.put_bytes(name.encode(), 42 if name == "catalogue" else 44, kind="blocked", capacity=2000000, rate=0.01)
             f.degraded = f.polluted = False
-            f.part, f.examined, f.gate, f.speed = 0.62, True, name, 2200.0
+            f.part, f.examined, f.gate, f.speed, f.age = 0.86, True, name, 2200.0, 9.3 * 86400
             self.gates[name] = f
         self.seed_events()
 
@@ -799,6 +799,7 @@ def main():
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--filters", type=int, default=40)
     parser.add_argument("--hostile", action="store_true", help="also filters whose names try to break out")
+    parser.add_argument("--bare", action="store_true", help="no gates")
     parser.add_argument("--frozen", action="store_true", help="time stands still, so figures can be compared")
     parser.add_argument("--user", help="NAME:PASSWORD; the password is a token as well")
     parser.add_argument("--loading", action="store_true", help="for ever")
