@@ -305,7 +305,8 @@ static void parse_sequence(struct parser *p, struct chain *out)
     }
     block->first = chain.first;
     memcpy(block->name, chain.first->name, sizeof block->name);
-    if (chain.first->token[0] && chain.first->type != SYNTAX_TOKEN) {
+    if (chain.first->token[0] && chain.first->type != SYNTAX_TOKEN
+        && !chain.first->optional) {
         syntax_lower(block->name, chain.first->token);
         memcpy(block->token, chain.first->token, sizeof block->token);
         chain.first->token[0] = 0;

@@ -336,7 +336,7 @@ def run_one(test, argument):
         print(f"FAILED {test.__name__}", flush=True)
         traceback.print_exc(file=sys.stdout)
         for words, reply in HISTORY:
-            print(f"  {str(words)[:300]} -> {str(reply)[:1000]!r}")
+            print(f"  {str(words)[:150]} -> {str(reply)[:300]!r}")
         return False
     print(f"ok {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
     return True
