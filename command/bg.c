@@ -92,7 +92,7 @@ const struct command bg_commands[] = {
       "name file [DISCARD] [ANYKIND] [WRITABLE]",
       "Makes a filter of a file, or replaces what it has; tells the digest",
       "O(N) with N bytes", "0.1.0" },
-    { "BG.LOOKUP", 3, BG_EXAMINE, BG_AT_NAME, bgc_lookup, NULL, "gate key",
+    { "BG.LOOKUP", 3, COMMAND_READONLY, BG_AT_NAME, bgc_lookup, NULL, "gate key",
       "Whether a key is there: by the filter of a gate, or by the truth behind it",
       "O(1), and a call to the truth if the filter may contain the key", "0.1.0" },
     { "BG.MLOOKUP", -3, BG_EXAMINE, BG_AT_NAME, bgc_mlookup, NULL, "gate key [key ...]",
