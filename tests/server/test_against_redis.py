@@ -43,7 +43,7 @@ STORIES = {
         OBJECT ENCODING | OBJECT | MEMORY USAGE k | MEMORY USAGE k SAMPLES x | MEMORY USAGE k SAMPLES -1
         MEMORY USAGE k FOO 1 | MEMORY USAGE | FLUSHALL FOO | FLUSHDB ASYNC | FLUSHALL SYNC | FLUSHALL a b
         KEY:k | EXISTS k k | DBSIZE | TOUCH k x | RENAMENX k k | RENAME k k | KEY:l | RENAMENX k l
-        RENAME k m | EXISTS k m | TTL m | PTTL m | EXPIRETIME m | PERSIST m | KEYS m | KEYS [lm] | KEYS ?
+        RENAME k m | EXISTS k m | TTL m | PTTL m | EXPIRETIME m | PERSIST m | KEYS m | KEYS [mn] | KEYS m* | KEYS ?x
         OBJECT FREQ m | OBJECT REFCOUNT m | SCAN 0 TYPE nosuch | COPY m k | COPY m k | COPY m k REPLACE
         EXISTS k l m | DEL k l m | DBSIZE""",
     "expiry": """
