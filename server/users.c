@@ -327,13 +327,23 @@ const struct user *users_default(const struct users *users)
     return atomic_load(&users->nobody);
 }
 
+const struct user *users_named(struct users *users, bg_bytes name)
+{
+    (void)pthread_mutex_lock(&users->lock);
+    const struct user *user = users_find(users->items, users->count, name);
+    (void)pthread_mutex_unlock(&users->lock);
+    return user;
+}
+
 void users_each(struct users *users,
-                void (*visit)(void *context, const char *const *words, size_t n),
+                void (*visit)(void *context, const struct user *user,
+                              const char *const *words, size_t n),
                 void *context)
 {
     (void)pthread_mutex_lock(&users->lock);
     for (size_t i = 0; i < users->count; i++) {
-        visit(context, users->items[i]->words, users->items[i]->word_count);
+        const struct user *user = users->items[i];
+        visit(context, user, user->words, user->word_count);
     }
     (void)pthread_mutex_unlock(&users->lock);
 }
