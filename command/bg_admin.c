@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-void bg_reply_estimate(struct request *request, bg_estimate estimate)
+void bgc_reply_estimate(struct request *request, bg_estimate estimate)
 {
     reply_array(&request->reply, 3);
     reply_real(&request->reply, estimate.value);
@@ -16,17 +16,17 @@ void bg_reply_estimate(struct request *request, bg_estimate estimate)
     reply_real(&request->reply, estimate.high);
 }
 
-bool bg_kept(struct request *request, struct object *object)
+bool bgc_kept(struct request *request, struct object *object)
 {
     bg_errinfo info = { 0 };
     const bg_err err = request->host->ops->checkpoint(request->host, object, &info);
     if (err) {
-        args_failed(request, err, &info, BG_FULL);
+        args_failed(request, err, &info, BGC_FULL);
     }
     return !err;
 }
 
-void bg_clear(struct request *request)
+void bgc_clear(struct request *request)
 {
     struct host *host = request->host;
     const struct object *object = args_find_any(request, request->argv[1]);
@@ -43,13 +43,13 @@ void bg_clear(struct request *request)
         }
     }
     if (err) {
-        args_failed(request, err, &info, BG_FULL);
-    } else if (!empty->shape.imported || bg_kept(request, empty)) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else if (!empty->shape.imported || bgc_kept(request, empty)) {
         reply_ok(&request->reply);
     }
 }
 
-void bg_drop(struct request *request)
+void bgc_drop(struct request *request)
 {
     reply_boolean(&request->reply,
                   request->host->ops->drop(request->host, request->argv[1]));
@@ -58,8 +58,8 @@ void bg_drop(struct request *request)
 /* ---- Merging ------------------------------------------------------------------------------------ */
 
 /* What cannot be merged, and why. */
-static void bg_merge_failed(struct request *request, size_t source, bg_err err,
-                            const bg_errinfo *info)
+static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
+                             const bg_errinfo *info)
 {
     char from[64], to[64];
     const char *why = info->message[0] ? info->message : bg_strerror(err);
@@ -70,7 +70,7 @@ static void bg_merge_failed(struct request *request, size_t source, bg_err err,
 }
 
 /* Merges argv[from], ... into an object; false: an error was sent. */
-static bool bg_merge_from(struct request *request, struct object *object, size_t from)
+static bool bgc_merge_from(struct request *request, struct object *object, size_t from)
 {
     for (size_t i = from; i < request->argc; i++) {
         const struct object *source = args_find_any(request, request->argv[i]);
@@ -78,7 +78,7 @@ static bool bg_merge_from(struct request *request, struct object *object, size_t
         const bg_err err =
             source ? object_merge(object, request->host, source, &info) : BG_OK;
         if (err) {
-            bg_merge_failed(request, i, err, &info);
+            bgc_merge_failed(request, i, err, &info);
         }
         if (err || !source) {
             return false;
@@ -88,7 +88,7 @@ static bool bg_merge_from(struct request *request, struct object *object, size_t
 }
 
 /* A copy of the first, with the others in it, gets the name. */
-static void bg_merge_new(struct request *request)
+static void bgc_merge_new(struct request *request)
 {
     const struct object *first = args_find_any(request, request->argv[2]);
     struct object *made = NULL;
@@ -98,24 +98,24 @@ static void bg_merge_new(struct request *request)
     }
     bg_err err = object_copy(first, &made, &info);
     if (err) {
-        bg_merge_failed(request, 2, err, &info);
+        bgc_merge_failed(request, 2, err, &info);
         return;
     }
-    if (!bg_merge_from(request, made, 3)) {
+    if (!bgc_merge_from(request, made, 3)) {
         object_free(made);
         return;
     }
     err = request->host->ops->create(request->host, request->argv[1], made, &info);
     if (err) {
         object_free(made);
-        args_failed(request, err, &info, BG_FULL);
-    } else if (bg_kept(request, made)) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else if (bgc_kept(request, made)) {
         reply_ok(&request->reply);
     }
 }
 
 /* All sources are there, or an error was sent. */
-static bool bg_merge_sources(struct request *request)
+static bool bgc_merge_sources(struct request *request)
 {
     for (size_t i = 2; i < request->argc; i++) {
         if (!args_find_any(request, request->argv[i])) {
@@ -125,22 +125,22 @@ static bool bg_merge_sources(struct request *request)
     return true;
 }
 
-void bg_merge(struct request *request)
+void bgc_merge(struct request *request)
 {
-    if (!bg_merge_sources(request)) {
+    if (!bgc_merge_sources(request)) {
         return;
     }
     struct object *object = request->host->ops->find(request->host, request->argv[1]);
     if (!object) {
-        bg_merge_new(request);
-    } else if (bg_merge_from(request, object, 2) && bg_kept(request, object)) {
+        bgc_merge_new(request);
+    } else if (bgc_merge_from(request, object, 2) && bgc_kept(request, object)) {
         reply_ok(&request->reply);
     }
 }
 
 /* ---- Folding and moving on ------------------------------------------------------------------------ */
 
-void bg_fold(struct request *request)
+void bgc_fold(struct request *request)
 {
     uint64_t times = 1;
     if (request->argc > 3
@@ -156,13 +156,13 @@ void bg_fold(struct request *request)
     bg_errinfo info = { 0 };
     const bg_err err = object_fold(object, (uint32_t)times, &info);
     if (err) {
-        args_failed(request, err, &info, BG_FULL);
-    } else if (bg_kept(request, object)) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else if (bgc_kept(request, object)) {
         reply_integer(&request->reply, (int64_t)object_bytes(object));
     }
 }
 
-void bg_rotate(struct request *request)
+void bgc_rotate(struct request *request)
 {
     struct host *host = request->host;
     struct object *object = args_find_any(request, request->argv[1]);
@@ -172,7 +172,7 @@ void bg_rotate(struct request *request)
     bg_errinfo info = { 0 };
     const bg_err err = object_rotate(object, host, host->ops->now(host), &info);
     if (err) {
-        args_failed(request, err, &info, BG_FULL);
+        args_failed(request, err, &info, BGC_FULL);
         return;
     }
     bg_pin pin;
@@ -184,7 +184,7 @@ void bg_rotate(struct request *request)
 /* ---- Comparing ------------------------------------------------------------------------------------ */
 
 /* How two filters overlap; false: an error was sent. */
-static bool bg_overlap_of(struct request *request, bg_overlap *overlap)
+static bool bgc_overlap_of(struct request *request, bg_overlap *overlap)
 {
     const struct object *a = args_find_any(request, request->argv[1]);
     const struct object *b = a ? args_find_any(request, request->argv[2]) : NULL;
@@ -199,7 +199,12 @@ static bool bg_overlap_of(struct request *request, bg_overlap *overlap)
     }
     bg_pin pin_a, pin_b;
     bg_errinfo info = { 0 };
-    const bg_filter *in_a = object_pin(a, &pin_a), *in_b = object_pin(b, &pin_b);
+    const bg_filter *in_a = object_pin(a, &pin_a), *in_b = NULL;
+    while (!object_pin_try(b, &pin_b, &in_b)) {
+        bg_slot_unpin(a->slot, &pin_a);
+        object_settled(b);
+        in_a = object_pin(a, &pin_a);
+    }
     const bg_err err = bg_filter_overlap(in_a, in_b, overlap, &info);
     bg_slot_unpin(b->slot, &pin_b);
     bg_slot_unpin(a->slot, &pin_a);
@@ -211,18 +216,18 @@ static bool bg_overlap_of(struct request *request, bg_overlap *overlap)
     return !err;
 }
 
-void bg_intersectcard(struct request *request)
+void bgc_intersectcard(struct request *request)
 {
     bg_overlap overlap;
-    if (bg_overlap_of(request, &overlap)) {
-        bg_reply_estimate(request, overlap.both);
+    if (bgc_overlap_of(request, &overlap)) {
+        bgc_reply_estimate(request, overlap.both);
     }
 }
 
-void bg_jaccard(struct request *request)
+void bgc_jaccard(struct request *request)
 {
     bg_overlap overlap;
-    if (bg_overlap_of(request, &overlap)) {
-        bg_reply_estimate(request, overlap.jaccard);
+    if (bgc_overlap_of(request, &overlap)) {
+        bgc_reply_estimate(request, overlap.jaccard);
     }
 }

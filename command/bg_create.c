@@ -12,7 +12,7 @@
 
 /* ---- Words ------------------------------------------------------------------------------------ */
 
-const char *bg_word(const char *field)
+const char *bgc_word(const char *field)
 {
     static const struct {
         const char *field, *word;
@@ -44,24 +44,46 @@ const char *bg_word(const char *field)
     return field;
 }
 
-void bg_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info)
+void bgc_words(const char *text, char *to, size_t room)
+{
+    size_t used = 0;
+    to[0] = 0;
+    while (*text && used + 1 < room) {
+        char word[32] = "";
+        const size_t n = strcspn(text, " ,:;");
+        const size_t step = n ? n : 1;
+        if (n && n < sizeof word
+            && memchr(text, '_', n)) { /* no word of English has that */
+            memcpy(word, text, n);
+        }
+        const int more =
+            word[0] ? snprintf(to + used, room - used, "%s", bgc_word(word))
+                    : snprintf(to + used, room - used, "%.*s", (int)step, text);
+        used += more > 0 ? (size_t)more : 0;
+        text += step;
+    }
+}
+
+void bgc_reply_spec_error(struct request *request, bg_err err, const bg_errinfo *info)
 {
     if (err == BG_ENOMEM || err == BG_ELIMIT || err == BG_EIO || !info->what[0]) {
         args_failed(request, err, info, "ERR could not create filter");
     } else {
+        char expected[2 * sizeof info->expected];
+        bgc_words(info->expected, expected, sizeof expected);
         reply_errorf(&request->reply, "ERR %s: found %s, expected %s",
-                     bg_word(info->what), info->found, info->expected);
+                     bgc_word(info->what), info->found, expected);
     }
 }
 
 /* ---- Options ---------------------------------------------------------------------------------- */
 
-struct bg_wish {
+struct bgc_wish {
     struct object_shape shape;
     bool overfill, hashed, seeded, manual;
 };
 
-static bool bg_read_u32(bg_bytes argument, uint32_t *value)
+static bool bgc_read_u32(bg_bytes argument, uint32_t *value)
 {
     uint64_t number = 0;
     const bool good = args_count(argument, &number) && number <= UINT32_MAX;
@@ -69,7 +91,7 @@ static bool bg_read_u32(bg_bytes argument, uint32_t *value)
     return good;
 }
 
-static bool bg_copy_word(bg_bytes argument, char word[32])
+static bool bgc_copy_word(bg_bytes argument, char word[32])
 {
     const char *text = argument.data;
     if (argument.len == 0 || argument.len > 31) {
@@ -83,18 +105,18 @@ static bool bg_copy_word(bg_bytes argument, char word[32])
     return strlen(word) == argument.len;
 }
 
-bool bg_read_kind(bg_bytes argument, uint32_t *kind)
+bool bgc_read_kind(bg_bytes argument, uint32_t *kind)
 {
     char word[32];
-    const int found = bg_copy_word(argument, word) ? bg_kind_from_name(word) : -1;
+    const int found = bgc_copy_word(argument, word) ? bg_kind_from_name(word) : -1;
     *kind = found > 0 ? (uint32_t)found : BG_KIND_AUTO;
     return found >= 0;
 }
 
-static bool bg_read_hash(bg_bytes argument, uint32_t *hash)
+static bool bgc_read_hash(bg_bytes argument, uint32_t *hash)
 {
     char word[32];
-    if (!bg_copy_word(argument, word)) {
+    if (!bgc_copy_word(argument, word)) {
         return false;
     }
     for (uint32_t i = 0; i < BG_HASH_CUSTOM; i++) {
@@ -106,17 +128,17 @@ static bool bg_read_hash(bg_bytes argument, uint32_t *hash)
     return false;
 }
 
-enum bg_option_type { OPTION_U32, OPTION_U64, OPTION_REAL, OPTION_KIND, OPTION_HASH };
+enum bgc_option_type { OPTION_U32, OPTION_U64, OPTION_REAL, OPTION_KIND, OPTION_HASH };
 
-static const struct bg_option {
+static const struct bgc_option {
     const char *word;
-    enum bg_option_type type;
+    enum bgc_option_type type;
     size_t at;
     const char *expected;
-} bg_options[] = {
+} bgc_options[] = {
 #define OPTION(word, type, field, expected)                                            \
     {                                                                                  \
-        word, type, offsetof(struct bg_wish, shape.field), expected                    \
+        word, type, offsetof(struct bgc_wish, shape.field), expected                   \
     }
     OPTION("KIND", OPTION_KIND, kind, "auto or the name of a kind, such as blocked"),
     OPTION("CAPACITY", OPTION_U64, items, "a number of items"),
@@ -135,24 +157,24 @@ static const struct bg_option {
 #undef OPTION
 };
 
-static bool bg_read_value(const struct bg_option *option, bg_bytes argument,
-                          struct bg_wish *wish)
+static bool bgc_read_value(const struct bgc_option *option, bg_bytes argument,
+                           struct bgc_wish *wish)
 {
     void *to = (char *)wish + option->at;
     switch (option->type) {
-    case OPTION_U32: return bg_read_u32(argument, to) && *(uint32_t *)to > 0;
+    case OPTION_U32: return bgc_read_u32(argument, to) && *(uint32_t *)to > 0;
     case OPTION_U64:
         return args_count(argument, to)
                && (*(uint64_t *)to > 0 || strcmp(option->word, "SEED") == 0);
     case OPTION_REAL: return args_real(argument, to) && *(double *)to > 0;
-    case OPTION_KIND: return bg_read_kind(argument, to);
-    case OPTION_HASH: return bg_read_hash(argument, to);
+    case OPTION_KIND: return bgc_read_kind(argument, to);
+    case OPTION_HASH: return bgc_read_hash(argument, to);
     }
     return false;
 }
 
 /* A word that stands alone. */
-static bool bg_read_flag(bg_bytes word, struct bg_wish *wish)
+static bool bgc_read_flag(bg_bytes word, struct bgc_wish *wish)
 {
     if (args_is(word, "OVERFILL")) {
         wish->overfill = true;
@@ -171,20 +193,20 @@ static bool bg_read_flag(bg_bytes word, struct bg_wish *wish)
 }
 
 /* One option at argv[*i]; false: an error was sent. */
-static bool bg_read_option(struct request *request, size_t *i, struct bg_wish *wish)
+static bool bgc_read_option(struct request *request, size_t *i, struct bgc_wish *wish)
 {
     const bg_bytes word = request->argv[*i];
     char text[64];
-    if (bg_read_flag(word, wish)) {
+    if (bgc_read_flag(word, wish)) {
         return true;
     }
-    for (size_t o = 0; o < sizeof bg_options / sizeof *bg_options; o++) {
-        const struct bg_option *option = &bg_options[o];
+    for (size_t o = 0; o < sizeof bgc_options / sizeof *bgc_options; o++) {
+        const struct bgc_option *option = &bgc_options[o];
         if (!args_is(word, option->word)) {
             continue;
         }
         const bool there = ++*i < request->argc;
-        if (there && bg_read_value(option, request->argv[*i], wish)) {
+        if (there && bgc_read_value(option, request->argv[*i], wish)) {
             wish->hashed = wish->hashed || option->type == OPTION_HASH;
             wish->seeded = wish->seeded || strcmp(option->word, "SEED") == 0;
             return true;
@@ -201,7 +223,7 @@ static bool bg_read_option(struct request *request, size_t *i, struct bg_wish *w
 
 /* ---- What was left out ------------------------------------------------------------------------- */
 
-static const char *bg_check_window(struct bg_wish *wish)
+static const char *bgc_check_window(struct bgc_wish *wish)
 {
     struct object_shape *shape = &wish->shape;
     const bool said = shape->window_length || shape->window_count || wish->manual
@@ -222,11 +244,11 @@ static const char *bg_check_window(struct bg_wish *wish)
     return NULL;
 }
 
-static const char *bg_complete(struct bg_wish *wish,
-                               const struct command_settings *settings)
+static const char *bgc_complete(struct bgc_wish *wish,
+                                const struct command_settings *settings)
 {
     struct object_shape *shape = &wish->shape;
-    const char *wrong = bg_check_window(wish);
+    const char *wrong = bgc_check_window(wish);
     if (wrong) {
         return wrong;
     }
@@ -258,7 +280,7 @@ static const char *bg_complete(struct bg_wish *wish,
     return NULL;
 }
 
-static bg_err bg_make(struct request *request, struct bg_wish *wish, bg_errinfo *info)
+static bg_err bgc_make(struct request *request, struct bgc_wish *wish, bg_errinfo *info)
 {
     const struct command_settings *settings = request->host->settings;
     struct object *object = NULL;
@@ -274,15 +296,15 @@ static bg_err bg_make(struct request *request, struct bg_wish *wish, bg_errinfo 
     return err;
 }
 
-void bg_create(struct request *request)
+void bgc_create(struct request *request)
 {
-    struct bg_wish wish = { .shape = { .family = OBJECT_BG } };
+    struct bgc_wish wish = { .shape = { .family = OBJECT_BG } };
     for (size_t i = 2; i < request->argc; i++) {
-        if (!bg_read_option(request, &i, &wish)) {
+        if (!bgc_read_option(request, &i, &wish)) {
             return;
         }
     }
-    const char *wrong = bg_complete(&wish, request->host->settings);
+    const char *wrong = bgc_complete(&wish, request->host->settings);
     const uint32_t profile =
         wish.hashed ? wish.shape.hash : request->host->settings->hash;
     if (!wrong && wish.seeded && profile != BG_HASH_FAST && profile != BG_HASH_XXH64) {
@@ -297,11 +319,11 @@ void bg_create(struct request *request)
         return;
     }
     bg_errinfo info = { 0 };
-    const bg_err err = bg_make(request, &wish, &info);
+    const bg_err err = bgc_make(request, &wish, &info);
     if (err == BG_EBUSY) {
         reply_error(&request->reply, "ERR item exists");
     } else if (err) {
-        bg_reply_spec_error(request, err, &info);
+        bgc_reply_spec_error(request, err, &info);
     } else {
         reply_ok(&request->reply);
     }

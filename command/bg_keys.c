@@ -17,7 +17,7 @@
 
 #include <stdlib.h>
 
-static void bg_tell(struct request *request, const uint64_t *bits, size_t n)
+static void bgc_tell(struct request *request, const uint64_t *bits, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         reply_boolean(&request->reply, bits[i / 64] >> i % 64 & 1);
@@ -25,7 +25,7 @@ static void bg_tell(struct request *request, const uint64_t *bits, size_t n)
 }
 
 /* The object of argv[1] for n requests; NULL: each got its error. */
-static struct object *bg_find_for(struct request *request, size_t n)
+static struct object *bgc_find_for(struct request *request, size_t n)
 {
     struct object *object = NULL;
     for (size_t i = 0; i < n && !object; i++) {
@@ -36,9 +36,9 @@ static struct object *bg_find_for(struct request *request, size_t n)
 
 /* ---- Adding ------------------------------------------------------------------------------------ */
 
-void bg_add_many(struct request *request, const bg_bytes *items, size_t n)
+void bgc_add_many(struct request *request, const bg_bytes *items, size_t n)
 {
-    struct object *object = bg_find_for(request, n);
+    struct object *object = bgc_find_for(request, n);
     size_t step = OBJECT_BATCH; /* single ones where they fail */
     for (size_t at = 0; object && at < n;) {
         const size_t now = n - at < step ? n - at : step;
@@ -47,23 +47,23 @@ void bg_add_many(struct request *request, const bg_bytes *items, size_t n)
         bg_errinfo info = { 0 };
         const bg_err err = object_add_many(object, request->host, items + at, now,
                                            is_new, &done, &info);
-        bg_tell(request, is_new, done);
+        bgc_tell(request, is_new, done);
         at += done;
         step = err ? 1 : step < OBJECT_BATCH ? 2 * step : step;
         if (err) {
-            args_failed(request, err, &info, BG_FULL);
+            args_failed(request, err, &info, BGC_FULL);
             at++;
         }
     }
 }
 
-void bg_add(struct request *request)
+void bgc_add(struct request *request)
 {
-    bg_add_many(request, request->argv + 2, 1);
+    bgc_add_many(request, request->argv + 2, 1);
 }
 
 /* A list of answers, cut short by an error as its last element. */
-void bg_madd(struct request *request)
+void bgc_madd(struct request *request)
 {
     struct object *object = args_find_any(request, request->argv[1]);
     const bg_bytes *items = request->argv + 2;
@@ -84,10 +84,10 @@ void bg_madd(struct request *request)
     }
     if (!err || done) {
         reply_array(&request->reply, done + (err ? 1 : 0));
-        bg_tell(request, is_new, done);
+        bgc_tell(request, is_new, done);
     }
     if (err) {
-        args_failed(request, err, &info, BG_FULL);
+        args_failed(request, err, &info, BGC_FULL);
     }
     free(is_new);
 }
@@ -95,40 +95,40 @@ void bg_madd(struct request *request)
 /* ---- Asking ------------------------------------------------------------------------------------ */
 
 /* n answers, without a list around them. */
-static void bg_answer(struct request *request, const struct object *object,
-                      const bg_bytes *items, size_t n)
+static void bgc_answer(struct request *request, const struct object *object,
+                       const bg_bytes *items, size_t n)
 {
     for (size_t at = 0; at < n; at += OBJECT_BATCH) {
         const size_t now = n - at < OBJECT_BATCH ? n - at : OBJECT_BATCH;
         uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
         (void)object_may_contain_many(object, items + at, now, maybe);
-        bg_tell(request, maybe, now);
+        bgc_tell(request, maybe, now);
     }
 }
 
-void bg_exists_many(struct request *request, const bg_bytes *items, size_t n)
+void bgc_exists_many(struct request *request, const bg_bytes *items, size_t n)
 {
-    const struct object *object = bg_find_for(request, n);
+    const struct object *object = bgc_find_for(request, n);
     if (object) {
-        bg_answer(request, object, items, n);
+        bgc_answer(request, object, items, n);
     }
 }
 
-void bg_exists(struct request *request)
+void bgc_exists(struct request *request)
 {
-    bg_exists_many(request, request->argv + 2, 1);
+    bgc_exists_many(request, request->argv + 2, 1);
 }
 
-void bg_mexists(struct request *request)
+void bgc_mexists(struct request *request)
 {
     const struct object *object = args_find_any(request, request->argv[1]);
     if (object) {
         reply_array(&request->reply, request->argc - 2);
-        bg_answer(request, object, request->argv + 2, request->argc - 2);
+        bgc_answer(request, object, request->argv + 2, request->argc - 2);
     }
 }
 
-void bg_count(struct request *request)
+void bgc_count(struct request *request)
 {
     const struct object *object = args_find_any(request, request->argv[1]);
     if (object) {
@@ -140,7 +140,7 @@ void bg_count(struct request *request)
 
 /* ---- Deleting and observing --------------------------------------------------------------------- */
 
-void bg_del(struct request *request)
+void bgc_del(struct request *request)
 {
     uint64_t count = 0;
     if (request->argc != 3
@@ -158,13 +158,13 @@ void bg_del(struct request *request)
     const bg_err err =
         object_remove(object, request->host, request->argv[2], count, &info);
     if (err && err != BG_ENOTFOUND) {
-        args_failed(request, err, &info, BG_FULL);
+        args_failed(request, err, &info, BGC_FULL);
     } else {
         reply_boolean(&request->reply, !err);
     }
 }
 
-void bg_observe(struct request *request)
+void bgc_observe(struct request *request)
 {
     const bool present = args_is(request->argv[3], "PRESENT");
     if (!present && !args_is(request->argv[3], "FALSEPOSITIVE")) {
@@ -175,7 +175,7 @@ void bg_observe(struct request *request)
     if (!object) {
         return;
     }
-    const bool maybe = object_count(object, request->argv[2]) > 0;
+    const bool maybe = object_probe(object, request->argv[2]) > 0;
     if (maybe) {
         atomic_fetch_add(present ? &object->said_present : &object->said_absent, 1);
     } else if (present) {

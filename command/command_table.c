@@ -53,7 +53,7 @@ struct command_table *command_table_create(const struct command *const *families
         places *= 2;
     }
     struct command_table *table =
-        calloc(1, sizeof *table + (places + count) * sizeof *table->places);
+        calloc(1, sizeof *table + (places + count) * sizeof(void *));
     if (!table) {
         return NULL;
     }

@@ -237,19 +237,6 @@ static bg_err load_finish_foreign(struct request *request, struct load *load,
     return err;
 }
 
-/* Whether a filter is of a kind that its family is made of. */
-static bool load_fits(const struct object_shape *shape, const bg_filter *filter)
-{
-    const uint32_t traits = bg_kind_traits(bg_filter_kind(filter));
-    switch (shape->family) {
-    case OBJECT_BF:
-        return !(traits & (BG_CAN_REMOVE | BG_CAN_FILL_UP | BG_IS_STATIC))
-               && bg_filter_kind(filter) != BG_KIND_WINDOW;
-    case OBJECT_CF: return bg_filter_kind(filter) == BG_KIND_QUOTIENT;
-    default: return true;
-    }
-}
-
 static bg_err load_decode(struct request *request, const struct object_shape *shape,
                           const uint8_t *bytes, size_t n, struct object **made,
                           bg_errinfo *info)
@@ -265,7 +252,7 @@ static bg_err load_decode(struct request *request, const struct object_shape *sh
     how.hash = &hash;
     how.max_bytes = settings->max_filter_bytes;
     err = bg_decode(bytes, n, &how, &filter, info);
-    if (!err && !load_fits(shape, filter)) {
+    if (!err && !object_shape_fits(shape, filter)) {
         err = object_error(info, BG_EFORMAT,
                            "a filter of kind %s in a dump of another family",
                            bg_kind_name(bg_filter_kind(filter)));

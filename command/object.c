@@ -96,6 +96,7 @@ void object_free(struct object *object)
     if (!object) {
         return;
     }
+    bg_rebuild_abort(object->rebuild);
     dump_release(object);
     bg_slot_free(object->slot);
     bg_foreign_free(object->foreign);
@@ -129,14 +130,35 @@ const bg_filter *object_base(const bg_pin *pin)
     return NULL;
 }
 
-/* A migration (object_fold) holds `writing`. */
-const bg_filter *object_pin(const struct object *object, bg_pin *pin)
+/* A migration, which only object_fold begins, holds `writing` from its beginning to its end. */
+bool object_pin_try(const struct object *object, bg_pin *pin, const bg_filter **filter)
+{
+    bg_role role = BG_ROLE_BASE;
+    bg_slot_pin(object->slot, pin);
+    for (size_t i = 0; bg_pin_filter(pin, i, &role); i++) {
+        if (role == BG_ROLE_OLD) {
+            bg_slot_unpin(object->slot, pin);
+            return false;
+        }
+    }
+    *filter = object_base(pin);
+    return true;
+}
+
+void object_settled(const struct object *object)
 {
     pthread_mutex_t *writing = (pthread_mutex_t *)(uintptr_t)&object->writing;
     pthread_mutex_lock(writing);
-    bg_slot_pin(object->slot, pin);
     pthread_mutex_unlock(writing);
-    return object_base(pin);
+}
+
+const bg_filter *object_pin(const struct object *object, bg_pin *pin)
+{
+    const bg_filter *filter = NULL;
+    while (!object_pin_try(object, pin, &filter)) {
+        object_settled(object);
+    }
+    return filter;
 }
 
 /* ---- Queries ------------------------------------------------------------------------------ */
@@ -173,6 +195,26 @@ uint64_t object_count(const struct object *object, bg_bytes key)
     }
     uint64_t maybe = 0;
     return object_may_contain_many(object, &key, 1, &maybe);
+}
+
+uint64_t object_probe(const struct object *object, bg_bytes key)
+{
+    uint64_t count = 0;
+    bg_role role = BG_ROLE_BASE;
+    const bg_filter *filter = NULL;
+    bg_pin pin;
+    if (object->foreign) {
+        return object_count(object, key);
+    }
+    bg_slot_pin(object->slot, &pin);
+    if (!bg_pin_filter(&pin, 0, NULL)) {
+        count = 1; /* maybe */
+    }
+    for (size_t i = 0; (filter = bg_pin_filter(&pin, i, &role)) != NULL; i++) {
+        count += role == BG_ROLE_NEXT ? 0 : bg_filter_count(filter, key.data, key.len);
+    }
+    bg_slot_unpin(object->slot, &pin);
+    return count;
 }
 
 /* ---- Figures -------------------------------------------------------------------------------- */
@@ -272,6 +314,17 @@ static bg_err object_needs_filter(const struct object *object, const char *what,
     return BG_OK;
 }
 
+/* Merges what was pinned; `writing` is held. */
+static bg_err object_merge_within(struct object *object, struct host *host,
+                                  const bg_filter *filter, bg_errinfo *info)
+{
+    bg_err err;
+    do {
+        err = bg_slot_merge(object->slot, filter, info);
+    } while (err == BG_EFULL && object_grow(object, host, NULL) == BG_OK);
+    return err;
+}
+
 bg_err object_merge(struct object *object, struct host *host, const struct object *from,
                     bg_errinfo *info)
 {
@@ -287,13 +340,16 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
                            : "the filter takes no items, its content comes in files");
     }
     bg_pin pin;
-    const bg_filter *filter = object_pin(from, &pin);
+    const bg_filter *filter = NULL;
     pthread_mutex_lock(&object->writing);
-    do {
-        err = bg_slot_merge(object->slot, filter, info);
-    } while (err == BG_EFULL && object_grow(object, host, NULL) == BG_OK);
-    pthread_mutex_unlock(&object->writing);
+    while (!object_pin_try(from, &pin, &filter)) {
+        pthread_mutex_unlock(&object->writing);
+        object_settled(from);
+        pthread_mutex_lock(&object->writing);
+    }
+    err = object_merge_within(object, host, filter, info);
     bg_slot_unpin(from->slot, &pin);
+    pthread_mutex_unlock(&object->writing);
     object_recount(object);
     return err;
 }

@@ -135,9 +135,19 @@ void object_free(struct object *object);
 /* Whether its content is known. */
 bool object_is_whole(const struct object *object);
 
-/* The filters of an object at a moment when one has everything, which is told: NULL: unknown
- * content. bg_slot_unpin the slot afterwards. Not for foreign ones. Not while `writing` is held. */
+/*
+ * The filters of an object at a moment when one has everything, which is told; NULL: unknown
+ * content. bg_slot_unpin the slot afterwards. Not for foreign ones.
+ *
+ * It waits for `writing`, and who holds that may wait for pins: so never wait for it while
+ * something is pinned, or while it is held. object_pin_try does not wait: false, with nothing
+ * pinned, at other moments.
+ */
 const bg_filter *object_pin(const struct object *object, bg_pin *pin);
+bool object_pin_try(const struct object *object, bg_pin *pin, const bg_filter **filter);
+
+/* Waits for such a moment. */
+void object_settled(const struct object *object);
 
 /* The one of some filters that has everything, unless they are being migrated; or NULL. */
 const bg_filter *object_base(const bg_pin *pin);
@@ -148,6 +158,9 @@ bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
 
 /* The shape of a filter that was made elsewhere (a file): family BG, imported. */
 void object_shape_of(const bg_filter *filter, struct object_shape *shape);
+
+/* Whether a filter is of a kind that the shape's family is made of. */
+bool object_shape_fits(const struct object_shape *shape, const bg_filter *filter);
 
 /* How to open files of this service: the secret of the file's key id, if it has one. */
 bg_err object_hash_spec(const struct object_shape *shape,
@@ -181,6 +194,9 @@ bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
 
 /* How often a key may have been added; kinds that do not count: 0 or 1. */
 uint64_t object_count(const struct object *object, bg_bytes key);
+
+/* The same, but not counted as one of the users' questions, from which rates are observed. */
+uint64_t object_probe(const struct object *object, bg_bytes key);
 
 /* Moves a window to a time, or by a period if it has no length. */
 bg_err object_rotate(struct object *object, struct host *host, uint64_t now,

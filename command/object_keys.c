@@ -47,7 +47,8 @@ struct adding {
     uint64_t
         hashes[OBJECT_BATCH];     /* of all keys; later of those that are not in yet, */
     uint16_t which[OBJECT_BATCH]; /* whose numbers these are */
-    size_t fresh;                 /* so many */
+    uint64_t seen[BG_BITMAP_WORDS(OBJECT_BATCH)]; /* of all: found there already */
+    size_t fresh;                                 /* so many */
 };
 
 static bool adding_bit(const uint64_t *bits, size_t i)
@@ -57,23 +58,23 @@ static bool adding_bit(const uint64_t *bits, size_t i)
 
 /*
  * Which keys does the filter not have yet? Only those need to be added. That may be said only if
- * there is one filter in the slot: a key that one of several has may be missing in the one that
- * takes adds. The question is not one of the user's, so it is asked past the slot's counters.
+ * there is one filter in the slot: a key that one of several has may be missing in another one
+ * that takes adds. The question is not one of the user's, so it is asked past the slot's counters.
  */
 static void adding_probe(struct adding *a)
 {
-    uint64_t maybe[BG_BITMAP_WORDS(OBJECT_BATCH)] = { 0 };
     bg_pin pin;
+    memset(a->seen, 0, sizeof a->seen);
     bg_slot_pin(a->object->slot, &pin);
-    const bg_filter *only = bg_pin_filter(&pin, 0, NULL);
-    if (only && !bg_pin_filter(&pin, 1, NULL)
-        && bg_hasher_check(bg_filter_hasher(only)) == a->check) {
-        (void)bg_filter_may_contain_many_hash(only, a->hashes, a->n, maybe);
+    const bg_filter *base = object_base(&pin);
+    if (base && bg_hasher_check(bg_filter_hasher(base)) == a->check) {
+        (void)bg_filter_may_contain_many_hash(base, a->hashes, a->n, a->seen);
     }
+    const bool alone = !bg_pin_filter(&pin, 1, NULL);
     bg_slot_unpin(a->object->slot, &pin);
     a->fresh = 0;
     for (size_t i = 0; i < a->n; i++) {
-        if (!adding_bit(maybe, i)) {
+        if (!alone || !adding_bit(a->seen, i)) {
             a->hashes[a->fresh] = a->hashes[i];
             a->which[a->fresh++] = (uint16_t)i;
         }
@@ -89,13 +90,19 @@ static bg_err adding_limit(struct adding *a)
     }
     const uint64_t items = atomic_load(&a->object->items);
     const uint64_t capacity = object_capacity(a->object);
-    const uint64_t room = items < capacity ? capacity - items : 0;
-    if (a->fresh <= room || capacity == 0) {
-        return BG_OK;
+    uint64_t room = items < capacity ? capacity - items : 0;
+    for (size_t i = 0; capacity && i < a->fresh; i++) {
+        if (adding_bit(a->seen, a->which[i])) {
+            continue;
+        }
+        if (room == 0) {
+            *a->done = a->which[i];
+            a->fresh = i;
+            return BG_EFULL;
+        }
+        room--;
     }
-    a->fresh = (size_t)room;
-    *a->done = a->which[room];
-    return BG_EFULL;
+    return BG_OK;
 }
 
 static bg_err adding_record(struct adding *a, const uint64_t *hashes,
@@ -375,7 +382,7 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
     pthread_mutex_lock(&object->writing);
     if (!object_is_whole(object)) {
         err = object_unknown(info);
-    } else if (object_count(object, key) == 0) {
+    } else if (object_probe(object, key) == 0) {
         err = adding_all(&a, info);
         *added = err == BG_OK;
     }
@@ -421,7 +428,7 @@ static bg_err object_remove_within(struct object *object, struct host *host,
     if (err) {
         return err;
     }
-    const uint64_t there = object_count(object, key);
+    const uint64_t there = object_probe(object, key);
     if (there == 0 || (count != 0 && there != count)) {
         return BG_ENOTFOUND;
     }

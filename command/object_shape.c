@@ -391,3 +391,15 @@ void object_shape_of(const bg_filter *filter, struct object_shape *shape)
     shape->shards = about.shards > 1 ? about.shards : 0;
     shape->hash = about.hash;
 }
+
+bool object_shape_fits(const struct object_shape *shape, const bg_filter *filter)
+{
+    const uint32_t traits = bg_kind_traits(bg_filter_kind(filter));
+    switch (shape->family) {
+    case OBJECT_BF:
+        return !(traits & (BG_CAN_REMOVE | BG_CAN_FILL_UP | BG_IS_STATIC))
+               && bg_filter_kind(filter) != BG_KIND_WINDOW;
+    case OBJECT_CF: return bg_filter_kind(filter) == BG_KIND_QUOTIENT;
+    default: return true;
+    }
+}

@@ -29,6 +29,8 @@ struct resp_job {
     struct client client; /* a copy of the connection's, which becomes it in the end */
     struct buffer out;
     bool wrote;
+    bool has_ticket; /* BG.LOOKUP: its first half is done */
+    struct gates_ticket ticket;
     size_t argc;
     bg_bytes *argv; /* and behind it the bytes */
 };
@@ -37,6 +39,8 @@ static void resp_job_run(struct job *job, struct session *session)
 {
     struct resp_job *mine = (struct resp_job *)job;
     const struct reply reply = resp_reply_to(&mine->out, mine->client.protocol);
+    session->has_ticket = mine->has_ticket;
+    session->ticket = mine->ticket;
     session_run(session, &mine->client, mine->argv, mine->argc, &reply);
     session->client = NULL;
     mine->wrote = session->wrote;
@@ -118,6 +122,10 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
         .argc = argc,
         .argv = (bg_bytes *)(job + 1)
     };
+    struct session *session = &conn->worker->session;
+    job->has_ticket = session->has_ticket;
+    job->ticket = session->ticket;
+    session->has_ticket = false;
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };

@@ -45,6 +45,10 @@ static const struct setting_word setting_keys[] = { { "auto", SOURCE_KEY_AUTO },
                                                     { "integer", SOURCE_KEY_INTEGER },
                                                     { NULL, 0 } };
 
+static const struct setting_word setting_fails[] = { { "open", GATE_FAIL_OPEN },
+                                                     { "closed", GATE_FAIL_CLOSED },
+                                                     { NULL, 0 } };
+
 struct setting {
     const char *name;
     enum setting_type type;
@@ -68,7 +72,8 @@ static const struct setting settings_table[] = {
     { "count", SETTING_TEXT, AT(count), 0, 0, NULL, "",
       "SELECT of how many keys there are; else they are counted" },
     { "follow", SETTING_TEXT, AT(follow), 0, 0, NULL, NULL,
-      "how changes are seen: none, rowid, appended, column:NAME, trigger or notify" },
+      "how changes are seen: none, rowid, appended, column:NAME, trigger, notify or "
+      "notify:NAME" },
     { "channel", SETTING_TEXT, AT(channel), 0, 0, NULL, "",
       "PostgreSQL: the channel of notifications; bloomgate_GATE if one is needed" },
     { "install", SETTING_WORD, AT(install), 0, 0, setting_installs, "no",
@@ -94,16 +99,16 @@ static const struct setting settings_table[] = {
       "keys that it has room for at least" },
     { "audit", SETTING_SHARE, AT(audit), 0, 1, NULL, "0",
       "share of the filter's \"no\" answers that are checked" },
-    { "negative-entries", SETTING_COUNT, AT(negative_entries), 0, 1e8, NULL, "0",
-      "absent keys that are remembered; 0: none" },
-    { "negative-ttl", SETTING_SECONDS, AT(negative_ttl), 0.001, 86400, NULL, "1s",
-      "for so long" },
+    { "negative-ttl", SETTING_SECONDS, AT(negative_ttl), 0, 86400, NULL, "0",
+      "how long an absent key that was asked for is remembered; 0: not at all" },
+    { "negative-entries", SETTING_COUNT, AT(negative_entries), 1, 1e8, NULL, "10k",
+      "how many such keys" },
     { "breaker-failures", SETTING_COUNT, AT(breaker_failures), 0, 1e6, NULL, "5",
       "in a row, after which the source is left alone; 0: never" },
     { "breaker-rest", SETTING_SECONDS, AT(breaker_rest), 0.001, 3600, NULL, "1s",
       "for so long" },
-    { "fail-closed", SETTING_BOOL, AT(fail_closed), 0, 0, NULL, "no",
-      "a source that fails is an error, not \"unknown\"" },
+    { "fail", SETTING_WORD, AT(fail), 0, 0, setting_fails, "open",
+      "a look-up when the source fails: open says \"unknown\", closed is an error" },
     { "single-flight", SETTING_BOOL, AT(single_flight), 0, 0, NULL, "yes",
       "equal look-ups at once ask the source once" },
     { "maintain", SETTING_SECONDS, AT(maintain), 0.01, 86400, NULL, "60s",
@@ -114,7 +119,7 @@ static const struct setting settings_table[] = {
       "rebuild at so many times the rate, predicted; 0: not for that" },
     { "rebuild-observed", SETTING_REAL, AT(rebuild_observed), 0, 1000, NULL, "1.5",
       "rebuild at so many times the rate, observed; 0: not for that" },
-    { "rebuild-age", SETTING_SECONDS, AT(rebuild_age), 0, 1e9, NULL, "0",
+    { "rebuild", SETTING_SECONDS, AT(rebuild), 0, 1e9, NULL, "0",
       "rebuild a filter that is so old; 0: not for that" },
 };
 
@@ -337,7 +342,13 @@ bg_err gate_settings_check(const struct gate_settings *settings, bg_errinfo *inf
     }
     const struct source_settings how = gate_settings_source(settings);
     struct source *source;
-    const bg_err err = source_create(&how, &source, info);
+    bg_err err = source_create(&how, &source, info);
+    if (!err && source_is_followed(source) && settings->max_lag > 0
+        && settings->max_lag < 2 * settings->poll) {
+        err = source_error(info, BG_EINVAL, "max-lag",
+                           "0, or at least twice as long as poll", "%gs",
+                           settings->max_lag);
+    }
     source_free(source);
     return err;
 }

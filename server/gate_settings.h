@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum gate_fail { GATE_FAIL_OPEN = 0, GATE_FAIL_CLOSED = 1 };
+
 struct gate_settings {
     char *name; /* 1 to 40 letters, digits, '-', '_' and '.' */
     /* the source: see source.h */
@@ -37,17 +39,17 @@ struct gate_settings {
     double headroom;
     uint64_t capacity; /* at least */
     /* the gate: see gate.h */
+    uint32_t fail; /* an enum gate_fail: what a look-up is when the source fails */
     double audit;
     uint32_t negative_entries;
-    double negative_ttl;
+    double negative_ttl; /* 0: no negative cache */
     uint32_t breaker_failures;
     double breaker_rest;
-    bool fail_closed;
     bool single_flight;
     /* when to rebuild: see bg_policy */
     double maintain; /* how often that is asked for */
     double rebuild_fill, rebuild_predicted, rebuild_observed;
-    double rebuild_age; /* 0: however old */
+    double rebuild; /* so often, in any case; 0: not for that */
 };
 
 /* All defaults, and the name (copied). Errors: BG_EINVAL for a name that is none. */

@@ -179,7 +179,7 @@ static bg_err gates_make_inside(struct gate *gate, bg_errinfo *info)
     bg_gate_options options = BG_GATE_OPTIONS_INIT;
     options.context = gate;
     options.alarm = gates_alarm;
-    options.flags = s->fail_closed ? BG_GATE_FAIL_CLOSED : 0;
+    options.flags = s->fail == GATE_FAIL_CLOSED ? BG_GATE_FAIL_CLOSED : 0;
     options.breaker_failures = s->breaker_failures;
     options.breaker_rest = gates_nanoseconds(s->breaker_rest);
     options.ask = gates_ask_blindly;
@@ -190,7 +190,7 @@ static bg_err gates_make_inside(struct gate *gate, bg_errinfo *info)
     options.share = gates_share;
     options.flags |= s->single_flight ? BG_GATE_SINGLE_FLIGHT : 0;
     options.audit = s->audit;
-    options.negative_entries = s->negative_entries;
+    options.negative_entries = s->negative_ttl > 0 ? s->negative_entries : 0;
     options.negative_ttl = gates_nanoseconds(s->negative_ttl);
     return err ? err : bg_gate_create(gate->slot, &options, &gate->gate, info);
 }

@@ -227,7 +227,7 @@ static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
     policy.fill = s->rebuild_fill;
     policy.predicted = s->rebuild_predicted;
     policy.observed = s->rebuild_observed;
-    policy.age = (uint64_t)(s->rebuild_age * 1e9);
+    policy.age = (uint64_t)(s->rebuild * 1e9);
     if (bg_gate_maintain(gate->gate, &policy, NULL, NULL, &reasons, NULL)) {
         return false;
     }

@@ -62,7 +62,6 @@
 
 struct postgres_follow {
     struct source *source;
-    bool listens;
     struct postgres_link link;   /* open: connected, and listening if it should */
     struct postgres_query query; /* of this connection */
     char *read_from, *read_all, *read_top;
@@ -247,7 +246,7 @@ static bg_err postgres_follow_open(struct postgres_follow *f, bool checks,
     if (!err && !checks && source->how.install != SOURCE_INSTALL_NO) {
         err = postgres_install(f->source, &f->query, deadline, info);
     }
-    if (!err && f->listens) {
+    if (!err && f->source->listens) {
         err = postgres_follow_listen(f, info);
     }
     if (!err && source->by == FOLLOW_NOTIFY && f->placed) {
@@ -258,8 +257,7 @@ static bg_err postgres_follow_open(struct postgres_follow *f, bool checks,
 
 bg_err postgres_follow_check(struct source *source, bg_errinfo *info)
 {
-    const struct postgres_own *own = source->own;
-    struct postgres_follow f = { .source = source, .listens = own->listens };
+    struct postgres_follow f = { .source = source };
     const bg_err err = postgres_follow_open(&f, true, info);
     postgres_follow_close(&f);
     return err;
@@ -541,7 +539,7 @@ static bg_err postgres_follow_turn(struct postgres_follow *f, bool due,
         err = postgres_follow_open(f, false, info);
         due = true;
     }
-    if (!err && f->listens) {
+    if (!err && f->source->listens) {
         err = postgres_follow_hear(f, info);
     }
     if (!err && (due || f->must_look || !f->placed)) {
@@ -552,11 +550,8 @@ static bg_err postgres_follow_turn(struct postgres_follow *f, bool due,
 
 void postgres_follow_run(struct source *source)
 {
-    const struct postgres_own *own = source->own;
     const uint64_t poll = source->how.poll_ms * SOURCE_MILLISECOND;
-    struct postgres_follow f = { .source = source,
-                                 .listens = own->listens,
-                                 .why = "it is the first time" };
+    struct postgres_follow f = { .source = source, .why = "it is the first time" };
     uint32_t failures = 0;
     uint64_t next = 0;
     while (!source_is_stopping(source)) {

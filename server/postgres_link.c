@@ -61,9 +61,16 @@ static void postgres_link_ignore(void *context, const char *message)
 static bg_err postgres_link_connect(struct postgres_link *link, uint64_t deadline,
                                     bg_errinfo *info)
 {
-    const char *const names[] = { "dbname", "fallback_application_name",
-                                  "client_encoding", NULL };
-    const char *const values[] = { link->source->place, "bloomgated", "UTF8", NULL };
+    /* What comes before the URL it may say otherwise: a dead network is noticed in a minute. */
+    const char *const names[] = { "keepalives_idle",
+                                  "keepalives_interval",
+                                  "tcp_user_timeout",
+                                  "dbname",
+                                  "fallback_application_name",
+                                  "client_encoding",
+                                  NULL };
+    const char *const values[] = { "30",         "10",   "60000", link->source->place,
+                                   "bloomgated", "UTF8", NULL };
     link->db = PQconnectStartParams(names, values, 1);
     if (!link->db || PQstatus(link->db) == CONNECTION_BAD) {
         return link->db ? postgres_link_fail(link, "source", info)

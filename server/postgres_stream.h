@@ -8,7 +8,6 @@
 
 /* source->own */
 struct postgres_own {
-    bool listens;       /* to a channel */
     _Atomic int reader; /* process of the server that reads all keys for us; 0: none */
 };
 

@@ -2,6 +2,8 @@
 #include "server.h"
 
 #include "cmd.h"
+#include "gate_settings.h"
+#include "gates.h"
 #include "jobs.h"
 #include "listen.h"
 #include "log.h"
@@ -144,6 +146,63 @@ static void server_on_safe(void *context)
     }
 }
 
+/* What happens to gates, as events of the service. */
+static void server_gate_event(void *context, const struct gate_event *event)
+{
+    static const enum log_event_kind kinds[] = {
+        [GATE_EVENT_BUILD_BEGAN] = LOG_EVENT_REBUILD,
+        [GATE_EVENT_BUILD_ENDED] = LOG_EVENT_REBUILD,
+        [GATE_EVENT_BUILD_FAILED] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_SOURCE_LOST] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_SOURCE_BACK] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_ANEW] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_STALE] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_FRESH] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_FALSE_NEGATIVE] = LOG_EVENT_ALARM,
+        [GATE_EVENT_BREAKER_OPEN] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_BREAKER_CLOSED] = LOG_EVENT_SOURCE,
+    };
+    const bg_bytes name = { event->gate, strlen(event->gate) };
+    (void)context;
+    if (event->kind == GATE_EVENT_BUILD_ENDED) {
+        log_event(kinds[event->kind], name, "%s: %llu keys in %.3f s",
+                  gate_event_name(event->kind), (unsigned long long)event->keys,
+                  event->seconds);
+    } else {
+        log_event(kinds[event->kind], name, "%s%s%s", gate_event_name(event->kind),
+                  event->text[0] ? ": " : "", event->text);
+    }
+}
+
+/* The gates of the settings begin to live; their sources are not waited for. */
+static bool server_make_gates(struct server *server, const struct settings *settings)
+{
+    struct gates_options options = { .max_filter_bytes = settings->max_filter_memory,
+                                     .event = server_gate_event };
+    uint8_t key_id[BG_KEY_ID_BYTES];
+    char why[SETTINGS_WHY];
+    bg_errinfo info = { 0 };
+    if (settings->gates.count == 0) {
+        return true;
+    }
+    if (bg_keyring_current(server->keyring, &options.hash, key_id, &info)
+        || gates_create(&options, &server->gates, &info)) {
+        return server_say("gates", info.message);
+    }
+    for (size_t i = 0; i < settings->gates.count; i++) {
+        struct gate_settings gate;
+        if (!settings_gate(&settings->gates.items[i], &gate, why)) {
+            return server_say("gate", why);
+        }
+        const bg_err err = gates_add(server->gates, &gate, &info);
+        gate_settings_free(&gate);
+        if (err) {
+            return server_say("gate", info.message);
+        }
+    }
+    return true;
+}
+
 static bool server_make(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
@@ -162,6 +221,9 @@ static bool server_make(struct server *server)
     }
     if (server->persist) {
         persist_on_safe(server->persist, server_on_safe, server);
+    }
+    if (!server_make_gates(server, settings)) {
+        return false;
     }
     server->observer = observer_create(server);
     return server->observer || server_say("observer", "out of memory");

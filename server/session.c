@@ -186,6 +186,37 @@ static uint64_t session_host_now(struct host *host)
     return session_in(host)->now;
 }
 
+/*
+ * Look-ups. A worker asks the filter alone, and answers at once if that says no. Else the rest is
+ * done by a job: the request is run again there, with the ticket of its first half.
+ */
+static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key,
+                                  bg_outcome *outcome, bg_errinfo *info)
+{
+    struct session *session = session_in(host);
+    struct gates *gates = session->server->gates;
+    if (!gates) {
+        return BG_ENOTFOUND;
+    }
+    if (session->has_ticket) {
+        session->has_ticket = false;
+        session->ticket.ticket.key = key.data; /* the same bytes, elsewhere */
+        *outcome = gates_finish(&session->ticket, NULL);
+        return BG_OK;
+    }
+    if (session->is_job) {
+        return gates_lookup(gates, name, key, NULL, outcome, info);
+    }
+    session->ticket = (struct gates_ticket){ .gate = NULL };
+    const bg_err err = gates_begin(gates, name, key, &session->ticket, outcome, info);
+    if (err || !session->ticket.gate) {
+        return err;
+    }
+    session->has_ticket = true;
+    session->deferred = true;
+    return BG_EBUSY;
+}
+
 /* Files lie in one folder; names are plain. */
 static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
                                 size_t room, bg_errinfo *info)
@@ -219,6 +250,7 @@ static const struct host_ops session_ops = {
     .record = session_host_record,
     .checkpoint = session_host_checkpoint,
     .now = session_host_now,
+    .lookup = session_host_lookup,
     .path = session_host_path,
 };
 

@@ -13,6 +13,7 @@
 
 #include "catalog.h"
 #include "command_table.h"
+#include "gates.h"
 #include "users.h"
 
 struct server;
@@ -61,6 +62,8 @@ struct session {
     const struct settings *from; /* what they were made of */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
+    struct gates_ticket ticket; /* a look-up that asks the truth, on its way to a job */
+    bool has_ticket;
 };
 
 /* The session of a request. */

@@ -169,14 +169,17 @@ static bg_err source_follow_parse(struct source *source, bg_errinfo *info)
             return numbered && !source->column ? source_no_memory(info) : BG_OK;
         }
     }
-    if (strncmp(follow, "column:", 7) == 0 && follow[7]) {
+    const bool notified = strncmp(follow, "notify:", 7) == 0;
+    if ((notified || strncmp(follow, "column:", 7) == 0) && follow[7]) {
         source->by = FOLLOW_COLUMN;
+        source->listens = source->listens || notified;
         source->column = strdup(follow + 7);
         return source->column ? BG_OK : source_no_memory(info);
     }
-    return source_error(info, BG_EINVAL, "follow",
-                        "none, rowid, appended, column:NAME, trigger or notify", "%s",
-                        *follow ? follow : "nothing");
+    return source_error(
+        info, BG_EINVAL, "follow",
+        "none, rowid, appended, column:NAME, trigger, notify or notify:NAME", "%s",
+        *follow ? follow : "nothing");
 }
 
 static bg_err source_url_parse(struct source *source, bg_errinfo *info)
@@ -233,7 +236,7 @@ static bg_err source_copy(struct source *source, const struct source_settings *f
     how->channel = from->channel && *from->channel
                        ? strdup(from->channel)
                        : source_format("bloomgate_%s", how->name ? how->name : "");
-    source->channel_given = from->channel && *from->channel;
+    source->listens = from->channel && *from->channel;
     how->poll_ms = from->poll_ms ? from->poll_ms : 500;
     how->timeout_ms = from->timeout_ms ? from->timeout_ms : 1000;
     how->connections = from->connections ? from->connections : 8;
@@ -333,7 +336,8 @@ bg_truth source_ask(struct source *source, const void *key, size_t len,
         if (value) {
             source_value_set(value, NULL, 0);
         }
-        if (source_pool_take(source->pool, deadline, &connection, &reused, info)) {
+        if (source_pool_take(source->pool, deadline, !again, &connection, &reused,
+                             info)) {
             return BG_TRUTH_ERROR;
         }
         answer =

@@ -25,9 +25,9 @@
  *     column:NAME   a column that grows with every insert and update; must be in the query
  *     trigger       SQLite: triggers write what changes to a table, of which it is read
  *     notify        PostgreSQL: a trigger sends what changes to a channel
+ *     notify:NAME   both: told at once, and caught up by the column
  *
- * column:NAME with a `channel` is both: told at once, and caught up by the column. How nothing is
- * missed where a row with a lower number commits later is told in postgres_follow.c.
+ * How nothing is missed where a row with a lower number commits later is told in postgres_follow.c.
  *
  * What the follower promises to its listener, in this order:
  *     anew        everything that is committed after this call begins will be told; what was

@@ -50,9 +50,9 @@ struct source {
     struct source_settings how; /* with copies of all text, none of it NULL */
     const char *place;          /* the URL without "sqlite:", or all of it */
     enum source_follow_by by;
-    char *column;       /* that is followed; or NULL */
-    bool channel_given; /* and not made up */
-    void *own;          /* of the database's */
+    char *column; /* that is followed; or NULL */
+    bool listens; /* PostgreSQL: to a channel */
+    void *own;    /* of the database's */
     struct source_pool *pool;
     atomic_bool stopping;
     atomic_bool looked_for; /* by source_look, and not looked yet */

@@ -118,8 +118,8 @@ static bool source_pool_wait(struct source_pool *pool, uint64_t deadline)
            || source_now() < deadline;
 }
 
-bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, void **connection,
-                        bool *reused, bg_errinfo *info)
+bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
+                        void **connection, bool *reused, bg_errinfo *info)
 {
     bg_err err = BG_OK;
     bool in_time = true;
@@ -129,12 +129,15 @@ bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, void **conn
     while (!err && !*connection) {
         if (pool->closed) {
             err = source_stopped(info);
-        } else if ((*connection = source_pool_pop(pool))) {
+        } else if (!fresh && (*connection = source_pool_pop(pool))) {
             *reused = true;
         } else if (source_pool_rests(pool, info)) {
             err = pool->last.code;
         } else if (pool->total < pool->most) {
             err = source_pool_connect(pool, deadline, connection, info);
+        } else if (fresh && pool->idle_count > 0) { /* makes room for it */
+            pool->total--;
+            pool->ops->disconnect(pool->idle[--pool->idle_count]);
         } else if (!in_time) {
             err = source_error(info, BG_EBUSY, "connections", "a free one in time",
                                "all %u in use", pool->most);

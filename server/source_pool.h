@@ -30,10 +30,10 @@ struct source_pool *source_pool_make(const struct pool_ops *ops, void *owner,
                                      uint32_t most);
 void source_pool_free(struct source_pool *pool); /* all must have been given back */
 
-/* *reused: it was there already, and may be broken without anybody knowing. Errors: those of
- * connect; BG_EBUSY, all are busy; BG_ECANCELED, closed. */
-bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, void **connection,
-                        bool *reused, bg_errinfo *info);
+/* *reused: it was there already, and may be broken without anybody knowing; `fresh` wants one that
+ * was not. Errors: those of connect; BG_EBUSY, all are busy; BG_ECANCELED, closed. */
+bg_err source_pool_take(struct source_pool *pool, uint64_t deadline, bool fresh,
+                        void **connection, bool *reused, bg_errinfo *info);
 
 /* A broken one is thrown away, and all that are idle with it. */
 void source_pool_give(struct source_pool *pool, void *connection, bool broken);

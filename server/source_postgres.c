@@ -46,8 +46,8 @@ static bg_err source_postgres_create(struct source *source, bg_errinfo *info)
     if (source->by != FOLLOW_NONE && source->by != FOLLOW_COLUMN
         && source->by != FOLLOW_NOTIFY) {
         return source_error(info, BG_EINVAL, "follow",
-                            "none, column:NAME or notify for PostgreSQL", "%s",
-                            source->how.follow);
+                            "none, column:NAME, notify or notify:NAME for PostgreSQL",
+                            "%s", source->how.follow);
     }
     if (strlen(source->how.channel) > 50) {
         return source_error(info, BG_EINVAL, "channel", "at most 50 bytes", "%s",
@@ -63,9 +63,7 @@ static bg_err source_postgres_create(struct source *source, bg_errinfo *info)
     if (!own) {
         return source_no_memory(info);
     }
-    own->listens =
-        source->by == FOLLOW_NOTIFY
-        || (source->by == FOLLOW_COLUMN && (install || source->channel_given));
+    source->listens = source->listens || source->by == FOLLOW_NOTIFY || install;
     atomic_init(&own->reader, 0);
     source->own = own;
     return BG_OK;

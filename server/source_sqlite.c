@@ -35,10 +35,11 @@ static bg_err source_sqlite_create(struct source *source, bg_errinfo *info)
         return source_error(info, BG_EINVAL, "source", "sqlite: and a path", "%s",
                             source->how.url);
     }
-    if (source->by == FOLLOW_NOTIFY) {
+    if (source->by == FOLLOW_NOTIFY || source->listens) {
         return source_error(info, BG_EINVAL, "follow",
                             "none, rowid, appended, column:NAME or trigger for SQLite",
-                            "notify");
+                            "%s%s", source->how.follow,
+                            source->by == FOLLOW_NOTIFY ? "" : " with a channel");
     }
     if (source->how.install != SOURCE_INSTALL_NO && source->by != FOLLOW_TRIGGER) {
         return source_error(info, BG_EINVAL, "install",

@@ -254,7 +254,7 @@ def test_installs_its_trigger_and_hears_it(server):
 
 def test_a_bulk_load_is_told_in_few_notifications(server):
     products(server, 10)
-    probe = probe_for(server, install="keys", poll="100s", max_lag="0")
+    probe = probe_for(server, follow="notify:id", install="keys", poll="100s", max_lag="0")
     probe.wait("trusted")
     ear = Session(server)
     ear.do("LISTEN bloomgate_products")
@@ -460,7 +460,7 @@ def test_a_gate_that_begins_before_its_server(server):
     products(server, 100)
     server.stop()
     open_one = probe_for(server, timeout="1s")
-    closed_one = probe_for(server, timeout="1s", fail_closed="yes")
+    closed_one = probe_for(server, timeout="1s", fail="closed")
     expect(open_one.outcome("sku-1"), "unknown")
     expect(closed_one.outcome("sku-1"), "failed")
     open_one.wait("event source_lost")

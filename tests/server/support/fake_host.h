@@ -530,7 +530,7 @@ static inline void fake_begin(struct fake *h)
                                              .cf_max_expansions = 32,
                                              .hash = BG_HASH_FAST };
     h->host = (struct host){ &ops, &h->settings };
-    h->table = command_table_create(families, sizeof families / sizeof *families);
+    h->table = command_table_create(families, 3);
     h->items = calloc(FAKE_ITEMS, sizeof *h->items);
     h->text = calloc(1, FAKE_TEXT);
     CHECK(h->table && h->items && h->text);

@@ -179,14 +179,14 @@ TEST(gate_settings__all_can_be_set_and_shown)
     set(&s, "rate", "0.1%");
     set(&s, "capacity", "5M");
     set(&s, "poll", "250ms");
-    set(&s, "fail-closed", "yes");
+    set(&s, "fail", "closed");
     set(&s, "kind", "classic");
     set(&s, "install", "keys");
     set(&s, "overlap", "30");
     CHECK_NEAR(s.rate, 0.001, 1e-9);
     CHECK_EQ(s.capacity, 5000000);
     CHECK_NEAR(s.poll, 0.25, 1e-9);
-    CHECK(s.fail_closed);
+    CHECK_EQ(s.fail, GATE_FAIL_CLOSED);
     CHECK_EQ(s.kind, BG_KIND_CLASSIC);
     CHECK_EQ(s.install, SOURCE_INSTALL_KEYS);
     CHECK_OK(gate_settings_copy(&copy, &s));
@@ -209,7 +209,7 @@ TEST(gate_settings__say_what_they_expect)
         { "kind", "" },          { "poll", "0" },
         { "poll", "often" },     { "timeout", "1day" },
         { "connections", "0" },  { "connections", "1000" },
-        { "audit", "1.5" },      { "fail-closed", "perhaps" },
+        { "audit", "1.5" },      { "single-flight", "perhaps" },
         { "install", "maybe" },  { "headroom", "0.5" },
         { "capacity", "0" },     { "overlap", "-1" },
         { "rebuild-fill", "-1" }
@@ -248,6 +248,10 @@ TEST(gate_settings__what_is_required_is_asked_for)
     CHECK_OK(gate_settings_check(&s, &why));
     set(&s, "follow", "notify");
     CHECK_EQ(gate_settings_check(&s, &why), BG_EINVAL);
+    set(&s, "follow", "rowid");
+    set(&s, "poll", "6s"); /* max-lag is 10 seconds */
+    CHECK_EQ(gate_settings_check(&s, &why), BG_EINVAL);
+    CHECK_STR(why.what, "max-lag");
     gate_settings_free(&s);
 }
 
@@ -365,7 +369,7 @@ TEST(gates__a_source_that_is_broken_stops_nobody)
     add(gates, &settings);
     usual(&settings, &w);
     (void)strcpy(settings.name, "closed");
-    set(&settings, "fail-closed", "yes");
+    set(&settings, "fail", "closed");
     add(gates, &settings);
     CHECK_EQ(look(gates, "sku-1"), BG_UNKNOWN);
     CHECK_OK(gates_lookup(gates, text("closed"), text("sku-1"), NULL, &outcome, NULL));
@@ -507,6 +511,7 @@ TEST(gates__audits_wait_for_the_follower)
     world_products(&w, 100);
     usual(&settings, &w);
     set(&settings, "poll", "1h"); /* it comes when it is called */
+    set(&settings, "max-lag", "0");
     set(&settings, "audit", "1");
     add(gates, &settings);
     AWAIT(about(gates).trusted);

@@ -45,6 +45,7 @@ TEST(source__settings_that_make_no_source)
         { "sqlite:a.db", "SELECT 1", "often", 0, "follow" },
         { "sqlite:a.db", "SELECT 1", "column:", 0, "follow" },
         { "sqlite:a.db", "SELECT 1", "notify", 0, "follow" },
+        { "sqlite:a.db", "SELECT 1", "notify:id", 0, "follow" },
         { "sqlite:a.db", "SELECT 1", "rowid", SOURCE_INSTALL_YES, "install" },
         { "postgres://h/d?nonsense=1", "SELECT 1", "none", 0, "source" },
         { "postgres://h/d", "SELECT 1", "rowid", 0, "follow" },

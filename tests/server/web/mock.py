@@ -697,7 +697,7 @@ class Handler(BaseHTTPRequestHandler):
         if kind == "text/plain":
             return self.answer(200, "".join(f"{int(r)}\n" for r in results), "text/plain; charset=utf-8")
         if kind == "application/x-ndjson":
-            return self.answer(200, "".join(json.dumps({word: r}) + "\n" for r in results), "application/x-ndjson")
+            return self.answer(200, "".join(json.dumps({word: r}, separators=(",", ":")) + "\n" for r in results), "application/x-ndjson")
         return self.json({"results": results, "keys": len(keys), word: sum(results)})
 
     def patch(self, f):

@@ -1,0 +1,388 @@
+/*
+ * bg_files.c - filters and files: written for others, read from others, verified, named by their
+ * content.
+ *
+ * Files lie in a folder of the host's (host->ops->path). What BG.PUBLISH writes carries the
+ * object's shape in its metadata, "object: family=...", so that BG.RELOAD elsewhere knows how a
+ * window moves; everything else is in the file itself.
+ *
+ * BG.RELOAD makes a filter that takes no items (sealed): what was added would be lost with the next
+ * file. WRITABLE makes one that does; then a reload needs DISCARD, which gives up what was added
+ * since. ANYKIND allows a file of another kind, hash or secret; then another object takes the name.
+ */
+#include "bg_handlers.h"
+
+#include "dump.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILES_PATH = 4096 };
+
+#define FILES_OBJECT "object: "
+
+/* ---- Content ------------------------------------------------------------------------------------ */
+
+/* The object of argv[1] with a known content; NULL: an error was sent. */
+static struct object *files_find(struct request *request)
+{
+    struct object *object = args_find_any(request, request->argv[1]);
+    if (object && !object_is_whole(object)) {
+        reply_error(&request->reply, "ERR the filter is being loaded");
+        return NULL;
+    }
+    return object;
+}
+
+static bg_err files_encode(const struct object *object, void **bytes, size_t *n,
+                           bg_errinfo *info)
+{
+    return object->foreign ? dump_encode_foreign(object, bytes, n, info)
+                           : dump_encode_filter(object, bytes, n, info);
+}
+
+/* Checks a filter of RedisBloom by reading what is written of it. */
+static bg_err files_verify_foreign(const void *bytes, size_t n, bg_report *report,
+                                   bg_errinfo *info)
+{
+    bg_foreign *again = NULL;
+    const bg_err err =
+        bg_foreign_read(BG_FOREIGN_REDISBLOOM, bytes, n, NULL, &again, info);
+    bg_foreign_free(again);
+    report->checks = 1;
+    return err;
+}
+
+static bg_err files_verify(const struct object *object,
+                           const struct command_settings *settings, bg_report *report,
+                           bg_errinfo *info)
+{
+    bg_open_options how = BG_OPEN_OPTIONS_INIT;
+    bg_hash_spec hash;
+    void *bytes = NULL;
+    size_t n = 0;
+    bg_err err = files_encode(object, &bytes, &n, info);
+    if (!err && object->foreign) {
+        err = files_verify_foreign(bytes, n, report, info);
+    } else if (!err) {
+        err = object_hash_spec(&object->shape, settings, &hash, info);
+        how.hash = &hash;
+        err = err ? err : bg_verify_bytes(bytes, n, &how, report, info);
+    }
+    free(bytes);
+    return err;
+}
+
+void bgc_verify(struct request *request)
+{
+    const struct object *object = files_find(request);
+    bg_report report = { .struct_size = sizeof report };
+    bg_errinfo info = { 0 };
+    if (!object) {
+        return;
+    }
+    const bg_err err = files_verify(object, request->host->settings, &report, &info);
+    if (err == BG_EFORMAT || err == BG_ECHECKSUM) {
+        reply_errorf(&request->reply, "CORRUPT %s", info.message);
+    } else if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else {
+        reply_map(&request->reply, 2);
+        reply_text(&request->reply, "checks");
+        reply_integer(&request->reply, report.checks);
+        reply_text(&request->reply, "blocks");
+        reply_integer(&request->reply, (int64_t)report.blocks);
+    }
+}
+
+/* Where a filter file has its digest: docs/format.md, section 2. */
+enum { FILES_DIGEST = 264 };
+
+/* Two filters of the same kind, size, hash and content have the same digest, whenever and wherever it
+ * is taken. */
+void bgc_digest(struct request *request)
+{
+    const struct object *object = files_find(request);
+    void *bytes = NULL;
+    size_t n = 0;
+    bg_errinfo info = { 0 };
+    if (!object) {
+        return;
+    }
+    const bg_err err = files_encode(object, &bytes, &n, &info);
+    if (err || n < FILES_DIGEST + BG_DIGEST_BYTES) {
+        args_failed(request, err ? err : BG_EFORMAT, &info, BGC_FULL);
+        free(bytes);
+        return;
+    }
+    char text[BG_DIGEST_TEXT];
+    if (object->foreign) {
+        bg_hasher hasher;
+        const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
+        const uint64_t hash =
+            bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
+        (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+    } else {
+        const uint8_t *digest = (const uint8_t *)bytes + FILES_DIGEST;
+        for (size_t i = 0; i < BG_DIGEST_BYTES; i++) {
+            (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
+        }
+    }
+    free(bytes);
+    reply_text(&request->reply, text);
+}
+
+/* ---- Paths -------------------------------------------------------------------------------------- */
+
+/* The path of argv[2]; false: an error was sent. */
+static bool files_path(struct request *request, char path[FILES_PATH])
+{
+    struct host *host = request->host;
+    bg_errinfo info = { 0 };
+    if (!host->ops->path) {
+        reply_error(&request->reply, "ERR there are no files here");
+        return false;
+    }
+    const bg_err err = host->ops->path(host, request->argv[2], path, FILES_PATH, &info);
+    if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+    }
+    return !err;
+}
+
+/* Words at the end, each of which sets a bit; false: an error was sent. */
+static bool files_flags(struct request *request, const char *const *words, size_t n,
+                        uint32_t *flags)
+{
+    char text[64];
+    *flags = 0;
+    for (size_t i = 3; i < request->argc; i++) {
+        size_t w = 0;
+        while (w < n && !args_is(request->argv[i], words[w])) {
+            w++;
+        }
+        if (w == n) {
+            reply_errorf(&request->reply, "ERR Unknown argument received: '%s'",
+                         args_show(request->argv[i], text));
+            return false;
+        }
+        *flags |= 1u << w;
+    }
+    return true;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------ */
+
+static bg_err files_write(const bg_filter *filter, char *path, bool versioned,
+                          const bg_save_options *how, char digest[BG_DIGEST_TEXT],
+                          bg_errinfo *info)
+{
+    if (versioned) {
+        char *name = strrchr(path, '/');
+        if (!name) {
+            return object_error(info, BG_EINVAL, "the host's path has no folder");
+        }
+        *name++ = 0;
+        return bg_publish(filter, path, name, how, digest, info);
+    }
+    bg_file_info about = { .struct_size = sizeof about };
+    bg_err err = bg_save(filter, path, how, info);
+    err = err ? err : bg_file_about(path, &about, info);
+    memcpy(digest, about.digest_text, BG_DIGEST_TEXT);
+    return err;
+}
+
+void bgc_publish(struct request *request)
+{
+    static const char *const words[] = { "VERSIONED" };
+    char path[FILES_PATH], digest[BG_DIGEST_TEXT] = "";
+    char metadata[OBJECT_SHAPE_TEXT + 16] = FILES_OBJECT;
+    uint32_t versioned = 0;
+    struct object *object = files_find(request);
+    if (!object || !files_flags(request, words, 1, &versioned)
+        || !files_path(request, path)) {
+        return;
+    }
+    if (object->foreign) {
+        reply_error(
+            &request->reply,
+            "ERR a filter of RedisBloom has no file: dump it by BF.SCANDUMP or BG.DUMP");
+        return;
+    }
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    how.generation = request->host->ops->now(request->host); /* which only grows */
+    memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
+    (void)object_shape_write(&object->shape, metadata + strlen(FILES_OBJECT));
+    how.metadata = metadata;
+    bg_pin pin;
+    bg_errinfo info = { 0 };
+    const bg_filter *filter = object_pin(object, &pin);
+    const bg_err err = files_write(filter, path, versioned != 0, &how, digest, &info);
+    bg_slot_unpin(object->slot, &pin);
+    if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else {
+        reply_text(&request->reply, digest);
+    }
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------ */
+
+enum { RELOAD_DISCARD = 1u << 0, RELOAD_ANYKIND = 1u << 1, RELOAD_WRITABLE = 1u << 2 };
+
+/* A file that is to be read. */
+struct reload {
+    struct request *request;
+    char path[FILES_PATH];
+    uint32_t flags;
+    bg_file_info about;
+    bg_hash_spec hash;
+    bg_open_options opening;
+};
+
+/* Looks at the file, and finds its secret. */
+static bg_err reload_look(struct reload *reload, bg_errinfo *info)
+{
+    const struct command_settings *settings = reload->request->host->settings;
+    struct object_shape shape = { 0 };
+    reload->about.struct_size = sizeof reload->about;
+    bg_err err = bg_file_about(reload->path, &reload->about, info);
+    if (err) {
+        return err;
+    }
+    shape.hash = reload->about.profile;
+    shape.seed = reload->about.seed;
+    memcpy(shape.key_id, reload->about.key_id, sizeof shape.key_id);
+    err = object_hash_spec(&shape, settings, &reload->hash, info);
+    reload->opening = (bg_open_options)BG_OPEN_OPTIONS_INIT;
+    reload->opening.hash = &reload->hash;
+    reload->opening.max_bytes = settings->max_filter_bytes;
+    return err;
+}
+
+/* What a new object is, by the file and what its metadata say. */
+static void reload_shape(const struct reload *reload, const bg_filter *filter,
+                         struct object_shape *shape)
+{
+    const char *text = strstr(reload->about.metadata, FILES_OBJECT);
+    struct object_shape said;
+    object_shape_of(filter, shape);
+    if (text && (text == reload->about.metadata || text[-1] == '\n')) {
+        text += strlen(FILES_OBJECT);
+        if (object_shape_read(text, strcspn(text, "\n"), &said, NULL) == BG_OK
+            && said.kind == shape->kind && said.hash == shape->hash
+            && object_shape_fits(&said, filter)) {
+            *shape = said;
+        }
+    }
+    shape->imported = 1;
+    shape->foreign = 0;
+    shape->seed = reload->about.seed;
+    memcpy(shape->key_id, reload->about.key_id, sizeof shape->key_id);
+}
+
+/* A new object takes the name. */
+static bg_err reload_anew(struct reload *reload, bool sealed, struct object **object,
+                          bg_errinfo *info)
+{
+    struct host *host = reload->request->host;
+    const bg_bytes name = reload->request->argv[1];
+    struct object_shape shape;
+    struct object *made = NULL;
+    bg_filter *filter = NULL;
+    bg_err err = bg_open(reload->path, &reload->opening, &filter, info);
+    if (err) {
+        return err;
+    }
+    reload_shape(reload, filter, &shape);
+    shape.sealed = sealed;
+    err = object_adopt(&shape, filter, NULL, &made, info);
+    if (err || !made) {
+        bg_filter_free(filter);
+        return err;
+    }
+    object_recount(made);
+    err = *object ? host->ops->replace(host, name, made, info)
+                  : host->ops->create(host, name, made, info);
+    if (err) {
+        object_free(made);
+        made = NULL;
+    }
+    *object = made;
+    return err;
+}
+
+/* The object stays, and gets the filter of the file. */
+static bg_err reload_into(struct reload *reload, struct object *object,
+                          bg_errinfo *info)
+{
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    how.flags =
+        reload->flags & RELOAD_DISCARD ? BG_SLOT_DISCARD | BG_SLOT_ANY_GENERATION : 0;
+    how.opening = &reload->opening;
+    memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
+    pthread_mutex_lock(&object->writing);
+    const bg_err err = bg_slot_reload(object->slot, reload->path, &how, info);
+    if (!err) {
+        atomic_store(&object->reshaped, true);
+        atomic_store(&object->expansions, 0);
+        object->outgrown = false;
+    }
+    pthread_mutex_unlock(&object->writing);
+    if (!err) {
+        object_recount(object);
+    }
+    return err;
+}
+
+static bg_err reload_run(struct reload *reload, struct object **object,
+                         bg_errinfo *info)
+{
+    struct object *there = *object;
+    bg_err err = reload_look(reload, info);
+    if (err) {
+        return err;
+    }
+    if (!there) {
+        return reload_anew(reload, !(reload->flags & RELOAD_WRITABLE), object, info);
+    }
+    if (there->foreign || !object_is_whole(there) || reload->flags & RELOAD_ANYKIND) {
+        const bool loses = object_is_whole(there) && !there->shape.sealed;
+        if (loses && !(reload->flags & RELOAD_DISCARD)) {
+            return object_error(
+                info, BG_EINCOMPAT,
+                "the filter takes items, which would be lost: say DISCARD if "
+                "the file has them, or they may be");
+        }
+        return reload_anew(reload,
+                           there->shape.sealed && !(reload->flags & RELOAD_WRITABLE),
+                           object, info);
+    }
+    return reload_into(reload, there, info);
+}
+
+void bgc_reload(struct request *request)
+{
+    static const char *const words[] = { "DISCARD", "ANYKIND", "WRITABLE" };
+    struct reload reload = { .request = request };
+    bg_errinfo info = { 0 };
+    if (!files_flags(request, words, 3, &reload.flags)
+        || !files_path(request, reload.path)) {
+        return;
+    }
+    struct object *object = request->host->ops->find(request->host, request->argv[1]);
+    const bg_err err = reload_run(&reload, &object, &info);
+    if (err) {
+        const char *why = info.message[0] ? info.message : bg_strerror(err);
+        if (err == BG_EINCOMPAT) {
+            reply_errorf(&request->reply, "INCOMPATIBLE %s", why);
+        } else if (err == BG_EIO) { /* of this file, not of the journal */
+            reply_errorf(&request->reply, "ERR %s", why);
+        } else {
+            args_failed(request, err, &info, BGC_FULL);
+        }
+    } else if (bgc_kept(request, object)) {
+        reply_text(&request->reply, reload.about.digest_text);
+    }
+}

@@ -1,0 +1,76 @@
+/*
+ * bg_gate.c - BG.LOOKUP: a definite no, or what the truth says.
+ *
+ * The reply is a list of two: whether the key is there (1, 0, or null if the truth did not
+ * answer), and how that is known: absent_by_filter, absent_by_cache, absent_by_truth, present,
+ * unknown. A gate that is set to fail answers with an error instead of unknown.
+ */
+#include "bg_handlers.h"
+
+static void gate_failed(struct request *request, bg_err err, const bg_errinfo *info)
+{
+    char name[64];
+    if (err == BG_ENOTFOUND) {
+        reply_errorf(&request->reply, "NOGATE no such gate '%s'",
+                     args_show(request->argv[1], name));
+    } else {
+        args_failed(request, err, info, BGC_FULL);
+    }
+}
+
+static void gate_tell(struct request *request, bg_outcome outcome)
+{
+    char name[64];
+    if (outcome == BG_FAILED) {
+        reply_errorf(&request->reply, "FAILED the truth behind '%s' did not answer",
+                     args_show(request->argv[1], name));
+        return;
+    }
+    reply_array(&request->reply, 2);
+    if (outcome == BG_UNKNOWN || outcome == BG_PENDING) {
+        reply_null(&request->reply);
+    } else {
+        reply_boolean(&request->reply, outcome == BG_PRESENT);
+    }
+    reply_text(&request->reply, bg_outcome_name(outcome));
+}
+
+/* Asks for one key; false: an error was sent. */
+static bool gate_ask(struct request *request, bg_bytes key, bg_outcome *outcome)
+{
+    struct host *host = request->host;
+    bg_errinfo info = { 0 };
+    if (!host->ops->lookup) {
+        reply_error(&request->reply, "ERR there are no gates here");
+        return false;
+    }
+    const bg_err err = host->ops->lookup(host, request->argv[1], key, outcome, &info);
+    if (err && err != BG_EBUSY) { /* busy: it will be run again, see host.h */
+        gate_failed(request, err, &info);
+    }
+    return !err;
+}
+
+void bgc_lookup(struct request *request)
+{
+    bg_outcome outcome = BG_UNKNOWN;
+    if (gate_ask(request, request->argv[2], &outcome)) {
+        gate_tell(request, outcome);
+    }
+}
+
+/* The first key tells whether there is such a gate at all. */
+void bgc_mlookup(struct request *request)
+{
+    bg_outcome outcome = BG_UNKNOWN;
+    if (!gate_ask(request, request->argv[2], &outcome)) {
+        return;
+    }
+    reply_array(&request->reply, request->argc - 2);
+    gate_tell(request, outcome);
+    for (size_t i = 3; i < request->argc; i++) {
+        if (gate_ask(request, request->argv[i], &outcome)) {
+            gate_tell(request, outcome);
+        }
+    }
+}
