@@ -62,7 +62,8 @@ static void resp_count_errors(const struct conn *conn, size_t waiting, size_t n)
 {
     if (buffer_waiting(&conn->out) > waiting
         && conn->out.data[conn->out.begin + waiting] == '-') {
-        atomic_fetch_add_explicit(&conn->worker->counts.errors, n, memory_order_relaxed);
+        atomic_fetch_add_explicit(&conn->worker->counts.errors, n,
+                                  memory_order_relaxed);
     }
 }
 
