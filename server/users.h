@@ -67,6 +67,10 @@ bool users_are_open(const struct users *users);
 /* The user of connections that have not logged in; NULL: they have to. */
 const struct user *users_default(const struct users *users);
 
+/* The user default if he is on, whatever his password: for http-auth no and metrics-auth no. NULL:
+ * he is off. */
+const struct user *users_default_unasked(struct users *users);
+
 /* The user of that name whom a password belongs to; NULL: none. Slow; takes as long for users
  * that do not exist. Only a user who is on is returned. */
 const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password);

@@ -207,6 +207,15 @@ static void web_refuse(struct conn *conn, int status, const char *code,
 
 /* ---- Who, and whether ------------------------------------------------------------------------- */
 
+/* Whether nobody is asked who he is, by http-auth and metrics-auth. */
+static bool web_is_unasked(const struct web_request *request)
+{
+    const struct settings *settings = settings_now(request->session->server->store);
+    return http_same(http_part(request->head, request->head->path), "/metrics")
+               ? !settings->metrics_auth
+               : !settings->http_auth;
+}
+
 /* Who asks: by his credentials, or the default user. NULL: 401 was sent. */
 static bool web_identify(struct web_request *request)
 {
@@ -218,7 +227,8 @@ static bool web_identify(struct web_request *request)
     const enum http_auth auth = http_authorization(request->head, room, &is);
     client->user = NULL;
     if (auth == HTTP_AUTH_NONE) {
-        client->user = users_default(users);
+        client->user = web_is_unasked(request) ? users_default_unasked(users)
+                                               : users_default(users);
     } else if (auth != HTTP_AUTH_BAD) {
         if (auth
             == HTTP_AUTH_BEARER) { /* "user:password", or the default user's password */

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -139,6 +140,18 @@ static void worker_listen_again(struct worker *worker)
     worker->deaf = false;
 }
 
+/* Small answers go out at once, and peers that are gone are noticed: tcp-keepalive. */
+static void worker_set_options(const struct worker *worker, int fd)
+{
+    const struct settings *settings = settings_now(worker->server->store);
+    const int one = 1, idle = (int)ceil(settings->tcp_keepalive);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (idle > 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    }
+}
+
 static void worker_accept(evutil_socket_t fd, short what, void *context)
 {
     const struct listener *listener = context;
@@ -166,9 +179,7 @@ static void worker_accept(evutil_socket_t fd, short what, void *context)
                                       memory_order_relaxed);
             continue;
         }
-        const int one = 1;
-        (void)setsockopt(taken, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-        (void)setsockopt(taken, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+        worker_set_options(worker, taken);
         struct handed handed = { .fd = taken,
                                  .protocol = listener->protocol,
                                  .tls = listener->tls };
