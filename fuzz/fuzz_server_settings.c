@@ -132,11 +132,23 @@ static void check_user(const struct user *user, bg_bytes name)
     FUZZ_MUST(user_take(user, 1, 1000, &wait) || wait > 0);
 }
 
+/* Users are kept for some inputs, which then find those of the inputs before. */
+static struct users *some_users(void)
+{
+    static struct users *users;
+    static unsigned uses;
+    if (uses++ % 64 == 0) {
+        users_free(users);
+        users = users_create(families, 1);
+        FUZZ_MUST(users);
+    }
+    return users;
+}
+
 static void check_users(const struct settings *settings, bg_bytes last)
 {
     char why[SETTINGS_WHY] = "";
-    struct users *users = users_create(families, 1);
-    FUZZ_MUST(users);
+    struct users *users = some_users();
     if (users_load(users, settings, why)) {
         const struct user *user = users_default(users);
         FUZZ_MUST(!user || users_are_open(users));
@@ -162,16 +174,18 @@ static void check_users(const struct settings *settings, bg_bytes last)
     } else {
         FUZZ_MUST(*why);
     }
-    users_free(users);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct settings_draft draft;
+    static struct settings_draft defaults;
     size_t n;
     char *text = expand(data, size < 8192 ? size : 8192, &n);
-    FUZZ_MUST(settings_draft_init(&draft, hear, NULL));
+    FUZZ_MUST(defaults.pool || settings_draft_init(&defaults, hear, NULL));
+    struct settings_draft draft = defaults;
+    draft.pool = settings_pool_create();
     draft.alone = true;
+    FUZZ_MUST(draft.pool);
     mistakes = 0;
     settings_read_text(&draft, "conf", text, n);
     FUZZ_MUST(mistakes == draft.mistakes);

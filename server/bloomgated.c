@@ -30,6 +30,13 @@ static void main_signals(void)
     (void)sigaction(SIGHUP, &reload, NULL);
 }
 
+static void main_doubt(void *context, bool mistake, const char *text)
+{
+    (void)context;
+    (void)mistake;
+    log_warning("settings", LOG_FIELDS(log_text("note", text)));
+}
+
 static int main_fail(const char *why)
 {
     log_error("cannot start", LOG_FIELDS(log_text("error", why)));
@@ -51,8 +58,9 @@ int main(int argc, char **argv)
                   (enum log_level)settings->log_level)) {
         return main_fail("log-file cannot be opened");
     }
+    settings_doubts(store, main_doubt, NULL);
     startup_process(settings);
-    if (!startup_folder(settings->dir, &lock, why)
+    if (!startup_supervised(settings, why) || !startup_folder(settings->dir, &lock, why)
         || !startup_pid_file(settings->pid_file, why)) {
         return main_fail(why);
     }

@@ -140,9 +140,6 @@ bg_err journal_sync_batch(struct journal *j, bg_errinfo *info)
         return err;
     }
     journal_put(&j->synced, written);
-    if (journal_is_always(j)) {
-        (void)pthread_cond_signal(&j->work); /* somebody has to be told */
-    }
     return BG_OK;
 }
 

@@ -294,14 +294,17 @@ static void settings_print_man_gates(FILE *to)
     roff_paragraphs(
         to,
         "A gate answers a look-up by its filter if that says \"certainly not\", and asks a "
-        "database for the rest. A line has the name of the gate and words NAME=VALUE; those "
-        "without a default are needed.");
+        "database for the rest. A line has the name of the gate and words NAME=VALUE.");
     for (size_t i = 0; gate_settings_name(i); i++) {
         const char *initial = gate_settings_default(i);
         settings_print_man_tag(to, gate_settings_name(i), "=", "VALUE");
         roff_text(to, gate_settings_summary(i));
         (void)fprintf(to, ".\n");
-        settings_print_man_default(to, initial ? initial : "");
+        if (initial) {
+            settings_print_man_default(to, initial);
+        } else {
+            (void)fprintf(to, "It has to be said.\n");
+        }
     }
 }
 

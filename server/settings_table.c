@@ -208,7 +208,7 @@ static const struct setting settings_rows[] = {
         "Whether the service manager is told when the service is ready. auto does so if there is one that "
         "asked for it, systemd refuses to start without."),
     ROW(metrics_max_filters, "metrics-max-filters", COUNT, "1000", 0, 1e6, LIVE, "N",
-        "How many filters have metrics of their own; those of the others are summed up."),
+        "How many filters /metrics tells of by their names."),
 };
 
 /* clang-format on */

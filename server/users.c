@@ -327,12 +327,13 @@ const struct user *users_default(const struct users *users)
     return atomic_load(&users->nobody);
 }
 
-const struct user *users_named(struct users *users, bg_bytes name)
+const struct user *users_default_unasked(struct users *users)
 {
     (void)pthread_mutex_lock(&users->lock);
-    const struct user *user = users_find(users->items, users->count, name);
+    const struct user *user =
+        users_find(users->items, users->count, (bg_bytes){ "default", 7 });
     (void)pthread_mutex_unlock(&users->lock);
-    return user;
+    return user && user->on ? user : NULL;
 }
 
 void users_each(struct users *users,

@@ -67,15 +67,16 @@ bool users_are_open(const struct users *users);
 /* The user of connections that have not logged in; NULL: they have to. */
 const struct user *users_default(const struct users *users);
 
+/* The user default if he is on, whatever his password: for http-auth no and metrics-auth no. NULL:
+ * he is off. */
+const struct user *users_default_unasked(struct users *users);
+
 /* The user of that name whom a password belongs to; NULL: none. Slow; takes as long for users
  * that do not exist. Only a user who is on is returned. */
 const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password);
 
 /* The same, but only for what users_check has found right before; NULL: ask users_check. Fast. */
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
-
-/* The user of that name, on or off; NULL: none. */
-const struct user *users_named(struct users *users, bg_bytes name);
 
 /* Calls `visit` with each user and the words of his line, which stay as long as he does, in the
  * order of their names; the first word is the name. It must not call functions of users. */

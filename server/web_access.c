@@ -234,7 +234,7 @@ enum web_access web_access(struct web_request *request, const struct web_route *
         return WEB_MAY_NOT;
     }
     if (free) {
-        request->client->user = users_named(server->users, (bg_bytes){ "default", 7 });
+        request->client->user = users_default_unasked(server->users);
         if (!request->client->user) {
             access_ask(request);
             return WEB_MAY_NOT;

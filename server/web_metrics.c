@@ -24,6 +24,7 @@ enum { METRICS_NAME = 200 };
 
 struct gathered {
     bg_metrics_item *items;
+    const bg_slot_health **healths;
     struct figures *figures;
     struct entry **entries;
     char (*names)[METRICS_NAME + 1];
@@ -34,10 +35,11 @@ static bool gathered_init(struct gathered *g, size_t room)
 {
     g->room = room;
     g->items = calloc(room + 1, sizeof *g->items);
+    g->healths = calloc(room + 1, sizeof(const bg_slot_health *));
     g->figures = calloc(room + 1, sizeof *g->figures);
     g->entries = calloc(room + 1, sizeof(struct entry *));
     g->names = calloc(room + 1, sizeof *g->names);
-    return g->items && g->figures && g->entries && g->names;
+    return g->items && g->healths && g->figures && g->entries && g->names;
 }
 
 static void gathered_free(struct gathered *g)
@@ -48,6 +50,7 @@ static void gathered_free(struct gathered *g)
         }
     }
     free(g->items);
+    free(g->healths);
     free(g->figures);
     free(g->entries);
     free(g->names);
@@ -78,8 +81,9 @@ static void gathered_take(struct gathered *g, struct server *server,
     g->items[g->n] = (bg_metrics_item){
         .name = g->names[g->n],
         .slot = entry->object->slot,
-        .health = !cheap && g->figures[g->n].examined ? &g->figures[g->n].health : NULL,
     };
+    g->healths[g->n] =
+        !cheap && g->figures[g->n].examined ? &g->figures[g->n].health : NULL;
     g->n++;
 }
 
@@ -102,9 +106,9 @@ static void gathered_gate(void *context, const struct gate_about *about)
             .name = g->names[g->n],
             .slot = about->slot,
             .gate = about->gate,
-            .health =
-                !gathering->cheap && figures->examined ? &figures->health : NULL,
         };
+        g->healths[g->n] =
+            !gathering->cheap && figures->examined ? &figures->health : NULL;
         g->n++;
     }
 }
@@ -142,8 +146,8 @@ bool metrics_write(struct server *server, struct session *session,
         quiet_leave(&server->quiet, session->seat);
     }
     /* What the observer has not seen yet has no figures of that sort: nobody waits for them. */
-    bg_err err = bg_metrics_write(g.items, g.n, format, BG_METRICS_CHEAP, metrics_sink,
-                                  out, NULL);
+    bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format,
+                                        BG_METRICS_CHEAP, metrics_sink, out, NULL);
     const size_t told = g.n;
     gathered_free(&g);
     const bool open = format == BG_METRICS_OPENMETRICS;

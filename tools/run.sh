@@ -45,7 +45,7 @@ cat <<TEXT
 bloomgated is ready. Try:
 
   redis-cli -p $port BF.ADD seen alice; redis-cli -p $port BF.MEXISTS seen alice bob
-  redis-cli -p $port BG.LOOKUP products SKU-000042; redis-cli -p $port BG.LOOKUP products nothing
+  redis-cli -p $port BG.LOOKUP products BG-000042-6; redis-cli -p $port BG.LOOKUP products BG-000042-7
   curl -s http://127.0.0.1:$http/api/v1/gates/products
 
 and look at http://127.0.0.1:$http/ in a browser. Data is in $folder, Ctrl-C stops it.

@@ -75,14 +75,14 @@ class Connection:
 
 
 class Service:
-    def __init__(self, program, folder, policy):
+    def __init__(self, program, folder, policy, more="snapshot-journal-size 1Mi\nsnapshot-interval 1s\n"):
         self.program, self.folder = program, folder
         self.port = free_port()
         self.log = open(os.path.join(folder, "log"), "ab")
         with open(os.path.join(folder, "conf"), "w", encoding="utf-8") as f:
             f.write(f"port {self.port}\nhttp-port 0\nbind 127.0.0.1\nworkers 2\n"
                     f"dir {folder}/data\nkeyring {folder}/keyring\nappendfsync {policy}\n"
-                    "snapshot-journal-size 1Mi\nsnapshot-interval 1s\n")
+                    f"{more}")
         self.process = None
 
     def start(self):

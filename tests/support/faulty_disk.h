@@ -46,7 +46,8 @@ static struct {
     void (*on_sync)(void);   /* told before every fdatasync */
     void (*on_write)(int file, off_t at, size_t n); /* told before every write */
     unsigned long data_syncs; /* how many there were, atomically */
-    unsigned interrupts;      /* so many of the next writes and syncs say EINTR */
+    bool interrupts;          /* every write and sync first says EINTR */
+    bool interrupted;         /* ... and has */
 } disk;
 
 #if __SIZEOF_POINTER__ == 4 /* what 64-bit file offsets make of these calls */
@@ -199,12 +200,9 @@ static void disk_after(bool now)
 
 static bool disk_interrupts(void)
 {
-    if (disk.interrupts == 0) {
-        return false;
-    }
-    disk.interrupts--;
+    disk.interrupted = disk.interrupts && !disk.interrupted;
     errno = EINTR;
-    return true;
+    return disk.interrupted;
 }
 
 #define DISK_CALL(result, call, good)                                                  \

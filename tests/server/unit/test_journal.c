@@ -139,6 +139,14 @@ static uint64_t size_of(const char *path)
     return stat(path, &about) == 0 ? (uint64_t)about.st_size : UINT64_MAX;
 }
 
+/* The call after so many fails. */
+static void fail_call(enum disk_fault fault, unsigned long after)
+{
+    disk.calls = 0;
+    disk.at = 1 + after;
+    disk.fault = fault;
+}
+
 /* ---- There and back ------------------------------------------------------------------ */
 
 TEST(journal__what_is_appended_comes_back)
@@ -404,6 +412,30 @@ TEST(journal__segments_begin_and_go)
     files_clean();
 }
 
+/* One at a time, each with a sync of the folder: else a loss of power could leave a gap. */
+TEST(journal__segments_go_one_after_the_other)
+{
+    struct journal *journal = open_policy(JOURNAL_NO);
+    uint64_t first = 0, removed = 0;
+    bg_errinfo why;
+    for (uint64_t k = 0; k < 3; k++) {
+        (void)add(journal, k);
+        CHECK_OK(journal_rotate(journal, &first, NULL));
+    }
+    fail_call(DISK_EIO, 4); /* write, sync, unlink, open and sync the folder */
+    CHECK_EQ(journal_remove_before(journal, first, &removed, &why), BG_EIO);
+    disk.at = 0;
+    CHECK_STR(why.what, "fsync");
+    CHECK_EQ(removed, 0);
+    CHECK_EQ(size_of(segment_path(1)), UINT64_MAX);
+    CHECK(size_of(segment_path(2)) != UINT64_MAX);
+    CHECK_OK(journal_remove_before(journal, first, &removed, &why)); /* again */
+    CHECK_EQ(removed, 3);
+    must_close(journal);
+    CHECK_EQ(read_all(files_folder()).segments, 1);
+    files_clean();
+}
+
 TEST(journal__other_files_are_left_alone)
 {
     static const char *const names[] = { "journal-1.log",
@@ -436,6 +468,7 @@ TEST(journal__other_files_are_left_alone)
 /* A journal of ten adds whose process died after writing them. */
 static void make_dead(enum journal_policy policy, unsigned synced)
 {
+    (void)files_folder(); /* the same for both */
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
@@ -485,6 +518,51 @@ static void flip(const char *path, uint64_t at)
     byte ^= 0x10;
     CHECK(pwrite(file, &byte, 1, (off_t)at) == 1);
     (void)close(file);
+}
+
+/* Nobody may claim what only the system has: a hole would become damage. */
+TEST(journal__written_is_not_synced)
+{
+    (void)files_folder();
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct journal *journal = open_policy(JOURNAL_EVERYSEC);
+        for (uint64_t k = 0; k < 3; k++) {
+            (void)add(journal, k);
+            if (journal_flush(journal, NULL)) {
+                _exit(1);
+            }
+        }
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK_EQ(read_all(files_folder()).synced, 0);
+    check_heard(3);
+    files_clean();
+}
+
+/* Frames that were cut off do not come back, in whatever blocks they turn up. */
+TEST(journal__frames_of_another_run_are_not_believed)
+{
+    unsigned char old[FRAME];
+    make_dead(JOURNAL_NO, 0);
+    int file = open(segment_path(1), O_RDWR);
+    CHECK(file >= 0);
+    CHECK(pread(file, old, FRAME, JOURNAL_HEADER + 9 * FRAME) == FRAME);
+    CHECK(ftruncate(file, JOURNAL_HEADER + 9 * FRAME) == 0); /* frame 10 is cut off */
+    (void)close(file);
+    must_close(open_policy(JOURNAL_NO)); /* the other frame 10: a mark */
+    file = open(segment_path(2), O_RDWR);
+    CHECK(file >= 0 && pwrite(file, old, FRAME, JOURNAL_HEADER) == FRAME);
+    (void)close(file);
+    struct journal_report report = read_all(files_folder());
+    check_heard(9);
+    CHECK_EQ(report.next, 10);
+    CHECK_EQ(report.dropped, FRAME);
+    files_clean();
 }
 
 /* The bytes of the first segment that are written, and its number in the file system. */
@@ -807,6 +885,40 @@ TEST(journal__the_thread_syncs_in_groups)
     files_clean();
 }
 
+/* Appends from within a write and a sync: as if others did. */
+static void add_during_write(int file, off_t at, size_t n)
+{
+    (void)file, (void)at, (void)n;
+    (void)add(slow_journal, journal_next(slow_journal) - 1);
+}
+
+static void add_during_sync(void)
+{
+    add_during_write(0, 0, 0);
+}
+
+TEST(journal__what_comes_meanwhile_is_not_promised)
+{
+    slow_journal = open_policy(JOURNAL_ALWAYS);
+    (void)add(slow_journal, 0);
+    disk.on_write = add_during_write;
+    disk.on_sync = add_during_sync;
+    CHECK_OK(journal_sync(slow_journal, NULL));
+    CHECK_EQ(journal_next(slow_journal), 4);
+    CHECK_EQ(journal_durable(slow_journal), 1);
+    CHECK_EQ(state_of(slow_journal).written, 1);
+    CHECK_OK(journal_sync(slow_journal, NULL));
+    CHECK_EQ(journal_durable(slow_journal), 3);
+    CHECK_OK(journal_rotate(slow_journal, NULL, NULL)); /* its header is written, too */
+    disk.on_write = NULL;
+    disk.on_sync = NULL;
+    uint64_t next = journal_next(slow_journal);
+    must_close(slow_journal);
+    (void)read_all(files_folder());
+    check_heard(next - 1);
+    files_clean();
+}
+
 /* Bytes of the segment when the last sync began: it can promise no more than these. */
 static _Atomic uint64_t promised_bytes;
 
@@ -880,13 +992,6 @@ TEST(journal__the_thread_works_under_every_policy)
 }
 
 /* ---- A disk that is full, or fails --------------------------------------------------- */
-
-static void fail_call(enum disk_fault fault, unsigned long after)
-{
-    disk.calls = 0;
-    disk.at = 1 + after;
-    disk.fault = fault;
-}
 
 TEST(journal__a_full_disk_can_be_emptied)
 {
@@ -1111,20 +1216,18 @@ TEST(journal__coming_back_can_fail_at_every_call)
 
 TEST(journal__interrupted_calls_are_called_again)
 {
-    for (unsigned interrupts = 1; interrupts < 20; interrupts++) {
-        disk.interrupts = interrupts;
-        struct journal *journal = open_policy(JOURNAL_ALWAYS);
-        for (uint64_t k = 0; k < 3; k++) {
-            (void)add(journal, k);
-            CHECK_OK(journal_sync(journal, NULL));
-        }
-        CHECK_OK(journal_rotate(journal, NULL, NULL));
-        must_close(journal);
-        CHECK_EQ(disk.interrupts, 0);
-        (void)read_all(files_folder());
-        check_heard(3);
-        files_clean();
+    disk.interrupts = true;
+    struct journal *journal = open_policy(JOURNAL_ALWAYS);
+    for (uint64_t k = 0; k < 3; k++) {
+        (void)add(journal, k);
+        CHECK_OK(journal_sync(journal, NULL));
     }
+    CHECK_OK(journal_rotate(journal, NULL, NULL));
+    must_close(journal);
+    disk.interrupts = false;
+    (void)read_all(files_folder());
+    check_heard(3);
+    files_clean();
 }
 
 TEST(journal__a_segment_whose_name_may_get_lost_is_the_end)

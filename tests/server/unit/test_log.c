@@ -60,15 +60,13 @@ static const char *written(void)
 static const char *line(void)
 {
     static char rest[8192];
-    int year, month, day, hour, minute, second, ms;
     const char *text = written();
     const int front = text[0] == '{' ? 7 : 3;
-    CHECK(sscanf(text + front, "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ", &year, &month,
-                 &day, /* NOLINT */
-                 &hour, &minute, &second, &ms)
-          == 7);
-    CHECK(year >= 2024 && month <= 12 && day <= 31 && hour < 24 && minute < 60
-          && second <= 60);
+    static const char shape[] = "0000-00-00T00:00:00.000Z";
+    for (size_t i = 0; shape[i]; i++) {
+        const char c = text[front + (int)i];
+        CHECK(shape[i] == '0' ? c >= '0' && c <= '9' : c == shape[i]);
+    }
     (void)snprintf(rest, sizeof rest, "%s",
                    text + front + 24 + (text[0] == '{' ? 2 : 1));
     return rest;
@@ -154,7 +152,7 @@ TEST(line__long_ones_are_cut)
     for (int format = 0; format < 2; format++) {
         for (int what = 0; what < 3; what++) {
             for (size_t i = 0; i < sizeof large; i++) {
-                large[i] = what == 0 ? 'x' : what == 1 ? '\n' : (char)0xFF;
+                large[i] = "x\n\xFF"[what];
             }
             begin((enum log_format)format, LOG_LEVEL_DEBUG);
             log_info(format ? "long json" : "long logfmt",
@@ -344,13 +342,13 @@ static void nobody_reads(const int fds[2])
     }
     const uint64_t lost = log_dropped() - before;
     CHECK(lost > 0 && lost < 390);
-    size_t n = drain(fds[0], text, sizeof text);
+    const size_t n = drain(fds[0], text, sizeof text);
     const size_t first = count(text, "msg=m");
     CHECK(first <= 390 - lost
           && first + 1 >= 390 - lost); /* the last one may be half sent */
     log_info("there is room again", LOG_NONE);
     log_info("and again", LOG_NONE);
-    n += drain(fds[0], text + n, sizeof text - n);
+    (void)drain(fds[0], text + n, sizeof text - n);
     char expected[64];
     (void)snprintf(expected, sizeof expected,
                    "msg=\"log lines were lost\" lines=%llu\n",

@@ -271,7 +271,7 @@ TEST(tls__mistakes)
 
 TEST(tls__exchanges_certificates)
 {
-    struct pair old, new;
+    struct pair old = { NULL, NULL, NULL }, new = { NULL, NULL, NULL };
     make_all();
     struct settings s = settings_of("server.crt", "server.key", "", CLIENTS_NO);
     struct tls *tls = tls_create(&s, why);

@@ -306,8 +306,10 @@ TEST(users__default)
     CHECK(u && users_are_open(users));
     CHECK_STR(user_name(u), "default");
     CHECK(may(u, "CONFIG") && touches(u, "anything"));
+    CHECK(users_default_unasked(users) == u);
     begin("requirepass pear");
     CHECK(!users_default(users) && !users_are_open(users));
+    CHECK(users_default_unasked(users) == check("default", "pear"));
     CHECK(check("default", "pear") && !check("default", "")
           && !check("default", "pea"));
     begin("user default on nopass +ping");
@@ -317,6 +319,7 @@ TEST(users__default)
     CHECK(!users_default(users) && !users_are_open(users));
     begin("user default off nopass");
     CHECK(!users_default(users) && !users_are_open(users));
+    CHECK(!users_default_unasked(users));
     begin("requirepass x\nuser guest on nopass");
     CHECK(!users_default(users) && users_are_open(users));
     CHECK(check("guest", "whatever") && recall("guest", ""));
