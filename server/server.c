@@ -12,6 +12,7 @@
 #include "persist.h"
 #include "slowlog.h"
 #include "startup.h"
+#include "web.h"
 #include "worker.h"
 
 #include <poll.h>
@@ -115,6 +116,9 @@ static bool server_make_data(struct server *server, const struct settings *setti
     }
     if (settings->appendonly && persist_create(server, &server->persist, &info)) {
         return server_say("data folder", info.message);
+    }
+    if (server->persist) { /* the folder is ours */
+        web_sweep(settings->dir);
     }
     return true;
 }
