@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run test bench bench-cli fuzz soak exhaustive format lint install cross coverage clean
+.PHONY: help deps build run demo test bench bench-cli bench-service fuzz soak exhaustive format lint install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,7 +21,10 @@ deps: ## install the packages that are missing
 build: deps ## build the library and its programs as they are shipped, in build/
 	@$(call configured_build,release)
 
-run: build ## show what it does: every Bloom kind filled, what it costs and what it gives
+run: build ## start the service with an example; ARGS="--port 7000" and so on
+	@tools/run.sh build/bin $(ARGS)
+
+demo: build ## show the kinds of filter: what each costs and what it gives
 	@build/bin/bgdemo $(ARGS)
 
 test: deps ## run everything that fits in a quarter of an hour
@@ -32,6 +35,9 @@ bench: build ## measure speed; ARGS="batch --kind blocked" for a part, ARGS=--he
 
 bench-cli: build ## measure the command line against wc, bloom, grep, sort and awk; ARGS="--lines 1e8"
 	@bench/bench_cli.py build/bin $(ARGS)
+
+bench-service: build ## measure the service against redis-server; ARGS="--keys 1e8"
+	@bench/bench_service.py build/bin $(ARGS)
 
 fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)

@@ -10,6 +10,7 @@
 #include "filter_file.h"
 #include "flow.h"
 #include "key_pool.h"
+#include "nearest.h"
 #include "out.h"
 #include "spec_options.h"
 #include "stop.h"
@@ -163,7 +164,7 @@ static int bench_read_kinds(struct bench *b)
     for (size_t i = 0; i < kinds->count; i++) {
         const int kind = bg_kind_from_name(kinds->items[i]);
         if (kind <= 0) {
-            const char *near = option_nearest(kinds->items[i], names, BENCH_KINDS);
+            const char *near = nearest_name(kinds->items[i], names, BENCH_KINDS);
             return say_usage("--kind: found '%s', expected a kind of filter such as "
                              "blocked%s%s%s",
                              kinds->items[i], near ? "; did you mean " : "",

@@ -3,6 +3,7 @@
  */
 #include "command.h"
 
+#include "nearest.h"
 #include "say.h"
 
 #include <string.h>
@@ -71,7 +72,7 @@ int command_unknown(const char *name)
         names[i] = commands[i]->name;
     }
     const char *near = command_elsewhere(name);
-    near = near ? near : option_nearest(name, names, COMMAND_COUNT);
+    near = near ? near : nearest_name(name, names, COMMAND_COUNT);
     return near ? say_usage("there is no subcommand '%s'; did you mean %s?", name, near)
                 : say_usage("there is no subcommand '%s'", name);
 }

@@ -4,6 +4,7 @@
  * built (bloomgate help --man).
  */
 #include "command.h"
+#include "roff.h"
 #include "say.h"
 
 #include "bloomgate/bloomgate.h"
@@ -11,80 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Text ---------------------------------------------------------------------------------- */
-
-/* A character as it is: these have a meaning of their own to troff, or become typographic. */
-static void man_character(char c)
-{
-    switch (c) {
-    case '\\': (void)fputs("\\e", stdout); break;
-    case '-': (void)fputs("\\-", stdout); break;
-    case '\'': (void)fputs("\\(aq", stdout); break;
-    case '`': (void)fputs("\\(ga", stdout); break;
-    case '^': (void)fputs("\\(ha", stdout); break;
-    case '~': (void)fputs("\\(ti", stdout); break;
-    default: (void)putchar(c);
-    }
-}
-
-/* Text within a line. */
-static void man_inside(const char *text)
-{
-    for (; *text; text++) {
-        man_character(*text);
-    }
-}
-
-/* Text that begins a line: a period there would be a command. */
-static void man_text(const char *text)
-{
-    if (*text == '.') {
-        (void)fputs("\\&", stdout);
-    }
-    man_inside(text);
-}
-
-/* Paragraphs, divided by empty lines; a sentence begins a line of its own. */
-static void man_paragraphs(const char *text)
-{
-    while (*text) {
-        if (strncmp(text, "\n\n", 2) == 0) {
-            printf("\n.PP\n");
-            text += 2;
-        } else if (text[0] == '.' && text[1] == ' ') {
-            printf(".\n");
-            text += 2;
-        } else {
-            man_character(*text++);
-        }
-    }
-    printf("\n");
-}
-
 static void man_title(const char *name, const char *summary)
 {
-    printf(".TH ");
-    for (const char *c = name; *c; c++) {
-        if (*c >= 'a' && *c <= 'z') {
-            (void)putchar(*c - 'a' + 'A');
-        } else {
-            man_character(*c);
-        }
-    }
-    printf(" 1 \"\" \"bloomgate %s\" \"User Commands\"\n.SH NAME\n", bg_version());
-    man_inside(name);
-    printf(" \\- ");
-    man_inside(summary);
-    printf("\n");
-}
-
-static void man_item(const char *tag, const char *text)
-{
-    printf(".TP\n\\fB");
-    man_inside(tag);
-    printf("\\fR\n");
-    man_text(text);
-    printf("\n");
+    char source[64];
+    (void)snprintf(source, sizeof source, "bloomgate %s", bg_version());
+    roff_title(stdout, name, "1", source, "User Commands", summary);
 }
 
 /* ---- Shared by all pages ------------------------------------------------------------------- */
@@ -113,7 +45,7 @@ static void man_exit_codes(void)
     for (size_t i = 0; i < sizeof man_exits / sizeof *man_exits; i++) {
         char code[16];
         (void)snprintf(code, sizeof code, "%d", (int)man_exits[i].code);
-        man_item(code, man_exits[i].means);
+        roff_item(stdout, code, man_exits[i].means);
     }
 }
 
@@ -124,7 +56,7 @@ static void man_choices(const char *const *choices)
     printf("One of ");
     for (size_t i = 0; choices[i]; i++) {
         printf("%s\\fB", i ? ", " : "");
-        man_inside(choices[i]);
+        roff_inside(stdout, choices[i]);
         printf("\\fR");
     }
     printf(".\n");
@@ -137,15 +69,15 @@ static void man_option(const struct option *option)
         printf("\\fB\\-%c\\fR, ", option->letter);
     }
     printf("\\fB\\-\\-");
-    man_inside(option->name);
+    roff_inside(stdout, option->name);
     printf("\\fR");
     if (option->type != OPTION_FLAG) {
         printf(" \\fI");
-        man_inside(option->value);
+        roff_inside(stdout, option->value);
         printf("\\fR");
     }
     printf("\n");
-    man_text(option->help);
+    roff_text(stdout, option->help);
     printf(".\n");
     if (option->type == OPTION_CHOICE) {
         man_choices(option->choices);
@@ -162,7 +94,7 @@ static void man_options(const struct command *command)
     printf(".SH OPTIONS\n");
     for (const struct option_use *use = uses; use->group; use++) {
         printf(".SS ");
-        man_inside(use->group->title);
+        roff_inside(stdout, use->group->title);
         printf("\n");
         for (const struct option *o = use->group->options; o->name; o++) {
             man_option(o);
@@ -175,9 +107,9 @@ static void man_examples(const struct command *command)
     printf(".SH EXAMPLES\n");
     for (int i = 0; i < COMMAND_EXAMPLES && command->examples[i].line; i++) {
         printf(".TP\n\\fB");
-        man_inside(command->examples[i].line);
+        roff_inside(stdout, command->examples[i].line);
         printf("\\fR\n");
-        man_text(command->examples[i].does);
+        roff_text(stdout, command->examples[i].does);
         printf("\n");
     }
 }
@@ -188,9 +120,9 @@ static void man_command(const struct command *command)
     (void)snprintf(name, sizeof name, "bloomgate-%s", command->name);
     man_title(name, command->summary);
     printf(".SH SYNOPSIS\n\\fBbloomgate %s\\fR ", command->name);
-    man_inside(command->usage);
+    roff_inside(stdout, command->usage);
     printf("\n.SH DESCRIPTION\n");
-    man_paragraphs(command->about);
+    roff_paragraphs(stdout, command->about);
     man_options(command);
     man_examples(command);
     man_exit_codes();
@@ -209,9 +141,9 @@ static void man_section(const char *title, const char *text,
                         const struct man_entry *entries, size_t n)
 {
     printf(".SH %s\n", title);
-    man_paragraphs(text);
+    roff_paragraphs(stdout, text);
     for (size_t i = 0; i < n; i++) {
-        man_item(entries[i].tag, entries[i].text);
+        roff_item(stdout, entries[i].tag, entries[i].text);
     }
 }
 
@@ -262,19 +194,20 @@ static void man_formats(void)
     };
     const size_t n = sizeof names / sizeof *names;
     printf(".SH FILE FORMATS\n");
-    man_paragraphs(
+    roff_paragraphs(
+        stdout,
         "Beside its own files bloomgate reads filters that other software has written. "
         "Most of these files do not say what they are: each reader is tried, and if "
         "several accept a file, --format has to say which it is. Its values are auto, "
         "bloomgate, and");
     for (size_t i = 0; i < n; i++) {
         printf("\\fB");
-        man_inside(names[i]);
+        roff_inside(stdout, names[i]);
         printf("\\fR%s\n", i + 1 < n ? "," : ".");
     }
-    man_paragraphs(
-        "None of these files says how its keys were made into bytes; for guava "
-        "and spark --as has to.");
+    roff_paragraphs(
+        stdout, "None of these files says how its keys were made into bytes; for guava "
+                "and spark --as has to.");
 }
 
 static void man_commands(void)
@@ -283,10 +216,10 @@ static void man_commands(void)
     const struct command *const *all = command_all(&n);
     printf(".SH SUBCOMMANDS\n");
     for (size_t i = 0; i < n; i++) {
-        man_item(all[i]->name, all[i]->summary);
+        roff_item(stdout, all[i]->name, all[i]->summary);
     }
-    man_item("help [SUBCOMMAND]", "what --help of it says");
-    man_item("version", "print the version");
+    roff_item(stdout, "help [SUBCOMMAND]", "what --help of it says");
+    roff_item(stdout, "version", "print the version");
 }
 
 static void man_see_also(void)
@@ -307,7 +240,7 @@ static void man_overview(void)
     man_title("bloomgate", "filters that answer \"certainly not\" or \"maybe\"");
     printf(".SH SYNOPSIS\n\\fBbloomgate\\fR \\fISUBCOMMAND\\fR [options] ...\n");
     printf(".SH DESCRIPTION\n");
-    man_paragraphs(man_about);
+    roff_paragraphs(stdout, man_about);
     man_commands();
     man_section("NUMBERS",
                 "Wherever an option takes a number:", MAN_COUNT(man_numbers));

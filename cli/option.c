@@ -5,60 +5,16 @@
  */
 #include "option.h"
 
+#include "nearest.h"
 #include "number.h"
 #include "say.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Names nearby ---------------------------------------------------------------------- */
+/* ---- Finding ---------------------------------------------------------------------------- */
 
 enum { OPTION_NAME_MOST = 32 };
-
-/* How many letters have to be changed, left out, put in or swapped with the next one. */
-static size_t option_distance(const char *a, const char *b)
-{
-    size_t rows[3][OPTION_NAME_MOST + 1];
-    const size_t n = strlen(a), m = strlen(b);
-    if (n > OPTION_NAME_MOST || m > OPTION_NAME_MOST) {
-        return SIZE_MAX;
-    }
-    for (size_t j = 0; j <= m; j++) {
-        rows[0][j] = j;
-    }
-    for (size_t i = 1; i <= n; i++) {
-        size_t *now = rows[i % 3], *before = rows[(i + 2) % 3];
-        const size_t *swapped = rows[(i + 1) % 3];
-        now[0] = i;
-        for (size_t j = 1; j <= m; j++) {
-            size_t best = before[j - 1] + (a[i - 1] != b[j - 1]);
-            best = before[j] + 1 < best ? before[j] + 1 : best;
-            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]
-                && swapped[j - 2] + 1 < best) {
-                best = swapped[j - 2] + 1;
-            }
-            now[j] = best;
-        }
-    }
-    return rows[n % 3][m];
-}
-
-const char *option_nearest(const char *typed, const char *const *names, size_t n)
-{
-    const char *best = NULL;
-    size_t least = 1 + strlen(typed) / 3;
-    for (size_t i = 0; i < n; i++) {
-        const bool begins =
-            strlen(typed) >= 3 && strncmp(typed, names[i], strlen(typed)) == 0;
-        const size_t distance = begins ? 0 : option_distance(typed, names[i]);
-        if (distance <= least && (!best || distance < least)) {
-            best = names[i];
-            least = distance;
-        }
-    }
-    return best;
-}
 
 static void option_unknown(const struct option_use *uses, const char *name)
 {
@@ -69,15 +25,13 @@ static void option_unknown(const struct option_use *uses, const char *name)
             names[n++] = o->name;
         }
     }
-    const char *near = option_nearest(name, names, n);
+    const char *near = nearest_name(name, names, n);
     if (near) {
         (void)say_usage("there is no option --%s; did you mean --%s?", name, near);
     } else {
         (void)say_usage("there is no option --%s", name);
     }
 }
-
-/* ---- Finding ---------------------------------------------------------------------------- */
 
 const struct option *option_find(const struct option_use *uses, const char *name,
                                  size_t *at)
@@ -141,7 +95,7 @@ static bool option_choose(const struct option *option, const char *text, int *ch
                                   option->choices[i]);
         used += more > 0 ? (size_t)more : sizeof all;
     }
-    const char *near = option_nearest(text, option->choices, n);
+    const char *near = nearest_name(text, option->choices, n);
     (void)say_usage("--%s: found '%s', expected one of %s%s%s%s", option->name, text,
                     all, near ? "; did you mean " : "", near ? near : "",
                     near ? "?" : "");

@@ -71,7 +71,4 @@ bool option_read(const struct option_use *uses, void *options, char **arguments,
 const struct option *option_find(const struct option_use *uses, const char *name,
                                  size_t *at);
 
-/* The one of `names` (n of them) that is nearest to a mistyped one; NULL: none is near. */
-const char *option_nearest(const char *typed, const char *const *names, size_t n);
-
 #endif

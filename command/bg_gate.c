@@ -45,7 +45,7 @@ static bool gate_ask(struct request *request, bg_bytes key, bg_outcome *outcome)
         return false;
     }
     const bg_err err = host->ops->lookup(host, request->argv[1], key, outcome, &info);
-    if (err) {
+    if (err && err != BG_EBUSY) { /* busy: it will be run again, see host.h */
         gate_failed(request, err, &info);
     }
     return !err;

@@ -61,6 +61,7 @@ struct command_table *command_table_create(const struct command *const *families
     table->commands = table->places + places;
     for (size_t f = 0; f < n; f++) {
         for (const struct command *c = families[f]; c->name; c++) {
+            assert(!(c->flags & COMMAND_SUB) == !strchr(c->name, '|'));
             size_t at = table_hash(c->name, strlen(c->name)) & table->mask;
             while (table->places[at]) {
                 assert(strcmp(table->places[at]->name, c->name) != 0);
@@ -87,6 +88,36 @@ const struct command *command_find(const struct command_table *table, bg_bytes n
     return table->places[at];
 }
 
+const struct command *command_find_sub(const struct command_table *table,
+                                       const struct command *container, bg_bytes name)
+{
+    char whole[64];
+    const size_t n = strlen(container->name);
+    if (name.len >= sizeof whole - n) {
+        return NULL;
+    }
+    memcpy(whole, container->name, n);
+    whole[n] = '|';
+    if (name.len) {
+        memcpy(whole + n + 1, name.data, name.len);
+    }
+    return command_find(table, (bg_bytes){ whole, n + 1 + name.len });
+}
+
+const struct command *command_next_sub(const struct command_table *table,
+                                       const struct command *container, size_t *i)
+{
+    const size_t n = strlen(container->name);
+    while (*i < table->count) {
+        const struct command *command = table->commands[(*i)++];
+        if (strncmp(command->name, container->name, n) == 0
+            && command->name[n] == '|') {
+            return command;
+        }
+    }
+    return NULL;
+}
+
 size_t command_count(const struct command_table *table)
 {
     return table->count;
@@ -95,6 +126,44 @@ size_t command_count(const struct command_table *table)
 const struct command *command_at(const struct command_table *table, size_t i)
 {
     return i < table->count ? table->commands[i] : NULL;
+}
+
+/* A command is in a category if it has one of these flags or categories. */
+static const struct {
+    const char *name;
+    uint32_t flags, categories;
+} command_categories[] = {
+    { "all", 0, 0 },  /* the first, and */
+    { "slow", 0, 0 }, /* the second are special */
+    { "fast", COMMAND_FAST, 0 },
+    { "read", COMMAND_READONLY, 0 },
+    { "write", COMMAND_WRITE, 0 },
+    { "admin", COMMAND_ADMIN, 0 },
+    { "dangerous", COMMAND_ADMIN, CATEGORY_DANGEROUS },
+    { "keyspace", 0, CATEGORY_KEYSPACE },
+    { "connection", 0, CATEGORY_CONNECTION },
+    { "bloom", 0, CATEGORY_BLOOM },
+    { "cuckoo", 0, CATEGORY_CUCKOO },
+    { "gate", 0, CATEGORY_GATE },
+};
+
+enum {
+    CATEGORY_ALL = 0,
+    CATEGORY_SLOW = 1,
+    CATEGORIES = sizeof command_categories / sizeof *command_categories
+};
+
+const char *command_category_name(size_t i)
+{
+    return i < CATEGORIES ? command_categories[i].name : NULL;
+}
+
+bool command_in_category(const struct command *command, size_t i)
+{
+    return i == CATEGORY_ALL || (i == CATEGORY_SLOW && !(command->flags & COMMAND_FAST))
+           || (i < CATEGORIES
+               && (command->flags & command_categories[i].flags
+                   || command->categories & command_categories[i].categories));
 }
 
 bool command_arity_fits(const struct command *command, size_t argc)

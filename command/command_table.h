@@ -19,11 +19,17 @@ enum {
     COMMAND_ADMIN = 1u << 5,
     COMMAND_NOAUTH = 1u << 6,  /* before AUTH, too */
     COMMAND_LOADING = 1u << 7, /* while the service is loading, too */
-    COMMAND_STALE = 1u << 8
+    COMMAND_STALE = 1u << 8,
+    COMMAND_ASKS =
+        1u << 9, /* about members: while loading, a host may answer "maybe" */
+    COMMAND_COUNTS = 1u << 10,    /* such a one that answers with a number */
+    COMMAND_CONTAINER = 1u << 11, /* what it does is said by its second word */
+    COMMAND_SUB = 1u << 12,       /* of such a one: "CLIENT|ID" */
+    COMMAND_AT_ONCE = 1u << 13    /* within MULTI, too: it is not queued */
 };
 
-/* ACL categories; those that follow from flags (read, write, fast, slow, admin) are not said
- * again. */
+/* ACL categories; those that follow from flags (read, write, fast, slow, admin, and dangerous for
+ * admin) are not said again. */
 enum {
     CATEGORY_BLOOM = 1u << 0,
     CATEGORY_CUCKOO = 1u << 1,
@@ -33,6 +39,8 @@ enum {
     CATEGORY_DANGEROUS = 1u << 5
 };
 
+/* The subcommands of a container are commands of their own, each with its arity (which counts both
+ * words), flags and categories, so rules of users apply to them one by one: "CLIENT|KILL". */
 struct command {
     const char *name; /* in capitals */
     int arity;        /* arguments, the name included; below 0: at least so many */
@@ -61,8 +69,25 @@ struct command_table *command_table_create(const struct command *const *families
                                            size_t n);
 void command_table_free(struct command_table *table);
 const struct command *command_find(const struct command_table *table, bg_bytes name);
+
+/* A subcommand of a container; NULL: none of that name. */
+const struct command *command_find_sub(const struct command_table *table,
+                                       const struct command *container, bg_bytes name);
+
+/* The next subcommand behind row `i` of a container, which is left at its row; NULL: none. */
+const struct command *command_next_sub(const struct command_table *table,
+                                       const struct command *container, size_t *i);
+
+/* All rows: commands and subcommands. */
 size_t command_count(const struct command_table *table);
 const struct command *command_at(const struct command_table *table, size_t i);
+
+/*
+ * Categories as rules of users and ACL CAT have them: "all", "read", "bloom" and so on. `i` counts
+ * from 0, which is "all"; NULL: no more. Each command is either "fast" or "slow".
+ */
+const char *command_category_name(size_t i);
+bool command_in_category(const struct command *command, size_t i);
 
 /* Whether so many arguments will do. */
 bool command_arity_fits(const struct command *command, size_t argc);

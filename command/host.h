@@ -90,8 +90,9 @@ struct host_ops {
     /* Milliseconds since 1970. */
     uint64_t (*now)(struct host *host);
 
-    /* Gates: what the truth behind `name` says of a key; NULL: the host has none. An error
-     * BG_ENOTFOUND: there is no such gate. */
+    /* Gates: what the truth behind `name` says of a key; NULL: the host has none. BG_ENOTFOUND:
+     * there is no such gate. BG_EBUSY: the truth has to be asked, and the host does so elsewhere:
+     * nothing must be sent, the request will be run again. */
     bg_err (*lookup)(struct host *host, bg_bytes name, bg_bytes key,
                      bg_outcome *outcome, bg_errinfo *info);
 

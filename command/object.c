@@ -55,6 +55,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
         made->commutes = object_commutes(bg_filter_kind(filter));
     }
     made->foreign = foreign;
+    made->born_full = filter || foreign;
     pthread_rwlock_init(&made->foreign_lock, NULL);
     pthread_mutex_init(&made->writing, NULL);
     pthread_mutex_init(&made->dumping, NULL);
@@ -83,6 +84,8 @@ bg_err object_create(const struct object_shape *shape,
         err = object_adopt(shape, filter, NULL, object, info);
         if (err) {
             bg_filter_free(filter);
+        } else {
+            (*object)->born_full = false;
         }
     }
     return err;

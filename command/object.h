@@ -98,8 +98,9 @@ struct load;
 
 struct object {
     struct object_shape shape;
-    bool commutes; /* sets of bits: adds in any order, and again, come to the same */
-    bg_slot *slot; /* without a filter in it: unknown content; or NULL: */
+    bool commutes;  /* sets of bits: adds in any order, and again, come to the same */
+    bool born_full; /* it was not empty when it was made: from a file, a copy */
+    bg_slot *slot;  /* without a filter in it: unknown content; or NULL: */
     bg_foreign *foreign; /* a RedisBloom filter, with a lock of its own */
     pthread_rwlock_t foreign_lock;
     pthread_mutex_t writing;

@@ -6,12 +6,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-static void json_string(struct json *json, const char *text)
+static void json_string(struct json *json, const char *text, size_t left)
 {
     (void)fputc('"', json->to);
-    for (size_t left = strlen(text), n; left > 0; text += n, left -= n) {
+    for (size_t n = 0; left > 0; text += n, left -= n) {
         uint32_t code = 0;
         n = text_character(text, left, &code);
         if (n == 0) {
@@ -35,7 +36,7 @@ static void json_name(struct json *json, const char *name)
     }
     json->filled[json->depth] = true;
     if (name) {
-        json_string(json, name);
+        json_string(json, name, strlen(name));
         (void)fputs(": ", json->to);
     }
 }
@@ -53,10 +54,15 @@ void json_begin(struct json *json, const char *schema)
     json_begin_to(json, stdout, schema);
 }
 
-void json_begin_to(struct json *json, FILE *to, const char *schema)
+void json_begin_bare(struct json *json, FILE *to)
 {
     *json = (struct json){ .to = to };
     (void)fputc('{', json->to);
+}
+
+void json_begin_to(struct json *json, FILE *to, const char *schema)
+{
+    json_begin_bare(json, to);
     json_text(json, "schema", schema);
 }
 
@@ -83,8 +89,13 @@ void json_close(struct json *json, char bracket)
 
 void json_text(struct json *json, const char *name, const char *text)
 {
+    json_bytes(json, name, text, strlen(text));
+}
+
+void json_bytes(struct json *json, const char *name, const char *bytes, size_t n)
+{
     json_name(json, name);
-    json_string(json, text);
+    json_string(json, bytes, n);
 }
 
 void json_count(struct json *json, const char *name, uint64_t value)
@@ -107,4 +118,27 @@ void json_bool(struct json *json, const char *name, bool value)
 {
     json_name(json, name);
     (void)fputs(value ? "true" : "false", json->to);
+}
+
+void json_null(struct json *json, const char *name)
+{
+    json_name(json, name);
+    (void)fputs("null", json->to);
+}
+
+void json_exact(struct json *json, const char *name, double value)
+{
+    char text[32];
+    if (!isfinite(value)) {
+        json_null(json, name);
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        (void)snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+    json_name(json, name);
+    (void)fputs(text, json->to);
 }

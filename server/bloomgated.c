@@ -1,5 +1,75 @@
-/* bloomgated.c - the service: reads its settings, starts, serves, stops. */
-int main(void)
+/* bloomgated.c - the service: reads its settings, prepares the process, serves, stops. */
+#include "log.h"
+#include "server.h"
+#include "startup.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* SIGTERM and SIGINT: stop when those who asked have been answered; again: at once. */
+static void main_stop(int number)
 {
-    return 0;
+    static volatile sig_atomic_t asked;
+    (void)number;
+    server_stop(asked++ > 0);
+}
+
+static void main_reload(int number)
+{
+    (void)number;
+    server_ask_reload();
+}
+
+static void main_signals(void)
+{
+    struct sigaction stop = { .sa_handler = main_stop, .sa_flags = SA_RESTART };
+    struct sigaction reload = { .sa_handler = main_reload, .sa_flags = SA_RESTART };
+    (void)sigaction(SIGTERM, &stop, NULL);
+    (void)sigaction(SIGINT, &stop, NULL);
+    (void)sigaction(SIGHUP, &reload, NULL);
+}
+
+static void main_doubt(void *context, bool mistake, const char *text)
+{
+    (void)context;
+    (void)mistake;
+    log_warning("settings", LOG_FIELDS(log_text("note", text)));
+}
+
+static int main_fail(const char *why)
+{
+    log_error("cannot start", LOG_FIELDS(log_text("error", why)));
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings_store *store = NULL;
+    char why[SETTINGS_WHY];
+    int lock = -1;
+    const int code = settings_from_command_line(argc, argv, server_families,
+                                                server_families_count, &store);
+    if (code != SETTINGS_RUN) {
+        return code;
+    }
+    const struct settings *settings = settings_now(store);
+    if (!log_open(settings->log_file, (enum log_format)settings->log_format,
+                  (enum log_level)settings->log_level)) {
+        return main_fail("log-file cannot be opened");
+    }
+    settings_doubts(store, main_doubt, NULL);
+    startup_process(settings);
+    if (!startup_supervised(settings, why) || !startup_folder(settings->dir, &lock, why)
+        || !startup_pid_file(settings->pid_file, why)) {
+        return main_fail(why);
+    }
+    (void)startup_descriptors(settings->maxclients);
+    main_signals();
+    const int ended = server_run(store);
+    startup_remove_pid_file(settings->pid_file);
+    close(lock);
+    log_close();
+    settings_store_free(store);
+    return ended;
 }

@@ -27,7 +27,7 @@ struct catalog {
     _Atomic(struct places *) places;
     struct quiet *quiet;
     bg_hasher hasher;
-    _Atomic size_t count;
+    _Atomic size_t count, expiring;
     _Atomic uint64_t bytes;
 
     pthread_mutex_t lock; /* of all below, and of every change */
@@ -38,16 +38,17 @@ struct catalog {
     struct garbage garbage;
 };
 
-static struct entry *const catalog_gone = (struct entry *)(uintptr_t)1; /* skip, go on */
+static struct entry *const catalog_gone =
+    (struct entry *)(uintptr_t)1; /* skip, go on */
 
-static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *what, const char *found,
-                           const char *expected)
+static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *what,
+                           const char *found, const char *expected)
 {
     if (info) {
         *info = (bg_errinfo){ .code = code };
         (void)snprintf(info->what, sizeof info->what, "%s", what);
-        (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s", what,
-                       found, expected);
+        (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s",
+                       what, found, expected);
     }
     return code;
 }
@@ -152,7 +153,8 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
 
 static bool entry_is(const struct entry *entry, uint64_t hash, bg_bytes name)
 {
-    const struct entry_name *mine = atomic_load_explicit(&entry->name, memory_order_acquire);
+    const struct entry_name *mine =
+        atomic_load_explicit(&entry->name, memory_order_acquire);
     return mine->hash == hash && mine->len == name.len
            && memcmp(mine->bytes, name.data, name.len) == 0;
 }
@@ -222,7 +224,8 @@ static bool catalog_order(struct catalog *catalog, struct entry *entry)
 {
     if (catalog->ordered_count == catalog->ordered_room) {
         const size_t room = catalog->ordered_room ? 2 * catalog->ordered_room : 64;
-        struct entry **ordered = realloc(catalog->ordered, room * sizeof(struct entry *));
+        struct entry **ordered =
+            realloc(catalog->ordered, room * sizeof(struct entry *));
         if (!ordered) {
             return false;
         }
@@ -269,7 +272,8 @@ static void catalog_disorder(struct catalog *catalog, const struct entry *entry)
 static void catalog_squeeze(struct catalog *catalog)
 {
     size_t left = 0;
-    if (catalog->ordered_empty < 64 || catalog->ordered_empty < catalog->ordered_count / 2) {
+    if (catalog->ordered_empty < 64
+        || catalog->ordered_empty < catalog->ordered_count / 2) {
         return;
     }
     for (size_t i = 0; i < catalog->ordered_count; i++) {
@@ -281,6 +285,18 @@ static void catalog_squeeze(struct catalog *catalog)
     catalog->ordered_empty = 0;
 }
 
+/* Says when an entry expires, and keeps count of those that do. */
+static void catalog_set_expiry(struct catalog *catalog, struct entry *entry,
+                               uint64_t expires)
+{
+    const uint64_t before = atomic_exchange(&entry->expires, expires);
+    if (!before && expires) {
+        atomic_fetch_add(&catalog->expiring, 1);
+    } else if (before && !expires) {
+        atomic_fetch_sub(&catalog->expiring, 1);
+    }
+}
+
 /* Takes an entry's name away, which stands at `at`. */
 static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry,
                          struct entry *instead)
@@ -288,6 +304,9 @@ static void catalog_bury(struct catalog *catalog, size_t at, struct entry *entry
     struct places *places = atomic_load(&catalog->places);
     atomic_store(&places->at[at], instead);
     atomic_store(&entry->gone, true);
+    if (atomic_load(&entry->expires)) { /* which it keeps: who has it may ask */
+        atomic_fetch_sub(&catalog->expiring, 1);
+    }
     catalog_disorder(catalog, entry);
     entry->next_garbage = catalog->garbage.entries;
     catalog->garbage.entries = entry;
@@ -346,19 +365,6 @@ static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
     return BG_OK;
 }
 
-static bg_err catalog_tell_created(struct catalog *catalog, const struct entry *entry,
-                                   const struct entry *before, bg_errinfo *info)
-{
-    bg_err err = BG_OK;
-    if (before && catalog->hooks.dropped) {
-        err = catalog->hooks.dropped(catalog->hooks.context, before, info);
-    }
-    if (!err && catalog->hooks.created) {
-        err = catalog->hooks.created(catalog->hooks.context, entry, info);
-    }
-    return err;
-}
-
 /* Puts an entry to its name, in the place of what has it, or where looking ended. */
 static void catalog_place(struct catalog *catalog, struct entry *entry)
 {
@@ -376,8 +382,8 @@ static void catalog_place(struct catalog *catalog, struct entry *entry)
 }
 
 static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
-                                 struct object *object, uint32_t flags, uint64_t now,
-                                 bg_errinfo *info)
+                                 struct object *object, const struct entry_base *base,
+                                 uint32_t flags, uint64_t now, bg_errinfo *info)
 {
     bg_err err = catalog_make_room(catalog, info);
     if (err) {
@@ -385,12 +391,13 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     }
     const uint64_t number =
         flags & CATALOG_FORCE_NUMBER ? object->id : catalog->next_number;
-    struct entry *entry = entry_create(catalog, name, object, number, now), *before = NULL;
+    struct entry *entry = entry_create(catalog, name, object, number, now),
+                 *before = NULL;
     if (!entry) {
         return catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
     }
-    (void)places_find(atomic_load(&catalog->places), atomic_load(&entry->name)->hash, name,
-                      &before);
+    (void)places_find(atomic_load(&catalog->places), atomic_load(&entry->name)->hash,
+                      name, &before);
     if (before && !entry_expired(before, now)) {
         if (!(flags & CATALOG_REPLACE)) {
             entry_discard(entry);
@@ -398,9 +405,14 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
         }
         atomic_store(&entry->expires, atomic_load(&before->expires));
     }
+    if (base) {
+        entry->base = *base;
+    }
     object->id = number;
     object->entry = entry;
-    err = catalog_tell_created(catalog, entry, before, info);
+    if (catalog->hooks.created) {
+        err = catalog->hooks.created(catalog->hooks.context, entry, before, info);
+    }
     if (err) {
         entry_discard(entry);
         return err;
@@ -409,6 +421,9 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
         catalog->next_number = number + 1;
     }
     catalog_place(catalog, entry);
+    if (atomic_load(&entry->expires)) {
+        atomic_fetch_add(&catalog->expiring, 1);
+    }
     (void)catalog_order(catalog, entry); /* there is room */
     return BG_OK;
 }
@@ -422,14 +437,15 @@ static bg_err catalog_check_name(bg_bytes name, bg_errinfo *info)
 }
 
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
-                   uint32_t flags, uint64_t now, bg_errinfo *info)
+                   const struct entry_base *base, uint32_t flags, uint64_t now,
+                   bg_errinfo *info)
 {
     bg_err err = catalog_check_name(name, info);
     if (err) {
         return err;
     }
     pthread_mutex_lock(&catalog->lock);
-    err = catalog_put_locked(catalog, name, object, flags, now, info);
+    err = catalog_put_locked(catalog, name, object, base, flags, now, info);
     catalog_squeeze(catalog);
     pthread_mutex_unlock(&catalog->lock);
     return err;
@@ -445,8 +461,8 @@ static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
     return entry && !entry_expired(entry, now) ? entry : NULL;
 }
 
-static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry, size_t at,
-                                 bg_errinfo *info)
+static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry,
+                                 size_t at, bg_errinfo *info)
 {
     if (catalog->hooks.dropped) {
         const bg_err err = catalog->hooks.dropped(catalog->hooks.context, entry, info);
@@ -459,28 +475,27 @@ static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry, s
     return BG_OK;
 }
 
-bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now, bg_errinfo *info)
+bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
+                    bg_errinfo *info)
 {
     size_t at = 0;
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, name, now, &at);
-    const bg_err err = entry ? catalog_drop_entry(catalog, entry, at, info) : BG_ENOTFOUND;
+    const bg_err err =
+        entry ? catalog_drop_entry(catalog, entry, at, info) : BG_ENOTFOUND;
     catalog_squeeze(catalog);
     pthread_mutex_unlock(&catalog->lock);
     return err;
 }
 
-static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry, bg_bytes to,
-                                   struct entry *other, bg_errinfo *info)
+static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
+                                   bg_bytes to, struct entry *other, bg_errinfo *info)
 {
     struct entry_name *name = name_create(catalog, to), *before = NULL;
     bg_err err = name ? catalog_make_room(catalog, info)
                       : catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
-    if (!err && other && catalog->hooks.dropped) {
-        err = catalog->hooks.dropped(catalog->hooks.context, other, info);
-    }
     if (!err && catalog->hooks.renamed) {
-        err = catalog->hooks.renamed(catalog->hooks.context, entry, to, info);
+        err = catalog->hooks.renamed(catalog->hooks.context, entry, to, other, info);
     }
     if (err) {
         free(name);
@@ -497,8 +512,8 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
     return BG_OK;
 }
 
-bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to, bool only_new,
-                      uint64_t now, bg_errinfo *info)
+bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
+                      bool only_new, uint64_t now, bg_errinfo *info)
 {
     size_t at = 0;
     bg_err err = catalog_check_name(to, info);
@@ -507,10 +522,11 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to, bool 
     }
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, from, now, &at);
-    struct entry *other = catalog_find_locked(catalog, to, now, &at);
+    /* One that has expired and was not swept yet goes as well, and that is told. */
+    struct entry *other = catalog_find_locked(catalog, to, 0, &at);
     if (!entry) {
         err = BG_ENOTFOUND;
-    } else if (other && only_new) {
+    } else if (other && only_new && !entry_expired(other, now)) {
         err = BG_EBUSY;
     } else if (entry != other) {
         err = catalog_rename_entry(catalog, entry, to, other, info);
@@ -519,19 +535,19 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to, bool 
     return err;
 }
 
-bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires, uint64_t now,
-                      bg_errinfo *info)
+bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
+                      uint64_t now, bg_errinfo *info)
 {
     size_t at = 0;
     bg_err err = BG_ENOTFOUND;
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, name, now, &at);
     if (entry) {
-        err = catalog->hooks.expiring
-                  ? catalog->hooks.expiring(catalog->hooks.context, entry, expires, info)
-                  : BG_OK;
+        err = catalog->hooks.expiring ? catalog->hooks.expiring(catalog->hooks.context,
+                                                                entry, expires, info)
+                                      : BG_OK;
         if (!err) {
-            atomic_store(&entry->expires, expires);
+            catalog_set_expiry(catalog, entry, expires);
         }
     }
     pthread_mutex_unlock(&catalog->lock);
@@ -588,6 +604,23 @@ size_t catalog_count(const struct catalog *catalog)
     return atomic_load(&catalog->count);
 }
 
+size_t catalog_expiring(const struct catalog *catalog)
+{
+    return atomic_load(&catalog->expiring);
+}
+
+uint64_t catalog_before_any(struct catalog *catalog, uint64_t random)
+{
+    uint64_t number = 0;
+    pthread_mutex_lock(&catalog->lock);
+    const size_t n = catalog->ordered_count;
+    for (size_t i = n ? random % n : 0; i < n && !number; i++) {
+        number = catalog->ordered[i] ? catalog->ordered[i]->number - 1 : 0;
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return number;
+}
+
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
                     size_t room)
 {
@@ -602,6 +635,34 @@ size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entr
     }
     pthread_mutex_unlock(&catalog->lock);
     return n;
+}
+
+bg_err catalog_each(struct catalog *catalog,
+                    bg_err (*visit)(void *context, struct entry *entry,
+                                    bg_errinfo *info),
+                    void *context, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    pthread_mutex_lock(&catalog->lock);
+    for (size_t i = 0; !err && i < catalog->ordered_count; i++) {
+        if (catalog->ordered[i]) {
+            err = visit(context, catalog->ordered[i], info);
+        }
+    }
+    if (!err) {
+        err = visit(context, NULL, info);
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return err;
+}
+
+void catalog_skip_numbers(struct catalog *catalog, uint64_t next)
+{
+    pthread_mutex_lock(&catalog->lock);
+    if (next > catalog->next_number) {
+        catalog->next_number = next;
+    }
+    pthread_mutex_unlock(&catalog->lock);
 }
 
 void catalog_hold(struct entry *entry)
@@ -633,4 +694,9 @@ uint64_t catalog_measure(struct catalog *catalog)
     }
     atomic_store(&catalog->bytes, sum);
     return sum;
+}
+
+void catalog_grew(struct catalog *catalog, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&catalog->bytes, bytes, memory_order_relaxed);
 }

@@ -55,12 +55,13 @@ struct entry {
     uint64_t number;
     _Atomic(struct entry_name *) name; /* good for a batch */
     struct object *object;
-    uint64_t created;           /* milliseconds since 1970 */
-    _Atomic uint64_t expires;   /* likewise; 0: never */
-    _Atomic uint64_t recorded;  /* number of the last frame about it; 0: none since its base */
-    _Atomic uint32_t holds;     /* by those who need it beyond their batch */
-    _Atomic bool gone;          /* no name stands for it any more */
-    struct entry_base base;     /* written by snapshots alone, under their lock */
+    uint64_t created;         /* milliseconds since 1970 */
+    _Atomic uint64_t expires; /* likewise; 0: never */
+    _Atomic uint64_t
+        recorded; /* number of the last frame about it; 0: none since its base */
+    _Atomic uint32_t holds; /* by those who need it beyond their batch */
+    _Atomic bool gone;      /* no name stands for it any more */
+    struct entry_base base; /* written by snapshots alone, under their lock */
     struct entry *next_garbage;
 };
 
@@ -69,10 +70,12 @@ struct catalog;
 /* What the catalogue tells before a change is visible: the journal. All under one lock. An error
  * stops the change. Any may be NULL. */
 struct catalog_hooks {
-    bg_err (*created)(void *context, const struct entry *entry, bg_errinfo *info);
+    /* `before` goes at the same moment: it had the name; or NULL. */
+    bg_err (*created)(void *context, const struct entry *entry,
+                      const struct entry *before, bg_errinfo *info);
     bg_err (*dropped)(void *context, const struct entry *entry, bg_errinfo *info);
     bg_err (*renamed)(void *context, const struct entry *entry, bg_bytes name,
-                      bg_errinfo *info);
+                      const struct entry *before, bg_errinfo *info);
     bg_err (*expiring)(void *context, const struct entry *entry, uint64_t expires,
                        bg_errinfo *info);
     void *context;
@@ -86,26 +89,29 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
 
 enum {
-    CATALOG_REPLACE = 1u << 0, /* takes the place of what has the name, and its expiry */
+    CATALOG_REPLACE =
+        1u << 0, /* takes the place of what has the name, and its expiry */
     CATALOG_FORCE_NUMBER = 1u << 1 /* recovery: object->id is the number */
 };
 
 /* Gives a name to an object, which is the catalogue's then; object->id becomes its number and
- * object->entry its entry. BG_EBUSY: the name is taken; BG_ELIMIT: `most` names; BG_EINVAL: the
+ * object->entry its entry. `base`, unless NULL, is a file that has its content. BG_EBUSY: the name is taken; BG_ELIMIT: `most` names; BG_EINVAL: the
  * name is longer than 64 KiB. */
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
-                   uint32_t flags, uint64_t now, bg_errinfo *info);
+                   const struct entry_base *base, uint32_t flags, uint64_t now,
+                   bg_errinfo *info);
 
 /* BG_ENOTFOUND. */
-bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now, bg_errinfo *info);
+bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
+                    bg_errinfo *info);
 
 /* `from` becomes `to`, in the place of what had that name (unless `only_new`: then BG_EBUSY). */
-bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to, bool only_new,
-                      uint64_t now, bg_errinfo *info);
+bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
+                      bool only_new, uint64_t now, bg_errinfo *info);
 
 /* When a name is forgotten; 0: never. */
-bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires, uint64_t now,
-                      bg_errinfo *info);
+bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
+                      uint64_t now, bg_errinfo *info);
 
 /* Drops what has expired; tells how many. */
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);
@@ -113,19 +119,35 @@ size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 /* Frees what was taken away and nobody uses any more. Waits for batches: not from inside. */
 void catalog_reap(struct catalog *catalog);
 
+/* Numbers below this one have been used: recovery. */
+void catalog_skip_numbers(struct catalog *catalog, uint64_t next);
+
 /* ---- All of them ------------------------------------------------------------------------- */
 
 size_t catalog_count(const struct catalog *catalog);
+size_t
+catalog_expiring(const struct catalog *catalog); /* of them with a time to expire */
+
+/* The number before that of one of them, for catalog_scan to begin at; `random` says which. */
+uint64_t catalog_before_any(struct catalog *catalog, uint64_t random);
 
 /* Up to `room` entries with numbers above `after`, in order, each held: catalog_release them. */
 size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entries,
                     size_t room);
+
+/* Calls `visit` for all, in order, while nothing can come or go, and then once with NULL. It must
+ * not change the catalogue. */
+bg_err catalog_each(struct catalog *catalog,
+                    bg_err (*visit)(void *context, struct entry *entry,
+                                    bg_errinfo *info),
+                    void *context, bg_errinfo *info);
 void catalog_hold(struct entry *entry);
 void catalog_release(struct entry *entry);
 
 /* Sum of the objects' bytes, as of the last catalog_measure. */
 uint64_t catalog_bytes(const struct catalog *catalog);
 uint64_t catalog_measure(struct catalog *catalog);
+void catalog_grew(struct catalog *catalog, uint64_t bytes); /* since then */
 
 /* The name as of now; for threads inside of a batch, until its end. */
 static inline bg_bytes catalog_name(const struct entry *entry)

@@ -479,7 +479,7 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rebuild(bg_slot *slot, const bg_source *sour
  * The same for who hands in the keys himself, as they come from a client or from several
  * threads:
  *
- *     how.spec.items = 1000000;                          // it must be known, or 2 x guessed
+ *     how.spec.items = 1000000;                          // with room for what is to come
  *     if (bg_slot_rebuild_begin(slot, &how, &rebuild, NULL))
  *         return 1;
  *     while ((n = read_keys(keys)))                      // all of the truth, from now on

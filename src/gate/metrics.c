@@ -148,19 +148,22 @@ static void metrics_gather_gate(const bg_gate *gate, const bg_slot_health *healt
     facts->has |= health ? METRICS_GATE | METRICS_DRIFT : METRICS_GATE;
 }
 
-bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate, uint32_t flags,
+bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
+                      const bg_slot_health *known, uint32_t flags,
                       struct metrics_facts *facts, bg_errinfo *info)
 {
-    const bool examine = !(flags & BG_METRICS_CHEAP);
-    bg_slot_health health = { .struct_size = sizeof health };
+    bg_slot_health found = { .struct_size = sizeof found };
     slot = slot ? slot : bg_gate_slot(gate);
     bg_err err = metrics_gather_slot(slot, facts);
-    err = err || !examine ? err : bg_slot_examine(slot, &health);
-    if (!err && examine) {
-        metrics_gather_health(&health, facts);
+    if (!err && !known && !(flags & BG_METRICS_CHEAP)) {
+        err = bg_slot_examine(slot, &found);
+        known = &found;
+    }
+    if (!err && known) {
+        metrics_gather_health(known, facts);
     }
     if (!err && gate) {
-        metrics_gather_gate(gate, examine ? &health : NULL, facts);
+        metrics_gather_gate(gate, known, facts);
     }
     return err ? bgi_err(info, err, "item", "a slot or gate that tells its figures",
                          "%s", bg_err_name(err))
@@ -205,6 +208,14 @@ bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
                         bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
                         void *context, bg_errinfo *info)
 {
+    return bg_metrics_write_known(items, NULL, n, format, flags, sink, context, info);
+}
+
+bg_err bg_metrics_write_known(const bg_metrics_item *items,
+                              const bg_slot_health *const *healths, size_t n,
+                              bg_metrics_format format, uint32_t flags,
+                              bg_metrics_sink sink, void *context, bg_errinfo *info)
+{
     struct bgi_memory memory;
     bg_err err = metrics_check(format, flags, sink, info);
     err = err ? err : metrics_check_items(items, n, info);
@@ -218,7 +229,8 @@ bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
     metrics_gather_process(&facts[0]);
     for (size_t i = 0; i < n && !err; i++) {
         facts[i + 1].name = items[i].name;
-        err = metrics_gather(items[i].slot, items[i].gate, flags, &facts[i + 1], info);
+        err = metrics_gather(items[i].slot, items[i].gate, healths ? healths[i] : NULL,
+                             flags, &facts[i + 1], info);
     }
     err = err ? err : metrics_document(facts, n + 1, format, sink, context, info);
     bgi_memory_give(&memory);

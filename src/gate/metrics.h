@@ -130,7 +130,8 @@ struct metrics_facts *metrics_take(struct bgi_memory *memory, size_t n, size_t e
 /* Adds what is known of the process; of a slot (NULL: that of the gate) and a gate (NULL:
  * none) to facts that are zero (metrics.c). */
 void metrics_gather_process(struct metrics_facts *facts);
-bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate, uint32_t flags,
+bg_err metrics_gather(const bg_slot *slot, const bg_gate *gate,
+                      const bg_slot_health *known, uint32_t flags,
                       struct metrics_facts *facts, bg_errinfo *info);
 
 #endif

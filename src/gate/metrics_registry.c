@@ -45,9 +45,9 @@ static bg_err tenants_gather_slot(const struct tenants *tenants, bg_tenant *tena
     struct bgi_grace *grace = &tenant->registry->grace;
     const bgi_grace_token token = bgi_grace_enter(grace);
     const bg_slot *slot = atomic_load(&tenant->slot);
-    bg_err err =
-        slot ? metrics_gather(slot, tenant->gate, tenants->flags, facts, tenants->info)
-             : BG_OK;
+    bg_err err = slot ? metrics_gather(slot, tenant->gate, NULL, tenants->flags, facts,
+                                       tenants->info)
+                      : BG_OK;
     bgi_grace_leave(grace, token);
     return err;
 }

@@ -62,4 +62,5 @@ def main():
     sys.exit(tally[1] > 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

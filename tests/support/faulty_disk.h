@@ -42,9 +42,12 @@ static struct {
     const char *folder, *platter; /* NULL: no loss of power */
     unsigned long calls, at;      /* 0: never */
     enum disk_fault fault;
-    void (*on_create)(void);  /* told before the next file is made, once */
-    void (*on_sync)(void);    /* told before every fdatasync */
+    void (*on_create)(void); /* told before the next file is made, once */
+    void (*on_sync)(void);   /* told before every fdatasync */
+    void (*on_write)(int file, off_t at, size_t n); /* told before every write */
     unsigned long data_syncs; /* how many there were, atomically */
+    bool interrupts;          /* every write and sync first says EINTR */
+    bool interrupted;         /* ... and has */
 } disk;
 
 #if __SIZEOF_POINTER__ == 4 /* what 64-bit file offsets make of these calls */
@@ -195,6 +198,13 @@ static void disk_after(bool now)
     }
 }
 
+static bool disk_interrupts(void)
+{
+    disk.interrupted = disk.interrupts && !disk.interrupted;
+    errno = EINTR;
+    return disk.interrupted;
+}
+
 #define DISK_CALL(result, call, good)                                                  \
     do {                                                                               \
         bool now;                                                                      \
@@ -242,6 +252,12 @@ int __wrap_open(const char *path, int flags, ...)
 ssize_t __wrap_pwrite(int file, const void *from, size_t n, off_t at)
 {
     ssize_t put;
+    if (disk_interrupts()) {
+        return -1;
+    }
+    if (disk.on_write) {
+        disk.on_write(file, at, n);
+    }
     if (disk.at && disk.calls + 1 == disk.at && n > 1
         && (disk.fault == DISK_SHORT || disk.fault == DISK_HALF_FULL)) {
         n /= 2;
@@ -253,6 +269,9 @@ ssize_t __wrap_pwrite(int file, const void *from, size_t n, off_t at)
 int __wrap_fsync(int file)
 {
     int result;
+    if (disk_interrupts()) {
+        return -1;
+    }
     DISK_CALL(result, disk_sync(file, __real_fsync), disk_note_sync(file));
     return result;
 }
@@ -260,6 +279,9 @@ int __wrap_fsync(int file)
 int __wrap_fdatasync(int file)
 {
     int result;
+    if (disk_interrupts()) {
+        return -1;
+    }
     __atomic_add_fetch(&disk.data_syncs, 1, __ATOMIC_RELAXED);
     if (disk.on_sync) {
         disk.on_sync();

@@ -8,6 +8,7 @@
 #include "support/streams.h"
 
 #include "command.h"
+#include "nearest.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -215,22 +216,22 @@ TEST(option__a_list_has_an_end)
     check_bad(text, "--list: more than 64 of them");
 }
 
-TEST(option__nearest)
+TEST(nearest__names)
 {
     static const char *const names[] = { "build", "check", "completion", "diff",
                                          "dedup" };
-    CHECK_STR(option_nearest("build", names, 5), "build");
-    CHECK_STR(option_nearest("biuld", names, 5), "build");
-    CHECK_STR(option_nearest("buil", names, 5), "build");
-    CHECK_STR(option_nearest("buildd", names, 5), "build");
-    CHECK_STR(option_nearest("bxild", names, 5), "build");
-    CHECK_STR(option_nearest("comp", names, 5), "completion");
-    CHECK_STR(option_nearest("dif", names, 5), "diff");
-    CHECK(!option_nearest("wholly-other", names, 5));
-    CHECK(!option_nearest("", names, 5));
-    CHECK(!option_nearest("build", names, 0));
-    CHECK(!option_nearest("an-endlessly-long-name-that-nobody-would-ever-type", names,
-                          5));
+    CHECK_STR(nearest_name("build", names, 5), "build");
+    CHECK_STR(nearest_name("biuld", names, 5), "build");
+    CHECK_STR(nearest_name("buil", names, 5), "build");
+    CHECK_STR(nearest_name("buildd", names, 5), "build");
+    CHECK_STR(nearest_name("bxild", names, 5), "build");
+    CHECK_STR(nearest_name("comp", names, 5), "completion");
+    CHECK_STR(nearest_name("dif", names, 5), "diff");
+    CHECK(!nearest_name("wholly-other", names, 5));
+    CHECK(!nearest_name("", names, 5));
+    CHECK(!nearest_name("build", names, 0));
+    CHECK(
+        !nearest_name("an-endlessly-long-name-that-nobody-would-ever-type", names, 5));
 }
 
 /* ---- The tables of the subcommands ------------------------------------------------------- */

@@ -1,0 +1,302 @@
+/*
+ * bgload.c - a client that costs as little as possible, to measure a service that speaks RESP.
+ *
+ *     bgload --port 6420 --command "BF.MADD seen" --count 1e8 --per 1000        fills
+ *     bgload --port 6420 --command "BF.MEXISTS seen" --per 100 --seconds 5      asks
+ *
+ * A request is the command's words and `per` keys, decimal numbers of 12 digits: one after the
+ * other (--count), or random ones below --range (--seconds). Requests are written to memory once
+ * and sent again and again, `pipeline` of them at a time on each connection; replies are only
+ * counted, by their line ends. Prints one line of JSON: requests and keys per second, and
+ * percentiles of the time from sending a pipeline to its last reply.
+ */
+#define _GNU_SOURCE
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LOAD_KEY = 12,
+    LOAD_VARIANTS = 64,
+    LOAD_READ = 1 << 20,
+    LOAD_LATENCIES = 1 << 22
+};
+
+struct load {
+    int port;
+    const char *words[8];
+    size_t word_lens[8];
+    size_t words_count;
+    uint64_t count, range;
+    size_t per, pipeline, connections;
+    double seconds;
+    size_t lines; /* of the replies to one pipeline */
+};
+
+struct link {
+    int fd;
+    char *data; /* one pipeline: its keys are written anew when filling */
+    size_t bytes, sent;
+    size_t lines; /* that are still to come */
+    uint64_t began;
+    bool busy;
+};
+
+static uint64_t load_random_state = 0x9E3779B97F4A7C15U;
+
+static uint64_t load_random(void)
+{
+    uint64_t x = load_random_state += 0x9E3779B97F4A7C15U;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9U;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBU;
+    return x ^ x >> 31;
+}
+
+static uint64_t load_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+static void load_key(char *to, uint64_t key)
+{
+    for (int i = LOAD_KEY - 1; i >= 0; i--) {
+        to[i] = (char)('0' + key % 10);
+        key /= 10;
+    }
+}
+
+/* One pipeline of requests; keys from `next` on, or random. Returns its bytes. */
+static size_t load_write(const struct load *l, char *to, uint64_t *next, uint64_t end)
+{
+    char *at = to;
+    for (size_t r = 0; r < l->pipeline; r++) {
+        at += sprintf(at, "*%zu\r\n", l->words_count + l->per);
+        for (size_t w = 0; w < l->words_count; w++) {
+            at += sprintf(at, "$%zu\r\n%s\r\n", l->word_lens[w], l->words[w]);
+        }
+        for (size_t k = 0; k < l->per; k++) {
+            at += sprintf(at, "$%d\r\n", LOAD_KEY);
+            load_key(at, next ? *next < end ? (*next)++ : end - 1
+                              : load_random() % l->range);
+            at += LOAD_KEY;
+            *at++ = '\r';
+            *at++ = '\n';
+        }
+    }
+    return (size_t)(at - to);
+}
+
+static int load_connect(int port)
+{
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)port) };
+    const int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (fd < 0
+        || (connect(fd, (struct sockaddr *)&to, sizeof to) && errno != EINPROGRESS)) {
+        perror("bgload: connect");
+        exit(1);
+    }
+    struct pollfd ready = { .fd = fd, .events = POLLOUT };
+    (void)poll(&ready, 1, 5000);
+    return fd;
+}
+
+/* Sends what the socket takes. */
+static void link_send(struct link *link)
+{
+    while (link->sent < link->bytes) {
+        const ssize_t n = send(link->fd, link->data + link->sent,
+                               link->bytes - link->sent, MSG_NOSIGNAL);
+        if (n < 0) {
+            if (errno == EAGAIN) {
+                return;
+            }
+            perror("bgload: send");
+            exit(1);
+        }
+        link->sent += (size_t)n;
+    }
+}
+
+/* Counts the lines that have arrived. */
+static void link_receive(struct link *link, char *room)
+{
+    const ssize_t n = recv(link->fd, room, LOAD_READ, 0);
+    if (n == 0 || (n < 0 && errno != EAGAIN)) {
+        fprintf(stderr, "bgload: the service has closed the connection\n");
+        exit(1);
+    }
+    for (const char *at = room;
+         n > 0 && (at = memchr(at, '\n', (size_t)(room + n - at))); at++) {
+        if (link->lines-- == 0) {
+            fprintf(stderr, "bgload: more replies than expected\n");
+            exit(1);
+        }
+        if (room[0] == '-') {
+            fprintf(stderr, "bgload: %.*s\n", (int)(n < 200 ? n : 200), room);
+            exit(1);
+        }
+    }
+}
+
+static int load_by_value(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void load_report(uint32_t *latencies, size_t n, uint64_t requests,
+                        double seconds, const struct load *l)
+{
+    n = n < LOAD_LATENCIES ? n : LOAD_LATENCIES;
+    qsort(latencies, n, sizeof *latencies, load_by_value);
+    printf("{\"requests\": %llu, \"seconds\": %.3f, \"requests_per_second\": %.0f, "
+           "\"keys_per_second\": %.0f",
+           (unsigned long long)requests, seconds, (double)requests / seconds,
+           (double)requests * (double)l->per / seconds);
+    const double shares[] = { 0.5, 0.99, 0.999, 1 };
+    const char *const names[] = { "p50", "p99", "p999", "max" };
+    for (size_t i = 0; n > 0 && i < 4; i++) {
+        const size_t at = (size_t)(shares[i] * (double)(n - 1));
+        printf(", \"%s_us\": %.1f", names[i], (double)latencies[at] / 1000);
+    }
+    printf("}\n");
+}
+
+static void load_run(const struct load *l)
+{
+    const size_t most =
+        l->pipeline * (64 + 64 * l->words_count + l->per * (LOAD_KEY + 16));
+    struct link *links = calloc(l->connections, sizeof *links);
+    struct pollfd *polls = calloc(l->connections, sizeof *polls);
+    uint32_t *latencies = malloc(LOAD_LATENCIES * sizeof *latencies);
+    char *room = malloc(LOAD_READ),
+         **variants = calloc(LOAD_VARIANTS, sizeof *variants);
+    uint64_t next = 0, requests = 0, used = 0;
+    const bool fills = l->count > 0;
+    for (size_t v = 0; !fills && v < LOAD_VARIANTS; v++) {
+        variants[v] = malloc(most);
+        links[0].bytes = load_write(l, variants[v], NULL, 0);
+    }
+    for (size_t i = 0; i < l->connections; i++) {
+        links[i].fd = load_connect(l->port);
+        links[i].bytes = links[0].bytes;
+        links[i].data = fills ? malloc(most) : NULL;
+    }
+    const uint64_t began = load_now();
+    const uint64_t end = began + (uint64_t)(l->seconds * 1e9);
+    size_t working = 1;
+    while (working > 0) {
+        working = 0;
+        for (size_t i = 0; i < l->connections; i++) {
+            struct link *link = &links[i];
+            if (!link->busy && (fills ? next < l->count : load_now() < end)) {
+                if (fills) {
+                    link->bytes = load_write(l, link->data, &next, l->count);
+                } else {
+                    link->data = variants[(requests + i) % LOAD_VARIANTS];
+                }
+                link->sent = 0;
+                link->lines = l->lines;
+                link->busy = true;
+                link->began = load_now();
+                link_send(link);
+            }
+            polls[i] = (struct pollfd){
+                .fd = link->fd,
+                .events = (short)(link->sent < link->bytes ? POLLIN | POLLOUT : POLLIN)
+            };
+            working += link->busy;
+        }
+        if (working && poll(polls, l->connections, 10000) <= 0) {
+            fprintf(stderr, "bgload: no answer for 10 s\n");
+            exit(1);
+        }
+        for (size_t i = 0; i < l->connections; i++) {
+            struct link *link = &links[i];
+            if (polls[i].revents & POLLOUT) {
+                link_send(link);
+            }
+            if (polls[i].revents & (POLLIN | POLLHUP)) {
+                link_receive(link, room);
+                if (link->busy && link->lines == 0) {
+                    link->busy = false;
+                    requests += l->pipeline;
+                    latencies[used++ % LOAD_LATENCIES] =
+                        (uint32_t)(load_now() - link->began);
+                }
+            }
+        }
+    }
+    load_report(latencies, used, requests, (double)(load_now() - began) / 1e9, l);
+}
+
+static void load_usage(void)
+{
+    fprintf(
+        stderr,
+        "usage: bgload --port N --command WORDS (--count N | --seconds S --range N) "
+        "[--per N] [--pipeline N] [--connections N] [--lines-per-request N]\n");
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = { { "port", 1, NULL, 'p' },
+                                             { "command", 1, NULL, 'c' },
+                                             { "count", 1, NULL, 'n' },
+                                             { "seconds", 1, NULL, 's' },
+                                             { "range", 1, NULL, 'r' },
+                                             { "per", 1, NULL, 'k' },
+                                             { "pipeline", 1, NULL, 'P' },
+                                             { "connections", 1, NULL, 'C' },
+                                             { "lines-per-request", 1, NULL, 'l' },
+                                             { NULL, 0, NULL, 0 } };
+    struct load l = { .per = 1, .pipeline = 1, .connections = 1, .range = 1000000 };
+    size_t lines = 0;
+    int option = 0;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'p': l.port = atoi(optarg); break;
+        case 'n': l.count = (uint64_t)strtod(optarg, NULL); break;
+        case 's': l.seconds = strtod(optarg, NULL); break;
+        case 'r': l.range = (uint64_t)strtod(optarg, NULL); break;
+        case 'k': l.per = (size_t)strtod(optarg, NULL); break;
+        case 'P': l.pipeline = (size_t)strtod(optarg, NULL); break;
+        case 'C': l.connections = (size_t)strtod(optarg, NULL); break;
+        case 'l': lines = (size_t)strtod(optarg, NULL); break;
+        case 'c':
+            for (char *word = strtok(optarg, " "); word && l.words_count < 8;
+                 word = strtok(NULL, " ")) {
+                l.words[l.words_count] = word;
+                l.word_lens[l.words_count++] = strlen(word);
+            }
+            break;
+        default: load_usage();
+        }
+    }
+    if (!l.port || !l.words_count || !l.per || !l.pipeline || !l.connections || !l.range
+        || (l.count == 0) == (l.seconds == 0)) {
+        load_usage();
+    }
+    /* A reply is a line, or a line and one for each key. */
+    l.lines = l.pipeline * (lines ? lines : l.per == 1 ? 1 : l.per + 1);
+    load_run(&l);
+    return 0;
+}

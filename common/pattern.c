@@ -1,0 +1,101 @@
+/*
+ * pattern.c - see pattern.h.
+ *
+ * The pattern is walked along the name. A * is taken to stand for nothing at first; when what
+ * follows does not fit, it stands for one byte more and what follows is tried again. When a
+ * second * is reached the first one is settled for good: had it stood for more, the second could
+ * stand for less. So there is one place to go back to, and no recursion.
+ */
+#include "pattern.h"
+
+struct pattern {
+    const char *at, *end; /* of the pattern that is left */
+    bool nocase;
+};
+
+static unsigned char pattern_fold(const struct pattern *pattern, char c)
+{
+    return (unsigned char)(pattern->nocase && c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+/* A character of the pattern that may have a \ before it. */
+static unsigned char pattern_literal(struct pattern *pattern)
+{
+    if (*pattern->at == '\\' && pattern->end - pattern->at > 1) {
+        pattern->at++;
+    }
+    return pattern_fold(pattern, *pattern->at++);
+}
+
+/* Whether c is in the set that begins at the [; moves behind its ], or to the end without one. */
+static bool pattern_set(struct pattern *pattern, unsigned char c)
+{
+    pattern->at++;
+    const bool inverted = pattern->at < pattern->end && *pattern->at == '^';
+    bool in = false;
+    pattern->at += inverted;
+    while (pattern->at < pattern->end && *pattern->at != ']') {
+        const unsigned char from = pattern_literal(pattern);
+        unsigned char to = from;
+        if (pattern->end - pattern->at > 1 && pattern->at[0] == '-'
+            && pattern->at[1] != ']') {
+            pattern->at++;
+            to = pattern_literal(pattern);
+        }
+        in = in || (from <= to ? from <= c && c <= to : to <= c && c <= from);
+    }
+    pattern->at += pattern->at < pattern->end;
+    return in != inverted;
+}
+
+/* Whether the next piece of the pattern, which is no *, stands for c; moves behind it. */
+static bool pattern_one(struct pattern *pattern, char c)
+{
+    if (*pattern->at == '?') {
+        pattern->at++;
+        return true;
+    }
+    if (*pattern->at == '[') {
+        return pattern_set(pattern, pattern_fold(pattern, c));
+    }
+    return pattern_literal(pattern) == pattern_fold(pattern, c);
+}
+
+static bool pattern_walk(struct pattern *pattern, const char *name, size_t name_len)
+{
+    const char *const end = name_len ? name + name_len : name;
+    const char *star = NULL, *star_name = NULL; /* behind the last *, and its name */
+    while (name < end) {
+        if (pattern->at < pattern->end && *pattern->at == '*') {
+            star = ++pattern->at;
+            star_name = name;
+        } else if (pattern->at < pattern->end && pattern_one(pattern, *name)) {
+            name++;
+        } else if (star) {
+            pattern->at = star;
+            name = ++star_name;
+        } else {
+            return false;
+        }
+    }
+    while (pattern->at < pattern->end && *pattern->at == '*') {
+        pattern->at++;
+    }
+    return pattern->at == pattern->end;
+}
+
+bool pattern_matches(const char *pattern, size_t pattern_len, const char *name,
+                     size_t name_len)
+{
+    struct pattern all = { pattern, pattern_len ? pattern + pattern_len : pattern,
+                           false };
+    return pattern_walk(&all, name, name_len);
+}
+
+bool pattern_matches_nocase(const char *pattern, size_t pattern_len, const char *name,
+                            size_t name_len)
+{
+    struct pattern all = { pattern, pattern_len ? pattern + pattern_len : pattern,
+                           true };
+    return pattern_walk(&all, name, name_len);
+}

@@ -1,0 +1,98 @@
+/* buffer.c - growth, and the few things that are written often. */
+#include "buffer.h"
+
+#include <stdlib.h>
+
+enum { BUFFER_FIRST = 1024 };
+
+void buffer_free(struct buffer *b)
+{
+    free(b->data);
+    buffer_init(b, b->limit);
+}
+
+void buffer_clear(struct buffer *b, size_t keep)
+{
+    if (b->room > keep) {
+        buffer_free(b);
+    }
+    b->begin = b->used = 0;
+    b->overflow = false;
+}
+
+/* The size to grow to when `need` bytes must fit: the next double, but not far beyond the
+ * limit. */
+static size_t buffer_next_room(const struct buffer *b, size_t need)
+{
+    size_t room = b->room ? b->room : BUFFER_FIRST;
+    while (room < need) {
+        room = room > SIZE_MAX / 2 ? need : room * 2;
+    }
+    return room > b->limit && need <= b->limit ? b->limit : room;
+}
+
+/* Moves the waiting bytes to the front, if that is cheap for what it gains. */
+static void buffer_settle(struct buffer *b)
+{
+    const size_t waiting = buffer_waiting(b);
+    if (b->begin && b->begin >= waiting) {
+        memmove(b->data, b->data + b->begin, waiting);
+        b->begin = 0;
+        b->used = waiting;
+    }
+}
+
+bool buffer_grow(struct buffer *b, size_t n)
+{
+    const size_t waiting = buffer_waiting(b);
+    if (b->overflow || waiting > b->limit || n > b->limit - waiting) {
+        b->overflow = true;
+        return false;
+    }
+    buffer_settle(b);
+    if (n <= b->room - b->used) {
+        return true;
+    }
+    if (n > SIZE_MAX - b->used) {
+        b->overflow = true;
+        return false;
+    }
+    const size_t room = buffer_next_room(b, b->used + n);
+    char *data = realloc(b->data, room);
+    if (!data) {
+        b->overflow = true;
+        return false;
+    }
+    b->data = data;
+    b->room = room;
+    return true;
+}
+
+size_t buffer_digits(char to[20], uint64_t value)
+{
+    char reverse[20];
+    size_t n = 0;
+    do {
+        reverse[n++] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value);
+    for (size_t i = 0; i < n; i++) {
+        to[i] = reverse[n - 1 - i];
+    }
+    return n;
+}
+
+void buffer_number(struct buffer *b, uint64_t value)
+{
+    char digits[20];
+    buffer_put(b, digits, buffer_digits(digits, value));
+}
+
+void buffer_line(struct buffer *b, const char *text, size_t n)
+{
+    char *to = n ? buffer_space(b, n) : NULL;
+    for (size_t i = 0; to && i < n; i++) {
+        to[i] = buffer_line_byte(text[i]);
+    }
+    buffer_wrote(b, to ? n : 0);
+}

@@ -1,0 +1,542 @@
+/*
+ * cmd_keyspace.c - commands about names, whatever they stand for: EXISTS, DEL, TYPE, RENAME,
+ * EXPIRE, TTL, COPY and their like. Those that tell the names are in cmd_scan.c.
+ *
+ * Who drops a name does not wait until its memory is free: that is done later (catalog.h). So DEL
+ * is as quick as UNLINK.
+ */
+#include "cmd.h"
+#include "server.h"
+#include "users.h"
+
+#include <limits.h>
+
+static const char keyspace_missing[] = "ERR no such key";
+
+/* The entry of an argument, or NULL. */
+static struct entry *keyspace_find(struct request *request, size_t i)
+{
+    return session_find(session_of(request), request->argv[i]);
+}
+
+const char *cmd_type_name(const struct object *object)
+{
+    switch ((enum object_family)object->shape.family) {
+    case OBJECT_BF: return "MBbloom--";
+    case OBJECT_CF: return "MBbloomCF";
+    case OBJECT_BG: break;
+    }
+    return "bloomgate";
+}
+
+/* ---- Whether, what, how large ---------------------------------------------------------------- */
+
+static void keyspace_exists(struct request *request)
+{
+    int64_t n = 0;
+    for (size_t i = 1; i < request->argc; i++) {
+        n += keyspace_find(request, i) != NULL;
+    }
+    reply_integer(&request->reply, n);
+}
+
+static void keyspace_type(struct request *request)
+{
+    const struct entry *entry = keyspace_find(request, 1);
+    reply_status(&request->reply, entry ? cmd_type_name(entry->object) : "none");
+}
+
+static void keyspace_memory_usage(struct request *request)
+{
+    int64_t samples = 0;
+    if (request->argc > 3
+        && (request->argc != 5 || !args_is(request->argv[3], "SAMPLES"))) {
+        cmd_syntax(request);
+        return;
+    }
+    if (request->argc == 5 && !cmd_integer(request->argv[4], &samples)) {
+        cmd_not_integer(request);
+        return;
+    }
+    if (samples < 0) {
+        cmd_syntax(request);
+        return;
+    }
+    const struct entry *entry = keyspace_find(request, 2);
+    if (entry) {
+        const uint64_t around = sizeof *entry + sizeof *entry->object
+                                + sizeof(struct entry_name) + request->argv[2].len + 1;
+        reply_integer(&request->reply, (int64_t)(object_bytes(entry->object) + around));
+    } else {
+        reply_null(&request->reply);
+    }
+}
+
+static void keyspace_encoding(struct request *request)
+{
+    const struct entry *entry = keyspace_find(request, 2);
+    if (!entry) {
+        reply_null(&request->reply);
+    } else if (entry->object->foreign) {
+        reply_text(&request->reply, "redisbloom");
+    } else {
+        reply_text(&request->reply, bg_kind_name((bg_kind)entry->object->shape.kind));
+    }
+}
+
+static void keyspace_refcount(struct request *request)
+{
+    if (keyspace_find(request, 2)) {
+        reply_integer(&request->reply, 1);
+    } else {
+        reply_null(&request->reply);
+    }
+}
+
+static void keyspace_idletime(struct request *request)
+{
+    if (keyspace_find(request, 2)) {
+        reply_integer(&request->reply, 0); /* nobody takes note of it */
+    } else {
+        reply_null(&request->reply);
+    }
+}
+
+static void keyspace_freq(struct request *request)
+{
+    if (keyspace_find(request, 2)) {
+        reply_error(
+            &request->reply,
+            "ERR An LFU maxmemory policy is not selected, access frequency not "
+            "tracked. Please note that when switching between policies at runtime "
+            "LRU and LFU data will take some time to adjust.");
+    } else {
+        reply_null(&request->reply);
+    }
+}
+
+/* ---- Dropping -------------------------------------------------------------------------------- */
+
+static void keyspace_drop(struct request *request)
+{
+    struct session *session = session_of(request);
+    bg_errinfo info = { 0 };
+    int64_t n = 0;
+    session->wrote = true;
+    for (size_t i = 1; i < request->argc; i++) {
+        const bg_err err = catalog_drop(session->server->catalog, request->argv[i],
+                                        session->now, &info);
+        if (err && err != BG_ENOTFOUND) {
+            args_failed(request, err, &info, "");
+            return;
+        }
+        n += !err;
+    }
+    reply_integer(&request->reply, n);
+}
+
+/* Drops some entries of the catalogue, those that the user may write. */
+static bg_err flush_some(struct session *session, struct entry *const *entries,
+                         size_t n, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    session_enter(session); /* for names */
+    for (size_t i = 0; i < n && !err; i++) {
+        const bg_bytes name = catalog_name(entries[i]);
+        if (!atomic_load(&entries[i]->gone)
+            && user_may_touch(session->client->user, name, USER_WRITE)) {
+            err = catalog_drop(session->server->catalog, name, 0, info);
+            err = err == BG_ENOTFOUND ? BG_OK : err;
+        }
+    }
+    session_let_go(session);
+    return err;
+}
+
+static void keyspace_flush(struct request *request)
+{
+    struct session *session = session_of(request);
+    struct entry *entries[64];
+    bg_errinfo info = { 0 };
+    bg_err err = BG_OK;
+    uint64_t after = 0;
+    size_t n = 0;
+    if (request->argc > 2
+        || (request->argc == 2 && !args_is(request->argv[1], "ASYNC")
+            && !args_is(request->argv[1], "SYNC"))) {
+        cmd_syntax(request);
+        return;
+    }
+    session->wrote = true;
+    while (!err
+           && (n = catalog_scan(session->server->catalog, after, entries, 64)) > 0) {
+        after = entries[n - 1]->number;
+        err = flush_some(session, entries, n, &info);
+        for (size_t i = 0; i < n; i++) {
+            catalog_release(entries[i]);
+        }
+    }
+    if (err) {
+        args_failed(request, err, &info, "");
+    } else {
+        reply_ok(&request->reply);
+    }
+}
+
+/* ---- Other names ----------------------------------------------------------------------------- */
+
+/* 1: done; 0: the new name is taken; -1: an error was sent. */
+static int keyspace_move(struct request *request, bool only_new)
+{
+    struct session *session = session_of(request);
+    bg_errinfo info = { 0 };
+    session->wrote = true;
+    const bg_err err = catalog_rename(session->server->catalog, request->argv[1],
+                                      request->argv[2], only_new, session->now, &info);
+    if (err == BG_ENOTFOUND) {
+        reply_error(&request->reply, keyspace_missing);
+        return -1;
+    }
+    if (err && err != BG_EBUSY) {
+        args_failed(request, err, &info, "");
+        return -1;
+    }
+    return !err;
+}
+
+static void keyspace_rename(struct request *request)
+{
+    if (keyspace_move(request, false) >= 0) {
+        reply_ok(&request->reply);
+    }
+}
+
+static void keyspace_renamenx(struct request *request)
+{
+    const int moved = keyspace_move(request, true);
+    if (moved >= 0) {
+        reply_integer(&request->reply, moved);
+    }
+}
+
+/* COPY source destination [DB index] [REPLACE] */
+static bool copy_read(struct request *request, bool *replace)
+{
+    for (size_t i = 3; i < request->argc; i++) {
+        int64_t db = 0;
+        if (args_is(request->argv[i], "REPLACE")) {
+            *replace = true;
+        } else if (args_is(request->argv[i], "DB") && i + 1 < request->argc) {
+            if (!cmd_integer(request->argv[++i], &db)) {
+                cmd_not_integer(request);
+                return false;
+            }
+            if (db != 0) {
+                reply_error(&request->reply, "ERR DB index is out of range");
+                return false;
+            }
+        } else {
+            cmd_syntax(request);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool copy_is_same(bg_bytes a, bg_bytes b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+static void keyspace_copy(struct request *request)
+{
+    struct session *session = session_of(request);
+    const bg_bytes from = request->argv[1], to = request->argv[2];
+    struct host *host = request->host;
+    struct object *copy = NULL;
+    bg_errinfo info = { 0 };
+    bool replace = false;
+    if (!copy_read(request, &replace)) {
+        return;
+    }
+    if (copy_is_same(from, to)) {
+        reply_error(&request->reply, "ERR source and destination objects are the same");
+        return;
+    }
+    const struct entry *entry = session_find(session, from);
+    if (!entry || (!replace && session_find(session, to))) {
+        reply_integer(&request->reply, 0);
+        return;
+    }
+    const uint64_t expires = atomic_load(&entry->expires);
+    bg_err err = object_copy(entry->object, &copy, &info);
+    if (!err) {
+        err = replace ? host->ops->replace(host, to, copy, &info)
+                      : host->ops->create(host, to, copy, &info);
+        if (err) {
+            object_free(copy);
+        }
+    }
+    if (!err) { /* the time to live goes with it, as in Redis */
+        err =
+            catalog_expire(session->server->catalog, to, expires, session->now, &info);
+        err = err == BG_ENOTFOUND ? BG_OK : err; /* somebody else was quicker */
+    }
+    if (err && err != BG_EBUSY) {
+        args_failed(request, err, &info, "");
+    } else {
+        reply_integer(&request->reply, !err);
+    }
+}
+
+/* ---- Time to live ---------------------------------------------------------------------------- */
+
+enum { EXPIRE_NX = 1, EXPIRE_XX = 2, EXPIRE_GT = 4, EXPIRE_LT = 8 };
+
+static bool expire_read_options(struct request *request, unsigned *options)
+{
+    static const struct {
+        const char *word;
+        unsigned option;
+    } words[] = { { "NX", EXPIRE_NX },
+                  { "XX", EXPIRE_XX },
+                  { "GT", EXPIRE_GT },
+                  { "LT", EXPIRE_LT } };
+    for (size_t i = 3; i < request->argc; i++) {
+        unsigned found = 0;
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+            found |= args_is(request->argv[i], words[w].word) ? words[w].option : 0;
+        }
+        if (!found) {
+            char text[64];
+            reply_errorf(&request->reply, "ERR Unsupported option %s",
+                         args_show(request->argv[i], text));
+            return false;
+        }
+        *options |= found;
+    }
+    if (*options & EXPIRE_NX && *options & ~(unsigned)EXPIRE_NX) {
+        reply_error(
+            &request->reply,
+            "ERR NX and XX, GT or LT options at the same time are not compatible");
+        return false;
+    }
+    if (*options & EXPIRE_GT && *options & EXPIRE_LT) {
+        reply_error(&request->reply,
+                    "ERR GT and LT options at the same time are not compatible");
+        return false;
+    }
+    return true;
+}
+
+/* Whether an expiry that is `now` (0: never) becomes `then`. */
+static bool expire_wants(unsigned options, uint64_t now, uint64_t then)
+{
+    return !(options & EXPIRE_NX && now) && !(options & EXPIRE_XX && !now)
+           && !(options & EXPIRE_GT && (!now || then <= now))
+           && !(options & EXPIRE_LT && now && then >= now);
+}
+
+/* Sets when a name is forgotten: a time in milliseconds since 1970, which may have been. */
+static void expire_at(struct request *request, int64_t then, unsigned options)
+{
+    struct session *session = session_of(request);
+    const struct entry *entry = keyspace_find(request, 1);
+    struct catalog *catalog = session->server->catalog;
+    const uint64_t when = then > 0 ? (uint64_t)then : 0;
+    bg_errinfo info = { 0 };
+    if (!entry || !expire_wants(options, atomic_load(&entry->expires), when)) {
+        reply_integer(&request->reply, 0);
+        return;
+    }
+    session->wrote = true;
+    const bg_err err =
+        when <= session->now
+            ? catalog_drop(catalog, request->argv[1], session->now, &info)
+            : catalog_expire(catalog, request->argv[1], when, session->now, &info);
+    if (err && err != BG_ENOTFOUND) {
+        args_failed(request, err, &info, "");
+    } else {
+        reply_integer(&request->reply, !err);
+    }
+}
+
+/* The four commands: a number, in `unit` milliseconds, from now on or since 1970. */
+static void expire_run(struct request *request, int64_t unit, bool absolute)
+{
+    const int64_t now = (int64_t)session_of(request)->now;
+    int64_t number = 0;
+    unsigned options = 0;
+    char name[CMD_NAME];
+    if (!expire_read_options(request, &options)) {
+        return;
+    }
+    if (!cmd_integer(request->argv[2], &number)) {
+        cmd_not_integer(request);
+        return;
+    }
+    if (number > INT64_MAX / unit || number < INT64_MIN / unit
+        || (!absolute && number * unit > INT64_MAX - now)) {
+        reply_errorf(&request->reply, "ERR invalid expire time in '%s' command",
+                     cmd_lower(request->command->name, name));
+        return;
+    }
+    expire_at(request, number * unit + (absolute ? 0 : now), options);
+}
+
+static void keyspace_expire(struct request *request)
+{
+    expire_run(request, 1000, false);
+}
+
+static void keyspace_pexpire(struct request *request)
+{
+    expire_run(request, 1, false);
+}
+
+static void keyspace_expireat(struct request *request)
+{
+    expire_run(request, 1000, true);
+}
+
+static void keyspace_pexpireat(struct request *request)
+{
+    expire_run(request, 1, true);
+}
+
+static void keyspace_persist(struct request *request)
+{
+    struct session *session = session_of(request);
+    const struct entry *entry = keyspace_find(request, 1);
+    bg_errinfo info = { 0 };
+    if (!entry || !atomic_load(&entry->expires)) {
+        reply_integer(&request->reply, 0);
+        return;
+    }
+    session->wrote = true;
+    const bg_err err = catalog_expire(session->server->catalog, request->argv[1], 0,
+                                      session->now, &info);
+    if (err && err != BG_ENOTFOUND) {
+        args_failed(request, err, &info, "");
+    } else {
+        reply_integer(&request->reply, !err);
+    }
+}
+
+/* -2: there is none; -1: never; else when it expires, or how long until then. */
+static void ttl_run(struct request *request, bool seconds, bool absolute)
+{
+    const struct entry *entry = keyspace_find(request, 1);
+    const uint64_t expires = entry ? atomic_load(&entry->expires) : 0;
+    const uint64_t now = session_of(request)->now;
+    if (!entry || !expires) {
+        reply_integer(&request->reply, entry ? -1 : -2);
+        return;
+    }
+    uint64_t value = absolute ? expires : expires > now ? expires - now : 0;
+    if (seconds) {
+        value = (value + 500) / 1000;
+    }
+    reply_integer(&request->reply, value > INT64_MAX ? INT64_MAX : (int64_t)value);
+}
+
+static void keyspace_ttl(struct request *request)
+{
+    ttl_run(request, true, false);
+}
+
+static void keyspace_pttl(struct request *request)
+{
+    ttl_run(request, false, false);
+}
+
+static void keyspace_expiretime(struct request *request)
+{
+    ttl_run(request, true, true);
+}
+
+static void keyspace_pexpiretime(struct request *request)
+{
+    ttl_run(request, false, true);
+}
+
+/* ---- The table ------------------------------------------------------------------------------- */
+
+#define KEYSPACE_READ  (COMMAND_READONLY | COMMAND_FAST)
+#define KEYSPACE_WRITE (COMMAND_WRITE | COMMAND_FAST)
+#define KEYSPACE_SUB   (COMMAND_READONLY | COMMAND_SUB)
+
+const struct command keyspace_commands[] = {
+    { "EXISTS", -2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_exists, NULL,
+      "key [key ...]", "How many of the names there are", "O(N) with N names",
+      "0.1.0" },
+    { "TOUCH", -2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_exists, NULL,
+      "key [key ...]", "How many of the names there are; accesses are not recorded",
+      "O(N) with N names", "0.1.0" },
+    { "TYPE", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_type, NULL, "key",
+      "The type of a filter", "O(1)", "0.1.0" },
+    { "DEL", -2, COMMAND_WRITE, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_drop, NULL,
+      "key [key ...]", "Drops filters", "O(N) with N names; memory is freed later",
+      "0.1.0" },
+    { "UNLINK", -2, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, -1, 1, keyspace_drop, NULL,
+      "key [key ...]", "Drops filters", "O(N) with N names; memory is freed later",
+      "0.1.0" },
+    { "RENAME", 3, COMMAND_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_rename, NULL,
+      "key newkey", "Gives a filter another name, in the place of what had it", "O(1)",
+      "0.1.0" },
+    { "RENAMENX", 3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 2, 1, keyspace_renamenx,
+      NULL, "key newkey", "Gives a filter another name, unless that is taken", "O(1)",
+      "0.1.0" },
+    { "COPY", -3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_KEYSPACE, 1,
+      2, 1, keyspace_copy, NULL, "source destination [DB destination-db] [REPLACE]",
+      "Copies a filter", "O(N) with N bytes", "0.1.0" },
+    { "EXPIRE", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expire, NULL,
+      "key seconds [NX | XX | GT | LT]", "Drops a filter in so many seconds", "O(1)",
+      "0.1.0" },
+    { "PEXPIRE", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpire, NULL,
+      "key milliseconds [NX | XX | GT | LT]", "Drops a filter in so many milliseconds",
+      "O(1)", "0.1.0" },
+    { "EXPIREAT", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expireat,
+      NULL, "key unix-time-seconds [NX | XX | GT | LT]", "Drops a filter at a time",
+      "O(1)", "0.1.0" },
+    { "PEXPIREAT", -3, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpireat,
+      NULL, "key unix-time-milliseconds [NX | XX | GT | LT]",
+      "Drops a filter at a time", "O(1)", "0.1.0" },
+    { "PERSIST", 2, KEYSPACE_WRITE, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_persist, NULL,
+      "key", "Keeps a filter for ever", "O(1)", "0.1.0" },
+    { "TTL", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_ttl, NULL, "key",
+      "Seconds until a filter is dropped", "O(1)", "0.1.0" },
+    { "PTTL", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pttl, NULL, "key",
+      "Milliseconds until a filter is dropped", "O(1)", "0.1.0" },
+    { "EXPIRETIME", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_expiretime,
+      NULL, "key", "When a filter is dropped, in seconds since 1970", "O(1)", "0.1.0" },
+    { "PEXPIRETIME", 2, KEYSPACE_READ, CATEGORY_KEYSPACE, 1, 1, 1, keyspace_pexpiretime,
+      NULL, "key", "When a filter is dropped, in milliseconds since 1970", "O(1)",
+      "0.1.0" },
+    { "FLUSHALL", -1, COMMAND_WRITE | COMMAND_SLOW,
+      CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keyspace_flush, NULL,
+      "[ASYNC | SYNC]", "Drops all filters that the user may write",
+      "O(N) with N filters", "0.1.0" },
+    { "FLUSHDB", -1, COMMAND_WRITE | COMMAND_SLOW,
+      CATEGORY_KEYSPACE | CATEGORY_DANGEROUS, 0, 0, 0, keyspace_flush, NULL,
+      "[ASYNC | SYNC]", "Drops all filters that the user may write",
+      "O(N) with N filters", "0.1.0" },
+    { "OBJECT", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL,
+      "", "About what a name stands for", "Depends on subcommand", "0.1.0" },
+    { "OBJECT|ENCODING", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_encoding,
+      NULL, "key", "The kind of a filter", "O(1)", "0.1.0" },
+    { "OBJECT|FREQ", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_freq, NULL,
+      "key", "How often a filter is used; here an error", "O(1)", "0.1.0" },
+    { "OBJECT|IDLETIME", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_idletime,
+      NULL, "key", "Seconds since a filter was used; always 0", "O(1)", "0.1.0" },
+    { "OBJECT|REFCOUNT", 3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1, keyspace_refcount,
+      NULL, "key", "How many names a filter has; always 1", "O(1)", "0.1.0" },
+    CMD_HELP("OBJECT"),
+    { "MEMORY", -2, COMMAND_CONTAINER, CATEGORY_KEYSPACE, 0, 0, 0, cmd_container, NULL,
+      "", "About memory", "Depends on subcommand", "0.1.0" },
+    { "MEMORY|USAGE", -3, KEYSPACE_SUB, CATEGORY_KEYSPACE, 2, 2, 1,
+      keyspace_memory_usage, NULL, "key [SAMPLES count]",
+      "How many bytes a filter takes", "O(1)", "0.1.0" },
+    CMD_HELP("MEMORY"),
+    CMD_END,
+};

@@ -1,0 +1,478 @@
+/* conn.c - see conn.h. */
+#include "conn.h"
+
+#include "log.h"
+#include "multi.h"
+#include "persist.h"
+#include "server.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { CONN_KEEP = 4096, CONN_FIRST = 16384 };
+
+static void conn_on_event(evutil_socket_t fd, short what, void *context);
+
+static const struct settings *conn_settings(const struct conn *conn)
+{
+    return settings_now(conn->worker->server->store);
+}
+
+/* ---- Life ----------------------------------------------------------------------------------- */
+
+static void conn_link(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    conn->next = worker->conns;
+    conn->link = &worker->conns;
+    if (conn->next) {
+        conn->next->link = &conn->next;
+    }
+    worker->conns = conn;
+}
+
+static void conn_unlink(struct conn *conn)
+{
+    *conn->link = conn->next;
+    if (conn->next) {
+        conn->next->link = conn->link;
+    }
+    worker_uncount(conn->worker);
+}
+
+static void conn_wait_for(struct conn *conn, short what)
+{
+    if (conn->waits_for == what) {
+        return;
+    }
+    if (conn->waits_for) {
+        event_del(&conn->event);
+    }
+    conn->waits_for = what;
+    if (what) {
+        event_assign(&conn->event, conn->worker->base, conn->fd,
+                     (short)(what | EV_PERSIST), conn_on_event, conn);
+        event_add(&conn->event, NULL);
+    }
+}
+
+/* Whether some list of the worker, or a job, still has it. */
+static bool conn_is_listed(const struct conn *conn)
+{
+    return conn->busy || conn->pending || conn->held || conn->again;
+}
+
+static void conn_free(struct conn *conn)
+{
+    if (conn->protocol->end) {
+        conn->protocol->end(conn);
+    }
+    multi_discard(&conn->client);
+    resp_parser_free(&conn->parser);
+    buffer_free(&conn->in);
+    buffer_free(&conn->out);
+    free(conn);
+}
+
+void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
+               const char *address, const char *host)
+{
+    const struct settings *settings = settings_now(worker->server->store);
+    struct conn *conn = calloc(1, sizeof *conn);
+    SSL *ssl = conn && tls ? tls_connection(worker->server->tls) : NULL;
+    if (!conn || (tls && (!ssl || !SSL_set_fd(ssl, fd)))) {
+        SSL_free(ssl);
+        free(conn);
+        close(fd);
+        worker_uncount(worker);
+        return;
+    }
+    conn->client.id = atomic_fetch_add(&worker->server->next_client, 1) + 1;
+    conn->client.protocol = 2;
+    conn->client.user = users_default(worker->server->users);
+    conn->client.since = conn->client.active = server_now();
+    (void)snprintf(conn->client.address, sizeof conn->client.address, "%s", address);
+    (void)snprintf(conn->client.host, sizeof conn->client.host, "%s", host);
+    conn->worker = worker;
+    conn->protocol = protocol;
+    conn->fd = fd;
+    conn->ssl = ssl;
+    conn->shaking = tls;
+    conn->limits = (struct resp_limits)RESP_LIMITS_DEFAULT;
+    resp_parser_init(&conn->parser, &conn->limits);
+    buffer_init(&conn->in, settings->client_query_buffer_limit);
+    buffer_init(&conn->out, settings->client_output_buffer_limit);
+    conn_link(conn);
+    if (!protocol->begin(conn)) {
+        conn_close(conn);
+        return;
+    }
+    if (tls) { /* who does not shake hands is stuck from the beginning */
+        conn->stuck = server_ticks();
+        SSL_set_accept_state(ssl);
+    }
+    conn_wait_for(conn, EV_READ);
+}
+
+void conn_close(struct conn *conn)
+{
+    if (conn->closed) {
+        return;
+    }
+    conn->closed = true;
+    conn_wait_for(conn, 0);
+    conn_unlink(conn);
+    if (conn->ssl) {
+        ERR_clear_error();
+        if (!conn->shaking) {
+            (void)SSL_shutdown(conn->ssl);
+        }
+        SSL_free(conn->ssl);
+        conn->ssl = NULL;
+    }
+    close(conn->fd);
+    conn->fd = -1;
+    atomic_fetch_add_explicit(&conn->worker->counts.closed, 1, memory_order_relaxed);
+    if (!conn_is_listed(conn)) {
+        conn_free(conn);
+    }
+}
+
+bool conn_job_done(struct conn *conn)
+{
+    conn->busy = false;
+    if (conn->closed) {
+        conn_touch(conn); /* freed when the iteration ends */
+        return false;
+    }
+    return true;
+}
+
+void conn_touch(struct conn *conn)
+{
+    if (!conn->pending) {
+        conn->pending = true;
+        conn->next_pending = conn->worker->pending;
+        conn->worker->pending = conn;
+    }
+}
+
+/* ---- Bytes ---------------------------------------------------------------------------------- */
+
+enum { CONN_AGAIN = -1, CONN_GONE = -2 };
+
+/* As read(2), but CONN_AGAIN or CONN_GONE for errors; 0 is the end. */
+static ssize_t conn_read(struct conn *conn, char *to, size_t room)
+{
+    if (!conn->ssl) {
+        const ssize_t n = read(conn->fd, to, room);
+        if (n < 0) {
+            return errno == EAGAIN || errno == EINTR ? CONN_AGAIN : CONN_GONE;
+        }
+        return n;
+    }
+    ERR_clear_error();
+    const int n = SSL_read(conn->ssl, to, (int)(room < INT32_MAX ? room : INT32_MAX));
+    if (n > 0) {
+        return n;
+    }
+    switch (SSL_get_error(conn->ssl, n)) {
+    case SSL_ERROR_WANT_READ: return CONN_AGAIN;
+    case SSL_ERROR_WANT_WRITE: conn->wants_write = true; return CONN_AGAIN;
+    case SSL_ERROR_ZERO_RETURN: return 0;
+    default: return CONN_GONE;
+    }
+}
+
+static ssize_t conn_write(struct conn *conn, const char *bytes, size_t n)
+{
+    if (!conn->ssl) {
+        const ssize_t sent = send(conn->fd, bytes, n, MSG_NOSIGNAL);
+        if (sent < 0) {
+            return errno == EAGAIN || errno == EINTR ? CONN_AGAIN : CONN_GONE;
+        }
+        return sent;
+    }
+    ERR_clear_error();
+    const int sent = SSL_write(conn->ssl, bytes, (int)(n < INT32_MAX ? n : INT32_MAX));
+    if (sent > 0) {
+        return sent;
+    }
+    const int error = SSL_get_error(conn->ssl, sent);
+    return error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? CONN_AGAIN
+                                                                         : CONN_GONE;
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+/* Gives bytes to the protocol within a batch; returns how many are done with. */
+static size_t conn_feed(struct conn *conn, char *bytes, size_t n)
+{
+    struct worker *worker = conn->worker;
+    session_begin(&worker->session);
+    conn->client.active = worker->session.now;
+    const size_t used = conn->protocol->input(conn, bytes, n);
+    if (worker->session.wrote) {
+        worker->wrote = true;
+        if (worker->server->persist) {
+            conn->hold = persist_tail(worker->server->persist);
+        }
+    }
+    session_end(&worker->session);
+    conn_touch(conn);
+    return used;
+}
+
+void conn_again(struct conn *conn)
+{
+    if (!conn->again) {
+        conn->again = true;
+        conn->next_again = conn->worker->again;
+        conn->worker->again = conn;
+    }
+}
+
+/* Something is left in `in`, or not: since when does a request wait for its end? */
+static void conn_note_rest(struct conn *conn)
+{
+    if (buffer_waiting(&conn->in) == 0) {
+        conn->stuck = 0;
+        buffer_clear(&conn->in, 0);
+    } else if (conn->turn == 0) {
+        conn_again(conn);
+    } else if (conn->stuck == 0 && !conn->busy) {
+        conn->stuck = conn->worker->session.ticks;
+    }
+}
+
+static void conn_take_turn(struct conn *conn)
+{
+    conn->turn = conn_settings(conn)->pipeline_limit;
+}
+
+void conn_continue(struct conn *conn)
+{
+    if (conn->closed || conn->busy || conn->client.close) {
+        conn_touch(conn);
+        return;
+    }
+    conn_take_turn(conn);
+    if (buffer_waiting(&conn->in) > 0) {
+        const size_t used =
+            conn_feed(conn, conn->in.data + conn->in.begin, buffer_waiting(&conn->in));
+        buffer_drop(&conn->in, used);
+    }
+    conn_note_rest(conn);
+    conn_touch(conn);
+}
+
+/* Reads once, into the worker's memory or behind what is there already. CONN_AGAIN, CONN_GONE, 0
+ * at the end, or how much it was. */
+static ssize_t conn_read_some(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    const size_t waiting = buffer_waiting(&conn->in);
+    char *to = worker->scratch;
+    size_t room = sizeof worker->scratch;
+    if (waiting
+        > 0) { /* room grows with what has arrived, not with what was announced */
+        room = waiting > CONN_FIRST ? waiting : CONN_FIRST;
+        room = room < conn->in.limit - waiting ? room : conn->in.limit - waiting;
+        to = room ? buffer_space(&conn->in, room) : NULL;
+        if (!to) {
+            return CONN_GONE;
+        }
+    }
+    const ssize_t n = conn_read(conn, to, room);
+    if (n <= 0) {
+        return n;
+    }
+    atomic_fetch_add_explicit(&worker->counts.bytes_in, (uint64_t)n,
+                              memory_order_relaxed);
+    if (waiting > 0) {
+        buffer_wrote(&conn->in, (size_t)n);
+        const size_t used =
+            conn_feed(conn, conn->in.data + conn->in.begin, buffer_waiting(&conn->in));
+        if (used > 0) {
+            conn->stuck = 0; /* a request has become whole: the clock starts anew */
+        }
+        buffer_drop(&conn->in, used);
+    } else {
+        const size_t used = conn_feed(conn, to, (size_t)n);
+        buffer_put(&conn->in, to + used, (size_t)n - used);
+        if (conn->in.overflow) {
+            return CONN_GONE;
+        }
+    }
+    return n;
+}
+
+static bool conn_may_read(const struct conn *conn)
+{
+    return !conn->busy && !conn->client.close && !conn->eof && !conn->closed
+           && !conn->again && buffer_waiting(&conn->out) <= conn->out.limit / 2;
+}
+
+static void conn_readable(struct conn *conn)
+{
+    ssize_t n = 0;
+    conn_take_turn(conn);
+    do {
+        conn->wants_write = false;
+        n = conn_may_read(conn) ? conn_read_some(conn) : CONN_AGAIN;
+        if (n > 0) {
+            conn_note_rest(conn);
+        }
+        /* TLS may have decrypted more than was asked for, which no event tells. */
+    } while (n > 0 && conn->turn > 0 && conn->ssl && SSL_pending(conn->ssl) > 0);
+    if (n == 0) {
+        conn->eof = true; /* replies are still sent to who has only closed his half */
+        conn_touch(conn);
+    } else if (n == CONN_GONE) {
+        conn_close(conn);
+    }
+}
+
+static bool conn_shake(struct conn *conn)
+{
+    ERR_clear_error();
+    const int done = SSL_do_handshake(conn->ssl);
+    if (done == 1) {
+        conn->shaking = false;
+        conn->stuck = 0;
+        conn_wait_for(conn, EV_READ);
+        return true;
+    }
+    switch (SSL_get_error(conn->ssl, done)) {
+    case SSL_ERROR_WANT_READ: conn_wait_for(conn, EV_READ); return false;
+    case SSL_ERROR_WANT_WRITE: conn_wait_for(conn, EV_WRITE); return false;
+    default: conn_close(conn); return false;
+    }
+}
+
+static void conn_on_event(evutil_socket_t fd, short what, void *context)
+{
+    struct conn *conn = context;
+    (void)fd;
+    if (conn->shaking && !conn_shake(conn)) {
+        return;
+    }
+    if (what & EV_READ || conn->wants_write) {
+        conn_readable(conn);
+    }
+    if (what & EV_WRITE) {
+        conn_touch(conn);
+    }
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+/* Sends what it can; false: the connection is gone. */
+static bool conn_send(struct conn *conn)
+{
+    while (buffer_waiting(&conn->out) > 0) {
+        const ssize_t n = conn_write(conn, conn->out.data + conn->out.begin,
+                                     buffer_waiting(&conn->out));
+        if (n == CONN_AGAIN) {
+            if (conn->stuck == 0) {
+                conn->stuck = server_ticks();
+            }
+            return true;
+        }
+        if (n < 0) {
+            return false;
+        }
+        atomic_fetch_add_explicit(&conn->worker->counts.bytes_out, (uint64_t)n,
+                                  memory_order_relaxed);
+        buffer_drop(&conn->out, (size_t)n);
+        conn->stuck = 0;
+        if (buffer_waiting(&conn->out) == 0 && conn->protocol->more) {
+            conn->protocol->more(conn);
+        }
+    }
+    buffer_clear(&conn->out, CONN_KEEP);
+    return true;
+}
+
+/* Whether all is done, and nothing more will come. */
+static bool conn_is_over(const struct conn *conn)
+{
+    return buffer_waiting(&conn->out) == 0 && !conn->busy && !conn->again
+           && (conn->client.close || conn->eof);
+}
+
+static void conn_wait(struct conn *conn)
+{
+    short what = 0;
+    if (conn_may_read(conn)) {
+        what |= EV_READ;
+    }
+    if (buffer_waiting(&conn->out) > 0 || conn->wants_write) {
+        what |= EV_WRITE;
+    }
+    conn_wait_for(conn, what);
+}
+
+void conn_settle(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    conn->pending = false;
+    if (conn->closed) {
+        if (!conn_is_listed(conn)) {
+            conn_free(conn);
+        }
+        return;
+    }
+    if (conn->out.overflow) {
+        atomic_fetch_add_explicit(&worker->counts.overflowed, 1, memory_order_relaxed);
+        log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
+                  "client %s: replies exceed client-output-buffer-limit",
+                  conn->client.address);
+        conn_close(conn);
+        return;
+    }
+    if (conn->hold) {
+        if (worker->server->persist
+            && persist_safe(worker->server->persist) < conn->hold) {
+            char why[256];
+            if (persist_works(worker->server->persist, why)) {
+                worker_hold(worker, conn);
+            } else { /* what it asked for did not become safe, so it is not told that it is */
+                conn_close(conn);
+            }
+            return;
+        }
+        conn->hold = 0;
+    }
+    if (!conn_send(conn) || conn_is_over(conn)) {
+        conn_close(conn);
+        return;
+    }
+    conn_wait(conn);
+}
+
+void conn_tick(struct conn *conn, uint64_t ticks)
+{
+    const struct settings *settings = conn_settings(conn);
+    const uint64_t slow = (uint64_t)(settings->slow_client_timeout * 1000);
+    const uint64_t idle = (uint64_t)(settings->timeout * 1000);
+    const uint64_t now = server_now();
+    if (conn->busy || conn->hold) {
+        return;
+    }
+    if ((slow && conn->stuck && ticks - conn->stuck > slow)
+        || (idle && !conn->stuck && now - conn->client.active > idle)
+        || (slow && !conn->client.user && now - conn->client.since > slow)) {
+        atomic_fetch_add_explicit(&conn->worker->counts.timed_out, 1,
+                                  memory_order_relaxed);
+        conn_close(conn);
+    }
+}

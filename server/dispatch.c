@@ -1,0 +1,291 @@
+/*
+ * dispatch.c - requests in RESP: one after the other, or many of a pipeline at once.
+ *
+ * Requests of a pipeline that ask the same of the same filter (BF.EXISTS users alice, BF.EXISTS
+ * users bob, ...) are gathered into a run and answered together: one look-up of the name, one
+ * check of rights, and the keys go through the filter's batch functions, which fetch the memory
+ * of the next keys while the first are being tested. The replies are those that the requests
+ * would have got one by one, in their order. A run ends with the bytes that are there, with a
+ * request that is different, or when it is long.
+ *
+ * What takes long is handed to a job with a copy of its arguments; the connection reads on when it
+ * is done, so replies stay in order.
+ */
+#include "conn.h"
+#include "log.h"
+#include "persist.h"
+#include "resp_reply.h"
+#include "server.h"
+#include "worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Jobs ----------------------------------------------------------------------------------- */
+
+struct resp_job {
+    struct job job;       /* first */
+    struct conn *conn;    /* which its worker may look at meanwhile, so we do not */
+    struct client client; /* a copy of the connection's, which becomes it in the end */
+    struct buffer out;
+    bool wrote;
+    bool has_ticket; /* BG.LOOKUP: its first half is done */
+    struct gates_ticket ticket;
+    size_t argc;
+    bg_bytes *argv; /* and behind it the bytes */
+};
+
+static void resp_job_run(struct job *job, struct session *session)
+{
+    struct resp_job *mine = (struct resp_job *)job;
+    const struct reply reply = resp_reply_to(&mine->out, mine->client.protocol);
+    session->has_ticket = mine->has_ticket;
+    session->ticket = mine->ticket;
+    session_run(session, &mine->client, mine->argv, mine->argc, &reply);
+    session->client = NULL;
+    mine->wrote = session->wrote;
+}
+
+/* What a job did to its copy of a client is so; what happened to the connection meanwhile, too. */
+static void resp_job_merge(struct client *client, const struct client *changed)
+{
+    const bool close = client->close || changed->close;
+    const uint64_t active = client->active, requests = client->requests;
+    *client = *changed;
+    client->close = close;
+    client->active = active;
+    client->requests = requests;
+}
+
+/* Counts n replies that begin behind `waiting` bytes, if they are errors. */
+static void resp_count_errors(const struct conn *conn, size_t waiting, size_t n)
+{
+    if (buffer_waiting(&conn->out) > waiting
+        && conn->out.data[conn->out.begin + waiting] == '-') {
+        atomic_fetch_add_explicit(&conn->worker->counts.errors, n,
+                                  memory_order_relaxed);
+    }
+}
+
+/* CLIENT REPLY: takes back what was written since `waiting` bytes were. */
+static void resp_hush(struct conn *conn, size_t waiting)
+{
+    conn->out.used = conn->out.begin + waiting;
+    if (conn->client.mute == CLIENT_SKIP_NEXT) {
+        conn->client.mute = CLIENT_SKIPS;
+    } else if (conn->client.mute == CLIENT_SKIPS) {
+        conn->client.mute = CLIENT_SPEAKS;
+    }
+}
+
+static void resp_job_done(struct job *job)
+{
+    struct resp_job *mine = (struct resp_job *)job;
+    struct conn *conn = mine->conn;
+    struct worker *worker = job->worker;
+    const size_t waiting = buffer_waiting(&conn->out);
+    resp_job_merge(&conn->client, &mine->client);
+    if (conn_job_done(conn)) {
+        if (buffer_waiting(&mine->out)) { /* SHUTDOWN, for one, sends nothing */
+            buffer_put(&conn->out, mine->out.data + mine->out.begin,
+                       buffer_waiting(&mine->out));
+        }
+        conn->out.overflow = conn->out.overflow || mine->out.overflow;
+        resp_count_errors(conn, waiting, 1);
+        if (conn->client.mute) {
+            resp_hush(conn, waiting);
+        }
+        if (mine->wrote) {
+            worker->wrote = true;
+            if (worker->server->persist) {
+                conn->hold = persist_tail(worker->server->persist);
+            }
+        }
+        conn_continue(conn);
+    }
+    buffer_free(&mine->out);
+    free(mine);
+}
+
+/* Copies a request and hands it on; false: no memory. */
+static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < argc; i++) {
+        bytes += argv[i].len;
+    }
+    struct resp_job *job = malloc(sizeof *job + argc * sizeof *job->argv + bytes);
+    if (!job) {
+        return false;
+    }
+    *job = (struct resp_job){
+        .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
+        .conn = conn,
+        .client = conn->client,
+        .argc = argc,
+        .argv = (bg_bytes *)(job + 1)
+    };
+    struct session *session = &conn->worker->session;
+    job->has_ticket = session->has_ticket;
+    job->ticket = session->ticket;
+    session->has_ticket = false;
+    char *to = (char *)(job->argv + argc);
+    for (size_t i = 0; i < argc; i++) {
+        job->argv[i] = (bg_bytes){ to, argv[i].len };
+        if (argv[i].len) {
+            memcpy(to, argv[i].data, argv[i].len);
+        }
+        to += argv[i].len;
+    }
+    buffer_init(&job->out, conn->out.limit);
+    conn->busy = true;
+    jobs_submit(conn->worker->server->jobs, &job->job);
+    return true;
+}
+
+/* ---- Runs of a pipeline ------------------------------------------------------------------------ */
+
+static bool bytes_equal(bg_bytes a, bg_bytes b)
+{
+    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+/* Answers what was gathered. */
+static void run_flush(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    struct run *run = &worker->run;
+    if (run->n == 0) {
+        return;
+    }
+    const bg_bytes argv[3] = { run->command_name, run->name, run->items[0] };
+    struct request request = {
+        .host = &worker->session.host,
+        .command = run->command,
+        .argv = argv,
+        .argc = 3,
+        .reply = resp_reply_to(&conn->out, conn->client.protocol),
+    };
+    const size_t waiting = buffer_waiting(&conn->out);
+    worker->session.client = &conn->client;
+    run->command->run_many(&request, run->items, run->n);
+    resp_count_errors(conn, waiting, run->n);
+    atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);
+    run->n = 0;
+}
+
+/* Whether a request goes on with the run. */
+static bool run_takes(const struct run *run, const bg_bytes *argv, size_t argc)
+{
+    return run->n > 0 && run->n < WORKER_RUN && argc == 3
+           && bytes_equal(argv[0], run->command_name)
+           && bytes_equal(argv[1], run->name);
+}
+
+/* Begins a run with a request, if it is of that sort and allowed; false: it has to be run alone. */
+static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
+{
+    struct worker *worker = conn->worker;
+    struct run *run = &worker->run;
+    char text[256];
+    if (argc != 3 || conn->client.multi || conn->client.mute) {
+        return false;
+    }
+    const struct command *command = command_find(worker->server->commands, argv[0]);
+    if (!command || !command->run_many
+        || session_refuses(&worker->session, &conn->client, command, argv, argc,
+                           text)) {
+        return false;
+    }
+    conn->client.last = command;
+    run->command = command;
+    run->command_name = argv[0];
+    run->name = argv[1];
+    run->items[0] = argv[2];
+    run->n = 1;
+    return true;
+}
+
+/* ---- Requests ---------------------------------------------------------------------------------- */
+
+static void resp_request(struct conn *conn, const bg_bytes *argv, size_t argc)
+{
+    struct worker *worker = conn->worker;
+    struct run *run = &worker->run;
+    if (run_takes(run, argv, argc)) {
+        run->items[run->n++] = argv[2];
+        return;
+    }
+    run_flush(conn);
+    if (run_begin(conn, argv, argc)) {
+        return;
+    }
+    const size_t waiting = buffer_waiting(&conn->out);
+    const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
+    session_run(&worker->session, &conn->client, argv, argc, &reply);
+    if (worker->session.deferred) {
+        if (resp_defer(conn, argv, argc)) {
+            return;
+        }
+        reply_error(&reply, "ERR out of memory");
+    }
+    resp_count_errors(conn, waiting, 1);
+    if (conn->client.mute) {
+        resp_hush(conn, waiting);
+    }
+}
+
+static void resp_set_limits(struct conn *conn)
+{
+    static const struct resp_limits strangers = RESP_LIMITS_STRANGERS;
+    const struct settings *settings = conn->worker->session.from;
+    if (!conn->client.user) {
+        conn->limits = strangers;
+        return;
+    }
+    conn->limits = (struct resp_limits)RESP_LIMITS_DEFAULT;
+    conn->limits.bulk = settings->proto_max_bulk_len;
+    conn->limits.request = settings->client_query_buffer_limit;
+}
+
+static size_t resp_input(struct conn *conn, char *bytes, size_t n)
+{
+    size_t at = 0, requests = 0;
+    if (conn->client.user && !user_is_current(conn->client.user)) {
+        conn->client.user = users_default(conn->worker->server->users);
+    }
+    resp_set_limits(conn);
+    while (!conn_turn_over(conn)) {
+        const enum resp_result result = resp_parse(&conn->parser, bytes + at, n - at);
+        at += conn->parser.consumed;
+        if (result == RESP_PARTIAL) {
+            break;
+        }
+        if (result == RESP_ERROR) {
+            run_flush(conn);
+            const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
+            reply_errorf(&reply, "ERR %s", conn->parser.error);
+            conn->client.close = true;
+            break;
+        }
+        conn->turn--;
+        requests++;
+        resp_request(conn, conn->parser.argv, conn->parser.argc);
+        if (!conn->client.user || conn->limits.strangers) {
+            resp_set_limits(conn);
+        }
+    }
+    run_flush(conn);
+    conn->client.requests += requests;
+    atomic_fetch_add_explicit(&conn->worker->counts.requests, requests,
+                              memory_order_relaxed);
+    return conn->client.close ? n : at;
+}
+
+static bool resp_begin(struct conn *conn)
+{
+    (void)conn;
+    return true;
+}
+
+const struct protocol resp_protocol = { "resp", resp_begin, resp_input, NULL, NULL };

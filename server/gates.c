@@ -1,0 +1,531 @@
+/*
+ * gates.c - the list of gates, and look-ups in them; see gates.h. What goes on behind is in
+ * gates_life.c.
+ *
+ * Two gates in one. A bg_gate over the slot with the filter, and one over a slot that never has a
+ * filter, so that it asks the source for everything, with a breaker and figures of its own. Which
+ * one a look-up goes through is decided by trust (gates.h) when it begins.
+ *
+ * Audits. A key that was committed a moment ago is in the source and not in the filter yet: that is
+ * no false negative as long as the follower can tell it. So when an audit finds a key, the
+ * follower is made to look, and waited for, before the gate judges.
+ *
+ * The list is an array under a lock for many readers; a gate that is in use is counted, and
+ * dropping it waits until nobody has it in hand. There are few gates, so names are compared one
+ * after another.
+ */
+#include "gates_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct gates {
+    struct gates_options how;
+    pthread_rwlock_t lock; /* of the list */
+    struct gate **list;
+    size_t count;
+};
+
+const char *gate_event_name(enum gate_event_kind kind)
+{
+#define GATES_EVENT_NAME(NAME, name) name,
+    static const char *const names[] = { GATE_EVENTS(GATES_EVENT_NAME) };
+#undef GATES_EVENT_NAME
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
+}
+
+const char *gate_phase_name(enum gate_phase phase)
+{
+    static const char *const names[] = { "waiting", "building", "serving",
+                                         "rebuilding" };
+    return (size_t)phase < sizeof names / sizeof *names ? names[phase] : "unknown";
+}
+
+void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *text,
+               uint64_t keys, double seconds)
+{
+    const struct gate_event event = { .kind = kind,
+                                      .gate = gate->settings.name,
+                                      .text = text,
+                                      .keys = keys,
+                                      .seconds = seconds };
+    if (gate->how.event) {
+        gate->how.event(gate->how.context, &event);
+    }
+}
+
+bool gate_is_trusted(const struct gate *gate)
+{
+    const uint64_t built = atomic_load(&gate->built);
+    if (built == 0 || built != atomic_load(&gate->needed)) {
+        return false; /* T1 */
+    }
+    if (!gate->followed || gate->max_lag == 0) {
+        return true;
+    }
+    const uint64_t seen = atomic_load(&gate->caught_up), now = source_now();
+    return seen != 0 && (now < seen || now - seen <= gate->max_lag); /* T2 */
+}
+
+/* ---- What the library calls -------------------------------------------------------------- */
+
+static void gates_note_answer(struct gate *gate, const bg_errinfo *why, bool failed)
+{
+    if (!failed && !atomic_load_explicit(&gate->ask_failed, memory_order_relaxed)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&gate->lock);
+    atomic_store(&gate->ask_failed, failed);
+    (void)snprintf(gate->source_text, sizeof gate->source_text, "%.191s",
+                   failed ? why->message : "");
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+static bg_truth gates_ask_blindly(void *context, const void *key, size_t len,
+                                  void *request)
+{
+    struct gate *gate = context;
+    bg_errinfo why = { .code = BG_OK };
+    const bg_truth answer = source_ask(gate->source, key, len, request, &why);
+    gates_note_answer(gate, &why, answer == BG_TRUTH_ERROR);
+    return answer;
+}
+
+static bg_truth gates_ask(void *context, const void *key, size_t len, void *request)
+{
+    struct gate *gate = context;
+    const bg_truth answer = gates_ask_blindly(context, key, len, request);
+    if (answer == BG_TRUTH_PRESENT && gate->settings.audit > 0 && gate->followed
+        && !bg_slot_may_contain(gate->slot, key, len)) {
+        gate_life_await(gate);
+    }
+    return answer;
+}
+
+/* Single flight: the value goes to another one who asked for the same key. */
+static void gates_share(void *context, const void *from_request, void *to_request)
+{
+    const struct source_value *from = from_request;
+    struct source_value *to = to_request;
+    const size_t there = from->len < from->room ? from->len : from->room;
+    (void)context;
+    to->null = from->null;
+    to->len = to->room > from->room ? there : from->len;
+    const size_t n = there < to->room ? there : to->room;
+    if (n) {
+        memcpy(to->data, from->data, n);
+    }
+}
+
+static void gates_alarm(void *context, const bg_alarm *alarm)
+{
+    static const struct {
+        enum gate_event_kind kind;
+        const char *text;
+    } told[] = {
+        [BG_ALARM_FALSE_NEGATIVE] = { GATE_EVENT_FALSE_NEGATIVE,
+                                      "the filter denied a key that the source has" },
+        [BG_ALARM_BREAKER_OPEN] = { GATE_EVENT_BREAKER_OPEN,
+                                    "the source failed too often and is left alone" },
+        [BG_ALARM_BREAKER_CLOSED] = { GATE_EVENT_BREAKER_CLOSED,
+                                      "the source answers again" },
+    };
+    struct gate *gate = context;
+    if (alarm->kind >= sizeof told / sizeof *told) {
+        return;
+    }
+    gate_tell(gate, told[alarm->kind].kind, told[alarm->kind].text, alarm->count, 0);
+    if (alarm->kind == BG_ALARM_FALSE_NEGATIVE) {
+        gate_life_rebuild(gate, "an audit found a false negative");
+    }
+}
+
+/* ---- Making ------------------------------------------------------------------------------ */
+
+static uint64_t gates_nanoseconds(double seconds)
+{
+    return (uint64_t)(seconds * 1e9);
+}
+
+/*
+ * The slot begins with a tiny filter, which nobody trusts: it takes the adds of the follower, and so
+ * does the first real one from the moment on when it is begun. (A slot without any filter refuses
+ * adds, also while its first one is made.)
+ */
+static bg_err gates_make_slot(struct gate *gate, bg_errinfo *info)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *tiny;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.items = 64;
+    spec.rate = 0.5;
+    spec.hash = gate->how.hash;
+    bg_err err = bg_filter_create(&spec, &tiny, info);
+    if (!err) {
+        err = bg_slot_create(tiny, NULL, &gate->slot, info);
+        if (err) {
+            bg_filter_free(tiny);
+        }
+    }
+    return err;
+}
+
+static bg_err gates_make_inside(struct gate *gate, bg_errinfo *info)
+{
+    const struct gate_settings *s = &gate->settings;
+    bg_gate_options options = BG_GATE_OPTIONS_INIT;
+    options.context = gate;
+    options.alarm = gates_alarm;
+    options.flags = s->fail == GATE_FAIL_CLOSED ? BG_GATE_FAIL_CLOSED : 0;
+    options.breaker_failures = s->breaker_failures;
+    options.breaker_rest = gates_nanoseconds(s->breaker_rest);
+    options.ask = gates_ask_blindly;
+    bg_err err = gates_make_slot(gate, info);
+    err = err ? err : bg_slot_create(NULL, NULL, &gate->nothing, info);
+    err = err ? err : bg_gate_create(gate->nothing, &options, &gate->blind, info);
+    options.ask = gates_ask;
+    options.share = gates_share;
+    options.flags |= s->single_flight ? BG_GATE_SINGLE_FLIGHT : 0;
+    options.audit = s->audit;
+    options.negative_entries = s->negative_ttl > 0 ? s->negative_entries : 0;
+    options.negative_ttl = gates_nanoseconds(s->negative_ttl);
+    return err ? err : bg_gate_create(gate->slot, &options, &gate->gate, info);
+}
+
+static void gates_unmake(struct gate *gate)
+{
+    if (!gate) {
+        return;
+    }
+    bg_gate_free(gate->gate);
+    bg_gate_free(gate->blind);
+    bg_slot_free(gate->slot);
+    bg_slot_free(gate->nothing);
+    source_free(gate->source);
+    gate_settings_free(&gate->settings);
+    (void)pthread_cond_destroy(&gate->wake);
+    (void)pthread_cond_destroy(&gate->caught);
+    (void)pthread_mutex_destroy(&gate->lock);
+    free(gate);
+}
+
+static void gates_init_locks(struct gate *gate)
+{
+    pthread_condattr_t attributes;
+    (void)pthread_mutex_init(&gate->lock, NULL);
+    (void)pthread_condattr_init(&attributes);
+    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&gate->wake, &attributes);
+    (void)pthread_cond_init(&gate->caught, &attributes);
+    (void)pthread_condattr_destroy(&attributes);
+}
+
+static bg_err gates_make(const struct gates *gates,
+                         const struct gate_settings *settings, struct gate **made,
+                         bg_errinfo *info)
+{
+    bg_err err = gate_settings_check(settings, info);
+    struct gate *gate = err ? NULL : calloc(1, sizeof *gate);
+    if (!gate) {
+        return err ? err : source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    }
+    gates_init_locks(gate);
+    gate->how = gates->how;
+    gate->source_up = true;
+    err = gate_settings_copy(&gate->settings, settings);
+    if (!err) {
+        const struct source_settings how = gate_settings_source(&gate->settings);
+        gate->max_lag = gates_nanoseconds(gate->settings.max_lag);
+        err = source_create(&how, &gate->source, info);
+    }
+    if (!err) {
+        gate->followed = source_is_followed(gate->source);
+        err = gates_make_inside(gate, info);
+    }
+    if (err) {
+        gates_unmake(gate);
+        return err;
+    }
+    *made = gate;
+    return BG_OK;
+}
+
+/* ---- The list ---------------------------------------------------------------------------- */
+
+bg_err gates_create(const struct gates_options *options, struct gates **gates,
+                    bg_errinfo *info)
+{
+    *gates = calloc(1, sizeof **gates);
+    if (!*gates) {
+        return source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    }
+    (*gates)->how =
+        options ? *options : (struct gates_options){ .max_filter_bytes = 0 };
+    (void)pthread_rwlock_init(&(*gates)->lock, NULL);
+    return BG_OK;
+}
+
+/* With the lock: its place, or count. */
+static size_t gates_find(const struct gates *gates, bg_bytes name)
+{
+    for (size_t i = 0; i < gates->count; i++) {
+        const char *mine = gates->list[i]->settings.name;
+        if (strlen(mine) == name.len && memcmp(mine, name.data, name.len) == 0) {
+            return i;
+        }
+    }
+    return gates->count;
+}
+
+static struct gate *gates_take(struct gates *gates, bg_bytes name, bg_errinfo *info)
+{
+    struct gate *gate = NULL;
+    (void)pthread_rwlock_rdlock(&gates->lock);
+    const size_t i = gates_find(gates, name);
+    if (i < gates->count) {
+        gate = gates->list[i];
+        (void)atomic_fetch_add(&gate->users, 1);
+    }
+    (void)pthread_rwlock_unlock(&gates->lock);
+    if (!gate) {
+        (void)source_error(info, BG_ENOTFOUND, "gate", "the name of a gate", "%.*s",
+                           (int)(name.len < 60 ? name.len : 60),
+                           name.len ? (const char *)name.data : "");
+    }
+    return gate;
+}
+
+static void gates_leave(struct gate *gate)
+{
+    (void)atomic_fetch_sub(&gate->users, 1);
+}
+
+bg_err gates_add(struct gates *gates, const struct gate_settings *settings,
+                 bg_errinfo *info)
+{
+    struct gate *gate = NULL;
+    bg_err err = gates_make(gates, settings, &gate, info);
+    if (err) {
+        return err;
+    }
+    const bg_bytes name = { settings->name, strlen(settings->name) };
+    (void)pthread_rwlock_wrlock(&gates->lock);
+    struct gate **list =
+        realloc(gates->list, (gates->count + 1) * sizeof(struct gate *));
+    gates->list = list ? list : gates->list;
+    if (gates_find(gates, name) < gates->count) {
+        err = source_error(info, BG_EBUSY, "gate", "a name that is not taken", "%s",
+                           settings->name);
+    } else if (!list) {
+        err = source_error(info, BG_ENOMEM, "memory", "enough", "none");
+    } else {
+        err = gate_life_begin(gate, info);
+    }
+    if (!err) {
+        gates->list[gates->count++] = gate;
+    }
+    (void)pthread_rwlock_unlock(&gates->lock);
+    if (err) {
+        gates_unmake(gate);
+    }
+    return err;
+}
+
+/* Ends the life of a gate that nobody can find any more. */
+static void gates_bury(struct gate *gate)
+{
+    static const struct timespec moment = { 0, 1000000 };
+    gate_life_end(gate);
+    while (atomic_load(&gate->users) != 0) {
+        (void)nanosleep(&moment, NULL);
+    }
+    gates_unmake(gate);
+}
+
+bg_err gates_drop(struct gates *gates, bg_bytes name, bg_errinfo *info)
+{
+    struct gate *gate = NULL;
+    (void)pthread_rwlock_wrlock(&gates->lock);
+    const size_t i = gates_find(gates, name);
+    if (i < gates->count) {
+        gate = gates->list[i];
+        gates->count--;
+        memmove(gates->list + i, gates->list + i + 1,
+                (gates->count - i) * sizeof(struct gate *));
+    }
+    (void)pthread_rwlock_unlock(&gates->lock);
+    if (!gate) {
+        return source_error(info, BG_ENOTFOUND, "gate", "the name of a gate", "%.*s",
+                            (int)(name.len < 60 ? name.len : 60),
+                            name.len ? (const char *)name.data : "");
+    }
+    gates_bury(gate);
+    return BG_OK;
+}
+
+void gates_free(struct gates *gates)
+{
+    if (!gates) {
+        return;
+    }
+    for (size_t i = 0; i < gates->count; i++) {
+        gates_bury(gates->list[i]);
+    }
+    (void)pthread_rwlock_destroy(&gates->lock);
+    free(gates->list);
+    free(gates);
+}
+
+size_t gates_count(struct gates *gates)
+{
+    (void)pthread_rwlock_rdlock(&gates->lock);
+    const size_t n = gates->count;
+    (void)pthread_rwlock_unlock(&gates->lock);
+    return n;
+}
+
+/* ---- Look-ups ---------------------------------------------------------------------------- */
+
+bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
+                    struct source_value *value, bg_outcome *outcome, bg_errinfo *info)
+{
+    struct gate *gate = gates_take(gates, name, info);
+    if (!gate) {
+        return BG_ENOTFOUND;
+    }
+    if (value) {
+        value->len = 0;
+        value->null = true;
+    }
+    bg_gate *asked = gate_is_trusted(gate) ? gate->gate : gate->blind;
+    *outcome = bg_gate_lookup(asked, key.data, key.len, value);
+    gates_leave(gate);
+    return BG_OK;
+}
+
+bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
+                   struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info)
+{
+    struct gate *gate = gates_take(gates, name, info);
+    bool audit = false;
+    *ticket = (struct gates_ticket){ .gate = NULL };
+    if (!gate) {
+        return BG_ENOTFOUND;
+    }
+    ticket->asked = gate_is_trusted(gate) ? gate->gate : gate->blind;
+    *outcome = bg_gate_begin(ticket->asked, key.data, key.len, &ticket->ticket, &audit);
+    if (*outcome == BG_PENDING || audit) {
+        ticket->gate = gate;
+    } else {
+        gates_leave(gate);
+    }
+    return BG_OK;
+}
+
+bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
+{
+    struct gate *gate = ticket->gate;
+    if (!gate) {
+        return BG_UNKNOWN;
+    }
+    const bool blind = ticket->asked == gate->blind;
+    const bg_truth answer = (blind ? gates_ask_blindly : gates_ask)(
+        gate, ticket->ticket.key, ticket->ticket.len, value);
+    const bg_outcome outcome = bg_gate_finish(ticket->asked, &ticket->ticket, answer);
+    ticket->gate = NULL;
+    gates_leave(gate);
+    return outcome;
+}
+
+bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo *info)
+{
+    struct gate *gate = gates_take(gates, name, info);
+    if (!gate) {
+        return BG_ENOTFOUND;
+    }
+    const bg_err err = bg_gate_wrote(gate->gate, key.data, key.len);
+    gates_leave(gate);
+    return err ? source_error(info, err, "filter", "room for the key",
+                              "it takes no more: all look-ups ask the source for now")
+               : BG_OK;
+}
+
+bg_err gates_rebuild(struct gates *gates, bg_bytes name, bg_errinfo *info)
+{
+    struct gate *gate = gates_take(gates, name, info);
+    if (!gate) {
+        return BG_ENOTFOUND;
+    }
+    gate_life_rebuild(gate, "somebody asked for it");
+    gates_leave(gate);
+    return BG_OK;
+}
+
+/* ---- Figures ----------------------------------------------------------------------------- */
+
+static void gates_describe(struct gate *gate, struct gate_about *about)
+{
+    const uint64_t seen = atomic_load(&gate->caught_up), now = source_now();
+    *about = (struct gate_about){ .name = gate->settings.name,
+                                  .settings = &gate->settings,
+                                  .slot = gate->slot,
+                                  .gate = gate->gate,
+                                  .blind = gate->blind,
+                                  .phase = (enum gate_phase)atomic_load(&gate->phase),
+                                  .trusted = gate_is_trusted(gate),
+                                  .lag = seen == 0    ? -1
+                                         : now > seen ? (double)(now - seen) / 1e9
+                                                      : 0,
+                                  .position = atomic_load(&gate->position),
+                                  .changes = atomic_load(&gate->changes),
+                                  .anew = atomic_load(&gate->anew),
+                                  .builds = atomic_load(&gate->builds),
+                                  .build_failures = atomic_load(&gate->build_failures),
+                                  .progress_keys = atomic_load(&gate->progress_keys),
+                                  .progress_expected =
+                                      atomic_load(&gate->progress_expected) };
+    (void)pthread_mutex_lock(&gate->lock);
+    about->source_up = gate->source_up && !atomic_load(&gate->ask_failed);
+    memcpy(about->source_text, gate->source_text, sizeof about->source_text);
+    about->build_keys = gate->build_keys;
+    about->build_seconds = gate->build_seconds;
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+void gates_each(struct gates *gates,
+                void (*tell)(void *context, const struct gate_about *about),
+                void *context)
+{
+    struct gate_about about;
+    (void)pthread_rwlock_rdlock(&gates->lock);
+    const size_t n = gates->count;
+    struct gate **list = n ? calloc(n, sizeof(struct gate *)) : NULL;
+    for (size_t i = 0; list && i < n; i++) {
+        list[i] = gates->list[i];
+        (void)atomic_fetch_add(&list[i]->users, 1);
+    }
+    (void)pthread_rwlock_unlock(&gates->lock);
+    for (size_t i = 0; list && i < n; i++) {
+        gates_describe(list[i], &about);
+        tell(context, &about);
+        gates_leave(list[i]);
+    }
+    free(list);
+}
+
+bg_err gates_about(struct gates *gates, bg_bytes name,
+                   void (*tell)(void *context, const struct gate_about *about),
+                   void *context, bg_errinfo *info)
+{
+    struct gate_about about;
+    struct gate *gate = gates_take(gates, name, info);
+    if (!gate) {
+        return BG_ENOTFOUND;
+    }
+    gates_describe(gate, &about);
+    tell(context, &about);
+    gates_leave(gate);
+    return BG_OK;
+}

@@ -1,0 +1,168 @@
+/*
+ * gates.h - the gates of the service: each a filter over a source of truth (source.h), and two
+ * threads that keep it right.
+ *
+ *     struct gates *gates;
+ *     gates_create(&options, &gates, &why);
+ *     gates_add(gates, &settings, &why);                       // its life begins
+ *     gates_lookup(gates, "products", 8, key, len, &value, &outcome, &why);
+ *
+ * Life of a gate:
+ *
+ *     waiting      the source cannot be reached, or its follower has not begun yet
+ *     building     all keys are being read into the first filter
+ *     serving      ... while the follower adds what changes
+ *     rebuilding   serving, and a new filter is being made: too full, too old, too often wrong, or
+ *                  the follower has lost something
+ *
+ * Look-ups work from the first moment: as long as there is no filter, and whenever it is not
+ * trusted, every one of them asks the source. If that fails too, the answer is BG_UNKNOWN, or
+ * BG_FAILED for a gate that fails closed. So a source that is broken at the start, or goes away,
+ * stops nothing.
+ *
+ * Trust. The filter's "no" is believed only if
+ *   (T1) the filter was made from all keys, read after the follower had last said `anew`, and
+ *   (T2) the follower has caught up not longer than `max-lag` ago.
+ * A key that is written past the gate is found as soon as the follower has told it: "no" may be
+ * wrong for keys that were committed since its last look, at most max-lag ago, and for no others.
+ * Who needs more says gates_wrote after his own write.
+ *
+ * Thread safety: everything is MT-Safe, but for gates_free, before which all others must have
+ * returned. Look-ups wait for the source, so they are not for the threads of event loops; those
+ * use gates_begin, which waits for nobody, and let another thread do gates_finish.
+ */
+#ifndef SERVER_GATES_H
+#define SERVER_GATES_H
+
+#include "bloomgate/bloomgate.h"
+#include "gate_settings.h"
+#include "source.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gates;
+
+/* X(NAME, "name"): the one list of what is told. */
+#define GATE_EVENTS(X)                                                                 \
+    X(BUILD_BEGAN, "build_began")   /* text: why */                                    \
+    X(BUILD_ENDED, "build_ended")   /* keys, seconds */                                \
+    X(BUILD_FAILED, "build_failed") /* text: why; it is tried again */                 \
+    X(SOURCE_LOST, "source_lost")                                                      \
+    X(SOURCE_BACK, "source_back")                                                      \
+    X(ANEW, "read_anew")                /* the follower may have missed something */   \
+    X(STALE, "stale")                   /* it has not caught up for max-lag */         \
+    X(FRESH, "fresh")                   /* it has */                                   \
+    X(FALSE_NEGATIVE, "false_negative") /* an audit found one */                       \
+    X(BREAKER_OPEN, "breaker_open")                                                    \
+    X(BREAKER_CLOSED, "breaker_closed")
+
+enum gate_event_kind {
+#define GATE_EVENT_ENUM(NAME, name) GATE_EVENT_##NAME,
+    GATE_EVENTS(GATE_EVENT_ENUM)
+#undef GATE_EVENT_ENUM
+};
+
+struct gate_event {
+    enum gate_event_kind kind;
+    const char *gate; /* its name */
+    const char *text; /* more about it, or "" */
+    uint64_t keys;    /* of a build */
+    double seconds;
+};
+
+const char *gate_event_name(enum gate_event_kind kind);
+
+struct gates_options {
+    bg_hash_spec hash;         /* of all filters; a secret must outlive the gates */
+    uint64_t max_filter_bytes; /* of one filter; 0: no limit */
+    /* Told from any thread, several at a time; must not call gates_drop or gates_free. */
+    void (*event)(void *context, const struct gate_event *event);
+    void *context;
+};
+
+bg_err gates_create(const struct gates_options *options, struct gates **gates,
+                    bg_errinfo *info);
+
+/* Stops all gates and frees them. NULL is allowed. */
+void gates_free(struct gates *gates);
+
+/* Adds a gate; the settings are copied. Its source is not waited for. Errors: those of
+ * gate_settings_check; BG_EBUSY when the name is taken; BG_ENOMEM. */
+bg_err gates_add(struct gates *gates, const struct gate_settings *settings,
+                 bg_errinfo *info);
+
+/* Stops a gate and forgets it; waits for look-ups in it. BG_ENOTFOUND: there is none. */
+bg_err gates_drop(struct gates *gates, bg_bytes name, bg_errinfo *info);
+
+size_t gates_count(struct gates *gates);
+
+/*
+ * Looks a key up. `value` (may be NULL) is filled if the outcome is BG_PRESENT.
+ * Errors: BG_ENOTFOUND, no such gate. A source that fails is no error but an outcome.
+ */
+bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,
+                    struct source_value *value, bg_outcome *outcome, bg_errinfo *info);
+
+/* A look-up in two halves. Zero it before the first use. */
+struct gates_ticket {
+    struct gate *gate; /* NULL: there is nothing to be finished */
+    bg_gate *asked;
+    bg_ticket ticket;
+};
+
+/*
+ * The first half: waits for nobody. *outcome is BG_PENDING, or the answer. If ticket->gate is not
+ * NULL then, gates_finish must be called once, from a thread that may wait: for BG_PENDING it
+ * gives the answer; else it is an audit in arrears, and its result need not be told. The key must
+ * stay where it is until then.
+ */
+bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
+                   struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);
+bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value);
+
+/* The caller has written a key to the source: look-ups that begin from now on find it. */
+bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo *info);
+
+/* Lets the filter be made anew, soon; serves on meanwhile. */
+bg_err gates_rebuild(struct gates *gates, bg_bytes name, bg_errinfo *info);
+
+enum gate_phase { GATE_WAITING, GATE_BUILDING, GATE_SERVING, GATE_REBUILDING };
+const char *gate_phase_name(enum gate_phase phase);
+
+/* What there is to know of a gate. The pointers are valid until the callback returns. */
+struct gate_about {
+    const char *name;
+    const struct gate_settings *settings;
+    const bg_slot *slot;  /* for bg_slot_about, bg_slot_examine, metrics */
+    const bg_gate *gate;  /* for bg_gate_about; look-ups while the filter was trusted */
+    const bg_gate *blind; /* the same while it was not: all of them asked the source */
+    enum gate_phase phase;
+    bool trusted;   /* T1 and T2 */
+    bool source_up; /* as the follower knows, or the last build, or the last question */
+    char source_text[192]; /* the last error, or "" */
+    double lag; /* seconds since the follower last caught up; below 0: never, or none */
+    uint64_t position; /* see source.h */
+    uint64_t changes;  /* keys that it has told */
+    uint64_t anew;     /* how often it had to begin anew, the first time included */
+    uint64_t builds;   /* that succeeded */
+    uint64_t build_failures;
+    uint64_t build_keys;        /* of the last one */
+    double build_seconds;       /* of the last one */
+    uint64_t progress_keys;     /* of the one under way */
+    uint64_t progress_expected; /* 0: unknown */
+};
+
+/* Calls `tell` for every gate, in the order in which they were added. Gates that are dropped
+ * meanwhile wait for it. */
+void gates_each(struct gates *gates,
+                void (*tell)(void *context, const struct gate_about *about),
+                void *context);
+
+/* The same for one. BG_ENOTFOUND: there is none. */
+bg_err gates_about(struct gates *gates, bg_bytes name,
+                   void (*tell)(void *context, const struct gate_about *about),
+                   void *context, bg_errinfo *info);
+
+#endif

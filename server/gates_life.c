@@ -1,0 +1,376 @@
+/*
+ * gates_life.c - the two threads of a gate: the follower, which is the source's and calls what is
+ * here, and one that makes filters.
+ *
+ *     follower                        maker
+ *     anew: needed + 1     ------->   reads all keys into a new filter (bg_slot_rebuild)
+ *     changed: added to the slot, to the new filter as well
+ *     caught_up: T2                   when it is in place: built = needed as it was at the
+ *                                     beginning (T1)
+ *
+ * No key is missed. Let a key be committed. Before `anew`: the maker, who begins to read after
+ * that, reads it. After: the follower tells it; if that was before the new filter took adds, it
+ * was committed before reading began (bg_slot_rebuild reads after that), and is read.
+ *
+ * A build that fails is tried again after a second, then two, up to a minute. Rebuilds that the
+ * policy wants are at least ten times as far apart as one of them takes.
+ */
+#include "gates_inside.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define LIFE_SECOND UINT64_C(1000000000)
+
+/* ---- What the follower tells --------------------------------------------------------------- */
+
+static void gate_life_wake(struct gate *gate)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    (void)pthread_cond_signal(&gate->wake);
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+static void gate_life_anew(void *context, const char *why)
+{
+    struct gate *gate = context;
+    (void)atomic_fetch_add(&gate->needed, 1);
+    if (atomic_fetch_add(&gate->anew, 1) > 0) {
+        gate_tell(gate, GATE_EVENT_ANEW, why, 0, 0);
+    }
+    (void)pthread_mutex_lock(&gate->lock);
+    (void)snprintf(gate->why, sizeof gate->why, "%s", why);
+    (void)pthread_mutex_unlock(&gate->lock);
+    gate_life_wake(gate);
+}
+
+static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
+{
+    struct gate *gate = context;
+    bool refused = false;
+    for (size_t i = 0; i < n; i++) {
+        refused = bg_gate_wrote(gate->gate, keys[i].data, keys[i].len) || refused;
+    }
+    if (refused) { /* the gate doubts its filter until another one is made */
+        gate_life_rebuild(gate, "a key could not be added");
+    }
+    (void)atomic_fetch_add(&gate->changes, n);
+}
+
+static void gate_life_caught_up(void *context, uint64_t position, uint64_t since)
+{
+    struct gate *gate = context;
+    atomic_store(&gate->position, position);
+    bg_slot_advance(gate->slot, position);
+    (void)pthread_mutex_lock(&gate->lock);
+    atomic_store(&gate->caught_up, since);
+    (void)pthread_cond_broadcast(&gate->caught);
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+static void gate_life_state(void *context, bool up, const char *why)
+{
+    struct gate *gate = context;
+    (void)pthread_mutex_lock(&gate->lock);
+    const bool changed = gate->source_up != up;
+    gate->source_up = up;
+    (void)snprintf(gate->source_text, sizeof gate->source_text, "%s", why);
+    (void)pthread_mutex_unlock(&gate->lock);
+    if (changed) {
+        gate_tell(gate, up ? GATE_EVENT_SOURCE_BACK : GATE_EVENT_SOURCE_LOST, why, 0,
+                  0);
+    }
+}
+
+static void gate_life_wait(struct gate *gate, pthread_cond_t *condition, uint64_t until)
+{
+    const struct timespec time = { .tv_sec = (time_t)(until / LIFE_SECOND),
+                                   .tv_nsec = (long)(until % LIFE_SECOND) };
+    (void)pthread_cond_timedwait(condition, &gate->lock, &time);
+}
+
+void gate_life_await(struct gate *gate)
+{
+    const uint64_t now = source_now(), until = now + LIFE_SECOND;
+    (void)pthread_mutex_lock(&gate->lock);
+    while (!gate->stopping && atomic_load(&gate->caught_up) < now
+           && source_now() < until) {
+        source_look(gate->source);
+        gate_life_wait(gate, &gate->caught, until);
+    }
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+/* ---- Building ------------------------------------------------------------------------------ */
+
+static bool gate_life_progress(void *context, const bg_rebuild_progress *progress)
+{
+    struct gate *gate = context;
+    atomic_store(&gate->progress_keys, progress->keys);
+    (void)pthread_mutex_lock(&gate->lock);
+    const bool on = !gate->stopping;
+    (void)pthread_mutex_unlock(&gate->lock);
+    return on;
+}
+
+/* The filter that is wanted for so many keys. */
+static bg_rebuild_options gate_life_how(struct gate *gate, uint64_t keys)
+{
+    const struct gate_settings *s = &gate->settings;
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    const double items = ceil((double)keys * s->headroom);
+    how.spec.kind = s->kind;
+    how.spec.rate = s->rate;
+    how.spec.items = items < 0x1p56 ? (uint64_t)items : UINT64_C(1) << 56;
+    if (how.spec.items < s->capacity) {
+        how.spec.items = s->capacity;
+    }
+    how.spec.hash = gate->how.hash;
+    how.spec.max_bytes = gate->how.max_filter_bytes;
+    how.complete = atomic_load(&gate->position);
+    how.progress = gate_life_progress;
+    how.context = gate;
+    return how;
+}
+
+static bg_err gate_life_read(struct gate *gate, bg_rebuild_report *report,
+                             bg_errinfo *info)
+{
+    struct source_keys *keys = NULL;
+    uint64_t count = 0;
+    bg_err err = source_count(gate->source, &count, info);
+    err = err ? err : source_keys_open(gate->source, &keys, info);
+    if (!err) {
+        const bg_rebuild_options how = gate_life_how(gate, count);
+        const bg_source all = { source_keys_next, source_keys_rewind, keys, count };
+        atomic_store(&gate->progress_expected, count);
+        err = bg_slot_rebuild(gate->slot, &all, &how, report, info);
+    }
+    source_keys_close(keys);
+    return err;
+}
+
+static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *report,
+                                 const bg_errinfo *why, bg_err err)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    if (!err) {
+        gate->build_keys = report->keys;
+        gate->build_seconds = report->seconds;
+    }
+    if (!gate->followed) { /* else the follower knows better */
+        gate->source_up = !err;
+        (void)snprintf(gate->source_text, sizeof gate->source_text, "%.191s",
+                       err ? why->message : "");
+    }
+    (void)pthread_mutex_unlock(&gate->lock);
+}
+
+/* Makes a filter; false: it failed. */
+static bool gate_life_build(struct gate *gate, const char *reason)
+{
+    bg_rebuild_report report = { .struct_size = sizeof report };
+    bg_errinfo why = { .code = BG_OK };
+    const uint64_t needed = atomic_load(&gate->needed);
+    const bool first = atomic_load(&gate->built) == 0;
+    atomic_store(&gate->progress_keys, 0);
+    atomic_store(&gate->phase, first ? GATE_BUILDING : GATE_REBUILDING);
+    gate_tell(gate, GATE_EVENT_BUILD_BEGAN, reason, 0, 0);
+    const bg_err err = gate_life_read(gate, &report, &why);
+    gate_life_note_build(gate, &report, &why, err);
+    if (!err) {
+        bg_gate_stats stats = { .struct_size = sizeof stats };
+        /* What was observed before shall not count against the new filter. */
+        (void)!bg_gate_about(gate->gate, false, &stats);
+        atomic_store(&gate->built, needed);
+        (void)atomic_fetch_add(&gate->builds, 1);
+        gate_tell(gate, GATE_EVENT_BUILD_ENDED, reason, report.keys, report.seconds);
+    } else if (err != BG_ECANCELED) {
+        (void)atomic_fetch_add(&gate->build_failures, 1);
+        gate_tell(gate, GATE_EVENT_BUILD_FAILED, why.message, 0, 0);
+    }
+    atomic_store(&gate->phase, !err || !first ? GATE_SERVING : GATE_WAITING);
+    return !err;
+}
+
+/* ---- The policy ---------------------------------------------------------------------------- */
+
+static void gate_life_reasons(uint32_t reasons, char *text, size_t room)
+{
+    static const struct {
+        uint32_t bit;
+        const char *text;
+    } names[] = { { BG_REASON_FILL, "it is full" },
+                  { BG_REASON_PREDICTED, "the predicted rate is too high" },
+                  { BG_REASON_OBSERVED, "the observed rate is too high" },
+                  { BG_REASON_AGE, "it is old" },
+                  { BG_REASON_DEGRADED, "it lacks keys" },
+                  { BG_REASON_POLLUTED, "somebody chose keys to fill it" } };
+    size_t n = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && n < room; i++) {
+        if (reasons & names[i].bit) {
+            n += (size_t)snprintf(text + n, room - n, "%s%s", n ? ", " : "",
+                                  names[i].text);
+        }
+    }
+}
+
+/* Whether the policy wants another filter, and why. */
+static bool gate_life_is_due(struct gate *gate, char *text, size_t room)
+{
+    const struct gate_settings *s = &gate->settings;
+    bg_policy policy = BG_POLICY_INIT;
+    uint32_t reasons = 0;
+    policy.fill = s->rebuild_fill;
+    policy.predicted = s->rebuild_predicted;
+    policy.observed = s->rebuild_observed;
+    policy.age = (uint64_t)(s->rebuild * 1e9);
+    if (bg_gate_maintain(gate->gate, &policy, NULL, NULL, &reasons, NULL)) {
+        return false;
+    }
+    gate_life_reasons(reasons, text, room);
+    return reasons != 0;
+}
+
+/* ---- The maker ----------------------------------------------------------------------------- */
+
+struct gate_life {
+    struct gate *gate;
+    uint32_t failures; /* to build, in a row */
+    uint64_t retry;    /* not before */
+    uint64_t maintain; /* next time */
+    bool stale;        /* told so */
+};
+
+/* Tells when the follower falls behind, and when it is back. */
+static void gate_life_watch(struct gate_life *life)
+{
+    struct gate *gate = life->gate;
+    const uint64_t seen = atomic_load(&gate->caught_up), now = source_now();
+    const bool stale = gate->followed && gate->max_lag && seen && now > seen
+                       && now - seen > gate->max_lag;
+    if (stale != life->stale) {
+        life->stale = stale;
+        gate_tell(gate, stale ? GATE_EVENT_STALE : GATE_EVENT_FRESH,
+                  stale ? "all look-ups ask the source"
+                        : "the filter is believed again",
+                  0, stale ? (double)(now - seen) / 1e9 : 0);
+    }
+}
+
+static void gate_life_make(struct gate_life *life, const char *reason)
+{
+    struct gate *gate = life->gate;
+    const uint64_t begun = source_now();
+    if (gate_life_build(gate, reason)) {
+        life->failures = 0;
+        life->retry = 0;
+    } else {
+        const uint64_t rest = LIFE_SECOND << (life->failures < 6 ? life->failures : 6);
+        life->failures++;
+        life->retry =
+            source_now() + (rest < 60 * LIFE_SECOND ? rest : 60 * LIFE_SECOND);
+    }
+    const uint64_t now = source_now(), pause = 10 * (now - begun);
+    const uint64_t usual = (uint64_t)(gate->settings.maintain * 1e9);
+    life->maintain = now + (pause > usual ? pause : usual);
+}
+
+/* One turn, with the lock: what is to be done, or a wait. */
+static void gate_life_turn(struct gate_life *life)
+{
+    struct gate *gate = life->gate;
+    const uint64_t now = source_now();
+    const bool wanted = atomic_load(&gate->needed) != atomic_load(&gate->built);
+    char reason[160];
+    if ((wanted || gate->rebuild_asked) && now >= life->retry
+        && atomic_load(&gate->needed) != 0) {
+        gate->rebuild_asked = false;
+        (void)snprintf(reason, sizeof reason, "%s", gate->why);
+        (void)pthread_mutex_unlock(&gate->lock);
+        gate_life_make(life, reason);
+        (void)pthread_mutex_lock(&gate->lock);
+        gate->rebuild_asked = gate->rebuild_asked || (!wanted && life->failures);
+    } else if (atomic_load(&gate->built) != 0 && now >= life->maintain) {
+        (void)pthread_mutex_unlock(&gate->lock);
+        if (gate_life_is_due(gate, reason, sizeof reason)) {
+            gate_life_make(life, reason);
+        } else {
+            life->maintain = now + (uint64_t)(gate->settings.maintain * 1e9);
+        }
+        (void)pthread_mutex_lock(&gate->lock);
+    } else {
+        uint64_t until = now + LIFE_SECOND / 4; /* to see in time whether it is stale */
+        until = life->retry > now && life->retry < until ? life->retry : until;
+        gate_life_wait(gate, &gate->wake, until);
+    }
+}
+
+static void *gate_life_run(void *context)
+{
+    struct gate *gate = context;
+    struct gate_life life = { .gate = gate };
+    life.maintain = source_now() + (uint64_t)(gate->settings.maintain * 1e9);
+    (void)pthread_mutex_lock(&gate->lock);
+    while (!gate->stopping) {
+        gate_life_turn(&life);
+        (void)pthread_mutex_unlock(&gate->lock);
+        gate_life_watch(&life);
+        (void)pthread_mutex_lock(&gate->lock);
+    }
+    (void)pthread_mutex_unlock(&gate->lock);
+    return NULL;
+}
+
+/* ---- Beginning and end --------------------------------------------------------------------- */
+
+bg_err gate_life_begin(struct gate *gate, bg_errinfo *info)
+{
+    const struct source_listener listener = { .context = gate,
+                                              .anew = gate_life_anew,
+                                              .changed = gate_life_changed,
+                                              .caught_up = gate_life_caught_up,
+                                              .state = gate_life_state };
+    bg_err err = BG_OK;
+    (void)snprintf(gate->why, sizeof gate->why, "it is the first time");
+    if (!gate->followed) {
+        atomic_store(&gate->needed, 1);
+    }
+    const int error = pthread_create(&gate->thread, NULL, gate_life_run, gate);
+    gate->has_thread = error == 0;
+    if (error) {
+        err = source_error(info, BG_EIO, "thread", "another one", "errno %d", error);
+    } else if (gate->followed) {
+        err = source_follow(gate->source, &listener, info);
+    }
+    if (err) {
+        gate_life_end(gate);
+    }
+    return err;
+}
+
+void gate_life_end(struct gate *gate)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    gate->stopping = true;
+    (void)pthread_cond_signal(&gate->wake);
+    (void)pthread_cond_broadcast(&gate->caught);
+    (void)pthread_mutex_unlock(&gate->lock);
+    source_stop(gate->source);
+    if (gate->has_thread) {
+        (void)pthread_join(gate->thread, NULL);
+        gate->has_thread = false;
+    }
+}
+
+void gate_life_rebuild(struct gate *gate, const char *why)
+{
+    (void)pthread_mutex_lock(&gate->lock);
+    gate->rebuild_asked = true;
+    (void)snprintf(gate->why, sizeof gate->why, "%s", why);
+    (void)pthread_cond_signal(&gate->wake);
+    (void)pthread_mutex_unlock(&gate->lock);
+}

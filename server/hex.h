@@ -1,0 +1,14 @@
+/* hex.h - one hexadecimal digit. */
+#ifndef SERVER_HEX_H
+#define SERVER_HEX_H
+
+/* Its value; -1: it is none. */
+static inline int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* jobs.c - see jobs.h. */
+#include "jobs.h"
+
+#include "server.h"
+#include "worker.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct jobs {
+    struct server *server;
+    pthread_mutex_t lock;
+    pthread_cond_t arrived;
+    struct job *first, **last;
+    size_t waiting;
+    bool ending;
+    size_t count;
+    struct jobs_thread {
+        struct jobs *jobs;
+        struct session session;
+        pthread_t thread;
+    } threads[];
+};
+
+static struct job *jobs_take(struct jobs *jobs)
+{
+    pthread_mutex_lock(&jobs->lock);
+    while (!jobs->first && !jobs->ending) {
+        pthread_cond_wait(&jobs->arrived, &jobs->lock);
+    }
+    struct job *job = jobs->first;
+    if (job) {
+        jobs->first = job->next;
+        jobs->waiting--;
+        if (!jobs->first) {
+            jobs->last = &jobs->first;
+        }
+    }
+    pthread_mutex_unlock(&jobs->lock);
+    return job;
+}
+
+static void *jobs_work(void *context)
+{
+    struct jobs_thread *thread = context;
+    struct job *job = NULL;
+    while ((job = jobs_take(thread->jobs)) != NULL) {
+        session_begin(&thread->session);
+        job->run(job, &thread->session);
+        session_end(&thread->session);
+        if (job->worker) {
+            worker_post_job(job->worker, job);
+        } else {
+            job->done(job);
+        }
+    }
+    return NULL;
+}
+
+struct jobs *jobs_create(struct server *server, unsigned threads)
+{
+    struct jobs *jobs = calloc(1, sizeof *jobs + threads * sizeof *jobs->threads);
+    if (!jobs) {
+        return NULL;
+    }
+    jobs->server = server;
+    jobs->last = &jobs->first;
+    pthread_mutex_init(&jobs->lock, NULL);
+    pthread_cond_init(&jobs->arrived, NULL);
+    for (; jobs->count < threads; jobs->count++) {
+        struct jobs_thread *thread = &jobs->threads[jobs->count];
+        thread->jobs = jobs;
+        if (!session_init(&thread->session, server, true)) {
+            break;
+        }
+        if (pthread_create(&thread->thread, NULL, jobs_work, thread)) {
+            session_fini(&thread->session);
+            break;
+        }
+    }
+    if (jobs->count == 0) {
+        jobs_free(jobs);
+        return NULL;
+    }
+    return jobs;
+}
+
+void jobs_free(struct jobs *jobs)
+{
+    if (!jobs) {
+        return;
+    }
+    pthread_mutex_lock(&jobs->lock);
+    jobs->ending = true;
+    pthread_cond_broadcast(&jobs->arrived);
+    pthread_mutex_unlock(&jobs->lock);
+    for (size_t i = 0; i < jobs->count; i++) {
+        pthread_join(jobs->threads[i].thread, NULL);
+        session_fini(&jobs->threads[i].session);
+    }
+    pthread_mutex_destroy(&jobs->lock);
+    pthread_cond_destroy(&jobs->arrived);
+    free(jobs);
+}
+
+void jobs_submit(struct jobs *jobs, struct job *job)
+{
+    job->next = NULL;
+    pthread_mutex_lock(&jobs->lock);
+    *jobs->last = job;
+    jobs->last = &job->next;
+    jobs->waiting++;
+    pthread_cond_signal(&jobs->arrived);
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+size_t jobs_waiting(struct jobs *jobs)
+{
+    pthread_mutex_lock(&jobs->lock);
+    const size_t waiting = jobs->waiting;
+    pthread_mutex_unlock(&jobs->lock);
+    return waiting;
+}

@@ -1,0 +1,34 @@
+/*
+ * jobs.h - threads for what takes long, so that event loops do not have to.
+ *
+ * A job is handed to a queue; a thread runs it with its own session; when it is done it goes back
+ * to the worker that it came from, on whose thread `done` is called. Jobs of one connection never
+ * overlap: a connection waits for its job before it goes on.
+ */
+#ifndef SERVER_JOBS_H
+#define SERVER_JOBS_H
+
+#include "session.h"
+
+struct jobs;
+struct worker;
+
+struct job {
+    void (*run)(struct job *job, struct session *session); /* on a job thread */
+    void (*done)(struct job *job); /* on the worker's thread; frees it */
+    struct worker *worker;         /* NULL: `done` is called on the job thread */
+    struct job *next;
+};
+
+/* NULL: no memory, no threads, no seats. */
+struct jobs *jobs_create(struct server *server, unsigned threads);
+
+/* Ends when all jobs have been run. */
+void jobs_free(struct jobs *jobs);
+
+/* Never waits; the queue has no bound of its own, since connections wait for their jobs. */
+void jobs_submit(struct jobs *jobs, struct job *job);
+
+size_t jobs_waiting(struct jobs *jobs);
+
+#endif

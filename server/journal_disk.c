@@ -1,0 +1,452 @@
+/*
+ * journal_disk.c - the journal's files.
+ *
+ * A segment gets its name when its header is on the disk, by rename, and the folder is synced
+ * then: so a segment that is there has a header, unless it is damaged. Names are only taken
+ * away oldest first, each with a sync of the folder, so that no crash leaves a gap.
+ *
+ * Settling. What is found behind the last frame that was surely synced may be in the system's
+ * memory only: a sync may have failed before the process died, and then the system calls the
+ * pages clean that it could not write. They would be read now and be gone another day. So they
+ * are written again, with the same bytes, before they are built on.
+ */
+#include "journal_disk.h"
+
+#include "journal_error.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char disk_prefix[] = "journal-", disk_suffix[] = ".log";
+
+enum { DISK_DIGITS = 20, DISK_COPY = 1 << 16 };
+
+/* ---- Names ------------------------------------------------------------------------------- */
+
+void journal_disk_path(const struct journal_disk *disk, uint64_t number,
+                       char path[JOURNAL_DISK_PATH])
+{
+    (void)snprintf(path, JOURNAL_DISK_PATH, "%s/%s%020" PRIu64 "%s", disk->folder,
+                   disk_prefix, number, disk_suffix);
+}
+
+/* The number of a segment's name, 0 if it is none; *rest is what is behind ".log". */
+static uint64_t disk_number(const char *name, const char **rest)
+{
+    uint64_t number = 0;
+    if (strncmp(name, disk_prefix, sizeof disk_prefix - 1) != 0) {
+        return 0;
+    }
+    name += sizeof disk_prefix - 1;
+    for (int i = 0; i < DISK_DIGITS; i++) {
+        unsigned digit = (unsigned)name[i] - '0';
+        if (digit > 9 || number > (UINT64_MAX - digit) / 10) {
+            return 0;
+        }
+        number = 10 * number + digit;
+    }
+    name += DISK_DIGITS;
+    if (strncmp(name, disk_suffix, sizeof disk_suffix - 1) != 0) {
+        return 0;
+    }
+    *rest = name + sizeof disk_suffix - 1;
+    return number;
+}
+
+/* The next name of a folder, NULL at its end; errno is 0 unless it cannot be read. */
+static const char *disk_next_name(DIR *entries)
+{
+    errno = 0;
+    const struct dirent *entry =
+        readdir(entries); /* NOLINT(concurrency-mt-unsafe): a folder of our own */
+    return entry ? entry->d_name : NULL;
+}
+
+static int disk_compare(const void *a, const void *b)
+{
+    const struct journal_segment *x = a, *y = b;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+bg_err journal_disk_reserve(struct journal_disk *disk, bg_errinfo *info)
+{
+    if (disk->count == disk->room) {
+        size_t room = disk->room ? 2 * disk->room : 16;
+        void *segments = realloc(disk->segments, room * sizeof *disk->segments);
+        if (!segments) {
+            return journal_error(info, BG_ENOMEM, "memory", "enough for segments",
+                                 "none for %zu", room);
+        }
+        disk->segments = segments;
+        disk->room = room;
+    }
+    return BG_OK;
+}
+
+void journal_disk_push(struct journal_disk *disk, struct journal_segment segment)
+{
+    disk->segments[disk->count++] = segment;
+}
+
+void journal_disk_pop(struct journal_disk *disk)
+{
+    disk->count--;
+    memmove(disk->segments, disk->segments + 1, disk->count * sizeof *disk->segments);
+}
+
+bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
+                         bg_errinfo *info)
+{
+    const char *rest;
+    if (!folder || !*folder || strlen(folder) >= sizeof disk->folder) {
+        return journal_error(info, BG_EINVAL, "folder", "a path below 4048 bytes", "%s",
+                             folder ? "a longer one, or none" : "NULL");
+    }
+    memcpy(disk->folder, folder, strlen(folder) + 1);
+    disk->count = 0;
+    DIR *entries = opendir(folder);
+    if (!entries) {
+        return journal_error_system(info, "opendir", folder);
+    }
+    bg_err err = BG_OK;
+    for (const char *name; !err && (name = disk_next_name(entries)) != NULL;) {
+        uint64_t number = disk_number(name, &rest);
+        if (number && !*rest) {
+            err = journal_disk_reserve(disk, info);
+            if (!err) {
+                journal_disk_push(disk, (struct journal_segment){ .number = number });
+            }
+        }
+    }
+    if (!err && errno) {
+        err = journal_error_system(info, "readdir", folder);
+    }
+    (void)closedir(entries);
+    if (disk->count) {
+        qsort(disk->segments, disk->count, sizeof *disk->segments, disk_compare);
+    }
+    return err;
+}
+
+void journal_disk_free(struct journal_disk *disk)
+{
+    free(disk->segments);
+    disk->segments = NULL;
+    disk->count = disk->room = 0;
+}
+
+void journal_disk_sweep(const struct journal_disk *disk)
+{
+    char path[JOURNAL_DISK_PATH];
+    const char *rest;
+    DIR *entries = opendir(disk->folder);
+    if (!entries) {
+        return; /* they are in nobody's way */
+    }
+    for (const char *name; (name = disk_next_name(entries)) != NULL;) {
+        if (disk_number(name, &rest) && strcmp(rest, ".tmp") == 0) {
+            (void)snprintf(path, sizeof path, "%s/%.47s", disk->folder, name);
+            (void)unlink(path);
+        }
+    }
+    (void)closedir(entries);
+}
+
+bg_err journal_disk_lock(const struct journal_disk *disk, int *lock, bg_errinfo *info)
+{
+    char path[JOURNAL_DISK_PATH];
+    (void)snprintf(path, sizeof path, "%s/journal.lock", disk->folder);
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0) {
+        return journal_error_system(info, "open", path);
+    }
+    if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+        bg_err err = journal_error_system(info, "lock", path);
+        if (errno == EWOULDBLOCK) {
+            err =
+                journal_error(info, BG_EBUSY, "journal", "a folder that is not in use",
+                              "another process that has it open");
+        }
+        (void)close(file);
+        return err;
+    }
+    *lock = file;
+    return BG_OK;
+}
+
+/* ---- Bytes ------------------------------------------------------------------------------- */
+
+bg_err journal_disk_write(int file, uint64_t offset, const void *from, size_t n,
+                          const char *path, bg_errinfo *info)
+{
+    const char *p = from;
+    while (n > 0) {
+        ssize_t put = pwrite(file, p, n, (off_t)offset);
+        if (put < 0 && errno == EINTR) {
+            continue;
+        }
+        if (put == 0) {
+            errno = ENOSPC;
+        }
+        if (put <= 0) {
+            return journal_error_system(info, "write", path);
+        }
+        p += put;
+        n -= (size_t)put;
+        offset += (uint64_t)put;
+    }
+    return BG_OK;
+}
+
+bg_err journal_disk_read(int file, uint64_t offset, void *to, size_t n,
+                         const char *path, bg_errinfo *info)
+{
+    char *p = to;
+    while (n > 0) {
+        ssize_t got = pread(file, p, n, (off_t)offset);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            return journal_error_system(info, "read", path);
+        }
+        if (got == 0) {
+            (void)journal_error(info, BG_EFORMAT, "file size",
+                                "as large as when it was opened", "less");
+            journal_error_place(info, path, offset);
+            return BG_EFORMAT;
+        }
+        p += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return BG_OK;
+}
+
+bg_err journal_disk_sync(int file, const char *path, bg_errinfo *info)
+{
+    /* Interrupted is not failed: nothing was said about any page. */
+    while (fdatasync(file) != 0) {
+        if (errno != EINTR) {
+            return journal_error_system(info, "fdatasync", path);
+        }
+    }
+    return BG_OK;
+}
+
+static bg_err disk_sync_folder(const struct journal_disk *disk, bg_errinfo *info)
+{
+    int file = open(disk->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) {
+        return journal_error_system(info, "open", disk->folder);
+    }
+    int failed;
+    do {
+        failed = fsync(file);
+    } while (failed && errno == EINTR);
+    bg_err err = failed ? journal_error_system(info, "fsync", disk->folder) : BG_OK;
+    (void)close(file);
+    return err;
+}
+
+/* ---- Segments ---------------------------------------------------------------------------- */
+
+void journal_disk_discard(struct journal_draft_file *draft)
+{
+    (void)close(draft->file);
+    draft->file = -1;
+    if (!draft->placed) {
+        (void)unlink(draft->made);
+    }
+}
+
+bg_err journal_disk_begin(struct journal_draft_file *draft,
+                          const struct journal_disk *disk,
+                          const struct journal_header *header, bg_errinfo *info)
+{
+    unsigned char bytes[JOURNAL_HEADER];
+    draft->placed = false;
+    journal_disk_path(disk, header->number, draft->path);
+    (void)snprintf(draft->made, sizeof draft->made, "%.*s.tmp", JOURNAL_DISK_PATH - 5,
+                   draft->path);
+    draft->file = open(draft->made, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (draft->file < 0) {
+        return journal_error_system(info, "open", draft->made);
+    }
+    journal_header_write(header, bytes);
+    bg_err err =
+        journal_disk_write(draft->file, 0, bytes, sizeof bytes, draft->made, info);
+    if (err) {
+        journal_disk_discard(draft);
+    }
+    return err;
+}
+
+bg_err journal_disk_place(struct journal_draft_file *draft,
+                          const struct journal_disk *disk, bg_errinfo *info)
+{
+    bg_err err = journal_disk_sync(draft->file, draft->made, info);
+    if (!err && rename(draft->made, draft->path) != 0) {
+        err = journal_error_system(info, "rename", draft->made);
+    }
+    if (!err) {
+        draft->placed = true;
+        err = disk_sync_folder(disk, info);
+    }
+    if (err) {
+        journal_disk_discard(draft);
+    }
+    return err;
+}
+
+bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
+                           bg_errinfo *info)
+{
+    char path[JOURNAL_DISK_PATH];
+    journal_disk_path(disk, number, path);
+    if (unlink(path) != 0 && errno != ENOENT) {
+        return journal_error_system(info, "unlink", path);
+    }
+    return disk_sync_folder(disk, info);
+}
+
+/* Writes bytes of a file over themselves. */
+static bg_err disk_rewrite(int file, uint64_t from, uint64_t end, const char *path,
+                           bg_errinfo *info)
+{
+    unsigned char bytes[DISK_COPY];
+    bg_err err = BG_OK;
+    while (from < end && !err) {
+        size_t n = end - from < sizeof bytes ? (size_t)(end - from) : sizeof bytes;
+        err = journal_disk_read(file, from, bytes, n, path, info);
+        err = err ? err : journal_disk_write(file, from, bytes, n, path, info);
+        from += n;
+    }
+    return err;
+}
+
+bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
+                           uint64_t end, bg_errinfo *info)
+{
+    char path[JOURNAL_DISK_PATH];
+    struct stat about;
+    journal_disk_path(disk, disk->segments[disk->count - 1].number, path);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    if (file < 0) {
+        return journal_error_system(info, "open", path);
+    }
+    bg_err err = BG_OK;
+    if (fstat(file, &about) != 0) {
+        err = journal_error_system(info, "stat", path);
+    } else if ((uint64_t)about.st_size > end && ftruncate(file, (off_t)end) != 0) {
+        err = journal_error_system(info, "truncate", path);
+    }
+    err = err ? err : disk_rewrite(file, settled, end, path, info);
+    err = err ? err : journal_disk_sync(file, path, info);
+    (void)close(file);
+    return err;
+}
+
+/* ---- For reading ------------------------------------------------------------------------- */
+
+/* A segment that is being read. */
+struct disk_book {
+    int file;
+    char path[JOURNAL_DISK_PATH];
+};
+
+static bg_err disk_book_read(void *context, uint64_t offset, void *to, size_t n,
+                             bg_errinfo *info)
+{
+    const struct disk_book *book = context;
+    return journal_disk_read(book->file, offset, to, n, book->path, info);
+}
+
+static bg_err disk_take(void *context, size_t i, struct journal_source *source,
+                        bg_errinfo *info)
+{
+    struct journal_disk *disk = context;
+    struct stat about = { .st_size = 0 };
+    struct disk_book *book = malloc(sizeof *book);
+    if (!book) {
+        (void)journal_error(info, BG_ENOMEM, "memory", "enough to read a segment",
+                            "none");
+        return BG_ENOMEM;
+    }
+    journal_disk_path(disk, disk->segments[i].number, book->path);
+    book->file = open(book->path, O_RDONLY | O_CLOEXEC);
+    bg_err err = BG_OK;
+    if (book->file < 0) {
+        err = journal_error_system(info, "open", book->path);
+    } else if (fstat(book->file, &about) != 0) {
+        err = journal_error_system(info, "stat", book->path);
+    } else if (!S_ISREG(about.st_mode)) {
+        err = journal_error(info, BG_EFORMAT, "segment", "a regular file",
+                            "another thing");
+        journal_error_place(info, book->path, 0);
+    }
+    if (err) {
+        if (book->file >= 0) {
+            (void)close(book->file);
+        }
+        free(book);
+        return err;
+    }
+    disk->segments[i].bytes = (uint64_t)about.st_size;
+    *source = (struct journal_source){ .name = strrchr(book->path, '/') + 1,
+                                       .number = disk->segments[i].number,
+                                       .bytes = (uint64_t)about.st_size,
+                                       .context = book,
+                                       .read = disk_book_read };
+    return BG_OK;
+}
+
+static void disk_give_back(void *context, struct journal_source *source)
+{
+    struct disk_book *book = source->context;
+    (void)context;
+    (void)close(book->file);
+    free(book);
+}
+
+struct journal_shelf journal_disk_shelf(struct journal_disk *disk)
+{
+    return (struct journal_shelf){ .context = disk,
+                                   .count = disk->count,
+                                   .take = disk_take,
+                                   .give_back = disk_give_back };
+}
+
+bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info)
+{
+    uint64_t next = UINT64_MAX;
+    for (size_t i = disk->count; i-- > 0;) {
+        unsigned char bytes[JOURNAL_HEADER];
+        struct journal_header header;
+        struct journal_source source = { .bytes = 0 };
+        bg_err err = disk_take(disk, i, &source, info);
+        if (err) {
+            return err;
+        }
+        if (source.bytes >= sizeof bytes) {
+            err = source.read(source.context, 0, bytes, sizeof bytes, info);
+            if (!err && !journal_header_read(bytes, &header, NULL)) {
+                next = header.first;
+            }
+        }
+        disk->segments[i].first = next;
+        disk_give_back(disk, &source);
+        if (err) {
+            return err;
+        }
+    }
+    return BG_OK;
+}

@@ -1,0 +1,126 @@
+/* journal_frame.c - headers of segments and heads of frames, written and checked. */
+#include "journal_frame.h"
+
+#include "journal_bytes.h"
+#include "journal_error.h"
+#include "journal_record.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include "xxhash.h"
+
+enum {
+    HEADER_VERSION_AT = 8,
+    HEADER_FLAGS_AT = 12,
+    HEADER_NUMBER_AT = 16,
+    HEADER_FIRST_AT = 24,
+    HEADER_ID_AT = 32,
+    HEADER_RUN_AT = 48,
+    HEADER_CHECK_AT = 56,
+
+    HEAD_LENGTH_AT = 0,
+    HEAD_CHECK_AT = 4, /* of the head: 4 bytes, taken as 0 */
+    HEAD_SEQUENCE_AT = 8,
+    HEAD_SYNCED_AT = 16,
+    HEAD_RECORDS_AT = 24
+};
+
+static const unsigned char header_magic[8] = { 0x89, 'B',  'G',  'J',
+                                               '\r', '\n', 0x1a, '\n' };
+
+void journal_header_write(const struct journal_header *header,
+                          unsigned char bytes[JOURNAL_HEADER])
+{
+    memcpy(bytes, header_magic, sizeof header_magic);
+    journal_store32(bytes + HEADER_VERSION_AT, JOURNAL_VERSION);
+    journal_store32(bytes + HEADER_FLAGS_AT, header->flags);
+    journal_store64(bytes + HEADER_NUMBER_AT, header->number);
+    journal_store64(bytes + HEADER_FIRST_AT, header->first);
+    memcpy(bytes + HEADER_ID_AT, header->id, JOURNAL_ID);
+    journal_store64(bytes + HEADER_RUN_AT, header->run);
+    journal_store64(bytes + HEADER_CHECK_AT, XXH3_64bits(bytes, HEADER_CHECK_AT));
+}
+
+bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
+                           struct journal_header *header, bg_errinfo *info)
+{
+    if (memcmp(bytes, header_magic, sizeof header_magic) != 0) {
+        return journal_error(info, BG_EFORMAT, "magic", "a journal of Bloomgate",
+                             "another file");
+    }
+    uint64_t check = journal_load64(bytes + HEADER_CHECK_AT);
+    if (check != XXH3_64bits(bytes, HEADER_CHECK_AT)) {
+        return journal_error(info, BG_ECHECKSUM, "header checksum", "that of its bytes",
+                             "0x%016llx", (unsigned long long)check);
+    }
+    uint32_t version = journal_load32(bytes + HEADER_VERSION_AT);
+    uint32_t flags = journal_load32(bytes + HEADER_FLAGS_AT);
+    if (version != JOURNAL_VERSION || flags > JOURNAL_FRESH) {
+        return journal_error(info, BG_EVERSION, "version and flags", "1, and 0 or 1",
+                             "%u, and %u", version, flags);
+    }
+    *header = (struct journal_header){
+        .flags = flags,
+        .number = journal_load64(bytes + HEADER_NUMBER_AT),
+        .first = journal_load64(bytes + HEADER_FIRST_AT),
+        .run = journal_load64(bytes + HEADER_RUN_AT),
+    };
+    memcpy(header->id, bytes + HEADER_ID_AT, JOURNAL_ID);
+    if (header->first == 0 || header->run == 0 || header->run > header->number) {
+        return journal_error(info, BG_EFORMAT, "numbers of a segment",
+                             "1 or more, and a run up to it", "frame %llu, run %llu",
+                             (unsigned long long)header->first,
+                             (unsigned long long)header->run);
+    }
+    return BG_OK;
+}
+
+uint64_t journal_seed(const uint8_t id[JOURNAL_ID], uint64_t run)
+{
+    unsigned char bytes[JOURNAL_ID + 8];
+    memcpy(bytes, id, JOURNAL_ID);
+    journal_store64(bytes + JOURNAL_ID, run);
+    return XXH3_64bits(bytes, sizeof bytes);
+}
+
+uint64_t journal_payload_check(const void *payload, size_t n, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(payload, n, seed);
+}
+
+/* Of a head whose own check is 0. */
+static uint32_t head_check(const unsigned char bytes[JOURNAL_HEAD], uint64_t seed)
+{
+    return (uint32_t)XXH3_64bits_withSeed(bytes, JOURNAL_HEAD, seed);
+}
+
+void journal_head_write(const struct journal_head *head, uint64_t seed,
+                        unsigned char bytes[JOURNAL_HEAD])
+{
+    journal_store32(bytes + HEAD_LENGTH_AT, head->length);
+    journal_store32(bytes + HEAD_CHECK_AT, 0);
+    journal_store64(bytes + HEAD_SEQUENCE_AT, head->sequence);
+    journal_store64(bytes + HEAD_SYNCED_AT, head->synced);
+    journal_store64(bytes + HEAD_RECORDS_AT, head->check);
+    journal_store32(bytes + HEAD_CHECK_AT, head_check(bytes, seed));
+}
+
+bool journal_head_read(const unsigned char bytes[JOURNAL_HEAD], uint64_t seed,
+                       struct journal_head *head)
+{
+    unsigned char copy[JOURNAL_HEAD];
+    *head = (struct journal_head){
+        .length = journal_load32(bytes + HEAD_LENGTH_AT),
+        .sequence = journal_load64(bytes + HEAD_SEQUENCE_AT),
+        .synced = journal_load64(bytes + HEAD_SYNCED_AT),
+        .check = journal_load64(bytes + HEAD_RECORDS_AT),
+    };
+    if (head->length < JOURNAL_RECORD_HEAD || head->length > JOURNAL_PAYLOAD_MOST
+        || head->synced > head->sequence) {
+        return false;
+    }
+    memcpy(copy, bytes, sizeof copy);
+    journal_store32(copy + HEAD_CHECK_AT, 0);
+    return journal_load32(bytes + HEAD_CHECK_AT) == head_check(copy, seed);
+}

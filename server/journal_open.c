@@ -1,0 +1,220 @@
+/*
+ * journal_open.c - the journal is opened, read, begun and closed.
+ *
+ * Beginning always makes a new segment. So frames whose tail was cut off are never followed, in
+ * the same file, by others with the same numbers; and a run, the segments of one process, has
+ * checks of its own (journal_frame.h). What was found is settled before (journal_disk.c).
+ */
+#include "journal_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { JOURNAL_BUFFER = 64 << 20 };
+
+static bg_err journal_take_options(struct journal *j, const struct journal_options *o,
+                                   bg_errinfo *info)
+{
+    j->options = o ? *o : (struct journal_options){ .policy = JOURNAL_ALWAYS };
+    size_t buffer = j->options.buffer ? j->options.buffer : JOURNAL_BUFFER;
+    if ((unsigned)j->options.policy > JOURNAL_NO || buffer < 256) {
+        return journal_error(info, BG_EINVAL, "options",
+                             "a policy, and a buffer of 256 bytes or more",
+                             "policy %d, %zu bytes", (int)j->options.policy, buffer);
+    }
+    j->options.clock = j->options.clock ? j->options.clock : journal_monotonic;
+    atomic_init(&j->policy, (int)j->options.policy);
+    j->room = buffer / 2;
+    j->active.bytes = malloc(j->room);
+    j->spare.bytes = malloc(j->room);
+    if (!j->active.bytes || !j->spare.bytes) {
+        return journal_error(info, BG_ENOMEM, "memory", "enough for the journal",
+                             "none of %zu bytes", buffer);
+    }
+    return BG_OK;
+}
+
+static void journal_init_locks(struct journal *j)
+{
+    pthread_condattr_t steady;
+    (void)pthread_mutex_init(&j->lock, NULL);
+    (void)pthread_cond_init(&j->turn, NULL);
+    (void)pthread_condattr_init(&steady);
+    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&j->work, &steady);
+    (void)pthread_condattr_destroy(&steady);
+}
+
+static void journal_free(struct journal *j)
+{
+    if (j->file >= 0) {
+        (void)close(j->file);
+    }
+    if (j->lock_file >= 0) {
+        (void)close(j->lock_file); /* and unlocks it */
+    }
+    journal_disk_free(&j->disk);
+    free(j->active.bytes);
+    free(j->spare.bytes);
+    (void)pthread_cond_destroy(&j->work);
+    (void)pthread_cond_destroy(&j->turn);
+    (void)pthread_mutex_destroy(&j->lock);
+    free(j);
+}
+
+bg_err journal_open(const char *folder, const struct journal_options *options,
+                    struct journal **journal, bg_errinfo *info)
+{
+    journal_error_clear(info);
+    *journal = NULL;
+    struct journal *j = calloc(1, sizeof *j);
+    if (!j) {
+        return journal_error(info, BG_ENOMEM, "memory", "enough for the journal",
+                             "none of %zu bytes", sizeof *j);
+    }
+    j->file = j->lock_file = -1;
+    atomic_init(&j->next, 1);
+    atomic_init(&j->written, 0);
+    atomic_init(&j->synced, 0);
+    journal_init_locks(j);
+    bg_err err = journal_take_options(j, options, info);
+    err = err ? err : journal_disk_list(&j->disk, folder, info);
+    err = err ? err : journal_disk_lock(&j->disk, &j->lock_file, info);
+    /* Again: whoever had it before may have begun another segment. */
+    err = err ? err : journal_disk_list(&j->disk, folder, info);
+    if (err) {
+        journal_free(j);
+    } else {
+        *journal = j;
+    }
+    return err;
+}
+
+bg_err journal_replay(struct journal *j, journal_visit *visit, void *context,
+                      struct journal_report *report, bg_errinfo *info)
+{
+    struct journal_shelf shelf = journal_disk_shelf(&j->disk);
+    journal_error_clear(info);
+    if (j->begun) {
+        return journal_error(info, BG_EINVAL, "journal_replay",
+                             "a call before journal_begin", "one after it");
+    }
+    bg_err err = journal_walk(&shelf, j->options.beyond_damage, visit, context,
+                              &j->report, info);
+    j->reported = !err;
+    if (report) {
+        *report = j->report;
+    }
+    return err;
+}
+
+bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit,
+                    void *context, struct journal_report *report, bg_errinfo *info)
+{
+    struct journal_disk disk = { .count = 0 };
+    journal_error_clear(info);
+    bg_err err = journal_disk_list(&disk, folder, info);
+    if (!err) {
+        struct journal_shelf shelf = journal_disk_shelf(&disk);
+        err = journal_walk(&shelf, beyond_damage, visit, context, report, info);
+    }
+    journal_disk_free(&disk);
+    return err;
+}
+
+/* What the first segment of this process is called, and begins with. */
+static bg_err journal_plan(struct journal *j, struct journal_header *header,
+                           bg_errinfo *info)
+{
+    size_t n = j->disk.count;
+    uint64_t last = n ? j->disk.segments[n - 1].number : 0;
+    if (last == UINT64_MAX || j->report.next == UINT64_MAX) {
+        return journal_error(info, BG_ELIMIT, "numbers", "below 2^64", "2^64");
+    }
+    *header = (struct journal_header){ .flags = n ? 0 : JOURNAL_FRESH,
+                                       .number = last + 1,
+                                       .first = j->report.next,
+                                       .run = last + 1 };
+    memcpy(header->id, j->report.id, sizeof header->id);
+    if (n == 0 && getrandom(header->id, sizeof header->id, 0) != sizeof header->id) {
+        return journal_error_system(info, "getrandom", j->disk.folder);
+    }
+    return BG_OK;
+}
+
+static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
+{
+    struct journal_header header = { .number = 0 };
+    struct journal_draft_file draft;
+    size_t n = j->disk.count;
+    bg_err err = journal_plan(j, &header, info);
+    err = err ? err : journal_disk_reserve(&j->disk, info);
+    err = err ? err : journal_disk_learn(&j->disk, info);
+    if (!err && n) {
+        err = journal_disk_settle(&j->disk, j->report.tail_settled, j->report.tail_end,
+                                  info);
+    }
+    if (err) {
+        return err;
+    }
+    journal_disk_sweep(&j->disk);
+    err = journal_disk_begin(&draft, &j->disk, &header, info);
+    err = err ? err : journal_disk_place(&draft, &j->disk, info);
+    if (err) {
+        return err;
+    }
+    journal_switch(j, &header, &draft, JOURNAL_HEADER);
+    if (n) {
+        j->disk.segments[n - 1].bytes = j->report.tail_end;
+    }
+    j->seed = journal_seed(header.id, header.run);
+    journal_put(&j->next, header.first);
+    journal_put(&j->written, header.first - 1);
+    journal_put(&j->synced, header.first - 1);
+    j->sync_time = journal_now(j);
+    j->begun = true;
+    /* What a fresh segment made superfluous, if somebody died before he could remove it. */
+    for (uint64_t i = n - j->report.segments; n && i > 0; i--) {
+        if (journal_disk_remove(&j->disk, j->disk.segments[0].number, NULL)) {
+            break; /* it does no harm */
+        }
+        journal_disk_pop(&j->disk);
+    }
+    return BG_OK;
+}
+
+bg_err journal_begin(struct journal *j, struct journal_report *report, bg_errinfo *info)
+{
+    bg_err err =
+        j->begun || !j->reported ? journal_replay(j, NULL, NULL, report, info) : BG_OK;
+    if (report && !j->begun) {
+        *report = j->report;
+    }
+    journal_enter(j);
+    err = err ? err : journal_begin_inside(j, info);
+    journal_leave(j);
+    return err;
+}
+
+/* Says that all before was synced. */
+static bg_err journal_mark(struct journal *j, bg_errinfo *info)
+{
+    const struct journal_record mark = { .type = JOURNAL_MARK };
+    bg_err err = journal_sync(j, info);
+    err = err ? err : journal_append(j, &mark, 1, NULL, info);
+    return err ? err : journal_sync(j, info);
+}
+
+bg_err journal_close(struct journal *j, bg_errinfo *info)
+{
+    journal_error_clear(info);
+    if (!j) {
+        return BG_OK;
+    }
+    journal_stop(j);
+    bg_err err = j->begun ? journal_mark(j, info) : BG_OK;
+    journal_free(j);
+    return err;
+}

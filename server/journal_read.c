@@ -1,0 +1,620 @@
+/*
+ * journal_read.c - segments are read: what is whole is told, what is torn is left, what is
+ * damaged is said.
+ *
+ * What a crash can do. The system writes pages in any order, so behind the last sync there may be
+ * half a frame, holes of zeros, and whole frames behind them. None of these was promised to
+ * anybody as synced, and reading ends there: a torn tail. What was synced cannot be torn by a
+ * crash. A frame says up to which number all was synced when it was made, so:
+ *
+ *   (R1) A frame is told only after its checks were compared: never in part, never altered.
+ *   (R2) Frames are told in the order of their numbers, and without a gap that is not said.
+ *   (R3) In a segment that has a successor all was synced before that one got its name: there,
+ *        every bad or missing frame is damage. (But not what is behind its last frame: a tail
+ *        that was torn, when the successor begins with the number that it ends with.)
+ *   (R4) In the last segment a bad frame is damage if any whole frame behind it says that it was
+ *        synced. Else it is a torn tail, with all that is behind it.
+ *   (R5) The last fresh segment is where reading begins; what is before it is not looked at.
+ *
+ * One case looks like a torn tail and is none: the last frames that were synced, damaged by
+ * something else before anything was written behind them. A journal that is closed in order
+ * ends with a MARK, which says that all before it is synced.
+ *
+ * The search for whole frames behind a bad one goes byte by byte over heads, which have a check
+ * that nobody can forge who does not know the folder's id. It goes over the rest of a segment at
+ * most twice, however many frames are bad.
+ *
+ * Memory: a window of the file that is as large as the largest frame met, 1 MiB at least; a
+ * frame's length is believed, and used, only when its head has the right check.
+ */
+#include "journal_read.h"
+
+#include "journal_error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WALK_WINDOW = 1 << 20 };
+
+/* A header, or why there is none. */
+struct walk_header {
+    struct journal_header header;
+    bg_errinfo why; /* code BG_OK: it is good */
+};
+
+struct walk {
+    const struct journal_shelf *shelf;
+    bool beyond;
+    journal_visit *visit;
+    void *context;
+    struct journal_report *report;
+    struct walk_header *headers;
+    size_t start; /* the segment to begin with */
+    uint8_t id[JOURNAL_ID];
+    bool broken; /* what is missing now was said already */
+    /* The segment that is being read. */
+    struct journal_source source;
+    bool last;
+    uint64_t seed;
+    uint64_t limit; /* the successor's first frame */
+    uint64_t at;    /* offset behind the last whole frame */
+    uint64_t proof; /* the largest `synced` of whole frames in the rest of it */
+    bool proved;    /* `proof` is known */
+    uint64_t candidate, candidate_end; /* a frame that is not known to be synced */
+    /* Bytes window_at .. of it are in memory. */
+    unsigned char *window;
+    size_t window_room, window_bytes;
+    uint64_t window_at;
+    struct journal_cursor cursor;
+};
+
+/* The window becomes at least n bytes large; what it had is forgotten. */
+static bg_err walk_widen(struct walk *w, size_t n, bg_errinfo *info)
+{
+    free(w->window);
+    w->window_bytes = 0;
+    w->window = malloc(n);
+    w->window_room = w->window ? n : 0;
+    return w->window ? BG_OK
+                     : journal_error(info, BG_ENOMEM, "memory", "enough for a frame",
+                                     "none of %zu bytes", n);
+}
+
+/* n bytes at an offset; all of them are there. */
+static bg_err walk_look(struct walk *w, uint64_t at, size_t n,
+                        const unsigned char **bytes, bg_errinfo *info)
+{
+    if (at < w->window_at || at + n > w->window_at + w->window_bytes) {
+        uint64_t left = w->source.bytes - at;
+        size_t some = left < WALK_WINDOW ? (size_t)left : WALK_WINDOW;
+        some = n > some ? n : some;
+        bg_err err = some > w->window_room ? walk_widen(w, some, info) : BG_OK;
+        if (err) {
+            return err;
+        }
+        w->window_bytes = 0;
+        err = w->source.read(w->source.context, at, w->window, some, info);
+        if (err) {
+            return err;
+        }
+        w->window_at = at;
+        w->window_bytes = some;
+    }
+    *bytes = w->window + (at - w->window_at);
+    return BG_OK;
+}
+
+/* ---- Frames ------------------------------------------------------------------------------ */
+
+/* A frame at an offset, if it is whole; else `why` has a code, and the place. */
+struct walk_frame {
+    struct journal_head head;
+    const unsigned char *payload;
+    bg_errinfo why;
+};
+
+static void walk_refuse(const struct walk *w, uint64_t at, struct walk_frame *frame,
+                        bg_err code, const char *what, const char *found)
+{
+    char expected[64];
+    (void)snprintf(expected, sizeof expected, "all of frame %llu",
+                   (unsigned long long)w->report->next);
+    (void)journal_error(&frame->why, code, what, expected, "%s", found);
+    journal_error_place(&frame->why, w->source.name, at);
+}
+
+static bg_err walk_get_frame(struct walk *w, uint64_t at, struct walk_frame *frame,
+                             bg_errinfo *info)
+{
+    uint64_t left = w->source.bytes - at;
+    const unsigned char *bytes = NULL;
+    char found[64];
+    frame->why.code = BG_OK;
+    if (left < JOURNAL_HEAD) {
+        (void)snprintf(found, sizeof found, "%u bytes", (unsigned)left);
+        walk_refuse(w, at, frame, BG_EFORMAT, "frame", found);
+        return BG_OK;
+    }
+    bg_err err = walk_look(w, at, JOURNAL_HEAD, &bytes, info);
+    if (err) {
+        return err;
+    }
+    if (!journal_head_read(bytes, w->seed, &frame->head)) {
+        walk_refuse(w, at, frame, BG_ECHECKSUM, "head of a frame", "other bytes");
+        return BG_OK;
+    }
+    if (frame->head.length > left - JOURNAL_HEAD) {
+        (void)snprintf(found, sizeof found, "%llu of %u bytes",
+                       (unsigned long long)(left - JOURNAL_HEAD), frame->head.length);
+        walk_refuse(w, at, frame, BG_EFORMAT, "frame", found);
+        return BG_OK;
+    }
+    err = walk_look(w, at, JOURNAL_HEAD + (size_t)frame->head.length, &bytes, info);
+    if (err) {
+        return err;
+    }
+    frame->payload = bytes + JOURNAL_HEAD;
+    uint64_t check = journal_payload_check(frame->payload, frame->head.length, w->seed);
+    if (check != frame->head.check) {
+        (void)snprintf(found, sizeof found, "0x%016llx", (unsigned long long)check);
+        walk_refuse(w, at, frame, BG_ECHECKSUM, "check of a frame", found);
+    }
+    return BG_OK;
+}
+
+/* The same, and it is the one that follows. */
+static bg_err walk_next_frame(struct walk *w, struct walk_frame *frame,
+                              bg_errinfo *info)
+{
+    bg_err err = walk_get_frame(w, w->at, frame, info);
+    if (!err && !frame->why.code && frame->head.sequence != w->report->next) {
+        char found[64];
+        (void)snprintf(found, sizeof found, "frame %llu",
+                       (unsigned long long)frame->head.sequence);
+        walk_refuse(w, w->at, frame, BG_EFORMAT, "number of a frame", found);
+    }
+    return err;
+}
+
+/* What whole frames there are behind a bad one, of those that are still to come. */
+struct walk_search {
+    uint64_t count;
+    uint64_t first, first_at; /* the first of them, and where */
+    uint64_t proof;           /* the largest `synced` of any */
+};
+
+/* `all`: looks at all, not only for the first. */
+static bg_err walk_search(struct walk *w, bool all, struct walk_search *found,
+                          bg_errinfo *info)
+{
+    *found = (struct walk_search){ .count = 0 };
+    uint64_t at = w->at + 1;
+    while (at < w->source.bytes && w->source.bytes - at >= JOURNAL_HEAD) {
+        struct walk_frame frame;
+        struct journal_head head;
+        const unsigned char *bytes = NULL;
+        bg_err err = walk_look(w, at, JOURNAL_HEAD, &bytes, info);
+        if (err) {
+            return err;
+        }
+        if (!journal_head_read(bytes, w->seed, &head) || head.sequence < w->report->next
+            || head.sequence >= w->limit) {
+            at++;
+            continue;
+        }
+        err = walk_get_frame(w, at, &frame, info);
+        if (err) {
+            return err;
+        }
+        if (frame.why.code) {
+            at++;
+            continue;
+        }
+        if (found->count++ == 0) {
+            found->first = head.sequence;
+            found->first_at = at;
+        }
+        found->proof = head.synced > found->proof ? head.synced : found->proof;
+        at += JOURNAL_HEAD + (uint64_t)head.length;
+        if (!all) {
+            break;
+        }
+    }
+    return BG_OK;
+}
+
+/* ---- Telling ----------------------------------------------------------------------------- */
+
+/* Damage: an error, or a note of it. */
+static bg_err walk_damage(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
+{
+    if (!w->beyond) {
+        if (info) {
+            *info = *why;
+        }
+        return why->code;
+    }
+    if (w->report->damages++ == 0) {
+        w->report->damage = *why;
+    }
+    return BG_OK;
+}
+
+/* Frames up to `to` are missing. */
+static bg_err walk_gap(struct walk *w, uint64_t to, bg_errinfo *info)
+{
+    struct journal_report *report = w->report;
+    struct journal_record gap = { .type = JOURNAL_GAP,
+                                  .from = report->next,
+                                  .count = to };
+    if (to <= report->next) {
+        return BG_OK;
+    }
+    report->lost += to - report->next;
+    report->next = to;
+    return w->visit ? w->visit(w->context, gap.from, &gap, info) : BG_OK;
+}
+
+/* How far the last segment is surely on the disk, without keeping a list: one frame at a time is
+ * watched until a later one says that it was synced. */
+static void walk_settle(struct walk *w, const struct journal_head *head, uint64_t end)
+{
+    struct journal_report *report = w->report;
+    if (head->synced > report->synced) {
+        report->synced = head->synced;
+    }
+    if (w->candidate && head->synced >= w->candidate) {
+        report->tail_settled = w->candidate_end;
+        w->candidate = 0;
+    }
+    if (head->synced >= head->sequence) {
+        report->tail_settled = end;
+        w->candidate = 0;
+    } else if (!w->candidate) {
+        w->candidate = head->sequence;
+        w->candidate_end = end;
+    }
+}
+
+static bg_err walk_tell(struct walk *w, const struct walk_frame *frame,
+                        bg_errinfo *info)
+{
+    struct journal_report *report = w->report;
+    struct journal_record record;
+    bg_err err = BG_OK;
+    w->cursor.at = frame->payload;
+    w->cursor.left = frame->head.length;
+    report->clean = false;
+    while (w->cursor.left > 0 && !err) {
+        err = journal_record_read(&w->cursor, &record, info);
+        if (err) {
+            journal_error_place(info, w->source.name,
+                                w->at + JOURNAL_HEAD
+                                    + (uint64_t)(w->cursor.at - frame->payload));
+            return err;
+        }
+        report->records++;
+        report->clean = record.type == JOURNAL_MARK;
+        if (record.type == JOURNAL_KEEP && record.from > report->keep) {
+            report->keep = record.from;
+        }
+        err = w->visit ? w->visit(w->context, frame->head.sequence, &record, info)
+                       : BG_OK;
+    }
+    return err;
+}
+
+/* ---- A segment --------------------------------------------------------------------------- */
+
+/* A bad frame in the last segment: is it torn? (R4) */
+static bg_err walk_is_torn(struct walk *w, bool *torn, bg_errinfo *info)
+{
+    struct walk_search found = { .count = 0 };
+    bool known_damage = w->proved && w->proof >= w->report->next;
+    bg_err err = known_damage ? BG_OK : walk_search(w, true, &found, info);
+    if (!err && !known_damage) {
+        w->proved = true;
+        w->proof = found.proof;
+        w->report->behind = found.count;
+    }
+    *torn = w->proof < w->report->next;
+    return err;
+}
+
+/* A bad frame at w->at. *ends: nothing more is to be read here. */
+static bg_err walk_bad_frame(struct walk *w, const bg_errinfo *why, bool *ends,
+                             bg_errinfo *info)
+{
+    struct walk_search found;
+    bool torn = false;
+    bg_err err = w->last ? walk_is_torn(w, &torn, info) : BG_OK;
+    if (err) {
+        return err;
+    }
+    *ends = true;
+    if (torn) {
+        w->report->torn = *why;
+        return BG_OK;
+    }
+    w->report->behind = 0;
+    err = walk_damage(w, why, info);
+    err = err ? err : walk_search(w, false, &found, info);
+    if (err) {
+        return err;
+    }
+    w->broken = found.count == 0;
+    if (found.count == 0) {
+        return BG_OK;
+    }
+    *ends = false;
+    w->at = found.first_at;
+    return walk_gap(w, found.first, info);
+}
+
+static bg_err walk_frames(struct walk *w, bg_errinfo *info)
+{
+    bool ends = false;
+    bg_err err = BG_OK;
+    while (!err && !ends && w->at < w->source.bytes && w->report->next < w->limit) {
+        struct walk_frame frame;
+        err = walk_next_frame(w, &frame, info);
+        if (!err && frame.why.code) {
+            err = walk_bad_frame(w, &frame.why, &ends, info);
+            continue;
+        }
+        err = err ? err : walk_tell(w, &frame, info);
+        if (!err) {
+            uint64_t bytes = JOURNAL_HEAD + (uint64_t)frame.head.length;
+            w->at += bytes;
+            w->report->bytes += bytes;
+            w->report->frames++;
+            w->report->next++;
+            walk_settle(w, &frame.head, w->at);
+        }
+    }
+    return err;
+}
+
+/* The header of the segment that is being read; frames that should be before it. */
+static bg_err walk_enter(struct walk *w, struct walk_header *h, bg_errinfo *info)
+{
+    bg_errinfo why;
+    char expected[64];
+    if (h->why.code) {
+        w->broken = true;
+        journal_error_place(&h->why, w->source.name, 0);
+        return walk_damage(w, &h->why, info);
+    }
+    if (h->header.first == w->report->next) {
+        w->broken = false;
+        return BG_OK;
+    }
+    (void)snprintf(expected, sizeof expected, "frame %llu in this or another segment",
+                   (unsigned long long)w->report->next);
+    (void)journal_error(&why, BG_EFORMAT, "first frame of a segment", expected,
+                        "frame %llu", (unsigned long long)h->header.first);
+    journal_error_place(&why, w->source.name, 0);
+    bg_err err = w->broken ? BG_OK : walk_damage(w, &why, info);
+    w->broken = false;
+    return err ? err : walk_gap(w, h->header.first, info);
+}
+
+/* The first frame of the first segment behind i that has a good header. */
+static uint64_t walk_limit(const struct walk *w, size_t i)
+{
+    for (i++; i < w->shelf->count; i++) {
+        if (!w->headers[i].why.code) {
+            return w->headers[i].header.first;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* Whether the first frame of the segment is of that run. */
+static bool walk_is_run(struct walk *w, uint64_t run)
+{
+    const unsigned char *bytes = NULL;
+    struct journal_head head;
+    return w->source.bytes >= JOURNAL_HEADER + JOURNAL_HEAD
+           && !walk_look(w, JOURNAL_HEADER, JOURNAL_HEAD, &bytes, NULL)
+           && journal_head_read(bytes, journal_seed(w->id, run), &head);
+}
+
+/* The run of segment i. If its header is bad: it began a run, or is of that of the one before
+ * or, if that has no good header, either, of the next. */
+static uint64_t walk_run(struct walk *w, size_t i)
+{
+    if (!w->headers[i].why.code) {
+        return w->headers[i].header.run;
+    }
+    if (walk_is_run(w, w->source.number)) {
+        return w->source.number;
+    }
+    for (size_t k = i; k-- > w->start;) {
+        if (!w->headers[k].why.code) {
+            return w->headers[k].header.run;
+        }
+    }
+    while (w->headers[i].why.code) { /* one of them is good: walk_choose */
+        i++;
+    }
+    return w->headers[i].header.run;
+}
+
+static void walk_leave(struct walk *w)
+{
+    struct journal_report *report = w->report;
+    report->segments++;
+    report->tail_segment = w->source.number;
+    report->tail_end = w->at;
+    report->dropped = w->source.bytes - w->at;
+    if (report->tail_settled > w->at) {
+        report->tail_settled = w->at;
+    }
+}
+
+static bg_err walk_segment(struct walk *w, size_t i, bg_errinfo *info)
+{
+    bg_err err = w->shelf->take(w->shelf->context, i, &w->source, info);
+    if (err) {
+        return err;
+    }
+    w->last = i + 1 == w->shelf->count;
+    w->limit = walk_limit(w, i);
+    w->window_bytes = 0;
+    w->seed = journal_seed(w->id, walk_run(w, i));
+    w->at = w->source.bytes < JOURNAL_HEADER ? w->source.bytes : JOURNAL_HEADER;
+    w->proved = false;
+    w->candidate = 0;
+    w->report->tail_settled = w->at;
+    err = walk_enter(w, &w->headers[i], info);
+    err = err ? err : walk_frames(w, info);
+    walk_leave(w);
+    w->shelf->give_back(w->shelf->context, &w->source);
+    return err;
+}
+
+/* ---- All of them ------------------------------------------------------------------------- */
+
+static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
+{
+    struct walk_header *h = &w->headers[i];
+    struct journal_source source;
+    unsigned char bytes[JOURNAL_HEADER];
+    bg_err err = w->shelf->take(w->shelf->context, i, &source, info);
+    if (err) {
+        return err;
+    }
+    if (source.bytes < sizeof bytes) {
+        (void)journal_error(&h->why, BG_EFORMAT, "header", "64 bytes", "%u",
+                            (unsigned)source.bytes);
+    } else {
+        err = source.read(source.context, 0, bytes, sizeof bytes, info);
+        if (!err && !journal_header_read(bytes, &h->header, &h->why)
+            && h->header.number != source.number) {
+            (void)journal_error(&h->why, BG_EFORMAT, "number of a segment",
+                                "that of its name", "%llu",
+                                (unsigned long long)h->header.number);
+        }
+    }
+    if (h->why.code) {
+        journal_error_place(&h->why, source.name, 0);
+    }
+    w->shelf->give_back(w->shelf->context, &source);
+    return err;
+}
+
+/* Where to begin (R5), and whose journal it is. */
+static bg_err walk_choose(struct walk *w, bg_errinfo *info)
+{
+    size_t good = w->shelf->count, n = w->shelf->count;
+    for (size_t i = 0; i < n; i++) {
+        const struct walk_header *h = &w->headers[i];
+        if (!h->why.code && (h->header.flags & JOURNAL_FRESH)) {
+            w->start = good = i;
+        } else if (!h->why.code && good == n) {
+            good = i;
+        }
+    }
+    if (good == n) {
+        if (info) {
+            *info = w->headers[0].why;
+        }
+        return w->headers[0].why.code;
+    }
+    memcpy(w->id, w->headers[good].header.id, JOURNAL_ID);
+    memcpy(w->report->id, w->id, JOURNAL_ID);
+    for (size_t i = w->start; i < n; i++) {
+        struct walk_header *h = &w->headers[i];
+        if (h->why.code == BG_EVERSION) { /* nothing is known about it */
+            if (info) {
+                *info = h->why;
+            }
+            return BG_EVERSION;
+        }
+        if (!h->why.code && memcmp(h->header.id, w->id, JOURNAL_ID) != 0) {
+            (void)journal_error(&h->why, BG_EINCOMPAT, "folder of a segment",
+                                "the same for all", "another one");
+        }
+    }
+    return BG_OK;
+}
+
+/* Whether the first segment is one that may be the first. */
+static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
+{
+    struct journal_report *report = w->report;
+    bg_errinfo why;
+    char expected[64];
+    if (report->first <= report->keep) {
+        return BG_OK;
+    }
+    (void)snprintf(expected, sizeof expected, "frame %llu, which is still needed",
+                   (unsigned long long)report->keep);
+    (void)journal_error(&why, BG_EFORMAT, "first frame of the journal", expected,
+                        "frame %llu: older segments are missing",
+                        (unsigned long long)report->first);
+    bg_err err = walk_damage(w, &why, info);
+    if (!err) {
+        struct journal_record gap = { .type = JOURNAL_GAP,
+                                      .from = report->keep,
+                                      .count = report->first };
+        report->lost += report->first - report->keep;
+        err = w->visit ? w->visit(w->context, gap.from, &gap, info) : BG_OK;
+    }
+    return err;
+}
+
+static bg_err walk_all(struct walk *w, bg_errinfo *info)
+{
+    struct journal_report *report = w->report;
+    size_t n = w->shelf->count;
+    bg_err err = BG_OK;
+    for (size_t i = 0; i < n && !err; i++) {
+        err = walk_read_header(w, i, info);
+    }
+    err = err ? err : walk_choose(w, info);
+    if (err) {
+        return err;
+    }
+    const struct walk_header *begin = &w->headers[w->start];
+    report->first = begin->why.code ? 1 : begin->header.first;
+    report->next = report->first;
+    report->keep =
+        !begin->why.code && begin->header.flags & JOURNAL_FRESH ? report->first : 1;
+    for (size_t i = w->start; i < n && !err; i++) {
+        err = walk_segment(w, i, info);
+    }
+    return err ? err : walk_check_beginning(w, info);
+}
+
+bg_err journal_walk(const struct journal_shelf *shelf, bool beyond_damage,
+                    journal_visit *visit, void *context, struct journal_report *report,
+                    bg_errinfo *info)
+{
+    struct journal_report own;
+    struct walk w = { .shelf = shelf,
+                      .beyond = beyond_damage,
+                      .visit = visit,
+                      .context = context,
+                      .report = report ? report : &own };
+    bg_errinfo ignored;
+    memset(w.report, 0, sizeof *w.report);
+    w.report->first = w.report->next = w.report->keep = 1;
+    journal_error_clear(info);
+    if (shelf->count == 0) {
+        w.report->clean = true;
+        return BG_OK;
+    }
+    w.headers = calloc(shelf->count, sizeof *w.headers);
+    if (!w.headers) {
+        return journal_error(info, BG_ENOMEM, "memory", "enough for headers",
+                             "none for %zu", shelf->count);
+    }
+    bg_err err = walk_all(&w, info ? info : &ignored);
+    free(w.headers);
+    free(w.window);
+    free(w.cursor.memory);
+    return err;
+}

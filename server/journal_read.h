@@ -1,0 +1,35 @@
+/*
+ * journal_read.h - walking through segments, wherever their bytes are: on a disk for the
+ * service, in memory for tests. journal.h has the face of it, and the words.
+ */
+#ifndef SERVER_JOURNAL_READ_H
+#define SERVER_JOURNAL_READ_H
+
+#include "journal.h"
+#include "journal_frame.h"
+
+/* One segment's bytes. */
+struct journal_source {
+    const char *name; /* for messages */
+    uint64_t number;  /* that it must have */
+    uint64_t bytes;
+    void *context;
+    bg_err (*read)(void *context, uint64_t offset, void *to, size_t n,
+                   bg_errinfo *info);
+};
+
+/* All segments, in the order of their numbers; one or two are taken at a time. */
+struct journal_shelf {
+    void *context;
+    size_t count;
+    bg_err (*take)(void *context, size_t i, struct journal_source *source,
+                   bg_errinfo *info);
+    void (*give_back)(void *context, struct journal_source *source);
+};
+
+/* As journal_read. */
+bg_err journal_walk(const struct journal_shelf *shelf, bool beyond_damage,
+                    journal_visit *visit, void *context, struct journal_report *report,
+                    bg_errinfo *info);
+
+#endif

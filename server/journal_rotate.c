@@ -1,0 +1,300 @@
+/*
+ * journal_rotate.c - segments begin and go; a journal that has failed comes back.
+ *
+ * A new segment gets its name when the old one is synced (J4). Frames that are appended meanwhile
+ * wait in memory, and are the first of the new one. If it cannot be made the old one goes on; but
+ * if it has its name already, and only the folder could not be synced, it may be found after a
+ * loss of power or not: then nothing may follow in the old one, and the journal has failed.
+ *
+ * Coming back. A fresh segment holds a manifest from its first frame on, and gets its name when
+ * all of that is on the disk. So there is one moment, the rename, before which the old segments
+ * are what will be found, and after which the fresh one is; the numbers that were given to frames
+ * which were never written are left out between them, and nobody misses them.
+ */
+#include "journal_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void journal_switch(struct journal *j, const struct journal_header *header,
+                    const struct journal_draft_file *draft, uint64_t end)
+{
+    if (j->file >= 0) {
+        j->disk.segments[j->disk.count - 1].bytes = j->end;
+        (void)close(j->file);
+    }
+    j->file = draft->file;
+    memcpy(j->path, draft->path, sizeof j->path);
+    j->header = *header;
+    j->end = end;
+    journal_disk_push(&j->disk, (struct journal_segment){ .number = header->number,
+                                                          .first = header->first });
+}
+
+/* A segment for frames from `first` on. */
+static struct journal_header journal_next_header(const struct journal *j,
+                                                 uint32_t flags)
+{
+    struct journal_header header = j->header;
+    header.flags = flags;
+    header.number = j->header.number + 1;
+    return header;
+}
+
+/* Takes `syncing` and `writing`; under the lock. */
+static void journal_take_both(struct journal *j)
+{
+    while (j->syncing) {
+        (void)pthread_cond_wait(&j->turn, &j->lock);
+    }
+    j->syncing = true;
+    while (j->writing) {
+        (void)pthread_cond_wait(&j->turn, &j->lock);
+    }
+    j->writing = true;
+}
+
+static void journal_give_both(struct journal *j)
+{
+    j->syncing = j->writing = false;
+    (void)pthread_cond_broadcast(&j->turn);
+}
+
+/* (J4): all that was appended by now is on the disk. With both. */
+static bg_err journal_finish_segment(struct journal *j, bg_errinfo *info)
+{
+    uint64_t last = journal_get(&j->next) - 1;
+    bg_err err = j->failed ? journal_failed(j, info) : BG_OK;
+    while (!err && journal_get(&j->written) < last) {
+        err = journal_write_batch(j, info);
+    }
+    err = err ? err : journal_sync_batch(j, info);
+    return err ? err : journal_disk_reserve(&j->disk, info);
+}
+
+/* With both. */
+static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
+{
+    struct journal_draft_file draft;
+    bg_errinfo why;
+    bg_err err = journal_finish_segment(j, info);
+    if (err) {
+        return err;
+    }
+    struct journal_header header = journal_next_header(j, 0);
+    header.first = journal_get(&j->written) + 1;
+    journal_leave(j);
+    err = journal_disk_begin(&draft, &j->disk, &header, &why);
+    err = err ? err : journal_disk_place(&draft, &j->disk, &why);
+    journal_enter(j);
+    if (!err) {
+        journal_switch(j, &header, &draft, JOURNAL_HEADER);
+        return BG_OK;
+    }
+    if (draft.placed) { /* it may be found or not: nothing may follow in the old one */
+        journal_fail(j, &why, true);
+    }
+    if (info) {
+        *info = why;
+    }
+    return err;
+}
+
+bg_err journal_rotate(struct journal *j, uint64_t *first, bg_errinfo *info)
+{
+    journal_error_clear(info);
+    journal_enter(j);
+    bg_err err = BG_OK;
+    if (!j->begun) {
+        err = journal_not_begun(info);
+    } else {
+        journal_take_both(j);
+        err = journal_rotate_inside(j, info);
+        if (!err && first) {
+            *first = j->header.first;
+        }
+        journal_give_both(j);
+    }
+    journal_leave(j);
+    return err;
+}
+
+/* Removes segments below a frame, oldest first; with `removing`, under the lock, which is let go
+ * meanwhile. */
+static bg_err journal_remove_inside(struct journal *j, uint64_t sequence,
+                                    uint64_t *removed, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    while (!err && j->disk.count > 1 && j->disk.segments[1].first <= sequence) {
+        uint64_t number = j->disk.segments[0].number;
+        journal_leave(j);
+        err = journal_disk_remove(&j->disk, number, info);
+        journal_enter(j);
+        if (!err) {
+            journal_disk_pop(&j->disk);
+            *removed += 1;
+        }
+    }
+    return err;
+}
+
+bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *removed,
+                             bg_errinfo *info)
+{
+    const struct journal_record keep = { .type = JOURNAL_KEEP, .from = sequence };
+    uint64_t count = 0;
+    journal_error_clear(info);
+    journal_enter(j);
+    bool any = j->disk.count > 1 && j->disk.segments[1].first <= sequence;
+    journal_leave(j);
+    bg_err err = any ? journal_append(j, &keep, 1, NULL, info) : BG_OK;
+    err = err ? err : journal_sync(j, info);
+    if (!err && any) {
+        journal_enter(j);
+        while (j->removing) {
+            (void)pthread_cond_wait(&j->turn, &j->lock);
+        }
+        j->removing = true;
+        err = journal_remove_inside(j, sequence, &count, info);
+        j->removing = false;
+        (void)pthread_cond_broadcast(&j->turn);
+        journal_leave(j);
+    }
+    if (removed) {
+        *removed = count;
+    }
+    return err;
+}
+
+/* ---- Coming back ------------------------------------------------------------------------- */
+
+struct journal_draft {
+    struct journal *journal;
+    struct journal_draft_file file;
+    uint64_t end, next;
+};
+
+/* Its frames are collected in `spare`, which is ours. */
+static bg_err journal_draft_write(struct journal_draft *draft, bg_errinfo *info)
+{
+    struct journal_buffer *buffer = &draft->journal->spare;
+    bg_err err = journal_disk_write(draft->file.file, draft->end, buffer->bytes,
+                                    buffer->used, draft->file.made, info);
+    draft->end += buffer->used;
+    buffer->used = 0;
+    return err;
+}
+
+bg_err journal_draft_append(struct journal_draft *draft,
+                            const struct journal_record *records, size_t n,
+                            bg_errinfo *info)
+{
+    struct journal *j = draft->journal;
+    unsigned char small[JOURNAL_ON_STACK];
+    size_t bytes;
+    bg_err err = journal_measure(records, n, &bytes, info);
+    if (!err && JOURNAL_HEAD + bytes > j->room) {
+        err = journal_error(info, BG_ELIMIT, "frame", "half of the buffer at most",
+                            "%zu of %zu bytes", JOURNAL_HEAD + bytes, j->room);
+    }
+    if (!err && j->room - j->spare.used < JOURNAL_HEAD + bytes) {
+        err = journal_draft_write(draft, info);
+    }
+    if (err) {
+        return err;
+    }
+    unsigned char *payload = journal_encode(records, n, bytes, small, info);
+    if (!payload) {
+        return BG_ENOMEM;
+    }
+    /* All of it is on the disk before anybody finds it: so is each frame. */
+    struct journal_head head = { .length = (uint32_t)bytes,
+                                 .sequence = draft->next,
+                                 .synced = draft->next,
+                                 .check =
+                                     journal_payload_check(payload, bytes, j->seed) };
+    journal_put_frame(&j->spare, &head, j->seed, payload);
+    draft->next++;
+    if (payload != small) {
+        free(payload);
+    }
+    return BG_OK;
+}
+
+/* Makes the fresh segment. With both, without the lock. */
+static bg_err journal_draft_make(struct journal_draft *draft,
+                                 const struct journal_header *header,
+                                 journal_fill *fill, void *context, bg_errinfo *info)
+{
+    struct journal *j = draft->journal;
+    bg_err err = journal_disk_begin(&draft->file, &j->disk, header, info);
+    if (err) {
+        return err;
+    }
+    draft->end = JOURNAL_HEADER;
+    draft->next = header->first;
+    j->spare.used = 0;
+    err = fill(context, draft, info);
+    err = err ? err : journal_draft_write(draft, info);
+    if (err) {
+        journal_disk_discard(&draft->file);
+        return err;
+    }
+    return journal_disk_place(&draft->file, &j->disk, info);
+}
+
+/* With both. */
+static bg_err journal_reopen_inside(struct journal *j, journal_fill *fill,
+                                    void *context, bg_errinfo *info)
+{
+    struct journal_draft draft = { .journal = j };
+    if (!j->failed) {
+        return journal_error(info, BG_EINVAL, "journal_reopen",
+                             "a journal that has failed", "one that works");
+    }
+    bg_err err = journal_disk_reserve(&j->disk, info);
+    struct journal_header header = journal_next_header(j, JOURNAL_FRESH);
+    header.first = journal_get(&j->next);
+    if (!err) {
+        journal_leave(j);
+        err = journal_draft_make(&draft, &header, fill, context, info);
+        journal_enter(j);
+    }
+    if (err) {
+        return err;
+    }
+    journal_switch(j, &header, &draft.file, draft.end);
+    j->active.used = j->spare.used = 0;
+    journal_put(&j->next, draft.next);
+    journal_put(&j->written, draft.next - 1);
+    journal_put(&j->synced, draft.next - 1);
+    j->failed = false;
+    journal_error_clear(&j->failure);
+    (void)pthread_cond_signal(&j->work);
+    return BG_OK;
+}
+
+bg_err journal_reopen(struct journal *j, journal_fill *fill, void *context,
+                      bg_errinfo *info)
+{
+    uint64_t removed = 0;
+    journal_error_clear(info);
+    journal_enter(j);
+    journal_take_both(j);
+    bg_err err = journal_reopen_inside(j, fill, context, info);
+    uint64_t first = j->header.first;
+    journal_give_both(j);
+    if (!err) {
+        while (j->removing) {
+            (void)pthread_cond_wait(&j->turn, &j->lock);
+        }
+        j->removing = true;
+        /* What cannot be removed now will be by journal_begin. */
+        (void)journal_remove_inside(j, first, &removed, NULL);
+        j->removing = false;
+        (void)pthread_cond_broadcast(&j->turn);
+    }
+    journal_leave(j);
+    return err;
+}

@@ -1,0 +1,208 @@
+/*
+ * listen.c - see listen.h.
+ *
+ * TCP sockets have SO_REUSEPORT, one per worker, so the system deals out new connections. The
+ * unix socket is one that all workers share. A port of 0 is none; where the system picks a port is
+ * of no use to clients.
+ */
+#include "listen.h"
+
+#include "conn.h"
+#include "log.h"
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* What is spoken where. */
+struct offer {
+    const char *option;
+    uint64_t port;
+    const struct protocol *protocol;
+    bool tls;
+};
+
+static void listen_failed(const char *address, uint64_t port, const char *why)
+{
+    log_error("cannot listen",
+              LOG_FIELDS(log_text("address", address), log_count("port", port),
+                         log_text("error", why)));
+}
+
+static int listen_socket(const struct addrinfo *at, const struct settings *settings)
+{
+    const int one = 1;
+    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one)
+        || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one)
+        || (at->ai_family == AF_INET6
+            && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one))
+        || bind(fd, at->ai_addr, at->ai_addrlen)
+        || listen(fd, (int)settings->tcp_backlog)) {
+        const int why = errno;
+        close(fd);
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
+/* Another process must not share the port: a socket without SO_REUSEPORT would be refused, so
+ * that is tried first. */
+static bool listen_is_free(const struct addrinfo *at)
+{
+    const int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return true; /* what is wrong shows below */
+    }
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (at->ai_family == AF_INET6) {
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof one);
+    }
+    const bool taken =
+        bind(fd, at->ai_addr, at->ai_addrlen) != 0 && errno == EADDRINUSE;
+    close(fd);
+    return !taken;
+}
+
+static bool listen_everybody(struct server *server, const struct addrinfo *at,
+                             const char *address, const struct offer *offer)
+{
+    const struct settings *settings = settings_now(server->store);
+    if (!listen_is_free(at)) {
+        listen_failed(address, offer->port, strerror(EADDRINUSE));
+        return false;
+    }
+    for (size_t i = 0; i < server->workers_count; i++) {
+        const int fd = listen_socket(at, settings);
+        if (fd < 0) {
+            listen_failed(address, offer->port, strerror(errno));
+            return false;
+        }
+        if (!worker_listen(server->workers[i], fd, offer->protocol, offer->tls)) {
+            listen_failed(address, offer->port, "out of memory");
+            return false;
+        }
+    }
+    log_info("listening",
+             LOG_FIELDS(log_text("address", address), log_count("port", offer->port),
+                        log_text("protocol", offer->protocol->name),
+                        log_bool("tls", offer->tls)));
+    return true;
+}
+
+/* Whether this machine does not have an address. */
+static bool listen_lacks(const struct addrinfo *at)
+{
+    const int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return true;
+    }
+    const bool lacks =
+        bind(fd, at->ai_addr, at->ai_addrlen) != 0 && errno == EADDRNOTAVAIL;
+    close(fd);
+    return lacks;
+}
+
+/* An address behind a '-' may be missing: "-::1". */
+static bool listen_address(struct server *server, const char *address,
+                           const struct offer *offer)
+{
+    const bool may_lack = *address == '-';
+    const char *name = address + may_lack;
+    const bool all = strcmp(name, "*") == 0;
+    char port[8];
+    struct addrinfo *found = NULL;
+    const struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+                                    .ai_socktype = SOCK_STREAM };
+    (void)snprintf(port, sizeof port, "%u", (unsigned)offer->port);
+    const int err = getaddrinfo(all ? NULL : name, port, &hints, &found);
+    if (err) {
+        listen_failed(name, offer->port, gai_strerror(err));
+        return may_lack;
+    }
+    bool good = true;
+    for (const struct addrinfo *at = found; good && at; at = at->ai_next) {
+        good = ((may_lack || all) && listen_lacks(at))
+               || listen_everybody(server, at, name, offer);
+    }
+    freeaddrinfo(found);
+    return good;
+}
+
+/* A socket that nobody listens on any more is left over from a crash. */
+static void listen_remove_stale(const struct sockaddr_un *at)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        if (connect(fd, (const struct sockaddr *)at, sizeof *at)
+            && errno == ECONNREFUSED) {
+            (void)unlink(at->sun_path);
+        }
+        close(fd);
+    }
+}
+
+static bool listen_unix(struct server *server, const struct settings *settings)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    const char *path = settings->unixsocket;
+    if (!path || !*path) {
+        return true;
+    }
+    if (strlen(path) >= sizeof at.sun_path) {
+        listen_failed(path, 0, "the path is too long");
+        return false;
+    }
+    memcpy(at.sun_path, path, strlen(path) + 1);
+    listen_remove_stale(&at);
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at)
+        || chmod(path, (mode_t)settings->unixsocketperm)
+        || listen(fd, (int)settings->tcp_backlog)) {
+        listen_failed(path, 0, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+        return false;
+    }
+    bool good = true;
+    for (size_t i = 0; good && i < server->workers_count; i++) {
+        const int own = i == 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        good =
+            own >= 0 && worker_listen(server->workers[i], own, &resp_protocol, false);
+    }
+    log_info("listening",
+             LOG_FIELDS(log_text("address", path), log_text("protocol", "resp")));
+    return good;
+}
+
+bool listen_all(struct server *server)
+{
+    const struct settings *s = settings_now(server->store);
+    const struct offer offers[] = {
+        { "port", s->port, &resp_protocol, false },
+        { "tls-port", s->tls_port, &resp_protocol, true },
+        { "http-port", s->http_port, &http_protocol, false },
+        { "https-port", s->https_port, &http_protocol, true }
+    };
+    for (size_t o = 0; o < sizeof offers / sizeof *offers; o++) {
+        for (size_t i = 0; offers[o].port && i < s->bind.count; i++) {
+            if (!listen_address(server, s->bind.items[i], &offers[o])) {
+                return false;
+            }
+        }
+    }
+    return listen_unix(server, s);
+}

@@ -1,0 +1,182 @@
+/*
+ * log.h - what happens, a line each, for people (logfmt) and programs (JSON); and the last events
+ * in memory, for the dashboard.
+ *
+ *     log_info("listening", LOG_FIELDS(log_text("address", "::1"), log_count("port", 6420)));
+ *     ts=2026-11-16T07:21:30.123Z level=info msg=listening address=::1 port=6420
+ *
+ * A line is written by one call, and whoever logs never waits for long: when the pipe or socket
+ * is full, or another thread is stuck in a write, the line is dropped and counted, and the next
+ * line that can be written is preceded by one that says how many were lost. A message that is
+ * repeated more than LOG_BURST times in LOG_PERIOD seconds is left out for the rest of them; the
+ * next one says how often that was.
+ *
+ * Names of filters and users are escaped, so a line stays a line. Keys, passwords and secrets are
+ * never given to these functions.
+ *
+ * Thread safety: all functions are MT-Safe but log_open and log_close. Not for signal handlers.
+ */
+#ifndef SERVER_LOG_H
+#define SERVER_LOG_H
+
+#include "bloomgate/bloomgate.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR };
+enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
+
+enum {
+    LOG_LINE = 4096,  /* bytes of a line at most: what a pipe takes in one piece */
+    LOG_BURST = 20,   /* equal messages ... */
+    LOG_PERIOD = 10,  /* ... in so many seconds */
+    LOG_EVENTS = 256, /* that are kept */
+    LOG_EVENT_NAME = 128,
+    LOG_EVENT_TEXT = 256
+};
+
+/* ---- Lines --------------------------------------------------------------------------------- */
+
+struct log_field {
+    const char *name; /* letters, digits and _ */
+    enum { LOG_IS_TEXT, LOG_IS_COUNT, LOG_IS_INTEGER, LOG_IS_REAL, LOG_IS_BOOL } type;
+    union {
+        bg_bytes text;
+        uint64_t count;
+        int64_t integer;
+        double real;
+        bool boolean;
+    } value;
+};
+
+static inline struct log_field log_bytes(const char *name, bg_bytes value)
+{
+    return (struct log_field){ name, LOG_IS_TEXT, { .text = value } };
+}
+
+static inline struct log_field log_text(const char *name, const char *value)
+{
+    return log_bytes(name, (bg_bytes){ value, strlen(value) });
+}
+
+static inline struct log_field log_count(const char *name, uint64_t value)
+{
+    return (struct log_field){ name, LOG_IS_COUNT, { .count = value } };
+}
+
+static inline struct log_field log_integer(const char *name, int64_t value)
+{
+    return (struct log_field){ name, LOG_IS_INTEGER, { .integer = value } };
+}
+
+static inline struct log_field log_real(const char *name, double value)
+{
+    return (struct log_field){ name, LOG_IS_REAL, { .real = value } };
+}
+
+static inline struct log_field log_bool(const char *name, bool value)
+{
+    return (struct log_field){ name, LOG_IS_BOOL, { .boolean = value } };
+}
+
+/* The fields of a line, and their number; LOG_NONE if there are none. */
+#define LOG_FIELDS(...)                                                                \
+    (const struct log_field[]){ __VA_ARGS__ },                                         \
+        sizeof((struct log_field[]){ __VA_ARGS__ }) / sizeof(struct log_field)
+#define LOG_NONE NULL, 0
+
+/* `message` is the same text each time: what differs is in the fields. */
+void log_write(enum log_level level, const char *message,
+               const struct log_field *fields, size_t n);
+
+static inline void log_debug(const char *message, const struct log_field *fields,
+                             size_t n)
+{
+    log_write(LOG_LEVEL_DEBUG, message, fields, n);
+}
+
+static inline void log_info(const char *message, const struct log_field *fields,
+                            size_t n)
+{
+    log_write(LOG_LEVEL_INFO, message, fields, n);
+}
+
+static inline void log_warning(const char *message, const struct log_field *fields,
+                               size_t n)
+{
+    log_write(LOG_LEVEL_WARNING, message, fields, n);
+}
+
+static inline void log_error(const char *message, const struct log_field *fields,
+                             size_t n)
+{
+    log_write(LOG_LEVEL_ERROR, message, fields, n);
+}
+
+/* ---- Where they go ------------------------------------------------------------------------- */
+
+/* `path` NULL or "": stderr. False: it cannot be opened, errno says why; lines then go where they
+ * went before. Without it, lines go to stderr as logfmt from level info on. */
+bool log_open(const char *path, enum log_format format, enum log_level level);
+void log_close(void);
+
+/* Opens the file by its name again, after somebody has moved it away (SIGHUP). */
+bool log_reopen(void);
+
+/* While the service runs. */
+void log_set_level(enum log_level level);
+void log_set_format(enum log_format format);
+bool log_has_level(enum log_level level); /* whether such lines are written at all */
+
+/* Says what was left out and has not been told yet; call it every few seconds. */
+void log_tick(void);
+
+/* Lines that were dropped because they could not be written, and left out as repetitions. */
+uint64_t log_dropped(void);
+uint64_t log_repeated(void);
+
+/* ---- Events ------------------------------------------------------------------------------- */
+
+/* X(NAME, "name", level): what the dashboard shows under events. */
+#define LOG_EVENT_KINDS(X)                                                             \
+    X(START, "start", INFO)                                                            \
+    X(STOP, "stop", INFO)                                                              \
+    X(CONFIG, "config", INFO)      /* settings, users or certificates changed */       \
+    X(LOAD, "load", INFO)          /* filters were read at the start */                \
+    X(SNAPSHOT, "snapshot", INFO)  /* written */                                       \
+    X(REBUILD, "rebuild", INFO)    /* begun, done, aborted */                          \
+    X(RELOAD, "reload", INFO)      /* a filter was replaced by a file */               \
+    X(REFUSED, "refused", WARNING) /* a file was not taken */                          \
+    X(SOURCE, "source", WARNING)   /* a database behind a gate went or came back */    \
+    X(LIMIT, "limit", WARNING)     /* memory, rate or clients at their limit */        \
+    X(FAILURE, "failure", ERROR)   /* the disk, the journal */                         \
+    X(ALARM, "alarm", ERROR)       /* a false negative, damage */
+
+enum log_event_kind {
+#define LOG_EVENT_ENUM(NAME, name, level) LOG_EVENT_##NAME,
+    LOG_EVENT_KINDS(LOG_EVENT_ENUM)
+#undef LOG_EVENT_ENUM
+};
+
+struct log_event {
+    uint64_t number; /* from 1 on, without gaps */
+    uint64_t time;   /* milliseconds since 1970 */
+    enum log_event_kind kind;
+    size_t filter_len;
+    char filter[LOG_EVENT_NAME]; /* raw bytes; cut at its size */
+    char text[LOG_EVENT_TEXT];
+};
+
+const char *log_event_name(enum log_event_kind kind);
+
+/* Keeps an event, and writes it as a line with the level of its kind. `filter` may be empty. */
+void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The events after number `after`, oldest first, at most `room`. Returns how many. */
+size_t log_events(uint64_t after, struct log_event *events, size_t room);
+
+#endif

@@ -1,0 +1,183 @@
+/* multi.c - see multi.h. */
+#include "multi.h"
+
+#include "cmd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A request that waits, and behind it its arguments and their bytes. */
+struct queued {
+    struct queued *next;
+    const struct command *command;
+    size_t argc;
+    bg_bytes argv[];
+};
+
+struct multi {
+    struct queued *first, **last;
+    size_t count;
+    size_t bytes;
+    bool slow; /* not all of it is for the thread of an event loop */
+    bool failed;
+};
+
+enum { MULTI_QUICK = 1024 }; /* requests at most that an event loop runs at once */
+
+static void multi_free(struct multi *multi)
+{
+    while (multi && multi->first) {
+        struct queued *queued = multi->first;
+        multi->first = queued->next;
+        free(queued);
+    }
+    free(multi);
+}
+
+void multi_discard(struct client *client)
+{
+    multi_free(client->multi);
+    client->multi = NULL;
+}
+
+void multi_fail(struct client *client)
+{
+    if (client->multi) {
+        client->multi->failed = true;
+    }
+}
+
+int64_t multi_count(const struct client *client)
+{
+    return client->multi ? (int64_t)client->multi->count : -1;
+}
+
+static struct queued *multi_copy(const struct request *request, size_t bytes)
+{
+    struct queued *queued =
+        malloc(sizeof *queued + request->argc * sizeof *queued->argv + bytes);
+    if (!queued) {
+        return NULL;
+    }
+    char *to = (char *)(queued->argv + request->argc);
+    queued->next = NULL;
+    queued->command = request->command;
+    queued->argc = request->argc;
+    for (size_t i = 0; i < request->argc; i++) {
+        const bg_bytes from = request->argv[i];
+        queued->argv[i] = (bg_bytes){ to, from.len };
+        if (from.len) {
+            memcpy(to, from.data, from.len);
+        }
+        to += from.len;
+    }
+    return queued;
+}
+
+void multi_queue(struct client *client, const struct request *request, size_t limit)
+{
+    struct multi *multi = client->multi;
+    size_t bytes = 0;
+    for (size_t i = 0; i < request->argc; i++) {
+        bytes += request->argv[i].len;
+    }
+    const size_t cost =
+        bytes + sizeof(struct queued) + request->argc * sizeof(bg_bytes);
+    if (cost > limit || multi->bytes > limit - cost) {
+        multi->failed = true;
+        reply_error(&request->reply,
+                    "ERR the transaction exceeds client-query-buffer-limit");
+        return;
+    }
+    struct queued *queued = multi->failed ? NULL : multi_copy(request, bytes);
+    if (queued) {
+        *multi->last = queued;
+        multi->last = &queued->next;
+        multi->count++;
+        multi->bytes += cost;
+        multi->slow = multi->slow || request->command->flags & COMMAND_SLOW;
+    } else if (!multi->failed) {
+        multi->failed = true;
+        reply_error(&request->reply, "ERR out of memory");
+        return;
+    }
+    reply_status(&request->reply, "QUEUED");
+}
+
+/* ---- Commands ------------------------------------------------------------------------------- */
+
+static void multi_run(struct request *request)
+{
+    struct client *client = session_of(request)->client;
+    struct multi *multi = NULL;
+    if (client->multi) { /* what was queued stays */
+        reply_error(&request->reply, "ERR MULTI calls can not be nested");
+        return;
+    }
+    multi = calloc(1, sizeof *multi);
+    if (!multi) {
+        reply_error(&request->reply, "ERR out of memory");
+        return;
+    }
+    multi->last = &multi->first;
+    client->multi = multi;
+    reply_ok(&request->reply);
+}
+
+static void multi_discard_run(struct request *request)
+{
+    struct client *client = session_of(request)->client;
+    if (!client->multi) {
+        reply_error(&request->reply, "ERR DISCARD without MULTI");
+        return;
+    }
+    multi_discard(client);
+    reply_ok(&request->reply);
+}
+
+static void multi_exec_all(struct request *request, const struct multi *multi)
+{
+    struct session *session = session_of(request);
+    reply_array(&request->reply, multi->count);
+    for (const struct queued *q = multi->first; q; q = q->next) {
+        session_run_queued(session, q->command, q->argv, q->argc, &request->reply);
+        session_let_go(session);
+    }
+}
+
+static void multi_exec(struct request *request)
+{
+    struct session *session = session_of(request);
+    struct client *client = session->client;
+    struct multi *multi = client->multi;
+    if (!multi) {
+        reply_error(&request->reply, "ERR EXEC without MULTI");
+        return;
+    }
+    if (multi->failed) {
+        multi_discard(client);
+        reply_error(&request->reply,
+                    "EXECABORT Transaction discarded because of previous errors.");
+        return;
+    }
+    if (!session->is_job && (multi->slow || multi->count > MULTI_QUICK)) {
+        session->deferred = true;
+        return;
+    }
+    client->multi = NULL; /* first, so that nothing is queued again */
+    multi_exec_all(request, multi);
+    multi_free(multi);
+}
+
+#define MULTI_FLAGS (COMMAND_FAST | COMMAND_LOADING | COMMAND_STALE | COMMAND_AT_ONCE)
+
+const struct command multi_commands[] = {
+    { "MULTI", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_run, NULL, "",
+      "Keeps the requests that follow until EXEC", "O(1)", "0.1.0" },
+    { "EXEC", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_exec, NULL, "",
+      "Runs the requests since MULTI one after the other; those of others may come between",
+      "Depends on the requests", "0.1.0" },
+    { "DISCARD", 1, MULTI_FLAGS, CATEGORY_CONNECTION, 0, 0, 0, multi_discard_run, NULL,
+      "", "Forgets the requests since MULTI", "O(N) with N requests", "0.1.0" },
+    CMD_END,
+};

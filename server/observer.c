@@ -1,0 +1,464 @@
+/* observer.c - see observer.h. */
+#include "observer.h"
+
+#include "log.h"
+#include "server.h"
+#include "worker.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    OBSERVER_INTERVAL = 15,
+    OBSERVER_SHARE = 9
+}; /* rests so many times as long as it works */
+
+#define OBSERVER_NAME(NAME, name) #name,
+static const char *const observer_filter_names[] = { OBSERVER_FILTER(OBSERVER_NAME)
+                                                         NULL };
+static const char *const observer_service_names[] = { OBSERVER_SERVICE(OBSERVER_NAME)
+                                                          NULL };
+#undef OBSERVER_NAME
+
+#define OBSERVER_ENUM(NAME, name) FILTER_##NAME,
+enum { OBSERVER_FILTER(OBSERVER_ENUM) FILTER_METRICS };
+#undef OBSERVER_ENUM
+#define OBSERVER_ENUM(NAME, name) SERVICE_##NAME,
+enum { OBSERVER_SERVICE(OBSERVER_ENUM) SERVICE_METRICS };
+#undef OBSERVER_ENUM
+
+/* What is known of one filter. Kept by number, and forgotten when the filter is gone. */
+struct watched {
+    uint64_t number;
+    bool seen; /* in the round that is going on */
+    struct figures figures;
+    uint64_t examined_adds; /* how many adds there had been */
+    bg_slot_stats last;     /* counters at the last step */
+    bool has_last;
+    struct history *history; /* or NULL */
+};
+
+struct observer {
+    struct server *server;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool started, ending;
+    struct watched *watched; /* by number */
+    size_t count, room;
+    size_t kept; /* of them with a history */
+    struct history *service;
+    struct observer_totals totals, before;
+    bool has_before;
+};
+
+const char *observer_filter_metric(size_t i)
+{
+    return i < FILTER_METRICS ? observer_filter_names[i] : NULL;
+}
+
+const char *observer_service_metric(size_t i)
+{
+    return i < SERVICE_METRICS ? observer_service_names[i] : NULL;
+}
+
+/* ---- Filters, by number: the lock is held ---------------------------------------------------- */
+
+static size_t watched_at(const struct observer *o, uint64_t number)
+{
+    size_t low = 0, high = o->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (o->watched[middle].number < number) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static struct watched *watched_find(const struct observer *o, uint64_t number)
+{
+    const size_t at = watched_at(o, number);
+    return at < o->count && o->watched[at].number == number ? &o->watched[at] : NULL;
+}
+
+static struct watched *watched_get(struct observer *o, uint64_t number)
+{
+    const size_t at = watched_at(o, number);
+    if (at < o->count && o->watched[at].number == number) {
+        return &o->watched[at];
+    }
+    if (o->count == o->room) {
+        const size_t room = o->room ? 2 * o->room : 64;
+        struct watched *more = realloc(o->watched, room * sizeof *more);
+        if (!more) {
+            return NULL;
+        }
+        o->watched = more;
+        o->room = room;
+    }
+    memmove(o->watched + at + 1, o->watched + at, (o->count - at) * sizeof *o->watched);
+    o->count++;
+    o->watched[at] = (struct watched){ .number = number };
+    return &o->watched[at];
+}
+
+/* Forgets those that the last step did not see. */
+static void watched_forget(struct observer *o)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < o->count; i++) {
+        if (o->watched[i].seen) {
+            o->watched[i].seen = false;
+            o->watched[left++] = o->watched[i];
+        } else if (o->watched[i].history) {
+            history_free(o->watched[i].history);
+            o->kept--;
+        }
+    }
+    o->count = left;
+}
+
+/* ---- Counters, every step ---------------------------------------------------------------------- */
+
+static double observer_rate(uint64_t now, uint64_t before)
+{
+    return now >= before ? (double)(now - before) / HISTORY_STEP : (double)NAN;
+}
+
+static void observer_filter_point(const struct watched *w, const bg_slot_stats *now,
+                                  uint64_t bytes, double values[FILTER_METRICS])
+{
+    const bg_slot_stats *before = &w->last;
+    const bool known = w->figures.examined != 0;
+    for (size_t i = 0; i < FILTER_METRICS; i++) {
+        values[i] = (double)NAN;
+    }
+    if (w->has_last) {
+        values[FILTER_QUERIES] = observer_rate(now->queries, before->queries);
+        values[FILTER_MAYBES] = observer_rate(now->maybes, before->maybes);
+        values[FILTER_ADDS] = observer_rate(now->adds, before->adds);
+        values[FILTER_REFUSED] = observer_rate(now->refused, before->refused);
+        values[FILTER_AVOIDED] =
+            observer_rate(now->queries - now->maybes, before->queries - before->maybes);
+    }
+    if (known) {
+        values[FILTER_ITEMS] = w->figures.health.items.value;
+        values[FILTER_FILL] = w->figures.health.fill;
+        values[FILTER_PREDICTED] = w->figures.health.rate;
+        values[FILTER_MEASURED] = w->figures.health.measured.value;
+    }
+    values[FILTER_BYTES] = (double)bytes;
+}
+
+static void observer_note(struct observer *o, const struct entry *entry,
+                          uint64_t seconds)
+{
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    double values[FILTER_METRICS];
+    if (!entry->object->slot || bg_slot_about(entry->object->slot, &stats)) {
+        return;
+    }
+    o->totals.queries += stats.queries;
+    o->totals.maybes += stats.maybes;
+    o->totals.adds += stats.adds;
+    o->totals.news += stats.news;
+    o->totals.refused += stats.refused;
+    struct watched *w = watched_get(o, entry->number);
+    if (!w) {
+        return;
+    }
+    w->seen = true;
+    if (w->history) {
+        observer_filter_point(w, &stats, object_bytes(entry->object), values);
+        history_add(w->history, seconds, values);
+    }
+    w->last = stats;
+    w->has_last = true;
+}
+
+static uint64_t observer_rss(void)
+{
+    unsigned long long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file) {
+        if (fscanf(file, "%llu %llu", &size, &resident) != 2) {
+            resident = 0;
+        }
+        (void)fclose(file);
+    }
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void observer_sum_workers(const struct server *server, struct observer_totals *t)
+{
+    for (size_t i = 0; i < server->workers_count; i++) {
+        const struct worker_counts *c = &server->workers[i]->counts;
+        t->requests += atomic_load_explicit(&c->requests, memory_order_relaxed);
+        t->errors += atomic_load_explicit(&c->errors, memory_order_relaxed);
+        t->bytes_in += atomic_load_explicit(&c->bytes_in, memory_order_relaxed);
+        t->bytes_out += atomic_load_explicit(&c->bytes_out, memory_order_relaxed);
+        t->accepted += atomic_load_explicit(&c->accepted, memory_order_relaxed);
+        t->rejected += atomic_load_explicit(&c->rejected, memory_order_relaxed);
+        t->timed_out += atomic_load_explicit(&c->timed_out, memory_order_relaxed);
+        t->overflowed += atomic_load_explicit(&c->overflowed, memory_order_relaxed);
+    }
+}
+
+static void observer_service_point(struct observer *o, uint64_t seconds)
+{
+    const struct observer_totals *now = &o->totals, *before = &o->before;
+    double values[SERVICE_METRICS];
+    for (size_t i = 0; i < SERVICE_METRICS; i++) {
+        values[i] = (double)NAN;
+    }
+    if (o->has_before) {
+        values[SERVICE_QUERIES] = observer_rate(now->queries, before->queries);
+        values[SERVICE_MAYBES] = observer_rate(now->maybes, before->maybes);
+        values[SERVICE_ADDS] = observer_rate(now->adds, before->adds);
+        values[SERVICE_REFUSED] = observer_rate(now->refused, before->refused);
+        values[SERVICE_COMMANDS] = observer_rate(now->requests, before->requests);
+        values[SERVICE_RECEIVED] = observer_rate(now->bytes_in, before->bytes_in);
+        values[SERVICE_SENT] = observer_rate(now->bytes_out, before->bytes_out);
+    }
+    values[SERVICE_CONNECTIONS] = (double)atomic_load(&o->server->clients);
+    values[SERVICE_FILTER_BYTES] = (double)catalog_bytes(o->server->catalog);
+    values[SERVICE_RSS] = (double)now->rss;
+    history_add(o->service, seconds, values);
+    o->before = o->totals;
+    o->has_before = true;
+}
+
+/* One step: all counters. The lock is taken for some entries at a time. */
+static void observer_step(struct observer *o)
+{
+    struct entry *some[64];
+    uint64_t after = 0;
+    size_t n = 0;
+    const uint64_t seconds = server_now() / 1000;
+    const uint64_t examined = o->totals.examined;
+    pthread_mutex_lock(&o->lock);
+    o->totals = (struct observer_totals){ .rss = observer_rss(), .examined = examined };
+    pthread_mutex_unlock(&o->lock);
+    while ((n = catalog_scan(o->server->catalog, after, some, 64)) > 0) {
+        after = some[n - 1]->number;
+        pthread_mutex_lock(&o->lock);
+        for (size_t i = 0; i < n; i++) {
+            observer_note(o, some[i], seconds);
+            catalog_release(some[i]);
+        }
+        o->totals.filters += n;
+        pthread_mutex_unlock(&o->lock);
+    }
+    pthread_mutex_lock(&o->lock);
+    watched_forget(o);
+    observer_sum_workers(o->server, &o->totals);
+    observer_service_point(o, seconds);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* ---- Examining --------------------------------------------------------------------------------- */
+
+static double observer_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+struct figures observer_examine(struct observer *o, struct entry *entry)
+{
+    struct figures figures = { .health = { .struct_size = sizeof figures.health } };
+    const double began = observer_seconds();
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    if (!entry->object->slot || bg_slot_about(entry->object->slot, &stats)
+        || bg_slot_examine(entry->object->slot, &figures.health)) {
+        return figures;
+    }
+    figures.examined = server_now();
+    figures.seconds = observer_seconds() - began;
+    pthread_mutex_lock(&o->lock);
+    struct watched *w = watched_get(o, entry->number);
+    if (w) {
+        w->seen = true;
+        w->figures = figures;
+        w->examined_adds = stats.adds + stats.swaps;
+    }
+    o->totals.examined++;
+    pthread_mutex_unlock(&o->lock);
+    return figures;
+}
+
+/* Whether something was added, or the base is another one, since it was examined. */
+static bool observer_is_stale(struct observer *o, const struct entry *entry)
+{
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    if (!entry->object->slot || bg_slot_about(entry->object->slot, &stats)) {
+        return false;
+    }
+    pthread_mutex_lock(&o->lock);
+    const struct watched *w = watched_find(o, entry->number);
+    const bool stale =
+        !w || !w->figures.examined || w->examined_adds != stats.adds + stats.swaps;
+    pthread_mutex_unlock(&o->lock);
+    return stale;
+}
+
+/* Waits, but not beyond the end or the next step; false: it ends. */
+static bool observer_rest(struct observer *o, double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    const uint64_t nanoseconds = (uint64_t)until.tv_nsec + (uint64_t)(seconds * 1e9);
+    until.tv_sec += (time_t)(nanoseconds / 1000000000);
+    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    pthread_mutex_lock(&o->lock);
+    while (!o->ending && pthread_cond_timedwait(&o->wake, &o->lock, &until) == 0) {
+        /* woken for the end, or for nothing */
+    }
+    const bool goes_on = !o->ending;
+    pthread_mutex_unlock(&o->lock);
+    return goes_on;
+}
+
+static void *observer_work(void *context)
+{
+    struct observer *o = context;
+    uint64_t after = 0, next_step = 0, next_round = 0;
+    bool goes_on = true;
+    while (goes_on) {
+        const uint64_t now = server_ticks();
+        double rest = 0.1;
+        if (now >= next_step) {
+            observer_step(o);
+            next_step = now + HISTORY_STEP * 1000;
+        }
+        struct entry *entry = NULL;
+        if (now >= next_round
+            && catalog_scan(o->server->catalog, after, &entry, 1) == 1) {
+            after = entry->number;
+            if (observer_is_stale(o, entry)) {
+                rest = observer_examine(o, entry).seconds * OBSERVER_SHARE;
+                rest = rest < 5 ? rest : 5;
+            } else {
+                rest = 0;
+            }
+            catalog_release(entry);
+        } else if (now >= next_round) { /* once around */
+            after = 0;
+            next_round = now + OBSERVER_INTERVAL * 1000;
+        }
+        goes_on = observer_rest(o, rest);
+    }
+    return NULL;
+}
+
+/* ---- For others ---------------------------------------------------------------------------------- */
+
+struct figures observer_figures(struct observer *o, const struct entry *entry)
+{
+    struct figures figures = { .examined = 0 };
+    pthread_mutex_lock(&o->lock);
+    const struct watched *w = watched_find(o, entry->number);
+    if (w) {
+        figures = w->figures;
+    }
+    pthread_mutex_unlock(&o->lock);
+    return figures;
+}
+
+struct observer_totals observer_totals(struct observer *o)
+{
+    pthread_mutex_lock(&o->lock);
+    const struct observer_totals totals = o->before; /* a whole one */
+    pthread_mutex_unlock(&o->lock);
+    return totals;
+}
+
+static struct history *observer_history_of(struct observer *o,
+                                           const struct entry *entry)
+{
+    if (!entry) {
+        return o->service;
+    }
+    struct watched *w = watched_get(o, entry->number);
+    if (w && !w->history && o->kept < OBSERVER_KEPT) {
+        w->seen = true;
+        w->history = history_create(FILTER_METRICS);
+        o->kept += w->history != NULL;
+        return NULL; /* from now on */
+    }
+    return w ? w->history : NULL;
+}
+
+bool observer_history(struct observer *o, const struct entry *entry, uint64_t seconds,
+                      const size_t *metrics, size_t n, struct history_range *range,
+                      double **values)
+{
+    *range = (struct history_range){ .from = 0, .step = HISTORY_STEP, .points = 0 };
+    *values = NULL;
+    pthread_mutex_lock(&o->lock);
+    const struct history *history = observer_history_of(o, entry);
+    if (history) {
+        *range = history_range(history, seconds);
+        *values = calloc(range->points * n + 1, sizeof **values);
+        for (size_t i = 0; *values && i < n; i++) {
+            history_read(history, range, metrics[i], *values + i * range->points);
+        }
+    }
+    pthread_mutex_unlock(&o->lock);
+    return history != NULL;
+}
+
+/* ---- Life ------------------------------------------------------------------------------------------ */
+
+struct observer *observer_create(struct server *server)
+{
+    struct observer *o = calloc(1, sizeof *o);
+    if (o) {
+        o->server = server;
+        pthread_mutex_init(&o->lock, NULL);
+        pthread_cond_init(&o->wake, NULL);
+        o->service = history_create(SERVICE_METRICS);
+    }
+    if (o && !o->service) {
+        observer_free(o);
+        return NULL;
+    }
+    return o;
+}
+
+bool observer_start(struct observer *o)
+{
+    o->started = pthread_create(&o->thread, NULL, observer_work, o) == 0;
+    return o->started;
+}
+
+void observer_free(struct observer *o)
+{
+    if (!o) {
+        return;
+    }
+    if (o->started) {
+        pthread_mutex_lock(&o->lock);
+        o->ending = true;
+        pthread_cond_broadcast(&o->wake);
+        pthread_mutex_unlock(&o->lock);
+        pthread_join(o->thread, NULL);
+    }
+    for (size_t i = 0; i < o->count; i++) {
+        history_free(o->watched[i].history);
+    }
+    free(o->watched);
+    history_free(o->service);
+    pthread_mutex_destroy(&o->lock);
+    pthread_cond_destroy(&o->wake);
+    free(o);
+}

@@ -1,0 +1,768 @@
+/*
+ * persist.c - recording, saving, snapshots. Loading is in recover.c.
+ *
+ * The data folder:
+ *
+ *     journal-00000000000000000007.log   what happened (journal.h)
+ *     filters/3f0c...e1.bg               the content of an object up to a frame of the journal
+ *
+ * An object is its base file and the records from the frame `from` on. Why that is all of it:
+ *
+ *   (P1) A change is recorded before it is done (object.h), inside of a batch (quiet.h).
+ *   (P2) Objects that commute: `from` is read, then every batch that was inside has to end, then
+ *        the file is written while others go on adding. A change recorded in a frame below
+ *        `from` was done before the file was begun, so it is in it; all others are replayed. Some
+ *        of those may be in the file as well: adding again changes nothing.
+ *   (P3) All others change under object->writing. `from` is read and the filter is copied under
+ *        it, so the copy has exactly the changes recorded below `from`; the copy is written.
+ *   (P4) An object that is not empty gets its name, and whoever had it before loses it, in the
+ *        same frame that says where its content is. So a name is never bound to less than it was.
+ *
+ * A snapshot begins a new segment of the journal, saves every object that has records since its
+ * base, writes a manifest of all objects while none can come or go, and deletes the older
+ * segments. Objects without records since their base stay as they are: their `from` is moved to
+ * the new segment.
+ *
+ * Files that are not needed any more are deleted when the journal that says so is on the disk.
+ */
+#include "persist.h"
+
+#include "log.h"
+#include "persist_inside.h"
+#include "server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include "xxhash.h"
+
+bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
+{
+    if (info) {
+        va_list arguments;
+        *info = (bg_errinfo){ .code = code, .os_errno = code == BG_EIO ? errno : 0 };
+        va_start(arguments, format);
+        (void)vsnprintf(info->message, sizeof info->message, format, arguments);
+        va_end(arguments);
+    }
+    return code;
+}
+
+void persist_path(const struct persist *persist, const char *file,
+                  char path[PERSIST_PATH])
+{
+    (void)snprintf(path, PERSIST_PATH, "%s/filters/%s", persist->folder, file);
+}
+
+/* ---- Files that are not needed any more ---------------------------------------------------- */
+
+static void persist_retire(struct persist *persist, const char *file)
+{
+    struct retired *retired = file[0] ? malloc(sizeof *retired) : NULL;
+    if (retired) { /* else it is found at the next start */
+        memcpy(retired->file, file, sizeof retired->file);
+        pthread_mutex_lock(&persist->retired_lock);
+        retired->next = persist->retired;
+        persist->retired = retired;
+        pthread_mutex_unlock(&persist->retired_lock);
+    }
+}
+
+/* Deletes them; what says that they are not needed is synced first. */
+static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
+{
+    char path[PERSIST_PATH];
+    pthread_mutex_lock(&persist->retired_lock);
+    struct retired *retired = persist->retired;
+    persist->retired = NULL;
+    pthread_mutex_unlock(&persist->retired_lock);
+    const bg_err err = retired ? journal_sync(persist->journal, info) : BG_OK;
+    while (retired) {
+        struct retired *next = retired->next;
+        if (!err) {
+            persist_path(persist, retired->file, path);
+            (void)unlink(path);
+            free(retired);
+        } else {
+            persist_retire(persist, retired->file);
+            free(retired);
+        }
+        retired = next;
+    }
+    return err;
+}
+
+/* ---- Saving -------------------------------------------------------------------------------- */
+
+static bool persist_new_name(const char *ending, struct entry_base *base)
+{
+    uint8_t random[16];
+    if (getrandom(random, sizeof random, 0) != sizeof random) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof random; i++) {
+        (void)snprintf(base->file + 2 * i, 3, "%02x", random[i]);
+    }
+    (void)snprintf(base->file + 32, sizeof base->file - 32, "%s", ending);
+    return true;
+}
+
+void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT])
+{
+    const XXH128_hash_t hash = XXH3_128bits(bytes, n);
+    (void)snprintf(digest, BG_DIGEST_TEXT, "%016llx%016llx",
+                   (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
+static bg_err persist_write_whole(const char *path, const void *bytes, size_t n,
+                                  bg_errinfo *info)
+{
+    const char *from = bytes;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        return persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+    }
+    while (n > 0) {
+        const ssize_t done = write(fd, from, n);
+        if (done < 0 && errno != EINTR) {
+            break;
+        }
+        from += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+    }
+    bg_err err = BG_OK;
+    if (n > 0 || fsync(fd)) {
+        err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        (void)unlink(path);
+    }
+    close(fd);
+    return err;
+}
+
+static bg_err persist_save_foreign(struct persist *persist, struct object *object,
+                                   struct entry_base *base, bg_errinfo *info)
+{
+    char path[PERSIST_PATH];
+    size_t n = 0;
+    void *bytes = NULL;
+    pthread_mutex_lock(&object->writing);
+    base->from = journal_next(persist->journal);
+    bg_err err = bg_foreign_write(object->foreign, NULL, 0, &n, info);
+    if (!err) {
+        bytes = malloc(n ? n : 1);
+        err = bytes ? bg_foreign_write(object->foreign, bytes, n, &n, info)
+                    : persist_fail(info, BG_ENOMEM, "out of memory");
+    }
+    pthread_mutex_unlock(&object->writing);
+    if (!err) {
+        persist_foreign_digest(bytes, n, base->digest);
+        persist_path(persist, base->file, path);
+        err = persist_write_whole(path, bytes, n, info);
+    }
+    free(bytes);
+    return err;
+}
+
+/* A copy of the base that has exactly what is recorded below base->from (P3). */
+static bg_err persist_copy(struct persist *persist, struct object *object,
+                           struct entry_base *base, bg_filter **copy, bg_errinfo *info)
+{
+    bg_pin pin;
+    pthread_mutex_lock(&object->writing);
+    base->from = journal_next(persist->journal);
+    bg_slot_pin(object->slot, &pin);
+    const bg_filter *filter = object_base(&pin);
+    const bg_err err =
+        filter ? bg_filter_copy(filter, copy, info)
+               : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
+    bg_slot_unpin(object->slot, &pin);
+    pthread_mutex_unlock(&object->writing);
+    return err;
+}
+
+static bg_err persist_save_file(struct persist *persist, const struct object *object,
+                                const bg_filter *filter, struct entry_base *base,
+                                bg_errinfo *info)
+{
+    char path[PERSIST_PATH], shape[OBJECT_SHAPE_TEXT], metadata[OBJECT_SHAPE_TEXT + 16];
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_file_info about = { .struct_size = sizeof about };
+    (void)object_shape_write(&object->shape, shape);
+    (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
+    how.metadata = metadata;
+    how.generation = base->from;
+    memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
+    persist_path(persist, base->file, path);
+    bg_err err = bg_save(filter, path, &how, info);
+    if (!err) {
+        err = bg_file_about(path, &about, info);
+    }
+    if (!err) {
+        memcpy(base->digest, about.digest_text, sizeof base->digest);
+    }
+    return err;
+}
+
+bg_err persist_save(struct persist *persist, struct object *object,
+                    struct entry_base *base, bg_errinfo *info)
+{
+    bg_filter *copy = NULL;
+    bg_err err = BG_OK;
+    *base = (struct entry_base){ .from = 0 };
+    if (!persist_new_name(object->foreign ? ".redisbloom" : ".bg", base)) {
+        return persist_fail(info, BG_EIO, "no random numbers: %s", strerror(errno));
+    }
+    if (object->foreign) {
+        err = persist_save_foreign(persist, object, base, info);
+    } else if (object->commutes) {
+        base->from = journal_next(persist->journal);
+        quiet_wait(&persist->server->quiet); /* (P2) */
+        bg_pin pin;
+        bg_slot_pin(object->slot, &pin);
+        const bg_filter *filter = object_base(&pin);
+        err = filter ? persist_save_file(persist, object, filter, base, info)
+                     : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
+        bg_slot_unpin(object->slot, &pin);
+    } else {
+        err = persist_copy(persist, object, base, &copy, info);
+        if (!err) {
+            err = persist_save_file(persist, object, copy, base, info);
+        }
+        bg_filter_free(copy);
+    }
+    if (err) {
+        base->file[0] = 0;
+    }
+    return err;
+}
+
+/* ---- Recording ----------------------------------------------------------------------------- */
+
+static bg_bytes persist_text(const char *text)
+{
+    return (bg_bytes){ text, strlen(text) };
+}
+
+/* What a journal says of an object: begins with type, id. */
+static void persist_describe(const struct entry *entry, enum journal_type type,
+                             const char *shape, struct journal_record *record)
+{
+    const struct object *object = entry->object;
+    *record = (struct journal_record){
+        .type = type,
+        .id = entry->number,
+        .name = catalog_name(entry),
+        .shape = persist_text(shape),
+        .expiry = atomic_load(&entry->expires),
+        .file = persist_text(entry->base.file),
+        .digest = persist_text(entry->base.digest),
+        .from = entry->base.from,
+        .items = atomic_load(&object->items),
+        .deleted = atomic_load(&object->deleted),
+        .expansions = atomic_load(&object->expansions),
+    };
+}
+
+static bg_err persist_created(void *context, const struct entry *entry,
+                              const struct entry *before, bg_errinfo *info)
+{
+    struct persist *persist = context;
+    struct journal_record records[3];
+    char shape[OBJECT_SHAPE_TEXT];
+    size_t n = 0;
+    (void)object_shape_write(&entry->object->shape, shape);
+    if (before) {
+        records[n++] =
+            (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
+    }
+    persist_describe(entry, JOURNAL_CREATE, shape, &records[n++]);
+    if (entry->base.file[0]) { /* (P4) */
+        persist_describe(entry, JOURNAL_BASE, shape, &records[n++]);
+    }
+    const bg_err err = journal_append(persist->journal, records, n, NULL, info);
+    if (!err && before) {
+        persist_retire(persist, before->base.file);
+    }
+    return err;
+}
+
+static bg_err persist_dropped(void *context, const struct entry *entry,
+                              bg_errinfo *info)
+{
+    struct persist *persist = context;
+    const struct journal_record record = { .type = JOURNAL_DROP, .id = entry->number };
+    const bg_err err = journal_append(persist->journal, &record, 1, NULL, info);
+    if (!err) {
+        persist_retire(persist, entry->base.file);
+    }
+    return err;
+}
+
+static bg_err persist_renamed(void *context, const struct entry *entry, bg_bytes name,
+                              const struct entry *before, bg_errinfo *info)
+{
+    struct persist *persist = context;
+    struct journal_record records[2];
+    size_t n = 0;
+    if (before) {
+        records[n++] =
+            (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
+    }
+    records[n++] = (struct journal_record){ .type = JOURNAL_RENAME,
+                                            .id = entry->number,
+                                            .name = name };
+    const bg_err err = journal_append(persist->journal, records, n, NULL, info);
+    if (!err && before) {
+        persist_retire(persist, before->base.file);
+    }
+    return err;
+}
+
+static bg_err persist_expiring(void *context, const struct entry *entry,
+                               uint64_t expires, bg_errinfo *info)
+{
+    struct persist *persist = context;
+    const struct journal_record record = { .type = JOURNAL_EXPIRE,
+                                           .id = entry->number,
+                                           .expiry = expires };
+    return journal_append(persist->journal, &record, 1, NULL, info);
+}
+
+void persist_hook(struct persist *persist)
+{
+    const struct catalog_hooks hooks = { .created = persist_created,
+                                         .dropped = persist_dropped,
+                                         .renamed = persist_renamed,
+                                         .expiring = persist_expiring,
+                                         .context = persist };
+    catalog_set_hooks(persist->server->catalog, &hooks);
+}
+
+bg_err persist_record(struct persist *persist, struct entry *entry,
+                      const struct change *change, bg_errinfo *info)
+{
+    uint64_t sequence = 0;
+    const struct journal_record record = { .type = JOURNAL_CHANGE,
+                                           .id = entry->number,
+                                           .change = *change };
+    const bg_err err = journal_append(persist->journal, &record, 1, &sequence, info);
+    if (!err) {
+        atomic_store_explicit(&entry->recorded, sequence, memory_order_relaxed);
+    }
+    return err;
+}
+
+/* ---- Checkpoints ---------------------------------------------------------------------------- */
+
+/* Saves an object and says so: `saving` is held. */
+static bg_err persist_checkpoint_locked(struct persist *persist, struct entry *entry,
+                                        bg_errinfo *info)
+{
+    char shape[OBJECT_SHAPE_TEXT];
+    struct entry_base base, before = entry->base;
+    struct journal_record record;
+    bg_err err = persist_save(persist, entry->object, &base, info);
+    if (err) {
+        return err;
+    }
+    uint64_t recorded = atomic_load(&entry->recorded);
+    if (recorded < base.from) { /* nothing since: unless that changes right now */
+        (void)atomic_compare_exchange_strong(&entry->recorded, &recorded, 0);
+    }
+    entry->base = base;
+    (void)object_shape_write(&entry->object->shape, shape);
+    persist_describe(entry, JOURNAL_BASE, shape, &record);
+    record.name = (bg_bytes){ NULL, 0 };
+    err = atomic_load(&entry->gone)
+              ? BG_ENOTFOUND
+              : journal_append(persist->journal, &record, 1, NULL, info);
+    if (err) {
+        entry->base = before;
+        persist_retire(persist, base.file);
+        return err == BG_ENOTFOUND ? BG_OK : err; /* it went meanwhile: so be it */
+    }
+    persist_retire(persist, before.file);
+    return BG_OK;
+}
+
+bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
+                          bg_errinfo *info)
+{
+    pthread_mutex_lock(&persist->saving);
+    bg_err err = persist_checkpoint_locked(persist, entry, info);
+    if (!err) {
+        err = persist_clean(persist, info);
+    }
+    pthread_mutex_unlock(&persist->saving);
+    return err;
+}
+
+/* ---- Snapshots ------------------------------------------------------------------------------ */
+
+/* Saves all objects with records since their base; the bases of the others are from `first`.
+ * *keep becomes the lowest frame that is needed by who cannot be saved. */
+static bg_err persist_save_changed(struct persist *persist, uint64_t first,
+                                   uint64_t *keep, bg_errinfo *info)
+{
+    struct entry *some[16];
+    uint64_t after = 0;
+    size_t n = 0;
+    bg_err err = BG_OK;
+    while (!err && (n = catalog_scan(persist->server->catalog, after, some, 16)) > 0) {
+        after = some[n - 1]->number;
+        for (size_t i = 0; i < n; i++) {
+            if (err || atomic_load(&some[i]->gone)) {
+                /* nothing to do but to let go of it */
+            } else if (!object_is_whole(some[i]->object)) {
+                *keep = some[i]->base.from < *keep ? some[i]->base.from : *keep;
+            } else if (atomic_load(&some[i]->recorded)) {
+                err = persist_checkpoint_locked(persist, some[i], info);
+            } else {
+                some[i]->base.from = first;
+            }
+            catalog_release(some[i]);
+        }
+    }
+    return err;
+}
+
+/* Where the manifest's records go: the journal, or the beginning of a fresh one. */
+struct manifest {
+    struct persist *persist;
+    struct journal_draft *draft;
+    bool begun;
+};
+
+static bg_err manifest_append(struct manifest *manifest,
+                              const struct journal_record *record, bg_errinfo *info)
+{
+    return manifest->draft
+               ? journal_draft_append(manifest->draft, record, 1, info)
+               : journal_append(manifest->persist->journal, record, 1, NULL, info);
+}
+
+/* An entry; NULL: those were all. Nothing comes or goes meanwhile. */
+static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *info)
+{
+    struct manifest *manifest = context;
+    struct journal_record record = {
+        .type = JOURNAL_MANIFEST_BEGIN,
+        .count = catalog_count(manifest->persist->server->catalog),
+    };
+    char shape[OBJECT_SHAPE_TEXT];
+    if (!manifest->begun) {
+        manifest->begun = true;
+        const bg_err err = manifest_append(manifest, &record, info);
+        if (err) {
+            return err;
+        }
+    }
+    if (entry) {
+        (void)object_shape_write(&entry->object->shape, shape);
+        persist_describe(entry, JOURNAL_MANIFEST_ENTRY, shape, &record);
+    } else {
+        record.type = JOURNAL_MANIFEST_END;
+    }
+    return manifest_append(manifest, &record, info);
+}
+
+static bg_err persist_write_manifest(struct persist *persist,
+                                     struct journal_draft *draft, bg_errinfo *info)
+{
+    struct manifest manifest = { .persist = persist, .draft = draft };
+    return catalog_each(persist->server->catalog, manifest_visit, &manifest, info);
+}
+
+static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinfo *info)
+{
+    return persist_write_manifest(context, draft, info);
+}
+
+/* The journal has failed: everything is saved, and a fresh one begun. */
+static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
+{
+    struct entry *some[16];
+    uint64_t after = 0;
+    size_t n = 0;
+    bg_err err = BG_OK;
+    quiet_wait(&persist->server->quiet);
+    while (!err && (n = catalog_scan(persist->server->catalog, after, some, 16)) > 0) {
+        after = some[n - 1]->number;
+        for (size_t i = 0; i < n; i++) {
+            struct entry_base base;
+            const bool wanted = !err && !atomic_load(&some[i]->gone)
+                                && object_is_whole(some[i]->object);
+            if (wanted) {
+                err = persist_save(persist, some[i]->object, &base, info);
+            }
+            if (wanted && !err) {
+                persist_retire(persist, some[i]->base.file);
+                some[i]->base = base;
+                atomic_store(&some[i]->recorded, 0);
+            }
+            catalog_release(some[i]);
+        }
+    }
+    return err ? err : journal_reopen(persist->journal, persist_fill, persist, info);
+}
+
+static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
+{
+    uint64_t first = 0, keep = 0;
+    struct journal_state state;
+    journal_about(persist->journal, &state);
+    if (state.failed) {
+        return persist_reopen(persist, info);
+    }
+    bg_err err = journal_rotate(persist->journal, &first, info);
+    if (!err) {
+        quiet_wait(
+            &persist->server->quiet); /* who was recorded below `first` is marked */
+        keep = first;
+        err = persist_save_changed(persist, first, &keep, info);
+    }
+    if (!err) {
+        err = persist_write_manifest(persist, NULL, info);
+    }
+    if (!err) {
+        err = journal_remove_before(persist->journal, keep, NULL, info);
+    }
+    return err ? err : persist_clean(persist, info);
+}
+
+enum { PERSIST_RETRY = 5000 }; /* milliseconds after a failure */
+
+bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
+{
+    bg_errinfo own;
+    const uint64_t began = server_ticks();
+    pthread_mutex_lock(&persist->saving);
+    const bg_err err = persist_snapshot_locked(persist, info ? info : &own);
+    pthread_mutex_unlock(&persist->saving);
+    const double seconds = (double)(server_ticks() - began) / 1000;
+    pthread_mutex_lock(&persist->told_lock);
+    if (err) {
+        persist->stats.snapshot_failures++;
+        atomic_store(&persist->next_try, server_now() + PERSIST_RETRY);
+    } else {
+        persist->stats.snapshots++;
+        persist->stats.last_snapshot = server_now();
+        persist->stats.last_snapshot_seconds = seconds;
+    }
+    pthread_mutex_unlock(&persist->told_lock);
+    if (err) {
+        log_event(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 }, "snapshot failed: %s",
+                  (info ? info : &own)->message);
+    } else {
+        log_event(LOG_EVENT_SNAPSHOT, (bg_bytes){ NULL, 0 }, "%zu filters in %.3f s",
+                  catalog_count(persist->server->catalog), seconds);
+    }
+    return err;
+}
+
+/* ---- From time to time ---------------------------------------------------------------------- */
+
+static void *persist_work(void *context)
+{
+    struct persist *persist = context;
+    (void)persist_snapshot(persist, NULL);
+    atomic_store(&persist->thread_running, false);
+    return NULL;
+}
+
+bool persist_snapshot_start(struct persist *persist)
+{
+    if (atomic_load(&persist->thread_running)) {
+        return false;
+    }
+    if (persist->thread_joinable) {
+        pthread_join(persist->thread, NULL);
+        persist->thread_joinable = false;
+    }
+    atomic_store(&persist->thread_running, true);
+    if (pthread_create(&persist->thread, NULL, persist_work, persist)) {
+        atomic_store(&persist->thread_running, false);
+        return false;
+    }
+    persist->thread_joinable = true;
+    return true;
+}
+
+static enum journal_policy persist_policy(const struct settings *settings)
+{
+    switch ((enum settings_fsync)settings->appendfsync) {
+    case FSYNC_ALWAYS: return JOURNAL_ALWAYS;
+    case FSYNC_EVERYSEC: return JOURNAL_EVERYSEC;
+    case FSYNC_NO: break;
+    }
+    return JOURNAL_NO;
+}
+
+void persist_tick(struct persist *persist, uint64_t now)
+{
+    const struct settings *settings = settings_now(persist->server->store);
+    struct journal_state state;
+    journal_about(persist->journal, &state);
+    if (state.policy != persist_policy(settings)) {
+        journal_set_policy(persist->journal, persist_policy(settings));
+    }
+    pthread_mutex_lock(&persist->told_lock);
+    const uint64_t last = persist->stats.last_snapshot;
+    pthread_mutex_unlock(&persist->told_lock);
+    const uint64_t since = last ? last : persist->server->started;
+    const bool due = state.failed
+                     || (settings->snapshot_journal_size
+                         && state.bytes > settings->snapshot_journal_size)
+                     || (settings->snapshot_interval > 0 && state.segment_bytes > 4096
+                         && (double)(now - since) > settings->snapshot_interval * 1000);
+    if (due && now >= atomic_load(&persist->next_try)) {
+        (void)persist_snapshot_start(persist);
+    }
+}
+
+/* ---- Replies that wait ------------------------------------------------------------------------ */
+
+uint64_t persist_tail(const struct persist *persist)
+{
+    return journal_next(persist->journal) - 1;
+}
+
+uint64_t persist_safe(const struct persist *persist)
+{
+    return journal_durable(persist->journal);
+}
+
+bg_err persist_flush(struct persist *persist, bg_errinfo *info)
+{
+    const struct settings *settings = settings_now(persist->server->store);
+    return settings->appendfsync == FSYNC_ALWAYS
+               ? BG_OK
+               : journal_flush(persist->journal, info);
+}
+
+void persist_on_safe(struct persist *persist, void (*told)(void *context),
+                     void *context)
+{
+    persist->on_safe = told;
+    persist->on_safe_context = context;
+}
+
+void persist_told(void *context, uint64_t durable, const bg_errinfo *failure)
+{
+    struct persist *persist = context;
+    const bool fails = failure && failure->code != BG_OK;
+    (void)durable;
+    if (fails != atomic_load(&persist->failing)) {
+        pthread_mutex_lock(&persist->told_lock);
+        (void)snprintf(persist->failure, sizeof persist->failure, "%s",
+                       fails ? failure->message : "");
+        pthread_mutex_unlock(&persist->told_lock);
+        atomic_store(&persist->failing, fails);
+        log_event(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 }, "journal: %s",
+                  fails ? failure->message : "works again");
+    }
+    if (persist->on_safe) {
+        persist->on_safe(persist->on_safe_context);
+    }
+}
+
+bool persist_works(const struct persist *persist, char why[256])
+{
+    struct persist *mine = (struct persist *)persist;
+    if (!atomic_load_explicit(&mine->failing, memory_order_relaxed)) {
+        return true;
+    }
+    pthread_mutex_lock(&mine->told_lock);
+    (void)snprintf(why, 256, "%s", mine->failure);
+    pthread_mutex_unlock(&mine->told_lock);
+    return false;
+}
+
+void persist_about(const struct persist *persist, struct persist_stats *stats)
+{
+    struct persist *mine = (struct persist *)persist;
+    struct journal_state state;
+    journal_about(mine->journal, &state);
+    pthread_mutex_lock(&mine->told_lock);
+    *stats = mine->stats;
+    memcpy(stats->failure, mine->failure, sizeof stats->failure);
+    pthread_mutex_unlock(&mine->told_lock);
+    stats->journal_bytes = state.bytes;
+    stats->journal_segments = state.segments;
+    stats->frames = state.appends;
+    stats->syncs = state.syncs;
+    stats->unsynced = state.next - 1 - state.synced;
+    stats->failed = state.failed || state.failure.code != BG_OK;
+    stats->snapshotting = atomic_load(&mine->thread_running);
+}
+
+/* ---- Life ------------------------------------------------------------------------------------- */
+
+bg_err persist_create(struct server *server, struct persist **persist, bg_errinfo *info)
+{
+    const struct settings *settings = settings_now(server->store);
+    struct persist *made = calloc(1, sizeof *made);
+    const struct journal_options how = { .policy = persist_policy(settings) };
+    char path[PERSIST_PATH];
+    *persist = NULL;
+    if (!made) {
+        return persist_fail(info, BG_ENOMEM, "out of memory");
+    }
+    if (strlen(settings->dir) >= sizeof made->folder) {
+        free(made);
+        return persist_fail(info, BG_EINVAL, "dir: the path is too long");
+    }
+    made->server = server;
+    (void)snprintf(made->folder, sizeof made->folder, "%s", settings->dir);
+    pthread_mutex_init(&made->told_lock, NULL);
+    pthread_mutex_init(&made->saving, NULL);
+    pthread_mutex_init(&made->retired_lock, NULL);
+    persist_path(made, "", path);
+    bg_err err = BG_OK;
+    if (mkdir(path, 0700) && errno != EEXIST) {
+        err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+    }
+    if (!err) {
+        err = journal_open(made->folder, &how, &made->journal, info);
+    }
+    if (err) {
+        free(made);
+        return err;
+    }
+    *persist = made;
+    return BG_OK;
+}
+
+void persist_free(struct persist *persist)
+{
+    bg_errinfo info;
+    if (!persist) {
+        return;
+    }
+    if (persist->thread_joinable) {
+        pthread_join(persist->thread, NULL);
+    }
+    const struct catalog_hooks none = { .context = NULL };
+    catalog_set_hooks(persist->server->catalog, &none);
+    if (journal_close(persist->journal, &info)) {
+        log_error("journal not closed in order",
+                  LOG_FIELDS(log_text("error", info.message)));
+    }
+    while (persist->retired) {
+        struct retired *retired = persist->retired;
+        persist->retired = retired->next;
+        free(retired);
+    }
+    pthread_mutex_destroy(&persist->told_lock);
+    pthread_mutex_destroy(&persist->saving);
+    pthread_mutex_destroy(&persist->retired_lock);
+    free(persist);
+}

@@ -1,0 +1,63 @@
+/*
+ * persist_inside.h - what persist.c (recording, saving, snapshots) and recover.c (loading) share.
+ */
+#ifndef SERVER_PERSIST_INSIDE_H
+#define SERVER_PERSIST_INSIDE_H
+
+#include "journal.h"
+#include "persist.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { PERSIST_PATH = 4096 };
+
+/* Files that no object needs any more, once the journal that says so is on the disk. */
+struct retired {
+    struct retired *next;
+    char file[sizeof((struct entry_base *)0)->file];
+};
+
+struct persist {
+    struct server *server;
+    char folder[PERSIST_PATH
+                - 256]; /* the data folder; filters are in `filters` below it */
+    struct journal *journal;
+    _Atomic bool failing;      /* the journal is full or has failed */
+    pthread_mutex_t told_lock; /* of the two below */
+    char failure[256];
+    struct persist_stats stats;
+
+    void (*on_safe)(void *context);
+    void *on_safe_context;
+
+    pthread_mutex_t
+        saving; /* one checkpoint or snapshot at a time; entry->base is written
+                   under it */
+    pthread_mutex_t retired_lock;
+    struct retired *retired;
+
+    pthread_t thread; /* of the snapshot that runs in the background */
+    bool thread_joinable;
+    _Atomic bool thread_running;
+    _Atomic uint64_t next_try; /* after a failure, milliseconds since 1970 */
+};
+
+/* The path of a filter's file. */
+void persist_path(const struct persist *persist, const char *file,
+                  char path[PERSIST_PATH]);
+
+/* Fails with a message. */
+bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Foreign filters have no checksum of their own: this is theirs. */
+void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT]);
+
+/* The journal's thread says how it is. */
+void persist_told(void *context, uint64_t durable, const bg_errinfo *failure);
+
+/* From now on the catalogue's changes are recorded. */
+void persist_hook(struct persist *persist);
+
+#endif

@@ -1,0 +1,325 @@
+/*
+ * postgres_link.c - see postgres_link.h.
+ *
+ * Waiting is poll() in slices of a tenth of a second, between which it is seen whether the source
+ * is being stopped. Who gives up on a statement closes the connection: the server notices that, or
+ * its statement_timeout, and there is no half-read result to be cleared away.
+ */
+#include "postgres_link.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINK_SLICE = 100 }; /* milliseconds */
+
+static bg_err postgres_link_fail(struct postgres_link *link, const char *what,
+                                 bg_errinfo *info)
+{
+    return source_error(info, BG_EIO, what, "an answer of PostgreSQL", "%s",
+                        PQerrorMessage(link->db));
+}
+
+/* Waits until the socket can be read or written, as asked for. */
+static bg_err postgres_link_wait(struct postgres_link *link, const char *what,
+                                 short events, uint64_t deadline, bg_errinfo *info)
+{
+    for (;;) {
+        struct pollfd waits = { .fd = PQsocket(link->db), .events = events };
+        const uint64_t now = source_now();
+        if (source_is_stopping(link->source)) {
+            return source_stopped(info);
+        }
+        if (deadline && now >= deadline) {
+            return source_error(info, BG_EIO, what, "an answer in time",
+                                "none in %u ms", link->source->how.timeout_ms);
+        }
+        uint64_t ms = deadline ? (deadline - now) / SOURCE_MILLISECOND + 1 : LINK_SLICE;
+        ms = ms < LINK_SLICE ? ms : LINK_SLICE;
+        const int ready = poll(&waits, 1, (int)ms);
+        if (ready > 0) {
+            return BG_OK;
+        }
+        if (ready < 0 && errno != EINTR) {
+            return source_error(info, BG_EIO, what, "a socket", "errno %d", errno);
+        }
+    }
+}
+
+/* ---- Life ------------------------------------------------------------------------------ */
+
+/* Notices go nowhere: what matters is said by errors. */
+static void postgres_link_ignore(void *context, const char *message)
+{
+    (void)context;
+    (void)message;
+}
+
+static bg_err postgres_link_connect(struct postgres_link *link, uint64_t deadline,
+                                    bg_errinfo *info)
+{
+    /* What comes before the URL it may say otherwise: a dead network is noticed in a minute. */
+    const char *const names[] = { "keepalives_idle",
+                                  "keepalives_interval",
+                                  "tcp_user_timeout",
+                                  "dbname",
+                                  "fallback_application_name",
+                                  "client_encoding",
+                                  NULL };
+    const char *const values[] = { "30",         "10",   "60000", link->source->place,
+                                   "bloomgated", "UTF8", NULL };
+    link->db = PQconnectStartParams(names, values, 1);
+    if (!link->db || PQstatus(link->db) == CONNECTION_BAD) {
+        return link->db ? postgres_link_fail(link, "source", info)
+                        : source_no_memory(info);
+    }
+    (void)PQsetNoticeProcessor(link->db, postgres_link_ignore, NULL);
+    PostgresPollingStatusType state = PGRES_POLLING_WRITING;
+    bg_err err = BG_OK;
+    while (!err && state != PGRES_POLLING_OK) {
+        const short events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+        err = postgres_link_wait(link, "source", events, deadline, info);
+        state = err ? state : PQconnectPoll(link->db);
+        if (!err && state == PGRES_POLLING_FAILED) {
+            err = postgres_link_fail(link, "source", info);
+        }
+    }
+    return err;
+}
+
+bg_err postgres_link_open(struct postgres_link *link, struct source *source,
+                          enum postgres_link_use use, uint64_t deadline,
+                          bg_errinfo *info)
+{
+    char setup[384];
+    *link = (struct postgres_link){ .source = source };
+    bg_err err = postgres_link_connect(link, deadline, info);
+    if (!err) {
+        (void)PQsetnonblocking(link->db, 1);
+        (void)snprintf(setup, sizeof setup,
+                       "SELECT set_config('datestyle', 'ISO', false),"
+                       " set_config('bytea_output', 'hex', false),"
+                       " set_config('statement_timeout', '%u', false),"
+                       " set_config('default_transaction_read_only', '%s', false)",
+                       use == PG_ASKS ? source->how.timeout_ms : 0,
+                       use == PG_WRITES ? "off" : "on");
+        err = postgres_link_do(link, "source", setup, deadline, info);
+    }
+    if (err) {
+        postgres_link_close(link);
+    }
+    return err;
+}
+
+void postgres_link_close(struct postgres_link *link)
+{
+    PQclear(link->last);
+    link->last = NULL;
+    PQfinish(link->db);
+    link->db = NULL;
+}
+
+bool postgres_link_is_open(const struct postgres_link *link)
+{
+    return link->db && PQstatus(link->db) == CONNECTION_OK;
+}
+
+/* ---- Statements ------------------------------------------------------------------------ */
+
+/* Sends all that is to be sent. */
+static bg_err postgres_link_flush(struct postgres_link *link, const char *what,
+                                  uint64_t deadline, bg_errinfo *info)
+{
+    int left = PQflush(link->db);
+    while (left > 0) {
+        const bg_err err =
+            postgres_link_wait(link, what, POLLIN | POLLOUT, deadline, info);
+        if (err) {
+            return err;
+        }
+        if (!PQconsumeInput(link->db)) {
+            return postgres_link_fail(link, what, info);
+        }
+        left = PQflush(link->db);
+    }
+    return left < 0 ? postgres_link_fail(link, what, info) : BG_OK;
+}
+
+/* The next result, or NULL after the last. */
+static bg_err postgres_link_result(struct postgres_link *link, const char *what,
+                                   uint64_t deadline, PGresult **result,
+                                   bg_errinfo *info)
+{
+    *result = NULL;
+    while (PQisBusy(link->db)) {
+        const bg_err err = postgres_link_wait(link, what, POLLIN, deadline, info);
+        if (err) {
+            return err;
+        }
+        if (!PQconsumeInput(link->db)) {
+            return postgres_link_fail(link, what, info);
+        }
+    }
+    *result = PQgetResult(link->db);
+    return BG_OK;
+}
+
+static bool postgres_link_is_good(const PGresult *result)
+{
+    const ExecStatusType status = PQresultStatus(result);
+    return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK
+           || status == PGRES_SINGLE_TUPLE;
+}
+
+/* An error of the server's; the result is kept for its code. */
+static bg_err postgres_link_refused(struct postgres_link *link, const char *what,
+                                    PGresult *result, bg_errinfo *info)
+{
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const bg_err err = source_error(info, BG_EIO, what, "an answer of PostgreSQL", "%s",
+                                    text ? text : PQerrorMessage(link->db));
+    PQclear(link->last);
+    link->last = result;
+    return err;
+}
+
+/* After something was sent: its first result; the others are none, and are read away. */
+static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
+                                   bool sent, uint64_t deadline, PGresult **wanted,
+                                   bg_errinfo *info)
+{
+    PGresult *first = NULL, *more = NULL;
+    bg_err err = sent ? postgres_link_flush(link, what, deadline, info)
+                      : postgres_link_fail(link, what, info);
+    err = err ? err : postgres_link_result(link, what, deadline, &first, info);
+    do {
+        PQclear(more);
+        more = NULL;
+        err = err ? err : postgres_link_result(link, what, deadline, &more, info);
+    } while (more);
+    if (!err && !first) {
+        err = postgres_link_fail(link, what, info);
+    }
+    if (!err && !postgres_link_is_good(first)) {
+        return postgres_link_refused(link, what, first, info);
+    }
+    if (!err && wanted) {
+        *wanted = first;
+    } else {
+        PQclear(first);
+    }
+    return err;
+}
+
+static bool postgres_link_send(struct postgres_link *link, const char *sql,
+                               const char *name, const struct postgres_arguments *given)
+{
+    const int n = given ? given->n : 0;
+    const char *values[PG_ARGUMENTS] = { NULL };
+    int lengths[PG_ARGUMENTS] = { 0 }, formats[PG_ARGUMENTS] = { 0 };
+    for (int i = 0; i < n; i++) {
+        values[i] = given->list[i].data;
+        lengths[i] = given->list[i].len;
+        formats[i] = given->list[i].binary;
+    }
+    return name
+               ? PQsendQueryPrepared(link->db, name, n, values, lengths, formats, 0)
+               : PQsendQueryParams(link->db, sql, n, NULL, values, lengths, formats, 0);
+}
+
+bg_err postgres_link_run(struct postgres_link *link, const char *what, const char *sql,
+                         const struct postgres_arguments *given, uint64_t deadline,
+                         PGresult **result, bg_errinfo *info)
+{
+    const bool sent = postgres_link_send(link, sql, NULL, given);
+    return postgres_link_finish(link, what, sent, deadline, result, info);
+}
+
+bg_err postgres_link_do(struct postgres_link *link, const char *what, const char *sql,
+                        uint64_t deadline, bg_errinfo *info)
+{
+    return postgres_link_run(link, what, sql, NULL, deadline, NULL, info);
+}
+
+bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
+                             const char *name, const char *sql, uint64_t deadline,
+                             bg_errinfo *info)
+{
+    const bool sent = PQsendPrepare(link->db, name, sql, 0, NULL);
+    return postgres_link_finish(link, what, sent, deadline, NULL, info);
+}
+
+bg_err postgres_link_describe(struct postgres_link *link, const char *what,
+                              const char *name, uint64_t deadline, PGresult **result,
+                              bg_errinfo *info)
+{
+    const bool sent = PQsendDescribePrepared(link->db, name);
+    return postgres_link_finish(link, what, sent, deadline, result, info);
+}
+
+bg_err postgres_link_execute(struct postgres_link *link, const char *what,
+                             const char *name, const struct postgres_arguments *given,
+                             uint64_t deadline, PGresult **result, bg_errinfo *info)
+{
+    const bool sent = postgres_link_send(link, NULL, name, given);
+    return postgres_link_finish(link, what, sent, deadline, result, info);
+}
+
+/* ---- Row by row ------------------------------------------------------------------------ */
+
+bg_err postgres_link_begin(struct postgres_link *link, const char *what,
+                           const char *sql, const struct postgres_arguments *given,
+                           bg_errinfo *info)
+{
+    if (!postgres_link_send(link, sql, NULL, given) || !PQsetSingleRowMode(link->db)) {
+        return postgres_link_fail(link, what, info);
+    }
+    return postgres_link_flush(link, what, 0, info);
+}
+
+bg_err postgres_link_next(struct postgres_link *link, const char *what,
+                          uint64_t deadline, PGresult **row, bg_errinfo *info)
+{
+    for (;;) {
+        const bg_err err = postgres_link_result(link, what, deadline, row, info);
+        if (err || !*row) {
+            return err;
+        }
+        if (!postgres_link_is_good(*row)) {
+            PGresult *refused = *row;
+            *row = NULL;
+            return postgres_link_refused(link, what, refused, info);
+        }
+        if (PQntuples(*row) > 0) {
+            return BG_OK;
+        }
+        PQclear(*row); /* the one after the last row */
+    }
+}
+
+const char *postgres_link_code(const struct postgres_link *link)
+{
+    const char *code =
+        link->last ? PQresultErrorField(link->last, PG_DIAG_SQLSTATE) : "";
+    return code ? code : "";
+}
+
+/* ---- Keys ------------------------------------------------------------------------------ */
+
+bool postgres_link_key(const PGresult *rows, int row, struct key_batch *batch)
+{
+    if (PQgetisnull(rows, row, 0)) {
+        return true;
+    }
+    const char *text = PQgetvalue(rows, row, 0);
+    size_t len = (size_t)PQgetlength(rows, row, 0);
+    while (PQftype(rows, 0) == PG_BPCHAR && len > 0 && text[len - 1] == ' ') {
+        len--; /* char(n) is filled up with spaces that mean nothing */
+    }
+    return PQftype(rows, 0) == PG_BYTEA && len >= 2 /* \x6869 */
+               ? key_batch_put_hex(batch, text + 2, len - 2)
+               : key_batch_put(batch, text, len);
+}

@@ -1,0 +1,100 @@
+/*
+ * postgres_link.h - one connection to PostgreSQL, for one thread at a time.
+ *
+ * libpq is used without ever blocking: every wait has a deadline (0: none) and ends soon when the
+ * source is stopped, also if the server hangs or the network swallows everything.
+ */
+#ifndef SERVER_POSTGRES_LINK_H
+#define SERVER_POSTGRES_LINK_H
+
+#include "source_inside.h"
+
+#include <libpq-fe.h>
+
+enum { /* types of PostgreSQL that are treated in their own way: pg_type.dat */
+       PG_BYTEA = 17,
+       PG_NAME = 19,
+       PG_INT8 = 20,
+       PG_INT2 = 21,
+       PG_INT4 = 23,
+       PG_TEXT = 25,
+       PG_FLOAT4 = 700,
+       PG_FLOAT8 = 701,
+       PG_BPCHAR = 1042,
+       PG_VARCHAR = 1043,
+       PG_DATE = 1082,
+       PG_TIMESTAMP = 1114,
+       PG_TIMESTAMPTZ = 1184,
+       PG_NUMERIC = 1700,
+       PG_XID8 = 5069
+};
+
+struct postgres_link {
+    struct source *source;
+    PGconn *db;
+    PGresult *last; /* the last error's, for its code */
+};
+
+/* Parameters of a statement. */
+struct postgres_argument {
+    const char *data;
+    int len;     /* of binary ones */
+    bool binary; /* else text, with a NUL at its end */
+};
+
+enum { PG_ARGUMENTS = 4 };
+
+struct postgres_arguments {
+    int n;
+    struct postgres_argument list[PG_ARGUMENTS];
+};
+
+/* What for: questions have a timeout of the server's as well, and only writers may write. */
+enum postgres_link_use { PG_ASKS, PG_READS, PG_WRITES };
+
+/* Connects and sets the session up. Errors: BG_EIO. */
+bg_err postgres_link_open(struct postgres_link *link, struct source *source,
+                          enum postgres_link_use use, uint64_t deadline,
+                          bg_errinfo *info);
+void postgres_link_close(struct postgres_link *link);
+bool postgres_link_is_open(const struct postgres_link *link);
+
+/* Runs one statement; `given` NULL: it has no parameters; *result (unless NULL) must be cleared. */
+bg_err postgres_link_run(struct postgres_link *link, const char *what, const char *sql,
+                         const struct postgres_arguments *given, uint64_t deadline,
+                         PGresult **result, bg_errinfo *info);
+
+/* The same without arguments or result. */
+bg_err postgres_link_do(struct postgres_link *link, const char *what, const char *sql,
+                        uint64_t deadline, bg_errinfo *info);
+
+/* Prepares a statement under a name; and describes it: columns and parameters. */
+bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
+                             const char *name, const char *sql, uint64_t deadline,
+                             bg_errinfo *info);
+bg_err postgres_link_describe(struct postgres_link *link, const char *what,
+                              const char *name, uint64_t deadline, PGresult **result,
+                              bg_errinfo *info);
+
+/* Runs a prepared statement. */
+bg_err postgres_link_execute(struct postgres_link *link, const char *what,
+                             const char *name, const struct postgres_arguments *given,
+                             uint64_t deadline, PGresult **result, bg_errinfo *info);
+
+/*
+ * Rows one by one, of a statement of any size: begin, then next until *row is NULL. A reader that
+ * does not want the rest closes the connection.
+ */
+bg_err postgres_link_begin(struct postgres_link *link, const char *what,
+                           const char *sql, const struct postgres_arguments *given,
+                           bg_errinfo *info);
+bg_err postgres_link_next(struct postgres_link *link, const char *what,
+                          uint64_t deadline, PGresult **row, bg_errinfo *info);
+
+/* The code of the last error, five characters, or "". */
+const char *postgres_link_code(const struct postgres_link *link);
+
+/* The key of a row, its first column, to the batch; NULL is none. False: no memory. */
+bool postgres_link_key(const PGresult *rows, int row, struct key_batch *batch);
+
+#endif

@@ -1,0 +1,413 @@
+/* server.c - see server.h. */
+#include "server.h"
+
+#include "cmd.h"
+#include "gate_settings.h"
+#include "gates.h"
+#include "jobs.h"
+#include "listen.h"
+#include "log.h"
+#include "multi.h"
+#include "observer.h"
+#include "persist.h"
+#include "slowlog.h"
+#include "startup.h"
+#include "worker.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SERVER_TICK = 100, SERVER_FAILED = 1 };
+
+extern const struct command connection_commands[], keyspace_commands[],
+    admin_commands[];
+
+const struct command *const server_families[] = {
+    bf_commands,     cf_commands,      bg_commands,   connection_commands,
+    client_commands, multi_commands,   scan_commands, keyspace_commands,
+    admin_commands,  config_commands,  info_commands, command_commands,
+    acl_commands,    slowlog_commands,
+};
+const size_t server_families_count = sizeof server_families / sizeof *server_families;
+
+static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */
+static _Atomic bool server_reload_asked;
+static int server_wake = -1;
+
+uint64_t server_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t server_ticks(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void server_stop(bool at_once)
+{
+    const uint64_t one = 1;
+    atomic_store(&server_stop_asked, at_once ? 2 : 1);
+    if (server_wake >= 0) {
+        (void)!write(server_wake, &one, sizeof one);
+    }
+}
+
+void server_ask_reload(void)
+{
+    atomic_store(&server_reload_asked, true);
+}
+
+/* ---- Beginning --------------------------------------------------------------------------------- */
+
+static bool server_say(const char *what, const char *why)
+{
+    log_error("cannot start",
+              LOG_FIELDS(log_text("what", what), log_text("error", why)));
+    return false;
+}
+
+static void server_make_run_id(struct server *server)
+{
+    uint8_t random[20];
+    (void)!getrandom(random, sizeof random, 0);
+    for (size_t i = 0; i < sizeof random; i++) {
+        (void)snprintf(server->run_id + 2 * i, 3, "%02x", random[i]);
+    }
+}
+
+static bool server_make_users(struct server *server, const struct settings *settings)
+{
+    char why[SETTINGS_WHY];
+    server->users = users_create(server_families, server_families_count);
+    if (!server->users || !users_load(server->users, settings, why)) {
+        return server_say("users", server->users ? why : "out of memory");
+    }
+    if (settings->tls_port || settings->https_port) {
+        server->tls = tls_create(settings, why);
+        if (!server->tls) {
+            return server_say("tls", why);
+        }
+    }
+    return true;
+}
+
+static bool server_make_data(struct server *server, const struct settings *settings)
+{
+    bg_errinfo info = { 0 };
+    if (catalog_create(&server->quiet, &server->catalog, &info)) {
+        return server_say("catalogue", info.message);
+    }
+    char why[SETTINGS_WHY];
+    bool made = false;
+    if (!startup_keyring(settings->keyring, &server->keyring, &made, why)) {
+        return server_say("keyring", why);
+    }
+    if (settings->appendonly && persist_create(server, &server->persist, &info)) {
+        return server_say("data folder", info.message);
+    }
+    return true;
+}
+
+static bool server_make_threads(struct server *server, const struct settings *settings)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t wanted = settings->workers ? settings->workers : (size_t)processors;
+    server->jobs = jobs_create(server, (unsigned)(settings->jobs ? settings->jobs : 4));
+    server->workers = calloc(wanted, sizeof(struct worker *));
+    if (!server->jobs || !server->workers) {
+        return server_say("threads", "out of memory");
+    }
+    for (; server->workers_count < wanted; server->workers_count++) {
+        server->workers[server->workers_count] =
+            worker_create(server, server->workers_count);
+        if (!server->workers[server->workers_count]) {
+            return server_say("workers", "out of memory or files");
+        }
+    }
+    return true;
+}
+
+static void server_on_safe(void *context)
+{
+    const struct server *server = context;
+    for (size_t i = 0; i < server->workers_count; i++) {
+        worker_post_safe(server->workers[i]);
+    }
+}
+
+/* What happens to gates, as events of the service. */
+static void server_gate_event(void *context, const struct gate_event *event)
+{
+    static const enum log_event_kind kinds[] = {
+        [GATE_EVENT_BUILD_BEGAN] = LOG_EVENT_REBUILD,
+        [GATE_EVENT_BUILD_ENDED] = LOG_EVENT_REBUILD,
+        [GATE_EVENT_BUILD_FAILED] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_SOURCE_LOST] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_SOURCE_BACK] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_ANEW] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_STALE] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_FRESH] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_FALSE_NEGATIVE] = LOG_EVENT_ALARM,
+        [GATE_EVENT_BREAKER_OPEN] = LOG_EVENT_SOURCE,
+        [GATE_EVENT_BREAKER_CLOSED] = LOG_EVENT_SOURCE,
+    };
+    const bg_bytes name = { event->gate, strlen(event->gate) };
+    (void)context;
+    if (event->kind == GATE_EVENT_BUILD_ENDED) {
+        log_event(kinds[event->kind], name, "%s: %llu keys in %.3f s",
+                  gate_event_name(event->kind), (unsigned long long)event->keys,
+                  event->seconds);
+    } else {
+        log_event(kinds[event->kind], name, "%s%s%s", gate_event_name(event->kind),
+                  event->text[0] ? ": " : "", event->text);
+    }
+}
+
+/* The gates of the settings begin to live; their sources are not waited for. */
+static bool server_make_gates(struct server *server, const struct settings *settings)
+{
+    struct gates_options options = { .max_filter_bytes = settings->max_filter_memory,
+                                     .event = server_gate_event };
+    uint8_t key_id[BG_KEY_ID_BYTES];
+    char why[SETTINGS_WHY];
+    bg_errinfo info = { 0 };
+    if (settings->gates.count == 0) {
+        return true;
+    }
+    if (bg_keyring_current(server->keyring, &options.hash, key_id, &info)
+        || gates_create(&options, &server->gates, &info)) {
+        return server_say("gates", info.message);
+    }
+    for (size_t i = 0; i < settings->gates.count; i++) {
+        struct gate_settings gate;
+        if (!settings_gate(&settings->gates.items[i], &gate, why)) {
+            return server_say("gate", why);
+        }
+        const bg_err err = gates_add(server->gates, &gate, &info);
+        gate_settings_free(&gate);
+        if (err) {
+            return server_say("gate", info.message);
+        }
+    }
+    return true;
+}
+
+static bool server_make(struct server *server)
+{
+    const struct settings *settings = settings_now(server->store);
+    quiet_init(&server->quiet);
+    pthread_mutex_init(&server->reset_lock, NULL);
+    server->slowlog = slowlog_create();
+    server->started = server_now();
+    server_make_run_id(server);
+    server->commands = command_table_create(server_families, server_families_count);
+    if (!server->commands || !server->slowlog) {
+        return server_say("commands", "out of memory");
+    }
+    if (!server_make_data(server, settings) || !server_make_users(server, settings)
+        || !server_make_threads(server, settings) || !listen_all(server)) {
+        return false;
+    }
+    if (server->persist) {
+        persist_on_safe(server->persist, server_on_safe, server);
+    }
+    if (!server_make_gates(server, settings)) {
+        return false;
+    }
+    server->observer = observer_create(server);
+    return server->observer || server_say("observer", "out of memory");
+}
+
+static bool server_load(struct server *server)
+{
+    bg_errinfo info;
+    if (server->persist && persist_load(server->persist, NULL, NULL, &info)) {
+        return server_say("data", info.message);
+    }
+    (void)catalog_measure(server->catalog);
+    return true;
+}
+
+/* ---- Serving ----------------------------------------------------------------------------------- */
+
+/* Windows move by the clock, whether anybody adds or not. */
+static void server_move_windows(struct server *server, struct session *session)
+{
+    struct entry *some[64];
+    uint64_t after = 0;
+    size_t n = 0;
+    while ((n = catalog_scan(server->catalog, after, some, 64)) > 0) {
+        after = some[n - 1]->number;
+        for (size_t i = 0; i < n; i++) {
+            struct object *object = some[i]->object;
+            if (object->shape.window_length) {
+                (void)object_rotate(object, &session->host, session->now, NULL);
+            }
+            catalog_release(some[i]);
+        }
+    }
+}
+
+/* What has to be done from time to time: ten times a second, and once. */
+static void server_tick(struct server *server, struct session *session, unsigned tick)
+{
+    session_begin(session);
+    (void)catalog_sweep(server->catalog, session->now);
+    catalog_reap(server->catalog);
+    if (tick % 10 == 0) {
+        server_move_windows(server, session);
+        (void)catalog_measure(server->catalog);
+        log_tick();
+    }
+    if (server->persist) {
+        if (session->wrote) {
+            (void)persist_flush(server->persist, NULL);
+        }
+        persist_tick(server->persist, session->now);
+    }
+    session_end(session);
+}
+
+static void server_told(void *context, bool mistake, const char *text)
+{
+    (void)context;
+    if (mistake) {
+        log_error("settings", LOG_FIELDS(log_text("mistake", text)));
+    } else {
+        log_warning("settings", LOG_FIELDS(log_text("note", text)));
+    }
+}
+
+bool server_settings_changed(struct server *server, char why[SETTINGS_WHY])
+{
+    const struct settings *settings = settings_now(server->store);
+    log_set_level((enum log_level)settings->log_level);
+    log_set_format((enum log_format)settings->log_format);
+    return users_load(server->users, settings, why);
+}
+
+static void server_reload(struct server *server)
+{
+    char why[SETTINGS_WHY];
+    startup_reloading();
+    if (!settings_reload(server->store, server_told, NULL)) {
+        startup_ready("settings were not read again: see the log");
+        return;
+    }
+    const struct settings *settings = settings_now(server->store);
+    if (!server_settings_changed(server, why)) {
+        log_error("users not reloaded", LOG_FIELDS(log_text("error", why)));
+    }
+    if (server->tls && !tls_reload(server->tls, settings, why)) {
+        log_error("certificates not reloaded", LOG_FIELDS(log_text("error", why)));
+    }
+    (void)log_reopen();
+    log_event(LOG_EVENT_CONFIG, (bg_bytes){ NULL, 0 }, "settings were read again");
+    startup_ready("serving");
+}
+
+static void server_serve(struct server *server)
+{
+    struct session session;
+    struct pollfd wake = { .fd = server_wake, .events = POLLIN };
+    if (!session_init(&session, server, true)) {
+        return;
+    }
+    for (unsigned tick = 0; !atomic_load(&server_stop_asked); tick++) {
+        server_tick(server, &session, tick);
+        if (atomic_exchange(&server_reload_asked, false)) {
+            server_reload(server);
+        }
+        (void)poll(&wake, 1, SERVER_TICK);
+    }
+    session_fini(&session);
+}
+
+/* ---- Ending ------------------------------------------------------------------------------------ */
+
+/* Waits for connections to finish what they asked, at most for the grace. */
+static void server_drain(struct server *server)
+{
+    const struct settings *settings = settings_now(server->store);
+    const uint64_t end = server_ticks() + (uint64_t)(settings->shutdown_grace * 1000);
+    for (size_t i = 0; i < server->workers_count; i++) {
+        worker_post_stop(server->workers[i], atomic_load(&server_stop_asked) == 2);
+    }
+    while (atomic_load(&server->clients) > 0 && server_ticks() < end
+           && atomic_load(&server_stop_asked) != 2) {
+        (void)poll(NULL, 0, 10);
+    }
+    for (size_t i = 0; i < server->workers_count; i++) {
+        worker_post_stop(server->workers[i], true);
+    }
+    for (size_t i = 0; i < server->workers_count; i++) {
+        worker_join(server->workers[i]);
+    }
+}
+
+static void server_unmake(struct server *server)
+{
+    observer_free(server->observer);
+    jobs_free(server->jobs);
+    for (size_t i = 0; i < server->workers_count; i++) {
+        worker_drain(server->workers[i]);
+    }
+    persist_free(server->persist); /* whose thread tells workers how far it is */
+    for (size_t i = 0; i < server->workers_count; i++) {
+        worker_free(server->workers[i]);
+    }
+    free(server->workers);
+    catalog_free(server->catalog);
+    command_table_free(server->commands);
+    slowlog_free(server->slowlog);
+    pthread_mutex_destroy(&server->reset_lock);
+    users_free(server->users);
+    tls_free(server->tls);
+    bg_keyring_free(server->keyring);
+}
+
+int server_run(struct settings_store *store)
+{
+    struct server *server = calloc(1, sizeof *server);
+    int code = SERVER_FAILED;
+    if (!server) {
+        return SERVER_FAILED;
+    }
+    server->store = store;
+    server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (server_wake >= 0 && server_make(server)) {
+        size_t started = 0;
+        atomic_store(&server->phase, SERVER_LOADING);
+        while (started < server->workers_count
+               && worker_start(server->workers[started])) {
+            started++;
+        }
+        server->workers_count = started;
+        if (started > 0 && server_load(server) && observer_start(server->observer)) {
+            atomic_store(&server->phase, SERVER_SERVING);
+            log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
+                      catalog_count(server->catalog));
+            startup_ready("serving");
+            server_serve(server);
+            code = 0;
+        }
+        atomic_store(&server->phase, SERVER_STOPPING);
+        startup_stopping("draining");
+        server_drain(server);
+    }
+    server_unmake(server);
+    log_event(LOG_EVENT_STOP, (bg_bytes){ NULL, 0 }, "stopped");
+    free(server);
+    return code;
+}

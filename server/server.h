@@ -1,0 +1,113 @@
+/*
+ * server.h - the service as a whole: its parts, and how it begins and ends.
+ *
+ *     bloomgated.c   settings, signals
+ *        |
+ *     server.c       makes the parts in order, loads the data, serves, stops in reverse order
+ *        |
+ *        +-- catalog   names -> objects                  +-- workers   an event loop each
+ *        +-- persist   journal, snapshots, recovery      |     +-- conn      sockets, TLS, buffers
+ *        +-- users, tls, settings                        |     +-- dispatch  RESP, pipelines
+ *        +-- gates     filters before databases          |     +-- web       HTTP, JSON, dashboard
+ *        +-- observer  figures that take reading, history +-- jobs      threads for what takes long
+ */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include "catalog.h"
+#include "command_table.h"
+#include "quiet.h"
+#include "settings.h"
+#include "tls.h"
+#include "users.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum server_phase {
+    SERVER_STARTING,
+    SERVER_LOADING, /* connections are taken, data is being read */
+    SERVER_SERVING,
+    SERVER_STOPPING /* no new connections; those there are finish what they asked */
+};
+
+/* What all workers have counted. */
+#define SERVER_TOTALS(X)                                                               \
+    X(accepted)                                                                        \
+    X(rejected)                                                                        \
+    X(closed)                                                                          \
+    X(timed_out)                                                                       \
+    X(overflowed)                                                                      \
+    X(requests)                                                                        \
+    X(runs)                                                                            \
+    X(errors)                                                                          \
+    X(bytes_in)                                                                        \
+    X(bytes_out)
+
+struct server_totals {
+#define SERVER_TOTALS_FIELD(name) uint64_t name;
+    SERVER_TOTALS(SERVER_TOTALS_FIELD)
+#undef SERVER_TOTALS_FIELD
+};
+
+struct worker;
+struct jobs;
+struct persist;
+struct gates;
+struct observer;
+struct slowlog;
+
+struct server {
+    struct settings_store *store;
+    struct quiet quiet;
+    struct catalog *catalog;
+    struct command_table *commands;
+    struct users *users;
+    struct tls *tls; /* NULL: none */
+    bg_keyring *keyring;
+    struct persist *persist; /* NULL: nothing is kept */
+    struct gates *gates;     /* NULL: none */
+    struct observer *observer;
+    struct slowlog *slowlog;
+    struct jobs *jobs;
+    struct worker **workers;
+    size_t workers_count;
+    _Atomic int phase; /* enum server_phase */
+    _Atomic uint64_t next_client;
+    _Atomic uint64_t clients; /* connections now */
+    _Atomic bool saving;      /* BGSAVE is under way */
+    pthread_mutex_t reset_lock;
+    struct server_totals reset; /* where they stood at CONFIG RESETSTAT */
+    uint64_t started;           /* milliseconds since 1970 */
+    char run_id[41];
+};
+
+/* All arrays of commands of the service, and their number. */
+extern const struct command *const server_families[];
+extern const size_t server_families_count;
+
+/* Milliseconds since 1970, and of the monotonic clock. */
+uint64_t server_now(void);
+uint64_t server_ticks(void);
+
+/*
+ * Makes everything, listens, loads, serves; returns when server_stop was called and everything has
+ * ended: 0, or an exit code, with the reason in the log.
+ */
+int server_run(struct settings_store *store);
+
+/* From a signal or SHUTDOWN: graceful, or at once. Async-signal-safe. */
+void server_stop(bool at_once);
+
+/* CONFIG SET has changed something: what does not look at settings itself is told. False: the
+ * users could not be made, `why`. Slow if there are passwords in clear. MT-Safe. */
+bool server_settings_changed(struct server *server, char why[SETTINGS_WHY]);
+
+/* Sums since the start, or since they were reset. MT-Safe. */
+void server_sum_totals(struct server *server, struct server_totals *totals);
+void server_reset_totals(struct server *server);
+
+/* SIGHUP: reads settings, users and certificates again, soon. Async-signal-safe. */
+void server_ask_reload(void);
+
+#endif

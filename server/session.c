@@ -1,0 +1,557 @@
+/* session.c - see session.h. */
+#include "session.h"
+
+#include "args.h"
+#include "log.h"
+#include "cmd.h"
+#include "multi.h"
+#include "persist.h"
+#include "server.h"
+#include "slowlog.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The host ------------------------------------------------------------------------------ */
+
+static struct session *session_in(struct host *host)
+{
+    return (struct session *)host;
+}
+
+void session_enter(struct session *session)
+{
+    if (!session->inside) {
+        session->inside = true;
+        quiet_enter(&session->server->quiet, session->seat);
+    }
+}
+
+/* What it recorded is done. */
+static void session_leave(struct session *session)
+{
+    if (session->inside) {
+        session->inside = false;
+        quiet_leave(&session->server->quiet, session->seat);
+    }
+}
+
+/* Room for one more entry to hold; false: no memory. */
+static bool session_can_hold(struct session *session)
+{
+    if (session->holds == session->holds_room) {
+        const size_t room = session->holds_room ? 2 * session->holds_room : 16;
+        struct entry **held = realloc(session->held, room * sizeof *held);
+        if (!held) {
+            return false;
+        }
+        session->held = held;
+        session->holds_room = room;
+    }
+    return true;
+}
+
+struct entry *session_find(struct session *session, bg_bytes name)
+{
+    struct server *server = session->server;
+    if (session->inside && !session->is_job) {
+        return catalog_find(server->catalog, name, session->now);
+    }
+    const bool outside = !session->inside;
+    session_enter(session);
+    struct entry *entry = catalog_find(server->catalog, name, session->now);
+    if (entry && !session_can_hold(session)) {
+        return entry; /* no memory: it stays in the batch instead */
+    }
+    if (entry) {
+        catalog_hold(entry);
+        session->held[session->holds++] = entry;
+    }
+    if (outside) {
+        session_leave(session);
+    }
+    return entry;
+}
+
+static struct object *session_host_find(struct host *host, bg_bytes name)
+{
+    struct entry *entry = session_find(session_in(host), name);
+    return entry ? entry->object : NULL;
+}
+
+static bg_err session_limit(bg_errinfo *info, const char *message)
+{
+    *info = (bg_errinfo){ .code = BG_ELIMIT };
+    (void)snprintf(info->message, sizeof info->message, "%s", message);
+    return BG_ELIMIT;
+}
+
+/* Quotas of what there is in all; an object that exists already is what it is. */
+static bg_err session_fits(const struct session *session, const struct object *object,
+                           bg_errinfo *info)
+{
+    const struct settings *settings = session->from;
+    const struct catalog *catalog = session->server->catalog;
+    if (settings->max_filters && catalog_count(catalog) >= settings->max_filters) {
+        return session_limit(info, "max-filters: no more filters can be made");
+    }
+    if (settings->maxmemory
+        && catalog_bytes(catalog) + object_bytes(object) > settings->maxmemory) {
+        return session_limit(info, "maxmemory: the filter would exceed it");
+    }
+    return BG_OK;
+}
+
+static bg_err session_put(struct host *host, bg_bytes name, struct object *object,
+                          uint32_t flags, bg_errinfo *info)
+{
+    struct session *session = session_in(host);
+    struct server *server = session->server;
+    bg_errinfo own;
+    bg_err err = session_fits(session, object, info ? info : &own);
+    if (err) {
+        return err;
+    }
+    session->wrote = true;
+    struct entry_base base = { .from = 0 };
+    if (object->born_full
+        && server->persist) { /* never a name whose content is not safe */
+        session_leave(session);
+        err = persist_save(server->persist, object, &base, info);
+    }
+    if (!err) {
+        err = catalog_put(server->catalog, name, object, base.file[0] ? &base : NULL,
+                          flags, session->now, info);
+    }
+    if (!err) {
+        catalog_grew(server->catalog, object_bytes(object));
+    }
+    return err;
+}
+
+static bg_err session_host_create(struct host *host, bg_bytes name,
+                                  struct object *object, bg_errinfo *info)
+{
+    return session_put(host, name, object, 0, info);
+}
+
+static bg_err session_host_replace(struct host *host, bg_bytes name,
+                                   struct object *object, bg_errinfo *info)
+{
+    return session_put(host, name, object, CATALOG_REPLACE, info);
+}
+
+static bool session_host_drop(struct host *host, bg_bytes name)
+{
+    struct session *session = session_in(host);
+    session->wrote = true;
+    return catalog_drop(session->server->catalog, name, session->now, NULL) == BG_OK;
+}
+
+static bg_err session_host_record(struct host *host, struct object *object,
+                                  const struct change *change, bg_errinfo *info)
+{
+    struct session *session = session_in(host);
+    uint64_t wait = 0;
+    session->wrote = true;
+    if (change->op == CHANGE_ADD && session->client && session->client->user
+        && !user_take(session->client->user, change->n, session->ticks, &wait)) {
+        *info = (bg_errinfo){ .code = BG_ELIMIT };
+        (void)snprintf(info->message, sizeof info->message,
+                       "insert-rate: %llu adds are too many now, try again in %llu ms",
+                       (unsigned long long)change->n, (unsigned long long)wait);
+        return BG_ELIMIT;
+    }
+    if (!session->server->persist) {
+        return BG_OK;
+    }
+    session_enter(session);
+    return persist_record(session->server->persist, object->entry, change, info);
+}
+
+static bg_err session_host_checkpoint(struct host *host, struct object *object,
+                                      bg_errinfo *info)
+{
+    struct session *session = session_in(host);
+    session->wrote = true;
+    session_leave(session);
+    if (!session->server->persist) {
+        return BG_OK;
+    }
+    return persist_checkpoint(session->server->persist, object->entry, info);
+}
+
+static uint64_t session_host_now(struct host *host)
+{
+    return session_in(host)->now;
+}
+
+/*
+ * Look-ups. A worker asks the filter alone, and answers at once if that says no. Else the rest is
+ * done by a job: the request is run again there, with the ticket of its first half.
+ */
+static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key,
+                                  bg_outcome *outcome, bg_errinfo *info)
+{
+    struct session *session = session_in(host);
+    struct gates *gates = session->server->gates;
+    if (!gates) {
+        return BG_ENOTFOUND;
+    }
+    if (session->has_ticket) {
+        session->has_ticket = false;
+        session->ticket.ticket.key = key.data; /* the same bytes, elsewhere */
+        *outcome = gates_finish(&session->ticket, NULL);
+        return BG_OK;
+    }
+    if (session->is_job) {
+        return gates_lookup(gates, name, key, NULL, outcome, info);
+    }
+    session->ticket = (struct gates_ticket){ .gate = NULL };
+    const bg_err err = gates_begin(gates, name, key, &session->ticket, outcome, info);
+    if (err || !session->ticket.gate) {
+        return err;
+    }
+    session->has_ticket = true;
+    session->deferred = true;
+    return BG_EBUSY;
+}
+
+/* Files lie in one folder; names are plain. */
+static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
+                                size_t room, bg_errinfo *info)
+{
+    const char *bytes = file.data;
+    bool plain = file.len > 0 && file.len < 200 && bytes[0] != '.';
+    for (size_t i = 0; plain && i < file.len; i++) {
+        plain = bytes[i] > ' ' && bytes[i] < 127 && bytes[i] != '/' && bytes[i] != '\\';
+    }
+    const int n = plain ? snprintf(path, room, "%s/files/%.*s",
+                                   session_in(host)->from->dir, (int)file.len, bytes)
+                        : -1;
+    if (n < 0 || (size_t)n >= room) {
+        if (info) {
+            *info = (bg_errinfo){ .code = BG_EINVAL };
+            (void)snprintf(
+                info->message, sizeof info->message,
+                "file: expected a plain name of 1 to 199 printable bytes without '/', "
+                "blanks, or a '.' in front");
+        }
+        return BG_EINVAL;
+    }
+    return BG_OK;
+}
+
+static const struct host_ops session_ops = {
+    .find = session_host_find,
+    .create = session_host_create,
+    .replace = session_host_replace,
+    .drop = session_host_drop,
+    .record = session_host_record,
+    .checkpoint = session_host_checkpoint,
+    .now = session_host_now,
+    .lookup = session_host_lookup,
+    .path = session_host_path,
+};
+
+/* ---- Life ---------------------------------------------------------------------------------- */
+
+bool session_init(struct session *session, struct server *server, bool is_job)
+{
+    memset(session, 0, sizeof *session);
+    session->host.ops = &session_ops;
+    session->host.settings = &session->settings;
+    session->server = server;
+    session->is_job = is_job;
+    session->seat = quiet_sit(&server->quiet);
+    return session->seat >= 0;
+}
+
+void session_fini(struct session *session)
+{
+    quiet_rise(&session->server->quiet, session->seat);
+    free(session->held);
+}
+
+static void session_take_settings(struct session *session)
+{
+    const struct settings *s = settings_now(session->server->store);
+    if (s == session->from) {
+        return;
+    }
+    session->from = s;
+    session->settings = (struct command_settings){
+        .bf_error_rate = s->bf_error_rate,
+        .bf_initial_size = s->bf_initial_size,
+        .bf_expansion_factor = (uint32_t)s->bf_expansion_factor,
+        .cf_bucket_size = (uint32_t)s->cf_bucket_size,
+        .cf_initial_size = s->cf_initial_size,
+        .cf_max_iterations = (uint32_t)s->cf_max_iterations,
+        .cf_expansion_factor = (uint32_t)s->cf_expansion_factor,
+        .cf_max_expansions = (uint32_t)s->cf_max_expansions,
+        .max_filter_bytes = s->max_filter_memory,
+        .hash = (uint32_t)s->hash,
+        .keyring = session->server->keyring,
+    };
+}
+
+void session_begin(struct session *session)
+{
+    session->now = server_now();
+    session->ticks = server_ticks();
+    session->wrote = false;
+    session_take_settings(session);
+    session->inside = !session->is_job;
+    if (session->inside) {
+        quiet_enter(&session->server->quiet, session->seat);
+    }
+}
+
+void session_let_go(struct session *session)
+{
+    if (session->is_job) {
+        session_leave(session);
+        while (session->holds > 0) {
+            catalog_release(session->held[--session->holds]);
+        }
+    }
+}
+
+void session_end(struct session *session)
+{
+    session_leave(session);
+    session_let_go(session);
+}
+
+/* ---- Requests ------------------------------------------------------------------------------ */
+
+static const char *session_no_right(const struct client *client,
+                                    const struct command *command, const bg_bytes *argv,
+                                    size_t argc, char text[256])
+{
+    char name[CMD_NAME];
+    if (!client->user) {
+        return "NOAUTH Authentication required.";
+    }
+    if (!user_may_run(client->user, command)) {
+        (void)snprintf(text, 256,
+                       "NOPERM User %.64s has no permissions to run the '%s' command",
+                       user_name(client->user), cmd_lower(command->name, name));
+        return text;
+    }
+    const unsigned need =
+        command->flags & COMMAND_WRITE ? USER_READ | USER_WRITE : USER_READ;
+    if (command->first_key > 0) {
+        const size_t last = command->last_key < 0 ? argc - (size_t)-command->last_key
+                                                  : (size_t)command->last_key;
+        for (size_t i = (size_t)command->first_key; i <= last && i < argc;
+             i += (size_t)command->key_step) {
+            if (!user_may_touch(client->user, argv[i], need)) {
+                return "NOPERM No permissions to access a key";
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Whether the service, as it is now, can do it. */
+static const char *session_no_state(const struct session *session,
+                                    const struct command *command, char text[256])
+{
+    const struct server *server = session->server;
+    const int phase = atomic_load_explicit(&server->phase, memory_order_relaxed);
+    if (phase <= SERVER_LOADING && !(command->flags & COMMAND_LOADING)) {
+        return "LOADING bloomgated is loading its filters";
+    }
+    if (!(command->flags & COMMAND_WRITE)) {
+        return NULL;
+    }
+    if (command->flags & COMMAND_DENYOOM && session->from->maxmemory
+        && catalog_bytes(server->catalog) > session->from->maxmemory) {
+        return "OOM command not allowed when used memory > 'maxmemory'.";
+    }
+    char why[256];
+    if (server->persist && !persist_works(server->persist, why)) {
+        (void)snprintf(text, 256, "MISCONF changes are refused: %.200s", why);
+        return text;
+    }
+    return NULL;
+}
+
+const char *session_refuses(struct session *session, const struct client *client,
+                            const struct command *command, const bg_bytes *argv,
+                            size_t argc, char text[256])
+{
+    const char *wrong = NULL;
+    if (!(command->flags & COMMAND_NOAUTH)) {
+        wrong = session_no_right(client, command, argv, argc, text);
+    }
+    return wrong ? wrong : session_no_state(session, command, text);
+}
+
+/* "ERR unknown command 'x', with args beginning with: 'y' 'z' ", in the words that clients know. */
+static void session_unknown(struct client *client, const struct reply *reply,
+                            const bg_bytes *argv, size_t argc)
+{
+    char text[256], word[64];
+    size_t n = 0;
+    text[0] = 0;
+    /* A web page can make a browser send HTTP here, with commands as lines of its body: what
+     * looks like HTTP gets no second line. */
+    if (args_is(argv[0], "POST") || args_is(argv[0], "HOST:")) {
+        client->close = true;
+        log_event(LOG_EVENT_REFUSED, (bg_bytes){ NULL, 0 },
+                  "client %s speaks HTTP on the port of RESP", client->address);
+    }
+    if (!client->user) {
+        reply_error(reply, "NOAUTH Authentication required.");
+        return;
+    }
+    for (size_t i = 1; i < argc && n < 128; i++) {
+        n += (size_t)snprintf(text + n, sizeof text - n, "'%s' ",
+                              args_show(argv[i], word));
+    }
+    reply_errorf(reply, "ERR unknown command '%s', with args beginning with: %s",
+                 args_show(argv[0], word), text);
+}
+
+/* The command that is meant, or its subcommand; NULL: there is none, and that was sent. */
+static const struct command *session_command(const struct session *session,
+                                             const struct client *client,
+                                             const bg_bytes *argv, size_t argc,
+                                             const struct reply *reply)
+{
+    const struct command_table *table = session->server->commands;
+    const struct command *command = command_find(table, argv[0]), *sub = NULL;
+    if (!command || command->flags & COMMAND_SUB) {
+        session_unknown(client, reply, argv, argc);
+        return NULL;
+    }
+    if (!(command->flags & COMMAND_CONTAINER) || argc < 2) {
+        return command;
+    }
+    sub = command_find_sub(table, command, argv[1]);
+    if (!sub) {
+        char word[64];
+        reply_errorf(reply, "ERR unknown subcommand '%s'. Try %s HELP.",
+                     args_show(argv[1], word), command->name);
+    }
+    return sub;
+}
+
+/* While filters are being read nothing is known, and "maybe" is not wrong. */
+static bool session_answers_maybe(const struct session *session,
+                                  const struct command *command)
+{
+    const int phase =
+        atomic_load_explicit(&session->server->phase, memory_order_relaxed);
+    return command->flags & COMMAND_ASKS && phase <= SERVER_LOADING
+           && session->from->loading == LOADING_MAYBE;
+}
+
+static void session_answer_maybe(const struct command *command, size_t argc,
+                                 const struct reply *reply)
+{
+    const size_t keys = argc > 2 ? argc - 2 : 0;
+    if (command->flags & COMMAND_COUNTS) {
+        reply_integer(reply, 1);
+        return;
+    }
+    if (command->arity > 0) {
+        reply_boolean(reply, true);
+        return;
+    }
+    reply_array(reply, keys);
+    for (size_t i = 0; i < keys; i++) {
+        reply_boolean(reply, true);
+    }
+}
+
+/* Runs it, and takes note if that took long. */
+static void session_perform(struct session *session, struct request *request)
+{
+    const uint64_t began = slowlog_clock();
+    request->command->run(request);
+    const uint64_t took = slowlog_clock() - began;
+    if (took >= SLOWLOG_NANOSECONDS && session->server->slowlog) {
+        slowlog_note(session->server->slowlog, session, request, took / 1000);
+    }
+}
+
+void session_run_queued(struct session *session, const struct command *command,
+                        const bg_bytes *argv, size_t argc, const struct reply *reply)
+{
+    char text[256];
+    struct request request = { .host = &session->host,
+                               .command = command,
+                               .argv = argv,
+                               .argc = argc,
+                               .reply = *reply };
+    const char *wrong =
+        session_refuses(session, session->client, command, argv, argc, text);
+    if (wrong) {
+        reply_error(reply, wrong);
+    } else {
+        session_perform(session, &request);
+    }
+}
+
+/* Sends what is wrong with a command; the MULTI that it is part of fails. */
+static void session_reject(struct client *client, const struct reply *reply,
+                           const char *wrong)
+{
+    multi_fail(client);
+    reply_error(reply, wrong);
+}
+
+static void session_run_known(struct session *session, struct client *client,
+                              struct request *request)
+{
+    const struct command *command = request->command;
+    char text[256];
+    const char *wrong = NULL;
+    if (session_answers_maybe(session, command) && !client->multi) {
+        wrong = session_no_right(client, command, request->argv, request->argc, text);
+        if (!wrong) {
+            session_answer_maybe(command, request->argc, &request->reply);
+            return;
+        }
+    } else {
+        wrong = session_refuses(session, client, command, request->argv, request->argc,
+                                text);
+    }
+    if (wrong) {
+        session_reject(client, &request->reply, wrong);
+    } else if (client->multi && !(command->flags & COMMAND_AT_ONCE)) {
+        multi_queue(client, request, session->from->client_query_buffer_limit);
+    } else if (command->flags & COMMAND_SLOW && !session->is_job) {
+        session->deferred = true;
+    } else {
+        session_perform(session, request);
+    }
+}
+
+void session_run(struct session *session, struct client *client, const bg_bytes *argv,
+                 size_t argc, const struct reply *reply)
+{
+    session->client = client;
+    session->deferred = false;
+    const struct command *command = session_command(session, client, argv, argc, reply);
+    if (!command) {
+        multi_fail(client);
+        return;
+    }
+    struct request request = { .host = &session->host,
+                               .command = command,
+                               .argv = argv,
+                               .argc = argc,
+                               .reply = *reply };
+    client->last = command;
+    if (!command_arity_fits(command, argc)) {
+        multi_fail(client);
+        args_arity(&request);
+        return;
+    }
+    session_run_known(session, client, &request);
+}

@@ -1,0 +1,109 @@
+/*
+ * session.h - where a request runs in the service: the host of command/host.h, with what belongs
+ * to the thread and to the client.
+ *
+ * A worker thread has one session, a job thread too; before a request runs it is turned to the
+ * request's client. Time and settings are read once per batch.
+ *
+ * What a worker finds is good until the end of its batch (quiet.h). A job takes long, so it holds
+ * every entry it finds until the job is done.
+ */
+#ifndef SERVER_SESSION_H
+#define SERVER_SESSION_H
+
+#include "catalog.h"
+#include "command_table.h"
+#include "gates.h"
+#include "users.h"
+
+struct server;
+struct multi;
+
+/* CLIENT REPLY: what becomes of replies. */
+enum client_mute {
+    CLIENT_SPEAKS,
+    CLIENT_MUTE,      /* OFF: nothing is sent */
+    CLIENT_SKIP_NEXT, /* SKIP: has just been said, */
+    CLIENT_SKIPS      /* and this is about the next reply */
+};
+
+/* Who asks: what is known of a connection beyond its bytes. */
+struct client {
+    uint64_t id;
+    int protocol;            /* of replies: 2 or 3 */
+    const struct user *user; /* NULL: has to log in first */
+    bool close;              /* when all replies are sent */
+    uint8_t mute;            /* enum client_mute */
+    struct multi *multi;     /* what waits for EXEC; NULL: no MULTI */
+    bool no_touch, no_evict; /* CLIENT: taken note of, without meaning here */
+    uint64_t since;          /* milliseconds since 1970 */
+    uint64_t active;         /* likewise: the last request */
+    uint64_t requests;
+    const struct command *last;
+    char name[128];
+    char library[64];
+    char library_version[32];
+    char address[64]; /* "127.0.0.1:52114", "[::1]:52114", or "unix" */
+    char host[48];    /* the address alone */
+};
+
+struct session {
+    struct host host; /* first: handlers get its address */
+    struct server *server;
+    struct client *client;
+    int seat;       /* of this thread, in server->quiet */
+    bool is_job;    /* may take long, so it is in no batch, */
+    bool inside;    /* but from recording a change to the end: see quiet.h */
+    bool deferred;  /* set by a handler that sent nothing: run it again, as a job */
+    bool wrote;     /* something was recorded, or had been by others: see object.h */
+    uint64_t now;   /* milliseconds since 1970 */
+    uint64_t ticks; /* milliseconds, monotonic */
+    struct command_settings settings;
+    const struct settings *from; /* what they were made of */
+    struct entry **held;         /* entries that a job has found */
+    size_t holds, holds_room;
+    struct gates_ticket ticket; /* a look-up that asks the truth, on its way to a job */
+    bool has_ticket;
+};
+
+/* The session of a request. */
+static inline struct session *session_of(const struct request *request)
+{
+    return (struct session *)request->host;
+}
+
+/* A seat is taken; false: none is left. */
+bool session_init(struct session *session, struct server *server, bool is_job);
+void session_fini(struct session *session);
+
+/* Reads the clock and the settings; enters the catalogue, unless it is a job's. */
+void session_begin(struct session *session);
+void session_end(struct session *session);
+
+/* The entry of a name, as host->ops->find finds its object; NULL: none. */
+struct entry *session_find(struct session *session, bg_bytes name);
+
+/*
+ * Runs one request for a client: looks the command up, checks arity, rights and the state of the
+ * service, runs it. For everything that is not a run of a pipeline (dispatch.c).
+ */
+void session_run(struct session *session, struct client *client, const bg_bytes *argv,
+                 size_t argc, const struct reply *reply);
+
+/* Runs a command that was found and whose arity fits, with all other checks: EXEC. */
+void session_run_queued(struct session *session, const struct command *command,
+                        const bg_bytes *argv, size_t argc, const struct reply *reply);
+
+/* A job looks at entries and names that it does not hold: it is in a batch until session_let_go or
+ * its end. Not for long, and nothing that waits for batches. */
+void session_enter(struct session *session);
+
+/* Between the parts of something long: lets go of all entries that were found so far. */
+void session_let_go(struct session *session);
+
+/* The checks alone: what is wrong with running a command, as an error; NULL: nothing. */
+const char *session_refuses(struct session *session, const struct client *client,
+                            const struct command *command, const bg_bytes *argv,
+                            size_t argc, char text[256]);
+
+#endif

@@ -1,0 +1,566 @@
+/*
+ * settings.c - see settings.h: where options come from when the service starts and is told to
+ * read them again, and what is published.
+ *
+ * One list of all that was ever published (`kept`) hangs on the store, and one of the memory
+ * that drafts took (`pools`). Both only grow, in small steps: a change by CONFIG SET is a copy
+ * of the struct, since options that change so have no memory of their own, and a SIGHUP that
+ * changes nothing leaves nothing behind.
+ */
+#include "settings.h"
+
+#include "pattern.h"
+#include "users.h"
+#include "words.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SETTINGS_DOUBTS = 16 };
+
+struct settings_kept {
+    struct settings settings;
+    struct settings_kept *next;
+};
+
+struct settings_pools {
+    struct settings_pool *pool;
+    struct settings_pools *next;
+};
+
+/* What the command line says beside options. */
+enum settings_action {
+    ACTION_RUN,
+    ACTION_HELP,
+    ACTION_VERSION,
+    ACTION_CHECK,
+    ACTION_PRINT_CONFIG,
+    ACTION_PRINT_MAN,
+    ACTION_HASH
+};
+
+struct settings_store {
+    _Atomic(const struct settings *) now;
+    pthread_mutex_t changing;
+    struct settings_kept *kept;
+    struct settings_pools *pools;
+    size_t changes;
+    /* to read everything again */
+    const char *file;
+    char **arguments;
+    int count;
+    const struct command *const *families;
+    size_t family_count;
+    char *doubts[SETTINGS_DOUBTS];
+    size_t doubt_count;
+};
+
+/* ---- The command line ---------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    enum settings_action action;
+} settings_actions[] = {
+    { "--help", ACTION_HELP },           { "-h", ACTION_HELP },
+    { "--version", ACTION_VERSION },     { "-V", ACTION_VERSION },
+    { "--check-config", ACTION_CHECK },  { "--print-config", ACTION_PRINT_CONFIG },
+    { "--print-man", ACTION_PRINT_MAN }, { "--hash-password", ACTION_HASH },
+};
+
+static const enum settings_action *settings_action_of(const char *argument)
+{
+    for (size_t i = 0; i < sizeof settings_actions / sizeof *settings_actions; i++) {
+        if (strcmp(settings_actions[i].name, argument) == 0) {
+            return &settings_actions[i].action;
+        }
+    }
+    return NULL;
+}
+
+/* Sets an option from one text, as it stands in a variable or behind a =. */
+static void settings_set_text(struct settings_draft *draft, const char *where,
+                              const struct setting *setting, char *text)
+{
+    struct words words;
+    if (setting->type != SETTING_LIST && setting->type != SETTING_USER
+        && setting->type != SETTING_GATE) {
+        (void)settings_draft_set(draft, where, setting->name, &text, 1);
+        return;
+    }
+    const char *wrong = words_split(&words, text, strlen(text));
+    if (wrong) {
+        settings_mistake(draft, where, "%s: %s", setting->name, wrong);
+        return;
+    }
+    (void)settings_draft_set(draft, where, setting->name, words.items, words.count);
+    words_free(&words);
+}
+
+/* Whether an argument begins something new. (-::1 is an address.) */
+static bool settings_line_begins(const char *argument)
+{
+    return strncmp(argument, "--", 2) == 0 || strcmp(argument, "-c") == 0
+           || settings_action_of(argument) != NULL;
+}
+
+/* "--name=value", or "--name" and the words up to the next option. Returns how many were used. */
+static int settings_line_option(struct settings_draft *draft, char **arguments,
+                                int count)
+{
+    static const char where[] = "command line";
+    char name[64];
+    char *equals = strchr(arguments[0], '=');
+    const size_t length =
+        equals ? (size_t)(equals - arguments[0]) - 2 : strlen(arguments[0]) - 2;
+    int used = 1;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(length < 63 ? length : 63),
+                   arguments[0] + 2);
+    const struct setting *setting = settings_find(name);
+    if (setting && setting->type == SETTING_SECRET) {
+        settings_doubt(draft, where, "%s: others can see it in the list of processes",
+                       name);
+    }
+    if (setting && equals) {
+        settings_set_text(draft, where, setting, equals + 1);
+        return used;
+    }
+    while (used < count && !settings_line_begins(arguments[used])) {
+        used++;
+    }
+    if (setting && used == 2) {
+        settings_set_text(draft, where, setting, arguments[1]);
+    } else {
+        (void)settings_draft_set(draft, where, name, arguments + 1, (size_t)used - 1);
+    }
+    return used;
+}
+
+/* Everything on the command line: options to the draft, the file and the action by themselves. */
+static void settings_line_read(struct settings_draft *draft, char **arguments,
+                               int count, const char **file,
+                               enum settings_action *action)
+{
+    int i = 0;
+    while (i < count) {
+        char *argument = arguments[i];
+        const enum settings_action *said = settings_action_of(argument);
+        if (said) {
+            *action =
+                *action == ACTION_RUN || *action == ACTION_CHECK ? *said : *action;
+            i++;
+        } else if (strcmp(argument, "-c") == 0 || strcmp(argument, "--config") == 0) {
+            if (i + 1 == count) {
+                settings_mistake(draft, "command line",
+                                 "%s: found no value, expected FILE", argument);
+            } else {
+                *file = arguments[i + 1];
+            }
+            i += 2;
+        } else if (strncmp(argument, "--config=", 9) == 0) {
+            *file = argument + 9;
+            i++;
+        } else if (i == 0 && *argument != '-') {
+            *file = argument;
+            i++;
+        } else if (strncmp(argument, "--", 2) == 0) {
+            i += settings_line_option(draft, arguments + i, count - i);
+        } else {
+            settings_mistake(draft, "command line",
+                             "found '%.80s', expected --OPTION VALUE", argument);
+            i++;
+        }
+    }
+}
+
+/* ---- The environment ------------------------------------------------------------------------ */
+
+extern char **environ;
+
+static void settings_read_environment(struct settings_draft *draft)
+{
+    static const char front[] = "BLOOMGATED_";
+    for (char **variable = environ; variable && *variable; variable++) {
+        char name[64], where[80];
+        char *equals = strchr(*variable, '=');
+        if (strncmp(*variable, front, sizeof front - 1) != 0 || !equals
+            || equals - *variable > 60) {
+            continue;
+        }
+        const char *from = *variable + sizeof front - 1;
+        size_t n = 0;
+        for (; from + n < equals; n++) {
+            name[n] = (char)(from[n] >= 'A' && from[n] <= 'Z' ? from[n] - 'A' + 'a'
+                             : from[n] == '_'                 ? '-'
+                                                              : from[n]);
+        }
+        name[n] = 0;
+        (void)snprintf(where, sizeof where, "%.*s", (int)(equals - *variable),
+                       *variable);
+        const struct setting *setting = settings_find(name);
+        if (!setting) {
+            settings_doubt(draft, where, "there is no option %s", name);
+        } else if (strncmp(equals + 1, "tcp://", 6) == 0) {
+            /* Kubernetes puts the addresses of services there: of one that is called so. */
+            settings_doubt(draft, where, "found '%.40s', which is left out",
+                           equals + 1);
+        } else {
+            settings_set_text(draft, where, setting, equals + 1);
+        }
+    }
+}
+
+/* ---- Reading all ----------------------------------------------------------------------------- */
+
+/* The code of what is wrong, or SETTINGS_RUN. */
+static int settings_read_all(const struct settings_store *store,
+                             struct settings_draft *draft)
+{
+    enum settings_action action = ACTION_RUN;
+    const char *file = NULL;
+    if (store->file) {
+        settings_read_file(draft, store->file);
+    }
+    settings_read_environment(draft);
+    const size_t before = draft->mistakes;
+    settings_line_read(draft, store->arguments, store->count, &file, &action);
+    if (draft->mistakes != before) {
+        return SETTINGS_USAGE;
+    }
+    if (before == 0) {
+        (void)settings_check(draft, store->families, store->family_count);
+    }
+    return draft->mistakes ? SETTINGS_BAD : SETTINGS_RUN;
+}
+
+/* Makes settings visible: those of a draft, or a copy that was kept already. False: no memory, or
+ * too many. */
+static bool settings_publish(struct settings_store *store,
+                             const struct settings *settings)
+{
+    size_t rows;
+    const struct setting *table = settings_table(&rows);
+    for (struct settings_kept *kept = store->kept; kept; kept = kept->next) {
+        bool same = true;
+        for (size_t i = 0; i < rows && same; i++) {
+            same =
+                !table[i].name || settings_same(&table[i], settings, &kept->settings);
+        }
+        if (same) {
+            atomic_store(&store->now, &kept->settings);
+            return true;
+        }
+    }
+    struct settings_kept *kept = malloc(sizeof *kept);
+    if (!kept || store->changes == SETTINGS_CHANGES) {
+        free(kept);
+        return false;
+    }
+    kept->settings = *settings;
+    kept->next = store->kept;
+    store->kept = kept;
+    store->changes++;
+    atomic_store(&store->now, &kept->settings);
+    return true;
+}
+
+/* The same for a draft, with its memory. */
+static bool settings_publish_draft(struct settings_store *store,
+                                   struct settings_draft *draft)
+{
+    struct settings_pools *pools = malloc(sizeof *pools);
+    const size_t before = store->changes;
+    if (!pools || !settings_publish(store, &draft->settings)) {
+        free(pools);
+        return false;
+    }
+    if (store->changes == before) { /* what was there before serves again */
+        free(pools);
+        return true;
+    }
+    *pools = (struct settings_pools){ draft->pool, store->pools };
+    store->pools = pools;
+    draft->pool = NULL;
+    return true;
+}
+
+/* ---- Starting --------------------------------------------------------------------------------- */
+
+/* Mistakes to stderr; doubts are kept for the log. */
+static void settings_tell_start(void *context, bool mistake, const char *text)
+{
+    struct settings_store *store = context;
+    if (mistake) {
+        (void)fprintf(stderr, "bloomgated: %s\n", text);
+    } else if (store->doubt_count < SETTINGS_DOUBTS) {
+        char *copy = strdup(text);
+        if (copy) {
+            store->doubts[store->doubt_count++] = copy;
+        }
+    }
+}
+
+static int settings_do(enum settings_action action)
+{
+    switch (action) {
+    case ACTION_HELP: settings_print_help(stdout); break;
+    case ACTION_VERSION: (void)printf("bloomgated %s\n", bg_version()); break;
+    case ACTION_PRINT_CONFIG: settings_print_config(stdout); break;
+    case ACTION_PRINT_MAN: settings_print_man(stdout); break;
+    case ACTION_HASH: return users_hash_line(stdin, stdout);
+    case ACTION_RUN:
+    case ACTION_CHECK: return SETTINGS_RUN;
+    }
+    return fflush(stdout) == 0 ? SETTINGS_DONE : SETTINGS_BAD;
+}
+
+static struct settings_store *
+settings_store_create(int argc, char **argv, const struct command *const *families,
+                      size_t n)
+{
+    struct settings_store *store = calloc(1, sizeof *store);
+    if (store) {
+        (void)pthread_mutex_init(&store->changing, NULL);
+        store->arguments = argv + (argc > 0);
+        store->count = argc > 0 ? argc - 1 : 0;
+        store->families = families;
+        store->family_count = n;
+    }
+    return store;
+}
+
+static int settings_check_done(const struct settings_store *store)
+{
+    for (size_t i = 0; i < store->doubt_count; i++) {
+        (void)fprintf(stderr, "bloomgated: warning: %s\n", store->doubts[i]);
+    }
+    (void)printf("bloomgated: the settings are in order\n");
+    return SETTINGS_DONE;
+}
+
+static int settings_start(struct settings_store *store, enum settings_action action)
+{
+    struct settings_draft draft;
+    int code = SETTINGS_BAD;
+    if (settings_draft_init(&draft, settings_tell_start, store)) {
+        code = settings_read_all(store, &draft);
+        if (code == SETTINGS_RUN && action == ACTION_CHECK) {
+            code = settings_check_done(store);
+        }
+        if (code == SETTINGS_RUN && !settings_publish_draft(store, &draft)) {
+            code = SETTINGS_BAD;
+        }
+        settings_draft_free(&draft);
+    }
+    if (code == SETTINGS_USAGE) {
+        (void)fprintf(stderr, "Try 'bloomgated --help'.\n");
+    }
+    return code;
+}
+
+int settings_from_command_line(int argc, char **argv,
+                               const struct command *const *families, size_t n,
+                               struct settings_store **store)
+{
+    struct settings_draft
+        scratch; /* to see what is asked for, before any file is read */
+    enum settings_action action = ACTION_RUN;
+    *store = settings_store_create(argc, argv, families, n);
+    if (!*store || !settings_draft_init(&scratch, NULL, NULL)) {
+        (void)fprintf(stderr, "bloomgated: out of memory\n");
+        settings_store_free(*store);
+        *store = NULL;
+        return SETTINGS_BAD;
+    }
+    settings_line_read(&scratch, (*store)->arguments, (*store)->count, &(*store)->file,
+                       &action);
+    settings_draft_free(&scratch);
+    int code = settings_do(action);
+    code = code == SETTINGS_RUN ? settings_start(*store, action) : code;
+    if (code != SETTINGS_RUN) {
+        settings_store_free(*store);
+        *store = NULL;
+    }
+    return code;
+}
+
+void settings_store_free(struct settings_store *store)
+{
+    if (!store) {
+        return;
+    }
+    for (struct settings_kept *kept = store->kept, *next; kept; kept = next) {
+        next = kept->next;
+        free(kept);
+    }
+    for (struct settings_pools *pools = store->pools, *next; pools; pools = next) {
+        next = pools->next;
+        settings_pool_free(pools->pool);
+        free(pools);
+    }
+    for (size_t i = 0; i < store->doubt_count; i++) {
+        free(store->doubts[i]);
+    }
+    (void)pthread_mutex_destroy(&store->changing);
+    free(store);
+}
+
+void settings_doubts(const struct settings_store *store, settings_tell *tell,
+                     void *context)
+{
+    for (size_t i = 0; i < store->doubt_count; i++) {
+        tell(context, false, store->doubts[i]);
+    }
+}
+
+const struct settings *settings_now(const struct settings_store *store)
+{
+    return atomic_load_explicit(&store->now, memory_order_acquire);
+}
+
+/* ---- CONFIG ----------------------------------------------------------------------------------- */
+
+void settings_get(const struct settings *settings, bg_bytes pattern,
+                  void (*visit)(void *context, const char *name, const char *value),
+                  void *context)
+{
+    char text[4096];
+    size_t rows;
+    const struct setting *table = settings_table(&rows);
+    for (size_t i = 0; i < rows; i++) {
+        if (table[i].name
+            && pattern_matches_nocase(pattern.data, pattern.len, table[i].name,
+                                      strlen(table[i].name))) {
+            visit(context, table[i].name,
+                  settings_show(&table[i], settings, text, sizeof text));
+        }
+    }
+}
+
+/* The first mistake, for who asked. */
+static void settings_tell_why(void *context, bool mistake, const char *text)
+{
+    char *why = context;
+    if (mistake && !*why) {
+        (void)snprintf(why, SETTINGS_WHY, "%s", text);
+    }
+}
+
+static void settings_set_one(struct settings_draft *draft, bg_bytes name,
+                             bg_bytes value)
+{
+    char lower[64], text[512];
+    char *words[1] = { text };
+    if (value.len >= sizeof text || (value.len && memchr(value.data, 0, value.len))) {
+        settings_mistake(draft, "", "found a value of %zu bytes, expected text",
+                         value.len);
+        return;
+    }
+    const size_t n = name.len < sizeof lower ? name.len : sizeof lower - 1;
+    for (size_t i = 0; i < n; i++) {
+        const char c = ((const char *)name.data)[i];
+        lower[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+    }
+    lower[n] = 0;
+    (void)snprintf(text, sizeof text, "%.*s", (int)value.len,
+                   value.len ? (const char *)value.data : "");
+    const struct setting *setting = settings_find(lower);
+    if (setting && setting->change != SETTING_LIVE) {
+        settings_mistake(draft, "", "%s: can be changed %s only", lower,
+                         setting->change == SETTING_AT_RELOAD ? "by the file and SIGHUP"
+                                                              : "with a restart");
+        return;
+    }
+    (void)settings_draft_set(draft, "", lower, words, 1);
+}
+
+bool settings_set(struct settings_store *store, const bg_bytes *names_and_values,
+                  size_t n, char why[SETTINGS_WHY])
+{
+    *why = 0;
+    (void)pthread_mutex_lock(&store->changing);
+    struct settings_draft draft = { .settings = *settings_now(store),
+                                    .tell = settings_tell_why,
+                                    .context = why };
+    for (size_t i = 0; i < n && draft.mistakes == 0; i++) {
+        settings_set_one(&draft, names_and_values[2 * i], names_and_values[2 * i + 1]);
+    }
+    settings_check_limits(&draft);
+    if (draft.mistakes == 0 && !settings_publish(store, &draft.settings)) {
+        settings_mistake(&draft, "",
+                         "found more than %d changes since the start, or no "
+                         "memory is left",
+                         SETTINGS_CHANGES);
+    }
+    (void)pthread_mutex_unlock(&store->changing);
+    return draft.mistakes == 0;
+}
+
+/* ---- SIGHUP ----------------------------------------------------------------------------------- */
+
+static size_t settings_field_bytes(enum setting_type type)
+{
+    switch (type) {
+    case SETTING_TEXT:
+    case SETTING_SECRET: return sizeof(const char *);
+    case SETTING_LIST: return sizeof(struct settings_list);
+    case SETTING_COUNT:
+    case SETTING_BYTES:
+    case SETTING_MEMORY:
+    case SETTING_OCTAL: return sizeof(uint64_t);
+    case SETTING_RATE:
+    case SETTING_SECONDS: return sizeof(double);
+    case SETTING_SWITCH: return sizeof(bool);
+    case SETTING_CHOICE: return sizeof(int);
+    case SETTING_USER:
+    case SETTING_GATE: return sizeof(struct settings_lines);
+    }
+    return 0;
+}
+
+/* What cannot change while the service runs stays, and that is told. */
+static void settings_keep_fixed(struct settings_draft *draft,
+                                const struct settings *now)
+{
+    size_t rows;
+    const struct setting *table = settings_table(&rows);
+    for (size_t i = 0; i < rows; i++) {
+        if (!table[i].name || table[i].change != SETTING_AT_START
+            || settings_same(&table[i], now, &draft->settings)) {
+            continue;
+        }
+        char old[128], new[128];
+        settings_doubt(draft, "",
+                       "%s: changed from '%s' to '%s', which needs a restart",
+                       table[i].name, settings_show(&table[i], now, old, sizeof old),
+                       settings_show(&table[i], &draft->settings, new, sizeof new));
+        memcpy((char *)&draft->settings + table[i].at, (const char *)now + table[i].at,
+               settings_field_bytes(table[i].type));
+    }
+}
+
+bool settings_reload(struct settings_store *store, settings_tell *tell, void *context)
+{
+    struct settings_draft draft;
+    if (!settings_draft_init(&draft, tell, context)) {
+        tell(context, true, "out of memory");
+        return false;
+    }
+    (void)pthread_mutex_lock(&store->changing);
+    bool good = settings_read_all(store, &draft) == SETTINGS_RUN;
+    if (good) {
+        settings_keep_fixed(&draft, settings_now(store));
+        good = settings_publish_draft(store, &draft);
+        if (!good) {
+            settings_mistake(
+                &draft, "",
+                "found more than %d changes since the start, or no memory is left",
+                SETTINGS_CHANGES);
+        }
+    }
+    (void)pthread_mutex_unlock(&store->changing);
+    settings_draft_free(&draft);
+    return good;
+}

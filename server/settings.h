@@ -1,0 +1,287 @@
+/*
+ * settings.h - what the service can be told: one table of options for everything.
+ *
+ * The table (settings_table.c) feeds the command line (--port 6420), the environment
+ * (BLOOMGATED_PORT=6420), the file (port 6420), CONFIG GET and SET, --help, the example file
+ * (--print-config) and the man page bloomgate.conf(5) (--print-man), so they cannot disagree. What
+ * is said on the command line wins over the environment, that over the file, that over defaults.
+ *
+ *     struct settings_store *store;
+ *     int code = settings_from_command_line(argc, argv, families, n, &store);
+ *     if (code != SETTINGS_RUN) {
+ *         return code;
+ *     }
+ *     const struct settings *settings = settings_now(store);
+ *
+ * Threads. A `struct settings` never changes once it can be seen. A change (CONFIG SET, SIGHUP)
+ * makes a new one and publishes its address; who reads takes settings_now once per piece of work
+ * and uses what it got. Old ones are kept until the store is freed, so nobody has to say when he
+ * is done; a change that comes to what was before publishes that again, and there can be
+ * SETTINGS_CHANGES different ones, which bounds their memory.
+ */
+#ifndef SERVER_SETTINGS_H
+#define SERVER_SETTINGS_H
+
+#include "command_table.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct gate_settings;
+
+enum {
+    SETTINGS_LIST_MOST = 16,
+    SETTINGS_GATES_MOST = 256,
+    SETTINGS_CHANGES = 1024,
+    SETTINGS_WHY = 400 /* longest message */
+};
+
+/* Exit codes of the program, and "go on". */
+enum {
+    SETTINGS_RUN = -1,
+    SETTINGS_DONE = 0,
+    SETTINGS_USAGE = 2, /* a mistake on the command line */
+    SETTINGS_BAD = 3    /* a mistake in the file, the environment, or the whole */
+};
+
+struct settings_list {
+    const char *items[SETTINGS_LIST_MOST];
+    size_t count;
+};
+
+/* Something that can be said several times, as it was said: the words behind its name. */
+struct settings_line {
+    const char *const *words; /* "alice", "on", "~acme:*" */
+    size_t count;             /* at least 1 */
+    const char *where;        /* "/etc/bloomgate/bloomgate.conf:12", for messages */
+};
+
+struct settings_lines {
+    struct settings_line *items;
+    size_t count, room;
+};
+
+enum settings_fsync { FSYNC_ALWAYS, FSYNC_EVERYSEC, FSYNC_NO };
+enum settings_loading { LOADING_MAYBE, LOADING_REFUSE };
+enum settings_supervised { SUPERVISED_AUTO, SUPERVISED_NO, SUPERVISED_SYSTEMD };
+enum settings_clients { CLIENTS_NO, CLIENTS_OPTIONAL, CLIENTS_YES };
+
+struct settings {
+    /* Network */
+    struct settings_list bind;
+    uint64_t port, tls_port, http_port, https_port;
+    const char *unixsocket;
+    uint64_t unixsocketperm;
+    uint64_t tcp_backlog;
+    double tcp_keepalive;
+    bool protected_mode;
+
+    /* Threads */
+    uint64_t workers, jobs;
+
+    /* Data */
+    const char *dir;
+    bool appendonly;
+    int appendfsync; /* enum settings_fsync */
+    double snapshot_interval;
+    uint64_t snapshot_journal_size;
+    int loading; /* enum settings_loading */
+    double shutdown_grace;
+
+    /* Secrets and users */
+    const char *keyring;
+    int hash; /* a bg_hash_profile */
+    const char *requirepass;
+    struct settings_lines users;
+    bool http_auth, metrics_auth;
+    bool core_dumps;
+
+    /* TLS */
+    const char *tls_cert_file, *tls_key_file, *tls_ca_cert_file;
+    int tls_auth_clients; /* enum settings_clients */
+
+    /* Limits */
+    uint64_t maxclients;
+    uint64_t client_query_buffer_limit, proto_max_bulk_len;
+    uint64_t client_output_buffer_limit, pipeline_limit;
+    double timeout, slow_client_timeout;
+    uint64_t maxmemory, max_filter_memory, max_filters;
+    uint64_t insert_rate, insert_burst;
+
+    /* What new filters get */
+    double bf_error_rate;
+    uint64_t bf_initial_size, bf_expansion_factor;
+    uint64_t cf_bucket_size, cf_initial_size, cf_max_iterations;
+    uint64_t cf_expansion_factor, cf_max_expansions;
+
+    /* Gates */
+    struct settings_lines gates; /* see settings_gate */
+
+    /* Logs and metrics */
+    int log_level;  /* enum log_level */
+    int log_format; /* enum log_format */
+    const char *log_file;
+    const char *pid_file;
+    int supervised; /* enum settings_supervised */
+    uint64_t metrics_max_filters;
+};
+
+struct settings_store;
+
+/* Is told a line of text: a mistake, or something to think about. */
+typedef void settings_tell(void *context, bool mistake, const char *text);
+
+/*
+ * Reads the command line, the environment and the file, and checks the whole. SETTINGS_RUN: go on,
+ * with *store. Else the program's exit code, everything having been said: --help, --version,
+ * --check-config, --print-config, --print-man, --hash-password, or a mistake.
+ *
+ * `families` are the n arrays of commands (command_table.h) that rules of users may name.
+ * Thread safety: call it first of all, from main.
+ */
+int settings_from_command_line(int argc, char **argv,
+                               const struct command *const *families, size_t n,
+                               struct settings_store **store);
+void settings_store_free(struct settings_store *store); /* NULL is allowed */
+
+/* What is allowed but should be thought about, such as protected no; for the log. */
+void settings_doubts(const struct settings_store *store, settings_tell *tell,
+                     void *context);
+
+/* The settings of now. Thread safety: MT-Safe. Cost: a load. */
+const struct settings *settings_now(const struct settings_store *store);
+
+/* The gate that a line of settings->gates describes, to be freed by gate_settings_free. False:
+ * `why` says what is wrong; not for lines of settings that were published. */
+bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
+                   char why[SETTINGS_WHY]);
+
+/* ---- CONFIG ------------------------------------------------------------------------------ */
+
+/*
+ * Calls `visit` with name and value of every option that matches a pattern (pattern.h, any case).
+ * Secrets are "(hidden)"; of users and gates there are the names.
+ */
+void settings_get(const struct settings *settings, bg_bytes pattern,
+                  void (*visit)(void *context, const char *name, const char *value),
+                  void *context);
+
+/*
+ * Changes options at once, or none: n names and values, in turn. False: `why` says what is wrong,
+ * without a code in front. Thread safety: MT-Safe; changes happen one after the other.
+ */
+bool settings_set(struct settings_store *store, const bg_bytes *names_and_values,
+                  size_t n, char why[SETTINGS_WHY]);
+
+/*
+ * Reads command line, environment and file again, as for SIGHUP. What can change while the
+ * service runs is published, as one; of the rest `tell` is told that it needs a restart, and of
+ * mistakes, in which case nothing changes and the answer is false.
+ */
+bool settings_reload(struct settings_store *store, settings_tell *tell, void *context);
+
+/* ---- The parts, for the functions above, tests and fuzzers ---------------------------------- */
+
+enum setting_type {
+    SETTING_TEXT,    /* const char * */
+    SETTING_SECRET,  /* the same, and never shown */
+    SETTING_LIST,    /* struct settings_list */
+    SETTING_COUNT,   /* uint64_t: number_count */
+    SETTING_BYTES,   /* uint64_t: the same, of bytes */
+    SETTING_MEMORY,  /* uint64_t: the same, or a share of the machine's memory: 75% */
+    SETTING_OCTAL,   /* uint64_t: 0700 */
+    SETTING_RATE,    /* double: number_rate */
+    SETTING_SECONDS, /* double: number_seconds */
+    SETTING_SWITCH,  /* bool: yes, no */
+    SETTING_CHOICE,  /* int: index in `choices` */
+    SETTING_USER,    /* struct settings_lines */
+    SETTING_GATE     /* the same */
+};
+
+/* When it can change. */
+enum setting_change {
+    SETTING_AT_START,  /* never */
+    SETTING_AT_RELOAD, /* by the file and SIGHUP */
+    SETTING_LIVE       /* by CONFIG SET as well */
+};
+
+/* A row of the table; one without a name begins a section. */
+struct setting {
+    const char *name;
+    enum setting_type type;
+    size_t at;           /* where in struct settings */
+    const char *initial; /* default, as one would write it; "" for none */
+    double least, most;  /* of numbers */
+    enum setting_change change;
+    const char *value; /* what help calls it: "PORT" */
+    const char *const *choices;
+    const char *help; /* some sentences */
+    const char *section;
+};
+
+const struct setting *settings_table(size_t *n);
+const struct setting *settings_find(const char *name); /* NULL: no such option */
+
+/* Memory that settings point to, freed as one. */
+struct settings_pool;
+struct settings_pool *settings_pool_create(void); /* NULL: no memory */
+void settings_pool_free(struct settings_pool *pool);
+void *settings_pool_take(struct settings_pool *pool, size_t bytes); /* zeroed */
+
+/* Settings in the making: values, and the memory that they use. */
+struct settings_draft {
+    struct settings settings;
+    struct settings_pool *pool;
+    settings_tell *tell; /* of mistakes and doubts; NULL: nobody */
+    void *context;
+    size_t mistakes;
+    bool alone;   /* no includes */
+    int depth;    /* of includes */
+    size_t files; /* read so far */
+};
+
+/* Whether two settings have the same value. */
+bool settings_same(const struct setting *setting, const struct settings *a,
+                   const struct settings *b);
+
+/* A draft with all defaults. False: no memory. */
+bool settings_draft_init(struct settings_draft *draft, settings_tell *tell,
+                         void *context);
+void settings_draft_free(struct settings_draft *draft);
+
+/* Tells of a mistake, or of a doubt, with its place in front: "FILE:LINE: ..." */
+void settings_mistake(struct settings_draft *draft, const char *where,
+                      const char *format, ...) __attribute__((format(printf, 3, 4)));
+void settings_doubt(struct settings_draft *draft, const char *where, const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
+
+/* Sets one option from words. `where` is the place for messages: "FILE:LINE", "--port",
+ * "BLOOMGATED_PORT". False: a mistake, which was told. */
+bool settings_draft_set(struct settings_draft *draft, const char *where,
+                        const char *name, char *const *words, size_t n);
+
+/* Reads a file, or text as if it were one. Mistakes are told and counted, and reading goes on. */
+void settings_read_file(struct settings_draft *draft, const char *path);
+void settings_read_text(struct settings_draft *draft, const char *name,
+                        const char *text, size_t n);
+
+/* Whether the whole makes sense; mistakes and doubts are told. */
+bool settings_check(struct settings_draft *draft, const struct command *const *families,
+                    size_t n);
+void settings_check_limits(
+    struct settings_draft *draft); /* what CONFIG SET can break */
+
+/* Whether an address of `bind` is of this machine only: 127.0.0.0/8, ::1, "localhost". */
+bool settings_is_loopback(const char *address);
+
+/* The value of an option as text; cut if `room` is too small. Returns `text`. */
+const char *settings_show(const struct setting *setting, const void *of, char *text,
+                          size_t room);
+
+void settings_print_help(FILE *to);
+void settings_print_config(FILE *to);
+void settings_print_man(FILE *to);
+
+#endif

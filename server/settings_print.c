@@ -1,0 +1,348 @@
+/*
+ * settings_print.c - the table of options as text: --help, the example file, bloomgate.conf(5).
+ */
+#include "settings.h"
+
+#include "gate_settings.h"
+#include "roff.h"
+
+#include <string.h>
+
+enum { SETTINGS_WIDTH = 96, SETTINGS_COLUMN = 40 };
+
+/* ---- Words ------------------------------------------------------------------------------- */
+
+static const char *settings_print_change(enum setting_change change)
+{
+    return change == SETTING_LIVE        ? "at any time, by CONFIG SET or SIGHUP"
+           : change == SETTING_AT_RELOAD ? "by SIGHUP"
+                                         : "with a restart";
+}
+
+/* Text in lines of at most `width` bytes, each with something in front. */
+static void settings_print_wrapped(FILE *to, const char *text, const char *front,
+                                   size_t width)
+{
+    while (*text) {
+        size_t n = strlen(text);
+        if (n > width) {
+            n = width;
+            while (n > 0 && text[n] != ' ') {
+                n--;
+            }
+            n = n ? n : width;
+        }
+        (void)fprintf(to, "%s%.*s\n", front, (int)n, text);
+        text += n + (text[n] == ' ');
+    }
+}
+
+/* "always, everysec, no", or nothing. */
+static const char *settings_print_choices(const struct setting *setting, char *text,
+                                          size_t room)
+{
+    *text = 0;
+    for (size_t i = 0; setting->choices && setting->choices[i]; i++) {
+        const size_t used = strlen(text);
+        (void)snprintf(text + used, room - used, "%s%s", i ? ", " : "",
+                       setting->choices[i]);
+    }
+    return text;
+}
+
+/* ---- --help ------------------------------------------------------------------------------ */
+
+static void settings_print_help_item(FILE *to, const char *left, const char *text)
+{
+    char front[SETTINGS_COLUMN + 1];
+    const size_t width = SETTINGS_WIDTH - SETTINGS_COLUMN;
+    (void)snprintf(front, sizeof front, "%*s", SETTINGS_COLUMN, "");
+    if (strlen(left) + 2 > SETTINGS_COLUMN) {
+        (void)fprintf(to, "%s\n", left);
+        settings_print_wrapped(to, text, front, width);
+        return;
+    }
+    char begin[SETTINGS_COLUMN + 1];
+    (void)snprintf(begin, sizeof begin, "%-*s", SETTINGS_COLUMN, left);
+    size_t n = strlen(text);
+    if (n > width) {
+        for (n = width; n > 0 && text[n] != ' '; n--) {
+        }
+    }
+    (void)fprintf(to, "%s%.*s\n", begin, (int)n, text);
+    settings_print_wrapped(to, text + n + (text[n] == ' '), front, width);
+}
+
+static void settings_print_help_option(FILE *to, const struct setting *setting)
+{
+    char left[128], text[512], choices[128];
+    (void)settings_print_choices(setting, choices, sizeof choices);
+    const char *end =
+        strstr(setting->help, ". "); /* the first sentence is enough here */
+    const int n = (int)(end ? end - setting->help : (long)strlen(setting->help) - 1);
+    (void)snprintf(left, sizeof left, "  --%s %s", setting->name, setting->value);
+    (void)snprintf(text, sizeof text, "%.*s%s%s%s%s%s", n, setting->help,
+                   *choices ? ": " : "", choices, *setting->initial ? " [" : "",
+                   setting->initial, *setting->initial ? "]" : "");
+    settings_print_help_item(to, left, text);
+}
+
+void settings_print_help(FILE *to)
+{
+    size_t rows;
+    const struct setting *table = settings_table(&rows);
+    (void)fprintf(
+        to, "usage: bloomgated [FILE] [--OPTION VALUE]...\n"
+            "       answers \"certainly not\" or \"maybe\" to clients of Redis and "
+            "of HTTP\n\n");
+    static const struct {
+        const char *left, *text;
+    } actions[] = {
+        { "  -c, --config FILE", "read options from a file; the same as FILE" },
+        { "  --check-config", "say what is wrong with the options, and end" },
+        { "  --print-config", "print a file with all options and their defaults" },
+        { "  --print-man", "print the man page bloomgate.conf(5)" },
+        { "  --hash-password", "read a password from stdin and print its hash" },
+        { "  -h, --help", "print this" },
+        { "  -V, --version", "print the version" },
+    };
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
+        settings_print_help_item(to, actions[i].left, actions[i].text);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        if (table[i].name) {
+            settings_print_help_option(to, &table[i]);
+        } else {
+            (void)fprintf(to, "\n%s\n", table[i].section);
+        }
+    }
+    (void)fprintf(to,
+                  "\nEvery option can be in a file (port 6420), in the environment "
+                  "(BLOOMGATED_PORT=6420)\nor on the command line, which wins. "
+                  "man bloomgate.conf says more.\n\n"
+                  "Examples\n"
+                  "  bloomgated --dir ./data --keyring ./keyring\n"
+                  "      on this machine only, with the default ports\n"
+                  "  bloomgated -c /etc/bloomgate/bloomgate.conf --log-level debug\n"
+                  "      as the file says, but tell more\n");
+}
+
+/* ---- The example file --------------------------------------------------------------------- */
+
+static void settings_print_example(FILE *to, const char *text)
+{
+    settings_print_wrapped(to, text, "# ", SETTINGS_WIDTH - 2);
+}
+
+static void settings_print_config_option(FILE *to, const struct setting *setting)
+{
+    char choices[128], line[256];
+    settings_print_example(to, setting->help);
+    (void)settings_print_choices(setting, choices, sizeof choices);
+    (void)snprintf(line, sizeof line, "%s%s%sCan be changed %s.",
+                   *choices ? "One of " : "", choices, *choices ? ". " : "",
+                   settings_print_change(setting->change));
+    settings_print_example(to, line);
+    if (setting->type == SETTING_USER) {
+        (void)fprintf(
+            to, "#\n"
+                "# user alice on $scrypt$... +@all -@dangerous ~acme:* rate=5000\n"
+                "# user metrics on $scrypt$... +info\n\n");
+    } else if (setting->type == SETTING_GATE) {
+        (void)fprintf(to, "#\n"
+                          "# gate catalog source=sqlite:/srv/shop.db follow=rowid \\\n"
+                          "#     query=\"SELECT id FROM product\" \\\n"
+                          "#     lookup=\"SELECT * FROM product WHERE id = ?\"\n\n");
+    } else {
+        (void)fprintf(to, "#%s %s\n\n", setting->name,
+                      *setting->initial ? setting->initial : "\"\"");
+    }
+}
+
+void settings_print_config(FILE *to)
+{
+    size_t rows;
+    const struct setting *table = settings_table(&rows);
+    (void)fprintf(
+        to,
+        "# bloomgate.conf - the settings of bloomgated: every option, with its default.\n"
+        "#\n"
+        "# A line is a name and a value. Values with blanks, and those that begin with #, "
+        "stand in\n"
+        "# quotes. A line that ends with \\ goes on in the next. include PATH reads "
+        "another file, or\n"
+        "# all that match a pattern. What comes later wins, and so do the environment\n"
+        "# (BLOOMGATED_PORT=6420) and the command line (--port 6420).\n"
+        "#\n"
+        "# Numbers: 10k 5M 2Gi 1e6; times: 90s 5m 2h 1d; shares: 0.01 1%% 1/100.\n"
+        "# This text is printed by bloomgated --print-config; bloomgate.conf(5) says "
+        "more.\n\n");
+    for (size_t i = 0; i < rows; i++) {
+        if (table[i].name) {
+            settings_print_config_option(to, &table[i]);
+        } else {
+            (void)fprintf(to, "# ---- %s\n\n", table[i].section);
+        }
+    }
+}
+
+/* ---- bloomgate.conf(5) --------------------------------------------------------------------- */
+
+struct settings_entry {
+    const char *tag, *text;
+};
+
+static const struct settings_entry settings_numbers[] = {
+    { "10k 5M 2G 1T", "Powers of 1000; a B may follow." },
+    { "64Ki 512Mi 2Gi", "Powers of 1024." },
+    { "1e6 2.5k", "With an exponent or a fraction; a count must be whole in the end." },
+    { "0.001 1e-3 0.1% 1/1000", "Shares and rates." },
+    { "30s 5m 2h 1d 1.5ms", "Times; seconds if no unit is said." },
+};
+
+static const struct settings_entry settings_rules[] = {
+    { "on, off", "May log in, or not." },
+    { "$scrypt$...",
+      "A password, hashed by bloomgated --hash-password. There may be several, so that one can "
+      "be exchanged while clients still use the other." },
+    { ">password",
+      "A password in clear. For trying out: the file is no place for it." },
+    { "nopass", "Any password will do; the user default then need not log in." },
+    { "+name, -name", "May run a command, or not: +bf.add." },
+    { "+@category, -@category",
+      "The commands of a category: @all, @read, @write, @fast, @slow, @admin, @dangerous, "
+      "@bloom (BF), @cuckoo (CF), @gate (BG), @keyspace, @connection." },
+    { "allcommands, nocommands", "The same as +@all and -@all." },
+    { "~pattern",
+      "May use filters whose names match: * is anything, ? one byte, [a-z] one of a set, \\ takes "
+      "the meaning from the next." },
+    { "%R~pattern, %W~pattern",
+      "The same, but only commands that read, or that write." },
+    { "allkeys", "The same as ~*." },
+    { "rate=N, burst=N",
+      "Adds per second, and how many at once (those of a second if not said)." },
+    { "reset", "Back to a user who may nothing." },
+};
+
+static const struct settings_entry settings_files[] = {
+    { "/etc/bloomgate/bloomgate.conf", "Where the unit for systemd looks for it." },
+    { "/etc/bloomgate/keyring", "The secrets of keyed filters; see keyring." },
+    { "/var/lib/bloomgate", "Snapshots and journals; see dir." },
+};
+
+static void settings_print_man_section(FILE *to, const char *title, const char *text,
+                                       const struct settings_entry *entries, size_t n)
+{
+    (void)fprintf(to, ".SH %s\n", title);
+    roff_paragraphs(to, text);
+    for (size_t i = 0; i < n; i++) {
+        roff_item(to, entries[i].tag, entries[i].text);
+    }
+}
+
+/* "name VALUE", or "name=VALUE" */
+static void settings_print_man_tag(FILE *to, const char *name, const char *between,
+                                   const char *value)
+{
+    (void)fprintf(to, ".TP\n\\fB");
+    roff_inside(to, name);
+    (void)fprintf(to, "\\fR%s\\fI", between);
+    roff_inside(to, value);
+    (void)fprintf(to, "\\fR\n");
+}
+
+static void settings_print_man_default(FILE *to, const char *text)
+{
+    if (*text) {
+        (void)fprintf(to, "Default: ");
+        roff_inside(to, text);
+        (void)fprintf(to, ".\n");
+    }
+}
+
+static void settings_print_man_option(FILE *to, const struct setting *setting)
+{
+    char choices[128];
+    settings_print_man_tag(to, setting->name, " ", setting->value);
+    roff_paragraphs(to, setting->help);
+    if (*settings_print_choices(setting, choices, sizeof choices)) {
+        (void)fprintf(to, "One of ");
+        roff_inside(to, choices);
+        (void)fprintf(to, ".\n");
+    }
+    settings_print_man_default(to, setting->initial);
+    (void)fprintf(to, "Can be changed %s.\n", settings_print_change(setting->change));
+}
+
+static void settings_print_man_options(FILE *to)
+{
+    size_t rows;
+    const struct setting *table = settings_table(&rows);
+    (void)fprintf(to, ".SH OPTIONS\n");
+    for (size_t i = 0; i < rows; i++) {
+        if (table[i].name) {
+            settings_print_man_option(to, &table[i]);
+        } else {
+            (void)fprintf(to, ".SS %s\n", table[i].section);
+        }
+    }
+}
+
+static void settings_print_man_gates(FILE *to)
+{
+    (void)fprintf(to, ".SH GATES\n");
+    roff_paragraphs(
+        to,
+        "A gate answers a look-up by its filter if that says \"certainly not\", and asks a "
+        "database for the rest. A line has the name of the gate and words NAME=VALUE.");
+    for (size_t i = 0; gate_settings_name(i); i++) {
+        const char *initial = gate_settings_default(i);
+        settings_print_man_tag(to, gate_settings_name(i), "=", "VALUE");
+        roff_text(to, gate_settings_summary(i));
+        (void)fprintf(to, ".\n");
+        if (initial) {
+            settings_print_man_default(to, initial);
+        } else {
+            (void)fprintf(to, "It has to be said.\n");
+        }
+    }
+}
+
+#define SETTINGS_COUNT(entries) (entries), sizeof(entries) / sizeof *(entries)
+
+void settings_print_man(FILE *to)
+{
+    roff_title(to, "bloomgate.conf", "5", "bloomgate " BG_VERSION, "File Formats",
+               "the settings of bloomgated");
+    (void)fprintf(to, ".SH DESCRIPTION\n");
+    roff_paragraphs(
+        to,
+        "bloomgated(8) reads its settings from a file that is named on its command line. A line "
+        "is a name and a value, divided by blanks. A # begins a comment. Values with blanks, and "
+        "those that begin with #, stand in quotes: in \"double\" ones \\\" \\\\ \\n \\r \\t and "
+        "\\xHH are what they are in C, in 'single' ones only \\' is special. A line that ends "
+        "with \\ goes on in the next.\n\n"
+        "include PATH reads another file, or all that match a pattern, from the folder of this "
+        "file unless the path is absolute. What comes later wins; the lines of users and gates "
+        "add up.\n\n"
+        "The same names are used in the environment (BLOOMGATED_HTTP_PORT=8420), on the command "
+        "line (--http-port 8420) and by the command CONFIG. The command line wins over the "
+        "environment, and that over the file.\n\n"
+        "SIGHUP reads everything again. Then what can be changed is, and of the rest the log "
+        "says that it needs a restart; what CONFIG SET had changed is as the file says. A file "
+        "with mistakes changes nothing.");
+    settings_print_man_section(to, "NUMBERS", "Wherever an option takes a number:",
+                               SETTINGS_COUNT(settings_numbers));
+    settings_print_man_options(to);
+    settings_print_man_section(
+        to, "USERS",
+        "The line user NAME RULE... says what a user may do. The rules are applied from left to "
+        "right to a user who may nothing. The user default is who has not logged in; without a "
+        "line of his own he may do everything, and needs the password of requirepass if there "
+        "is one.",
+        SETTINGS_COUNT(settings_rules));
+    settings_print_man_gates(to);
+    settings_print_man_section(to, "FILES",
+                               "As it is installed:", SETTINGS_COUNT(settings_files));
+    (void)fprintf(to, ".SH SEE ALSO\n.BR bloomgated (8),\n.BR bloomgate (1)\n");
+}

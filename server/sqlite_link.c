@@ -1,0 +1,161 @@
+/* sqlite_link.c - see sqlite_link.h. */
+#include "sqlite_link.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum { LINK_INSTRUCTIONS = 2000 }; /* between looks at the clock */
+
+/* Not 0: stop. */
+static int sqlite_link_progress(void *context)
+{
+    const struct sqlite_link *link = context;
+    return source_is_stopping(link->source)
+           || (link->deadline && source_now() >= link->deadline);
+}
+
+/* Somebody else has a lock; 0: give up. */
+static int sqlite_link_busy(void *context, int times)
+{
+    static const struct timespec moment = { 0, 1000000 };
+    struct sqlite_link *link = context;
+    if (times == 0) {
+        link->busy_until =
+            link->deadline
+                ? link->deadline
+                : source_now() + link->source->how.timeout_ms * SOURCE_MILLISECOND;
+    }
+    if (source_is_stopping(link->source) || source_now() >= link->busy_until) {
+        return 0;
+    }
+    (void)nanosleep(&moment, NULL);
+    return 1;
+}
+
+bg_err sqlite_link_error(const struct sqlite_link *link, const char *what,
+                         bg_errinfo *info)
+{
+    if (source_is_stopping(link->source)) {
+        return source_stopped(info);
+    }
+    if (sqlite3_errcode(link->db) == SQLITE_INTERRUPT) {
+        return source_error(info, BG_EIO, what, "an answer in time", "none in %u ms",
+                            link->source->how.timeout_ms);
+    }
+    const int code = sqlite3_errcode(link->db) & 0xff;
+    return source_error(
+        info, code == SQLITE_BUSY || code == SQLITE_LOCKED ? BG_EBUSY : BG_EIO, what,
+        "an answer of SQLite", "%s", sqlite3_errmsg(link->db));
+}
+
+bg_err sqlite_link_open(struct sqlite_link *link, struct source *source, bool writes,
+                        bg_errinfo *info)
+{
+    struct stat before, after;
+    *link = (struct sqlite_link){ .source = source };
+    if (stat(source->place, &before) != 0 || !S_ISREG(before.st_mode)) {
+        return source_error(info, BG_EIO, "source", "a database file", "no file %s",
+                            source->place);
+    }
+    const int how = (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY)
+                    | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    const int code = sqlite3_open_v2(source->place, &link->db, how, NULL);
+    bg_err err = BG_OK;
+    if (code != SQLITE_OK) {
+        err = source_error(info, BG_EIO, "source", "a database", "%s",
+                           link->db ? sqlite3_errmsg(link->db) : sqlite3_errstr(code));
+    } else if (stat(source->place, &after) != 0 || after.st_ino != before.st_ino
+               || after.st_dev != before.st_dev) {
+        err = source_error(info, BG_EIO, "source", "a database file that stays",
+                           "%s is being replaced", source->place);
+    }
+    if (err) {
+        sqlite_link_close(link);
+        return err;
+    }
+    link->device = before.st_dev;
+    link->inode = before.st_ino;
+    sqlite3_progress_handler(link->db, LINK_INSTRUCTIONS, sqlite_link_progress, link);
+    (void)sqlite3_busy_handler(link->db, sqlite_link_busy, link);
+    return BG_OK;
+}
+
+void sqlite_link_close(struct sqlite_link *link)
+{
+    (void)sqlite3_close_v2(link->db);
+    link->db = NULL;
+}
+
+bool sqlite_link_is_fresh(const struct sqlite_link *link)
+{
+    struct stat now;
+    return stat(link->source->place, &now) == 0 && now.st_ino == link->inode
+           && now.st_dev == link->device;
+}
+
+bg_err sqlite_link_prepare(struct sqlite_link *link, const char *what, const char *sql,
+                           sqlite3_stmt **statement, bg_errinfo *info)
+{
+    const char *rest = "";
+    *statement = NULL;
+    if (sqlite3_prepare_v3(link->db, sql, -1, SQLITE_PREPARE_PERSISTENT, statement,
+                           &rest)
+        != SQLITE_OK) {
+        return sqlite_link_error(link, what, info);
+    }
+    const char *wrong = NULL;
+    if (!*statement || sqlite3_column_count(*statement) == 0) {
+        wrong = "one that gives no rows";
+    } else if (!sqlite3_stmt_readonly(*statement)) {
+        wrong = "one that writes";
+    } else if (rest[strspn(rest, "; \t\r\n")]) {
+        wrong = "several statements";
+    }
+    if (wrong) {
+        (void)sqlite3_finalize(*statement);
+        *statement = NULL;
+        return source_error(info, BG_EINVAL, what, "one SELECT", "%s", wrong);
+    }
+    return BG_OK;
+}
+
+bg_err sqlite_link_number(struct sqlite_link *link, const char *what, const char *sql,
+                          int64_t *value, bg_errinfo *info)
+{
+    sqlite3_stmt *statement;
+    bg_err err = sqlite_link_prepare(link, what, sql, &statement, info);
+    if (err) {
+        return err;
+    }
+    const int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW && sqlite3_column_type(statement, 0) != SQLITE_NULL) {
+        *value = sqlite3_column_int64(statement, 0);
+    } else if (code == SQLITE_ROW || code == SQLITE_DONE) {
+        err = source_error(info, BG_ENOTFOUND, what, "a number", "nothing");
+    } else {
+        err = sqlite_link_error(link, what, info);
+    }
+    (void)sqlite3_finalize(statement);
+    return err;
+}
+
+bg_err sqlite_link_execute(struct sqlite_link *link, const char *what, const char *sql,
+                           bg_errinfo *info)
+{
+    return sqlite3_exec(link->db, sql, NULL, NULL, NULL) == SQLITE_OK
+               ? BG_OK
+               : sqlite_link_error(link, what, info);
+}
+
+bool sqlite_link_key(sqlite3_stmt *statement, struct key_batch *batch)
+{
+    const int type = sqlite3_column_type(statement, 0);
+    if (type == SQLITE_NULL) {
+        return true;
+    }
+    const void *data = type == SQLITE_BLOB ? sqlite3_column_blob(statement, 0)
+                                           : sqlite3_column_text(statement, 0);
+    const size_t len = (size_t)sqlite3_column_bytes(statement, 0);
+    return (data || len == 0) && key_batch_put(batch, data, len);
+}

@@ -1,0 +1,480 @@
+/*
+ * users.c - see users.h: all users, and whether a password is right.
+ *
+ * The users of now are an array in the order of their names, under a lock that is held for a
+ * search; log-ins are rare beside requests. Users that were replaced or removed move to
+ * `retired`, where they stay: connections may still have their addresses. A line that did not
+ * change keeps its user, so that reading the file again costs nobody his log-in, or memory.
+ *
+ * A mark is HMAC-SHA256 of name and password under a key that is made at the start and never
+ * leaves the process. Whoever can read it there could read passwords as they come in, too.
+ */
+#include "users.h"
+
+#include "guesses.h"
+#include "user_rules.h"
+
+#include <errno.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+enum { USERS_KEY = 32 };
+
+struct users {
+    struct user_commands commands;
+    struct user_rates rates;
+    uint8_t key[USERS_KEY];
+    struct guesses guesses;
+    pthread_mutex_t lock; /* of all below */
+    struct user **items;
+    size_t count;
+    struct user **retired;
+    size_t retired_count;
+    _Atomic bool hashed; /* somebody has a password that is slow to check */
+    _Atomic bool open;
+    _Atomic(const struct user *) nobody; /* users_default */
+};
+
+/* ---- Marks -------------------------------------------------------------------------------- */
+
+static void users_mark(void *context, const char *name, bg_bytes password,
+                       uint8_t mark[USER_MARK])
+{
+    const struct users *users = context;
+    uint8_t text[USER_NAME_MOST + 1 + PASSWORD_MOST];
+    const size_t n = strlen(name) + 1;
+    unsigned length = 0;
+    memset(mark, 0, USER_MARK);
+    memcpy(text, name, n);
+    if (password.len) {
+        memcpy(text + n, password.data, password.len);
+    }
+    if (!HMAC(EVP_sha256(), users->key, USERS_KEY, text, n + password.len, mark,
+              &length)) {
+        (void)RAND_bytes(mark,
+                         USER_MARK); /* no memory: a mark that nothing is equal to */
+    }
+    OPENSSL_cleanse(text, sizeof text);
+}
+
+/* ---- Life --------------------------------------------------------------------------------- */
+
+struct users *users_create(const struct command *const *families, size_t n)
+{
+    struct users *users = calloc(1, sizeof *users);
+    uint64_t secret[2];
+    if (!users || !user_commands_init(&users->commands, families, n)
+        || RAND_bytes(users->key, USERS_KEY) != 1
+        || RAND_bytes((unsigned char *)secret, sizeof secret) != 1) {
+        free(users);
+        return NULL;
+    }
+    (void)pthread_mutex_init(&users->lock, NULL);
+    guesses_init(&users->guesses, secret);
+    return users;
+}
+
+void users_free(struct users *users)
+{
+    if (!users) {
+        return;
+    }
+    for (size_t i = 0; i < users->count; i++) {
+        user_free(users->items[i]);
+    }
+    for (size_t i = 0; i < users->retired_count; i++) {
+        user_free(users->retired[i]);
+    }
+    free(users->items);
+    free(users->retired);
+    guesses_fini(&users->guesses);
+    (void)pthread_mutex_destroy(&users->lock);
+    OPENSSL_cleanse(users, sizeof *users);
+    free(users);
+}
+
+/* ---- Finding ------------------------------------------------------------------------------- */
+
+static int users_compare(const void *a, const void *b)
+{
+    return strcmp(user_name(*(struct user *const *)a),
+                  user_name(*(struct user *const *)b));
+}
+
+/* The user of a name, in an array that is in order; NULL: none. */
+static struct user *users_find(struct user *const *items, size_t count, bg_bytes name)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const char *has = user_name(items[middle]);
+        const size_t n = strlen(has), both = n < name.len ? n : name.len;
+        int order = both ? memcmp(has, name.data, both) : 0;
+        order = order ? order : (n > name.len) - (n < name.len);
+        if (order == 0) {
+            return items[middle];
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
+
+/* ---- Reading lines ------------------------------------------------------------------------- */
+
+/* Users in the making. */
+struct users_draft {
+    struct users *users;
+    struct user **items;
+    size_t count;
+    char *why;
+};
+
+static bool users_is_new(const struct users_draft *draft, const struct user *user)
+{
+    const char *name = user_name(user);
+    return users_find(draft->users->items, draft->users->count,
+                      (bg_bytes){ name, strlen(name) })
+           != user;
+}
+
+static void users_draft_free(struct users_draft *draft)
+{
+    for (size_t i = 0; i < draft->count; i++) {
+        if (users_is_new(draft, draft->items[i])) {
+            user_free(draft->items[i]);
+        }
+    }
+    free(draft->items);
+}
+
+static bool users_same_words(const struct user *user, const char *const *words,
+                             size_t count)
+{
+    bool same = user && user->word_count == count;
+    for (size_t i = 0; i < count && same; i++) {
+        same = strcmp(user->words[i], words[i]) == 0;
+    }
+    return same;
+}
+
+static bool users_draft_add(struct users_draft *draft, const char *const *words,
+                            size_t count, const char *where)
+{
+    struct users *users = draft->users;
+    char why[SETTINGS_WHY];
+    struct user *user = users_find(users->items, users->count,
+                                   (bg_bytes){ words[0], strlen(words[0]) });
+    if (!users_same_words(user, words, count)) {
+        user = user_create(&users->commands, &users->rates, words, count, users_mark,
+                           users, why);
+        if (!user) {
+            (void)snprintf(draft->why, SETTINGS_WHY, "%.150s%s%.240s", where,
+                           *where ? ": " : "", why);
+            return false;
+        }
+    }
+    draft->items[draft->count++] = user;
+    return true;
+}
+
+/* The user default, where no line says it. */
+static bool users_draft_default(struct users_draft *draft, const char *password)
+{
+    const char *words[] = { "default", "on", "nopass", "allcommands", "allkeys" };
+    char *clear = NULL;
+    if (*password == '$') {
+        words[2] = password;
+    } else if (*password) {
+        const size_t room = strlen(password) + 2;
+        clear = malloc(room);
+        if (!clear) {
+            (void)snprintf(draft->why, SETTINGS_WHY, "out of memory");
+            return false;
+        }
+        (void)snprintf(clear, room, ">%s", password);
+        words[2] = clear;
+    }
+    const bool good = users_draft_add(draft, words, sizeof words / sizeof *words,
+                                      *password ? "requirepass" : "");
+    if (clear) {
+        OPENSSL_cleanse(clear, strlen(clear));
+    }
+    free(clear);
+    return good;
+}
+
+static bool users_draft_lines(struct users_draft *draft,
+                              const struct settings *settings)
+{
+    const struct settings_line *lines = settings->users.items;
+    bool has_default = false;
+    for (size_t i = 0; i < settings->users.count; i++) {
+        has_default = has_default || strcmp(lines[i].words[0], "default") == 0;
+        if (!users_draft_add(draft, lines[i].words, lines[i].count, lines[i].where)) {
+            return false;
+        }
+    }
+    if (has_default && *settings->requirepass) {
+        (void)snprintf(
+            draft->why, SETTINGS_WHY,
+            "requirepass: found a line for the user default as well, expected the "
+            "password there");
+        return false;
+    }
+    if (!has_default && !users_draft_default(draft, settings->requirepass)) {
+        return false;
+    }
+    qsort(draft->items, draft->count, sizeof(void *), users_compare);
+    for (size_t i = 1; i < draft->count; i++) {
+        if (users_compare(&draft->items[i - 1], &draft->items[i]) == 0) {
+            (void)snprintf(draft->why, SETTINGS_WHY,
+                           "user %.60s: found two lines, expected one",
+                           user_name(draft->items[i]));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Taking them over --------------------------------------------------------------------- */
+
+/* Room for all users of now among the retired. */
+static bool users_make_room(struct users *users)
+{
+    struct user **larger = realloc(
+        users->retired, (users->retired_count + users->count + 1) * sizeof(void *));
+    if (larger) {
+        users->retired = larger;
+    }
+    return larger != NULL;
+}
+
+static void users_take(struct users *users, const struct users_draft *draft)
+{
+    const struct user *nobody = NULL;
+    bool open = false, hashed = false;
+    for (size_t i = 0; i < users->count; i++) {
+        const char *name = user_name(users->items[i]);
+        const bool stays =
+            users_find(draft->items, draft->count, (bg_bytes){ name, strlen(name) })
+            == users->items[i];
+        if (!stays) {
+            users->retired[users->retired_count++] = users->items[i];
+        }
+    }
+    for (size_t i = 0; i < draft->count; i++) {
+        const struct user *user = draft->items[i];
+        open = open || (user->on && user->nopass);
+        for (size_t j = 0; j < user->password_count; j++) {
+            hashed = hashed || !user->state->passwords[j].clear;
+        }
+        if (user->on && user->nopass && strcmp(user_name(user), "default") == 0) {
+            nobody = user;
+        }
+    }
+    atomic_store(&users->open, open);
+    atomic_store(&users->hashed, hashed);
+    atomic_store(&users->nobody, nobody);
+    for (size_t i = 0; i < users->retired_count; i++) {
+        atomic_store(&users->retired[i]->state->retired, true);
+    }
+    free(users->items);
+    users->items = draft->items;
+    users->count = draft->count;
+}
+
+bool users_load(struct users *users, const struct settings *settings,
+                char why[SETTINGS_WHY])
+{
+    struct users_draft draft = { .users = users, .why = why };
+    *why = 0;
+    (void)pthread_mutex_lock(&users->lock);
+    draft.items = malloc((settings->users.count + 1) * sizeof(void *));
+    bool good = draft.items && users_make_room(users);
+    if (!good) {
+        (void)snprintf(why, SETTINGS_WHY, "out of memory");
+        free(draft.items);
+    } else if (users_draft_lines(&draft, settings)) {
+        users_take(users, &draft);
+        atomic_store(&users->rates.rate, settings->insert_rate);
+        atomic_store(&users->rates.burst, settings->insert_burst);
+    } else {
+        users_draft_free(&draft);
+        good = false;
+    }
+    (void)pthread_mutex_unlock(&users->lock);
+    return good;
+}
+
+bool users_are_open(const struct users *users)
+{
+    return atomic_load(&users->open);
+}
+
+const struct user *users_default(const struct users *users)
+{
+    return atomic_load(&users->nobody);
+}
+
+const struct user *users_default_unasked(struct users *users)
+{
+    (void)pthread_mutex_lock(&users->lock);
+    const struct user *user =
+        users_find(users->items, users->count, (bg_bytes){ "default", 7 });
+    (void)pthread_mutex_unlock(&users->lock);
+    return user && user->on ? user : NULL;
+}
+
+void users_each(struct users *users,
+                void (*visit)(void *context, const char *const *words, size_t n),
+                void *context)
+{
+    (void)pthread_mutex_lock(&users->lock);
+    for (size_t i = 0; i < users->count; i++) {
+        visit(context, users->items[i]->words, users->items[i]->word_count);
+    }
+    (void)pthread_mutex_unlock(&users->lock);
+}
+
+/* ---- Passwords ----------------------------------------------------------------------------- */
+
+/* Whether a mark is one of a user's; under the lock. All are compared, whatever the first says. */
+static bool users_knows(const struct user *user, const uint8_t mark[USER_MARK])
+{
+    bool knows = false;
+    for (size_t i = 0; i < user->password_count; i++) {
+        const struct user_password *password = &user->state->passwords[i];
+        knows |= password->known && CRYPTO_memcmp(password->mark, mark, USER_MARK) == 0;
+    }
+    return knows;
+}
+
+/* The user of a name who is on, with the mark that the password would have; NULL: none. */
+static const struct user *users_candidate(struct users *users, bg_bytes name,
+                                          bg_bytes password, uint8_t mark[USER_MARK],
+                                          bool *known)
+{
+    *known = false;
+    if (password.len > PASSWORD_MOST) {
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&users->lock);
+    const struct user *user = users_find(users->items, users->count, name);
+    user = user && user->on ? user : NULL;
+    if (user) {
+        users_mark(users, user_name(user), password, mark);
+        *known = user->nopass || users_knows(user, mark);
+    }
+    (void)pthread_mutex_unlock(&users->lock);
+    return user;
+}
+
+const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password)
+{
+    uint8_t mark[USER_MARK];
+    bool known;
+    const struct user *user = users_candidate(users, name, password, mark, &known);
+    return known ? user : NULL;
+}
+
+const struct user *users_check(struct users *users, bg_bytes name, bg_bytes password)
+{
+    uint8_t mark[USER_MARK];
+    bool known, slow = false;
+    const struct user *user = users_candidate(users, name, password, mark, &known);
+    for (size_t i = 0; user && !known && i < user->password_count; i++) {
+        struct user_password *one = &user->state->passwords[i];
+        if (one->clear) {
+            continue;
+        }
+        slow = true;
+        known = password_fits(&one->hash, password);
+        if (known) {
+            (void)pthread_mutex_lock(&users->lock);
+            memcpy(one->mark, mark, USER_MARK);
+            one->known = true;
+            (void)pthread_mutex_unlock(&users->lock);
+        }
+    }
+    if (!known && !slow && atomic_load(&users->hashed)) {
+        password_waste(password); /* so that time does not tell who exists */
+    }
+    OPENSSL_cleanse(mark, sizeof mark);
+    return known ? user : NULL;
+}
+
+/* ---- Guessing ------------------------------------------------------------------------------ */
+
+uint64_t users_guess_wait(struct users *users, const char *address, bg_bytes name,
+                          uint64_t now)
+{
+    return guesses_wait(&users->guesses, address, name, now);
+}
+
+void users_guess_failed(struct users *users, const char *address, bg_bytes name,
+                        uint64_t now)
+{
+    guesses_failed(&users->guesses, address, name, now);
+}
+
+/* ---- --hash-password ----------------------------------------------------------------------- */
+
+/* A line without its newline; a terminal does not show it. -1: none, or too long. */
+static int users_read_line(FILE *from, char *line, int room)
+{
+    struct termios before, silent;
+    const int fd = fileno(from);
+    const bool terminal = fd >= 0 && isatty(fd) && tcgetattr(fd, &before) == 0;
+    if (terminal) {
+        silent = before;
+        silent.c_lflag &= ~(tcflag_t)ECHO;
+        (void)fprintf(stderr, "Password: ");
+        (void)tcsetattr(fd, TCSAFLUSH, &silent);
+    }
+    const bool got = fgets(line, room, from) != NULL;
+    if (terminal) {
+        (void)tcsetattr(fd, TCSAFLUSH, &before);
+        (void)fprintf(stderr, "\n");
+    }
+    const size_t n = got ? strcspn(line, "\r\n") : 0;
+    const bool whole = got && (line[n] || feof(from) || (int)n + 1 < room);
+    if (!whole) {
+        return -1;
+    }
+    line[n] = 0;
+    return (int)n;
+}
+
+int users_hash_line(FILE *from, FILE *to)
+{
+    char line[PASSWORD_MOST + 3], hash[PASSWORD_TEXT];
+    const int n = users_read_line(from, line, (int)sizeof line);
+    int code = SETTINGS_DONE;
+    if (n < 1 || n > PASSWORD_MOST) {
+        (void)fprintf(
+            stderr,
+            "bloomgated: --hash-password: found no password on stdin, or one of more "
+            "than %d bytes\n",
+            PASSWORD_MOST);
+        code = SETTINGS_USAGE;
+    } else if (!password_make((bg_bytes){ line, (size_t)n }, hash)) {
+        (void)fprintf(stderr,
+                      "bloomgated: --hash-password: no memory or random numbers\n");
+        code = SETTINGS_BAD;
+    } else if (fprintf(to, "%s\n", hash) < 0 || fflush(to) != 0) {
+        code = SETTINGS_BAD;
+    }
+    OPENSSL_cleanse(line, sizeof line);
+    return code;
+}

@@ -1,0 +1,144 @@
+/*
+ * web.h - HTTP: from bytes of a connection to handlers, and their answers back.
+ *
+ * A connection reads the head of a request, then its body: into memory, or for uploads into a file
+ * in the data folder. Then a job runs the handler that the table of routes has for method and
+ * path; its answer is sent, and the next request read. Health and the files of the dashboard are
+ * answered at once. Contract of all of it: web/openapi.yaml.
+ *
+ * Handlers run on job threads with a session, so they may take long, use the host's functions
+ * (session->host) and everything of catalog.h for entries that session_find has found. They fill
+ * in `answer`, and return; who it is was checked before, what he may do by the handler
+ * (web_may_touch) unless the route's command says it.
+ */
+#ifndef SERVER_WEB_H
+#define SERVER_WEB_H
+
+#include "buffer.h"
+#include "http.h"
+#include "http_fields.h"
+#include "http_target.h"
+#include "json.h"
+#include "json_read.h"
+#include "session.h"
+
+#include <stdio.h>
+
+enum { WEB_EXTRAS = 8, WEB_EXTRA_TEXT = 512 };
+
+/* What is sent back. */
+struct web_answer {
+    int status;       /* 200 if nothing else is said */
+    const char *type; /* of `body` */
+    struct buffer body;
+    int file; /* instead of `body`: a descriptor, closed when it was sent; -1: none */
+    uint64_t file_bytes;
+    bool wrote;    /* wait until what was recorded is safe */
+    size_t extras; /* further header fields */
+    char names[WEB_EXTRAS][40];
+    char values[WEB_EXTRAS][WEB_EXTRA_TEXT];
+};
+
+struct web_request {
+    const struct http_request *head;
+    struct http_path path;
+    char path_room[HTTP_LINE_BYTES], name_room[HTTP_LINE_BYTES];
+    struct client *client; /* who asks; client->user is not NULL */
+    struct session *session;
+    bg_bytes body; /* all of it; */
+    const char
+        *body_file; /* or, of uploads, the path of a file that has it; it is removed
+                               afterwards */
+    uint64_t body_bytes;
+    struct web_answer answer;
+};
+
+enum {
+    WEB_UPLOAD = 1u << 0,  /* the body goes to a file */
+    WEB_CHANGES = 1u << 1, /* changes something: must not come from another web page */
+    WEB_LOADING = 1u << 2, /* also while the service is loading */
+    WEB_PLAIN = 1u << 3    /* POST that may have the type text/plain: changes nothing */
+};
+
+/* One route. In `path` a segment "*" stands for any one. */
+struct web_route {
+    const char *method; /* "GET" also answers HEAD */
+    const char *path;   /* "/api/v1/filters/" and then, for any name, a star */
+    uint32_t flags;
+    void (*run)(struct web_request *request);
+};
+
+/* The table, ended by one without a path: of all web_*.c. */
+extern const struct web_route web_filter_routes[], web_key_routes[], web_file_routes[],
+    web_service_routes[], web_gate_routes[];
+
+/* ---- For handlers ------------------------------------------------------------------------- */
+
+/* {"error": {"code": ..., "message": ...}} */
+void web_error(struct web_request *request, int status, const char *code,
+               const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* The library's error, with the status that belongs to it. */
+void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info);
+
+/* One more header field. */
+void web_header(struct web_request *request, const char *name, const char *value);
+
+/* JSON: begin, write with json.h, end. */
+struct web_json {
+    struct json json;
+    char *text;
+    size_t n;
+};
+bool web_json_begin(struct web_json *json);
+void web_json_end(struct web_request *request, struct web_json *json);
+
+/* A name as the API writes it: "name", and "name_base64" if it is not UTF-8. */
+void web_json_name(struct json *json, const char *field, bg_bytes name);
+
+/* The name in path segment i, decoded: percent-encoded, or '=' and base64url. False: an error
+ * was sent. */
+bool web_name(struct web_request *request, size_t i, bg_bytes *name);
+
+/* The filter of that name, if there is one and the user may use it so: USER_READ, USER_WRITE.
+ * NULL: 404 or 403 was sent. */
+struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need);
+
+/* Whether the user may run a command; else 403 was sent. */
+bool web_may(struct web_request *request, const char *command);
+
+/* Runs a command as if it had come over RESP; false: its error was sent. */
+bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc);
+
+/* The body as JSON: false, 415 was sent. At the end: false, 400 was. */
+bool web_body(struct web_request *request, struct json_reader *reader);
+bool web_body_end(struct web_request *request, struct json_reader *reader);
+
+/* Base64 of either alphabet, with padding or without, to memory of at least 3/4 of its size. */
+bool web_base64_read(bg_bytes text, char *to, size_t *n);
+
+/* A name that is a parameter or in JSON: as it is, or '=' and base64url. */
+bool web_name_read(bg_bytes text, char *room, bg_bytes *name);
+
+/* An estimate, or null; a number, or null. */
+void web_json_estimate(struct json *json, const char *name, bool known,
+                       const bg_estimate *estimate);
+void web_json_known(struct json *json, const char *name, bool known, double value);
+
+/* All that is known of a filter, as `Filter` of the contract; or what lists have. The caller is
+ * inside of a batch, or its holder. */
+void web_json_filter(struct json *json, struct web_request *request,
+                     struct entry *entry, bool whole);
+void web_answer_filter(struct web_request *request, struct entry *entry, int status);
+
+/* Parameters of the query: a number within bounds (or `usual` if it is not there), a flag. False:
+ * 400 was sent. */
+bool web_count(struct web_request *request, const char *name, uint64_t least,
+               uint64_t most, uint64_t usual, uint64_t *value);
+bool web_real(struct web_request *request, const char *name, double usual,
+              double *value);
+bool web_flag(struct web_request *request, const char *name, bool *value);
+bool web_text(struct web_request *request, const char *name, char *text, size_t room,
+              bool *there);
+
+#endif

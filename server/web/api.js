@@ -1,0 +1,135 @@
+// api.js - the service, as the pages see it: one request, its answer as an object, or an
+// ApiError that says what is wrong. Who is signed in is known here and nowhere else.
+
+import { toBase64 } from "./format.js";
+
+const PATIENCE = 15000; // milliseconds until an answer is given up
+const DOWNLOAD = 3600000; // ... and a file
+const REMEMBERED = "bloomgate-authorization";
+
+let authorization = remembered();
+
+function remembered() {
+  try {
+    return sessionStorage.getItem(REMEMBERED);
+  } catch {
+    return null;
+  }
+}
+
+export class ApiError extends Error {
+  // code: that of the service, or "gone" (no answer at all), or "bad_answer" (not JSON)
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export function signIn(user, password, remember) {
+  authorization = user === ""
+    ? `Bearer ${password}`
+    : `Basic ${toBase64(new TextEncoder().encode(`${user}:${password}`))}`;
+  try {
+    if (remember) {
+      sessionStorage.setItem(REMEMBERED, authorization);
+    } else {
+      sessionStorage.removeItem(REMEMBERED);
+    }
+  } catch {
+    // Then it holds until the page is loaded again.
+  }
+}
+
+export function signOut() {
+  authorization = null;
+  try {
+    sessionStorage.removeItem(REMEMBERED);
+  } catch {
+    // There was nothing.
+  }
+}
+
+export function isSignedIn() {
+  return authorization !== null;
+}
+
+// `path` is relative to the page: "api/v1/info".
+export async function send(method, path, body, signal, patience = PATIENCE) {
+  const headers = { "X-Bloomgate": "dashboard" };
+  if (authorization) {
+    headers.Authorization = authorization;
+  }
+  if (body !== undefined) {
+    headers["Content-Type"] = "application/json";
+  }
+  const limit = AbortSignal.timeout(patience);
+  try {
+    return await fetch(path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: signal && AbortSignal.any ? AbortSignal.any([signal, limit]) : limit,
+      cache: "no-store",
+      credentials: "same-origin",
+    });
+  } catch (error) {
+    if (signal && signal.aborted) {
+      throw error;
+    }
+    throw new ApiError(0, "gone", limit.aborted
+      ? `no answer within ${patience / 1000} seconds` : "the server cannot be reached");
+  }
+}
+
+async function readAnswer(response) {
+  if (response.status === 204) {
+    return null;
+  }
+  let answer;
+  try {
+    answer = await response.json();
+  } catch {
+    throw new ApiError(response.status, response.ok ? "bad_answer" : "gone",
+      `status ${response.status} with a body that is not JSON`);
+  }
+  if (!response.ok) {
+    const error = (answer && answer.error) || {};
+    throw new ApiError(response.status, error.code || "internal",
+      error.message || `status ${response.status} without a reason`);
+  }
+  return answer;
+}
+
+export async function get(path, query, signal) {
+  const text = query ? new URLSearchParams(Object.entries(query)
+    .filter(([, value]) => value !== undefined && value !== null && value !== "")).toString() : "";
+  return readAnswer(await send("GET", text ? `${path}?${text}` : path, undefined, signal));
+}
+
+export async function post(path, body = {}) {
+  return readAnswer(await send("POST", path, body));
+}
+
+export async function remove(path) {
+  return readAnswer(await send("DELETE", path));
+}
+
+// Saves what is at `path` as a file. Without a user the browser does it alone, whatever the
+// size; with one it has to go through the page, which alone knows the password.
+export async function download(path, fileName) {
+  const link = document.createElement("a");
+  link.download = fileName;
+  if (!authorization) {
+    link.href = path;
+    link.click();
+    return;
+  }
+  const response = await send("GET", path, undefined, undefined, DOWNLOAD);
+  if (!response.ok) {
+    await readAnswer(response);
+  }
+  link.href = URL.createObjectURL(await response.blob());
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+}

@@ -1,0 +1,420 @@
+// dashboard.js - the frame around the pages: which one is shown, what it knows, when it asks
+// again, and what to say when nobody answers.
+//
+// A page (view_*.js) is a module with
+//   title(context)            for the window; heading(context) for the page, if it differs
+//   begin(route)              its own state, thrown away when another page comes
+//   load(context)             asks the service; what it returns is context.data from then on
+//   render(context)           describes the page
+//   address(state)            the address that leads back to this state, if it has one
+//   key(event, context)       its own keyboard shortcuts; true: it was one
+//   still                     true: it is not asked again every two seconds
+//
+// Answers that come late, for a page that is no longer shown, are dropped.
+
+import { h, render } from "./vdom.js";
+import { icon } from "./icons.js";
+import * as api from "./api.js";
+import * as charts from "./charts.js";
+import * as format from "./format.js";
+import { emptyNote, nameOf, said } from "./parts.js";
+import * as overview from "./view_overview.js";
+import * as filter from "./view_filter.js";
+import * as gates from "./view_gates.js";
+import * as planner from "./view_planner.js";
+import * as tenants from "./view_tenants.js";
+import * as events from "./view_events.js";
+import * as server from "./view_server.js";
+
+const EVERY = 2000; // milliseconds between two questions
+const PAGES = [
+  { id: "", name: "Filters", icon: "overview", view: overview },
+  { id: "gates", name: "Gates", icon: "gates", view: gates },
+  { id: "planner", name: "Planner", icon: "planner", view: planner },
+  { id: "tenants", name: "Tenants", icon: "tenants", view: tenants },
+  { id: "events", name: "Events", icon: "events", view: events },
+  { id: "server", name: "Server", icon: "server", view: server },
+];
+
+const state = {
+  route: null, view: overview, local: {}, data: null, info: null,
+  error: null, // of the last question about this page
+  answered: 0, // when the last answer came, by this machine's clock
+  paused: false, signingIn: false, signInProblem: "", notes: [], question: null, helping: false,
+};
+
+function setting(name, usual) {
+  try {
+    return localStorage.getItem(name) ?? usual;
+  } catch {
+    return usual;
+  }
+}
+
+let shortcuts = setting("bloomgate-shortcuts", "on") === "on";
+
+// ---- Where we are --------------------------------------------------------------------------
+
+// "#/filter/users?x=1" as { page: "filter", rest: "users", query: { x: "1" } }
+function readRoute() {
+  const text = location.hash.replace(/^#\/?/, "");
+  const [path, query = ""] = text.split("?", 2);
+  const slash = path.indexOf("/");
+  const page = slash < 0 ? path : path.slice(0, slash);
+  return { page, rest: slash < 0 ? "" : cleanSegment(path.slice(slash + 1)), query: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+// An address is typed by anybody: what is not the name of a filter must not become a path.
+function cleanSegment(text) {
+  if (/^=[A-Za-z0-9_-]*$/.test(text)) {
+    return text;
+  }
+  try {
+    return format.segment(decodeURIComponent(text));
+  } catch {
+    return encodeURIComponent(text);
+  }
+}
+
+function arrive() {
+  const route = readRoute();
+  const first = state.route === null;
+  const view = route.page === "filter" ? filter : (PAGES.find((page) => page.id === route.page) || PAGES[0]).view;
+  Object.assign(state, { route, view, local: view.begin(route), data: null, error: null });
+  refresh();
+  draw();
+  if (!first) {
+    scrollTo(0, 0);
+    document.getElementById("title")?.focus({ preventScroll: true });
+  }
+}
+
+const goto = (hash) => {
+  location.hash = hash;
+};
+
+function context() {
+  return {
+    route: state.route, local: state.local, data: state.data, info: state.info, api,
+    change, goto, tell, refresh, ask: (question) => { state.question = { ...question, typed: "" }; draw(); },
+  };
+}
+
+// A page changes its state: it is drawn, and asked for after `delay` milliseconds (-1: not).
+let reload = 0;
+function change(part, delay = 0) {
+  Object.assign(state.local, part);
+  if (state.view.address && delay >= 0) {
+    history.replaceState(null, "", state.view.address(state.local));
+  }
+  if (delay >= 0) {
+    clearTimeout(reload);
+    reload = setTimeout(refresh, delay);
+  }
+  draw();
+}
+
+// ---- Asking --------------------------------------------------------------------------------
+
+let round = 0;
+let timer = 0;
+
+async function refresh() {
+  const mine = ++round;
+  const { view } = state;
+  clearTimeout(timer);
+  const [info, data] = await Promise.allSettled([api.get("api/v1/info"), view.load(context())]);
+  if (mine !== round) {
+    return; // somebody asked later
+  }
+  if (info.status === "fulfilled") {
+    state.info = info.value;
+  }
+  if (data.status === "fulfilled" && info.status === "fulfilled") {
+    Object.assign(state, { data: data.value, error: null, answered: Date.now() / 1000, signingIn: false, signInProblem: "" });
+  } else {
+    failed(info.status === "rejected" ? info.reason : data.reason);
+  }
+  draw();
+  timer = setTimeout(next, EVERY);
+}
+
+function failed(error) {
+  if (!(error instanceof api.ApiError)) {
+    console.error(error);
+  }
+  if (error.status === 401) {
+    state.signInProblem = api.isSignedIn() ? "That name and password are not known." : "";
+    api.signOut();
+    state.signingIn = true;
+    state.error = null;
+  } else {
+    state.error = error;
+  }
+}
+
+function next() {
+  const idle = state.paused || document.hidden || state.signingIn || (state.view.still && !state.error && state.data);
+  if (idle) {
+    timer = setTimeout(next, EVERY);
+  } else {
+    refresh();
+  }
+}
+
+function pause(paused) {
+  state.paused = paused;
+  if (!paused) {
+    refresh();
+  }
+  draw();
+}
+
+let noteId = 0;
+function tell(text, kind = "info") {
+  const note = { id: ++noteId, text, kind };
+  state.notes.push(note);
+  setTimeout(() => {
+    state.notes = state.notes.filter((other) => other !== note);
+    draw();
+  }, kind === "error" ? 12000 : 5000);
+  draw();
+}
+
+// ---- The frame -----------------------------------------------------------------------------
+
+let waiting = false;
+function draw() {
+  if (!waiting) {
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      drawNow();
+    });
+  }
+}
+
+function drawNow() {
+  const now = context();
+  const name = state.view.title(now);
+  document.title = `${name} · Bloomgate`;
+  render(document.getElementById("app"), [
+    h("a", { class: "skip", href: "#title", key: "skip", onclick: (event) => { event.preventDefault(); document.getElementById("title").focus(); } }, "Skip to the content"),
+    h("div", { class: "frame", key: "frame" }, sidebar(), h("main", { id: "main" },
+      h("header", { class: "top" },
+        state.route.page === "filter" && h("a", { key: "up", class: "up", href: "#/", "aria-label": "All filters" }, icon("back")),
+        h("h1", { key: "title", id: "title", tabindex: "-1" }, (state.view.heading && !state.signingIn ? state.view.heading(now) : name)),
+        liveness()),
+      banner(),
+      h("div", { class: `page page-${state.route.page || "overview"}${state.error && state.data ? " stale" : ""}`, key: `${state.route.page}/${state.route.rest}`, "aria-busy": String(!state.data && !state.error) }, content(now)))),
+    h("div", { class: "notes", role: "status", "aria-live": "polite", key: "notes" }, state.notes.map((note) => h("div", { key: note.id, class: `note ${note.kind}` }, icon(note.kind === "error" ? "act" : "fine"), said(note.text)))),
+    state.question && questionDialog(state.question),
+    state.helping && helpDialog(),
+  ]);
+  for (const dialog of document.querySelectorAll("dialog:not([open])")) {
+    dialog.showModal();
+  }
+}
+
+function content(now) {
+  if (state.signingIn) {
+    return signInForm();
+  }
+  if (state.data && state.info) {
+    return state.view.render(now);
+  }
+  if (state.error && state.error.code === "not_found" && state.route.page === "filter") {
+    return h("section", { class: "panel" }, emptyNote("There is no such filter", said(state.error.message)), h("p", { class: "center" }, h("a", { class: "button", href: "#/" }, "All filters")));
+  }
+  if (state.error) {
+    return null; // the banner says it
+  }
+  return h("div", { class: "waiting", "aria-label": "Loading" }, [0, 1, 2].map((i) => h("div", { class: "ghost", key: i })));
+}
+
+function sidebar() {
+  const counts = state.info && state.info.filters;
+  const here = state.route.page === "filter" ? "" : state.route.page;
+  return h("aside", { class: "side" },
+    h("a", { class: "brand", href: "#/" }, logo(), h("span", null, "Bloomgate")),
+    h("nav", { "aria-label": "Pages" }, h("ul", null, PAGES.map((page) => h("li", { key: page.id }, h("a", {
+      href: `#/${page.id}`, "aria-current": page.id === here ? "page" : undefined,
+    }, icon(page.icon), h("span", null, page.name),
+    page.id === "" && counts && counts.act > 0 && h("span", { class: "nav-count act", title: "filters to act on" }, format.count(counts.act))))))),
+    h("div", { class: "side-foot" },
+      state.info && h("p", { class: "muted version" }, state.info.version, state.info.user.name !== null && [" · ", nameOf(state.info.user.name, 24)]),
+      h("div", { class: "side-buttons" },
+        themeButton(),
+        h("button", { type: "button", class: "button plain", title: "Keyboard shortcuts (?)", "aria-label": "Keyboard shortcuts", onclick: () => { state.helping = true; draw(); } }, icon("help")),
+        api.isSignedIn() && h("button", { type: "button", class: "button plain", title: "Sign out", "aria-label": "Sign out", onclick: leave }, icon("leave")))));
+}
+
+function logo() {
+  return h("svg", { class: "logo", viewBox: "0 0 32 32", "aria-hidden": "true" },
+    h("rect", { width: 32, height: 32, rx: 7 }),
+    h("path", { d: "M7 26V14a9 9 0 0 1 18 0v12M13 26v-8M19 26v-8" }), h("circle", { cx: 16, cy: 12, r: 2.3 }));
+}
+
+const THEMES = [["auto", "as the system"], ["light", "light"], ["dark", "dark"]];
+
+function turnTheme() {
+  const i = THEMES.findIndex(([theme]) => theme === window.bloomgateTheme.chosen());
+  window.bloomgateTheme.choose(THEMES[(i + 1) % THEMES.length][0]);
+  draw();
+}
+
+function themeButton() {
+  const chosen = window.bloomgateTheme.chosen();
+  const words = THEMES.find(([theme]) => theme === chosen)[1];
+  return h("button", { type: "button", id: "theme", class: "button plain", title: `Colours: ${words} (t)`, "aria-label": `Colours: ${words}`, onclick: turnTheme },
+    icon({ auto: "auto", light: "sun", dark: "moon" }[chosen]));
+}
+
+function liveness() {
+  if (state.signingIn) {
+    return null;
+  }
+  const gone = state.error && state.error.code === "gone";
+  const at = state.answered ? format.clock(state.answered, true) : "";
+  const words = gone ? "No answer" : state.paused ? `Paused at ${at}` : state.view.still ? "" : "Live";
+  return h("div", { class: "live" },
+    words && h("span", { class: `live-state ${gone ? "act" : state.paused ? "paused" : "on"}`, title: at ? `last answer ${at}` : undefined }, h("i"), words),
+    !state.view.still && h("button", {
+      type: "button", class: "button small", id: "pause", "aria-pressed": String(state.paused), title: state.paused ? "Go on (p)" : "Pause (p)", onclick: () => pause(!state.paused),
+    }, icon(state.paused ? "play" : "pause"), state.paused ? "Go on" : "Pause"));
+}
+
+function banner() {
+  const { error, info } = state;
+  if (error && error.code === "gone") {
+    return h("div", { class: "banner act", role: "alert", key: "banner" }, icon("act"), h("div", null, h("b", null, "The server is gone. "),
+      state.answered ? `Last answer at ${format.clock(state.answered, true)}; what you see is from then. ` : "", `Trying again every ${EVERY / 1000} seconds.`));
+  }
+  if (info && info.state === "loading") {
+    const { loading } = info.persistence;
+    return h("div", { class: "banner watch", role: "status", key: "banner" }, icon("watch"), h("div", null, h("b", null, "The service is loading. "),
+      loading ? `${format.count(loading.filters)} of ${loading.expected === null ? "?" : format.count(loading.expected)} filters are there.` : ""));
+  }
+  if (info && info.state === "stopping") {
+    return h("div", { class: "banner watch", role: "status", key: "banner" }, icon("watch"), h("div", null, h("b", null, "The service is about to stop.")));
+  }
+  if (error && !(error.code === "not_found" && !state.data)) {
+    return h("div", { class: "banner act", role: "alert", key: "banner" }, icon("act"), h("div", null, h("b", null, "That did not work: "), said(error.message)));
+  }
+  return null;
+}
+
+// ---- Signing in ----------------------------------------------------------------------------
+
+function signInForm() {
+  const submit = (event) => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    api.signIn(form.elements.user.value, form.elements.password.value, form.elements.stay.checked);
+    form.elements.password.value = "";
+    refresh();
+  };
+  return h("form", { class: "panel sign-in", onsubmit: submit },
+    h("h2", null, "Sign in"), h("p", { class: "muted" }, "This service has users. A token goes into the password field, without a name."),
+    h("label", null, "User", h("input", { name: "user", type: "text", autocomplete: "username", autocapitalize: "off", spellcheck: "false" })),
+    h("label", null, "Password or token", h("input", { name: "password", type: "password", autocomplete: "current-password", required: true })),
+    h("label", { class: "check" }, h("input", { name: "stay", type: "checkbox" }), "Stay signed in until this tab is closed"),
+    state.signInProblem && h("p", { class: "advice act", role: "alert" }, icon("act"), h("span", null, state.signInProblem)),
+    h("button", { type: "submit", class: "button primary" }, "Sign in"));
+}
+
+function leave() {
+  api.signOut();
+  Object.assign(state, { data: null, info: null });
+  refresh();
+}
+
+// ---- Questions and help --------------------------------------------------------------------
+
+function questionDialog(question) {
+  const close = () => {
+    state.question = null;
+    draw();
+  };
+  const ready = !question.confirm || question.typed === question.confirm;
+  const submit = (event) => {
+    event.preventDefault();
+    if (ready) {
+      close();
+      question.act();
+    }
+  };
+  return h("dialog", { key: "question", class: "dialog", "aria-labelledby": "question-title", onclose: close, oncancel: close },
+    h("form", { onsubmit: submit },
+      h("h2", { id: "question-title" }, question.title), h("p", null, question.text),
+      question.confirm && h("label", { class: "confirm" }, h("span", null, "Type ", h("b", null, question.confirm), " to go on"),
+        h("input", { id: "confirm", type: "text", autocomplete: "off", value: question.typed, oninput: (event) => { question.typed = event.target.value; draw(); } })),
+      h("div", { class: "dialog-buttons" }, h("button", { type: "button", class: "button", onclick: close }, "Cancel"),
+        h("button", { type: "submit", class: `button ${question.button === "Rebuild" ? "primary" : "danger solid"}`, disabled: !ready }, question.button))));
+}
+
+const KEYS = [
+  ["1 – 6", "the pages, from Filters to Server"], ["/", "search"], ["j  k", "next and previous filter"], ["Enter", "open the chosen filter"],
+  ["[  ]", "page before, next page"], ["← →", "go through a chart that has the focus"], ["Esc", "leave a field, a dialog, a filter"],
+  ["r", "ask now"], ["p", "pause, go on"], ["t", "colours: system, light, dark"], ["?", "this help"],
+];
+
+function helpDialog() {
+  const close = () => {
+    state.helping = false;
+    draw();
+  };
+  const toggle = () => {
+    shortcuts = !shortcuts;
+    try {
+      localStorage.setItem("bloomgate-shortcuts", shortcuts ? "on" : "off");
+    } catch {
+      // Then it holds until the page is loaded again.
+    }
+    draw();
+  };
+  return h("dialog", { key: "help", class: "dialog help", "aria-labelledby": "help-title", onclose: close, oncancel: close },
+    h("div", { class: "dialog-head" }, h("h2", { id: "help-title" }, "Keyboard"), h("button", { type: "button", class: "button plain", "aria-label": "Close", onclick: close }, icon("close"))),
+    h("dl", { class: "keys" }, KEYS.map(([keys, words]) => h("div", { key: keys }, h("dt", null, keys.split(/\s{2}/).map((one) => h("kbd", null, one))), h("dd", null, words)))),
+    h("label", { class: "check" }, h("input", { type: "checkbox", checked: shortcuts, onchange: toggle }), "Shortcuts of a single key"));
+}
+
+function onKey(event) {
+  if (event.defaultPrevented || event.ctrlKey || event.altKey || event.metaKey || document.querySelector("dialog[open]")) {
+    return;
+  }
+  const typing = event.target.closest("input:not([type=range]):not([type=checkbox]),textarea,select");
+  if (event.key === "Escape") {
+    if (typing) {
+      typing.blur();
+    } else if (state.route.page === "filter") {
+      goto("#/");
+    }
+    return;
+  }
+  if (typing || !shortcuts || state.signingIn) {
+    return;
+  }
+  const place = "123456".indexOf(event.key);
+  const acts = {
+    "?": () => { state.helping = true; draw(); }, r: refresh, t: turnTheme, p: () => !state.view.still && pause(!state.paused),
+  };
+  if (state.view.key && state.view.key(event, context())) {
+    event.preventDefault();
+  } else if (event.key.length === 1 && place >= 0) {
+    goto(`#/${PAGES[place].id}`);
+  } else if (acts[event.key]) {
+    event.preventDefault();
+    acts[event.key]();
+  }
+}
+
+charts.onRedraw(draw);
+addEventListener("hashchange", arrive);
+addEventListener("keydown", onKey);
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && !state.paused && !state.signingIn) {
+    refresh();
+  }
+});
+arrive();

@@ -1,0 +1,296 @@
+// format.js - numbers, times and names as people read them. The same words and digits as the
+// command line (common/number.c). Pure functions, no DOM: tests run them alone. What is not
+// known is an en dash. Nothing here depends on the language of the browser.
+
+export const UNKNOWN = "–";
+
+const known = (x) => typeof x === "number" && Number.isFinite(x);
+
+// As C's %.{digits}g: significant digits without trailing zeros.
+export function significant(x, digits = 3) {
+  const text = x.toPrecision(digits);
+  if (!text.includes("e")) {
+    return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+  }
+  const [front, exponent] = text.split("e");
+  const e = Number(exponent);
+  if (e > 0 && e < 21) {
+    return Number(text).toFixed(0);
+  }
+  const trimmed = front.includes(".") ? front.replace(/\.?0+$/, "") : front;
+  return `${trimmed}e${e}`;
+}
+
+// 1,234,567
+export function count(x) {
+  if (!known(x)) {
+    return UNKNOWN;
+  }
+  const whole = Math.round(x);
+  const digits = Math.abs(whole).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+  return whole < 0 ? `−${digits}` : digits;
+}
+
+// 9,876; 12.3 k; 1.23 M
+export function compact(x) {
+  if (!known(x)) {
+    return UNKNOWN;
+  }
+  if (Math.abs(x) < 9999.5) {
+    return Number.isInteger(x) || Math.abs(x) >= 100 ? count(x) : significant(x);
+  }
+  const units = ["", "k", "M", "G", "T", "P", "E"];
+  let value = x;
+  let unit = 0;
+  while (Math.abs(value) >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${value.toPrecision(3)} ${units[unit]}`;
+}
+
+// The same for an axis, where round numbers stand: 50 k, 1.5 M
+export function round(x) {
+  const text = compact(x);
+  return text.includes(",") ? text : text.replace(/\.?0+(?= |$)/, (zeros) => (zeros.startsWith(".") ? "" : zeros))
+    .replace(/(\.\d*?)0+(?= |$)/, "$1");
+}
+
+// 12.4 MiB
+export function bytes(x) {
+  if (!known(x)) {
+    return UNKNOWN;
+  }
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+  let value = x;
+  let unit = 0;
+  for (; value >= 1000 && unit + 1 < units.length; unit++) {
+    value /= 1024;
+  }
+  return `${value.toFixed(unit === 0 || value >= 100 ? 0 : 1)} ${units[unit]}`;
+}
+
+// A rate of false positives: 0.751 %
+export function rate(x) {
+  if (!known(x)) {
+    return UNKNOWN;
+  }
+  const percent = 100 * x;
+  return x > 0 && x < 1e-6 ? `${percent.toExponential(2)} %` : `${significant(percent)} %`;
+}
+
+// The same in other words: 1 in 133
+export function oneIn(x) {
+  if (!known(x)) {
+    return UNKNOWN;
+  }
+  if (x <= 0) {
+    return "none";
+  }
+  return x >= 0.5 ? rate(x) : `1 in ${compact(Math.round(1 / x))}`;
+}
+
+// A share of something: 43.1 %; what is not all is never shown as 100.
+export function share(x) {
+  if (!known(x)) {
+    return UNKNOWN;
+  }
+  const percent = 100 * x;
+  if (percent > 0 && percent < 0.05) {
+    return "< 0.1 %";
+  }
+  if (percent < 100 && percent >= 99.95) {
+    return `${(Math.floor(percent * 1000) / 1000).toFixed(percent >= 99.995 ? 3 : 2)} %`;
+  }
+  return `${percent.toFixed(percent === 100 || percent === 0 ? 0 : 1)} %`;
+}
+
+export function perSecond(x) {
+  return known(x) ? `${compact(x < 100 ? Number(x.toPrecision(3)) : Math.round(x))}/s` : UNKNOWN;
+}
+
+export function bytesPerSecond(x) {
+  return known(x) ? `${bytes(Math.round(x))}/s` : UNKNOWN;
+}
+
+// How long: 0.4 s, 12 s, 3m 20s, 5h 12m, 3d 4h, 2y 17d
+export function seconds(x) {
+  if (!known(x) || x < 0) {
+    return UNKNOWN;
+  }
+  const two = (n) => String(Math.floor(n)).padStart(2, "0");
+  if (x < 1e-3) {
+    return `${significant(x * 1e6, 2)} µs`;
+  }
+  if (x < 1) {
+    return `${significant(x * 1e3, 2)} ms`;
+  }
+  if (x < 10) {
+    return `${significant(x, 2)} s`;
+  }
+  if (x < 60) {
+    return `${Math.floor(x)} s`;
+  }
+  if (x < 3600) {
+    return `${Math.floor(x / 60)}m ${two(x % 60)}s`;
+  }
+  if (x < 86400) {
+    return `${Math.floor(x / 3600)}h ${two((x / 60) % 60)}m`;
+  }
+  if (x < 365 * 86400) {
+    return `${Math.floor(x / 86400)}d ${Math.floor((x / 3600) % 24)}h`;
+  }
+  return `${Math.floor(x / 31536000)}y ${Math.floor((x / 86400) % 365)}d`;
+}
+
+// In whole words for ages in tables: now, 12 s, 3 min, 5 h, 3 d
+export function age(x) {
+  if (!known(x) || x < 0) {
+    return UNKNOWN;
+  }
+  if (x < 1) {
+    return "now";
+  }
+  const steps = [[60, 1, "s"], [3600, 60, "min"], [86400, 3600, "h"], [730 * 86400, 86400, "d"]];
+  for (const [below, unit, name] of steps) {
+    if (x < below) {
+      return `${Math.floor(x / unit)} ${name}`;
+    }
+  }
+  return `${Math.floor(x / 31536000)} y`;
+}
+
+const two = (n) => String(n).padStart(2, "0");
+
+// 2026-11-16 07:18:05, in the time zone of the browser
+export function moment(t) {
+  if (!known(t)) {
+    return UNKNOWN;
+  }
+  const d = new Date(t * 1000);
+  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${clock(t, true)}`;
+}
+
+// 07:18, or 07:18:05
+export function clock(t, withSeconds = false) {
+  const d = new Date(t * 1000);
+  const text = `${two(d.getHours())}:${two(d.getMinutes())}`;
+  return withSeconds ? `${text}:${two(d.getSeconds())}` : text;
+}
+
+// low – high of an estimate
+export function interval(estimate, show) {
+  return estimate ? `${show(estimate.low)} – ${show(estimate.high)}` : UNKNOWN;
+}
+
+export function times(x) {
+  return known(x) ? `${significant(x, 2)}×` : UNKNOWN;
+}
+
+export function plural(n, one, many = `${one}s`) {
+  return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+// ---- Names ---------------------------------------------------------------------------------
+
+// What would be invisible, or change how its neighbours are shown: controls, marks of
+// direction, blanks of no width, characters that only look like a blank, blanks at the ends.
+const HIDDEN =
+  /[\u0000-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd]|(?<=^ *) | (?= *$)|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu;
+
+// A name in pieces: text to show as it is, and codes in place of what cannot be seen. Longer
+// ones are cut in the middle. Whoever shows it puts each piece into a text node.
+export function namePieces(name, most = 120) {
+  if (name === "") {
+    return [{ text: "(empty name)", code: true }];
+  }
+  const all = [...name];
+  const cut = all.length > most;
+  const head = cut ? all.slice(0, Math.ceil(most * 0.7)).join("") : name;
+  const pieces = split(head);
+  if (cut) {
+    pieces.push({ text: `… ${count(all.length - most)} more …`, code: true });
+    pieces.push(...split(all.slice(all.length - Math.floor(most * 0.3)).join("")));
+  }
+  return pieces;
+}
+
+function split(text) {
+  const pieces = [];
+  let from = 0;
+  for (const found of text.matchAll(HIDDEN)) {
+    if (found.index > from) {
+      pieces.push({ text: text.slice(from, found.index), code: false });
+    }
+    pieces.push({ text: escapeOf(found[0]), code: true });
+    from = found.index + found[0].length;
+  }
+  if (from < text.length || pieces.length === 0) {
+    pieces.push({ text: text.slice(from), code: false });
+  }
+  return pieces;
+}
+
+function escapeOf(character) {
+  const code = character.codePointAt(0);
+  const short = { 0: "\\0", 9: "\\t", 10: "\\n", 13: "\\r" }[code];
+  return short || (code < 256 ? `\\x${code.toString(16).padStart(2, "0")}`
+    : `\\u${code.toString(16).padStart(4, "0")}`);
+}
+
+// As plain text, for titles of pages and questions.
+export function nameText(name, most = 120) {
+  return namePieces(name, most).map((piece) => piece.text).join("");
+}
+
+export function toBase64(bytesOfIt) {
+  let text = "";
+  for (const byte of bytesOfIt) {
+    text += String.fromCharCode(byte);
+  }
+  return btoa(text);
+}
+
+// The segment of a path that names a filter: see openapi.yaml.
+export function segment(name, nameBase64) {
+  if (nameBase64 !== undefined) {
+    return `=${nameBase64.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "")}`;
+  }
+  if (name === "" || name === "." || name === "..") {
+    return segment(name, toBase64(new TextEncoder().encode(name)));
+  }
+  return encodeURIComponent(name.toWellFormed ? name.toWellFormed() : name);
+}
+
+// The same as a parameter behind the question mark, which is encoded by whoever sends it.
+export function parameter(name, nameBase64) {
+  return nameBase64 === undefined && name !== "" && !name.startsWith("=")
+    ? name : segment(name, nameBase64 ?? toBase64(new TextEncoder().encode(name)));
+}
+
+// ---- What people type ----------------------------------------------------------------------
+
+const LETTERS = { "": 1, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15,
+  Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50 };
+
+// 1000000, 1,000,000, 1e6, 2.5M, 512Mi; NaN when it is not a number of 0 or more.
+export function parseNumber(text) {
+  const plain = String(text).trim().replace(/(\d)[,_ ](?=\d{3})/g, "$1");
+  const found = /^(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?\s*([kKMGTP]i?)?B?$/i.exec(plain);
+  if (!found) {
+    return NaN;
+  }
+  const factor = LETTERS[found[3] || ""];
+  return factor ? Number(found[1] + (found[2] || "")) * factor : NaN;
+}
+
+// 0.01, 1e-3, 0.1%, 1/1000; NaN when it is not above 0 and below 1.
+export function parseRate(text) {
+  const plain = String(text).trim();
+  const found = /^([\d.]+(?:e[+-]?\d+)?)\s*(?:(%)|\/\s*([\d.]+(?:e[+-]?\d+)?))?$/i.exec(plain);
+  if (!found) {
+    return NaN;
+  }
+  const value = Number(found[1]) / (found[2] ? 100 : found[3] ? Number(found[3]) : 1);
+  return value > 0 && value < 1 ? value : NaN;
+}

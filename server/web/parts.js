@@ -1,0 +1,106 @@
+// parts.js - what several pages are made of.
+
+import { h } from "./vdom.js";
+import { icon } from "./icons.js";
+import * as format from "./format.js";
+
+// A number with all its digits in the page, and fewer of them before the eye.
+export function figure(name, value, show, title) {
+  if (value === null || value === undefined) {
+    return h("span", { class: "muted", "data-figure": name }, format.UNKNOWN);
+  }
+  return h("data", { value: String(value), "data-figure": name, title: title || undefined }, show(value));
+}
+
+// The name of a filter or a gate: safe to look at, whatever is in it.
+export function nameOf(name, most) {
+  return h("bdi", { class: "name" }, format.namePieces(name, most).map((piece) => (piece.code
+    ? h("span", { class: "name-code" }, piece.text) : piece.text)));
+}
+
+// What the service says: it may quote a name.
+export function said(text) {
+  return nameOf(String(text), 1000);
+}
+
+export function filterLink(filter, most = 64) {
+  return h("a", { class: "filter-link", href: `#/filter/${format.segment(filter.name, filter.name_base64)}` }, nameOf(filter.name, most));
+}
+
+export const HEALTH = { fine: "Fine", watch: "Watch", act: "Act", unknown: "Not examined" };
+
+const REASONS = {
+  fill: "nearly full", predicted: "rate above target", observed: "observed above target", age: "old",
+  degraded: "damaged", overflowed: "overflowed", polluted: "keys are chosen", drifting: "drifting",
+  doubtful: "doubtful", incomplete: "not complete", false_negatives: "false negatives",
+};
+
+export function healthPill(health) {
+  const title = health.reasons.map((reason) => reason.text).join("\n");
+  return h("span", { class: `health ${health.status}`, title: title || undefined },
+    icon(health.status), h("span", null, HEALTH[health.status] || health.status));
+}
+
+export function healthWords(health) {
+  return health.reasons.map((reason) => REASONS[reason.code] || reason.code).join(", ");
+}
+
+export function tile(name, value, below, extra) {
+  return h("div", { class: "tile", key: name },
+    h("h3", { class: "tile-name" }, name),
+    h("div", { class: "tile-value" }, value),
+    h("div", { class: "tile-below" }, below),
+    extra);
+}
+
+export function panel(title, props, ...children) {
+  const { note, actions, ...rest } = props || {};
+  return h("section", { ...rest, class: `panel ${rest.class || ""}` },
+    title && h("div", { class: "panel-head" }, h("h2", null, title), note && h("span", { class: "muted" }, note), actions && h("div", { class: "panel-actions" }, actions)),
+    children);
+}
+
+// Facts: [name, content] or [name, content, remark]; false ones are left out.
+export function facts(rows) {
+  return h("dl", { class: "facts" }, rows.filter(Boolean).map(([name, content, remark]) => h("div", { key: name },
+    h("dt", null, name), h("dd", null, content, remark && h("small", null, remark)))));
+}
+
+export function badge(text, kind = "") {
+  return h("span", { class: `badge ${kind}` }, text);
+}
+
+// Buttons of which one is chosen.
+export function choice(label, options, chosen, choose) {
+  return h("div", { class: "choice", role: "group", "aria-label": label }, options.map(([value, text]) => h("button", {
+    type: "button", key: String(value), "aria-pressed": String(value === chosen), onclick: () => choose(value),
+  }, text)));
+}
+
+// How far a rebuild is.
+export function rebuildProgress(rebuild) {
+  const part = rebuild.expected ? Math.min(1, rebuild.keys / rebuild.expected) : null;
+  return h("div", { class: "progress" },
+    h("div", { class: "progress-text" },
+      h("span", null, rebuild.phase === "counting" ? "Counting keys" : "Rebuilding", ": ", figure("rebuild_keys", rebuild.keys, format.count),
+        rebuild.expected ? ` of ${format.count(rebuild.expected)} keys` : " keys"),
+      h("span", { class: "muted" }, rebuild.seconds_left === null ? "" : `${format.seconds(rebuild.seconds_left)} left`)),
+    h("progress", { max: "1", ...(part === null ? {} : { value: part }), "aria-label": "Rebuild" }));
+}
+
+export function emptyNote(title, text) {
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), text && h("p", { class: "muted" }, text));
+}
+
+// A form with one field for a key, and what came of it.
+export function keyForm({ id, label, button, value, busy, oninput, onsubmit, result, extra }) {
+  return h("form", { class: "key-form", onsubmit: (event) => { event.preventDefault(); onsubmit(); } },
+    h("label", { for: id }, label),
+    h("div", { class: "key-row" },
+      h("input", {
+        id, type: "text", value, autocomplete: "off", autocapitalize: "off", spellcheck: "false", "data-1p-ignore": true,
+        placeholder: "a key", oninput: (event) => oninput(event.target.value),
+      }),
+      h("button", { type: "submit", class: "button", disabled: busy }, button), extra),
+    h("div", { class: "key-result", role: "status" }, result || " "));
+}

@@ -1,0 +1,162 @@
+// view_gates.js - gates: what they spare the store, what they waste, and whether they may be
+// believed. A key can be looked up, and a filter be built anew.
+
+import { h } from "./vdom.js";
+import { icon } from "./icons.js";
+import * as format from "./format.js";
+import * as charts from "./charts.js";
+import { figure, nameOf, said, filterLink, healthPill, panel, facts, badge, rebuildProgress, emptyNote, keyForm } from "./parts.js";
+
+export const title = () => "Gates";
+
+export function begin() {
+  return { keys: {}, answers: {}, busy: "" };
+}
+
+export async function load({ api }) {
+  return api.get("api/v1/gates");
+}
+
+export function render(context) {
+  const { gates } = context.data;
+  return gates.length === 0
+    ? panel(null, null, emptyNote("There are no gates", "A gate puts a filter in front of a table of SQLite or PostgreSQL. The configuration names them."))
+    : gates.map((gate) => card(gate, context));
+}
+
+const idOf = (gate) => format.segment(gate.name, gate.name_base64);
+
+function card(gate, context) {
+  const { local, info } = context;
+  return h("section", { class: "panel gate", key: idOf(gate), "data-gate": gate.name },
+    h("div", { class: "gate-head" },
+      h("h2", null, nameOf(gate.name, 80)), healthPill(gate.health), sourceBadge(gate.source), breakerBadge(gate.breaker), completeBadge(gate.complete),
+      h("div", { class: "actions" },
+        h("button", {
+          type: "button", class: "button", disabled: !info.user.write || gate.rebuild !== null || local.busy !== "",
+          onclick: () => askRebuild(gate, context),
+        }, "Rebuild…"))),
+    h("p", { class: "gate-line muted" }, "Filter ", filterLink({ name: gate.filter, name_base64: gate.filter_base64 }), ` in front of ${gate.source.type}`,
+      gate.source.description ? [": ", said(gate.source.description)] : "",
+      gate.source.follows ? `; changes come by ${gate.source.follows}` : ""),
+    gate.health.reasons.length > 0 && h("ul", { class: `advice ${gate.health.status}` }, gate.health.reasons.map((reason) => h("li", { key: reason.code }, icon(gate.health.status), said(reason.text)))),
+    gate.source.error && h("p", { class: "advice act" }, icon("act"), said(gate.source.error)),
+    gate.rebuild && rebuildProgress(gate.rebuild),
+    numbers(gate),
+    outcomes(gate),
+    h("div", { class: "columns" },
+      h("div", { class: "wide" }, h("h3", null, "False positives"), charts.rateRows(`rates-${idOf(gate)}`, gate)),
+      tryKey(gate, context)),
+    details(gate));
+}
+
+function sourceBadge(source) {
+  const words = { up: ["source answers", "fine"], down: ["source is down", "act"], connecting: ["connecting", "watch"] }[source.state] || [source.state, ""];
+  return badge(words[0], words[1]);
+}
+
+function breakerBadge(breaker) {
+  const words = { closed: ["breaker closed", "fine"], open: ["breaker open", "act"], trying: ["breaker trying", "watch"] }[breaker.state];
+  return words && badge(words[0], words[1]);
+}
+
+function completeBadge(complete) {
+  const words = {
+    complete: ["complete", "fine"], catching_up: ["catching up", "watch"], building: ["building", "busy"], unknown: ["completeness unknown", "watch"],
+  }[complete.state] || [complete.state, ""];
+  return badge(words[0], words[1]);
+}
+
+function numbers(gate) {
+  const part = (x) => (gate.lookups > 0 ? `${format.share(x / gate.lookups)} of look-ups` : "no look-ups yet");
+  const cell = (name, value, below, kind = "") => h("div", { class: `number-cell ${kind}`, key: name }, h("h3", null, name), h("div", { class: "tile-value" }, value), h("small", null, below));
+  return h("div", { class: "numbers" },
+    cell("Look-ups", figure("lookups", gate.lookups, format.compact, format.count(gate.lookups)), `${format.compact(gate.truth.calls)} went to the source`),
+    cell("Calls avoided", figure("avoided", gate.avoided, format.compact, format.count(gate.avoided)), part(gate.avoided)),
+    cell("Calls wasted", figure("wasted", gate.wasted, format.compact, format.count(gate.wasted)), part(gate.wasted)),
+    cell("Source takes", figure("truth_mean", gate.truth.calls > 0 ? gate.truth.seconds / gate.truth.calls : null, format.seconds),
+      `${format.plural(gate.truth.errors, "error")}; ${format.seconds((gate.avoided * gate.truth.seconds) / Math.max(1, gate.truth.calls))} spared`),
+    cell("False negatives", figure("false_negatives", gate.false_negatives, format.count),
+      gate.audits > 0 ? `in ${format.plural(gate.audits, "audit")}; must be 0` : "no audits; must be 0", gate.false_negatives > 0 ? "act" : ""));
+}
+
+const OUTCOMES = [
+  ["absent_by_filter", "denied by the filter", "o-filter"], ["absent_by_cache", "denied by the cache", "o-cache"],
+  ["absent_by_truth", "absent after all", "o-wasted"], ["present", "present", "o-present"],
+  ["unknown", "unknown", "o-unknown"], ["failed", "failed", "o-failed"],
+];
+
+function outcomes(gate) {
+  const parts = OUTCOMES.map(([name, words, kind]) => ({ value: gate.outcomes[name], name: words, kind, id: name }));
+  return h("div", { class: "outcomes" }, charts.stack(parts, parts.map((p) => `${p.name} ${format.count(p.value)}`).join(", ")),
+    h("ul", { class: "outcome-list" }, parts.filter((p) => p.value > 0 || p.id === "absent_by_filter").map((p) => h("li", { key: p.kind },
+      h("i", { class: `swatch ${p.kind}` }), p.name, " ", figure(p.id, p.value, format.count)))));
+}
+
+const ANSWERS = {
+  absent_by_filter: ["no", "Absent. The filter said so, the source was spared."],
+  absent_by_cache: ["no", "Absent. The source said so a moment ago."],
+  absent_by_truth: ["wasted", "Absent. The filter said maybe, the source knew better: a false positive."],
+  present: ["maybe", "Present. The source has it."],
+  unknown: ["wasted", "Unknown: the source does not answer. It may be there."],
+  failed: ["wasted", "Failed: the source does not answer."],
+};
+
+function tryKey(gate, { local, api, change, tell }) {
+  const id = idOf(gate);
+  const run = async () => {
+    change({ busy: id }, -1);
+    try {
+      const found = await api.post(`api/v1/gates/${id}/lookup`, { keys: [local.keys[id] || ""] });
+      change({ answers: { ...local.answers, [id]: { ...found.results[0], seconds: found.seconds } } }, -1);
+    } catch (error) {
+      tell(error.message, "error");
+    } finally {
+      change({ busy: "" }, -1);
+    }
+  };
+  const answer = local.answers[id];
+  const words = answer && (ANSWERS[answer.outcome] || ["wasted", answer.outcome]);
+  return h("div", null, h("h3", null, "Try a key"), keyForm({
+    id: `try-${id}`, label: "Look a key up through the gate", button: "Look up", value: local.keys[id] || "", busy: local.busy === id,
+    oninput: (value) => change({ keys: { ...local.keys, [id]: value }, answers: { ...local.answers, [id]: undefined } }, -1),
+    onsubmit: run,
+    result: answer && h("span", { class: `answer ${words[0]}` }, words[1], answer.seconds !== undefined && h("small", null, ` ${format.seconds(answer.seconds)}`)),
+  }));
+}
+
+function details(gate) {
+  return h("details", { class: "more" }, h("summary", null, "All facts"), facts([
+    ["Complete up to", figure("sequence", gate.complete.sequence, format.count),
+      gate.complete.lag_seconds !== null && gate.complete.lag_seconds !== undefined && `${format.seconds(gate.complete.lag_seconds)} ago`],
+    ["Keys in the source", figure("source_keys", gate.complete.keys ?? null, format.count)],
+    ["Questions to the source", figure("truth_calls", gate.truth.calls, format.count), `${format.seconds(gate.truth.seconds)} in all`],
+    ["Errors of the source", figure("truth_errors", gate.truth.errors, format.count)],
+    ["Breaker opened", `${format.count(gate.breaker.opened)} times`, `${format.plural(gate.breaker.spared, "question")} not asked meanwhile`],
+    ["Answered by another's question", figure("shared", gate.shared, format.count)],
+    ["Reported by others", figure("reported", gate.reported, format.count)],
+    ["Negative cache", format.plural(gate.negative_cache.entries, "entry", "entries"), format.plural(gate.negative_cache.hits, "hit")],
+    ["Writes", figure("writes", gate.writes, format.count), format.plural(gate.write_errors, "error")],
+    ["Rebuilds", figure("rebuilds", gate.rebuilds, format.count), `${format.count(gate.rebuilds_failed ?? 0)} failed`],
+    gate.last_failure && ["Last failure", said(gate.last_failure)],
+    ["Drifting", gate.drifting ? "yes: more false positives than the fill explains" : "no"],
+    ["Doubtful", gate.doubtful ? "yes: a write could not be added, the source is asked for everything" : "no"],
+  ]));
+}
+
+function askRebuild(gate, { ask, api, tell, refresh }) {
+  ask({
+    title: "Build the filter anew?",
+    text: ["All keys of ", nameOf(gate.name, 60), " are read from the source. The present filter answers until the new one is ready; nothing is lost if it fails."],
+    button: "Rebuild",
+    act: async () => {
+      try {
+        await api.post(`api/v1/gates/${idOf(gate)}/rebuild`);
+        tell("Rebuilding");
+        refresh();
+      } catch (error) {
+        tell(error.message, "error");
+      }
+    },
+  });
+}

@@ -1,0 +1,209 @@
+// view_planner.js - what if: how much memory for how many keys at what rate, in every kind of
+// filter, and what becomes of it when there are more keys than planned. The service computes;
+// what is asked for is in the address, so a plan can be sent to somebody.
+
+import { h } from "./vdom.js";
+import * as format from "./format.js";
+import * as charts from "./charts.js";
+import { figure, panel, badge } from "./parts.js";
+
+export const title = () => "Planner";
+export const still = true; // nothing changes by itself
+
+const FIELDS = {
+  items: { label: "Keys", hint: "how many different ones", low: 1e3, high: 1e11, show: format.compact, parse: format.parseNumber, usual: 1e6, whole: true },
+  error: { label: "Rate of false positives", hint: "of keys that are not in", low: 1e-7, high: 0.3, show: format.rate, parse: format.parseRate, usual: 0.01, down: true },
+  growth: { label: "Growth", hint: "times as many keys before it is made anew", low: 1, high: 100, show: format.times, parse: (text) => format.parseNumber(String(text).replace(/[×x]\s*$/, "")), usual: 1 },
+};
+const COSTS = {
+  queries_per_second: { label: "Look-ups per second", hint: "" },
+  absent_share: { label: "Share for absent keys", hint: "0 to 1" },
+  call_cost: { label: "Cost of a wasted call", hint: "any unit" },
+  memory_cost: { label: "Cost of a GiB per second", hint: "the same unit" },
+};
+
+export function begin(route) {
+  const local = { texts: {}, shown: "", problem: null };
+  for (const [name, field] of Object.entries(FIELDS)) {
+    const given = field.parse(route.query[name] ?? "");
+    local[name] = given >= field.low * 0.999 && given <= field.high * 1.001 ? given : field.usual;
+  }
+  for (const name of Object.keys(COSTS)) {
+    local[name] = /^[\d.e+-]{1,20}$/i.test(route.query[name] || "") ? route.query[name] : "";
+  }
+  return local;
+}
+
+export function address(local) {
+  const query = new URLSearchParams();
+  for (const [name, field] of Object.entries(FIELDS)) {
+    if (local[name] !== field.usual) {
+      query.set(name, String(local[name]));
+    }
+  }
+  for (const name of Object.keys(COSTS)) {
+    if (local[name] !== "") {
+      query.set(name, local[name]);
+    }
+  }
+  return query.size > 0 ? `#/planner?${query}` : "#/planner";
+}
+
+export async function load({ local, api }) {
+  const costs = Object.fromEntries(Object.keys(COSTS).map((name) => [name, local[name]]));
+  return api.get("api/v1/plan", { items: local.items, error: local.error, growth: local.growth, points: 48, ...costs });
+}
+
+export function render(context) {
+  const { data, local } = context;
+  const chosen = local.shown || (data.recommended ? data.recommended.kind : "blocked");
+  return [
+    h("div", { class: "planner" },
+      panel("What is known", { class: "knobs" }, Object.keys(FIELDS).map((name) => knob(name, context)), costs(context)),
+      answer(context, chosen)),
+    panel("All kinds", { note: "choose a row to see its curves" }, table(context, chosen)),
+    h("div", { class: "columns even" },
+      panel(null, { key: "memory" }, memoryChart(data, local, chosen)),
+      panel(null, { key: "load" }, loadChart(data, chosen))),
+    data.hints.length > 0 && panel("If it is otherwise", null, h("ul", { class: "hints" }, data.hints.map((hint) => h("li", { key: hint }, hint)))),
+  ];
+}
+
+// ---- What is known -------------------------------------------------------------------------
+
+const STEPS = 240; // of a slider
+
+function knob(name, { local, change }) {
+  const field = FIELDS[name];
+  const span = Math.log(field.high / field.low);
+  const place = Math.round((STEPS * Math.log(local[name] / field.low)) / span);
+  const fromPlace = (p) => {
+    const value = Number((field.low * Math.exp((span * p) / STEPS)).toPrecision(2));
+    return Math.max(field.low, Math.min(field.high, field.whole ? Math.round(value) : value));
+  };
+  const text = local.texts[name];
+  const typed = (value) => {
+    const number = field.parse(value);
+    const good = number >= field.low && number <= field.high;
+    change({ texts: { ...local.texts, [name]: value }, ...(good ? { [name]: field.whole ? Math.round(number) : number } : {}) }, good ? 150 : -1);
+  };
+  const bad = text !== undefined && !(field.parse(text) >= field.low && field.parse(text) <= field.high);
+  return h("div", { class: "knob", key: name },
+    h("label", { for: `knob-${name}` }, field.label, h("small", null, field.hint)),
+    h("input", {
+      id: `knob-${name}`, type: "text", inputmode: "decimal", autocomplete: "off", class: "knob-text", value: text ?? field.show(local[name]),
+      "aria-invalid": bad ? "true" : undefined, oninput: (event) => typed(event.target.value),
+      onblur: () => change({ texts: { ...local.texts, [name]: undefined } }, -1),
+    }),
+    h("input", {
+      type: "range", min: "0", max: String(STEPS), value: String(place), "aria-label": field.label, "aria-valuetext": field.show(local[name]),
+      oninput: (event) => change({ [name]: fromPlace(Number(event.target.value)), texts: { ...local.texts, [name]: undefined } }, 120),
+    }),
+    bad && h("small", { class: "knob-bad", role: "alert" }, `from ${field.show(field.low)} to ${field.show(field.high)}`));
+}
+
+function costs({ local, change }) {
+  return h("details", { class: "more", open: local.costs ?? Object.keys(COSTS).some((name) => local[name] !== ""), ontoggle: (event) => { local.costs = event.currentTarget.open; } },
+    h("summary", null, "What it costs"),
+    h("div", { class: "cost-fields" }, Object.entries(COSTS).map(([name, field]) => h("label", { key: name }, field.label, h("small", null, field.hint),
+      h("input", {
+        type: "number", min: "0", step: "any", value: local[name], id: `cost-${name}`,
+        oninput: (event) => change({ [name]: event.target.value }, 250),
+      })))));
+}
+
+// ---- The answer ----------------------------------------------------------------------------
+
+function answer({ data, local }, chosen) {
+  const plan = data.kinds.find((p) => p.kind === chosen);
+  const best = data.recommended && data.recommended.kind === chosen;
+  if (!plan || !plan.possible) {
+    return panel("The plan", { class: "answer-panel" }, h("p", null, h("b", null, chosen), ` cannot do that: ${(plan && plan.problem) || "there is no plan"}`));
+  }
+  const line = (name, value, below) => h("div", { class: "number-cell", key: name }, h("h3", null, name), h("div", { class: "tile-value" }, value), h("small", null, below));
+  return panel(best ? "Take this one" : "The plan", { class: "answer-panel", note: best ? undefined : "another one is recommended" },
+    h("p", { class: "reason" }, badge(chosen, "accent"), " ", best ? data.recommended.reason.replace(/^\w+: /, "") : (plan.reason || "").replace(/^\w+: /, "")),
+    h("div", { class: "numbers" },
+      line("Memory", figure("plan_bytes", plan.bytes, format.bytes, `${format.count(plan.bytes)} bytes`), `fits into ${CACHES[plan.cache_level] || "memory"}`),
+      line("Bits per key", figure("plan_bits", plan.bits_per_key, (v) => format.significant(v)), `${format.count(plan.k)} of them set`),
+      line("Predicted", figure("plan_rate", plan.rate, format.rate), format.oneIn(plan.rate)),
+      line("Lines per look-up", figure("plan_lines", plan.lines_per_lookup, format.count), "of cache, for a key that may be in"),
+      plan.calls_avoided !== null && plan.calls_avoided !== undefined && line("Calls avoided", figure("plan_avoided", plan.calls_avoided, format.perSecond), `${format.perSecond(plan.calls_wasted)} wasted`),
+      plan.cost !== null && plan.cost !== undefined && line("Cost", figure("plan_cost", plan.cost, (v) => format.significant(v)), "per second, memory and wasted calls")),
+    h("pre", { class: "paste", tabindex: "0", "aria-label": "Command that creates it" }, h("code", null, creation(plan, local))));
+}
+
+const CACHES = { 1: "the first-level cache", 2: "the second-level cache", 3: "the third-level cache", 4: "memory only" };
+
+function creation(plan, local) {
+  const items = Math.round(local.items * local.growth);
+  return plan.kind === "fuse" || plan.kind === "ribbon"
+    ? `bloomgate build --kind ${plan.kind} -p ${local.error} filter.bg < keys`
+    : `BG.CREATE filter KIND ${plan.kind} CAPACITY ${items} ERROR ${local.error}`;
+}
+
+function table({ data, change }, chosen) {
+  const withCost = data.kinds.some((plan) => plan.cost !== null && plan.cost !== undefined);
+  const most = Math.max(...data.kinds.map((plan) => plan.bytes || 0));
+  return h("div", { class: "table-box" }, h("table", { class: "kinds" },
+    h("thead", null, h("tr", null, ["Kind", "Memory", "Bits per key", "Lines per look-up", "Rate, as planned", "with 2× the keys", "with 10×", withCost && "Cost", "Can"].filter(Boolean)
+      .map((name, i) => h("th", { key: name, scope: "col", class: i > 0 && name !== "Can" ? "number" : "" }, name)))),
+    h("tbody", null, data.kinds.map((plan) => h("tr", {
+      key: plan.kind, class: `${plan.kind === chosen ? "chosen" : ""} ${plan.possible ? "" : "impossible"}`, "data-kind": plan.kind,
+      onclick: () => change({ shown: plan.kind }, -1),
+    },
+    h("th", { scope: "row" }, h("button", { type: "button", class: "row-button", "aria-pressed": String(plan.kind === chosen), onclick: () => change({ shown: plan.kind }, -1) }, plan.kind),
+      data.recommended && data.recommended.kind === plan.kind && badge("recommended", "accent")),
+    plan.possible ? [
+      h("td", { class: "number with-bar" }, figure("bytes", plan.bytes, format.bytes, `${format.count(plan.bytes)} bytes`), charts.bar(plan.bytes / most, "quiet")),
+      h("td", { class: "number" }, figure("bits_per_key", plan.bits_per_key, (v) => format.significant(v))),
+      h("td", { class: "number" }, figure("lines_per_lookup", plan.lines_per_lookup, format.count)),
+      h("td", { class: "number" }, figure("rate", plan.rate, format.rate)),
+      h("td", { class: "number" }, plan.rate_2x === null ? h("span", { class: "muted" }, "do not fit") : figure("rate_2x", plan.rate_2x, format.rate)),
+      h("td", { class: "number" }, plan.rate_10x === null ? h("span", { class: "muted" }, "do not fit") : figure("rate_10x", plan.rate_10x, format.rate)),
+      withCost && h("td", { class: "number" }, figure("cost", plan.cost ?? null, (v) => format.significant(v))),
+      h("td", { class: "can" }, (plan.can || []).join(", ")),
+    ] : h("td", { colspan: withCost ? 8 : 7, class: "muted" }, plan.problem || "not possible"))))));
+}
+
+// ---- Curves --------------------------------------------------------------------------------
+
+const ALWAYS = ["blocked", "classic", "cuckoo", "ribbon"]; // in colour beside the chosen one
+
+function colourOf(kind, chosen) {
+  if (kind === chosen) {
+    return "s1";
+  }
+  const i = ALWAYS.filter((k) => k !== chosen).slice(0, 3).indexOf(kind);
+  return i < 0 ? "rest" : ["s2", "s3", "s4"][i];
+}
+
+function legend(curves, chosen) {
+  return h("ul", { class: "outcome-list" }, curves.filter((c) => colourOf(c.kind, chosen) !== "rest").sort((a, b) => Number(b.kind === chosen) - Number(a.kind === chosen))
+    .map((c) => h("li", { key: c.kind }, h("i", { class: `swatch ${colourOf(c.kind, chosen)}` }), c.kind)), h("li", { class: "muted", key: "rest" }, h("i", { class: "swatch rest" }), "others"));
+}
+
+function memoryChart(data, local, chosen) {
+  const curves = data.curves.filter((c) => c.bits_per_key.length > 0);
+  const planOf = (kind) => data.kinds.find((p) => p.kind === kind && p.possible);
+  return [charts.curveChart({
+    id: "p-memory", title: "Memory against rate", note: "lower and further left is better",
+    label: `Rate of false positives against bits per key for ${curves.map((c) => c.kind).join(", ")}; the table above has the figures`,
+    yLog: true, yRange: [1e-6, 1], xRange: [0, 48], showX: (v) => format.significant(v), showY: format.rate, xName: "bits per key", guide: local.error >= 1e-6 ? local.error : undefined,
+    curves: curves.map((c) => ({
+      name: c.kind, kind: colourOf(c.kind, chosen), strong: c.kind === chosen, xs: c.bits_per_key, ys: c.rate, labelled: c.kind === chosen,
+      mark: planOf(c.kind) && [planOf(c.kind).bits_per_key, planOf(c.kind).rate],
+    })),
+  }), legend(curves, chosen)];
+}
+
+function loadChart(data, chosen) {
+  const curves = data.curves.filter((c) => c.multiple.length > 0);
+  return [charts.curveChart({
+    id: "p-load", title: "With more keys than planned", note: "the rate of the planned size",
+    label: "Rate of false positives against how many times as many keys are in than planned; the table above has the figures at 2 and 10 times",
+    xLog: true, xRange: [0.1, 10], xMarks: [0.1, 0.2, 0.5, 1, 2, 5, 10], yLog: true, yRange: [1e-6, 1], showX: (v) => `${format.significant(v)}×`, showY: format.rate,
+    xName: "keys, times as many as planned", guideX: 1,
+    curves: curves.map((c) => ({ name: c.kind, kind: colourOf(c.kind, chosen), strong: c.kind === chosen, xs: c.multiple, ys: c.rate_at })),
+  }), legend(curves, chosen)];
+}

@@ -1,0 +1,123 @@
+// view_server.js - the process: how it feels, who is connected, what is on disk, where it ends.
+
+import { h } from "./vdom.js";
+import { icon } from "./icons.js";
+import * as format from "./format.js";
+import * as charts from "./charts.js";
+import { figure, nameOf, said, panel, facts, choice, badge } from "./parts.js";
+
+export const title = () => "Server";
+
+const SPANS = [[600, "10 min"], [3600, "1 h"], [21600, "6 h"], [86400, "24 h"]];
+
+export function begin() {
+  return { span: 600 };
+}
+
+export async function load({ local, api }) {
+  return api.get("api/v1/history", { seconds: local.span });
+}
+
+export function render({ data, info, local, change }) {
+  return [
+    tiles(info),
+    panel("History", { actions: choice("How far back", SPANS, local.span, (span) => change({ span })) }, history(data, info)),
+    h("div", { class: "columns three" }, service(info), durability(info), limits(info)),
+  ];
+}
+
+function tiles(info) {
+  const { memory, connections } = info;
+  const open = connections.resp + connections.http;
+  return h("div", { class: "tiles" },
+    h("div", { class: "tile", key: "state" }, h("h3", { class: "tile-name" }, "State"),
+      h("div", { class: "tile-value state" }, badge(info.state, info.state === "ready" ? "fine" : "watch")),
+      h("div", { class: "tile-below" }, "up for ", figure("uptime_seconds", info.uptime_seconds, format.seconds))),
+    h("div", { class: "tile", key: "memory" }, h("h3", { class: "tile-name" }, "Memory"),
+      h("div", { class: "tile-value" }, figure("rss_bytes", memory.rss_bytes, format.bytes)),
+      memory.limit_bytes !== null && charts.bar(memory.filter_bytes / memory.limit_bytes, memory.filter_bytes > 0.9 * memory.limit_bytes ? "watch" : "fine"),
+      h("div", { class: "tile-below" }, figure("filter_bytes", memory.filter_bytes, format.bytes), " are filters",
+        memory.limit_bytes !== null && `; limit ${format.bytes(memory.limit_bytes)}`)),
+    h("div", { class: "tile", key: "connections" }, h("h3", { class: "tile-name" }, "Connections"),
+      h("div", { class: "tile-value" }, figure("connections", open, format.count)),
+      h("div", { class: "tile-below" }, figure("resp", connections.resp, format.count), " RESP, ", figure("http", connections.http, format.count), ` HTTP; limit ${format.count(connections.limit)}`)),
+    h("div", { class: "tile", key: "commands" }, h("h3", { class: "tile-name" }, "Commands"),
+      h("div", { class: "tile-value" }, figure("commands", info.commands, format.compact, format.count(info.commands))),
+      h("div", { class: "tile-below" }, "since it started")),
+    h("div", { class: "tile", key: "network" }, h("h3", { class: "tile-name" }, "Network"),
+      h("div", { class: "tile-value" }, figure("received_bytes", info.network.received_bytes, format.bytes)),
+      h("div", { class: "tile-below" }, "received; ", figure("sent_bytes", info.network.sent_bytes, format.bytes), " sent")));
+}
+
+function history(past) {
+  const of = (name) => past.series[name] || [];
+  const common = { from: past.from, step: past.step };
+  return h("div", { class: "charts" },
+    charts.timeChart({ ...common, id: "s-commands", title: "Commands per second", show: format.compact, tick: format.round, series: [{ name: "commands", kind: "s1", values: of("commands_per_second"), fill: true }] }),
+    charts.timeChart({ ...common, id: "s-keys", title: "Keys per second", show: format.compact, tick: format.round, series: [
+      { name: "asked for", kind: "s1", values: of("queries_per_second"), fill: true }, { name: "added", kind: "s2", values: of("adds_per_second") }] }),
+    charts.timeChart({ ...common, id: "s-memory", title: "Memory", show: format.bytes, binary: true, series: [
+      { name: "process", kind: "s1", values: of("rss_bytes"), fill: true }, { name: "filters", kind: "s4", values: of("filter_bytes") }] }),
+    charts.timeChart({ ...common, id: "s-connections", title: "Connections", show: format.compact, tick: format.round, series: [{ name: "open", kind: "s3", values: of("connections"), fill: true }] }),
+    charts.timeChart({ ...common, id: "s-network", title: "Network", show: format.bytesPerSecond, binary: true, series: [
+      { name: "received", kind: "s1", values: of("received_bytes_per_second"), fill: true }, { name: "sent", kind: "s4", values: of("sent_bytes_per_second") }] }),
+    charts.timeChart({ ...common, id: "s-share", title: "Share of look-ups answered maybe", show: format.share, series: [{ name: "maybe", kind: "s3", fill: true,
+      values: of("queries_per_second").map((q, i) => (q ? (of("maybes_per_second")[i] ?? 0) / q : null)) }] }));
+}
+
+function service(info) {
+  return panel("Service", { key: "service" }, facts([
+    ["Version", [info.version, info.revision && ` (${info.revision})`]],
+    ["Instructions", info.cpu],
+    ["Workers", figure("workers", info.workers, format.count)],
+    ["Started", format.moment(info.started)],
+    ["TLS", info.tls ? "yes" : "no"],
+    ["Users", info.users ? "yes, signing in is needed" : "none: everybody who reaches it may do everything"],
+    ["You", info.user.name === null ? "nobody in particular" : nameOf(info.user.name, 40), [info.user.admin && "administrator", !info.user.write && "read only"].filter(Boolean).join(", ")],
+    ["Connections accepted", figure("accepted", info.connections.accepted, format.count)],
+    ["Connections refused", figure("connections_refused", info.connections.refused, format.count)],
+  ]));
+}
+
+const PROMISES = {
+  always: "an add that was answered is on disk",
+  everysec: "a crash of the machine may lose the last second of adds",
+  no: "the system decides when adds reach the disk",
+};
+
+function durability(info) {
+  const p = info.persistence;
+  if (!p.enabled) {
+    return panel("Persistence", { key: "persistence" }, h("p", null, "Off: filters live in memory only and are gone when the service stops."));
+  }
+  const since = (t) => (t === null ? "never" : `${format.age(Math.max(0, info.now - t))}${info.now - t < 1 ? "" : " ago"}`);
+  const problem = p.log.error || p.snapshot.error;
+  return panel("Persistence", { key: "persistence" },
+    problem && h("p", { class: "advice act" }, icon("act"), said(problem)),
+    p.loading && h("p", { class: "advice watch" }, icon("watch"), h("span", null, `Loading: ${format.count(p.loading.filters)} of ${p.loading.expected === null ? "?" : format.count(p.loading.expected)} filters`)),
+    facts([
+      ["Written through", h("code", null, p.appendfsync), PROMISES[p.appendfsync]],
+      ["Log", figure("log_bytes", p.log.bytes, format.bytes), p.log.unsynced_bytes > 0 ? `${format.bytes(p.log.unsynced_bytes)} not on disk yet` : "all of it on disk"],
+      ["Last sync", since(p.log.last_sync)],
+      ["Failures of the log", figure("log_failures", p.log.failures, format.count)],
+      ["Last snapshot", p.snapshot.running ? "running now" : since(p.snapshot.last_success), p.snapshot.last_seconds !== null && `took ${format.seconds(p.snapshot.last_seconds)}`],
+      ["Failures of snapshots", figure("snapshot_failures", p.snapshot.failures, format.count)],
+      p.dir && ["Folder", h("code", null, said(p.dir))],
+    ]));
+}
+
+function limits(info) {
+  const l = info.limits;
+  const orNone = (value, show) => (value === null || value === undefined ? "none" : show(value));
+  return panel("Limits", { key: "limits" }, facts([
+    ["Body of a request", format.bytes(l.max_body_bytes)],
+    ["Uploaded file", orNone(l.max_upload_bytes, format.bytes)],
+    ["Keys of a request", format.count(l.max_keys)],
+    ["Length of a key", format.bytes(l.max_key_bytes)],
+    ["Length of a name", format.bytes(l.max_name_bytes)],
+    ["One filter", orNone(l.max_filter_bytes, format.bytes)],
+    ["All filters", orNone(info.memory.limit_bytes, format.bytes)],
+    ["Number of filters", orNone(l.max_filters, format.count)],
+    ["Idle connections", l.idle_seconds ? `closed after ${format.seconds(l.idle_seconds)}` : "stay"],
+  ]));
+}

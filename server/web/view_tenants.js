@@ -1,0 +1,52 @@
+// view_tenants.js - who uses the service, how much, and what he was refused.
+
+import { h } from "./vdom.js";
+import * as format from "./format.js";
+import * as charts from "./charts.js";
+import { figure, nameOf, panel, badge, emptyNote } from "./parts.js";
+
+export const title = () => "Tenants";
+
+export function begin() {
+  return {};
+}
+
+export async function load({ api }) {
+  return api.get("api/v1/tenants");
+}
+
+export function render({ data, info }) {
+  const { tenants } = data;
+  if (tenants.length === 0) {
+    return panel(null, null, emptyNote("There are no users", info.users ? "You may see none." : "Everybody who reaches the service may do everything. The configuration names users."));
+  }
+  return panel(null, { class: "table-panel" }, h("div", { class: "table-box" }, h("table", { class: "tenants" },
+    h("thead", null, h("tr", null, [["User", ""], ["May", ""], ["Filters", "number"], ["Memory", "number"], ["Keys", "number"], ["Look-ups", "number"], ["Adds", "number"], ["Connections", "number"], ["Refused", ""]]
+      .map(([name, kind]) => h("th", { key: name, scope: "col", class: kind }, name)))),
+    h("tbody", null, tenants.map(row)))));
+}
+
+// A figure, and a bar below it if it has a limit.
+function limited(name, value, limit, show) {
+  const part = limit ? value / limit : null;
+  return h("td", { class: "number with-bar" }, figure(name, value, show),
+    limit !== null && h("small", null, `of ${show(limit)}`),
+    part !== null && charts.bar(part, part >= 1 ? "act" : part > 0.9 ? "watch" : "quiet"));
+}
+
+const REFUSED = [["rate", "too fast"], ["items", "too many keys"], ["bytes", "too much memory"], ["filters", "too many filters"], ["rights", "not allowed"]];
+
+function row(tenant) {
+  const refused = REFUSED.filter(([reason]) => tenant.refused[reason] > 0);
+  return h("tr", { key: tenant.name, "data-tenant": tenant.name },
+    h("th", { scope: "row" }, nameOf(tenant.name, 40), h("small", null, !tenant.enabled && badge("disabled", "watch"), tenant.admin && badge("admin", "accent"))),
+    h("td", null, h("code", { class: "rules" }, tenant.rules.join(" ")), h("small", null, tenant.patterns.map((pattern, i) => [i > 0 && ", ", nameOf(pattern, 60)]))),
+    limited("filters", tenant.filters, tenant.limits.filters, format.count),
+    limited("bytes", tenant.bytes, tenant.limits.bytes, format.bytes),
+    limited("items", tenant.items, tenant.limits.items, format.compact),
+    h("td", { class: "number" }, figure("queries_per_second", tenant.per_second.queries, format.perSecond), h("small", null, figure("queries", tenant.counters.queries, format.compact), " so far")),
+    limited("adds_per_second", tenant.per_second.adds, tenant.limits.inserts_per_second, format.perSecond),
+    limited("connections", tenant.connections, tenant.limits.connections, format.count),
+    h("td", null, refused.length === 0 ? h("span", { class: "muted" }, "nothing")
+      : h("ul", { class: "refused" }, refused.map(([reason, words]) => h("li", { key: reason }, figure(`refused_${reason}`, tenant.refused[reason], format.count), ` ${words}`)))));
+}

@@ -1,0 +1,304 @@
+/*
+ * web_files.c - filters as files over HTTP: download, upload, verification.
+ *
+ * The entity tag is the root digest of the content: made with generation 0 and time 0, so that
+ * equal filters have equal tags wherever they are.
+ */
+#include "args.h"
+#include "log.h"
+#include "server.h"
+#include "web.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Saves a filter's base to a file in the data folder that has no name afterwards; gives its
+ * descriptor, size and tag. */
+static bg_err files_save(struct web_request *request, struct entry *entry, int *fd,
+                         uint64_t *bytes, char tag[BG_DIGEST_TEXT + 2],
+                         bg_errinfo *info)
+{
+    char path[4096], shape[OBJECT_SHAPE_TEXT], metadata[OBJECT_SHAPE_TEXT + 16];
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_file_info about = { .struct_size = sizeof about };
+    const struct object *object = entry->object;
+    bg_pin pin;
+    if (!object->slot) {
+        return object_error(info, BG_ENOTSUP,
+                            "a filter of RedisBloom has no file of ours");
+    }
+    (void)snprintf(path, sizeof path, "%s/download-XXXXXX",
+                   request->session->from->dir);
+    *fd = mkostemp(path, O_CLOEXEC);
+    if (*fd < 0) {
+        return object_error(info, BG_EIO, "%s: %s", path, strerror(errno));
+    }
+    close(*fd);
+    *fd = -1;
+    (void)object_shape_write(&object->shape, shape);
+    (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
+    how.metadata = metadata;
+    how.created = 1; /* the same bytes for the same content */
+    how.flags = BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK;
+    memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
+    bg_slot_pin(object->slot, &pin);
+    const bg_filter *base = object_base(&pin);
+    bg_err err = base ? bg_save(base, path, &how, info)
+                      : object_error(info, BG_ENOTSUP, "its content is not to be had");
+    bg_slot_unpin(object->slot, &pin);
+    if (!err) {
+        err = bg_file_about(path, &about, info);
+    }
+    if (!err) {
+        *fd = open(path, O_RDONLY | O_CLOEXEC);
+        *bytes = about.file_bytes;
+        (void)snprintf(tag, BG_DIGEST_TEXT + 2, "\"%s\"", about.digest_text);
+        err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, strerror(errno))
+                      : BG_OK;
+    }
+    (void)unlink(path);
+    return err;
+}
+
+/* A file name that is safe for every system. */
+static void files_disposition(struct web_request *request, bg_bytes name)
+{
+    char value[160] = "attachment; filename=\"", plain[65];
+    const char *bytes = name.data;
+    size_t n = 0;
+    for (size_t i = 0; i < name.len && n < 64; i++) {
+        const char c = bytes[i];
+        const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
+                          || (c >= '0' && c <= '9') || c == '-' || c == '_'
+                          || (c == '.' && n > 0);
+        plain[n++] = safe ? c : '_';
+    }
+    plain[n] = 0;
+    (void)snprintf(value, sizeof value, "attachment; filename=\"%s.bg\"",
+                   n ? plain : "filter");
+    web_header(request, "Content-Disposition", value);
+}
+
+static void files_get(struct web_request *request)
+{
+    char tag[BG_DIGEST_TEXT + 2];
+    bg_errinfo info = { 0 };
+    bg_bytes name;
+    struct entry *entry = NULL;
+    if (!web_name(request, 3, &name) || !web_may(request, "BG.DUMP")
+        || !(entry = web_find(request, name, USER_READ))) {
+        return;
+    }
+    const bg_err err = files_save(request, entry, &request->answer.file,
+                                  &request->answer.file_bytes, tag, &info);
+    if (err) {
+        request->answer.file = -1;
+        web_failed(request, err, &info);
+        return;
+    }
+    web_header(request, "ETag", tag);
+    if (http_if_none_match(request->head, tag) == HTTP_MATCH_YES) {
+        close(request->answer.file);
+        request->answer.file = -1;
+        request->answer.status = 304;
+        return;
+    }
+    request->answer.type = "application/vnd.bloomgate";
+    files_disposition(request, name);
+}
+
+/* ---- Uploads ---------------------------------------------------------------------------------- */
+
+/* Whether the present filter, if there is one, may be replaced; else 412 was sent. */
+static bool files_precondition(struct web_request *request, struct entry *present)
+{
+    char tag[BG_DIGEST_TEXT + 2] = "";
+    bg_bytes ignored;
+    if (present
+        && (http_field(request->head, "If-Match", &ignored)
+            || http_field(request->head, "If-None-Match", &ignored))) {
+        int fd = -1;
+        uint64_t bytes = 0;
+        if (files_save(request, present, &fd, &bytes, tag, NULL) == BG_OK) {
+            close(fd);
+        }
+    }
+    const char *known = present ? tag : NULL;
+    const enum http_match match = http_if_match(request->head, known);
+    const enum http_match none = http_if_none_match(request->head, known);
+    if (match == HTTP_MATCH_NO || none == HTTP_MATCH_YES) {
+        web_error(request, 412, "precondition_failed", "found %s, expected another",
+                  present ? tag : "no filter");
+        if (present) {
+            web_header(request, "ETag", tag);
+        }
+        return false;
+    }
+    return true;
+}
+
+/* The shape that a file was made with here, or what can be told of any other. */
+static void files_shape(const bg_file_info *about, const bg_filter *filter,
+                        struct object_shape *shape)
+{
+    static const char mark[] = "object: ";
+    const char *line = strstr(about->metadata, mark);
+    if (line) {
+        line += sizeof mark - 1;
+        if (object_shape_read(line, strcspn(line, "\n"), shape, NULL) == BG_OK
+            && shape->kind == about->kind && shape->hash == about->profile) {
+            return;
+        }
+    }
+    object_shape_of(filter, shape);
+    memcpy(shape->key_id, about->key_id, sizeof shape->key_id);
+}
+
+static bg_err files_open(struct web_request *request, bg_filter **filter,
+                         bg_file_info *about, bg_errinfo *info)
+{
+    const struct command_settings *settings = request->session->host.settings;
+    struct object_shape secret = { .family = OBJECT_BG };
+    bg_open_options how = BG_OPEN_OPTIONS_INIT;
+    bg_hash_spec hash;
+    bg_err err = bg_file_about(request->body_file, about, info);
+    if (!err) {
+        secret.hash = about->profile;
+        secret.seed = about->seed;
+        memcpy(secret.key_id, about->key_id, sizeof secret.key_id);
+        err = object_hash_spec(&secret, settings, &hash, info);
+        err = err ? BG_EFORMAT : BG_OK; /* an unknown secret is the file's fault */
+    }
+    how.hash = &hash;
+    how.max_bytes = settings->max_filter_bytes;
+    if (!err) {
+        err = bg_open(request->body_file, &how, filter, info);
+    }
+    return err;
+}
+
+static void files_put(struct web_request *request)
+{
+    bg_errinfo info = { 0 };
+    bg_file_info about = { .struct_size = sizeof about };
+    bg_filter *filter = NULL;
+    struct object_shape shape;
+    struct object *object = NULL;
+    bg_bytes name;
+    if (!web_name(request, 3, &name) || !web_may(request, "BG.LOAD")) {
+        return;
+    }
+    if (!user_may_touch(request->client->user, name, USER_READ | USER_WRITE)) {
+        web_error(request, 403, "forbidden", "user %s may not write to that name",
+                  user_name(request->client->user));
+        return;
+    }
+    struct entry *present = session_find(request->session, name);
+    if (!files_precondition(request, present)) {
+        return;
+    }
+    bg_err err = files_open(request, &filter, &about, &info);
+    if (err) {
+        log_event(LOG_EVENT_REFUSED, name, "an upload: %s", info.message);
+        web_failed(request, err == BG_EINVAL || err == BG_EINCOMPAT ? BG_EFORMAT : err,
+                   &info);
+        return;
+    }
+    files_shape(&about, filter, &shape);
+    err = object_adopt(&shape, filter, NULL, &object, &info);
+    if (err) {
+        bg_filter_free(filter);
+    } else {
+        struct host *host = &request->session->host;
+        err = host->ops->replace(host, name, object, &info);
+        if (err) {
+            object_free(object);
+        }
+    }
+    if (err) {
+        web_failed(request, err, &info);
+        return;
+    }
+    log_event(LOG_EVENT_RELOAD, name, "a file was uploaded, digest %s",
+              about.digest_text);
+    struct entry *entry = web_find(request, name, USER_READ);
+    if (entry) {
+        char tag[BG_DIGEST_TEXT + 2];
+        (void)snprintf(tag, sizeof tag, "\"%s\"", about.digest_text);
+        web_answer_filter(request, entry, present ? 200 : 201);
+        web_header(request, "ETag", tag);
+    }
+}
+
+/* ---- Verification --------------------------------------------------------------------------------- */
+
+static void files_verify(struct web_request *request)
+{
+    bg_errinfo info = { 0 };
+    bg_bytes name;
+    struct entry *entry = NULL;
+    struct web_json json;
+    bg_slot_health health = { .struct_size = sizeof health };
+    char tag[BG_DIGEST_TEXT + 2] = "";
+    uint64_t bytes = 0;
+    int fd = -1;
+    if (!web_name(request, 3, &name) || !web_may(request, "BG.VERIFY")
+        || !(entry = web_find(request, name, USER_READ))) {
+        return;
+    }
+    const uint64_t began = server_ticks();
+    bg_err err = files_save(request, entry, &fd, &bytes, tag, &info);
+    if (!err) {
+        char path[64];
+        bg_open_options how = BG_OPEN_OPTIONS_INIT;
+        bg_hash_spec hash;
+        bg_report report = { .struct_size = sizeof report };
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        err = object_hash_spec(&entry->object->shape, request->session->host.settings,
+                               &hash, &info);
+        how.hash = &hash;
+        if (!err) {
+            err = bg_verify(path, &how, &report, &info);
+        }
+        close(fd);
+    }
+    const bool examined =
+        entry->object->slot && bg_slot_examine(entry->object->slot, &health) == BG_OK;
+    const bool strange =
+        examined && health.rate > 0 && health.measured.low > 1.5 * health.rate;
+    if (!web_json_begin(&json)) {
+        web_error(request, 507, "out_of_memory", "out of memory");
+        return;
+    }
+    json_bool(&json.json, "ok", !err && !health.degraded && !strange);
+    if (tag[0]) {
+        json_bytes(&json.json, "digest", tag + 1, strlen(tag) - 2);
+    } else {
+        json_null(&json.json, "digest");
+    }
+    json_bool(&json.json, "degraded", !examined || health.degraded);
+    web_json_known(&json.json, "predicted", examined, health.rate);
+    web_json_estimate(&json.json, "measured", examined, &health.measured);
+    json_list(&json.json, "problems");
+    if (err) {
+        json_text(&json.json, NULL, info.message[0] ? info.message : bg_strerror(err));
+    }
+    if (strange) {
+        json_text(&json.json, NULL,
+                  "more keys that nobody has are let through than its fill explains");
+    }
+    json_close(&json.json, ']');
+    json_exact(&json.json, "seconds", (double)(server_ticks() - began) / 1000);
+    web_json_end(request, &json);
+}
+
+const struct web_route web_file_routes[] = {
+    { "GET", "/api/v1/filters/*/file", 0, files_get },
+    { "PUT", "/api/v1/filters/*/file", WEB_CHANGES | WEB_UPLOAD, files_put },
+    { "POST", "/api/v1/filters/*/verify", WEB_CHANGES, files_verify },
+    { NULL, NULL, 0, NULL },
+};

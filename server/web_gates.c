@@ -1,0 +1,395 @@
+/*
+ * web_gates.c - gates over HTTP: listed, asked, rebuilt.
+ */
+#include "gates.h"
+#include "server.h"
+#include "web.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- A gate as JSON ------------------------------------------------------------------------------ */
+
+/* The figures of the trusted gate and of the blind one, added up. */
+static void gates_sum(const struct gate_about *about, bg_gate_stats *sum)
+{
+    bg_gate_stats blind = { .struct_size = sizeof blind };
+    sum->struct_size = sizeof *sum;
+    if (bg_gate_about(about->gate, true, sum)) {
+        memset(sum, 0, sizeof *sum);
+    }
+    if (about->blind && bg_gate_about(about->blind, false, &blind) == BG_OK) {
+        sum->lookups += blind.lookups;
+        for (size_t i = 0; i < 6; i++) {
+            sum->outcomes[i] += blind.outcomes[i];
+        }
+        sum->truth_calls += blind.truth_calls;
+        sum->truth_errors += blind.truth_errors;
+        sum->truth_nanoseconds += blind.truth_nanoseconds;
+        sum->shared += blind.shared;
+    }
+}
+
+static void gates_json_source(struct json *json, const struct gate_about *about)
+{
+    const char *url = about->settings->source ? about->settings->source : "";
+    json_object(json, "source");
+    json_text(json, "type", strncmp(url, "sqlite", 6) == 0 ? "sqlite" : "postgresql");
+    json_text(json, "state",
+              about->source_up               ? "up"
+              : about->phase == GATE_WAITING ? "connecting"
+                                             : "down");
+    if (about->source_text[0] && !about->source_up) {
+        json_text(json, "error", about->source_text);
+    } else {
+        json_null(json, "error");
+    }
+    if (about->settings->follow && about->settings->follow[0]) {
+        json_text(json, "follows",
+                  about->settings->channel && about->settings->channel[0] ? "notify"
+                                                                          : "polling");
+    } else {
+        json_null(json, "follows");
+    }
+    json_close(json, '}');
+}
+
+static void gates_json_complete(struct json *json, const struct gate_about *about)
+{
+    json_object(json, "complete");
+    json_text(json, "state",
+              about->phase == GATE_BUILDING  ? "building"
+              : about->trusted               ? "complete"
+              : about->phase == GATE_WAITING ? "unknown"
+                                             : "catching_up");
+    json_count(json, "sequence", about->position);
+    web_json_known(json, "lag_seconds", about->lag >= 0, about->lag);
+    if (about->builds) {
+        json_count(json, "keys", about->build_keys);
+    } else {
+        json_null(json, "keys");
+    }
+    json_close(json, '}');
+}
+
+static void gates_json_outcomes(struct json *json, const bg_gate_stats *stats)
+{
+    json_count(json, "lookups", stats->lookups);
+    json_object(json, "outcomes");
+    for (unsigned i = 0; i < 6; i++) {
+        json_count(json, bg_outcome_name((bg_outcome)i), stats->outcomes[i]);
+    }
+    json_close(json, '}');
+    json_object(json, "truth");
+    json_count(json, "calls", stats->truth_calls);
+    json_count(json, "errors", stats->truth_errors);
+    json_exact(json, "seconds", (double)stats->truth_nanoseconds / 1e9);
+    json_close(json, '}');
+    json_count(json, "avoided", stats->avoided);
+    json_count(json, "wasted", stats->wasted);
+}
+
+static void gates_json_figures(struct json *json, const struct gate_about *about,
+                               const bg_gate_stats *stats)
+{
+    static const char *const breakers[] = { "closed", "open", "trying" };
+    const uint64_t absent = stats->outcomes[BG_ABSENT_BY_FILTER] + stats->wasted;
+    web_json_estimate(json, "observed", absent > 0, &stats->observed);
+    web_json_known(json, "predicted", stats->predicted > 0, stats->predicted);
+    web_json_known(json, "target", about->settings->rate > 0, about->settings->rate);
+    json_bool(json, "drifting", stats->drifting);
+    json_bool(json, "doubtful", stats->doubtful);
+    json_object(json, "breaker");
+    json_text(json, "state",
+              about->settings->breaker_failures ? breakers[stats->breaker % 3]
+                                                : "none");
+    json_count(json, "opened", stats->breaker_opened);
+    json_count(json, "spared", stats->spared_by_breaker);
+    json_close(json, '}');
+    json_count(json, "audits", stats->audits);
+    json_count(json, "false_negatives", stats->false_negatives);
+    json_count(json, "shared", stats->shared);
+    json_count(json, "reported", stats->reported);
+    json_object(json, "negative_cache");
+    json_count(json, "entries", stats->negative_entries);
+    json_count(json, "hits", stats->negative_hits);
+    json_close(json, '}');
+    json_count(json, "writes", stats->writes);
+    json_count(json, "write_errors", stats->write_errors);
+}
+
+static void gates_json_rebuild(struct json *json, const struct gate_about *about)
+{
+    if (about->phase == GATE_BUILDING || about->phase == GATE_REBUILDING) {
+        json_object(json, "rebuild");
+        json_text(json, "phase", "adding");
+        json_count(json, "keys", about->progress_keys);
+        if (about->progress_expected) {
+            json_count(json, "expected", about->progress_expected);
+        } else {
+            json_null(json, "expected");
+        }
+        json_exact(json, "seconds", 0);
+        json_null(json, "seconds_left");
+        json_close(json, '}');
+    } else {
+        json_null(json, "rebuild");
+    }
+    json_count(json, "rebuilds", about->builds);
+    json_count(json, "rebuilds_failed", about->build_failures);
+    if (about->source_text[0]) {
+        json_text(json, "last_failure", about->source_text);
+    } else {
+        json_null(json, "last_failure");
+    }
+}
+
+static void gates_json_health(struct json *json, const struct gate_about *about,
+                              const bg_gate_stats *stats)
+{
+    struct {
+        bool is;
+        const char *code, *text, *status;
+    } reasons[] = {
+        { stats->false_negatives > 0, "false_negatives",
+          "audits found keys that the filter denied: somebody writes past the follower",
+          "act" },
+        { stats->doubtful, "doubtful",
+          "a key could not be added: everything asks the source", "act" },
+        { !about->source_up, "incomplete", "the source cannot be reached", "act" },
+        { !about->trusted && about->source_up, "incomplete",
+          "the filter is not complete, so everything asks the source", "watch" },
+        { stats->drifting, "drifting",
+          "more false positives are seen than its fill explains: some absent keys are asked for "
+          "again and again",
+          "watch" },
+    };
+    const char *worst = "fine";
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (reasons[i].is && strcmp(worst, "act") != 0) {
+            worst = reasons[i].status;
+        }
+    }
+    json_object(json, "health");
+    json_text(json, "status", worst);
+    json_list(json, "reasons");
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        if (reasons[i].is) {
+            json_object(json, NULL);
+            json_text(json, "code", reasons[i].code);
+            json_text(json, "text", reasons[i].text);
+            json_close(json, '}');
+        }
+    }
+    json_close(json, ']');
+    json_close(json, '}');
+}
+
+static void gates_json(struct json *json, const struct gate_about *about)
+{
+    bg_gate_stats stats;
+    gates_sum(about, &stats);
+    json_text(json, "name", about->name);
+    json_text(json, "filter", about->name);
+    gates_json_source(json, about);
+    gates_json_complete(json, about);
+    gates_json_outcomes(json, &stats);
+    gates_json_figures(json, about, &stats);
+    gates_json_rebuild(json, about);
+    gates_json_health(json, about, &stats);
+}
+
+/* ---- Routes ------------------------------------------------------------------------------------------ */
+
+struct gates_telling {
+    struct web_request *request;
+    struct json *json;
+};
+
+static bool gates_may_see(const struct web_request *request, const char *name,
+                          size_t len)
+{
+    return user_may_touch(request->client->user, (bg_bytes){ name, len }, USER_READ);
+}
+
+static void gates_tell_row(void *context, const struct gate_about *about)
+{
+    const struct gates_telling *telling = context;
+    if (gates_may_see(telling->request, about->name, strlen(about->name))) {
+        json_object(telling->json, NULL);
+        gates_json(telling->json, about);
+        json_close(telling->json, '}');
+    }
+}
+
+static void gates_tell_one(void *context, const struct gate_about *about)
+{
+    const struct gates_telling *telling = context;
+    gates_json(telling->json, about);
+}
+
+static void gates_list(struct web_request *request)
+{
+    struct web_json json;
+    struct gates *gates = request->session->server->gates;
+    if (!web_may(request, "BG.LOOKUP")) {
+        return;
+    }
+    if (!web_json_begin(&json)) {
+        web_error(request, 507, "out_of_memory", "out of memory");
+        return;
+    }
+    struct gates_telling telling = { request, &json.json };
+    json_list(&json.json, "gates");
+    if (gates) {
+        gates_each(gates, gates_tell_row, &telling);
+    }
+    json_close(&json.json, ']');
+    web_json_end(request, &json);
+}
+
+/* The gate's name, if the user may see it; else 404 was sent. */
+static bool gates_name(struct web_request *request, bg_bytes *name)
+{
+    if (!web_name(request, 3, name) || !web_may(request, "BG.LOOKUP")) {
+        return false;
+    }
+    if (!request->session->server->gates
+        || !gates_may_see(request, name->data, name->len)) {
+        web_error(request, 404, "not_found", "there is no such gate");
+        return false;
+    }
+    return true;
+}
+
+static void gates_answer(struct web_request *request, bg_bytes name, int status)
+{
+    struct web_json json;
+    bg_errinfo info = { 0 };
+    if (!web_json_begin(&json)) {
+        web_error(request, 507, "out_of_memory", "out of memory");
+        return;
+    }
+    struct gates_telling telling = { request, &json.json };
+    const bg_err err = gates_about(request->session->server->gates, name,
+                                   gates_tell_one, &telling, &info);
+    request->answer.status = status;
+    web_json_end(request, &json);
+    if (err) {
+        web_error(request, 404, "not_found", "there is no such gate");
+    }
+}
+
+static void gates_get(struct web_request *request)
+{
+    bg_bytes name;
+    if (gates_name(request, &name)) {
+        gates_answer(request, name, 200);
+    }
+}
+
+static void gates_post_rebuild(struct web_request *request)
+{
+    bg_bytes name;
+    bg_errinfo info = { 0 };
+    if (!gates_name(request, &name) || !web_may(request, "BG.REBUILD")) {
+        return;
+    }
+    const bg_err err = gates_rebuild(request->session->server->gates, name, &info);
+    if (err == BG_EBUSY) {
+        web_error(request, 409, "busy", "it is being built already");
+    } else if (err) {
+        web_failed(request, err, &info);
+    } else {
+        gates_answer(request, name, 202);
+    }
+}
+
+/* Reads the keys of a look-up; how many, or -1: an error was sent. */
+static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
+{
+    struct json_reader r;
+    struct json_span member, text;
+    bool base64 = false;
+    int n = 0;
+    if (!web_body(request, &r)) {
+        return -1;
+    }
+    if (json_read_open(&r, '{')) {
+        while (json_read_member(&r, &member)) {
+            if (json_read_is(&member, "keys") && json_read_open(&r, '[')) {
+                while (n < 1000 && json_read_element(&r)
+                       && json_read_string(&r, &text)) {
+                    keys[n++] = (bg_bytes){ text.bytes, text.len };
+                }
+            } else if (json_read_is(&member, "encoding")
+                       && json_read_string(&r, &text)) {
+                base64 = json_read_is(&text, "base64");
+            } else {
+                (void)json_read_skip(&r);
+            }
+        }
+    }
+    if (!web_body_end(request, &r)) {
+        return -1;
+    }
+    for (int i = 0; base64 && i < n; i++) {
+        if (!web_base64_read(keys[i], (char *)keys[i].data, &keys[i].len)) {
+            web_error(request, 400, "bad_request",
+                      "keys: found a key that is no base64");
+            return -1;
+        }
+    }
+    if (n == 0) {
+        web_error(request, 400, "bad_request", "keys: found none, expected 1 to 1000");
+        return -1;
+    }
+    return n;
+}
+
+static void gates_post_lookup(struct web_request *request)
+{
+    bg_bytes name, keys[1000];
+    bg_outcome outcomes[1000];
+    bg_errinfo info = { 0 };
+    struct web_json json;
+    if (!gates_name(request, &name)) {
+        return;
+    }
+    const int n = gates_read_keys(request, keys);
+    const uint64_t began = server_ticks();
+    for (int i = 0; i < n; i++) {
+        const bg_err err = gates_lookup(request->session->server->gates, name, keys[i],
+                                        NULL, &outcomes[i], &info);
+        if (err) {
+            web_error(request, 404, "not_found", "there is no such gate");
+            return;
+        }
+    }
+    if (n < 0 || !web_json_begin(&json)) {
+        return;
+    }
+    json_list(&json.json, "results");
+    for (int i = 0; i < n; i++) {
+        const bool unknown = outcomes[i] == BG_UNKNOWN || outcomes[i] == BG_FAILED;
+        json_object(&json.json, NULL);
+        json_text(&json.json, "outcome", bg_outcome_name(outcomes[i]));
+        if (unknown) {
+            json_null(&json.json, "present");
+        } else {
+            json_bool(&json.json, "present", outcomes[i] == BG_PRESENT);
+        }
+        json_close(&json.json, '}');
+    }
+    json_close(&json.json, ']');
+    json_exact(&json.json, "seconds", (double)(server_ticks() - began) / 1000);
+    web_json_end(request, &json);
+}
+
+const struct web_route web_gate_routes[] = {
+    { "GET", "/api/v1/gates", 0, gates_list },
+    { "GET", "/api/v1/gates/*", 0, gates_get },
+    { "POST", "/api/v1/gates/*/lookup", WEB_CHANGES, gates_post_lookup },
+    { "POST", "/api/v1/gates/*/rebuild", WEB_CHANGES, gates_post_rebuild },
+    { NULL, NULL, 0, NULL },
+};

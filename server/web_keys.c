@@ -1,0 +1,318 @@
+/*
+ * web_keys.c - POST /api/v1/filters/NAME/check and /add: keys as JSON, as lines of text or as
+ * lines of JSON, and an answer for each in the same form.
+ */
+#include "web.h"
+
+#include "server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum keys_form { KEYS_JSON, KEYS_LINES, KEYS_NDJSON };
+
+enum { KEYS_MOST = 1 << 20 }; /* of one request */
+
+struct keys {
+    enum keys_form form;
+    bool adds;
+    struct object *object;
+    bg_bytes *items;
+    size_t n, room;
+    uint64_t *bits; /* the answers */
+    size_t done;
+    uint64_t ones;
+};
+
+static bool keys_push(struct web_request *request, struct keys *keys, bg_bytes key)
+{
+    if (keys->n == keys->room) {
+        const size_t room = keys->room ? 2 * keys->room : 256;
+        bg_bytes *items =
+            keys->n < KEYS_MOST ? realloc(keys->items, room * sizeof *items) : NULL;
+        if (!items) {
+            web_error(request, 413, "too_large",
+                      "keys: found more than %d, expected at most %d", KEYS_MOST,
+                      KEYS_MOST);
+            return false;
+        }
+        keys->items = items;
+        keys->room = room;
+    }
+    keys->items[keys->n++] = key;
+    return true;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Base64 is decoded in place: the bytes are fewer. */
+static bool keys_decode(struct web_request *request, bg_bytes *key)
+{
+    size_t n = 0;
+    if (!web_base64_read(*key, (char *)key->data, &n)) {
+        web_error(request, 400, "bad_request", "keys: found a key that is no base64");
+        return false;
+    }
+    key->len = n;
+    return true;
+}
+
+static bool keys_read_encoding(struct json_reader *r, bool *base64)
+{
+    struct json_span encoding = { NULL, 0 };
+    if (!json_read_string(r, &encoding)) {
+        return false;
+    }
+    *base64 = json_read_is(&encoding, "base64");
+    if (!*base64 && !json_read_is(&encoding, "utf-8")) {
+        r->error = "\"utf-8\" or \"base64\" as encoding";
+        return false;
+    }
+    return true;
+}
+
+static bool keys_read_json(struct web_request *request, struct keys *keys)
+{
+    struct json_reader r;
+    struct json_span name, key;
+    bool base64 = false, found = false;
+    if (!web_body(request, &r)) {
+        return false;
+    }
+    if (json_read_open(&r, '{')) {
+        while (json_read_member(&r, &name)) {
+            if (json_read_is(&name, "keys") && json_read_open(&r, '[')) {
+                found = true;
+                while (json_read_element(&r) && json_read_string(&r, &key)) {
+                    if (!keys_push(request, keys, (bg_bytes){ key.bytes, key.len })) {
+                        return false;
+                    }
+                }
+            } else if (json_read_is(&name, "encoding")) {
+                (void)keys_read_encoding(&r, &base64);
+            } else {
+                (void)json_read_skip(&r);
+            }
+        }
+    }
+    if (!web_body_end(request, &r)) {
+        return false;
+    }
+    if (!found) {
+        web_error(request, 400, "bad_request",
+                  "keys: found none, expected a list of strings");
+        return false;
+    }
+    for (size_t i = 0; base64 && i < keys->n; i++) {
+        if (!keys_decode(request, &keys->items[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A line of JSON: a string, or an object with key and encoding. */
+static bool keys_read_ndjson_line(struct web_request *request, char *line, size_t len,
+                                  bg_bytes *key)
+{
+    struct json_reader r;
+    struct json_span name, value = { NULL, 0 };
+    bool base64 = false;
+    json_read_begin(&r, line, len);
+    if (json_read_peek(&r) == '{' && json_read_open(&r, '{')) {
+        while (json_read_member(&r, &name)) {
+            if (json_read_is(&name, "key")) {
+                (void)json_read_string(&r, &value);
+            } else if (json_read_is(&name, "encoding")) {
+                (void)keys_read_encoding(&r, &base64);
+            } else {
+                (void)json_read_skip(&r);
+            }
+        }
+    } else {
+        (void)json_read_string(&r, &value);
+    }
+    if (!web_body_end(request, &r)) {
+        return false;
+    }
+    if (!value.bytes) {
+        web_error(request, 400, "bad_request",
+                  "a line: found no key, expected a string");
+        return false;
+    }
+    *key = (bg_bytes){ value.bytes, value.len };
+    return !base64 || keys_decode(request, key);
+}
+
+static bool keys_read_lines(struct web_request *request, struct keys *keys)
+{
+    char *at = (char *)request->body.data, *end = at + request->body.len;
+    while (at && at < end) {
+        char *line_end = memchr(at, '\n', (size_t)(end - at));
+        const size_t len = line_end ? (size_t)(line_end - at) : (size_t)(end - at);
+        bg_bytes key = { at, len };
+        if (keys->form == KEYS_NDJSON
+            && !keys_read_ndjson_line(request, at, len, &key)) {
+            return false;
+        }
+        if (!keys_push(request, keys, key)) {
+            return false;
+        }
+        at = line_end ? line_end + 1 : end;
+    }
+    return true;
+}
+
+static bool keys_form_of(struct web_request *request, enum keys_form *form)
+{
+    static const struct {
+        const char *type;
+        enum keys_form form;
+    } known[] = { { "application/json", KEYS_JSON },
+                  { "text/plain", KEYS_LINES },
+                  { "application/x-ndjson", KEYS_NDJSON } };
+    bg_bytes type = { "application/json", 16 };
+    (void)http_field(request->head, "Content-Type", &type);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t n = strlen(known[i].type);
+        if (type.len >= n && strncasecmp(type.data, known[i].type, n) == 0
+            && (type.len == n || strchr("; ", ((const char *)type.data)[n]))) {
+            *form = known[i].form;
+            return true;
+        }
+    }
+    web_error(
+        request, 415, "unsupported_media_type",
+        "found %.*s, expected application/json, text/plain or application/x-ndjson",
+        (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+    return false;
+}
+
+/* ---- Doing -------------------------------------------------------------------------------------- */
+
+static bg_err keys_run(struct web_request *request, struct keys *keys, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    keys->bits = calloc(keys->n / 64 + OBJECT_BATCH / 64 + 1, sizeof *keys->bits);
+    if (!keys->bits) {
+        return BG_ENOMEM;
+    }
+    while (!err && keys->done < keys->n) {
+        const size_t left = keys->n - keys->done;
+        const size_t n = left < OBJECT_BATCH ? left : OBJECT_BATCH;
+        size_t done = n;
+        uint64_t *bits = keys->bits + keys->done / 64; /* batches are multiples of 64 */
+        if (keys->adds) {
+            err = object_add_many(keys->object, &request->session->host,
+                                  keys->items + keys->done, n, bits, &done, info);
+        } else {
+            (void)object_may_contain_many(keys->object, keys->items + keys->done, n,
+                                          bits);
+        }
+        keys->done += done;
+    }
+    for (size_t i = 0; i < keys->done; i++) {
+        keys->ones += keys->bits[i / 64] >> i % 64 & 1;
+    }
+    return err;
+}
+
+/* ---- Answering ------------------------------------------------------------------------------------ */
+
+static void keys_answer_json(struct web_request *request, const struct keys *keys)
+{
+    struct buffer *out = &request->answer.body;
+    request->answer.type = "application/json";
+    buffer_text(out, "{\"results\": [");
+    for (size_t i = 0; i < keys->done; i++) {
+        buffer_text(out, i ? ", " : "");
+        buffer_text(out, keys->bits[i / 64] >> i % 64 & 1 ? "true" : "false");
+    }
+    buffer_text(out, "], \"keys\": ");
+    buffer_number(out, keys->done);
+    buffer_text(out, keys->adds ? ", \"new\": " : ", \"maybe\": ");
+    buffer_number(out, keys->ones);
+    buffer_text(out, "}\n");
+}
+
+static void keys_answer_lines(struct web_request *request, const struct keys *keys)
+{
+    struct buffer *out = &request->answer.body;
+    const char *word = keys->adds ? "new" : "maybe";
+    request->answer.type =
+        keys->form == KEYS_LINES ? "text/plain; charset=utf-8" : "application/x-ndjson";
+    for (size_t i = 0; i < keys->done; i++) {
+        const bool bit = keys->bits[i / 64] >> i % 64 & 1;
+        if (keys->form == KEYS_LINES) {
+            buffer_put(out, bit ? "1\n" : "0\n", 2);
+        } else {
+            buffer_text(out, "{\"");
+            buffer_text(out, word);
+            buffer_text(out, bit ? "\":true}\n" : "\":false}\n");
+        }
+    }
+}
+
+/* What went wrong, and how many keys had been dealt with. */
+static void keys_failed(struct web_request *request, const struct keys *keys,
+                        bg_err err, const bg_errinfo *info)
+{
+    struct buffer *out = &request->answer.body;
+    web_failed(request, err, info);
+    if (request->answer.status == 429) {
+        web_header(request, "Retry-After", "1");
+    }
+    if (buffer_waiting(out) > 2) { /* {"error": {...}} and a line end */
+        out->used -= 2;
+        buffer_text(out, ", \"done\": ");
+        buffer_number(out, keys->done);
+        buffer_text(out, "}\n");
+    }
+}
+
+static void keys_handle(struct web_request *request, bool adds)
+{
+    struct keys keys = { .adds = adds };
+    bg_errinfo info = { 0 };
+    bg_bytes name;
+    if (!web_name(request, 3, &name)
+        || !web_may(request, adds ? "BG.MADD" : "BG.MEXISTS")) {
+        return;
+    }
+    struct entry *entry =
+        web_find(request, name, adds ? USER_READ | USER_WRITE : USER_READ);
+    if (!entry || !keys_form_of(request, &keys.form)) {
+        return;
+    }
+    keys.object = entry->object;
+    const bool good = keys.form == KEYS_JSON ? keys_read_json(request, &keys)
+                                             : keys_read_lines(request, &keys);
+    if (good) {
+        const bg_err err = keys_run(request, &keys, &info);
+        if (err) {
+            keys_failed(request, &keys, err, &info);
+        } else if (keys.form == KEYS_JSON) {
+            keys_answer_json(request, &keys);
+        } else {
+            keys_answer_lines(request, &keys);
+        }
+    }
+    free(keys.items);
+    free(keys.bits);
+}
+
+static void keys_check(struct web_request *request)
+{
+    keys_handle(request, false);
+}
+
+static void keys_add(struct web_request *request)
+{
+    keys_handle(request, true);
+}
+
+const struct web_route web_key_routes[] = {
+    { "POST", "/api/v1/filters/*/check", WEB_CHANGES | WEB_PLAIN, keys_check },
+    { "POST", "/api/v1/filters/*/add", WEB_CHANGES, keys_add },
+    { NULL, NULL, 0, NULL },
+};

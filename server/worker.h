@@ -1,0 +1,96 @@
+/*
+ * worker.h - a thread with an event loop, its listeners and its connections.
+ *
+ * One iteration: wait for events; each connection that has bytes reads them, runs its requests and
+ * gathers its replies; then, once for all of them, what was recorded is flushed to the journal,
+ * and the replies are sent. Replies that must wait for the disk are sent when the journal's thread
+ * says that it is done.
+ *
+ * Every worker listens by itself (SO_REUSEPORT), so the system spreads connections; as it does so
+ * by chance, a worker that has more than its share hands a new connection on to the one that has
+ * fewest.
+ *
+ * Others talk to a worker by its mailbox: a list under a lock, and an eventfd to wake it.
+ */
+#ifndef SERVER_WORKER_H
+#define SERVER_WORKER_H
+
+#include "conn.h"
+#include "jobs.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+    WORKER_SCRATCH = 256 * 1024, /* bytes that are read at once */
+    WORKER_RUN = OBJECT_BATCH    /* requests of a pipeline that are answered at once */
+};
+
+/* Requests of one pipeline that can be answered together. */
+struct run {
+    const struct command *command; /* NULL: none */
+    bg_bytes command_name;         /* as it was sent */
+    bg_bytes name;
+    size_t n;
+    bg_bytes items[WORKER_RUN];
+};
+
+struct worker_counts {
+    _Atomic uint64_t accepted, rejected, closed, timed_out, overflowed;
+    _Atomic uint64_t requests, runs, errors;
+    _Atomic uint64_t bytes_in, bytes_out;
+};
+
+struct worker {
+    struct server *server;
+    size_t number;
+    pthread_t thread;
+    struct event_base *base;
+    struct session session;
+    struct run run;
+    struct worker_counts counts;
+    _Atomic size_t conns_count;
+    struct conn *conns;
+    struct conn *pending; /* to settle at the end of this iteration */
+    struct conn *held;    /* whose replies wait for the journal */
+    struct conn *again;   /* whose turn was over before their bytes were */
+    bool wrote;           /* something was recorded in this iteration */
+    bool stopping;
+    bool
+        deaf; /* there were no descriptors left: it does not listen until the next tick */
+    struct event *listeners[64];
+    size_t listeners_count;
+    int mailbox_fd;
+    struct event *mailbox_event, *tick_event;
+    _Atomic bool listens_to_safe; /* `held` is not empty */
+    pthread_mutex_t mailbox_lock;
+    struct job *mailbox_jobs, **mailbox_jobs_end;
+    struct handed *mailbox_conns;
+    bool mailbox_safe, mailbox_stop, mailbox_now;
+    char scratch[WORKER_SCRATCH];
+};
+
+struct worker *worker_create(struct server *server, size_t number);
+bool worker_start(struct worker *worker);
+void worker_join(struct worker *worker);
+
+/* After its thread and all jobs have ended: what came into its mailbox since. */
+void worker_drain(struct worker *worker);
+void worker_free(struct worker *worker);
+
+/* Listens on a socket, which belongs to the worker then. */
+bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol,
+                   bool tls);
+
+/* A connection that it had, or was to have, is no more. */
+void worker_uncount(struct worker *worker);
+
+/* A connection's replies wait for the journal. */
+void worker_hold(struct worker *worker, struct conn *conn);
+
+/* From other threads. */
+void worker_post_job(struct worker *worker, struct job *job);
+void worker_post_safe(struct worker *worker); /* the journal has got further */
+void worker_post_stop(struct worker *worker, bool at_once);
+
+#endif

@@ -1,0 +1,398 @@
+"""The service under test: started in a folder of its own with free ports, asked in RESP, stopped,
+and searched for complaints of sanitizers. And the runner of the scripts beside this one.
+
+    import service
+
+    def test_something(s):                       # s: a running Service, emptied before each test
+        assert s.ask("BF.ADD", "k", "a") == 1
+
+    service.main(__doc__)                        # the last line is "N passed, N failed"
+
+A script is called with the path of bloomgated, and parts of names of tests to be run."""
+
+import collections
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+SKIPPED = 77
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMPLAINT = re.compile(r"AddressSanitizer|ThreadSanitizer|LeakSanitizer|runtime error:|"
+                       r"Assertion .* failed|MemorySanitizer")
+
+
+class Skip(Exception):
+    """A test, or all of them, cannot be run here."""
+
+
+# ---- RESP --------------------------------------------------------------------------------------
+
+
+class Status(str):
+    """+OK"""
+
+
+class Error(str):
+    """-ERR something; it equals its text."""
+
+
+class Verbatim(str):
+    """=15 txt:Some text"""
+
+
+class Pairs(list):
+    """A map of RESP3, as a list of pairs: keys may be anything."""
+
+
+class Members(list):
+    """A set of RESP3."""
+
+
+class Closed(Exception):
+    """The service has closed the connection."""
+
+
+def encode(*words):
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        word = word if isinstance(word, bytes) else str(word).encode()
+        parts.append(b"$%d\r\n%s\r\n" % (len(word), word))
+    return b"".join(parts)
+
+
+HISTORY = collections.deque(maxlen=4)  # the last questions and answers, to be shown on failure
+
+
+class Connection:
+    """A socket that speaks RESP2 and RESP3. Errors are returned, not raised."""
+
+    def __init__(self, port, timeout=60, path=None):
+        if path:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(timeout)
+            self.socket.connect(path)
+        else:
+            self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.file = self.socket.makefile("rb", buffering=1 << 16)
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def line(self):
+        try:
+            line = self.file.readline()
+        except ConnectionError as error:
+            raise Closed(str(error)) from error
+        if not line.endswith(b"\r\n"):
+            raise Closed(f"after {line!r}")
+        return line[:-2]
+
+    def string(self, n):
+        data = self.file.read(n + 2)
+        if len(data) != n + 2 or data[-2:] != b"\r\n":
+            raise Closed(f"within a string: {data[-20:]!r}")
+        return data[:-2]
+
+    def reply(self):
+        line = self.line()
+        kind, rest = line[:1], line[1:]
+        if kind == b"+":
+            return Status(rest.decode())
+        if kind == b"-":
+            return Error(rest.decode())
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == b"-1" else self.string(int(rest))
+        if kind == b"=":
+            return Verbatim(self.string(int(rest))[4:].decode())
+        if kind == b"*":
+            return None if rest == b"-1" else [self.reply() for _ in range(int(rest))]
+        if kind == b"~":
+            return Members(self.reply() for _ in range(int(rest)))
+        if kind == b"%":
+            return Pairs((self.reply(), self.reply()) for _ in range(int(rest)))
+        if kind == b"#":
+            return {b"t": True, b"f": False}[rest]
+        if kind == b",":
+            return float(rest)
+        if kind == b"_":
+            return None
+        raise AssertionError(f"not RESP: {line!r}")
+
+    def ask(self, *words):
+        self.send(encode(*words))
+        reply = self.reply()
+        HISTORY.append((words, reply))
+        return reply
+
+    def pipeline(self, requests):
+        self.send(b"".join(encode(*words) for words in requests))
+        return [self.reply() for _ in requests]
+
+    def is_closed(self):
+        """Whether the other side has ended it; waits for that as long as the timeout allows."""
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionError:
+            return True
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+# ---- The service -------------------------------------------------------------------------------
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Service:
+    """bloomgated with a configuration of these lines, in a folder that is removed in the end."""
+
+    def __init__(self, program, *lines, http=False, env=None, prefix=()):
+        self.program = program
+        self.prefix = prefix
+        self.lines = lines
+        self.http = http
+        self.env = env or {}
+        self.folder = tempfile.mkdtemp(prefix="bloomgated-test-")
+        self.log = os.path.join(self.folder, "log")
+        self.unix = os.path.join(self.folder, "socket")
+        self.process = None
+        self.port = self.http_port = 0
+        self.connection = None
+        self.log_start = 0
+
+    def configure(self):
+        self.port = free_port()
+        self.http_port = free_port() if self.http else 0
+        path = os.path.join(self.folder, "bloomgate.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"bind 127.0.0.1\nport {self.port}\nhttp-port {self.http_port}\n"
+                       f"unixsocket {self.unix}\n"
+                       f"dir {os.path.join(self.folder, 'data')}\n"
+                       f"keyring {os.path.join(self.folder, 'keyring')}\n")
+            file.write("".join(line + "\n" for line in self.lines))
+        return path
+
+    def launch(self):
+        path = self.configure()
+        self.log_start = len(self.read_log()) if os.path.exists(self.log) else 0
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([*self.prefix, self.program, path], stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL,
+                                            env={**os.environ, **self.env})
+
+    def start(self, wait=True):
+        """Another process may take the port before the service does: then another one is tried."""
+        self.forget()
+        for attempt in range(5):
+            self.launch()
+            if not wait:
+                return self
+            if self.wait_until_ready() or attempt == 4 or "cannot listen" not in self.read_log():
+                break
+        if self.process.poll() is not None:
+            raise AssertionError(f"the service did not start:\n{self.read_log()}")
+        return self
+
+    def wait_until_ready(self, seconds=120):
+        """Until it has loaded its filters; False: it has ended."""
+        end = time.monotonic() + seconds
+        while self.process.poll() is None:
+            try:
+                with Connection(self.port, timeout=30) as c:
+                    answer = c.ask("INFO", "persistence")
+                    if self.says_ready(answer):
+                        return True
+            except (OSError, Closed):
+                pass
+            if time.monotonic() > end:
+                raise AssertionError(f"not ready after {seconds} s:\n{self.read_log()}")
+            time.sleep(0.01)
+        return False
+
+    def says_ready(self, answer):
+        if isinstance(answer, Error):  # it asks for a password: the log knows
+            return "text=\"ready" in self.read_log()[self.log_start:]
+        return b"\r\nloading:0" in answer
+
+    def connect(self, timeout=60):
+        return Connection(self.port, timeout)
+
+    def ask(self, *words):
+        """By a connection that is kept between calls."""
+        if self.connection is None:
+            self.connection = self.connect()
+        return self.connection.ask(*words)
+
+    def forget(self):
+        if self.connection:
+            self.connection.close()
+            self.connection = None
+
+    def memory(self, field="VmRSS"):
+        """Bytes of the process, as the system counts them."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as file:
+            for line in file:
+                if line.startswith(field + ":"):
+                    return int(line.split()[1]) * 1024
+        raise AssertionError(f"no {field}")
+
+    def read_log(self):
+        with open(self.log, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def wait(self, seconds=60):
+        """Until the process has ended by itself; returns its exit code."""
+        return self.process.wait(timeout=seconds)
+
+    def stop(self, seconds=60):
+        """Asks it to end, and insists on exit code 0 and a log without complaints."""
+        self.forget()
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait()
+            raise AssertionError(f"it did not stop in {seconds} s:\n{self.read_log()[-4000:]}") \
+                from None
+        text = self.read_log()
+        assert not COMPLAINT.search(text), text[-20000:]
+        assert code == 0, f"exit code {code}:\n{text[-4000:]}"
+
+    def kill(self):
+        self.forget()
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def restart(self):
+        self.stop()
+        return self.start()
+
+    def remove(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is None:
+                self.stop()
+        finally:
+            self.kill()
+            self.remove()
+
+
+# ---- The runner --------------------------------------------------------------------------------
+
+
+def wait_for(condition, seconds=30, what="a condition"):
+    """Until it is true, or this fails."""
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.01)
+
+
+def work(n):
+    """Work that is a matter of patience: so many times more of it in `make soak`."""
+    return n * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))
+
+
+def run_one(test, argument):
+    start = time.monotonic()
+    try:
+        test(argument)
+    except Skip as why:
+        print(f"skipped {test.__name__}: {why}", flush=True)
+        return None
+    except Exception:  # pylint: disable=broad-except
+        print(f"FAILED {test.__name__}", flush=True)
+        traceback.print_exc(file=sys.stdout)
+        for words, reply in HISTORY:
+            print(f"  {str(words)[:150]} -> {str(reply)[:300]!r}")
+        return False
+    print(f"ok {test.__name__} ({time.monotonic() - start:.1f} s)", flush=True)
+    return True
+
+
+def run_all(tests, shared):
+    good = bad = 0
+    for test in tests:
+        argument = shared
+        if getattr(test, "alone", False):  # starts what it needs itself
+            argument = shared.program
+        elif shared.process is None or shared.process.poll() is not None:
+            shared.start()
+        else:
+            shared.forget()
+            shared.ask("FLUSHALL")
+        result = run_one(test, argument)
+        good, bad = good + (result is True), bad + (result is False)
+    return good, bad
+
+
+def alone(test):
+    """Marks a test that is given the program instead of a running service."""
+    test.alone = True
+    return test
+
+
+def main(usage, *lines):
+    """Runs the functions test_* of the calling script. `lines`: the service's configuration."""
+    if len(sys.argv) < 2:
+        sys.exit(usage)
+    caller = sys.modules["__main__"]
+    tests = [value for name, value in vars(caller).items()
+             if name.startswith("test_") and callable(value)
+             and (len(sys.argv) < 3 or any(part in name for part in sys.argv[2:]))]
+    shared = Service(os.path.abspath(sys.argv[1]), *lines)
+    try:
+        if hasattr(caller, "prepare"):
+            caller.prepare()
+        good, bad = run_all(tests, shared)
+        if shared.process is not None:
+            if run_one(test_stops, shared) is False:
+                bad += 1
+            else:
+                good += 1
+    except Skip as why:
+        print(f"skipped: {why}")
+        sys.exit(SKIPPED)
+    finally:
+        shared.kill()
+        shared.remove()
+    print(f"{good} passed, {bad} failed")
+    sys.exit(1 if bad or not good else 0)
+
+
+def test_stops(shared):
+    """The service of all tests ends as it should: exit code 0, nothing leaked, nothing raced."""
+    shared.stop()

@@ -1,0 +1,311 @@
+/*
+ * gate_probe.c - a gate to be driven by a script: settings as arguments, commands on stdin, one
+ * line of answer for each.
+ *
+ *     gate_probe NAME key=value ...
+ *     lookup KEY           outcome and value, in one line
+ *     check PREFIX A B     outcomes of the keys PREFIXa .. PREFIXb-1, counted: present=3 ...
+ *     wrote KEY            ok, or the error
+ *     rebuild              ok
+ *     wait CONDITION       trusted, distrusted, caught (all that was committed by now is told),
+ *                          builds N, event NAME; ok, or timeout
+ *     about                figures: phase=serving trusted=1 ...
+ *     events               their number; then one per line
+ *     quit
+ */
+#define _GNU_SOURCE /* getline, nanosleep */
+
+#include "gates.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PROBE_EVENTS = 256, PROBE_THREADS = 4, PROBE_PATIENCE = 120 };
+
+struct probe {
+    struct gates *gates;
+    bg_bytes name;
+    pthread_mutex_t lock; /* of the events */
+    char *events[PROBE_EVENTS];
+    size_t event_count;
+};
+
+static void probe_event(void *context, const struct gate_event *event)
+{
+    struct probe *probe = context;
+    char *line = NULL;
+    if (asprintf(&line, "%s keys=%llu %s", gate_event_name(event->kind),
+                 (unsigned long long)event->keys, event->text)
+        < 0) {
+        return;
+    }
+    (void)pthread_mutex_lock(&probe->lock);
+    if (probe->event_count < PROBE_EVENTS) {
+        probe->events[probe->event_count++] = line;
+    } else {
+        free(line);
+    }
+    (void)pthread_mutex_unlock(&probe->lock);
+}
+
+static bool probe_has_event(struct probe *probe, const char *name)
+{
+    bool found = false;
+    (void)pthread_mutex_lock(&probe->lock);
+    for (size_t i = 0; i < probe->event_count; i++) {
+        found = found || strncmp(probe->events[i], name, strlen(name)) == 0;
+    }
+    (void)pthread_mutex_unlock(&probe->lock);
+    return found;
+}
+
+/* ---- Look-ups ---------------------------------------------------------------------------- */
+
+static void probe_lookup(struct probe *probe, const char *key)
+{
+    char text[256] = "";
+    struct source_value value = { .data = text, .room = sizeof text - 1 };
+    bg_outcome outcome = BG_UNKNOWN;
+    bg_errinfo why;
+    const bg_err err =
+        gates_lookup(probe->gates, probe->name, (bg_bytes){ key, strlen(key) }, &value,
+                     &outcome, &why);
+    text[value.len < sizeof text ? value.len : sizeof text - 1] = 0;
+    printf("%s %s\n", err ? why.message : bg_outcome_name(outcome), text);
+}
+
+struct probe_part {
+    struct probe *probe;
+    const char *prefix;
+    unsigned long first, last;
+    unsigned long outcomes[8];
+    pthread_t thread;
+};
+
+/* Half of them in one step, half in two. */
+static void *probe_check_part(void *context)
+{
+    struct probe_part *part = context;
+    for (unsigned long i = part->first; i < part->last; i++) {
+        char key[64];
+        const size_t len = (size_t)snprintf(key, sizeof key, "%s%lu", part->prefix, i);
+        bg_outcome outcome = BG_UNKNOWN;
+        struct gates_ticket ticket;
+        const bg_bytes bytes = { key, len };
+        bg_err err;
+        if (i % 2) {
+            err = gates_lookup(part->probe->gates, part->probe->name, bytes, NULL,
+                               &outcome, NULL);
+        } else {
+            err = gates_begin(part->probe->gates, part->probe->name, bytes, &ticket,
+                              &outcome, NULL);
+            if (!err && ticket.gate) {
+                const bg_outcome late = gates_finish(&ticket, NULL);
+                outcome = outcome == BG_PENDING ? late : outcome;
+            }
+        }
+        part->outcomes[err ? 7 : outcome]++;
+    }
+    return NULL;
+}
+
+static void probe_check(struct probe *probe, const char *prefix, unsigned long first,
+                        unsigned long last)
+{
+    struct probe_part parts[PROBE_THREADS];
+    unsigned long all[8] = { 0 };
+    const unsigned long step = (last - first) / PROBE_THREADS + 1;
+    for (unsigned long i = 0; i < PROBE_THREADS; i++) {
+        const unsigned long from = first + i * step, to = from + step;
+        parts[i] = (struct probe_part){ .probe = probe,
+                                        .prefix = prefix,
+                                        .first = from,
+                                        .last = to < last ? to : last };
+        if (pthread_create(&parts[i].thread, NULL, probe_check_part, &parts[i]) != 0) {
+            abort();
+        }
+    }
+    for (size_t i = 0; i < PROBE_THREADS; i++) {
+        (void)pthread_join(parts[i].thread, NULL);
+        for (size_t k = 0; k < 8; k++) {
+            all[k] += parts[i].outcomes[k];
+        }
+    }
+    for (size_t k = 0; k < 8; k++) {
+        if (all[k]) {
+            printf("%s=%lu ", k == 7 ? "error" : bg_outcome_name((bg_outcome)k),
+                   all[k]);
+        }
+    }
+    printf("\n");
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------- */
+
+static void probe_copy(void *context, const struct gate_about *about)
+{
+    *(struct gate_about *)context = *about;
+}
+
+static struct gate_about probe_about(struct probe *probe)
+{
+    struct gate_about about = { .name = NULL };
+    (void)gates_about(probe->gates, probe->name, probe_copy, &about, NULL);
+    return about;
+}
+
+static bool probe_holds(struct probe *probe, const char *condition, uint64_t begun)
+{
+    const struct gate_about about = probe_about(probe);
+    if (strcmp(condition, "trusted") == 0) {
+        return about.trusted;
+    }
+    if (strcmp(condition, "distrusted") == 0) {
+        return !about.trusted;
+    }
+    if (strcmp(condition, "caught") == 0) {
+        return about.lag >= 0
+               && source_now() - (uint64_t)(about.lag * 1e9) > begun + 1000;
+    }
+    if (strncmp(condition, "builds ", 7) == 0) {
+        return about.builds >= strtoull(condition + 7, NULL, 10);
+    }
+    return strncmp(condition, "event ", 6) == 0
+           && probe_has_event(probe, condition + 6);
+}
+
+static void probe_wait(struct probe *probe, const char *condition)
+{
+    static const struct timespec moment = { 0, 1000000 };
+    const uint64_t begun = source_now();
+    bool holds = probe_holds(probe, condition, begun);
+    while (!holds && source_now() - begun < PROBE_PATIENCE * UINT64_C(1000000000)) {
+        (void)nanosleep(&moment, NULL);
+        holds = probe_holds(probe, condition, begun);
+    }
+    printf("%s\n", holds ? "ok" : "timeout");
+}
+
+/* ---- Commands ---------------------------------------------------------------------------- */
+
+static void probe_print_about(struct probe *probe)
+{
+    const struct gate_about a = probe_about(probe);
+    bg_gate_stats stats = { .struct_size = sizeof stats };
+    if (bg_gate_about(a.gate, false, &stats) != BG_OK) {
+        abort();
+    }
+    printf("phase=%s trusted=%d up=%d position=%llu changes=%llu anew=%llu builds=%llu "
+           "failures=%llu keys=%llu audits=%llu false_negatives=%llu text=%s\n",
+           gate_phase_name(a.phase), a.trusted, a.source_up,
+           (unsigned long long)a.position, (unsigned long long)a.changes,
+           (unsigned long long)a.anew, (unsigned long long)a.builds,
+           (unsigned long long)a.build_failures, (unsigned long long)a.build_keys,
+           (unsigned long long)stats.audits, (unsigned long long)stats.false_negatives,
+           a.source_text);
+}
+
+static void probe_print_events(struct probe *probe)
+{
+    (void)pthread_mutex_lock(&probe->lock);
+    printf("%zu\n", probe->event_count);
+    for (size_t i = 0; i < probe->event_count; i++) {
+        printf("%s\n", probe->events[i]);
+    }
+    (void)pthread_mutex_unlock(&probe->lock);
+}
+
+static void probe_tell(bg_err err, const bg_errinfo *why)
+{
+    printf("%s\n", err ? why->message : "ok");
+}
+
+/* False: quit. */
+static bool probe_obey(struct probe *probe, char *line)
+{
+    char *rest = strchr(line, ' ');
+    bg_errinfo why = { .code = BG_OK };
+    if (rest) {
+        *rest++ = 0;
+    }
+    if (strcmp(line, "lookup") == 0) {
+        probe_lookup(probe, rest ? rest : "");
+    } else if (strcmp(line, "check") == 0) {
+        char *save = NULL;
+        const char *prefix = strtok_r(rest, " ", &save);
+        const char *first = strtok_r(NULL, " ", &save),
+                   *last = strtok_r(NULL, " ", &save);
+        if (!prefix || !first || !last) {
+            return false;
+        }
+        probe_check(probe, prefix, strtoul(first, NULL, 10), strtoul(last, NULL, 10));
+    } else if (strcmp(line, "wrote") == 0 && rest) {
+        probe_tell(gates_wrote(probe->gates, probe->name,
+                               (bg_bytes){ rest, strlen(rest) }, &why),
+                   &why);
+    } else if (strcmp(line, "rebuild") == 0) {
+        probe_tell(gates_rebuild(probe->gates, probe->name, &why), &why);
+    } else if (strcmp(line, "wait") == 0 && rest) {
+        probe_wait(probe, rest);
+    } else if (strcmp(line, "about") == 0) {
+        probe_print_about(probe);
+    } else if (strcmp(line, "events") == 0) {
+        probe_print_events(probe);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bg_err probe_begin(struct probe *probe, int argc, char **argv, bg_errinfo *why)
+{
+    struct gate_settings settings;
+    const struct gates_options options = { .event = probe_event, .context = probe };
+    bg_err err = gate_settings_init(&settings, argc > 1 ? argv[1] : "", why);
+    if (err) {
+        return err;
+    }
+    for (int i = 2; !err && i < argc; i++) {
+        char *value = strchr(argv[i], '=');
+        if (value) {
+            *value++ = 0;
+        }
+        err = gate_settings_set(&settings, argv[i], value ? value : "", why);
+    }
+    err = err ? err : gates_create(&options, &probe->gates, why);
+    err = err ? err : gates_add(probe->gates, &settings, why);
+    gate_settings_free(&settings);
+    return err;
+}
+
+int main(int argc, char **argv)
+{
+    struct probe probe = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    bg_errinfo why = { .code = BG_OK };
+    char *line = NULL;
+    size_t room = 0;
+    if (probe_begin(&probe, argc, argv, &why)) {
+        printf("%s\n", why.message);
+        gates_free(probe.gates);
+        return 1;
+    }
+    probe.name = (bg_bytes){ argv[1], strlen(argv[1]) };
+    printf("ready\n");
+    (void)fflush(stdout);
+    while (getline(&line, &room, stdin) > 0) {
+        line[strcspn(line, "\n")] = 0;
+        if (!probe_obey(&probe, line)) {
+            break;
+        }
+        (void)fflush(stdout);
+    }
+    gates_free(probe.gates);
+    for (size_t i = 0; i < probe.event_count; i++) {
+        free(probe.events[i]);
+    }
+    free(line);
+    return 0;
+}

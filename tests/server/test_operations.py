@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""What operators get: the program's own words (help, example file, man page), the unit for systemd and
+the Dockerfile. usage: test_operations.py BLOOMGATED"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROGRAM = sys.argv[1]
+
+tests = []
+
+
+def test(function):
+    tests.append(function)
+    return function
+
+
+def run(*arguments, stdin="", env=None):
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("BLOOMGATED_")}
+    return subprocess.run([PROGRAM, *arguments], input=stdin, text=True, capture_output=True, check=False,
+                          env={**clean, **(env or {})}, timeout=60)
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def options():
+    """The names of all options, from the help."""
+    return re.findall(r"^  --([a-z-]+) ", run("--help").stdout, re.M)
+
+
+# ---- The program's own words ---------------------------------------------------------------
+
+
+@test
+def example_file_is_what_the_program_prints():
+    assert run("--print-config").stdout == read("ops/bloomgate.conf"), \
+        "ops/bloomgate.conf is not that of the program: bloomgated --print-config > ops/bloomgate.conf"
+
+
+@test
+def example_file_is_accepted_as_it_is_and_with_everything_said():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "bloomgate.conf")
+        text = read("ops/bloomgate.conf")
+        for content in (text, re.sub(r"^#(?=[a-z])", "", text, flags=re.M)):
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(content)
+            done = run(path, "--check-config")
+            assert (done.returncode, done.stderr) == (0, ""), done.stderr
+            assert done.stdout == "bloomgated: the settings are in order\n", done.stdout
+
+
+@test
+def every_option_is_in_the_example_file_and_the_man_page():
+    names = [name for name in options() if name not in
+             {"check-config", "print-config", "print-man", "hash-password"}]
+    assert len(names) > 50, names
+    example, page = read("ops/bloomgate.conf"), run("--print-man").stdout
+    for name in names:
+        assert re.search(rf"^# ?{name} ", example, re.M), f"{name} is not in the example"
+        assert "\n\\fB" + name.replace("-", "\\-") + "\\fR " in page, f"{name} is not in the man page"
+
+
+@test
+def man_pages_are_well_formed():
+    if not shutil.which("mandoc"):
+        return
+    pages = {"bloomgate.conf.5": run("--print-man").stdout}
+    if shutil.which("scdoc"):
+        pages["bloomgated.8"] = subprocess.run(["scdoc"], input=read("docs/man/bloomgated.8.scd"), text=True,
+                                               capture_output=True, check=True).stdout
+    for name, text in pages.items():
+        least = "warning" if name.endswith("5") else "error"  # scdoc writes empty paragraphs
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", least], input=text, text=True,
+                              capture_output=True, check=False)
+        said = [line for line in done.stdout.splitlines()
+                if "missing date" not in line and "referenced manual not found" not in line]
+        assert not said, f"{name}: {said}"
+
+
+@test
+def mistakes_and_exit_codes():
+    cases = [(["--help"], 0, ""), (["--version"], 0, ""),
+             (["--prto", "1"], 2, "did you mean port?"),
+             (["/nowhere.conf"], 3, "/nowhere.conf: cannot be read"),
+             (["--bind", "*"], 3, "which others can reach"),
+             (["--check-config", "--user", "a on +bf.ad"], 3, "did you mean BF.ADD?"),
+             (["--check-config", "--user", "a on +bf.add"], 0, "")]
+    for arguments, code, said in cases:
+        done = run(*arguments)
+        assert done.returncode == code, (arguments, done)
+        assert said in done.stderr, (arguments, done.stderr)
+    done = run("--check-config", env={"BLOOMGATED_PORT": "x"})
+    assert done.returncode == 3 and "BLOOMGATED_PORT: port: found 'x'" in done.stderr, done
+    version = read("VERSION").split()[0]
+    assert run("--version").stdout == f"bloomgated {version}\n"
+
+
+@test
+def hashed_password_is_taken():
+    done = run("--hash-password", stdin="pear\n")
+    assert done.returncode == 0 and re.fullmatch(r"\$scrypt\$ln=14,r=8,p=1\$[\w+/]{22}\$[\w+/]{43}\n", done.stdout)
+    assert run("--check-config", "--bind=*", "--requirepass=" + done.stdout.strip()).returncode == 0
+    assert run("--hash-password", stdin="").returncode == 2
+
+
+# ---- systemd -------------------------------------------------------------------------------
+
+
+def unit():
+    return dict(line.split("=", 1) for line in read("ops/systemd/bloomgated.service").splitlines()
+                if re.match(r"[A-Z]\w+=", line))
+
+
+@test
+def unit_runs_a_program_and_options_that_exist():
+    settings = unit()
+    names = options()
+    variables = re.findall(r"BLOOMGATED_([A-Z_]+)=", settings["Environment"])
+    assert variables
+    for variable in variables:
+        assert variable.lower().replace("_", "-") in names, variable
+    assert settings["Type"] == "notify" and settings["User"] == "bloomgate"
+    assert settings["ExecStart"].split()[0] == settings["ExecStartPre"].split()[0] == "/usr/sbin/bloomgated"
+    environment = dict(re.findall(r"(BLOOMGATED_\w+)=(\S+)", settings["Environment"]))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "bloomgate.conf")
+        shutil.copy(os.path.join(ROOT, "ops/bloomgate.conf"), path)
+        done = run(path, "--check-config", env=environment)
+        assert done.returncode == 0, done.stderr
+    folders = {"/var/lib/" + name for name in settings["StateDirectory"].split()}
+    assert environment["BLOOMGATED_DIR"] in folders
+    assert os.path.dirname(environment["BLOOMGATED_KEYRING"]) in folders
+
+
+@test
+def unit_is_locked_in():
+    if not shutil.which("systemd-analyze"):
+        return
+    done = subprocess.run(["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=15",
+                           os.path.join(ROOT, "ops/systemd/bloomgated.service")],
+                          text=True, capture_output=True, check=False)
+    level = re.search(r"exposure level for bloomgated.service: ([\d.]+)", done.stdout + done.stderr)
+    assert level, done
+    assert done.returncode == 0 and float(level.group(1)) <= 1.5, level.group(0)
+    assert f"at {level.group(1)} of 10" in read("docs/operations.md"), f"operations.md says another figure than {level.group(1)}"
+
+
+# ---- Docker --------------------------------------------------------------------------------
+
+
+def instructions(text):
+    """[(name, arguments)] of a Dockerfile; comments left out, continued lines joined."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
+    return [tuple(line.split(None, 1)) for line in joined.splitlines() if line.strip()]
+
+
+@test
+def dockerfile_is_in_order():
+    known = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK",
+             "ENTRYPOINT"}
+    parsed = instructions(read("ops/docker/Dockerfile"))
+    for name, _ in parsed:
+        assert name in known, name
+    froms = [i for i, (name, _) in enumerate(parsed) if name == "FROM"]
+    assert len(froms) == 2 and froms[0] == 0
+    for i in froms:  # a version, not whatever is the latest
+        assert re.match(r"debian:12-slim( AS \w+)?$", parsed[i][1]), parsed[i]
+    final = parsed[froms[1]:]
+    named = {name for name, _ in final}
+    for name in ("USER", "HEALTHCHECK", "ENTRYPOINT", "EXPOSE", "VOLUME"):
+        assert name in named, f"no {name}"
+    assert [arguments for name, arguments in final if name == "USER"] == ["6420:6420"]
+    assert not any(name in {"CMD", "ADD"} for name, _ in parsed)
+    for name, arguments in parsed:
+        if name in {"ENTRYPOINT", "VOLUME"}:
+            json.loads(arguments)
+        if name == "HEALTHCHECK":
+            command = json.loads(arguments[arguments.index("CMD") + 3:])
+            assert subprocess.run(["bash", "-n", "-c", command[-1]], check=False).returncode == 0
+        if name == "RUN" and "apt-get" in arguments:
+            for part in ("apt-get update", "--no-install-recommends", "rm -rf /var/lib/apt/lists/*"):
+                assert part in arguments, (part, arguments)
+            assert not re.search(r"\bsudo\b|apt-get (dist-)?upgrade", arguments)
+    for image in re.findall(r"COPY --from=(\w+)", read("ops/docker/Dockerfile")):
+        assert image == "build"
+    for variable in re.findall(r"\bBLOOMGATED_([A-Z_]+)=", " ".join(a for n, a in final if n == "ENV")):
+        assert variable.lower().replace("_", "-") in options(), variable
+    exposed = [arguments for name, arguments in final if name == "EXPOSE"][0].split()
+    assert exposed == ["6420", "8420"]
+
+
+@test
+def dockerfile_installs_what_the_build_needs():
+    """The packages of the build stage are those that tools/deps.sh names for building."""
+    deps = re.search(r"# build\n(.*?)\n\s*#", read("tools/deps.sh"), re.S).group(1).split()
+    build = instructions(read("ops/docker/Dockerfile"))[1][1]
+    for package in deps:
+        if package.endswith("-dev") and package != "build-essential":
+            assert f" {package} " in build + " ", f"{package} is missing"
+
+
+def main():
+    failed = 0
+    for function in tests:
+        try:
+            function()
+            print(f"ok {function.__name__}")
+        except Exception as error:  # noqa: one that fails must not hide the others
+            failed += 1
+            print(f"FAILED {function.__name__}: {type(error).__name__}: {error}")
+    print(f"{len(tests) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1130 @@
+/*
+ * test_settings.c - the table of options and all that is fed by it: values, files, the command
+ * line, the environment, CONFIG, reading again, and what is printed.
+ */
+#define _GNU_SOURCE
+
+#include "support/check.h"
+#include "support/scratch.h"
+#include "support/streams.h"
+
+#include "gate_settings.h"
+#include "settings.h"
+#include "words.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- Help ---------------------------------------------------------------------------------- */
+
+/* What was told: mistakes and doubts, a line each. */
+enum { TOLD = 1 << 17 };
+
+struct told {
+    char mistakes[TOLD], doubts[TOLD];
+};
+
+static void hear(void *context, bool mistake, const char *text)
+{
+    struct told *told = context;
+    char *to = mistake ? told->mistakes : told->doubts;
+    const size_t used = strlen(to);
+    (void)snprintf(to + used, TOLD - used, "%s\n", text);
+}
+
+static struct told told;
+static struct settings_draft draft;
+
+static void begin(void)
+{
+    told = (struct told){ "", "" };
+    CHECK(settings_draft_init(&draft, hear, &told));
+}
+
+static void read_text(const char *text)
+{
+    settings_read_text(&draft, "conf", text, strlen(text));
+}
+
+/* A text of the file that is right. */
+static const struct settings *good(const char *text)
+{
+    settings_draft_free(&draft);
+    begin();
+    read_text(text);
+    CHECK_STR(told.mistakes, "");
+    return &draft.settings;
+}
+
+/* A text that is not, and all that is said of it. */
+static void bad(const char *text, const char *said)
+{
+    settings_draft_free(&draft);
+    begin();
+    read_text(text);
+    CHECK_STR(told.mistakes, said);
+    CHECK(draft.mistakes > 0);
+}
+
+/* The same, of the whole. */
+static const char *whole(const char *text)
+{
+    (void)good(text);
+    const bool fine = settings_check(&draft, NULL, 0);
+    CHECK_EQ(fine, *told.mistakes == 0);
+    return told.mistakes;
+}
+
+static struct words split;
+
+static const char *word(const char *text, size_t i)
+{
+    words_free(&split);
+    CHECK(!words_split(&split, text, strlen(text)));
+    return i < split.count ? split.items[i] : NULL;
+}
+
+#define GATE                                                                           \
+    " source=sqlite:/srv/shop.db query='SELECT id FROM product' follow=none lookup=x "
+
+/* ---- Words --------------------------------------------------------------------------------- */
+
+TEST(words__are_split)
+{
+    CHECK_STR(word("port 6420", 0), "port");
+    CHECK_STR(word("port 6420", 1), "6420");
+    CHECK_STR(word("port 6420", 2), NULL);
+    CHECK_STR(word("  \t a \r\n", 0), "a");
+    CHECK_STR(word("", 0), NULL);
+    CHECK_STR(word(" # all of it", 0), NULL);
+    CHECK_STR(word("a # b", 1), NULL);
+    CHECK_STR(word("a b#c", 1), "b#c");
+    CHECK_STR(word("a \"#b\"", 1), "#b");
+    CHECK_STR(word("a \"\" b", 1), "");
+    CHECK_STR(word("a \"\" b", 2), "b");
+    CHECK_STR(word("q=\"SELECT a, 'b'\" x", 0), "q=SELECT a, 'b'");
+    CHECK_STR(word("q=\"SELECT a, 'b'\" x", 1), "x");
+    CHECK_STR(word("'a b'c\"d e\"", 0), "a bcd e");
+    CHECK_STR(word("\"\\\"\\\\\\n\\r\\t\\x41\"", 0), "\"\\\n\r\tA");
+    CHECK_STR(word("'\\' \\n'", 0), "' \\n");
+    CHECK_STR(word("C:\\dir", 0), "C:\\dir");
+    words_free(&split);
+}
+
+TEST(words__mistakes)
+{
+    static const struct {
+        const char *text, *wrong;
+    } cases[] = {
+        { "a \"b", "a \" is not closed" },
+        { "a 'b", "a ' is not closed" },
+        { "\"\\q\"", "a \\ in double quotes is followed by none of \" \\ n r t xHH" },
+        { "\"\\x4\"", "a \\ in double quotes is followed by none of \" \\ n r t xHH" },
+        { "\"\\", "a \" is not closed" },
+        { "\"\\x00\"", "\\x00 in quotes: text cannot have a NUL" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_STR(words_split(&split, cases[i].text, strlen(cases[i].text)),
+                  cases[i].wrong);
+    }
+    CHECK_STR(words_split(&split, "a\0b", 3), "a NUL byte");
+    static char many[2 * WORDS_MOST + 2];
+    for (size_t i = 0; i < sizeof many; i++) {
+        many[i] = i % 2 ? ' ' : 'x';
+    }
+    CHECK_STR(words_split(&split, many, sizeof many), "too many words");
+    CHECK(!words_split(&split, many, sizeof many - 2));
+    CHECK_EQ(split.count, WORDS_MOST);
+    words_free(&split);
+}
+
+/* ---- The table ------------------------------------------------------------------------------ */
+
+static bool is_name(const char *name)
+{
+    for (const char *c = name; *c; c++) {
+        if (!(*c >= 'a' && *c <= 'z') && *c != '-') {
+            return false;
+        }
+    }
+    return *name && *name != '-' && strlen(name) < 40;
+}
+
+TEST(table__every_row_makes_sense)
+{
+    size_t rows, options = 0;
+    const struct setting *table = settings_table(&rows);
+    CHECK(!table[0].name && table[0].section);
+    for (size_t i = 0; i < rows; i++) {
+        if (!table[i].name) {
+            CHECK(table[i].section && i + 1 < rows && table[i + 1].name);
+            continue;
+        }
+        options++;
+        CHECK(is_name(table[i].name));
+        CHECK(settings_find(table[i].name) == &table[i]); /* no name twice */
+        CHECK(strcmp(table[i].name, "include") != 0
+              && strcmp(table[i].name, "config") != 0);
+        CHECK(isupper((unsigned char)*table[i].help)
+              || isdigit((unsigned char)*table[i].help));
+        CHECK(table[i].help[strlen(table[i].help) - 1] == '.');
+        CHECK(table[i].value && *table[i].value);
+        CHECK((table[i].type == SETTING_CHOICE) == (table[i].choices != NULL));
+        CHECK(table[i].least <= table[i].most);
+        if (table[i].change == SETTING_LIVE) { /* these have no memory of their own */
+            CHECK(table[i].type != SETTING_TEXT && table[i].type != SETTING_SECRET);
+            CHECK(table[i].type != SETTING_LIST && table[i].type != SETTING_USER);
+            CHECK(table[i].type != SETTING_GATE);
+        }
+    }
+    CHECK(options > 50);
+}
+
+TEST(table__defaults)
+{
+    const struct settings *s = good("");
+    CHECK_EQ(s->bind.count, 2);
+    CHECK_STR(s->bind.items[0], "127.0.0.1");
+    CHECK_STR(s->bind.items[1], "-::1");
+    CHECK_EQ(s->port, 6420);
+    CHECK_EQ(s->http_port, 8420);
+    CHECK_EQ(s->tls_port, 0);
+    CHECK_EQ(s->unixsocketperm, 0700);
+    CHECK(s->protected_mode && s->appendonly && s->http_auth && s->metrics_auth);
+    CHECK(!s->core_dumps);
+    CHECK_EQ(s->appendfsync, FSYNC_EVERYSEC);
+    CHECK_EQ(s->hash, BG_HASH_KEYED);
+    CHECK_EQ(s->loading, LOADING_MAYBE);
+    CHECK_EQ(s->maxclients, 10000);
+    CHECK_NEAR(s->bf_error_rate, 0.01, 1e-9);
+    CHECK_NEAR(s->snapshot_interval, 900, 1e-9);
+    CHECK(s->maxmemory > s->max_filter_memory && s->max_filter_memory > 1 << 20);
+    CHECK_STR(s->requirepass, "");
+    CHECK_EQ(s->users.count + s->gates.count, 0);
+    CHECK(*s->dir && *s->keyring);
+    CHECK_STR(whole(""), "");
+}
+
+/* ---- Values -------------------------------------------------------------------------------- */
+
+TEST(values__of_every_type)
+{
+    CHECK_EQ(good("port 0")->port, 0);
+    CHECK_EQ(good("port 65535")->port, 65535);
+    CHECK_EQ(good("maxclients 20k")->maxclients, 20000);
+    CHECK_EQ(good("proto-max-bulk-len 2Mi")->proto_max_bulk_len, 2 << 20);
+    CHECK_EQ(good("maxmemory 1G")->maxmemory, 1000000000);
+    CHECK_EQ(good("maxmemory 0")->maxmemory, 0);
+    const uint64_t half = good("maxmemory 50%")->maxmemory;
+    CHECK_NEAR(good("maxmemory 25%")->maxmemory, (double)half / 2, 1e-6);
+    CHECK_EQ(good("unixsocketperm 770")->unixsocketperm, 0770);
+    CHECK_NEAR(good("bf-error-rate 0.1%")->bf_error_rate, 0.001, 1e-9);
+    CHECK_NEAR(good("timeout 1.5m")->timeout, 90, 1e-9);
+    CHECK(!good("appendonly no")->appendonly);
+    CHECK_EQ(good("appendfsync always")->appendfsync, FSYNC_ALWAYS);
+    CHECK_STR(good("requirepass \"a b\"")->requirepass, "a b");
+    CHECK_STR(good("unixsocket /run/x\nunixsocket \"\"")->unixsocket, "");
+    CHECK_EQ(good("bind ::1")->bind.count, 1);
+    CHECK_EQ(good("port 1\nport 2")->port, 2);
+}
+
+TEST(values__mistakes)
+{
+    bad("port 65536",
+        "conf:1: port: found '65536', expected a whole number from 0 to 65535\n");
+    bad("port -1",
+        "conf:1: port: found '-1', expected a whole number from 0 to 65535\n");
+    bad("port x", "conf:1: port: found 'x', expected a whole number from 0 to 65535\n");
+    bad("port \"\"",
+        "conf:1: port: found '', expected a whole number from 0 to 65535\n");
+    bad("port", "conf:1: port: found 0 values, expected one: PORT\n");
+    bad("port 1 2", "conf:1: port: found 2 values, expected one: PORT\n");
+    bad("\n\nprto 1", "conf:3: there is no option 'prto'; did you mean port?\n");
+    bad("wholly-other 1", "conf:1: there is no option 'wholly-other'\n");
+    bad("inclde x", "conf:1: there is no option 'inclde'; did you mean include?\n");
+    bad("proto-max-bulk-len 10",
+        "conf:1: proto-max-bulk-len: found '10', expected a size such "
+        "as 64k, 512M or 2Gi, from 1.0 KiB to 1.0 TiB\n");
+    bad("maxmemory 200%",
+        "conf:1: maxmemory: found '200%', expected a size such as 64k, 512M or "
+        "2Gi, or a share such as 75%, from 0 B to 1.0 PiB\n");
+    bad("unixsocketperm 888",
+        "conf:1: unixsocketperm: found '888', expected octal digits from 0 to 777\n");
+    bad("unixsocketperm 7777",
+        "conf:1: unixsocketperm: found '7777', expected octal digits from 0 to 777\n");
+    bad("bf-error-rate 1",
+        "conf:1: bf-error-rate: found '1', expected a share above 0 and below 1, such as 0.01 or "
+        "0.1%\n");
+    bad("timeout soon",
+        "conf:1: timeout: found 'soon', expected a time such as 30s, 5m or 1.5h, "
+        "from 0 to 31536000 seconds\n");
+    bad("appendonly ja", "conf:1: appendonly: found 'ja', expected yes or no\n");
+    bad("appendfsync evrysec",
+        "conf:1: appendfsync: found 'evrysec', expected one of always, everysec, no; did you mean "
+        "everysec?\n");
+    bad("bind \"\"", "conf:1: bind: found '', expected ADDRESS...\n");
+    bad("bind 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17",
+        "conf:1: bind: found 17 of them, expected at most 16\n");
+    bad("a \"b", "conf:1: a \" is not closed\n");
+    /* all of them are told, and the others are taken */
+    bad("port x\nhttp-port 1\ntimeout y",
+        "conf:1: port: found 'x', expected a whole number from 0 to 65535\n"
+        "conf:3: timeout: found 'y', expected a time such as 30s, 5m or 1.5h, from 0 to 31536000 "
+        "seconds\n");
+    CHECK_EQ(draft.settings.port, 6420);
+    CHECK_EQ(draft.settings.http_port, 1);
+    /* nothing can steer a terminal */
+    bad("port \"\\x1b[2J\"",
+        "conf:1: port: found '?[2J', expected a whole number from 0 to 65535\n");
+}
+
+TEST(values__as_text)
+{
+    static const struct {
+        const char *line, *name, *shown;
+    } cases[] = {
+        { "port 6421", "port", "6421" },
+        { "maxclients 10k", "maxclients", "10000" },
+        { "maxmemory 2Gi", "maxmemory", "2147483648" },
+        { "timeout 1.5m", "timeout", "90" },
+        { "bf-error-rate 0.1%", "bf-error-rate", "0.001" },
+        { "unixsocketperm 0770", "unixsocketperm", "0770" },
+        { "appendonly no", "appendonly", "no" },
+        { "appendfsync no", "appendfsync", "no" },
+        { "hash keyed-int", "hash", "keyed-int" },
+        { "requirepass pear", "requirepass", "(hidden)" },
+        { "port 1", "requirepass", "" },
+        { "bind ::1 127.0.0.1", "bind", "::1 127.0.0.1" },
+        { "user b on\nuser a off", "user", "b a" },
+        { "gate g" GATE "\ngate h" GATE, "gate", "g h" },
+    };
+    char text[256], tiny[6];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct settings *s = good(cases[i].line);
+        CHECK_STR(settings_show(settings_find(cases[i].name), s, text, sizeof text),
+                  cases[i].shown);
+    }
+    const struct settings *s = good("bind ::1 127.0.0.1");
+    CHECK_STR(settings_show(settings_find("bind"), s, tiny, sizeof tiny), "::1 1");
+}
+
+/* What is shown can be said again, and is the same then. */
+TEST(values__shown_ones_are_read_back)
+{
+    size_t rows;
+    const struct setting *table = settings_table(&rows);
+    const struct settings *s = good(
+        "timeout 1.234567\nbf-error-rate 1/3\nmaxmemory 33%\nbind * ::1\nappendonly no");
+    const struct settings before = *s;
+    struct settings_pool *pool = draft.pool;
+    draft.pool = NULL;
+    for (size_t i = 0; i < rows; i++) {
+        char text[512], line[600];
+        if (!table[i].name || table[i].type == SETTING_USER
+            || table[i].type == SETTING_GATE) {
+            continue;
+        }
+        settings_show(&table[i], &before, text, sizeof text);
+        (void)snprintf(line, sizeof line, "%s %s", table[i].name,
+                       *text ? text : "\"\"");
+        if (!settings_same(&table[i], &before, good(line))) {
+            check_fail(__FILE__, __LINE__, "%s", line);
+        }
+    }
+    settings_pool_free(pool);
+}
+
+/* ---- Users and gates ------------------------------------------------------------------------ */
+
+TEST(lines__of_users_add_up)
+{
+    char text[20000] = "";
+    for (int i = 0; i < 500; i++) {
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                       "user u%d on ~t%d:* \">a b\"\n", i, i);
+    }
+    const struct settings *s = good(text);
+    CHECK_EQ(s->users.count, 500);
+    for (size_t i = 0; i < 500; i++) {
+        char name[16], where[16];
+        (void)snprintf(name, sizeof name, "u%zu", i);
+        (void)snprintf(where, sizeof where, "conf:%zu", i + 1);
+        CHECK_STR(s->users.items[i].words[0], name);
+        CHECK_STR(s->users.items[i].words[3], ">a b");
+        CHECK_STR(s->users.items[i].where, where);
+        CHECK_EQ(s->users.items[i].count, 4);
+    }
+}
+
+TEST(lines__of_gates)
+{
+    struct gate_settings gate;
+    char why[SETTINGS_WHY];
+    const struct settings *s = good(
+        "gate catalog source=sqlite:/srv/shop.db query=\"SELECT id FROM product\" \\\n"
+        "    lookup='SELECT * FROM product WHERE id = ?' rate=0.1% audit=1 follow=none\n"
+        "gate other" GATE "lookup='a=b'");
+    CHECK_EQ(s->gates.count, 2);
+    CHECK_STR(s->gates.items[1].where, "conf:3");
+    CHECK(settings_gate(&s->gates.items[0], &gate, why));
+    CHECK_STR(gate.name, "catalog");
+    CHECK_STR(gate.source, "sqlite:/srv/shop.db");
+    CHECK_STR(gate.query, "SELECT id FROM product");
+    CHECK_STR(gate.lookup, "SELECT * FROM product WHERE id = ?");
+    CHECK_NEAR(gate.rate, 0.001, 1e-9);
+    CHECK_NEAR(gate.audit, 1, 1e-9);
+    gate_settings_free(&gate);
+    CHECK(settings_gate(&s->gates.items[1], &gate, why));
+    CHECK_STR(gate.lookup, "a=b"); /* what comes later wins */
+    CHECK_NEAR(gate.rate, 0.01, 1e-9);
+    gate_settings_free(&gate);
+}
+
+TEST(lines__mistakes_of_gates)
+{
+    bad("gate g" GATE "sorce=secret",
+        "conf:1: gate g: found 'sorce', expected NAME=VALUE; did you mean source=?\n");
+    bad("gate g" GATE "source",
+        "conf:1: gate g: found 'source', expected NAME=VALUE; did you mean source=?\n");
+    bad("gate g" GATE "zzzzzzzz=1",
+        "conf:1: gate g: found 'zzzzzzzz', expected NAME=VALUE\n");
+    bad("gate g" GATE "audit=2",
+        "conf:1: gate g: audit: found 2, expected a number from 0 to 1\n");
+    bad("gate g" GATE "fail-closed=maybe",
+        "conf:1: gate g: fail-closed: found maybe, expected yes or no\n");
+    bad("gate g" GATE "\n\ngate g" GATE,
+        "conf:3: gate: found another 'g', the first is in conf:1\n");
+    bad("gate", "conf:1: gate: found 0 values, expected NAME WORD...\n");
+    static const char *const incomplete[] = {
+        "gate g", "gate source=x", "gate g source=sqlite:x",
+        "gate g source=mysql:x query=y lookup=z follow=none"
+    };
+    for (size_t i = 0; i < sizeof incomplete / sizeof *incomplete; i++) {
+        settings_draft_free(&draft);
+        begin();
+        read_text(incomplete[i]);
+        CHECK(strncmp(told.mistakes, "conf:1: gate ", 13) == 0);
+        CHECK_EQ(draft.settings.gates.count, 0);
+    }
+    static char text[65536];
+    text[0] = 0;
+    for (int i = 0; i <= SETTINGS_GATES_MOST; i++) {
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                       "gate g%d" GATE "\n", i);
+    }
+    bad(text, "conf:257: gate: found more than 256\n");
+}
+
+/* ---- Files ---------------------------------------------------------------------------------- */
+
+TEST(file__lines)
+{
+    CHECK_EQ(good("# comment \\\nport 1\n")->port, 1); /* a comment does not go on */
+    CHECK_EQ(good("port \\\n 2")->port, 2);
+    CHECK_EQ(good("port \\\r\n 3\r\nhttp-port 4\r\n")->http_port, 4);
+    CHECK_EQ(good("port 5 # not 6")->port, 5);
+    CHECK_EQ(good("   port\t7   ")->port, 7);
+    bad("port \\",
+        "conf:1: port: found '\\', expected a whole number from 0 to 65535\n");
+    bad("http-port 1 \\\n2\nport x",
+        "conf:1: http-port: found 2 values, expected one: PORT\n"
+        "conf:3: port: found 'x', expected a whole number from 0 to "
+        "65535\n");
+    settings_draft_free(&draft);
+    begin();
+    settings_read_text(&draft, "conf", "port 1\0", 7);
+    CHECK_STR(told.mistakes, "conf:1: a NUL byte\n");
+}
+
+TEST(file__includes)
+{
+    const char *main =
+        scratch_write("main.conf", "port 1\ninclude part.conf\n"
+                                   "include more-*.conf\ninclude none-*.conf\n");
+    scratch_write("part.conf", "port 2\nhttp-port 3\n");
+    scratch_write("more-1.conf", "tls-port 4\nhttp-port 5\n");
+    scratch_write("more-2.conf", "http-port 6\n");
+    settings_draft_free(&draft);
+    begin();
+    settings_read_file(&draft, main);
+    CHECK_STR(told.mistakes, "");
+    CHECK_EQ(draft.settings.port, 2);
+    CHECK_EQ(draft.settings.tls_port, 4);
+    CHECK_EQ(draft.settings.http_port, 6);
+    CHECK_EQ(draft.files, 4);
+}
+
+/* Reads a file of scratch and says what is wrong, with the folder as "@". */
+static const char *wrong_file(const char *name)
+{
+    static char said[TOLD];
+    settings_draft_free(&draft);
+    begin();
+    settings_read_file(&draft, scratch_path(name));
+    char *to = said;
+    for (const char *from = told.mistakes; *from;) {
+        const size_t n = strlen(scratch_folder());
+        if (strncmp(from, scratch_folder(), n) == 0) {
+            *to++ = '@';
+            from += n;
+        } else {
+            *to++ = *from++;
+        }
+    }
+    *to = 0;
+    return said;
+}
+
+TEST(file__mistakes)
+{
+    CHECK_STR(wrong_file("missing.conf"),
+              "@/missing.conf: cannot be read: No such file or directory\n");
+    scratch_write("lost.conf", "port 1\ninclude missing.conf\nport x\n");
+    CHECK_STR(
+        wrong_file("lost.conf"),
+        "@/missing.conf: cannot be read: No such file or directory\n"
+        "@/lost.conf:3: port: found 'x', expected a whole number from 0 to 65535\n");
+    CHECK_STR(wrong_file("."), "@/.: found no regular file, expected one\n");
+    scratch_write("empty-include.conf", "include\ninclude \"\"\ninclude a b\n");
+    CHECK_STR(wrong_file("empty-include.conf"),
+              "@/empty-include.conf:1: include: found 0 values, expected one: PATH\n"
+              "@/empty-include.conf:2: include: found 1 values, expected one: PATH\n"
+              "@/empty-include.conf:3: include: found 2 values, expected one: PATH\n");
+    CHECK(truncate(scratch_write("large.conf", ""), (4 << 20) + 1) == 0);
+    CHECK_STR(wrong_file("large.conf"),
+              "@/large.conf: found 4194305 bytes, expected at most 4194304\n");
+    /* a file that includes itself, twice: bounded in depth and number */
+    scratch_write("itself.conf", "include itself.conf\ninclude itself.conf\n");
+    const char *said = wrong_file("itself.conf");
+    CHECK(strstr(said, "include: found more than 8 of them, one in the other"));
+    CHECK(strstr(said, "found more than 256 files"));
+    CHECK(draft.files <= 512);
+    /* and none where that is not allowed */
+    settings_draft_free(&draft);
+    begin();
+    draft.alone = true;
+    read_text("include /etc/passwd");
+    CHECK_STR(told.mistakes, "conf:1: include: not allowed here\n");
+}
+
+/* ---- The command line ------------------------------------------------------------------------ */
+
+enum { ARGUMENTS = 32 };
+
+struct run {
+    int code;
+    struct settings_store *store;
+    char out[65536], error[8192];
+};
+
+static struct run run;
+
+/* Runs with these words, divided by |. */
+static struct run *start(const char *line)
+{
+    static char text[4096];
+    static char *arguments[ARGUMENTS + 1];
+    struct stream_capture out, error;
+    int n = 0;
+    settings_store_free(run.store);
+    (void)snprintf(text, sizeof text, "%s", line);
+    char *rest = NULL;
+    for (char *w = strtok_r(text, "|", &rest); w && n < ARGUMENTS;
+         w = strtok_r(NULL, "|", &rest)) {
+        arguments[n++] = w;
+    }
+    arguments[n] = NULL;
+    stream_begin(&out, &stdout);
+    stream_begin(&error, &stderr);
+    run.code = settings_from_command_line(n, arguments, NULL, 0, &run.store);
+    (void)snprintf(run.error, sizeof run.error, "%s", stream_end(&error));
+    (void)snprintf(run.out, sizeof run.out, "%s", stream_end(&out));
+    free(out.text);
+    free(error.text);
+    CHECK((run.code == SETTINGS_RUN) == (run.store != NULL));
+    return &run;
+}
+
+static const struct settings *started(const char *line)
+{
+    start(line);
+    CHECK_STR(run.error, "");
+    CHECK_EQ(run.code, SETTINGS_RUN);
+    return settings_now(run.store);
+}
+
+static void refused(const char *line, int code, const char *said)
+{
+    start(line);
+    if (strcmp(run.error, said) != 0) {
+        check_fail(__FILE__, __LINE__, "%s: said %s", line, run.error);
+    }
+    CHECK_EQ(run.code, code);
+}
+
+#define TRY "Try 'bloomgated --help'.\n"
+
+TEST(line__options)
+{
+    CHECK_EQ(started("d")->port, 6420);
+    CHECK_EQ(started("d|--port|1")->port, 1);
+    CHECK_EQ(started("d|--port=2")->port, 2);
+    CHECK_EQ(started("d|--port=2|--port|3")->port, 3);
+    CHECK_EQ(started("d|--bind|127.0.0.1|-::1|--port|3")->bind.count, 2);
+    CHECK_EQ(started("d|--bind|127.0.0.1 -::1")->bind.count, 2);
+    CHECK_EQ(started("d|--bind=127.0.0.1 -::1")->bind.count, 2);
+    CHECK_STR(started("d|--requirepass|a b")->requirepass, "a b");
+    CHECK_STR(started("d|--unixsocket=")->unixsocket, "");
+    const struct settings *s =
+        started("d|--gate|g|source=sqlite:x|query=SELECT a|lookup=SELECT b|follow=none|"
+                "--gate|h source=sqlite:y query='SELECT 1' lookup=z follow=none");
+    CHECK_EQ(s->gates.count, 2);
+    CHECK_STR(s->gates.items[0].words[2], "query=SELECT a");
+    CHECK_STR(s->gates.items[1].words[2], "query=SELECT 1");
+    CHECK_EQ(started("d|--user|alice on +@all|--user|bob|off")->users.count, 2);
+}
+
+TEST(line__mistakes)
+{
+    refused(
+        "d|--prto|1", SETTINGS_USAGE,
+        "bloomgated: command line: there is no option 'prto'; did you mean port?\n" TRY);
+    refused("d|--port", SETTINGS_USAGE,
+            "bloomgated: command line: port: found 0 values, expected one: PORT\n" TRY);
+    refused("d|--port|1|2", SETTINGS_USAGE,
+            "bloomgated: command line: port: found 2 values, expected one: PORT\n" TRY);
+    refused(
+        "d|--port=x", SETTINGS_USAGE,
+        "bloomgated: command line: port: found 'x', expected a whole number from 0 to 65535\n" TRY);
+    refused("d|--port=1|stray", SETTINGS_USAGE,
+            "bloomgated: command line: found 'stray', expected --OPTION VALUE\n" TRY);
+    refused("d|-x", SETTINGS_USAGE,
+            "bloomgated: command line: found '-x', expected --OPTION VALUE\n" TRY);
+    refused("d|-c", SETTINGS_USAGE,
+            "bloomgated: command line: -c: found no value, expected FILE\n" TRY);
+    refused("d|--", SETTINGS_USAGE,
+            "bloomgated: command line: there is no option ''\n" TRY);
+    refused("d|--gate|g source=\"x", SETTINGS_USAGE,
+            "bloomgated: command line: gate: a \" is not closed\n" TRY);
+    refused("d|--config=/nowhere/x", SETTINGS_BAD,
+            "bloomgated: /nowhere/x: cannot be read: No such file or directory\n");
+    refused(
+        "d|--port|0|--http-port|0", SETTINGS_BAD,
+        "bloomgated: port, tls-port, http-port, https-port, unixsocket: found none, expected one "
+        "to listen on\n");
+    refused(
+        "d|--a-name-that-is-longer-than-any-name-that-anybody-would-ever-think-of=3",
+        SETTINGS_USAGE,
+        "bloomgated: command line: there is no option "
+        "'a-name-that-is-longer-than-any-name-that-anybody-would-ever-thi'\n" TRY);
+}
+
+TEST(line__actions)
+{
+    CHECK_EQ(start("d|--help")->code, 0);
+    CHECK(strncmp(run.out, "usage: bloomgated", 17) == 0);
+    CHECK(strstr(run.out, "--appendfsync WORD"));
+    CHECK_EQ(start("d|-V")->code, 0);
+    CHECK_STR(run.out, "bloomgated " BG_VERSION "\n");
+    CHECK_EQ(start("d|--port|1|--version")->code, 0);
+    CHECK_EQ(start("d|--check-config|--port|1")->code, 0);
+    CHECK_STR(run.out, "bloomgated: the settings are in order\n");
+    CHECK_STR(run.error, "");
+    CHECK_EQ(start("d|--check-config|--requirepass|x")->code, 0);
+    CHECK_STR(
+        run.error,
+        "bloomgated: warning: command line: requirepass: others can see it in the "
+        "list of processes\n");
+    CHECK_EQ(start("d|--check-config|--port|x")->code, SETTINGS_USAGE);
+    CHECK_EQ(start("d|--check-config|/nowhere")->code, SETTINGS_USAGE);
+    CHECK_EQ(start("d|/nowhere|--check-config")->code, SETTINGS_BAD);
+    CHECK_EQ(start("d|--print-config")->code, 0);
+    CHECK(strstr(run.out, "\n#port 6420\n"));
+    CHECK_EQ(start("d|--print-man")->code, 0);
+    CHECK(strstr(run.out, ".SH OPTIONS\n"));
+}
+
+TEST(line__wins_over_environment_and_file)
+{
+    char line[256];
+    const char *file = scratch_write("wins.conf", "port 1\nhttp-port 1\ntls-port 0\n"
+                                                  "https-port 0\nuser a on\n");
+    CHECK(setenv("BLOOMGATED_HTTP_PORT", "2", 1) == 0);
+    CHECK(setenv("BLOOMGATED_TIMEOUT", "2", 1) == 0);
+    CHECK(setenv("BLOOMGATED_USER", "b on", 1) == 0);
+    CHECK(setenv("BLOOMGATED_BIND", "127.0.0.2 127.0.0.3", 1) == 0);
+    CHECK(setenv("BLOOMGATED_SERVICE_HOST", "10.0.0.1", 1) == 0);
+    CHECK(setenv("BLOOMGATED_HTTPS_PORT", "tcp://10.0.0.1:80", 1) == 0);
+    (void)snprintf(line, sizeof line, "d|%s|--timeout|3|--user|c on", file);
+    const struct settings *s = started(line);
+    CHECK_EQ(s->port, 1);
+    CHECK_EQ(s->http_port, 2);
+    CHECK_EQ(s->https_port, 0);
+    CHECK_NEAR(s->timeout, 3, 1e-9);
+    CHECK_EQ(s->users.count, 3);
+    CHECK_STR(s->users.items[1].where, "BLOOMGATED_USER");
+    CHECK_STR(s->bind.items[1], "127.0.0.3");
+    static struct told doubts;
+    settings_doubts(run.store, hear, &doubts);
+    CHECK(strstr(doubts.doubts,
+                 "BLOOMGATED_SERVICE_HOST: there is no option service-host\n"));
+    CHECK(strstr(
+        doubts.doubts,
+        "BLOOMGATED_HTTPS_PORT: found 'tcp://10.0.0.1:80', which is left out\n"));
+    CHECK(setenv("BLOOMGATED_HTTP_PORT", "x", 1) == 0);
+    refused(
+        line, SETTINGS_BAD,
+        "bloomgated: BLOOMGATED_HTTP_PORT: http-port: found 'x', expected a whole number from 0 "
+        "to 65535\n");
+    static const char *const names[] = { "HTTP_PORT", "TIMEOUT",      "USER",
+                                         "BIND",      "SERVICE_HOST", "HTTPS_PORT" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof name, "BLOOMGATED_%s", names[i]);
+        CHECK(unsetenv(name) == 0);
+    }
+}
+
+/* ---- The whole --------------------------------------------------------------------------------- */
+
+TEST(check__loopback)
+{
+    static const char *const inside[] = {
+        "127.0.0.1",        "127.255.0.9",    "::1", "-::1", "localhost", "-127.0.0.1",
+        "::ffff:127.0.0.1", "0:0:0:0:0:0:0:1"
+    };
+    static const char *const outside[] = { "0.0.0.0",
+                                           "::",
+                                           "*",
+                                           "10.0.0.1",
+                                           "-::",
+                                           "fe80::1",
+                                           "::ffff:1.2.3.4",
+                                           "128.0.0.1",
+                                           "",
+                                           "-",
+                                           "127.0.0.1.evil.example" };
+    for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
+        CHECK(settings_is_loopback(inside[i]));
+    }
+    for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+        CHECK(!settings_is_loopback(outside[i]));
+    }
+}
+
+#define REACH(address, why)                                                              \
+    "bind: found '" address "', which others can reach, but " why                        \
+    "; expected requirepass or users with passwords, or addresses of this machine only " \
+    "(or protected no)\n"
+#define NOPASS "a user who is on needs no password"
+
+TEST(check__nobody_from_outside_without_a_password)
+{
+    CHECK_STR(whole("bind *"), REACH("*", NOPASS));
+    CHECK_STR(whole("bind 127.0.0.1 10.1.2.3"), REACH("10.1.2.3", NOPASS));
+    CHECK_STR(whole("bind *\nport 0\nhttp-port 0\nunixsocket /x"), "");
+    CHECK_STR(whole("bind *\nrequirepass pear"), "");
+    CHECK_STR(whole("bind *\nuser default off"), "");
+    CHECK_STR(whole("bind *\nuser default on +@all"),
+              ""); /* on, without a password: nobody */
+    CHECK_STR(whole("bind *\nuser default on nopass +@read"), REACH("*", NOPASS));
+    CHECK_STR(whole("bind *\nrequirepass pear\nuser guest on nopass"),
+              REACH("*", NOPASS));
+    CHECK_STR(whole("bind *\nrequirepass pear\nhttp-auth no"),
+              REACH("*", "http-auth is no, so HTTP needs no password"));
+    CHECK_STR(whole("bind *\nrequirepass pear\nhttp-auth no\nhttp-port 0"), "");
+    CHECK_STR(whole("http-auth no"), "");
+    CHECK_STR(told.doubts, "");
+    CHECK_STR(whole("bind *\nprotected no"), "");
+    CHECK_STR(told.doubts, "protected is no: others can reach '*', and " NOPASS "\n");
+}
+
+TEST(check__addresses_and_ports)
+{
+    CHECK_STR(whole("bind nowhere"),
+              "bind: found 'nowhere', expected an address such as 127.0.0.1, "
+              "::1, 0.0.0.0, :: or *\n" REACH("nowhere", NOPASS));
+    CHECK_STR(whole("port 8420"),
+              "http-port: found 8420, expected another than port\n");
+    CHECK_STR(whole("port 0\nhttp-port 0"),
+              "port, tls-port, http-port, https-port, unixsocket: "
+              "found none, expected one to listen on\n");
+    CHECK_STR(whole("port 0\nhttp-port 0\nunixsocket /tmp/x"), "");
+    char text[300] = "unixsocket /";
+    memset(text + 12, 'x', 107);
+    CHECK_STR(whole(text), "unixsocket: found 108 bytes, expected at most 107\n");
+}
+
+TEST(check__users)
+{
+    CHECK_STR(whole("user a on\nuser b on\nuser a off"),
+              "user a: found two lines, expected one\n");
+    CHECK_STR(whole("user a on +@reed"),
+              "conf:1: user a: found '+@reed', expected a category such "
+              "as @read; did you mean read?\n");
+    CHECK_STR(
+        whole("user default on\nrequirepass x"),
+        "requirepass: found a line for the user default as well, expected the password there\n");
+}
+
+TEST(check__tls_files)
+{
+    char text[1024];
+    const char *file = scratch_write("cert.pem", "x");
+    CHECK(chmod(file, 0604) == 0);
+    CHECK_STR(whole("tls-port 1"),
+              "tls-port: found 1, expected tls-cert-file and tls-key-file as well\n");
+    CHECK_STR(whole("https-port 1"),
+              "https-port: found 1, expected tls-cert-file and tls-key-file as well\n");
+    CHECK_STR(whole("tls-auth-clients yes"),
+              "tls-auth-clients: found yes, expected tls-ca-cert-file as well\n");
+    CHECK_STR(whole("tls-cert-file /nowhere"),
+              "tls-cert-file: /nowhere cannot be read: No such file or directory\n");
+    (void)snprintf(text, sizeof text, "tls-port 1\ntls-cert-file %s\ntls-key-file %s",
+                   file, file);
+    CHECK_STR(whole(text), "");
+    CHECK(strstr(told.doubts, "is open to all users (mode 0604)"));
+}
+
+TEST(check__keyring_is_not_among_the_data)
+{
+    char text[2048];
+    const char *folder = scratch_folder();
+    CHECK(mkdir(scratch_path("data"), 0700) == 0);
+    CHECK(symlink("data", scratch_path("link")) == 0);
+    static const struct {
+        const char *dir, *keyring;
+        bool inside;
+    } cases[] = {
+        { "data", "data/keyring", true },
+        { "data", "keyring", false },
+        { "data", "data2/keyring", false },
+        { "link", "data/keyring", true },
+        { "data", "link/keyring", true },
+        { "data", "data/../keyring", false },
+        { "data", "link/new/keyring", true },
+        { "new", "new/keyring", true },
+        { "new/", "new//keyring", true },
+        { "new", "newer/keyring", false },
+        { "data", "data", true },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        (void)snprintf(text, sizeof text, "dir %s/%s\nkeyring %s/%s", folder,
+                       cases[i].dir, folder, cases[i].keyring);
+        if ((strstr(whole(text), "which is in dir") != NULL) != cases[i].inside) {
+            check_fail(__FILE__, __LINE__, "%s: %s", text, told.mistakes);
+        }
+    }
+    CHECK_STR(whole("keyring \"\""),
+              "keyring: found none, expected a path: hash is keyed\n");
+    CHECK_STR(whole("keyring \"\"\nhash fast"), "");
+    CHECK_STR(whole("dir \"\""), "dir: found none, expected a path\n");
+    CHECK(strstr(whole("dir /\nkeyring /etc/keyring"), "which is in dir"));
+}
+
+TEST(check__limits)
+{
+    CHECK_STR(
+        whole("cf-bucket-size 100\ncf-initial-size 199"),
+        "cf-initial-size: found 199, expected at least twice cf-bucket-size (100)\n");
+    CHECK_STR(
+        whole("client-query-buffer-limit 1Mi"),
+        "client-query-buffer-limit: found 1048576, expected at least proto-max-bulk-len "
+        "(67108864)\n");
+}
+
+/* ---- CONFIG ------------------------------------------------------------------------------------ */
+
+struct got {
+    char text[8192];
+    size_t count;
+};
+
+static void collect(void *context, const char *name, const char *value)
+{
+    struct got *got = context;
+    const size_t used = strlen(got->text);
+    (void)snprintf(got->text + used, sizeof got->text - used, "%s=%s\n", name, value);
+    got->count++;
+}
+
+static const char *get(const char *pattern)
+{
+    static struct got got;
+    got = (struct got){ "", 0 };
+    settings_get(settings_now(run.store), (bg_bytes){ pattern, strlen(pattern) },
+                 collect, &got);
+    return got.text;
+}
+
+/* Sets "name value name value" and says what is wrong, or "". */
+static const char *set(const char *text)
+{
+    static char why[SETTINGS_WHY];
+    bg_bytes pairs[16];
+    struct words words;
+    CHECK(!words_split(&words, text, strlen(text)));
+    for (size_t i = 0; i < words.count; i++) {
+        pairs[i] = (bg_bytes){ words.items[i], strlen(words.items[i]) };
+    }
+    const bool done = settings_set(run.store, pairs, words.count / 2, why);
+    words_free(&words);
+    CHECK_EQ(done, *why == 0);
+    return why;
+}
+
+TEST(config__get)
+{
+    started("d|--requirepass|pear");
+    CHECK_STR(get("port"), "port=6420\n");
+    CHECK_STR(get("PORT"), "port=6420\n");
+    CHECK_STR(get("requirepass"), "requirepass=(hidden)\n");
+    CHECK_STR(get("save"), "");
+    CHECK_STR(get("*-port"), "tls-port=0\nhttp-port=8420\nhttps-port=0\n");
+    CHECK_STR(get("append*"), "appendonly=yes\nappendfsync=everysec\n");
+    size_t rows, options = 0;
+    const struct setting *table = settings_table(&rows);
+    for (size_t i = 0; i < rows; i++) {
+        options += table[i].name != NULL;
+    }
+    struct got got = { "", 0 };
+    settings_get(settings_now(run.store), (bg_bytes){ "*", 1 }, collect, &got);
+    CHECK_EQ(got.count, options);
+    CHECK(!strstr(got.text, "pear"));
+}
+
+TEST(config__set)
+{
+    const struct settings *before = started("d");
+    CHECK_STR(set("timeout 5 MAXCLIENTS 7"), "");
+    CHECK_EQ(settings_now(run.store)->maxclients, 7);
+    CHECK_NEAR(settings_now(run.store)->timeout, 5, 1e-9);
+    CHECK_EQ(before->maxclients, 10000); /* who still has it is not disturbed */
+    CHECK_STR(set("timeout 0 maxclients 10k"), "");
+    CHECK(settings_now(run.store) == before); /* what was there serves again */
+    /* all or nothing */
+    CHECK_STR(set("timeout 9 maxclients x"),
+              "maxclients: found 'x', expected a whole number from 1 to 1000000");
+    CHECK(settings_now(run.store) == before);
+    CHECK_STR(set("port 1"), "port: can be changed with a restart only");
+    CHECK_STR(set("requirepass x"),
+              "requirepass: can be changed by the file and SIGHUP only");
+    CHECK_STR(set("user x"), "user: can be changed by the file and SIGHUP only");
+    CHECK_STR(set("timout 1"), "there is no option 'timout'; did you mean timeout?");
+    CHECK_STR(set("proto-max-bulk-len 1Gi"),
+              "client-query-buffer-limit: found 134217728, expected at "
+              "least proto-max-bulk-len (1073741824)");
+    CHECK_STR(set("proto-max-bulk-len 1Gi client-query-buffer-limit 2Gi"), "");
+    CHECK_STR(set(""), "");
+}
+
+TEST(config__values_of_any_bytes)
+{
+    char why[SETTINGS_WHY];
+    static char large[2000];
+    memset(large, '1', sizeof large);
+    started("d");
+    const bg_bytes name = { "timeout", 7 };
+    CHECK(!settings_set(run.store, (bg_bytes[]){ name, { "1\0", 2 } }, 1, why));
+    CHECK(!settings_set(run.store, (bg_bytes[]){ name, { large, sizeof large } }, 1,
+                        why));
+    CHECK(!settings_set(run.store, (bg_bytes[]){ name, { NULL, 0 } }, 1, why));
+    CHECK(!settings_set(run.store, (bg_bytes[]){ { NULL, 0 }, { "1", 1 } }, 1, why));
+    CHECK(!settings_set(run.store, (bg_bytes[]){ { large, sizeof large }, { "1", 1 } },
+                        1, why));
+    CHECK(!settings_set(run.store, (bg_bytes[]){ { "timeout\0", 8 }, { "x\n", 2 } }, 1,
+                        why));
+    CHECK(!strchr(why, '\n'));
+    CHECK(settings_set(run.store, (bg_bytes[]){ name, { "1", 1 } }, 1, why));
+}
+
+TEST(config__changes_are_bounded)
+{
+    started("d");
+    size_t done = 0;
+    for (uint64_t i = 0; i < SETTINGS_CHANGES + 10; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "maxclients %llu", (unsigned long long)i + 1);
+        done += *set(text) == 0;
+    }
+    CHECK_EQ(done, SETTINGS_CHANGES - 1);
+    CHECK_STR(set("maxclients 123456"),
+              "found more than 1024 changes since the start, or no memory "
+              "is left");
+    CHECK_STR(set("maxclients 17"), ""); /* one that is kept */
+    CHECK_EQ(settings_now(run.store)->maxclients, 17);
+}
+
+static _Atomic bool reading_ends;
+
+static void *read_settings(void *unused)
+{
+    (void)unused;
+    uint64_t seen = 0;
+    while (!atomic_load(&reading_ends)) {
+        const struct settings *s = settings_now(run.store);
+        if (s->maxclients != s->max_filters) { /* always changed together */
+            return (void *)1;
+        }
+        seen += s->maxclients;
+    }
+    return seen ? NULL : (void *)2;
+}
+
+TEST(config__readers_see_all_of_a_change_or_none)
+{
+    enum { READERS = 3 };
+    pthread_t readers[READERS];
+    started("d|--maxclients|1|--max-filters|1");
+    atomic_store(&reading_ends, false);
+    for (size_t i = 0; i < READERS; i++) {
+        CHECK(pthread_create(&readers[i], NULL, read_settings, NULL) == 0);
+    }
+    for (unsigned i = 0; i < 2000; i++) {
+        char text[64];
+        (void)snprintf(text, sizeof text, "maxclients %u max-filters %u", i % 100 + 1,
+                       i % 100 + 1);
+        CHECK_STR(set(text), "");
+    }
+    atomic_store(&reading_ends, true);
+    for (size_t i = 0; i < READERS; i++) {
+        void *wrong;
+        CHECK(pthread_join(readers[i], &wrong) == 0);
+        CHECK(!wrong);
+    }
+}
+
+/* ---- Reading again ------------------------------------------------------------------------------ */
+
+TEST(reload__takes_what_can_change)
+{
+    char line[256];
+    const char *file =
+        scratch_write("again.conf", "port 1\ntimeout 1\nrequirepass a\n");
+    (void)snprintf(line, sizeof line, "d|%s|--maxclients|50", file);
+    const struct settings *first = started(line);
+    told = (struct told){ "", "" };
+    CHECK(settings_reload(run.store, hear, &told));
+    CHECK(settings_now(run.store) == first); /* nothing changed */
+    CHECK_STR(told.doubts, "");
+    scratch_write("again.conf",
+                  "port 2\ntimeout 2\nrequirepass b\nbind 127.0.0.1\nuser x on\n");
+    CHECK(settings_reload(run.store, hear, &told));
+    const struct settings *now = settings_now(run.store);
+    CHECK_STR(told.doubts,
+              "bind: changed from '127.0.0.1 -::1' to '127.0.0.1', which needs a "
+              "restart\n"
+              "port: changed from '1' to '2', which needs a restart\n");
+    CHECK_EQ(now->port, 1);
+    CHECK_EQ(now->bind.count, 2);
+    CHECK_NEAR(now->timeout, 2, 1e-9);
+    CHECK_STR(now->requirepass, "b");
+    CHECK_EQ(now->users.count, 1);
+    CHECK_EQ(now->maxclients, 50);
+    CHECK_STR(first->requirepass, "a"); /* still there for who has it */
+    /* CONFIG SET lasts until then */
+    CHECK_STR(set("timeout 77"), "");
+    CHECK(settings_reload(run.store, hear, &told));
+    CHECK(settings_now(run.store) == now);
+}
+
+TEST(reload__mistakes_change_nothing)
+{
+    char line[256];
+    const char *file = scratch_write("wrong.conf", "timeout 1\n");
+    (void)snprintf(line, sizeof line, "d|%s", file);
+    const struct settings *first = started(line);
+    static const char *const texts[] = { "timeout x\n", "bind *\ntimeout 2\n",
+                                         "user a on nonsense\n", "include missing\n" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        told = (struct told){ "", "" };
+        scratch_write("wrong.conf", texts[i]);
+        CHECK(!settings_reload(run.store, hear, &told));
+        CHECK(*told.mistakes);
+        CHECK(settings_now(run.store) == first);
+    }
+    CHECK(unlink(file) == 0);
+    CHECK(!settings_reload(run.store, hear, &told));
+    scratch_write("wrong.conf", "timeout 3\n");
+    CHECK(settings_reload(run.store, hear, &told));
+    CHECK_NEAR(settings_now(run.store)->timeout, 3, 1e-9);
+}
+
+/* ---- What is printed ----------------------------------------------------------------------------- */
+
+/* The example file with its options uncommented has all of them, and is the default. */
+TEST(print__example_is_the_default)
+{
+    char *text = NULL;
+    size_t n = 0, rows, options = 0;
+    FILE *memory = open_memstream(&text, &n);
+    CHECK(memory);
+    settings_print_config(memory);
+    CHECK(fclose(memory) == 0);
+    for (char *at = text; *at; at++) {
+        const bool begins = at == text || at[-1] == '\n';
+        if (begins && at[0] == '#' && islower((unsigned char)at[1])) {
+            *at = ' ';
+            options++;
+        }
+        if (begins) {
+            CHECK(strcspn(at, "\n") <= 100);
+        }
+    }
+    const struct setting *table = settings_table(&rows);
+    settings_draft_free(&draft);
+    begin();
+    const struct settings before = draft.settings;
+    struct settings_pool *pool = draft.pool;
+    begin();
+    read_text(text);
+    CHECK_STR(told.mistakes, "");
+    for (size_t i = 0; i < rows; i++) {
+        if (!table[i].name) {
+            continue;
+        }
+        options -= table[i].type != SETTING_USER && table[i].type != SETTING_GATE;
+        if (strcmp(table[i].name, "dir") != 0
+            && strcmp(table[i].name, "keyring") != 0) {
+            CHECK(settings_same(&table[i], &before, &draft.settings));
+        }
+    }
+    CHECK_EQ(options, 0);
+    settings_pool_free(pool);
+    free(text);
+}
+
+TEST(print__every_option_is_in_help_and_man_page)
+{
+    size_t rows, n = 0, m = 0;
+    char *help = NULL, *man = NULL;
+    const struct setting *table = settings_table(&rows);
+    FILE *to_help = open_memstream(&help, &n), *to_man = open_memstream(&man, &m);
+    CHECK(to_help && to_man);
+    settings_print_help(to_help);
+    settings_print_man(to_man);
+    CHECK(fclose(to_help) == 0 && fclose(to_man) == 0);
+    for (size_t i = 0; i < rows; i++) {
+        char in_help[64], in_man[128];
+        if (!table[i].name) {
+            continue;
+        }
+        (void)snprintf(in_help, sizeof in_help, "\n  --%s ", table[i].name);
+        char *to = in_man + snprintf(in_man, sizeof in_man, "\n\\fB");
+        for (const char *c = table[i].name; *c; c++) {
+            to += snprintf(to, 4, "%s%c", *c == '-' ? "\\" : "", *c);
+        }
+        (void)snprintf(to, 8, "\\fR ");
+        CHECK(strstr(help, in_help));
+        CHECK(strstr(man, in_man));
+    }
+    for (const char *line = help; *line; line += strcspn(line, "\n") + 1) {
+        CHECK(strcspn(line, "\n") <= 100);
+    }
+    free(help);
+    free(man);
+    settings_store_free(run.store);
+    run.store = NULL;
+    settings_draft_free(&draft);
+}

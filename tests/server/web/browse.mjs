@@ -1,0 +1,827 @@
+// The dashboard in a real browser: every page, by mouse and by keyboard alone, light and dark,
+// with hostile names, a server that goes away, one that asks for a password, and ten thousand
+// filters. What is shown must be what the API and /metrics say. Any breach of the content
+// policy, any error on the console and any request to another origin is a failure.
+//
+// usage: node browse.mjs PLAYWRIGHT CHROMIUM SHOTS PLAIN [NAME:PASSWORD | USERS LOADING LARGE]
+//   PLAYWRIGHT  folder in which npm has put playwright-core
+//   SHOTS       folder for screenshots
+//   PLAIN       address of a service without users; or with NAME:PASSWORD one with users
+//   USERS LOADING LARGE   addresses of mocks: with user admin:secret, always loading, with
+//               10,000 filters
+// It creates filters whose names begin with browse:, and drops them again.
+
+import fs from "node:fs";
+import { createRequire } from "node:module";
+import os from "node:os";
+import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const [playwright, chromiumPath, shots, plain, ...more] = process.argv.slice(2);
+const { chromium } = createRequire(path.join(path.resolve(playwright), "/"))("playwright-core");
+const credentials = more.length === 1 ? more[0] : null;
+const [users, loading, large] = more.length === 3 ? more : [];
+
+// The dashboard's own formatting, to compare with what is on the page.
+const place = fs.mkdtempSync(path.join(os.tmpdir(), "bloomgate-browse-"));
+process.on("exit", () => fs.rmSync(place, { recursive: true }));
+fs.copyFileSync(fileURLToPath(new URL("../../../server/web/format.js", import.meta.url)), path.join(place, "format.mjs"));
+const format = await import(pathToFileURL(path.join(place, "format.mjs")));
+
+let passed = 0;
+let failed = 0;
+
+function check(what, good, found = "") {
+  if (good) {
+    passed++;
+  } else {
+    failed++;
+    console.log(`FAILED: ${what}: ${typeof found === "string" ? found : JSON.stringify(found)}`.slice(0, 600));
+  }
+  return good;
+}
+
+const same = (what, found, expected) => check(what, JSON.stringify(found) === JSON.stringify(expected), `found ${JSON.stringify(found)}, expected ${JSON.stringify(expected)}`);
+
+// Waits until `look` has what is wanted; a check of its own. Returns it.
+async function until(what, look, limit = 15000) {
+  const end = Date.now() + limit;
+  let last;
+  let problem = "";
+  do {
+    try {
+      last = await look();
+      if (last) {
+        check(what, true);
+        return last;
+      }
+    } catch (error) {
+      problem = error.message;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  } while (Date.now() < end);
+  check(what, false, `not within ${limit / 1000} s ${problem}`);
+  return last;
+}
+
+// ---- A window ------------------------------------------------------------------------------
+
+// A page that notes what went wrong, and the last answer of every path.
+async function open(browser, base, options = {}) {
+  const { allow = [], ...rest } = options;
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: "light", acceptDownloads: true, ...rest });
+  const page = await context.newPage();
+  const wrong = [];
+  const answers = new Map();
+  const state = { waiting: 0, asked: 0 };
+  await page.addInitScript(() => document.addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI} ${event.sample}`)));
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type()) && !allow.some((part) => message.text().includes(part))) {
+      wrong.push(message.text());
+    }
+  });
+  page.on("pageerror", (error) => wrong.push(error.message));
+  page.on("dialog", (dialog) => {
+    wrong.push(`dialog: ${dialog.message()}`);
+    dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    state.waiting++;
+    state.asked++;
+    if (!request.url().startsWith(base) && !request.url().startsWith("data:") && !request.url().startsWith("blob:")) {
+      wrong.push(`another origin: ${request.url()}`);
+    }
+  });
+  page.on("requestfailed", () => state.waiting--);
+  page.on("requestfinished", async (request) => {
+    const response = await request.response().catch(() => null);
+    if (response && (response.headers()["content-type"] || "").includes("json")) {
+      const json = await response.json().catch(() => null);
+      answers.set(new URL(request.url()).pathname, { json, query: new URL(request.url()).searchParams });
+    }
+    state.waiting--;
+  });
+  return { page, context, wrong, answers, state, base, close: async (name) => {
+    same(`${name}: no errors, no breach of the policy`, wrong, []);
+    await context.close();
+  } };
+}
+
+async function go(window, hash) {
+  await window.page.goto(`${window.base}${hash}`);
+  await until(`${hash} is there`, () => window.page.locator("main .page[aria-busy=false]").count());
+}
+
+// Stops the clock of the page, and waits until what was asked has been answered and drawn.
+async function settle(window) {
+  const { page } = window;
+  const button = page.locator("#pause");
+  if (await button.count() && await button.getAttribute("aria-pressed") === "false") {
+    await button.click();
+  }
+  await until("everything is answered", () => window.state.waiting === 0);
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+}
+
+async function shoot(window, name, full = false) {
+  await window.page.screenshot({ path: path.join(shots, `${name}.png`), fullPage: full });
+}
+
+// What belongs to an element with that data-figure: [value, text].
+async function figure(scope, name) {
+  const found = scope.locator(`data[data-figure="${name}"]`).first();
+  return (await found.count()) ? [await found.getAttribute("value"), (await found.textContent()).trim()] : null;
+}
+
+async function sameFigure(what, scope, name, value, show) {
+  const found = await figure(scope, name);
+  if (value === null || value === undefined) {
+    same(`${what}: ${name} is not known`, found, null);
+  } else {
+    same(`${what}: ${name}`, found, [String(value), show(value)]);
+  }
+}
+
+const auth = credentials ? { Authorization: `Basic ${Buffer.from(credentials).toString("base64")}` } : {};
+
+async function ask(method, where, body, type = "application/json") {
+  const response = await fetch(new URL(where, plain), {
+    method, headers: { ...auth, "X-Bloomgate": "test", ...(body === undefined ? {} : { "Content-Type": type }) },
+    body: body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body),
+  });
+  const text = await response.text();
+  return { status: response.status, json: (response.headers.get("content-type") || "").includes("json") && text ? JSON.parse(text) : null, text };
+}
+
+async function signIn(window) {
+  if (credentials) {
+    const [user, ...rest] = credentials.split(":");
+    await window.page.goto(window.base);
+    await window.page.getByLabel("User").fill(user);
+    await window.page.getByLabel("Password or token").fill(rest.join(":"));
+    await window.page.getByLabel(/Stay signed in/).check();
+    await window.page.getByRole("button", { name: "Sign in" }).click();
+    await until("signed in", () => window.page.locator("table.filters, .empty").count());
+  }
+}
+
+// ---- The pages -----------------------------------------------------------------------------
+
+async function readMetrics() {
+  const { text } = await ask("GET", "metrics");
+  const found = new Map();
+  for (const line of text.split("\n")) {
+    const parts = /^(\w+)\{filter="((?:[^"\\]|\\.)*)"(?:,(\w+)="([^"]*)")?\} (\S+)/.exec(line);
+    if (parts) {
+      found.set(`${parts[1]} ${parts[2]}${parts[4] ? ` ${parts[4]}` : ""}`, Number(parts[5]));
+    }
+  }
+  return found;
+}
+
+async function tryOverview(browser) {
+  const window = await open(browser, plain);
+  const { page } = window;
+  await signIn(window);
+  await go(window, "#/?search=browse%3A");
+  await settle(window);
+  const { json } = window.answers.get("/api/v1/filters");
+  const info = window.answers.get("/api/v1/info").json;
+  const rows = page.locator("table.filters tbody tr");
+  same("as many rows as the API has filters", await rows.count(), json.filters.length);
+  const metrics = await readMetrics();
+  for (const [i, f] of json.filters.entries()) {
+    await sameRow(rows.nth(i), f, metrics);
+  }
+  const tiles = page.locator(".tiles");
+  await sameFigure("totals", tiles, "filters", info.filters.count, format.count);
+  await sameFigure("totals", tiles, "items", info.filters.items, format.compact);
+  await sameFigure("totals", tiles, "filter_bytes", info.memory.filter_bytes, format.bytes);
+  await sameFigure("totals", tiles, "avoided", info.avoided, format.compact);
+  await go(window, "#/");
+  await shoot(window, "overview-light");
+  await trySorting(window);
+  await trySearch(window);
+  await window.close("overview");
+}
+
+async function sameRow(row, f, metrics) {
+  const what = `row of ${f.name.slice(0, 30)}`;
+  same(`${what}: name`, await row.locator(".filter-link").textContent(), format.nameText(f.name, 64));
+  await sameFigure(what, row, "fill", f.fill, format.share);
+  await sameFigure(what, row, "items", f.items && f.items.value, format.compact);
+  await sameFigure(what, row, "capacity", f.capacity, format.compact);
+  await sameFigure(what, row, "predicted", f.predicted, format.rate);
+  await sameFigure(what, row, "avoided", f.avoided, format.compact);
+  await sameFigure(what, row, "bytes", f.bytes, format.bytes);
+  await sameFigure(what, row, f.observed ? "observed" : "target", f.observed ? f.observed.value : f.target, format.rate);
+  same(`${what}: health`, (await row.locator(".health").textContent()).trim(), { fine: "Fine", watch: "Watch", act: "Act", unknown: "Not examined" }[f.health.status]);
+  const label = f.name.replace(/\\/g, "\\\\").replace(/"/g, '\\"').replace(/\n/g, "\\n");
+  const pairs = [["size_bytes", f.bytes], ["capacity_items", f.capacity], ["target_fpr_ratio", f.target], ["fill_ratio", f.fill], ["items", f.items && f.items.value], ["predicted_fpr_ratio", f.predicted]];
+  for (const [name, value] of pairs) {
+    if (value !== null && f.name_base64 === undefined) {
+      const told = metrics.get(`bloomgate_filter_${name} ${label}`);
+      check(`${what}: ${name} as in /metrics`, told !== undefined && Math.abs(told - value) <= 1e-9 * Math.abs(value), [told, value]);
+    }
+  }
+}
+
+async function trySorting(window) {
+  const { page } = window;
+  const heading = page.getByRole("columnheader", { name: "Memory" });
+  await heading.getByRole("button").click();
+  await until("largest first", async () => {
+    const values = await page.locator('td.c-bytes data[data-figure="bytes"]').evaluateAll((all) => all.map((one) => Number(one.value)));
+    return values.length > 0 && values.every((v, i) => i === 0 || values[i - 1] >= v) && (await heading.getAttribute("aria-sort")) === "descending";
+  });
+  await heading.getByRole("button").click();
+  await until("smallest first", async () => {
+    const values = await page.locator('td.c-bytes data[data-figure="bytes"]').evaluateAll((all) => all.map((one) => Number(one.value)));
+    return values.every((v, i) => i === 0 || values[i - 1] <= v) && (await heading.getAttribute("aria-sort")) === "ascending";
+  });
+  check("the address has the order", page.url().includes("sort=bytes"), page.url());
+}
+
+async function trySearch(window) {
+  const { page } = window;
+  await page.locator("#search").fill("browse:ma");
+  await until("one filter is left", async () => (await page.locator("table.filters tbody tr").count()) === 1 && (await page.locator(".matched").textContent()).startsWith("1 of "));
+  await page.reload();
+  await until("the search survives a reload", async () => (await page.locator("#search").inputValue()) === "browse:ma" && (await page.locator("table.filters tbody tr").count()) === 1);
+  await page.locator("#search").fill("no such filter anywhere");
+  await until("nothing matches, and it says so", () => page.getByText("No filter matches").count());
+}
+
+async function tryFilter(browser) {
+  const window = await open(browser, plain);
+  const { page } = window;
+  await signIn(window);
+  await go(window, "#/?search=browse%3Amain");
+  await page.locator("table.filters tbody tr .c-fill").first().click(); // anywhere in the row
+  await until("a row leads to its filter", async () => (await page.locator("h1").textContent()) === "browse:main");
+  await until("the title says which", async () => (await page.title()) === "browse:main · Bloomgate");
+  await settle(window);
+  const f = window.answers.get("/api/v1/filters/browse%3Amain").json;
+  const main = page.locator("main");
+  await sameFigure("filter", main, "items", f.items && f.items.value, format.count);
+  await sameFigure("filter", main, "capacity", f.capacity, format.count);
+  await sameFigure("filter", main, "fill", f.fill, format.share);
+  await sameFigure("filter", main, "queries", f.counters.queries, format.compact);
+  await sameFigure("filter", main, "avoided", f.avoided, format.compact);
+  await sameFigure("filter", main, "bytes", f.bytes, format.bytes);
+  await sameFigure("filter", main, "target", f.target, format.rate);
+  await sameFigure("filter", main, "predicted", f.predicted, format.rate);
+  await sameFigure("filter", main, "measured", f.measured && f.measured.value, format.rate);
+  await sameFigure("filter", main, "observed", f.observed && f.observed.value, format.rate);
+  for (const name of ["units", "bits", "k", "shards"]) {
+    await sameFigure("filter", main, name, f.geometry[name], format.count);
+  }
+  for (const name of ["maybes", "adds", "news", "refused"]) {
+    await sameFigure("filter", main, name, f.counters[name], format.count);
+  }
+  await tryKeys(window);
+  await tryCharts(window);
+  await tryActions(window);
+  await window.close("filter");
+}
+
+async function tryKeys(window) {
+  const { page } = window;
+  await page.getByLabel("Is this key in the filter?").fill("key-17");
+  await page.getByRole("button", { name: "Check" }).click();
+  await until("a key that is in may be in", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
+  await page.getByLabel("Is this key in the filter?").fill("browse: nobody");
+  await page.keyboard.press("Enter");
+  await until("one that is not is denied", () => page.locator(".answer.no", { hasText: "Certainly not" }).count());
+  await page.getByRole("button", { name: "Add" }).click();
+  await until("it can be added", () => page.locator(".answer", { hasText: "certainly was not in" }).count());
+  await page.getByRole("button", { name: "Check" }).click();
+  await until("and then may be in", () => page.locator(".answer.maybe", { hasText: "Maybe" }).count());
+}
+
+async function tryCharts(window) {
+  const { page } = window;
+  const past = window.answers.get("/api/v1/history").json;
+  check("there are charts", (await page.locator("figure.chart svg").count()) >= 4, await page.locator("figure.chart svg").count());
+  const cells = await page.locator(".heat svg rect:not(.heat-at)").count();
+  same("the picture has as many parts as the API", cells, window.answers.get("/api/v1/filters/browse%3Amain/occupancy").json.shares.length);
+  await page.locator(".heat svg").hover({ position: { x: 3, y: 3 } });
+  await until("the picture tells of the part under the pointer", () => page.locator(".heat-words", { hasText: "Part 1 of" }).count());
+  const chart = page.locator('[data-chart="h-queries"] svg');
+  await chart.focus();
+  await page.keyboard.press("ArrowLeft");
+  if (past.kept && past.points > 1) {
+    await until("arrow keys go through a chart", () => page.locator('[data-chart="h-queries"] .legend-time').count());
+    await page.keyboard.press("Escape");
+    await until("Escape lets go of it", async () => (await page.locator('[data-chart="h-queries"] .legend-time').count()) === 0 && page.url().includes("browse%3Amain"));
+  }
+  await page.getByRole("button", { name: "1 h", exact: true }).click();
+  await until("an hour is asked for", () => window.answers.get("/api/v1/history").query.get("seconds") === "3600");
+  await page.getByRole("button", { name: "0 – 100 %" }).click();
+  await shoot(window, "filter-light", true);
+}
+
+async function tryActions(window) {
+  const { page } = window;
+  await page.getByRole("button", { name: "Verify" }).click();
+  await until("verify tells what it found", () => page.locator(".verdict", { hasText: "Verified" }).count());
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
+  same("the file has a name", download.suggestedFilename().endsWith(".bg"), true);
+  check("the file has content", fs.statSync(await download.path()).size > 0);
+  await page.getByRole("button", { name: "Clear…" }).click();
+  await until("clearing asks first", () => page.getByRole("dialog").getByText("Clear this filter?").count());
+  await shoot(window, "confirm-light");
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await until("cancelling closes", async () => (await page.getByRole("dialog").count()) === 0);
+  same("nothing was cleared", (await ask("POST", "api/v1/filters/browse%3Amain/check", { keys: ["key-17"] })).json.results, [true]);
+  await page.getByRole("button", { name: "Clear…" }).click();
+  await page.getByRole("button", { name: "Clear filter" }).click();
+  await until("it is cleared", async () => (await ask("POST", "api/v1/filters/browse%3Amain/check", { keys: ["key-17"] })).json.results[0] === false);
+  await page.getByRole("button", { name: "Drop…" }).click();
+  const drop = page.getByRole("button", { name: "Drop filter" });
+  same("dropping needs a word", await drop.isDisabled(), true);
+  await page.locator("#confirm").fill("drop");
+  await drop.click();
+  await until("it is dropped, and all filters are shown", async () => page.url().endsWith("#/") && (await ask("GET", "api/v1/filters/browse%3Amain")).status === 404);
+  await go(window, "#/filter/browse%3Amain");
+  await until("a filter that is gone is said to be gone", () => page.getByText("There is no such filter").count());
+  window.wrong.splice(0, window.wrong.length, ...window.wrong.filter((text) => !text.includes("404")));
+}
+
+async function tryGates(browser) {
+  const window = await open(browser, plain);
+  const { page } = window;
+  await signIn(window);
+  await go(window, "#/gates");
+  await settle(window);
+  const { gates } = window.answers.get("/api/v1/gates").json;
+  same("a card for each gate", await page.locator(".gate").count(), gates.length);
+  for (const [i, gate] of gates.entries()) {
+    const card = page.locator(".gate").nth(i);
+    await sameFigure(gate.name, card, "lookups", gate.lookups, format.compact);
+    await sameFigure(gate.name, card, "avoided", gate.avoided, format.compact);
+    await sameFigure(gate.name, card, "wasted", gate.wasted, format.compact);
+    await sameFigure(gate.name, card, "false_negatives", gate.false_negatives, format.count);
+    await sameFigure(gate.name, card, "observed", gate.observed && gate.observed.value, format.rate);
+    await sameFigure(gate.name, card, "predicted", gate.predicted, format.rate);
+    for (const [name, value] of Object.entries(gate.outcomes).filter(([, n]) => n > 0)) {
+      await sameFigure(gate.name, card, name, value, format.count);
+    }
+    await card.getByLabel("Look a key up through the gate").fill("browse: no such key at all");
+    await card.getByRole("button", { name: "Look up" }).click();
+    await until("a look-up is answered in words", () => card.locator(".answer").count());
+  }
+  if (gates.length > 0) {
+    await page.locator(".gate").first().getByText("All facts").click();
+    await page.locator(".gate").first().getByRole("button", { name: "Rebuild…" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Rebuild" }).click();
+    await until("a rebuild begins", () => page.locator(".note", { hasText: "Rebuilding" }).count());
+  }
+  await shoot(window, "gates-light", true);
+  await window.close("gates");
+}
+
+async function tryPlanner(browser) {
+  const window = await open(browser, plain);
+  const { page } = window;
+  await signIn(window);
+  await go(window, "#/planner");
+  await until("the plan is there", async () => (await page.locator("table.kinds tbody tr").count()) === 12);
+  await samePlans(window);
+  await page.locator("#knob-items").fill("10M");
+  await until("ten million keys are planned for", () => window.answers.get("/api/v1/plan").json.request.items === 1e7);
+  await page.locator("#knob-error").fill("0.1%");
+  await page.locator("#knob-error").blur();
+  await until("at another rate", () => window.answers.get("/api/v1/plan").json.request.error === 0.001);
+  await until("the field shows it as people write it", async () => (await page.locator("#knob-error").inputValue()) === "0.1 %");
+  await until("the address has the plan", () => page.url().includes("items=10000000") && page.url().includes("error=0.001"));
+  await samePlans(window);
+  const before = window.answers.get("/api/v1/plan").json.request.items;
+  await page.getByRole("slider", { name: "Keys" }).focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("ArrowRight");
+  await until("the slider moves the plan", () => window.answers.get("/api/v1/plan").json.request.items > before);
+  await page.locator("#knob-items").fill("many");
+  await until("nonsense is marked", async () => (await page.locator("#knob-items").getAttribute("aria-invalid")) === "true");
+  await page.locator("#knob-items").blur();
+  await page.getByRole("button", { name: "cuckoo", exact: true }).click();
+  await until("another kind can be looked at", () => page.locator(".answer-panel .reason", { hasText: "cuckoo" }).count());
+  await page.getByText("What it costs").click();
+  await page.locator("#cost-queries_per_second").fill("1000");
+  await page.locator("#cost-call_cost").fill("1");
+  await page.locator("#cost-memory_cost").fill("0.5");
+  await until("costs come into the table", () => page.locator('table.kinds data[data-figure="cost"]').count());
+  await samePlans(window);
+  await shoot(window, "planner-light", true);
+  await page.reload();
+  await until("a plan survives a reload", async () => (await page.locator("#cost-queries_per_second").inputValue()) === "1000" && (await page.locator("#knob-error").inputValue()) === "0.1 %");
+  await window.close("planner");
+}
+
+async function samePlans(window) {
+  await settle(window);
+  const plan = window.answers.get("/api/v1/plan").json;
+  for (const kind of plan.kinds.filter((one) => one.possible)) {
+    const row = window.page.locator(`tr[data-kind="${kind.kind}"]`);
+    await sameFigure(`plan of ${kind.kind}`, row, "bytes", kind.bytes, format.bytes);
+    await sameFigure(`plan of ${kind.kind}`, row, "bits_per_key", kind.bits_per_key, (v) => format.significant(v));
+    await sameFigure(`plan of ${kind.kind}`, row, "lines_per_lookup", kind.lines_per_lookup, format.count);
+    await sameFigure(`plan of ${kind.kind}`, row, "rate", kind.rate, format.rate);
+    await sameFigure(`plan of ${kind.kind}`, row, "rate_2x", kind.rate_2x, format.rate);
+    await sameFigure(`plan of ${kind.kind}`, row, "rate_10x", kind.rate_10x, format.rate);
+  }
+}
+
+async function tryRest(browser) {
+  const window = await open(browser, plain);
+  const { page } = window;
+  await signIn(window);
+  await go(window, "#/tenants");
+  await settle(window);
+  const { tenants } = window.answers.get("/api/v1/tenants").json;
+  same("a row for each tenant", await page.locator("table.tenants tbody tr").count(), tenants.length);
+  for (const [i, tenant] of tenants.entries()) {
+    const row = page.locator("table.tenants tbody tr").nth(i);
+    await sameFigure(tenant.name, row, "filters", tenant.filters, format.count);
+    await sameFigure(tenant.name, row, "bytes", tenant.bytes, format.bytes);
+    await sameFigure(tenant.name, row, "adds_per_second", tenant.per_second.adds, format.perSecond);
+    for (const [reason, n] of Object.entries(tenant.refused).filter(([, count]) => count > 0)) {
+      await sameFigure(tenant.name, row, `refused_${reason}`, n, format.count);
+    }
+  }
+  await shoot(window, "tenants-light");
+  await go(window, "#/events");
+  await settle(window);
+  const { events } = window.answers.get("/api/v1/events").json;
+  same("every event is shown", await page.locator("li[data-event]").count(), events.length);
+  same("the newest is first", await page.locator("li[data-event]").first().getAttribute("data-event"), String(Math.max(...events.map((e) => e.id))));
+  await shoot(window, "events-light");
+  await page.getByRole("button", { name: "Errors" }).click();
+  await until("only errors", async () => (await page.locator("li[data-event].info, li[data-event].warning").count()) === 0 && page.url().includes("level=error"));
+  await tryServer(window);
+  await window.close("tenants, events, server");
+}
+
+async function tryServer(window) {
+  const { page } = window;
+  await go(window, "#/server");
+  await settle(window);
+  const info = window.answers.get("/api/v1/info").json;
+  const main = page.locator("main");
+  await sameFigure("server", main, "uptime_seconds", info.uptime_seconds, format.seconds);
+  await sameFigure("server", main, "rss_bytes", info.memory.rss_bytes, format.bytes);
+  await sameFigure("server", main, "connections", info.connections.resp + info.connections.http, format.count);
+  await sameFigure("server", main, "commands", info.commands, format.compact);
+  await sameFigure("server", main, "accepted", info.connections.accepted, format.count);
+  if (info.persistence.enabled) {
+    await sameFigure("server", main, "log_bytes", info.persistence.log.bytes, format.bytes);
+  }
+  await shoot(window, "server-light", true);
+}
+
+// ---- By keyboard alone ---------------------------------------------------------------------
+
+async function tryKeyboard(browser) {
+  const window = await open(browser, plain);
+  const { page } = window;
+  await signIn(window);
+  await go(window, "#/");
+  const press = (key) => page.keyboard.press(key);
+  const focused = () => page.evaluate(() => `${document.activeElement.tagName} ${document.activeElement.id} ${document.activeElement.className} ${(document.activeElement.textContent || "").slice(0, 40)}`);
+  if (!credentials) {
+    await press("Tab");
+    check("the first stop is the way past the menu", (await focused()).includes("Skip to the content"), await focused());
+    await press("Enter");
+    check("it leads to the heading", (await focused()).startsWith("H1"), await focused());
+  }
+  let stops = 0;
+  for (let i = 0; i < 12; i++) {
+    await press("Tab");
+    const seen = await page.evaluate(() => {
+      const style = getComputedStyle(document.activeElement);
+      return document.activeElement === document.body || (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1);
+    });
+    stops += seen;
+  }
+  same("the focus can be seen at every stop", stops, 12);
+  await page.evaluate(() => document.activeElement.blur());
+  await press("?");
+  await until("? opens the help", () => page.getByRole("dialog", { name: "Keyboard" }).count());
+  await shoot(window, "help-light");
+  await press("Escape");
+  await until("Escape closes it", async () => (await page.getByRole("dialog").count()) === 0);
+  await press("/");
+  check("/ leads to the search", (await focused()).includes("search"), await focused());
+  await page.keyboard.type("browse:");
+  await until("typing searches", async () => (await page.locator(".matched").textContent()).includes(" of "));
+  await press("Escape");
+  await press("j");
+  await press("j");
+  await press("k");
+  await until("j and k choose a row", async () => (await page.locator("tr.chosen").count()) === 1 && (await page.locator("table.filters tbody tr").first().getAttribute("class")).includes("chosen"));
+  const name = await page.locator("tr.chosen .filter-link").textContent();
+  await press("Enter");
+  await until("Enter opens it", async () => (await page.locator("h1").textContent()) === name);
+  check("the heading has the focus", (await focused()).startsWith("H1"), await focused());
+  await press("Escape");
+  await until("Escape leaves it", () => page.locator("table.filters").count());
+  for (const [key, heading] of [["2", "Gates"], ["3", "Planner"], ["4", "Tenants"], ["5", "Events"], ["6", "Server"], ["1", "Filters"]]) {
+    await press(key);
+    await until(`${key} leads to ${heading}`, async () => (await page.locator("h1").textContent()) === heading);
+  }
+  await press("p");
+  await until("p pauses", async () => (await page.locator("#pause").getAttribute("aria-pressed")) === "true");
+  await tryPause(window);
+  await tryTheme(window, press);
+  await window.close("keyboard");
+}
+
+// While it is paused nothing is asked; r asks once.
+async function tryPause(window) {
+  const { page, state } = window;
+  await until("everything is answered", () => state.waiting === 0);
+  const before = state.asked;
+  await page.clock.install();
+  await page.clock.runFor(10000);
+  same("nothing is asked while it is paused", state.asked, before);
+  await page.keyboard.press("r");
+  await until("r asks", () => state.asked > before);
+  await page.clock.resume();
+  await page.keyboard.press("p");
+  await until("p goes on", async () => (await page.locator("#pause").getAttribute("aria-pressed")) === "false");
+}
+
+async function tryTheme(window, press) {
+  const { page } = window;
+  const theme = () => page.evaluate(() => document.documentElement.dataset.theme);
+  same("light, as the system", await theme(), "light");
+  await press("t");
+  await press("t");
+  await until("t: dark", async () => (await theme()) === "dark");
+  await page.reload();
+  await until("it stays dark", async () => (await theme()) === "dark" && (await page.locator("h1").count()) === 1);
+  await press("t");
+  await until("t: as the system again", async () => (await theme()) === "light");
+}
+
+// ---- Looks ---------------------------------------------------------------------------------
+
+const PAGES = [["overview", "#/"], ["filter", ""], ["gates", "#/gates"], ["planner", "#/planner"], ["tenants", "#/tenants"], ["events", "#/events"], ["server", "#/server"]];
+
+// Text against what is behind it: 4.5 to 1 at least, as WCAG asks for; names of the worst.
+function contrasts() {
+  const parse = (text) => (text.match(/[\d.]+/g) || []).map(Number);
+  const light = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const color = parse(getComputedStyle(e).backgroundColor);
+      if (color.length === 3 || color[3] > 0.99) {
+        return color;
+      }
+    }
+    return [255, 255, 255];
+  };
+  const bad = new Set();
+  for (const element of document.querySelectorAll("body *")) {
+    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    const style = getComputedStyle(element);
+    if (!own || element.closest("svg,.visually-hidden,noscript,:disabled,[aria-hidden=true]") || style.visibility === "hidden" || element.getClientRects().length === 0) {
+      continue;
+    }
+    const [a, b] = [light(parse(style.color)), light(behind(element))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) {
+      bad.add(`${element.className || element.tagName} ${((a + 0.05) / (b + 0.05)).toFixed(2)}`);
+    }
+  }
+  return [...bad];
+}
+
+// What helps those who do not see the page: names for all that can be used, one h1, no double ids.
+function audit() {
+  const bad = [];
+  const nameOf = (e) => (e.getAttribute("aria-label") || (e.labels && [...e.labels].map((l) => l.textContent).join(" ")) || e.textContent || e.title || "").trim();
+  for (const e of document.querySelectorAll("button,a[href],input,select,[role=img]")) {
+    if (!nameOf(e) && !e.closest("[aria-hidden=true]")) {
+      bad.push(`no name: ${e.outerHTML.slice(0, 80)}`);
+    }
+  }
+  const ids = [...document.querySelectorAll("[id]")].map((e) => e.id);
+  ids.filter((id, i) => ids.indexOf(id) !== i).forEach((id) => bad.push(`double id ${id}`));
+  if (document.querySelectorAll("h1").length !== 1) {
+    bad.push("not one h1");
+  }
+  document.querySelectorAll("[tabindex]").forEach((e) => Number(e.getAttribute("tabindex")) > 0 && bad.push("a tabindex above 0"));
+  if (!document.querySelector("main") || !document.querySelector("nav") || document.documentElement.lang !== "en") {
+    bad.push("landmarks, or the language, are missing");
+  }
+  if (document.querySelector("[style]") && [...document.querySelectorAll("[style]")].some((e) => /url\(|expression/.test(e.getAttribute("style")))) {
+    bad.push("a style that loads");
+  }
+  return bad;
+}
+
+async function tryLooks(browser) {
+  for (const scheme of ["light", "dark"]) {
+    const window = await open(browser, plain, { colorScheme: scheme });
+    await signIn(window);
+    const first = (await ask("GET", "api/v1/filters?count=1&sort=queries&order=desc")).json.filters[0];
+    for (const [name, hash] of PAGES) {
+      await go(window, hash || `#/filter/${format.segment(first.name, first.name_base64)}`);
+      await settle(window);
+      same(`${name}, ${scheme}: text can be read`, await window.page.evaluate(contrasts), []);
+      same(`${name}: can be used without seeing`, await window.page.evaluate(audit), []);
+      if (scheme === "dark") {
+        await shoot(window, `${name}-dark`, name !== "overview");
+      }
+    }
+    same("the system's colours", await window.page.evaluate(() => document.documentElement.dataset.theme), scheme);
+    for (const width of [390, 820]) {
+      await window.page.setViewportSize({ width, height: 844 });
+      for (const [name, hash] of PAGES) {
+        await go(window, hash || `#/filter/${format.segment(first.name, first.name_base64)}`);
+        check(`${name} fits ${width} pixels`, await window.page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), await window.page.evaluate(() => document.documentElement.scrollWidth));
+        if (scheme === "light") {
+          await shoot(window, `${name}-${width}`);
+        }
+      }
+    }
+    await window.close(`looks, ${scheme}`);
+  }
+}
+
+// ---- Hostile names -------------------------------------------------------------------------
+
+const HOSTILE = ["<script>document.title='pwned'</script>", "\"><img src=x onerror=\"document.title='pwned'\">", "' onmouseover='alert(1)", "</td></tr></table><h1>out</h1>",
+  "\u202egnp.exe\u202c", "\u2067\u05d0\u05d1\u05d2\u2069 mixed \u0627\u0644", `${"x".repeat(10200)}`, "line\nbreak\ttab\0nul", "a/b?c#d%2Fe&f=g", "=equals", "%3Cb%3E", "javascript:alert(1)",
+  "__proto__", "zero\u200bwidth\ufeff", " leading and trailing ", "{{7*7}}${7*7}", "&lt;b&gt;&amp;", "..", "\u{1f468}\u200d\u{1f469}"];
+
+async function tryHostile(browser) {
+  const names = HOSTILE.map((name) => (name === ".." ? name : `browse:h ${name}`));
+  const specs = [...names.map((name) => ({ name })), { name_base64: Buffer.from([0x62, 0x72, 0x6f, 0x77, 0x73, 0x65, 0x3a, 0xff, 0xfe, 0]).toString("base64") }];
+  const window = await open(browser, plain, { allow: ["404"] });
+  const { page } = window;
+  await signIn(window);
+  for (const spec of specs) {
+    const made = await ask("POST", "api/v1/filters", { ...spec, capacity: 100, error: 0.01 });
+    const what = JSON.stringify(spec).slice(0, 60);
+    if (!check(`${what} can be made`, made.status === 201 || made.status === 409, made.text)) {
+      continue;
+    }
+    const f = made.json.name === undefined ? { name: spec.name } : made.json;
+    await go(window, `#/filter/${format.segment(f.name, f.name_base64)}`);
+    await until(`${what}: its page shows its name and nothing else`, async () => (await page.locator("h1").textContent()) === format.nameText(f.name, 160));
+    same(`${what}: one heading`, await page.locator("h1").count(), 1);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await go(window, "#/?search=browse%3A&size=200");
+  await settle(window);
+  for (const name of names.filter((one) => one.startsWith("browse:"))) {
+    const shown = format.nameText(name, 64);
+    const link = page.locator("a.filter-link").filter({ has: page.locator("bdi") });
+    const texts = await link.allTextContents();
+    check(`${shown.slice(0, 40)} is in the list as text`, texts.includes(shown), texts.slice(0, 5));
+  }
+  same("nothing of a name became part of the page", await page.evaluate(() => [document.images.length, document.scripts.length, document.querySelectorAll("td h1, th img, th script").length, document.title]), [0, 2, 0, "Filters · Bloomgate"]);
+  same("no name turns the page around", await page.evaluate(() => [...document.querySelectorAll("bdi")].every((e) => !/[\u202a-\u202e\u2066-\u2069]/.test(e.textContent))), true);
+  await shoot(window, "hostile-light", true);
+  for (const hash of ["#/filter/../../../metrics", "#/filter/%ff", "#/nonsense", "#/filter/", "#/?page=-1&size=x&sort=%3Cb%3E", "#/planner?items=-1&error=x", "#/filter/x?y#z"]) {
+    await page.goto(`${plain}${hash}`);
+    await until(`${hash} leads somewhere harmless`, async () => (await page.locator("h1").count()) === 1 && (await page.locator(".page[aria-busy=false], .banner").count()) > 0);
+  }
+  window.wrong.splice(0, window.wrong.length, ...window.wrong.filter((text) => !/status of 40[04]/.test(text)));
+  await window.close("hostile names");
+  for (const spec of specs) {
+    await ask("DELETE", `api/v1/filters/${format.segment(spec.name, spec.name_base64)}`);
+  }
+}
+
+// ---- When something is wrong ---------------------------------------------------------------
+
+async function tryGone(browser) {
+  const window = await open(browser, plain, { allow: ["ERR_INTERNET_DISCONNECTED", "Failed to load resource"] });
+  const { page, context } = window;
+  await signIn(window);
+  await go(window, "#/");
+  await until("it is live", () => page.locator(".live-state.on").count());
+  const rows = await page.locator("table.filters tbody tr").count();
+  await context.setOffline(true);
+  await until("a server that is gone is said to be gone", () => page.getByRole("alert").getByText("The server is gone").count());
+  same("what was known is still shown", await page.locator("table.filters tbody tr").count(), rows);
+  check("as old", await page.locator(".page.stale").count());
+  await shoot(window, "gone-light");
+  await context.setOffline(false);
+  await until("it comes back by itself", async () => (await page.getByRole("alert").count()) === 0 && (await page.locator(".live-state.on").count()) === 1);
+  await page.route("**/api/v1/filters?*", (route) => route.fulfill({ status: 500, contentType: "application/json", body: '{"error":{"code":"io","message":"no space left <b>on device</b>"}}' }));
+  await until("an error is told in its own words", () => page.getByRole("alert").getByText("no space left <b>on device</b>").count());
+  await page.unroute("**/api/v1/filters?*");
+  await page.route("**/api/v1/filters?*", (route) => route.fulfill({ status: 200, contentType: "application/json", body: "{broken" }));
+  await until("an answer that is none is told", () => page.getByRole("alert").getByText("not JSON").count());
+  await page.unroute("**/api/v1/filters?*");
+  await until("and forgotten", async () => (await page.getByRole("alert").count()) === 0);
+  await window.close("gone");
+}
+
+async function trySignIn(browser) {
+  const window = await open(browser, users, { allow: ["401"] });
+  const { page } = window;
+  await page.goto(users);
+  await until("a password is asked for, by the page", () => page.getByRole("heading", { name: "Sign in" }).count());
+  await shoot(window, "sign-in-light");
+  await page.getByLabel("User").fill("admin");
+  await page.getByLabel("Password or token").fill("wrong");
+  await page.keyboard.press("Enter");
+  await until("a wrong one is refused in words", () => page.getByText("not known").count());
+  await page.getByLabel("User").fill("admin");
+  await page.getByLabel("Password or token").fill("secret");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await until("the right one opens", () => page.locator("table.filters").count());
+  await page.reload();
+  await until("it is forgotten with the page", () => page.getByRole("heading", { name: "Sign in" }).count());
+  await page.getByLabel("Password or token").fill("secret");
+  await page.getByLabel(/Stay signed in/).check();
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await until("a token alone will do", () => page.locator("table.filters").count());
+  await page.reload();
+  await until("and stays, if wanted", () => page.locator("table.filters").count());
+  await go(window, "#/filter/users");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
+  check("a file can be had with a password, too", fs.statSync(await download.path()).size > 0);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await until("signing out", () => page.getByRole("heading", { name: "Sign in" }).count());
+  same("nothing is left behind", await page.evaluate(() => [sessionStorage.length, Object.keys(localStorage).filter((k) => /auth/.test(k)).length]), [0, 0]);
+  await window.close("sign-in");
+}
+
+async function tryLoading(browser) {
+  const window = await open(browser, loading, { allow: ["503"] });
+  await window.page.goto(loading);
+  await until("a service that is loading says how far it is", () => window.page.getByText("12 of 40 filters are there").count());
+  await shoot(window, "loading-light");
+  await window.close("loading");
+}
+
+async function tryLarge(browser) {
+  const window = await open(browser, large);
+  const { page } = window;
+  await go(window, "#/");
+  await until("ten thousand filters are counted", async () => (await page.locator(".matched").textContent()) === `${format.count(window.answers.get("/api/v1/filters").json.total)} filters` && window.answers.get("/api/v1/filters").json.total >= 10000);
+  const nodes = await page.evaluate(() => document.querySelectorAll("*").length);
+  check("the page stays small", nodes < 5000, nodes);
+  await page.keyboard.press("]");
+  await until("] turns the page", async () => (await page.locator(".page-number").textContent()).startsWith("2 / ") && page.url().includes("page=2"));
+  await until("to other filters", () => window.answers.get("/api/v1/filters").query.get("offset") === "50");
+  await page.locator("#search").fill("tokens:0999");
+  await until("one of them is found", async () => (await page.locator("table.filters tbody tr").count()) === 1);
+  await page.locator("#search").fill("");
+  await page.getByLabel("Health").selectOption("act");
+  await until("those to act on", async () => (await page.locator("tbody .health.act").count()) === (await page.locator("table.filters tbody tr").count()) && (await page.locator("table.filters tbody tr").count()) > 0);
+  await shoot(window, "large-light");
+  await window.close("ten thousand filters");
+}
+
+// ---- All of it -----------------------------------------------------------------------------
+
+async function prepare() {
+  const { json } = await ask("GET", "api/v1/filters?pattern=browse%3A*&count=1000");
+  for (const f of json.filters) {
+    await ask("DELETE", `api/v1/filters/${format.segment(f.name, f.name_base64)}`);
+  }
+  for (const [name, kind, error] of [["browse:main", "blocked", 1e-6], ["browse:other", "scalable", 0.01], ["browse:third", "cuckoo", 0.001]]) {
+    const made = await ask("POST", "api/v1/filters", { name, kind, capacity: 1000, error });
+    check(`${name} is made`, made.status === 201, made.text);
+  }
+  const keys = Array.from({ length: 500 }, (_, i) => `key-${i}`);
+  await ask("POST", "api/v1/filters/browse%3Amain/add", { keys });
+  await ask("POST", "api/v1/filters/browse%3Aother/add", `${keys.join("\n")}\n`, "text/plain");
+  await ask("POST", "api/v1/filters/browse%3Amain/check", { keys: ["key-1", "nobody"] });
+  await ask("GET", "api/v1/filters/browse%3Amain?examine=1");
+}
+
+async function main() {
+  fs.mkdirSync(shots, { recursive: true });
+  await prepare();
+  const browser = await chromium.launch({ executablePath: chromiumPath, chromiumSandbox: process.getuid() !== 0, args: ["--disable-gpu", "--disable-dev-shm-usage"] });
+  console.log(`Chromium ${browser.version()}`);
+  const tries = [tryOverview, tryKeyboard, tryFilter, tryGates, tryPlanner, tryRest, tryLooks, tryHostile, tryGone,
+    ...(users ? [trySignIn] : []), ...(loading ? [tryLoading] : []), ...(large ? [tryLarge] : [])];
+  for (const one of tries) {
+    const [before, wrong] = [passed, failed];
+    try {
+      await one(browser);
+    } catch (error) {
+      check(one.name, false, error.stack);
+    }
+    console.log(`${one.name}: ${passed - before} passed, ${failed - wrong} failed`);
+  }
+  await browser.close();
+  for (const name of ["browse:other", "browse:third", "browse:main"]) {
+    await ask("DELETE", `api/v1/filters/${encodeURIComponent(name)}`);
+  }
+  console.log(`${passed} passed, ${failed} failed`);
+  process.exitCode = failed ? 1 : 0;
+}
+
+await main();

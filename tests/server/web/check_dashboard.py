@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""The dashboard in Chromium, by browse.mjs: against mocks, or against a running service.
+usage: check_dashboard.py FOLDER [BASE [NAME:PASSWORD]]
+  FOLDER keeps playwright-core from npm between runs, and the last screenshots
+exit status 77: skipped, there is no browser, or the package could not be had"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = "playwright-core@1.55.0"
+SKIPPED = 77
+MOCKS = [["--filters", "40", "--hostile", "--frozen"], ["--user", "admin:secret"], ["--loading"], ["--filters", "10000"]]
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(SKIPPED)
+
+
+def have_package(folder):
+    """Installs the package into the folder unless it is there. It brings no browser."""
+    for program in ("node", "npm", "chromium"):
+        if not shutil.which(program):
+            skip(f"no {program} (Debian: nodejs npm chromium)")
+    ready = os.path.join(folder, "ready")  # written last: a broken installation is repeated
+    if os.path.exists(ready):
+        with open(ready, encoding="utf-8") as file:
+            if file.read().strip() == PACKAGE:
+                return
+    os.makedirs(folder, exist_ok=True)
+    try:
+        done = subprocess.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts", "--no-save", PACKAGE],
+                              text=True, timeout=180, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except subprocess.TimeoutExpired:
+        skip(f"npm did not deliver {PACKAGE} in three minutes")
+    if done.returncode:
+        reasons = [line for line in done.stdout.splitlines() if "error" in line]
+        skip(f"npm cannot install {PACKAGE}: {'; '.join(reasons[:3]) or 'no reason given'}")
+    with open(ready, "w", encoding="utf-8") as file:
+        file.write(PACKAGE + "\n")
+
+
+def browse(folder, addresses):
+    return subprocess.run(["node", os.path.join(HERE, "browse.mjs"), folder, shutil.which("chromium"), os.path.join(folder, "screenshots"), *addresses],
+                          check=False).returncode
+
+
+def main():
+    folder = os.path.abspath(sys.argv[1])
+    have_package(folder)
+    if len(sys.argv) > 2:
+        return browse(folder, sys.argv[2:4])
+    mocks = [subprocess.Popen([sys.executable, os.path.join(HERE, "mock.py"), *options], stdout=subprocess.PIPE, text=True) for options in MOCKS]
+    try:
+        return browse(folder, [mock.stdout.readline().strip() for mock in mocks])
+    finally:
+        for mock in mocks:
+            mock.terminate()
+            mock.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,202 @@
+/*
+ * http_story.h - what becomes of a stream of HTTP: its requests with their bodies, and how it
+ * ended. Told by the parser, which gets the stream in pieces of any sizes in memory that moves,
+ * and has no byte behind it that it might read.
+ */
+#ifndef TESTS_HTTP_STORY_H
+#define TESTS_HTTP_STORY_H
+
+#include "buffer.h"
+#include "http.h"
+
+#include <stdlib.h>
+
+struct http_story {
+    struct buffer text;   /* all requests */
+    size_t heads, bodies; /* complete ones */
+    int status;           /* of the error it ended with, or 0 */
+    const char *reason;
+    size_t consumed;
+};
+
+/* The sizes of pieces: the first one, then all the rest, or random ones. 0: all at once. */
+struct http_cuts {
+    size_t first;
+    uint64_t random;
+};
+
+struct http_teller {
+    struct http_request request;
+    struct http_body body;
+    bool in_body;
+    uint64_t limit; /* of bodies */
+};
+
+static inline void http_story_init(struct http_story *story)
+{
+    *story = (struct http_story){ 0 };
+    buffer_init(&story->text, SIZE_MAX);
+}
+
+static inline void http_story_free(struct http_story *story)
+{
+    buffer_free(&story->text);
+}
+
+static inline void http_story_part(struct http_story *story, const char *name,
+                                   bg_bytes part)
+{
+    buffer_text(&story->text, name);
+    buffer_put(&story->text, part.data, part.len);
+    buffer_text(&story->text, "\n");
+}
+
+static inline void http_story_number(struct http_story *story, const char *name,
+                                     uint64_t value)
+{
+    buffer_text(&story->text, name);
+    buffer_number(&story->text, value);
+    buffer_text(&story->text, "\n");
+}
+
+static inline void http_story_head(struct http_story *story,
+                                   const struct http_request *r)
+{
+    http_story_part(story, "method ", http_part(r, r->method));
+    http_story_part(story, "path ", http_part(r, r->path));
+    http_story_part(story, r->has_query ? "query " : "no query",
+                    http_part(r, r->query));
+    http_story_number(story, "minor ", (uint64_t)r->minor);
+    for (size_t i = 0; i < r->field_count; i++) {
+        http_story_part(story, "name ", http_part(r, r->fields[i].name));
+        http_story_part(story, "value ", http_part(r, r->fields[i].value));
+    }
+    http_story_number(story, "body ", r->body);
+    http_story_number(story, "length ", r->length);
+    http_story_number(story, "keep ", r->keep_alive);
+    http_story_number(story, "continue ", r->expects_continue);
+    buffer_text(&story->text, "data ");
+    story->heads++;
+}
+
+static inline bool http_story_equal(const struct http_story *a,
+                                    const struct http_story *b)
+{
+    return a->heads == b->heads && a->bodies == b->bodies && a->status == b->status
+           && a->reason == b->reason && a->consumed == b->consumed
+           && a->text.used == b->text.used
+           && (a->text.used == 0
+               || memcmp(a->text.data, b->text.data, a->text.used) == 0);
+}
+
+static inline bool http_story_end(struct http_story *story, int status,
+                                  const char *reason)
+{
+    story->status = status;
+    story->reason = reason;
+    return false;
+}
+
+/* One step of a head. False: it ends here, or needs more bytes. */
+static inline bool http_story_step_head(struct http_story *story, struct http_teller *t,
+                                        const char *bytes, size_t n, size_t *done)
+{
+    const enum http_result result = http_parse(&t->request, bytes, n);
+    if (result == HTTP_ERROR) {
+        return http_story_end(story, t->request.status, t->request.reason);
+    }
+    if (result == HTTP_PARTIAL) {
+        return false;
+    }
+    http_story_head(story, &t->request);
+    *done += t->request.consumed;
+    t->in_body = true;
+    return http_body_begin(&t->body, &t->request, t->limit)
+           || http_story_end(story, t->body.status, t->body.reason);
+}
+
+static inline bool http_story_step_body(struct http_story *story, struct http_teller *t,
+                                        const char *bytes, size_t n, size_t *done)
+{
+    bg_bytes data;
+    size_t consumed;
+    const enum http_body_result result =
+        http_body_read(&t->body, bytes, n, &data, &consumed);
+    *done += consumed;
+    if (result == HTTP_BODY_ERROR) {
+        return http_story_end(story, t->body.status, t->body.reason);
+    }
+    buffer_put(&story->text, data.data, data.len);
+    if (result == HTTP_BODY_END) {
+        http_story_number(story, "\ntotal ", t->body.total);
+        story->bodies++;
+        t->in_body = false;
+        http_request_reset(&t->request);
+    }
+    return result != HTTP_BODY_MORE;
+}
+
+static inline size_t http_cuts_next(struct http_cuts *cuts, size_t left)
+{
+    size_t piece = left;
+    if (cuts->first) {
+        piece = cuts->first;
+        cuts->first = 0;
+    } else if (cuts->random) { /* single bytes, or up to a part of what is left */
+        cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
+        piece = 1
+                + (size_t)(cuts->random >> 40) % (32 + left / 8)
+                      * (size_t)(cuts->random >> 63);
+    }
+    return piece < left ? piece : left;
+}
+
+/* Memory of at least n bytes, kept from call to call; what stands at its end has no byte
+ * behind it. */
+static inline char *http_story_block(size_t n, size_t *room)
+{
+    static char *block;
+    static size_t block_room;
+    if (n > block_room) {
+        free(block);
+        block_room = n + 1000;
+        block = malloc(block_room);
+    }
+    *room = block_room;
+    return block;
+}
+
+/* Tells the story of a stream; bodies have at most `limit` bytes. */
+static inline void http_story_tell(struct http_story *story, const char *bytes,
+                                   size_t n, uint64_t limit, struct http_cuts cuts)
+{
+    static struct http_teller
+        t; /* fields of a request need not be cleared, so are not */
+    size_t held = 0, read = 0, room;
+    char *block = http_story_block(n + 1, &room);
+    http_request_reset(&t.request);
+    t.in_body = false;
+    t.limit = limit;
+    while (block && read < n && !story->status) {
+        const size_t piece = http_cuts_next(&cuts, n - read);
+        char *at = block + room - held - piece;
+        size_t done = 0;
+        memmove(at, block + room - held, held);
+        memcpy(at + held, bytes + read, piece);
+        read += piece;
+        held += piece;
+        bool more = true;
+        while (more && done < held) {
+            more = t.in_body
+                       ? http_story_step_body(story, &t, at + done, held - done, &done)
+                       : http_story_step_head(story, &t, at + done, held - done, &done);
+        }
+        if (t.in_body && more) { /* a body may end without another byte */
+            (void)http_story_step_body(story, &t, at + done, 0, &done);
+        }
+        held -= done;
+        story->consumed += done;
+    }
+}
+
+#endif

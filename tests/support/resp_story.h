@@ -1,0 +1,130 @@
+/*
+ * resp_story.h - what becomes of a stream of RESP: its requests, and how it ended. Told by the
+ * parser, which gets the stream in pieces of any sizes in memory that moves, and has no byte
+ * behind it that it might read.
+ */
+#ifndef TESTS_RESP_STORY_H
+#define TESTS_RESP_STORY_H
+
+#include "resp.h"
+#include "resp_reply.h"
+
+#include <stdlib.h>
+
+struct resp_story {
+    struct buffer requests; /* all of them, each as an array of strings */
+    size_t count;
+    enum resp_result end; /* RESP_PARTIAL, RESP_ERROR */
+    char error[RESP_ERROR_TEXT];
+    size_t consumed;
+};
+
+/* The sizes of pieces: the first one, then all the rest, or random ones. 0: all at once. */
+struct resp_cuts {
+    size_t first;
+    uint64_t random;
+};
+
+static inline void resp_story_init(struct resp_story *story)
+{
+    *story = (struct resp_story){ .end = RESP_PARTIAL };
+    buffer_init(&story->requests, SIZE_MAX);
+}
+
+static inline void resp_story_free(struct resp_story *story)
+{
+    buffer_free(&story->requests);
+}
+
+static inline void resp_story_add(struct resp_story *story, const bg_bytes *argv,
+                                  size_t argc)
+{
+    const struct reply r = resp_reply_to(&story->requests, 2);
+    reply_array(&r, argc);
+    for (size_t i = 0; i < argc; i++) {
+        reply_bulk(&r, argv[i].data, argv[i].len);
+    }
+    story->count++;
+}
+
+static inline bool resp_story_equal(const struct resp_story *a,
+                                    const struct resp_story *b)
+{
+    return a->count == b->count && a->end == b->end && a->consumed == b->consumed
+           && strcmp(a->error, b->error) == 0 && a->requests.used == b->requests.used
+           && (a->requests.used == 0
+               || memcmp(a->requests.data, b->requests.data, a->requests.used) == 0);
+}
+
+static inline size_t resp_cuts_next(struct resp_cuts *cuts, size_t left)
+{
+    size_t piece = left;
+    if (cuts->first) {
+        piece = cuts->first;
+        cuts->first = 0;
+    } else if (cuts->random) { /* single bytes, or up to a part of what is left */
+        cuts->random = cuts->random * 6364136223846793005u + 1442695040888963407u;
+        piece = 1
+                + (size_t)(cuts->random >> 40) % (32 + left / 8)
+                      * (size_t)(cuts->random >> 63);
+    }
+    return piece < left ? piece : left;
+}
+
+/* Memory of at least n bytes, kept from call to call; what stands at its end has no byte
+ * behind it. */
+static inline char *resp_story_block(size_t n, size_t *room)
+{
+    static char *block;
+    static size_t block_room;
+    if (n > block_room) {
+        free(block);
+        block_room = n + 1000;
+        block = malloc(block_room);
+    }
+    *room = block_room;
+    return block;
+}
+
+/* All requests that there are in bytes[0..n), which begin where the parser's last ones ended;
+ * returns how many bytes are done with. */
+static inline size_t resp_story_drain(struct resp_story *story, struct resp_parser *p,
+                                      char *bytes, size_t n)
+{
+    size_t done = 0;
+    do {
+        story->end = resp_parse(p, bytes + done, n - done);
+        done += p->consumed;
+        if (story->end == RESP_OK) {
+            resp_story_add(story, p->argv, p->argc);
+        }
+    } while (story->end == RESP_OK);
+    story->consumed += done;
+    return done;
+}
+
+/* Tells the story of a stream. */
+static inline void resp_story_tell(struct resp_story *story, const char *bytes,
+                                   size_t n, const struct resp_limits *limits,
+                                   struct resp_cuts cuts)
+{
+    struct resp_parser p;
+    size_t held = 0, read = 0, room;
+    char *block = resp_story_block(n + 1, &room);
+    resp_parser_init(&p, limits);
+    while (block && read < n && story->end != RESP_ERROR) {
+        const size_t piece = resp_cuts_next(&cuts, n - read);
+        char *at = block + room - held - piece;
+        memmove(at, block + room - held, held);
+        memcpy(at + held, bytes + read, piece);
+        read += piece;
+        held += piece;
+        held -= resp_story_drain(story, &p, at, held);
+    }
+    if (story->end == RESP_ERROR) {
+        memcpy(story->error, p.error, sizeof story->error);
+    }
+    resp_parser_free(&p);
+}
+
+#endif

@@ -1,0 +1,71 @@
+/*
+ * scratch.h - a folder of the test program's own, which is gone with all that is in it when the
+ * program ends.
+ */
+#ifndef TESTS_SCRATCH_H
+#define TESTS_SCRATCH_H
+
+#include "support/check.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static inline int scratch_remove(const char *path, const struct stat *info, int type,
+                                 struct FTW *where)
+{
+    (void)info;
+    (void)type;
+    (void)where;
+    return remove(path);
+}
+
+static inline char *scratch_name(void)
+{
+    static char folder[] = "/tmp/bloomgate-scratch-XXXXXX";
+    return folder;
+}
+
+static inline void scratch_clean(void)
+{
+    (void)nftw(scratch_name(), scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static inline const char *scratch_folder(void)
+{
+    static bool made;
+    if (!made) {
+        made = true;
+        if (!mkdtemp(scratch_name())) {
+            abort();
+        }
+        (void)atexit(scratch_clean);
+    }
+    return scratch_name();
+}
+
+/* A path in it; good for the next 15 calls. */
+static inline const char *scratch_path(const char *name)
+{
+    static char paths[16][512];
+    static unsigned next;
+    char *path = paths[next++ % 16];
+    (void)snprintf(path, sizeof paths[0], "%s/%s", scratch_folder(), name);
+    return path;
+}
+
+/* A file in it with that text; its path. */
+static inline const char *scratch_write(const char *name, const char *text)
+{
+    const char *path = scratch_path(name);
+    FILE *file = fopen(path, "we");
+    if (!file || fputs(text, file) < 0 || fclose(file) != 0) {
+        abort();
+    }
+    return path;
+}
+
+#endif

@@ -1,0 +1,53 @@
+#!/bin/bash
+# Starts the service on a small example: a SQLite catalogue of products with a gate before it.
+# usage: run.sh BIN [OPTION]...     options are bloomgated's, such as --port 7000
+set -euo pipefail
+bin=$1
+shift
+home=$(cd "$(dirname "$0")/.." && pwd)
+folder=$(dirname "$bin")/run
+mkdir -p "$folder"
+if [ ! -e "$folder/catalogue.db" ]; then
+    python3 "$home/ops/example/catalogue.py" "$folder/catalogue.db" --products 20000
+fi
+{
+    echo "dir $folder/data"
+    echo "keyring $folder/keyring"
+    echo "log-level warning"
+    sed "s|sqlite:catalogue.db|sqlite:$folder/catalogue.db|" "$home/ops/example/gates.conf"
+} >"$folder/bloomgate.conf"
+
+"$bin/bloomgated" --config "$folder/bloomgate.conf" "$@" &
+service=$!
+trap 'kill "$service" 2>/dev/null || true' INT TERM
+
+# The ports as the service understands them.
+setting() {
+    local value=$1 name=$2
+    shift 2
+    while [ $# -gt 0 ]; do
+        case $1 in
+            "--$name") value=${2:-} ;;
+            "--$name="*) value=${1#*=} ;;
+        esac
+        shift
+    done
+    echo "$value"
+}
+port=$(setting 6420 port "$@")
+http=$(setting 8420 http-port "$@")
+for _ in $(seq 200); do
+    kill -0 "$service" 2>/dev/null || { wait "$service"; exit $?; }
+    [ "$(curl -s "http://127.0.0.1:$http/readyz" || true)" = ready ] && break
+    sleep 0.05
+done
+cat <<TEXT
+bloomgated is ready. Try:
+
+  redis-cli -p $port BF.ADD seen alice; redis-cli -p $port BF.MEXISTS seen alice bob
+  redis-cli -p $port BG.LOOKUP products BG-000042-6; redis-cli -p $port BG.LOOKUP products BG-000042-7
+  curl -s http://127.0.0.1:$http/api/v1/gates/products
+
+and look at http://127.0.0.1:$http/ in a browser. Data is in $folder, Ctrl-C stops it.
+TEXT
+wait "$service"
