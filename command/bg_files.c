@@ -50,7 +50,7 @@ static bg_err files_verify_foreign(const void *bytes, size_t n, bg_report *repor
     const bg_err err =
         bg_foreign_read(BG_FOREIGN_REDISBLOOM, bytes, n, NULL, &again, info);
     bg_foreign_free(again);
-    report->checks = 1;
+    report->blocks = 1;
     return err;
 }
 
@@ -89,8 +89,8 @@ void bgc_verify(struct request *request)
         args_failed(request, err, &info, BGC_FULL);
     } else {
         reply_map(&request->reply, 2);
-        reply_text(&request->reply, "checks");
-        reply_integer(&request->reply, report.checks);
+        reply_text(&request->reply, "bytes");
+        reply_integer(&request->reply, (int64_t)object_bytes(object));
         reply_text(&request->reply, "blocks");
         reply_integer(&request->reply, (int64_t)report.blocks);
     }
@@ -303,6 +303,7 @@ static bg_err reload_anew(struct reload *reload, bool sealed, struct object **ob
         return err;
     }
     object_recount(made);
+    object_changing(made);
     err = *object ? host->ops->replace(host, name, made, info)
                   : host->ops->create(host, name, made, info);
     if (err) {
@@ -322,6 +323,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
         reload->flags & RELOAD_DISCARD ? BG_SLOT_DISCARD | BG_SLOT_ANY_GENERATION : 0;
     how.opening = &reload->opening;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
+    object_changing(object);
     pthread_mutex_lock(&object->writing);
     const bg_err err = bg_slot_reload(object->slot, reload->path, &how, info);
     if (!err) {
@@ -330,7 +332,9 @@ static bg_err reload_into(struct reload *reload, struct object *object,
         object->outgrown = false;
     }
     pthread_mutex_unlock(&object->writing);
-    if (!err) {
+    if (err) {
+        object_unchanged(object);
+    } else {
         object_recount(object);
     }
     return err;

@@ -160,9 +160,12 @@ static inline bg_err fake_record(struct host *host, struct object *object,
     }
     CHECK(entry != NULL);
     h->recorded++;
-    entry->records =
-        realloc(entry->records, (entry->records_count + 1) * sizeof *entry->records);
-    CHECK(entry->records != NULL);
+    if ((entry->records_count & (entry->records_count + 1))
+        == 0) { /* the next power of two */
+        entry->records = realloc(entry->records, 2 * (entry->records_count + 1)
+                                                     * sizeof *entry->records);
+        CHECK(entry->records != NULL);
+    }
     struct fake_record *r = &entry->records[entry->records_count++];
     *r = (struct fake_record){ .change = *change };
     if (change->hashes) {
@@ -298,7 +301,6 @@ static inline void fake_fill_in(struct fake_entry *entry, bg_bytes name,
                                 struct object *object)
 {
     *entry = (struct fake_entry){ .object = object };
-    CHECK(name.len < sizeof entry->name);
     memcpy(entry->name, name.data, name.len);
     (void)object_shape_write(&object->shape, entry->shape);
 }
@@ -313,8 +315,9 @@ static inline bg_err fake_create(struct host *host, bg_bytes name,
     if (fake_find_entry(h, name)) {
         return object_error(info, BG_EBUSY, "taken");
     }
-    if (h->entries_count == FAKE_NAMES) {
-        return object_error(info, BG_ELIMIT, "too many names");
+    if (h->entries_count == FAKE_NAMES || name.len >= sizeof h->entries->name
+        || memchr(name.data, 0, name.len)) {
+        return object_error(info, BG_ELIMIT, "too many names, or too long a name");
     }
     fake_fill_in(&h->entries[h->entries_count++], name, object);
     return BG_OK;
