@@ -11,7 +11,8 @@
  *
  * Bounds. While more than half of the output limit waits to be sent nothing more is read; a
  * connection whose single reply exceeds the limit is closed. A request that does not become whole
- * within slow-client-timeout, or replies that are not taken for so long, end a connection.
+ * within slow-client-timeout, or replies that are not taken for so long, end a connection; so does a
+ * body of HTTP of which less than CONN_STEADY bytes come in so long.
  *
  * Turns. A connection gets so many requests at a time (pipeline-limit), then the next one's turn
  * comes, so one long pipeline does not keep others waiting.
@@ -69,6 +70,10 @@ struct conn {
     bool shaking;     /* the TLS handshake is not done */
     bool wants_write; /* TLS needs to write before it can read */
     bool eof;         /* the other side has sent all it will */
+    bool amid;        /* the protocol has taken a part of a request, and waits for the rest */
+    bool lingers;     /* it closes before all was read that comes: see conn_linger */
+    bool draining;    /* and does that now */
+    size_t arrived;   /* bytes since `stuck`, if `amid`; or while draining */
     bool busy;        /* a job works for it */
     bool closed;      /* and only waits for that job */
     bool pending;     /* in the worker's list of this iteration */

@@ -335,6 +335,7 @@ static const char *session_no_right(const struct client *client,
         return "NOAUTH Authentication required.";
     }
     if (!user_may_run(client->user, command)) {
+        user_refused(client->user);
         (void)snprintf(text, 256,
                        "NOPERM User %.64s has no permissions to run the '%s' command",
                        user_name(client->user), cmd_lower(command->name, name));
@@ -348,6 +349,7 @@ static const char *session_no_right(const struct client *client,
         for (size_t i = (size_t)command->first_key; i <= last && i < argc;
              i += (size_t)command->key_step) {
             if (!user_may_touch(client->user, argv[i], need)) {
+                user_refused(client->user);
                 return "NOPERM No permissions to access a key";
             }
         }
