@@ -379,7 +379,8 @@ static void web_job_run(struct job *job, struct session *session)
     if (web_may_run(request, route)) {
         route->run(request);
     }
-    request->answer.wrote = request->answer.wrote || session->wrote;
+    request->answer.wrote =
+        request->answer.wrote || session->wrote || route->flags & WEB_CHANGES;
     session->client = NULL;
 }
 
@@ -387,13 +388,9 @@ static void web_job_done(struct job *job)
 {
     struct web_job *mine = (struct web_job *)job;
     struct conn *conn = mine->conn;
-    struct worker *worker = job->worker;
     if (conn_job_done(conn)) {
         if (mine->request.answer.wrote) {
-            worker->wrote = true;
-            if (worker->server->persist) {
-                conn->hold = persist_tail(worker->server->persist);
-            }
+            conn_wrote(conn);
         }
         web_send(conn, &mine->request, mine->head_only);
         web_next(conn);
