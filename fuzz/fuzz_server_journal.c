@@ -77,8 +77,9 @@ static void put_other_frame(struct fuzz_input *in)
     if (how % 3 == 2) {
         size_t n = 8 + fuzz_byte(in) % 56u;
         fuzz_take(in, payload, n);
-        (void)memory_put(&journal.segments[journal.count - 1], journal.next++,
-                         journal.next > 2 ? journal.next - 2 : 0, payload, n);
+        const uint64_t number = journal.next++;
+        (void)memory_put(&journal.segments[journal.count - 1], number,
+                         number > 1 ? number - 1 : 0, payload, n);
         return;
     }
     record.type = how % 3 ? JOURNAL_KEEP : JOURNAL_MARK;

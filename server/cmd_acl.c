@@ -126,8 +126,9 @@ static void acl_cat(struct request *request)
         return;
     }
     if (request->argc > 3) {
-        reply_error(&request->reply, "ERR unknown subcommand or wrong number of arguments "
-                                     "for 'CAT'. Try ACL HELP.");
+        reply_error(&request->reply,
+                    "ERR unknown subcommand or wrong number of arguments "
+                    "for 'CAT'. Try ACL HELP.");
         return;
     }
     const bg_bytes wanted = request->argv[2];

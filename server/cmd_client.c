@@ -176,6 +176,12 @@ static int facts_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Seconds from one time to the other, in milliseconds; 0 if the clock was set back meanwhile. */
+static uint64_t facts_seconds(uint64_t since, uint64_t now)
+{
+    return now > since ? (now - since) / 1000 : 0;
+}
+
 /* The line of CLIENT LIST, with its end. */
 static void facts_write(const struct facts *facts, uint64_t now, struct buffer *out)
 {
@@ -188,10 +194,10 @@ static void facts_write(const struct facts *facts, uint64_t now, struct buffer *
         "rbp=%zu obl=%zu oll=0 omem=0 tot-mem=%zu events=%s%s cmd=%s user=%s redir=-1 "
         "resp=%d lib-name=%s lib-ver=%s\n",
         (unsigned long long)c->id, c->address, facts->local, facts->fd, c->name,
-        (unsigned long long)((now - c->since) / 1000),
-        (unsigned long long)((now - c->active) / 1000), facts->queued >= 0 ? "x" : "N",
-        (long long)facts->queued, facts->in, facts->in_room - facts->in,
-        facts->out_room, facts->out_room, facts->out,
+        (unsigned long long)facts_seconds(c->since, now),
+        (unsigned long long)facts_seconds(c->active, now),
+        facts->queued >= 0 ? "x" : "N", (long long)facts->queued, facts->in,
+        facts->in_room - facts->in, facts->out_room, facts->out_room, facts->out,
         sizeof(struct conn) + facts->in_room + facts->out_room,
         facts->waits_to_read ? "r" : "", facts->waits_to_write ? "w" : "",
         c->last ? cmd_lower(c->last->name, last) : "NULL",
@@ -209,12 +215,13 @@ static void client_tell(struct request *request, const struct pick *pick)
     struct gathered gathered = { .pick = pick };
     struct buffer text;
     const bool all = rollcall(session->server, gathered_visit, &gathered);
+    const uint64_t now = server_now();
     buffer_init(&text, session->from->client_output_buffer_limit);
     if (gathered.count) {
         qsort(gathered.items, gathered.count, sizeof *gathered.items, facts_compare);
     }
     for (size_t i = 0; i < gathered.count; i++) {
-        facts_write(&gathered.items[i], session->now, &text);
+        facts_write(&gathered.items[i], now, &text);
     }
     if (!all) {
         reply_error(&request->reply, "ERR the service is stopping");

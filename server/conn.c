@@ -37,8 +37,6 @@ static void conn_link(struct conn *conn)
         conn->next->link = &conn->next;
     }
     worker->conns = conn;
-    atomic_fetch_add(&worker->conns_count, 1);
-    atomic_fetch_add(&worker->server->clients, 1);
 }
 
 static void conn_unlink(struct conn *conn)
@@ -47,8 +45,7 @@ static void conn_unlink(struct conn *conn)
     if (conn->next) {
         conn->next->link = conn->link;
     }
-    atomic_fetch_sub(&conn->worker->conns_count, 1);
-    atomic_fetch_sub(&conn->worker->server->clients, 1);
+    worker_uncount(conn->worker);
 }
 
 static void conn_wait_for(struct conn *conn, short what)
@@ -95,6 +92,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
         SSL_free(ssl);
         free(conn);
         close(fd);
+        worker_uncount(worker);
         return;
     }
     conn->client.id = atomic_fetch_add(&worker->server->next_client, 1) + 1;

@@ -93,7 +93,7 @@ struct conn {
     struct conn *next, **link; /* all connections of the worker */
 };
 
-/* Takes over a socket that was accepted; on failure it is closed. */
+/* Takes over a socket that was accepted and counted; on failure it is closed. */
 void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
                const char *address, const char *host);
 

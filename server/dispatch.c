@@ -85,8 +85,10 @@ static void resp_job_done(struct job *job)
     const size_t waiting = buffer_waiting(&conn->out);
     resp_job_merge(&conn->client, &mine->client);
     if (conn_job_done(conn)) {
-        buffer_put(&conn->out, mine->out.data + mine->out.begin,
-                   buffer_waiting(&mine->out));
+        if (buffer_waiting(&mine->out)) { /* SHUTDOWN, for one, sends nothing */
+            buffer_put(&conn->out, mine->out.data + mine->out.begin,
+                       buffer_waiting(&mine->out));
+        }
         conn->out.overflow = conn->out.overflow || mine->out.overflow;
         resp_count_errors(conn, waiting, 1);
         if (conn->client.mute) {

@@ -16,6 +16,7 @@
  */
 #include "gates_inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -77,10 +78,8 @@ static void gates_note_answer(struct gate *gate, const bg_errinfo *why, bool fai
     }
     (void)pthread_mutex_lock(&gate->lock);
     atomic_store(&gate->ask_failed, failed);
-    memset(gate->source_text, 0, sizeof gate->source_text);
-    if (failed) {
-        (void)strncpy(gate->source_text, why->message, sizeof gate->source_text - 1);
-    }
+    (void)snprintf(gate->source_text, sizeof gate->source_text, "%.191s",
+                   failed ? why->message : "");
     (void)pthread_mutex_unlock(&gate->lock);
 }
 
@@ -197,6 +196,9 @@ static bg_err gates_make_inside(struct gate *gate, bg_errinfo *info)
 
 static void gates_unmake(struct gate *gate)
 {
+    if (!gate) {
+        return;
+    }
     bg_gate_free(gate->gate);
     bg_gate_free(gate->blind);
     bg_slot_free(gate->slot);
@@ -252,16 +254,16 @@ static bg_err gates_make(const struct gates *gates,
 
 /* ---- The list ---------------------------------------------------------------------------- */
 
-bg_err gates_create(const struct gates_options *options, struct gates **made,
+bg_err gates_create(const struct gates_options *options, struct gates **gates,
                     bg_errinfo *info)
 {
-    struct gates *gates = calloc(1, sizeof *gates);
-    *made = gates;
-    if (!gates) {
+    *gates = calloc(1, sizeof **gates);
+    if (!*gates) {
         return source_error(info, BG_ENOMEM, "memory", "enough", "none");
     }
-    gates->how = options ? *options : (struct gates_options){ .max_filter_bytes = 0 };
-    (void)pthread_rwlock_init(&gates->lock, NULL);
+    (*gates)->how =
+        options ? *options : (struct gates_options){ .max_filter_bytes = 0 };
+    (void)pthread_rwlock_init(&(*gates)->lock, NULL);
     return BG_OK;
 }
 

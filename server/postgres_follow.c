@@ -181,7 +181,7 @@ static bg_err postgres_follow_ask(struct postgres_follow *f, const char *sql,
                                   char *text, size_t room, bg_errinfo *info)
 {
     PGresult *rows = NULL;
-    const bg_err err = postgres_link_run(&f->link, "follow", sql, NULL, 0,
+    const bg_err err = postgres_link_run(&f->link, "follow", sql, NULL,
                                          postgres_follow_deadline(f), &rows, info);
     if (!err) {
         (void)snprintf(text, room, "%s",
@@ -310,11 +310,12 @@ static bg_err postgres_follow_transactions(struct postgres_follow *f, bool *none
     PGresult *rows = NULL;
     (void)snprintf(reader, sizeof reader, "%d", atomic_load(&own->reader));
     (void)snprintf(table, sizeof table, "%u", f->query.table);
-    const struct postgres_argument arguments[] = { { .data = f->running },
-                                                   { .data = reader },
-                                                   { .data = table },
-                                                   { .data = f->source->how.channel } };
-    bg_err err = postgres_link_run(&f->link, "follow", sql, arguments, 4,
+    const struct postgres_arguments given = { 4,
+                                              { { .data = f->running },
+                                                { .data = reader },
+                                                { .data = table },
+                                                { .data = f->source->how.channel } } };
+    bg_err err = postgres_link_run(&f->link, "follow", sql, &given,
                                    postgres_follow_deadline(f), &rows, info);
     if (err) {
         return err;
@@ -339,11 +340,11 @@ static bg_err postgres_follow_transactions(struct postgres_follow *f, bool *none
 static bg_err postgres_follow_read(struct postgres_follow *f, char **last,
                                    bg_errinfo *info)
 {
-    const struct postgres_argument low = { .data = f->low };
+    const struct postgres_arguments low = { 1, { { .data = f->low } } };
     PGresult *row = NULL;
     bg_err err =
         postgres_link_begin(&f->link, "follow", f->low ? f->read_from : f->read_all,
-                            &low, f->low != NULL, info);
+                            f->low ? &low : NULL, info);
     for (;;) {
         err = err ? err : postgres_link_next(&f->link, "follow", 0, &row, info);
         if (err || !row) {
@@ -483,10 +484,11 @@ static bg_err postgres_follow_send_beat(struct postgres_follow *f, bg_errinfo *i
     const uint64_t deadline = postgres_follow_deadline(f);
     char beat[32];
     (void)snprintf(beat, sizeof beat, "!%llu", (unsigned long long)++f->beat);
-    const struct postgres_argument arguments[] = { { .data = f->source->how.channel },
-                                                   { .data = beat } };
+    const struct postgres_arguments given = {
+        2, { { .data = f->source->how.channel }, { .data = beat } }
+    };
     bg_err err = postgres_link_run(&f->link, "channel", "SELECT pg_notify($1, $2)",
-                                   arguments, 2, deadline, NULL, info);
+                                   &given, deadline, NULL, info);
     err = err ? err : postgres_follow_hear(f, info);
     while (!err && f->beat_seen != f->beat) {
         if (source_is_stopping(f->source)) {

@@ -105,8 +105,8 @@ static bg_err postgres_install_names(struct postgres_install *in,
         " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = %d"
         " WHERE c.oid = %u",
         query->attribute, query->table);
-    bg_err err = postgres_link_run(&in->link, "install", sql, NULL, 0, in->deadline,
-                                   &rows, info);
+    bg_err err =
+        postgres_link_run(&in->link, "install", sql, NULL, in->deadline, &rows, info);
     if (!err && PQntuples(rows) != 1) {
         err = source_error(info, BG_EINVAL, "install",
                            "a query whose first column is one of a table", "another");
@@ -136,16 +136,16 @@ static bg_err postgres_install_is_done(struct postgres_install *in, Oid table,
 {
     char relation[16];
     (void)snprintf(relation, sizeof relation, "%u", table);
-    const struct postgres_argument arguments[] = { { .data = relation },
-                                                   { .data = in->trigger },
-                                                   { .data = in->body } };
+    const struct postgres_arguments given = {
+        3, { { .data = relation }, { .data = in->trigger }, { .data = in->body } }
+    };
     PGresult *rows = NULL;
     const bg_err err = postgres_link_run(
         &in->link, "install",
         "SELECT 1 FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid"
         " WHERE t.tgrelid = $1::oid AND format('\"%s\"', replace(t.tgname, '\"', '\"\"'))"
         " = $2::text AND t.tgenabled = 'A' AND p.prosrc = $3::text",
-        arguments, 3, in->deadline, &rows, info);
+        &given, in->deadline, &rows, info);
     *done = !err && PQntuples(rows) == 1;
     PQclear(rows);
     return err;

@@ -214,18 +214,16 @@ static bg_err postgres_link_finish(struct postgres_link *link, const char *what,
     return err;
 }
 
-enum { LINK_ARGUMENTS = 4 };
-
 static bool postgres_link_send(struct postgres_link *link, const char *sql,
-                               const char *name, const struct postgres_argument *given,
-                               int n)
+                               const char *name, const struct postgres_arguments *given)
 {
-    const char *values[LINK_ARGUMENTS];
-    int lengths[LINK_ARGUMENTS], formats[LINK_ARGUMENTS];
+    const int n = given ? given->n : 0;
+    const char *values[PG_ARGUMENTS] = { NULL };
+    int lengths[PG_ARGUMENTS] = { 0 }, formats[PG_ARGUMENTS] = { 0 };
     for (int i = 0; i < n; i++) {
-        values[i] = given[i].data;
-        lengths[i] = given[i].len;
-        formats[i] = given[i].binary;
+        values[i] = given->list[i].data;
+        lengths[i] = given->list[i].len;
+        formats[i] = given->list[i].binary;
     }
     return name
                ? PQsendQueryPrepared(link->db, name, n, values, lengths, formats, 0)
@@ -233,17 +231,17 @@ static bool postgres_link_send(struct postgres_link *link, const char *sql,
 }
 
 bg_err postgres_link_run(struct postgres_link *link, const char *what, const char *sql,
-                         const struct postgres_argument *arguments, int n,
-                         uint64_t deadline, PGresult **result, bg_errinfo *info)
+                         const struct postgres_arguments *given, uint64_t deadline,
+                         PGresult **result, bg_errinfo *info)
 {
-    const bool sent = postgres_link_send(link, sql, NULL, arguments, n);
+    const bool sent = postgres_link_send(link, sql, NULL, given);
     return postgres_link_finish(link, what, sent, deadline, result, info);
 }
 
 bg_err postgres_link_do(struct postgres_link *link, const char *what, const char *sql,
                         uint64_t deadline, bg_errinfo *info)
 {
-    return postgres_link_run(link, what, sql, NULL, 0, deadline, NULL, info);
+    return postgres_link_run(link, what, sql, NULL, deadline, NULL, info);
 }
 
 bg_err postgres_link_prepare(struct postgres_link *link, const char *what,
@@ -263,21 +261,20 @@ bg_err postgres_link_describe(struct postgres_link *link, const char *what,
 }
 
 bg_err postgres_link_execute(struct postgres_link *link, const char *what,
-                             const char *name, const struct postgres_argument *argument,
+                             const char *name, const struct postgres_arguments *given,
                              uint64_t deadline, PGresult **result, bg_errinfo *info)
 {
-    const bool sent = postgres_link_send(link, NULL, name, argument, 1);
+    const bool sent = postgres_link_send(link, NULL, name, given);
     return postgres_link_finish(link, what, sent, deadline, result, info);
 }
 
 /* ---- Row by row ------------------------------------------------------------------------ */
 
 bg_err postgres_link_begin(struct postgres_link *link, const char *what,
-                           const char *sql, const struct postgres_argument *arguments,
-                           int n, bg_errinfo *info)
+                           const char *sql, const struct postgres_arguments *given,
+                           bg_errinfo *info)
 {
-    if (!postgres_link_send(link, sql, NULL, arguments, n)
-        || !PQsetSingleRowMode(link->db)) {
+    if (!postgres_link_send(link, sql, NULL, given) || !PQsetSingleRowMode(link->db)) {
         return postgres_link_fail(link, what, info);
     }
     return postgres_link_flush(link, what, 0, info);

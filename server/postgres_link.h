@@ -35,11 +35,18 @@ struct postgres_link {
     PGresult *last; /* the last error's, for its code */
 };
 
-/* A parameter of a statement. */
+/* Parameters of a statement. */
 struct postgres_argument {
     const char *data;
     int len;     /* of binary ones */
     bool binary; /* else text, with a NUL at its end */
+};
+
+enum { PG_ARGUMENTS = 4 };
+
+struct postgres_arguments {
+    int n;
+    struct postgres_argument list[PG_ARGUMENTS];
 };
 
 /* What for: questions have a timeout of the server's as well, and only writers may write. */
@@ -52,10 +59,10 @@ bg_err postgres_link_open(struct postgres_link *link, struct source *source,
 void postgres_link_close(struct postgres_link *link);
 bool postgres_link_is_open(const struct postgres_link *link);
 
-/* Runs one statement; *result (unless NULL) must be cleared. */
+/* Runs one statement; `given` NULL: it has no parameters; *result (unless NULL) must be cleared. */
 bg_err postgres_link_run(struct postgres_link *link, const char *what, const char *sql,
-                         const struct postgres_argument *arguments, int n,
-                         uint64_t deadline, PGresult **result, bg_errinfo *info);
+                         const struct postgres_arguments *given, uint64_t deadline,
+                         PGresult **result, bg_errinfo *info);
 
 /* The same without arguments or result. */
 bg_err postgres_link_do(struct postgres_link *link, const char *what, const char *sql,
@@ -71,7 +78,7 @@ bg_err postgres_link_describe(struct postgres_link *link, const char *what,
 
 /* Runs a prepared statement. */
 bg_err postgres_link_execute(struct postgres_link *link, const char *what,
-                             const char *name, const struct postgres_argument *argument,
+                             const char *name, const struct postgres_arguments *given,
                              uint64_t deadline, PGresult **result, bg_errinfo *info);
 
 /*
@@ -79,8 +86,8 @@ bg_err postgres_link_execute(struct postgres_link *link, const char *what,
  * does not want the rest closes the connection.
  */
 bg_err postgres_link_begin(struct postgres_link *link, const char *what,
-                           const char *sql, const struct postgres_argument *arguments,
-                           int n, bg_errinfo *info);
+                           const char *sql, const struct postgres_arguments *given,
+                           bg_errinfo *info);
 bg_err postgres_link_next(struct postgres_link *link, const char *what,
                           uint64_t deadline, PGresult **row, bg_errinfo *info);
 

@@ -2,6 +2,7 @@
 #include "session.h"
 
 #include "args.h"
+#include "log.h"
 #include "cmd.h"
 #include "multi.h"
 #include "persist.h"
@@ -390,12 +391,19 @@ const char *session_refuses(struct session *session, const struct client *client
 }
 
 /* "ERR unknown command 'x', with args beginning with: 'y' 'z' ", in the words that clients know. */
-static void session_unknown(const struct client *client, const struct reply *reply,
+static void session_unknown(struct client *client, const struct reply *reply,
                             const bg_bytes *argv, size_t argc)
 {
     char text[256], word[64];
     size_t n = 0;
     text[0] = 0;
+    /* A web page can make a browser send HTTP here, with commands as lines of its body: what
+     * looks like HTTP gets no second line. */
+    if (args_is(argv[0], "POST") || args_is(argv[0], "HOST:")) {
+        client->close = true;
+        log_event(LOG_EVENT_REFUSED, (bg_bytes){ NULL, 0 },
+                  "client %s speaks HTTP on the port of RESP", client->address);
+    }
     if (!client->user) {
         reply_error(reply, "NOAUTH Authentication required.");
         return;

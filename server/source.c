@@ -47,7 +47,9 @@ bg_err source_error(bg_errinfo *info, bg_err code, const char *what,
     (void)vsnprintf(found, sizeof found, format, arguments);
     va_end(arguments);
     for (char *c = found; *c; c++) { /* databases like to write several lines */
-        *c = *c == '\n' ? ' ' : *c;
+        if (*c == '\n') {
+            *c = ' ';
+        }
     }
     for (size_t n = strlen(found); n > 0 && found[n - 1] == ' '; n--) {
         found[n - 1] = 0;
@@ -253,18 +255,21 @@ static bg_err source_copy(struct source *source, const struct source_settings *f
 
 /* ---- Life ------------------------------------------------------------------------------ */
 
-bg_err source_create(const struct source_settings *settings, struct source **made,
-                     bg_errinfo *info)
+static struct source *source_make(void)
 {
     struct source *source = calloc(1, sizeof *source);
-    *made = NULL;
-    if (!source) {
-        return source_no_memory(info);
+    if (source) {
+        atomic_init(&source->stopping, false);
+        atomic_init(&source->looked_for, false);
+        source->told = -1;
+        source->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     }
-    atomic_init(&source->stopping, false);
-    atomic_init(&source->looked_for, false);
-    source->told = -1;
-    source->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    return source;
+}
+
+static bg_err source_prepare(struct source *source,
+                             const struct source_settings *settings, bg_errinfo *info)
+{
     bg_err err = source->wake < 0
                      ? source_error(info, BG_EIO, "eventfd", "one", "errno %d", errno)
                      : BG_OK;
@@ -277,12 +282,20 @@ bg_err source_create(const struct source_settings *settings, struct source **mad
             source_pool_make(&source->ops->pool, source, source->how.connections);
         err = source->pool ? BG_OK : source_no_memory(info);
     }
+    return err;
+}
+
+bg_err source_create(const struct source_settings *settings, struct source **source,
+                     bg_errinfo *info)
+{
+    *source = source_make();
+    const bg_err err =
+        *source ? source_prepare(*source, settings, info) : source_no_memory(info);
     if (err) {
-        source_free(source);
-        return err;
+        source_free(*source);
+        *source = NULL;
     }
-    *made = source;
-    return BG_OK;
+    return err;
 }
 
 void source_stop(struct source *source)
@@ -362,22 +375,20 @@ bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info)
 
 /* ---- All keys -------------------------------------------------------------------------- */
 
-bg_err source_keys_open(struct source *source, struct source_keys **made,
+bg_err source_keys_open(struct source *source, struct source_keys **keys,
                         bg_errinfo *info)
 {
-    struct source_keys *keys = calloc(1, sizeof *keys);
-    *made = NULL;
-    if (!keys) {
+    *keys = calloc(1, sizeof **keys);
+    if (!*keys) {
         return source_no_memory(info);
     }
-    keys->source = source;
-    const bg_err err = source->ops->keys_open(source, &keys->reader, info);
+    (*keys)->source = source;
+    const bg_err err = source->ops->keys_open(source, &(*keys)->reader, info);
     if (err) {
-        free(keys);
-        return err;
+        free(*keys);
+        *keys = NULL;
     }
-    *made = keys;
-    return BG_OK;
+    return err;
 }
 
 bg_err source_keys_next(void *context, bg_bytes *to, size_t room, size_t *n,

@@ -124,16 +124,16 @@ bg_err source_count(struct source *source, uint64_t *count, bg_errinfo *info);
 
 /*
  * All keys, of one moment: that of the first call of `next`, or of the first after `rewind`,
- * which looks at the source anew. (bg_slot_rebuild counts on that: keys that are added before
+ * which looks at the source anew. The last two are for a bg_source. (bg_slot_rebuild counts on that: keys that are added before
  * it reads for good need not be in the filter that it makes.)
  */
 struct source_keys;
 bg_err source_keys_open(struct source *source, struct source_keys **keys,
                         bg_errinfo *info);
 void source_keys_close(struct source_keys *keys);
-bg_err source_keys_next(void *keys, bg_bytes *to, size_t room, size_t *n,
+bg_err source_keys_next(void *context, bg_bytes *to, size_t room, size_t *n,
                         bg_errinfo *info);
-bg_err source_keys_rewind(void *keys, bg_errinfo *info);
+bg_err source_keys_rewind(void *context, bg_errinfo *info);
 
 /*
  * What the source says of a key, within the timeout. `value` may be NULL. BG_TRUTH_ERROR: why is

@@ -223,7 +223,7 @@ static bg_truth source_postgres_failed(const struct postgres_asker *asker, bg_er
 }
 
 static bg_truth source_postgres_ask_with(struct postgres_asker *asker,
-                                         const struct postgres_argument *key,
+                                         const struct postgres_arguments *key,
                                          struct source_value *value, uint64_t deadline,
                                          bool *broken, bg_errinfo *info)
 {
@@ -250,17 +250,18 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
 {
     struct postgres_asker *asker = connection;
     char small[256], *copy = small;
-    struct postgres_argument argument = { .data = key.data, .len = (int)key.len };
+    struct postgres_arguments given = { 1,
+                                        { { .data = key.data, .len = (int)key.len } } };
+    struct postgres_argument *argument = &given.list[0];
     (void)source;
     if (key.len > INT_MAX / 4) {
         (void)source_error(info, BG_EINVAL, "key", "at most 512 MiB", "%zu bytes",
                            key.len);
         return BG_TRUTH_ERROR;
     }
-    argument.binary = asker->type == PG_BYTEA || source_postgres_is_text(asker->type);
-    if (argument.binary) {
-        return source_postgres_ask_with(asker, &argument, value, deadline, broken,
-                                        info);
+    argument->binary = asker->type == PG_BYTEA || source_postgres_is_text(asker->type);
+    if (argument->binary) {
+        return source_postgres_ask_with(asker, &given, value, deadline, broken, info);
     }
     if (asker->alike && memchr(key.data, 0, key.len)) {
         return BG_TRUTH_ABSENT; /* no text has it, so no value is written so */
@@ -271,9 +272,9 @@ static bg_truth source_postgres_ask(struct source *source, void *connection,
     }
     memcpy(copy, key.data, key.len);
     copy[key.len] = 0;
-    argument.data = copy;
+    argument->data = copy;
     const bg_truth answer =
-        source_postgres_ask_with(asker, &argument, value, deadline, broken, info);
+        source_postgres_ask_with(asker, &given, value, deadline, broken, info);
     if (copy != small) {
         free(copy);
     }
@@ -304,7 +305,7 @@ static bg_err source_postgres_count(struct source *source, uint64_t *count,
                                     source_postgres_deadline(source), info);
     if (!err) {
         err = postgres_link_run(&link, "count", own ? own : source->how.count, NULL, 0,
-                                0, &rows, info);
+                                &rows, info);
     }
     if (!err && PQntuples(rows) > 0 && PQnfields(rows) > 0) {
         const double number = strtod(PQgetvalue(rows, 0, 0), NULL);
@@ -338,8 +339,8 @@ static bg_err source_postgres_keys_begin(struct postgres_reader *reader,
         struct postgres_own *own = source->own;
         atomic_store(&own->reader, PQbackendPID(reader->link.db));
         reader->begun = true;
-        err = postgres_link_begin(&reader->link, "query", source->how.query, NULL, 0,
-                                  info);
+        err =
+            postgres_link_begin(&reader->link, "query", source->how.query, NULL, info);
     }
     return err;
 }

@@ -59,6 +59,9 @@ static void source_sqlite_destroy(struct source *source)
 static void source_sqlite_disconnect(void *connection)
 {
     struct sqlite_asker *asker = connection;
+    if (!asker) {
+        return;
+    }
     (void)sqlite3_finalize(asker->lookup);
     sqlite_link_close(&asker->link);
     free(asker);

@@ -150,11 +150,11 @@ static bg_err sqlite_stream_prepare(struct sqlite_stream *s, bg_errinfo *info)
     return err;
 }
 
-bg_err sqlite_stream_open(struct source *source, struct sqlite_stream **made,
+bg_err sqlite_stream_open(struct source *source, struct sqlite_stream **stream,
                           bg_errinfo *info)
 {
     struct sqlite_stream *s = calloc(1, sizeof *s);
-    *made = NULL;
+    *stream = NULL;
     if (!s) {
         return source_no_memory(info);
     }
@@ -168,7 +168,7 @@ bg_err sqlite_stream_open(struct source *source, struct sqlite_stream **made,
         sqlite_stream_close(s);
         return err;
     }
-    *made = s;
+    *stream = s;
     return BG_OK;
 }
 
@@ -224,7 +224,7 @@ static char *sqlite_stream_last_change(const struct sqlite_stream *s)
 
 bg_err sqlite_stream_start(struct sqlite_stream *s, bg_errinfo *info)
 {
-    sqlite3_stmt *top;
+    sqlite3_stmt *top = NULL;
     char *sql = s->changes ? sqlite_stream_last_change(s)
                            : source_format("SELECT %s FROM (%s\n) WHERE %s IS NOT NULL"
                                            " ORDER BY %s DESC LIMIT 1",

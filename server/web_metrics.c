@@ -112,6 +112,7 @@ static void own_all(struct server *server, struct buffer *out, bool open)
 
 struct gathered {
     bg_metrics_item *items;
+    const bg_slot_health **healths;
     struct figures *figures;
     struct entry **entries;
     char (*names)[METRICS_NAME + 1];
@@ -122,10 +123,11 @@ static bool gathered_init(struct gathered *g, size_t room)
 {
     g->room = room;
     g->items = calloc(room + 1, sizeof *g->items);
+    g->healths = calloc(room + 1, sizeof(const bg_slot_health *));
     g->figures = calloc(room + 1, sizeof *g->figures);
     g->entries = calloc(room + 1, sizeof(struct entry *));
     g->names = calloc(room + 1, sizeof *g->names);
-    return g->items && g->figures && g->entries && g->names;
+    return g->items && g->healths && g->figures && g->entries && g->names;
 }
 
 static void gathered_free(struct gathered *g)
@@ -136,6 +138,7 @@ static void gathered_free(struct gathered *g)
         }
     }
     free(g->items);
+    free(g->healths);
     free(g->figures);
     free(g->entries);
     free(g->names);
@@ -157,8 +160,9 @@ static void gathered_take(struct gathered *g, struct server *server,
     g->items[g->n] = (bg_metrics_item){
         .name = g->names[g->n],
         .slot = entry->object->slot,
-        .health = !cheap && g->figures[g->n].examined ? &g->figures[g->n].health : NULL,
     };
+    g->healths[g->n] =
+        !cheap && g->figures[g->n].examined ? &g->figures[g->n].health : NULL;
     g->n++;
 }
 

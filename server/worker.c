@@ -81,7 +81,6 @@ static struct worker *worker_choose(struct worker *worker)
 
 static void worker_hand(struct worker *to, struct handed *handed)
 {
-    /* Counted at once, so that a burst of connections is spread. */
     pthread_mutex_lock(&to->mailbox_lock);
     handed->next = to->mailbox_conns;
     to->mailbox_conns = handed;
@@ -89,10 +88,22 @@ static void worker_hand(struct worker *to, struct handed *handed)
     worker_wake(to);
 }
 
+/* Counts a new client, unless there are too many. Clients are counted when they are accepted,
+ * not when they have got to their worker, so a burst is counted and spread as well. */
 static bool worker_has_room(struct worker *worker)
 {
     const struct settings *settings = settings_now(worker->server->store);
-    return atomic_load(&worker->server->clients) < settings->maxclients;
+    if (atomic_fetch_add(&worker->server->clients, 1) < settings->maxclients) {
+        return true;
+    }
+    atomic_fetch_sub(&worker->server->clients, 1);
+    return false;
+}
+
+void worker_uncount(struct worker *worker)
+{
+    atomic_fetch_sub(&worker->conns_count, 1);
+    atomic_fetch_sub(&worker->server->clients, 1);
 }
 
 static void worker_place(struct worker *worker, const struct handed *handed)
@@ -101,11 +112,32 @@ static void worker_place(struct worker *worker, const struct handed *handed)
     struct handed *copy = to == worker ? NULL : malloc(sizeof *copy);
     if (copy) {
         *copy = *handed;
+        atomic_fetch_add(&to->conns_count, 1);
         worker_hand(to, copy);
     } else {
+        atomic_fetch_add(&worker->conns_count, 1);
         conn_open(worker, handed->fd, handed->protocol, handed->tls, handed->address,
                   handed->host);
     }
+}
+
+/* Without descriptors nobody can be accepted, and an event loop that tries would do nothing else:
+ * it does not listen until the next tick. */
+static void worker_turn_deaf(struct worker *worker)
+{
+    log_warning("accept failed", LOG_FIELDS(log_text("error", strerror(errno))));
+    for (size_t i = 0; i < worker->listeners_count; i++) {
+        event_del(worker->listeners[i]);
+    }
+    worker->deaf = true;
+}
+
+static void worker_listen_again(struct worker *worker)
+{
+    for (size_t i = 0; worker->deaf && i < worker->listeners_count; i++) {
+        event_add(worker->listeners[i], NULL);
+    }
+    worker->deaf = false;
 }
 
 /* Small answers go out at once, and peers that are gone are noticed: tcp-keepalive. */
@@ -133,8 +165,7 @@ static void worker_accept(evutil_socket_t fd, short what, void *context)
         if (taken < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOMEM
                 || errno == ENOBUFS) {
-                log_warning("accept failed",
-                            LOG_FIELDS(log_text("error", strerror(errno))));
+                worker_turn_deaf(worker);
             }
             return;
         }
@@ -297,6 +328,7 @@ static void worker_mail(evutil_socket_t fd, short what, void *context)
         conns = handed->next;
         if (worker->stopping) {
             close(handed->fd);
+            worker_uncount(worker);
         } else {
             conn_open(worker, handed->fd, handed->protocol, handed->tls,
                       handed->address, handed->host);
@@ -363,6 +395,7 @@ static void worker_tick(evutil_socket_t fd, short what, void *context)
     struct conn *next = NULL;
     (void)fd;
     (void)what;
+    worker_listen_again(worker);
     for (struct conn *conn = worker->conns; conn; conn = next) {
         next = conn->next;
         conn_tick(conn, ticks);

@@ -56,7 +56,8 @@ struct worker {
     struct conn *again;   /* whose turn was over before their bytes were */
     bool wrote;           /* something was recorded in this iteration */
     bool stopping;
-    uint64_t last_tick;
+    bool
+        deaf; /* there were no descriptors left: it does not listen until the next tick */
     struct event *listeners[64];
     size_t listeners_count;
     int mailbox_fd;
@@ -80,6 +81,9 @@ void worker_free(struct worker *worker);
 /* Listens on a socket, which belongs to the worker then. */
 bool worker_listen(struct worker *worker, int fd, const struct protocol *protocol,
                    bool tls);
+
+/* A connection that it had, or was to have, is no more. */
+void worker_uncount(struct worker *worker);
 
 /* A connection's replies wait for the journal. */
 void worker_hold(struct worker *worker, struct conn *conn);

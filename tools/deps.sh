@@ -21,7 +21,8 @@ packages=(
     # what reads the metrics: promtool, and a second reader of OpenMetrics
     prometheus python3-prometheus-client
     # the service: its clients, a truth, a browser
-    redis-server redis-tools python3-redis postgresql chromium curl openssl python3-yaml
+    redis-server redis-tools python3-redis golang-github-gomodule-redigo-dev
+    postgresql chromium curl openssl python3-yaml
     # the command line: shells that complete it, and what checks man pages
     zsh fish mandoc
 )

@@ -42,9 +42,6 @@ typedef struct bg_metrics_item {
     const char *name;
     const bg_slot *slot; /* or NULL: that of the gate */
     const bg_gate *gate; /* or NULL */
-    const bg_slot_health
-        *health; /* what bg_slot_examine found a while ago, so that it need not
-                                     be found again; or NULL */
 } bg_metrics_item;
 
 enum {
@@ -64,6 +61,16 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_
                                              bg_metrics_format format, uint32_t flags,
                                              bg_metrics_sink sink, void *context,
                                              bg_errinfo *info);
+
+/*
+ * The same with figures that bg_slot_examine found a while ago, so that they need not be found
+ * again: healths[i] is that of item i, or NULL.
+ */
+BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
+                                                   const bg_slot_health *const *healths,
+                                                   size_t n, bg_metrics_format format,
+                                                   uint32_t flags, bg_metrics_sink sink,
+                                                   void *context, bg_errinfo *info);
 
 /* The same for a registry: its own figures, and those of its tenants in memory, at most
  * `most` of them (0: none), with the label `filter` being their name. */

@@ -2,7 +2,7 @@
 --
 --     sqlite3 catalogue.db < catalogue.sql        or        catalogue.py catalogue.db --products 5000
 --
--- The same products every time. Keys are SKUs such as BG-000042-3, of which the last digit follows
+-- The same products every time. Keys are SKUs such as BG-000042-6, of which the last digit follows
 -- from the others; a SKU with another one is a typing mistake, and absent.
 
 PRAGMA journal_mode = WAL;

@@ -208,6 +208,14 @@ bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
                         bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
                         void *context, bg_errinfo *info)
 {
+    return bg_metrics_write_known(items, NULL, n, format, flags, sink, context, info);
+}
+
+bg_err bg_metrics_write_known(const bg_metrics_item *items,
+                              const bg_slot_health *const *healths, size_t n,
+                              bg_metrics_format format, uint32_t flags,
+                              bg_metrics_sink sink, void *context, bg_errinfo *info)
+{
     struct bgi_memory memory;
     bg_err err = metrics_check(format, flags, sink, info);
     err = err ? err : metrics_check_items(items, n, info);
@@ -221,8 +229,8 @@ bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
     metrics_gather_process(&facts[0]);
     for (size_t i = 0; i < n && !err; i++) {
         facts[i + 1].name = items[i].name;
-        err = metrics_gather(items[i].slot, items[i].gate, items[i].health, flags,
-                             &facts[i + 1], info);
+        err = metrics_gather(items[i].slot, items[i].gate, healths ? healths[i] : NULL,
+                             flags, &facts[i + 1], info);
     }
     err = err ? err : metrics_document(facts, n + 1, format, sink, context, info);
     bgi_memory_give(&memory);

@@ -168,8 +168,9 @@ def free_port():
 class Service:
     """bloomgated with a configuration of these lines, in a folder that is removed in the end."""
 
-    def __init__(self, program, *lines, http=False, env=None):
+    def __init__(self, program, *lines, http=False, env=None, prefix=()):
         self.program = program
+        self.prefix = prefix
         self.lines = lines
         self.http = http
         self.env = env or {}
@@ -197,7 +198,7 @@ class Service:
         path = self.configure()
         self.log_start = len(self.read_log()) if os.path.exists(self.log) else 0
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([self.program, path], stdout=log, stderr=log,
+            self.process = subprocess.Popen([*self.prefix, self.program, path], stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL,
                                             env={**os.environ, **self.env})
 

@@ -121,7 +121,7 @@ def fields(line):
 
 def test_client_list(s):
     others = [s.connect() for _ in range(20)]
-    ids = [c.ask("CLIENT", "ID") for c in others]
+    ids = sorted(c.ask("CLIENT", "ID") for c in others)
     with Service.connect(s) as c:
         lines = c.ask("CLIENT", "LIST").decode().splitlines()
         told = [int(fields(line)["id"]) for line in lines]
@@ -674,7 +674,8 @@ def test_shutdown(program):
             c = s.connect()
             c.send(encode(*words))
             assert c.is_closed(), words
-            assert s.wait() == 0
+            code = s.wait()
+            assert code == 0, s.read_log()[-5000:]
             s.start()
             assert s.ask("BF.EXISTS", "k", "x") == 1
             s.stop()

@@ -158,6 +158,28 @@ TEST(slot__cheap_reads_no_filter)
     bg_slot_free(slot);
 }
 
+TEST(slot__figures_that_are_known_are_told)
+{
+    bg_slot *slot = make_users();
+    const bg_metrics_item item = { "users", slot, NULL };
+    const bg_slot_health known = { .struct_size = sizeof known,
+                                   .items = { 17, 16, 18 },
+                                   .fill = 0.25,
+                                   .rate = 0.125 };
+    const bg_slot_health *const healths[] = { &known };
+    bg_errinfo why;
+    reader_reset(&reader);
+    CHECK_EQ(bg_metrics_write_known(&item, healths, 1, BG_METRICS_PROMETHEUS,
+                                    BG_METRICS_CHEAP, reader_sink, &reader, &why),
+             BG_OK);
+    reader_read(&reader, BG_METRICS_PROMETHEUS);
+    CHECK(users("filter_items", "") == 17);
+    CHECK(users("filter_high_items", "") == 18);
+    CHECK(users("filter_fill_ratio", "") == 0.25);
+    CHECK(users("filter_predicted_fpr_ratio", "") == 0.125);
+    bg_slot_free(slot);
+}
+
 TEST(slot__says_what_it_is)
 {
     char labels[READER_NAME];

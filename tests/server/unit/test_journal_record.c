@@ -123,7 +123,6 @@ TEST(journal_record__every_change_comes_back)
         { .op = CHANGE_REMOVE, .n = 1, .hashes = &hash, .keys = keys },
         { .op = CHANGE_REMOVE, .n = 2, .keys = keys, .value = 1 },
         { .op = CHANGE_ADD, .n = 1, .hashes = &hash, .value = UINT64_MAX },
-        { .op = CHANGE_CLEAR },
         { .op = CHANGE_ROTATE, .value = 1700000000000 },
         { .op = CHANGE_ROTATE },
     };
@@ -209,7 +208,7 @@ TEST(journal_record__what_cannot_be_written_is_refused)
     CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_ELIMIT);
     r.change = (struct change){ .op = CHANGE_ADD, .n = 1 };
     CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EINVAL);
-    r.change = (struct change){ .op = CHANGE_CLEAR, .n = 1, .hashes = hashes };
+    r.change = (struct change){ .op = CHANGE_ROTATE, .n = 1, .hashes = hashes };
     CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EINVAL);
     r.change = (struct change){ .op = (enum change_op)5, .n = 1, .hashes = hashes };
     CHECK_EQ(journal_record_bytes(&r, &n, &why), BG_EINVAL);
