@@ -418,7 +418,7 @@ static void session_unknown(struct client *client, const struct reply *reply,
 
 /* The command that is meant, or its subcommand; NULL: there is none, and that was sent. */
 static const struct command *session_command(const struct session *session,
-                                             const struct client *client,
+                                             struct client *client,
                                              const bg_bytes *argv, size_t argc,
                                              const struct reply *reply)
 {
