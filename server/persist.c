@@ -550,9 +550,13 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     pthread_mutex_lock(&persist->told_lock);
     if (err) {
         persist->stats.snapshot_failures++;
+        (void)snprintf(persist->stats.snapshot_failure,
+                       sizeof persist->stats.snapshot_failure, "%s",
+                       (info ? info : &own)->message);
         atomic_store(&persist->next_try, server_now() + PERSIST_RETRY);
     } else {
         persist->stats.snapshots++;
+        persist->stats.snapshot_failure[0] = 0;
         persist->stats.last_snapshot = server_now();
         persist->stats.last_snapshot_seconds = seconds;
     }

@@ -76,6 +76,7 @@ struct persist_stats {
     double load_seconds;
     bool snapshotting, failed;
     char failure[256];
+    char snapshot_failure[256]; /* of the last one; "": it succeeded */
 };
 void persist_about(const struct persist *persist, struct persist_stats *stats);
 

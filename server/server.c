@@ -230,10 +230,18 @@ static bool server_make(struct server *server)
     return server->observer || server_say("observer", "out of memory");
 }
 
+static void server_loading(void *context, uint64_t done, uint64_t all)
+{
+    struct server *server = context;
+    atomic_store(&server->load_all, all);
+    atomic_store(&server->load_done, done);
+}
+
 static bool server_load(struct server *server)
 {
     bg_errinfo info;
-    if (server->persist && persist_load(server->persist, NULL, NULL, &info)) {
+    if (server->persist
+        && persist_load(server->persist, server_loading, server, &info)) {
         return server_say("data", info.message);
     }
     (void)catalog_measure(server->catalog);
@@ -361,6 +369,7 @@ static void server_unmake(struct server *server)
 {
     observer_free(server->observer);
     jobs_free(server->jobs);
+    gates_free(server->gates); /* which jobs ask */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }

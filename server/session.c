@@ -2,8 +2,8 @@
 #include "session.h"
 
 #include "args.h"
-#include "log.h"
 #include "cmd.h"
+#include "log.h"
 #include "multi.h"
 #include "persist.h"
 #include "server.h"
@@ -335,6 +335,7 @@ static const char *session_no_right(const struct client *client,
         return "NOAUTH Authentication required.";
     }
     if (!user_may_run(client->user, command)) {
+        user_refused(client->user);
         (void)snprintf(text, 256,
                        "NOPERM User %.64s has no permissions to run the '%s' command",
                        user_name(client->user), cmd_lower(command->name, name));
@@ -348,6 +349,7 @@ static const char *session_no_right(const struct client *client,
         for (size_t i = (size_t)command->first_key; i <= last && i < argc;
              i += (size_t)command->key_step) {
             if (!user_may_touch(client->user, argv[i], need)) {
+                user_refused(client->user);
                 return "NOPERM No permissions to access a key";
             }
         }
@@ -418,7 +420,7 @@ static void session_unknown(struct client *client, const struct reply *reply,
 
 /* The command that is meant, or its subcommand; NULL: there is none, and that was sent. */
 static const struct command *session_command(const struct session *session,
-                                             const struct client *client,
+                                             struct client *client,
                                              const bg_bytes *argv, size_t argc,
                                              const struct reply *reply)
 {
@@ -468,10 +470,18 @@ static void session_answer_maybe(const struct command *command, size_t argc,
     }
 }
 
+/* What a command answers that may change something relies on what was changed before, by whomever:
+ * "it is there already" is a promise as well. So it waits for that to be safe, see object.h. */
+void session_changes(struct session *session, const struct command *command)
+{
+    session->wrote = session->wrote || command->flags & COMMAND_WRITE;
+}
+
 /* Runs it, and takes note if that took long. */
 static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = slowlog_clock();
+    session_changes(session, request->command);
     request->command->run(request);
     const uint64_t took = slowlog_clock() - began;
     if (took >= SLOWLOG_NANOSECONDS && session->server->slowlog) {

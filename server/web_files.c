@@ -269,8 +269,7 @@ static void files_verify(struct web_request *request)
         entry->object->slot && bg_slot_examine(entry->object->slot, &health) == BG_OK;
     const bool strange =
         examined && health.rate > 0 && health.measured.low > 1.5 * health.rate;
-    if (!web_json_begin(&json)) {
-        web_error(request, 507, "out_of_memory", "out of memory");
+    if (!web_json_begin(request, &json)) {
         return;
     }
     json_bool(&json.json, "ok", !err && !health.degraded && !strange);

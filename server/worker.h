@@ -37,7 +37,7 @@ struct run {
 
 struct worker_counts {
     _Atomic uint64_t accepted, rejected, closed, timed_out, overflowed;
-    _Atomic uint64_t requests, runs, errors;
+    _Atomic uint64_t requests, http_requests, runs, errors;
     _Atomic uint64_t bytes_in, bytes_out;
 };
 
@@ -62,8 +62,8 @@ struct worker {
     size_t listeners_count;
     int mailbox_fd;
     struct event *mailbox_event, *tick_event;
-    _Atomic bool listens_to_safe; /* `held` is not empty */
-    pthread_mutex_t mailbox_lock;
+    pthread_mutex_t mailbox_lock; /* of what follows */
+    bool listens_to_safe;         /* `held` is not empty; changed by the worker alone */
     struct job *mailbox_jobs, **mailbox_jobs_end;
     struct handed *mailbox_conns;
     bool mailbox_safe, mailbox_stop, mailbox_now;
