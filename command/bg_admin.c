@@ -1,8 +1,8 @@
 /*
  * bg_admin.c - whole filters: emptied, dropped, merged, folded, moved on, compared.
  *
- * What is merged or folded is kept as a whole afterwards (host->ops->checkpoint). Emptying gives
- * the name to another, empty object; adds that run at the same time come before or after.
+ * What is merged or folded is kept as a whole afterwards (object_keep). Emptying gives the name to
+ * another, empty object; adds that run at the same time come before or after.
  */
 #include "bg_handlers.h"
 
@@ -26,36 +26,21 @@ bool bgc_kept(struct request *request, struct object *object)
     return !err;
 }
 
-/* Empties a filter by giving its name to another one; NULL: an error was sent. */
-static struct object *bgc_emptied(struct request *request, const struct object *object)
+void bgc_clear(struct request *request)
 {
     struct host *host = request->host;
+    const struct object *object = args_find_any(request, request->argv[1]);
     struct object *empty = NULL;
     bg_errinfo info = { 0 };
-    bg_err err = object_emptied(object, host->settings, &empty, &info);
-    if (!err && empty) {
-        object_changing(empty);
-        err = host->ops->replace(host, request->argv[1], empty, &info);
+    if (!object) {
+        return;
     }
+    bg_err err = object_emptied(object, host->settings, &empty, &info);
+    err = err ? err : host->ops->replace(host, request->argv[1], empty, &info);
     if (err) {
         object_free(empty);
         args_failed(request, err, &info, BGC_FULL);
-        return NULL;
-    }
-    return empty;
-}
-
-void bgc_clear(struct request *request)
-{
-    const struct object *object = args_find_any(request, request->argv[1]);
-    struct object *empty = object ? bgc_emptied(request, object) : NULL;
-    if (!empty) {
-        return;
-    }
-    if (!empty->shape.imported) {
-        object_unchanged(empty); /* its shape says it all */
-        reply_ok(&request->reply);
-    } else if (bgc_kept(request, empty)) {
+    } else {
         reply_ok(&request->reply);
     }
 }
@@ -139,12 +124,11 @@ static void bgc_merge_new(struct request *request)
         object_free(made);
         return;
     }
-    object_changing(made);
     err = request->host->ops->create(request->host, request->argv[1], made, &info);
     if (err) {
         object_free(made);
         args_failed(request, err, &info, BGC_FULL);
-    } else if (bgc_kept(request, made)) {
+    } else {
         reply_ok(&request->reply);
     }
 }

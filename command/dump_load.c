@@ -386,16 +386,13 @@ static bg_err load_finish(struct request *request, const struct load_words *word
         err = object_error(info, BG_ECANCELED,
                            "the name stands for something else by now");
     }
-    if (!err) {
-        object_changing(made);
-        err = host->ops->replace(host, request->argv[1], made, info);
-    }
+    err = err ? err : host->ops->replace(host, request->argv[1], made, info);
     if (err) {
         object_free(made);
         return err == BG_EINVAL ? BG_EFORMAT
                                 : err; /* which would have another meaning */
     }
-    return object_keep(made, host, info);
+    return BG_OK;
 }
 
 /* Puts a chunk to an object that is being loaded; `dumping` is held, and let go. *progress, unless

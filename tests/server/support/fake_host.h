@@ -182,15 +182,12 @@ static inline bg_err fake_record(struct host *host, struct object *object,
     return BG_OK;
 }
 
-static inline bg_err fake_checkpoint(struct host *host, struct object *object,
-                                     bg_errinfo *info)
+static inline bg_err fake_keep(struct fake *h, struct fake_entry *entry,
+                               struct object *object, bg_errinfo *info)
 {
-    struct fake *h = fake_of(host);
-    struct fake_entry *entry = fake_entry_of(h, object);
     if (h->checkpoint_fails) {
         return object_error(info, h->checkpoint_fails, "checkpoint: told to fail");
     }
-    CHECK(entry != NULL);
     h->checkpoints++;
     fake_records_free(entry);
     free(entry->content);
@@ -204,6 +201,15 @@ static inline bg_err fake_checkpoint(struct host *host, struct object *object,
     entry->deleted = object->deleted;
     entry->expansions = object->expansions;
     return BG_OK;
+}
+
+static inline bg_err fake_checkpoint(struct host *host, struct object *object,
+                                     bg_errinfo *info)
+{
+    struct fake *h = fake_of(host);
+    struct fake_entry *entry = fake_entry_of(h, object);
+    CHECK(entry != NULL);
+    return fake_keep(h, entry, object, info);
 }
 
 /* The object as it would be after a restart. */
@@ -297,12 +303,15 @@ static inline void fake_bury(struct fake *h, struct fake_entry *entry)
     entry->content = NULL;
 }
 
-static inline void fake_fill_in(struct fake_entry *entry, bg_bytes name,
-                                struct object *object)
+/* The entry of a new object; its content is kept first, if it has any. */
+static inline bg_err fake_fill_in(struct fake *h, struct fake_entry *entry,
+                                  bg_bytes name, struct object *object,
+                                  bg_errinfo *info)
 {
     *entry = (struct fake_entry){ .object = object };
     memcpy(entry->name, name.data, name.len);
     (void)object_shape_write(&object->shape, entry->shape);
+    return object->born_full ? fake_keep(h, entry, object, info) : BG_OK;
 }
 
 static inline bg_err fake_create(struct host *host, bg_bytes name,
@@ -319,8 +328,10 @@ static inline bg_err fake_create(struct host *host, bg_bytes name,
         || memchr(name.data, 0, name.len)) {
         return object_error(info, BG_ELIMIT, "too many names, or too long a name");
     }
-    fake_fill_in(&h->entries[h->entries_count++], name, object);
-    return BG_OK;
+    const bg_err err =
+        fake_fill_in(h, &h->entries[h->entries_count], name, object, info);
+    h->entries_count += err == BG_OK;
+    return err;
 }
 
 static inline bg_err fake_replace(struct host *host, bg_bytes name,
@@ -331,9 +342,13 @@ static inline bg_err fake_replace(struct host *host, bg_bytes name,
     if (!entry || h->create_fails) {
         return fake_create(host, name, object, info);
     }
-    fake_bury(h, entry);
-    fake_fill_in(entry, name, object);
-    return BG_OK;
+    struct fake_entry made;
+    const bg_err err = fake_fill_in(h, &made, name, object, info);
+    if (!err) {
+        fake_bury(h, entry);
+        *entry = made;
+    }
+    return err;
 }
 
 static inline bool fake_drop(struct host *host, bg_bytes name)
