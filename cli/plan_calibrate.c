@@ -65,8 +65,7 @@ static int calibrate_row(const struct plan_rows *plans, const struct plan_row *r
     }
     return *measured && speed->lost
                ? say_failed(CLI_DATA, "%s: %llu keys were lost; this is a bug",
-                            bg_kind_name(row->kind),
-                            (unsigned long long)speed->lost)
+                            bg_kind_name(row->kind), (unsigned long long)speed->lost)
                : CLI_OK;
 }
 
@@ -83,10 +82,10 @@ int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
     progress_begin(&progress, "measuring", when);
     for (size_t i = 0; i < plans->count && !code; i++) {
         if (!plans->rows[i].err) {
-            code = stop_wanted() ? (int)CLI_INTERRUPTED
-                                 : calibrate_row(plans, &plans->rows[i],
-                                                 &speeds->rows[i].speed,
-                                                 &speeds->rows[i].measured);
+            code = stop_wanted()
+                       ? (int)CLI_INTERRUPTED
+                       : calibrate_row(plans, &plans->rows[i], &speeds->rows[i].speed,
+                                       &speeds->rows[i].measured);
         }
         done += calibrate_size(&plans->rows[i]);
         progress_tick(&progress, done, all);

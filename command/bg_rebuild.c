@@ -109,6 +109,7 @@ static void rebuild_commit(struct request *request, struct object *object)
     bg_rebuild_report report = { .struct_size = sizeof report };
     bg_errinfo info = { 0 };
     bg_err err;
+    object_changing(object);
     pthread_mutex_lock(&object->writing);
     if (object->rebuild) {
         err = bg_rebuild_commit(object->rebuild, &report, &info);

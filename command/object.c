@@ -298,6 +298,34 @@ void object_recount(struct object *object)
     atomic_store(&object->deleted, 0);
 }
 
+/* ---- What is kept ----------------------------------------------------------------------------- */
+
+/* The fence pairs with that of adding_probe: who finds a bit that is about to be set finds this,
+ * too. */
+void object_changing(struct object *object)
+{
+    atomic_fetch_add(&object->unkept, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+/* A checkpoint keeps what earlier changes did, whose own had failed. */
+bg_err object_keep(struct object *object, struct host *host, bg_errinfo *info)
+{
+    const uint32_t changes = 1 + atomic_exchange(&object->failed, 0);
+    const bg_err err = host->ops->checkpoint(host, object, info);
+    if (err) {
+        atomic_fetch_add(&object->failed, changes);
+    } else {
+        atomic_fetch_sub(&object->unkept, changes);
+    }
+    return err;
+}
+
+void object_unchanged(struct object *object)
+{
+    atomic_fetch_sub(&object->unkept, 1);
+}
+
 /* ---- Whole objects -------------------------------------------------------------------------- */
 
 static bg_err object_needs_filter(const struct object *object, const char *what,
@@ -350,7 +378,9 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
     err = object_merge_within(object, host, filter, info);
     bg_slot_unpin(from->slot, &pin);
     pthread_mutex_unlock(&object->writing);
-    object_recount(object);
+    if (!err) {
+        object_recount(object);
+    }
     return err;
 }
 

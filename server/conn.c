@@ -20,9 +20,10 @@
 enum {
     CONN_KEEP = 4096,
     CONN_FIRST = 16384,
-    CONN_STEADY = 16384,     /* bytes of a request that has to come in pieces */
-    CONN_PIECES = 8,         /* of a long answer at a time, then others have their turn */
-    CONN_DRAIN = 1 << 20,    /* bytes that are read and forgotten, */
+    CONN_STEADY = 16384, /* bytes of a request that has to come in pieces */
+    CONN_PIECES = 8,     /* of a long answer at a time, then others have their turn */
+    CONN_REST = 16,
+    CONN_DRAIN = 1 << 20,   /* bytes that are read and forgotten, */
     CONN_DRAIN_TICKS = 2000 /* for so long */
 };
 
@@ -106,6 +107,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
     conn->client.protocol = 2;
     conn->client.user = users_default(worker->server->users);
     conn->client.since = conn->client.active = server_now();
+    conn->opened = conn->used = server_ticks();
     (void)snprintf(conn->client.address, sizeof conn->client.address, "%s", address);
     (void)snprintf(conn->client.host, sizeof conn->client.host, "%s", host);
     conn->worker = worker;
@@ -129,6 +131,20 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
     conn_wait_for(conn, EV_READ);
 }
 
+/* Closing a socket with bytes in it that nobody has read would take replies back that are on their
+ * way: so these are read. */
+static void conn_read_rest(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    (void)shutdown(conn->fd, SHUT_WR);
+    for (int i = 0; i < CONN_REST; i++) {
+        if (recv(conn->fd, worker->scratch, sizeof worker->scratch, MSG_DONTWAIT)
+            <= 0) {
+            break;
+        }
+    }
+}
+
 void conn_close(struct conn *conn)
 {
     if (conn->closed) {
@@ -145,12 +161,13 @@ void conn_close(struct conn *conn)
         SSL_free(conn->ssl);
         conn->ssl = NULL;
     }
+    if (conn->client.close || conn->leaving) {
+        conn_read_rest(conn);
+    }
     close(conn->fd);
     conn->fd = -1;
     atomic_fetch_add_explicit(&conn->worker->counts.closed, 1, memory_order_relaxed);
-    if (!conn_is_listed(conn)) {
-        conn_free(conn);
-    }
+    conn_touch(conn); /* freed when the iteration ends, or later */
 }
 
 bool conn_job_done(struct conn *conn)
@@ -220,18 +237,28 @@ static ssize_t conn_write(struct conn *conn, const char *bytes, size_t n)
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
+void conn_wrote(struct conn *conn)
+{
+    struct worker *worker = conn->worker;
+    worker->wrote = true;
+    if (worker->server->persist) {
+        *(conn->divided ? &conn->later : &conn->hold) =
+            persist_tail(worker->server->persist);
+    }
+}
+
 /* Gives bytes to the protocol within a batch; returns how many are done with. */
 static size_t conn_feed(struct conn *conn, char *bytes, size_t n)
 {
     struct worker *worker = conn->worker;
     session_begin(&worker->session);
     conn->client.active = worker->session.now;
+    conn->used = worker->session.ticks;
+    conn->in.limit = worker->session.from->client_query_buffer_limit;
+    conn->out.limit = worker->session.from->client_output_buffer_limit;
     const size_t used = conn->protocol->input(conn, bytes, n);
     if (worker->session.wrote) {
-        worker->wrote = true;
-        if (worker->server->persist) {
-            conn->hold = persist_tail(worker->server->persist);
-        }
+        conn_wrote(conn);
     }
     session_end(&worker->session);
     conn_touch(conn);
@@ -260,6 +287,8 @@ static void conn_note_rest(struct conn *conn)
         conn->stuck = 0;
         conn->arrived = 0;
         buffer_clear(&conn->in, 0);
+    } else if (conn_is_full(conn)) {
+        conn->full = true; /* until replies have been taken: conn_settle */
     } else if (conn->turn == 0) {
         conn_again(conn);
     } else if (conn->stuck == 0 && !conn->busy) {
@@ -299,7 +328,8 @@ static ssize_t conn_read_some(struct conn *conn)
     if (waiting
         > 0) { /* room grows with what has arrived, not with what was announced */
         room = waiting > CONN_FIRST ? waiting : CONN_FIRST;
-        room = room < conn->in.limit - waiting ? room : conn->in.limit - waiting;
+        const size_t most = conn->in.limit > waiting ? conn->in.limit - waiting : 0;
+        room = room < most ? room : most;
         to = room ? buffer_space(&conn->in, room) : NULL;
         if (!to) {
             return CONN_GONE;
@@ -333,7 +363,7 @@ static ssize_t conn_read_some(struct conn *conn)
 static bool conn_may_read(const struct conn *conn)
 {
     return !conn->busy && !conn->client.close && !conn->eof && !conn->closed
-           && !conn->again && buffer_waiting(&conn->out) <= conn->out.limit / 2;
+           && !conn->again && !conn->full && !conn->leaving && !conn_is_full(conn);
 }
 
 /* What comes after the last answer: read and forgotten. */
@@ -372,6 +402,17 @@ static void conn_readable(struct conn *conn)
     }
 }
 
+void conn_leave(struct conn *conn)
+{
+    if (!conn->leaving) {
+        if (!conn->shaking && conn_may_read(conn)) {
+            conn_readable(conn);
+        }
+        conn->leaving = true;
+        conn_touch(conn);
+    }
+}
+
 static bool conn_shake(struct conn *conn)
 {
     ERR_clear_error();
@@ -406,16 +447,22 @@ static void conn_on_event(evutil_socket_t fd, short what, void *context)
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
+/* Bytes that may be sent now. */
+static size_t conn_sendable(const struct conn *conn)
+{
+    return conn->hold ? conn->sendable : buffer_waiting(&conn->out);
+}
+
 /* Sends what it can; false: the connection is gone. */
 static bool conn_send(struct conn *conn)
 {
     unsigned pieces = CONN_PIECES;
-    while (buffer_waiting(&conn->out) > 0) {
-        const ssize_t n = conn_write(conn, conn->out.data + conn->out.begin,
-                                     buffer_waiting(&conn->out));
+    size_t most = 0;
+    while ((most = conn_sendable(conn)) > 0) {
+        const ssize_t n = conn_write(conn, conn->out.data + conn->out.begin, most);
         if (n == CONN_AGAIN) {
-            if (conn->stuck == 0) {
-                conn->stuck = server_ticks();
+            if (conn->clogged == 0) {
+                conn->clogged = server_ticks();
             }
             return true;
         }
@@ -425,7 +472,8 @@ static bool conn_send(struct conn *conn)
         atomic_fetch_add_explicit(&conn->worker->counts.bytes_out, (uint64_t)n,
                                   memory_order_relaxed);
         buffer_drop(&conn->out, (size_t)n);
-        conn->stuck = 0;
+        conn->sendable -= conn->hold ? (size_t)n : 0;
+        conn->clogged = 0;
         if (buffer_waiting(&conn->out) == 0 && conn->protocol->more) {
             conn->protocol->more(conn);
             if (--pieces == 0) {
@@ -433,15 +481,37 @@ static bool conn_send(struct conn *conn)
             }
         }
     }
-    buffer_clear(&conn->out, CONN_KEEP);
+    if (buffer_waiting(&conn->out) == 0) {
+        buffer_clear(&conn->out, CONN_KEEP);
+    }
     return true;
 }
 
 /* Whether all is done, and nothing more will come. */
 static bool conn_is_over(const struct conn *conn)
 {
-    return buffer_waiting(&conn->out) == 0 && !conn->busy && !conn->again
-           && (conn->client.close || conn->eof);
+    return buffer_waiting(&conn->out) == 0 && !conn->busy && !conn->again && !conn->full
+           && (conn->client.close || conn->eof || conn->leaving);
+}
+
+/* Replies that waited for the journal: which of them need not any more? False: it has failed, so
+ * what was asked did not become safe, and must not be told that it is. */
+static bool conn_unhold(struct conn *conn)
+{
+    const struct persist *persist = conn->worker->server->persist;
+    char why[256];
+    if (conn->hold && !conn->divided) {
+        conn->sendable = 0;
+        conn->hold_bytes = buffer_waiting(&conn->out);
+    }
+    while (conn->hold && persist_safe(persist) >= conn->hold) {
+        conn->sendable += conn->hold_bytes;
+        conn->hold_bytes = buffer_waiting(&conn->out) - conn->sendable;
+        conn->hold = conn->later;
+        conn->later = 0;
+    }
+    conn->divided = conn->hold != 0;
+    return !conn->hold || persist_works(persist, why);
 }
 
 /*
@@ -469,7 +539,7 @@ static void conn_wait(struct conn *conn)
     if (conn_may_read(conn)) {
         what |= EV_READ;
     }
-    if (buffer_waiting(&conn->out) > 0 || conn->wants_write) {
+    if (conn_sendable(conn) > 0 || conn->wants_write) {
         what |= EV_WRITE;
     }
     conn_wait_for(conn, what);
@@ -493,31 +563,33 @@ void conn_settle(struct conn *conn)
         conn_close(conn);
         return;
     }
-    if (conn->hold) {
-        if (worker->server->persist
-            && persist_safe(worker->server->persist) < conn->hold) {
-            char why[256];
-            if (persist_works(worker->server->persist, why)) {
-                worker_hold(worker, conn);
-            } else { /* what it asked for did not become safe, so it is not told that it is */
-                conn_close(conn);
-            }
-            return;
-        }
-        conn->hold = 0;
+    if (!conn_unhold(conn)) {
+        conn_close(conn);
+        return;
     }
     if (conn->draining) {
         return;
     }
     if (!conn_send(conn)) {
         conn_close(conn);
-    } else if (!conn_is_over(conn)) {
-        conn_wait(conn);
-    } else if (conn->lingers && !conn->eof) {
-        conn_linger(conn);
-    } else {
-        conn_close(conn);
+        return;
     }
+    if (conn_is_over(conn)) {
+        if (conn->lingers && !conn->eof) {
+            conn_linger(conn);
+        } else {
+            conn_close(conn);
+        }
+        return;
+    }
+    if (conn->hold) {
+        worker_hold(worker, conn);
+    }
+    if (conn->full && !conn_is_full(conn)) {
+        conn->full = false;
+        conn_again(conn);
+    }
+    conn_wait(conn);
 }
 
 void conn_tick(struct conn *conn, uint64_t ticks)
@@ -525,7 +597,6 @@ void conn_tick(struct conn *conn, uint64_t ticks)
     const struct settings *settings = conn_settings(conn);
     const uint64_t slow = (uint64_t)(settings->slow_client_timeout * 1000);
     const uint64_t idle = (uint64_t)(settings->timeout * 1000);
-    const uint64_t now = server_now();
     if (conn->busy || conn->hold) {
         return;
     }
@@ -535,9 +606,11 @@ void conn_tick(struct conn *conn, uint64_t ticks)
         }
         return;
     }
+    const bool waits = conn->stuck || conn->clogged;
     if ((slow && conn->stuck && ticks - conn->stuck > slow)
-        || (idle && !conn->stuck && now - conn->client.active > idle)
-        || (slow && !conn->client.user && now - conn->client.since > slow)) {
+        || (slow && conn->clogged && ticks - conn->clogged > slow)
+        || (idle && !waits && ticks - conn->used > idle)
+        || (slow && !conn->client.user && ticks - conn->opened > slow)) {
         atomic_fetch_add_explicit(&conn->worker->counts.timed_out, 1,
                                   memory_order_relaxed);
         conn_close(conn);

@@ -82,7 +82,6 @@ static void resp_job_done(struct job *job)
 {
     struct resp_job *mine = (struct resp_job *)job;
     struct conn *conn = mine->conn;
-    struct worker *worker = job->worker;
     const size_t waiting = buffer_waiting(&conn->out);
     resp_job_merge(&conn->client, &mine->client);
     if (conn_job_done(conn)) {
@@ -96,10 +95,7 @@ static void resp_job_done(struct job *job)
             resp_hush(conn, waiting);
         }
         if (mine->wrote) {
-            worker->wrote = true;
-            if (worker->server->persist) {
-                conn->hold = persist_tail(worker->server->persist);
-            }
+            conn_wrote(conn);
         }
         conn_continue(conn);
     }
@@ -168,6 +164,7 @@ static void run_flush(struct conn *conn)
     };
     const size_t waiting = buffer_waiting(&conn->out);
     worker->session.client = &conn->client;
+    session_changes(&worker->session, run->command);
     run->command->run_many(&request, run->items, run->n);
     resp_count_errors(conn, waiting, run->n);
     atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);

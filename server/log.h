@@ -30,9 +30,9 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_E
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
-    LOG_LINE = 4096,  /* bytes of a line at most: what a pipe takes in one piece */
-    LOG_BURST = 20,   /* equal messages ... */
-    LOG_PERIOD = 10,  /* ... in so many seconds */
+    LOG_LINE = 4096,   /* bytes of a line at most: what a pipe takes in one piece */
+    LOG_BURST = 20,    /* equal messages ... */
+    LOG_PERIOD = 10,   /* ... in so many seconds */
     LOG_EVENTS = 1024, /* that are kept */
     LOG_EVENT_NAME = 128,
     LOG_EVENT_TEXT = 256

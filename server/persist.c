@@ -226,8 +226,7 @@ bg_err persist_save(struct persist *persist, struct object *object,
         base->from = journal_next(persist->journal);
         quiet_wait(&persist->server->quiet); /* (P2) */
         bg_pin pin;
-        bg_slot_pin(object->slot, &pin);
-        const bg_filter *filter = object_base(&pin);
+        const bg_filter *filter = object_pin(object, &pin);
         err = filter ? persist_save_file(persist, object, filter, base, info)
                      : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
         bg_slot_unpin(object->slot, &pin);

@@ -2,6 +2,7 @@
 #include "server.h"
 
 #include "cmd.h"
+#include "dump.h"
 #include "gate_settings.h"
 #include "gates.h"
 #include "jobs.h"
@@ -253,7 +254,8 @@ static bool server_load(struct server *server)
 
 /* ---- Serving ----------------------------------------------------------------------------------- */
 
-/* Windows move by the clock, whether anybody adds or not. */
+/* Windows move by the clock, whether anybody adds or not; and dumps that nobody reads any more
+ * go. */
 static void server_move_windows(struct server *server, struct session *session)
 {
     struct entry *some[64];
@@ -263,9 +265,8 @@ static void server_move_windows(struct server *server, struct session *session)
         after = some[n - 1]->number;
         for (size_t i = 0; i < n; i++) {
             struct object *object = some[i]->object;
-            if (object->shape.window_length) {
-                (void)object_rotate(object, &session->host, session->now, NULL);
-            }
+            (void)object_tick(object, &session->host, NULL);
+            dump_expire(object, session->now);
             catalog_release(some[i]);
         }
     }

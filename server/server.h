@@ -75,10 +75,10 @@ struct server {
     size_t workers_count;
     _Atomic int phase; /* enum server_phase */
     _Atomic uint64_t next_client;
-    _Atomic uint64_t clients;      /* connections now */
-    _Atomic uint64_t http_clients; /* of them, of HTTP */
+    _Atomic uint64_t clients;             /* connections now */
+    _Atomic uint64_t http_clients;        /* of them, of HTTP */
     _Atomic uint64_t load_done, load_all; /* filters, while loading */
-    _Atomic bool saving;      /* BGSAVE is under way */
+    _Atomic bool saving;                  /* BGSAVE is under way */
     pthread_mutex_t reset_lock;
     struct server_totals reset; /* where they stood at CONFIG RESETSTAT */
     uint64_t started;           /* milliseconds since 1970 */

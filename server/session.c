@@ -2,8 +2,8 @@
 #include "session.h"
 
 #include "args.h"
-#include "log.h"
 #include "cmd.h"
+#include "log.h"
 #include "multi.h"
 #include "persist.h"
 #include "server.h"
@@ -470,10 +470,18 @@ static void session_answer_maybe(const struct command *command, size_t argc,
     }
 }
 
+/* What a command answers that may change something relies on what was changed before, by whomever:
+ * "it is there already" is a promise as well. So it waits for that to be safe, see object.h. */
+void session_changes(struct session *session, const struct command *command)
+{
+    session->wrote = session->wrote || command->flags & COMMAND_WRITE;
+}
+
 /* Runs it, and takes note if that took long. */
 static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = slowlog_clock();
+    session_changes(session, request->command);
     request->command->run(request);
     const uint64_t took = slowlog_clock() - began;
     if (took >= SLOWLOG_NANOSECONDS && session->server->slowlog) {

@@ -94,6 +94,10 @@ void session_run(struct session *session, struct client *client, const bg_bytes 
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply);
 
+/* A command is about to run, by whomever: if it may change something its reply has to wait until
+ * what is recorded is safe, even if it finds nothing to change. */
+void session_changes(struct session *session, const struct command *command);
+
 /* A job looks at entries and names that it does not hold: it is in a batch until session_let_go or
  * its end. Not for long, and nothing that waits for batches. */
 void session_enter(struct session *session);

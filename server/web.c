@@ -43,9 +43,9 @@ struct http_state {
     struct http_body reading;
     const struct web_route *route;
     struct buffer body;
-    int upload;            /* a descriptor, -1: none */
-    char upload_path[40];  /* of it, while it is open; "": none */
-    int file;              /* being sent; -1: none */
+    int upload;           /* a descriptor, -1: none */
+    char upload_path[40]; /* of it, while it is open; "": none */
+    int file;             /* being sent; -1: none */
     uint64_t file_left;
     bool keep_alive;
 };
@@ -330,9 +330,9 @@ static const struct web_route *web_find_route(const struct http_request *head,
                 || (get && http_method_is(head, "HEAD"))) {
                 return route;
             }
-            used += (size_t)snprintf(allowed + used, 100 - used, "%s%s%s",
-                                     used ? ", " : "", route->method,
-                                     get ? ", HEAD" : "");
+            used +=
+                (size_t)snprintf(allowed + used, 100 - used, "%s%s%s", used ? ", " : "",
+                                 route->method, get ? ", HEAD" : "");
         }
     }
     if (!used && (http_same(path, "/healthz") || asset_find(path))) {
@@ -344,8 +344,7 @@ static const struct web_route *web_find_route(const struct http_request *head,
 static void web_refuse_path(struct conn *conn, const char *allowed)
 {
     struct web_request request;
-    const bg_bytes method =
-        http_part(&conn->http->request, conn->http->request.method);
+    const bg_bytes method = http_part(&conn->http->request, conn->http->request.method);
     web_prepare(conn, &request);
     if (*allowed) {
         web_error(&request, 405, "method_not_allowed", "found %.*s, expected %s",
@@ -382,24 +381,21 @@ static void web_job_run(struct job *job, struct session *session)
     if (web_access(request, route, true) == WEB_MAY && !mine->asks) {
         route->run(request);
     }
-    request->answer.wrote = request->answer.wrote || session->wrote;
+    request->answer.wrote =
+        request->answer.wrote || session->wrote || route->flags & WEB_CHANGES;
     session->client = NULL;
 }
 
 static void web_job_answer(struct web_job *mine)
 {
     struct conn *conn = mine->conn;
-    struct worker *worker = mine->job.worker;
     conn->client.user = mine->client.user;
     if (mine->asks && mine->request.answer.status == 0) {
         web_read_rest(conn);
         return;
     }
     if (mine->request.answer.wrote) {
-        worker->wrote = true;
-        if (worker->server->persist) {
-            conn->hold = persist_tail(worker->server->persist);
-        }
+        conn_wrote(conn);
     }
     if (mine->asks) {
         web_refuse(conn, &mine->request);
@@ -534,8 +530,8 @@ static bool web_open_upload(struct conn *conn)
                                path, sizeof path);
     if (http->upload >= 0) {
         (void)unlink(path);
-        (void)snprintf(http->upload_path, sizeof http->upload_path,
-                       "/proc/self/fd/%d", http->upload);
+        (void)snprintf(http->upload_path, sizeof http->upload_path, "/proc/self/fd/%d",
+                       http->upload);
     }
     return http->upload >= 0;
 }
@@ -589,8 +585,9 @@ static void web_head_done(struct conn *conn)
     }
     web_prepare(conn, &request);
     if (!http_path(&http->request, room, &path)) {
-        web_error(&request, 400, "bad_request",
-                  "path: found too many parts or a %% without two digits, expected a path");
+        web_error(
+            &request, 400, "bad_request",
+            "path: found too many parts or a %% without two digits, expected a path");
         web_refuse(conn, &request);
         return;
     }

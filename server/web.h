@@ -46,8 +46,8 @@ struct web_request {
     char path_room[HTTP_LINE_BYTES], name_room[HTTP_LINE_BYTES];
     struct client *client; /* who asks: the request's own copy; user is not NULL */
     struct session *session;
-    bool secure;   /* it came by TLS */
-    bg_bytes body; /* all of it; */
+    bool secure;           /* it came by TLS */
+    bg_bytes body;         /* all of it; */
     const char *body_file; /* or, of uploads, the path of a file that has it */
     struct web_answer answer;
 };

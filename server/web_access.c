@@ -29,9 +29,8 @@ static bool access_host(bg_bytes field, char *name, size_t room)
     const char *text = field.data;
     const bool bracket = field.len > 0 && text[0] == '[';
     const char *end = memchr(text, bracket ? ']' : ':', field.len);
-    const size_t n =
-        bracket ? (end ? (size_t)(end - text) - 1 : 0)
-                : (end ? (size_t)(end - text) : field.len);
+    const size_t n = bracket ? (end ? (size_t)(end - text) - 1 : 0)
+                             : (end ? (size_t)(end - text) : field.len);
     if (n == 0 || n >= room) {
         return false;
     }
@@ -65,8 +64,8 @@ static bool access_knows_host(const struct web_request *request)
     if (!access_host(field, name, sizeof name)) {
         return false;
     }
-    if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1
-        || access_is_local_name(name)) {
+    if (inet_pton(AF_INET, name, address) == 1
+        || inet_pton(AF_INET6, name, address) == 1 || access_is_local_name(name)) {
         return true;
     }
     for (size_t i = 0; i < settings->http_allowed_hosts.count; i++) {
@@ -122,8 +121,9 @@ static bool access_is_cross_site(const struct web_request *request, bool plain_i
 static void access_ask(struct web_request *request)
 {
     bg_bytes ignored;
-    web_error(request, 401, "unauthorized",
-              "found no user with that password, expected Basic or Bearer authorization");
+    web_error(
+        request, 401, "unauthorized",
+        "found no user with that password, expected Basic or Bearer authorization");
     web_header(request, "WWW-Authenticate",
                http_field(request->head, "X-Bloomgate", &ignored)
                    ? "Bearer realm=\"bloomgate\""
@@ -175,8 +175,7 @@ static void access_read_token(struct http_credentials *is)
     const char *colon = memchr(is->token.data, ':', is->token.len);
     const size_t at = colon ? (size_t)(colon - (const char *)is->token.data) : 0;
     is->user = colon ? (bg_bytes){ is->token.data, at } : (bg_bytes){ "default", 7 };
-    is->password =
-        colon ? (bg_bytes){ colon + 1, is->token.len - at - 1 } : is->token;
+    is->password = colon ? (bg_bytes){ colon + 1, is->token.len - at - 1 } : is->token;
 }
 
 static enum web_access access_user(struct web_request *request, bool waits)
@@ -191,9 +190,9 @@ static enum web_access access_user(struct web_request *request, bool waits)
     if (auth == HTTP_AUTH_BASIC || auth == HTTP_AUTH_BEARER) {
         access = access_log_in(request, &is, waits);
     } else {
-        request->client->user =
-            auth == HTTP_AUTH_NONE ? users_default(request->session->server->users)
-                                   : NULL;
+        request->client->user = auth == HTTP_AUTH_NONE
+                                    ? users_default(request->session->server->users)
+                                    : NULL;
         if (!request->client->user) {
             access_ask(request);
             access = WEB_MAY_NOT;
@@ -228,9 +227,10 @@ enum web_access web_access(struct web_request *request, const struct web_route *
     }
     if (route->flags & WEB_CHANGES
         && access_is_cross_site(request, route->flags & WEB_PLAIN)) {
-        web_error(request, 403, "cross_site",
-                  "it may come from another web page: send a header X-Bloomgate, or the "
-                  "content type of what you send");
+        web_error(
+            request, 403, "cross_site",
+            "it may come from another web page: send a header X-Bloomgate, or the "
+            "content type of what you send");
         return WEB_MAY_NOT;
     }
     if (free) {

@@ -12,7 +12,7 @@ static const char *const family_names[] = { "bg", "bf", "cf", "bg" };
 
 /* The rate that callers have told of: BG.OBSERVE. */
 bool filter_observed(const struct object *object, const bg_slot_stats *stats,
-                            bg_estimate *observed)
+                     bg_estimate *observed)
 {
     const uint64_t absent = atomic_load(&object->said_absent);
     const uint64_t told = absent + atomic_load(&object->said_present);

@@ -81,7 +81,7 @@ enum health health_of(const struct object *object, const struct figures *figures
 }
 
 void health_write(struct json *json, const struct object *object,
-                         const struct figures *figures)
+                  const struct figures *figures)
 {
     struct reason reasons[8];
     size_t n = 0;

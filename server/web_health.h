@@ -10,8 +10,8 @@
 
 enum health {
     HEALTH_FINE,
-    HEALTH_WATCH, /* have a look */
-    HEALTH_ACT,   /* it costs you already */
+    HEALTH_WATCH,  /* have a look */
+    HEALTH_ACT,    /* it costs you already */
     HEALTH_UNKNOWN /* not examined yet */
 };
 

@@ -87,7 +87,7 @@ static double row_key(struct web_request *request, const char *sort,
     }
     if (strcmp(sort, "health") == 0) {
         const enum health health = health_of(object, &f);
-        return health == HEALTH_UNKNOWN ? unknown : health;
+        return health == HEALTH_UNKNOWN ? unknown : (double)health;
     }
     return 0;
 }

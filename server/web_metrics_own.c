@@ -93,9 +93,10 @@ static void own_service(struct own *own, struct server *server, uint64_t told)
 static void own_keys(struct own *own, struct server *server)
 {
     const struct observer_totals t = observer_totals(server->observer);
-    own_family(own, "bloomgate_service_queries", OWN_COUNTER,
-               "Keys asked for in all filters, dropped ones included, by the answer; some "
-               "seconds old.");
+    own_family(
+        own, "bloomgate_service_queries", OWN_COUNTER,
+        "Keys asked for in all filters, dropped ones included, by the answer; some "
+        "seconds old.");
     own_sample(own, "{result=\"maybe\"}", (double)t.maybes);
     own_sample(own, "{result=\"no\"}", (double)(t.queries - t.maybes));
     own_family(own, "bloomgate_service_inserts", OWN_COUNTER,
@@ -120,10 +121,11 @@ static void own_traffic(struct own *own, const struct server *server)
               (double)settings_now(server->store)->maxclients);
     own_counter(own, "bloomgate_service_accepted_connections", "Connections so far.",
                 t.accepted);
-    own_family(own, "bloomgate_service_ended_connections", OWN_COUNTER,
-               "Connections that the service refused or ended: rejected, there were too "
-               "many; timed_out, they idled or were too slow; overflowed, they did not take "
-               "their replies.");
+    own_family(
+        own, "bloomgate_service_ended_connections", OWN_COUNTER,
+        "Connections that the service refused or ended: rejected, there were too "
+        "many; timed_out, they idled or were too slow; overflowed, they did not take "
+        "their replies.");
     own_sample(own, "{reason=\"rejected\"}", (double)t.rejected);
     own_sample(own, "{reason=\"timed_out\"}", (double)t.timed_out);
     own_sample(own, "{reason=\"overflowed\"}", (double)t.overflowed);
@@ -155,9 +157,10 @@ static void own_refusals(struct own *own, struct server *server)
 {
     struct user_figures sums = { .refused_rate = 0 };
     users_each(server->users, own_add_refusals, &sums);
-    own_family(own, "bloomgate_service_refusals", OWN_COUNTER,
-               "What users were refused: rate, adds that came too fast; rights, commands and "
-               "names that are not theirs.");
+    own_family(
+        own, "bloomgate_service_refusals", OWN_COUNTER,
+        "What users were refused: rate, adds that came too fast; rights, commands and "
+        "names that are not theirs.");
     own_sample(own, "{reason=\"rate\"}", (double)sums.refused_rate);
     own_sample(own, "{reason=\"rights\"}", (double)sums.refused_rights);
 }
@@ -182,11 +185,11 @@ static void own_files(struct own *own, const struct server *server)
     own_family(own, "bloomgate_snapshots", OWN_COUNTER, "Snapshots.");
     own_sample(own, "{result=\"ok\"}", (double)p.snapshots);
     own_sample(own, "{result=\"failed\"}", (double)p.snapshot_failures);
-    own_gauge(own, "bloomgate_snapshot_age_seconds",
-              "Since the last snapshot was written, or since the start.",
-              (double)(server_now()
-                       - (p.last_snapshot ? p.last_snapshot : server->started))
-                  / 1000);
+    own_gauge(
+        own, "bloomgate_snapshot_age_seconds",
+        "Since the last snapshot was written, or since the start.",
+        (double)(server_now() - (p.last_snapshot ? p.last_snapshot : server->started))
+            / 1000);
     own_gauge(own, "bloomgate_snapshot_interval_seconds",
               "How old it may become by the settings; 0: as old as it likes.",
               settings_now(server->store)->snapshot_interval);
@@ -249,20 +252,23 @@ static void own_gates(struct own *own, struct server *server)
     gates_each(server->gates, own_take_gate, &all);
     OWN_EACH_GATE("bloomgate_gate_source_up", OWN_GAUGE,
                   "1: the source of truth answers.", gate->up)
-    OWN_EACH_GATE("bloomgate_gate_trusted", OWN_GAUGE,
-                  "1: the filter knows all keys of the source, so that its no counts; 0: "
-                  "every look-up asks the source.",
-                  gate->trusted)
-    OWN_EACH_GATE("bloomgate_gate_lag_seconds", OWN_GAUGE,
-                  "Since the changes of the source were last known completely; NaN: never.",
-                  gate->lag >= 0 ? gate->lag : (double)NAN)
+    OWN_EACH_GATE(
+        "bloomgate_gate_trusted", OWN_GAUGE,
+        "1: the filter knows all keys of the source, so that its no counts; 0: "
+        "every look-up asks the source.",
+        gate->trusted)
+    OWN_EACH_GATE(
+        "bloomgate_gate_lag_seconds", OWN_GAUGE,
+        "Since the changes of the source were last known completely; NaN: never.",
+        gate->lag >= 0 ? gate->lag : (double)NAN)
     OWN_EACH_GATE("bloomgate_gate_changed_keys", OWN_COUNTER,
                   "Keys that came from the changes of the source.",
                   (double)gate->changes)
-    OWN_EACH_GATE("bloomgate_gate_untrusted_lookups", OWN_COUNTER,
-                  "Look-ups that asked the source because the filter was not trusted; they "
-                  "are in no other figure of the gate.",
-                  (double)gate->blind.lookups)
+    OWN_EACH_GATE(
+        "bloomgate_gate_untrusted_lookups", OWN_COUNTER,
+        "Look-ups that asked the source because the filter was not trusted; they "
+        "are in no other figure of the gate.",
+        (double)gate->blind.lookups)
     own_family(own, "bloomgate_gate_builds", OWN_COUNTER,
                "Filters that were built from the source.");
     for (size_t i = 0; i < all.n; i++) {

@@ -338,8 +338,7 @@ bool web_type_is(const struct web_request *request, const char *type, bool *ther
     }
     const char *end = memchr(value.data, ';', value.len);
     value.len = end ? (size_t)(end - (const char *)value.data) : value.len;
-    while (value.len > 0
-           && strchr(" \t", ((const char *)value.data)[value.len - 1])) {
+    while (value.len > 0 && strchr(" \t", ((const char *)value.data)[value.len - 1])) {
         value.len--;
     }
     return http_same(value, type);

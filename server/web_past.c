@@ -40,7 +40,8 @@ static bool events_wants(const struct web_request *request,
 {
     const size_t len =
         wanted->filter.len < LOG_EVENT_NAME ? wanted->filter.len : LOG_EVENT_NAME;
-    return event->number > wanted->since && log_event_level(event->kind) >= wanted->least
+    return event->number > wanted->since
+           && log_event_level(event->kind) >= wanted->least
            && (!wanted->has_filter
                || (event->filter_len == len && len > 0
                    && memcmp(event->filter, wanted->filter.data, len) == 0))
@@ -107,7 +108,8 @@ void events_get(struct web_request *request)
     }
     const size_t n = log_events(0, events, LOG_EVENTS);
     const uint64_t last = n ? events[n - 1].number : 0;
-    const bool other_run = wanted.since > last; /* numbers begin anew with the service */
+    const bool other_run =
+        wanted.since > last; /* numbers begin anew with the service */
     wanted.since = other_run ? 0 : wanted.since;
     size_t first = n;
     for (uint64_t found = 0; first > 0 && found < wanted.count; first--) {
@@ -191,9 +193,9 @@ void history_get(struct web_request *request)
     if (!web_parameter_name(request, "filter", text, room, &name, &has_filter)
         || !web_text(request, "metric", list, sizeof list, &has_list)
         || !web_count(request, "seconds", 1, 86400, 600, &seconds)
-        || !history_metrics(request,
-                            has_filter ? observer_filter_metric : observer_service_metric,
-                            list, has_list, metrics, &n)
+        || !history_metrics(
+            request, has_filter ? observer_filter_metric : observer_service_metric,
+            list, has_list, metrics, &n)
         || (has_filter && !(entry = web_find(request, name, USER_READ)))) {
         return;
     }

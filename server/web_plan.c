@@ -104,10 +104,11 @@ static bool plan_check(struct web_request *request, const bg_plan_request *ask)
         return false;
     }
     if (!plan_is_sized(ask)) {
-        web_error(request, 400, "bad_request",
-                  "found no size, expected error, bits_per_key or memory; or "
-                  "queries_per_second, call_cost and memory_cost for the cheapest one; or "
-                  "call_seconds and latency_objective");
+        web_error(
+            request, 400, "bad_request",
+            "found no size, expected error, bits_per_key or memory; or "
+            "queries_per_second, call_cost and memory_cost for the cheapest one; or "
+            "call_seconds and latency_objective");
         return false;
     }
     return true;
@@ -133,7 +134,8 @@ static void plan_request(struct json *json, const bg_plan_request *ask)
     json_exact(json, "growth", ask->growth > 0 ? ask->growth : 1);
     json_count(json, "folds", ask->spec.folds);
     plan_given(json, "queries_per_second", ask->queries_per_second);
-    json_exact(json, "absent_share", ask->absent_share < 1e-200 ? 0 : ask->absent_share);
+    json_exact(json, "absent_share",
+               ask->absent_share < 1e-200 ? 0 : ask->absent_share);
     plan_given(json, "call_cost", ask->call_cost);
     plan_given(json, "memory_cost", ask->memory_cost);
     plan_given(json, "call_seconds", ask->call_seconds);

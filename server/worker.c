@@ -232,12 +232,10 @@ void worker_post_job(struct worker *worker, struct job *job)
 
 void worker_post_safe(struct worker *worker)
 {
-    if (!atomic_load(&worker->listens_to_safe)) {
-        return; /* it looks itself before it waits: worker_hold */
-    }
     pthread_mutex_lock(&worker->mailbox_lock);
-    const bool wake = !worker->mailbox_safe;
-    worker->mailbox_safe = true;
+    /* Who does not listen looks himself before he waits: worker_listen_to. */
+    const bool wake = worker->listens_to_safe && !worker->mailbox_safe;
+    worker->mailbox_safe = worker->mailbox_safe || wake;
     pthread_mutex_unlock(&worker->mailbox_lock);
     if (wake) {
         worker_wake(worker);
@@ -273,11 +271,24 @@ void worker_hold(struct worker *worker, struct conn *conn)
         conn->next_held = worker->held;
         worker->held = conn;
     }
-    /* First say that we listen, then look again: the journal's thread does it the other way
-     * round, so one of us sees the other. */
-    atomic_store(&worker->listens_to_safe, true);
-    if (persist_safe(worker->server->persist) >= conn->hold) {
-        worker_post_safe(worker);
+}
+
+/*
+ * At the end of an iteration: shall the journal's thread tell us how far it is? Who begins to listen
+ * looks again at all who wait: what it has done before, and told nobody here, we see, since it
+ * takes the same lock between doing and telling.
+ */
+static void worker_listen_to_safe(struct worker *worker)
+{
+    const bool listens = worker->held != NULL;
+    if (listens == worker->listens_to_safe) { /* which we alone change */
+        return;
+    }
+    pthread_mutex_lock(&worker->mailbox_lock);
+    worker->listens_to_safe = listens;
+    pthread_mutex_unlock(&worker->mailbox_lock);
+    if (listens) {
+        worker_release(worker);
     }
 }
 
@@ -291,8 +302,7 @@ static void worker_stop(struct worker *worker, bool at_once)
         if (at_once) {
             conn_close(conn);
         } else {
-            conn->client.close = true; /* when what it has asked is answered */
-            conn_touch(conn);
+            conn_leave(conn);
         }
     }
 }
@@ -340,6 +350,15 @@ static void worker_mail(evutil_socket_t fd, short what, void *context)
 
 /* ---- The loop --------------------------------------------------------------------------------- */
 
+static void worker_settle(struct worker *worker)
+{
+    while (worker->pending) {
+        struct conn *conn = worker->pending;
+        worker->pending = conn->next_pending;
+        conn_settle(conn);
+    }
+}
+
 /* Sends what this iteration's requests came to. */
 static void worker_commit(struct worker *worker)
 {
@@ -350,14 +369,10 @@ static void worker_commit(struct worker *worker)
             log_error("journal failed", LOG_FIELDS(log_text("error", info.message)));
         }
     }
-    struct conn *pending = worker->pending;
-    worker->pending = NULL;
-    while (pending) {
-        struct conn *conn = pending;
-        pending = conn->next_pending;
-        conn_settle(conn);
-    }
-    atomic_store(&worker->listens_to_safe, worker->held != NULL);
+    worker_settle(worker);
+    worker_listen_to_safe(worker);
+    worker_settle(
+        worker); /* those of them that need not wait after all, or shall be freed */
 }
 
 /* Connections whose turn was over before their bytes were: theirs comes again. */
@@ -451,6 +466,8 @@ void worker_drain(struct worker *worker)
 {
     worker->stopping = true;
     worker_mail(worker->mailbox_fd, 0, worker);
+    worker_release(worker);
+    worker_go_on(worker);
     worker_commit(worker);
 }
 
@@ -460,10 +477,7 @@ void worker_free(struct worker *worker)
         return;
     }
     worker_stop_listening(worker);
-    worker->stopping = true;
-    worker_mail(worker->mailbox_fd, 0,
-                worker); /* jobs that ended after the thread did */
-    worker_commit(worker);
+    worker_drain(worker); /* jobs that ended after the thread did */
     event_free(worker->mailbox_event);
     event_free(worker->tick_event);
     event_base_free(worker->base);

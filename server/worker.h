@@ -62,8 +62,8 @@ struct worker {
     size_t listeners_count;
     int mailbox_fd;
     struct event *mailbox_event, *tick_event;
-    _Atomic bool listens_to_safe; /* `held` is not empty */
-    pthread_mutex_t mailbox_lock;
+    pthread_mutex_t mailbox_lock; /* of what follows */
+    bool listens_to_safe;         /* `held` is not empty; changed by the worker alone */
     struct job *mailbox_jobs, **mailbox_jobs_end;
     struct handed *mailbox_conns;
     bool mailbox_safe, mailbox_stop, mailbox_now;

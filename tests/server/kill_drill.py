@@ -4,7 +4,8 @@
 Every client adds keys of its own and notes how far the service has answered. After kill -9 and a
 new start every key that was acknowledged must be there, in filters that only grow (BF) as well as
 in those that count (CF, where it must be there exactly once), also when the kill fell into a
-snapshot. What was found is recovered to the same content twice: the digest of a filter after a
+snapshot. Some clients are twins, who add the same keys: who is told that a key is there already has
+been promised no less than who added it. What was found is recovered to the same content twice: the digest of a filter after a
 start equals that after the next one.
 
 usage: kill_drill.py BLOOMGATED [--kills N] [--policy always|everysec|no] [--seed N]"""
@@ -21,7 +22,7 @@ import tempfile
 import threading
 import time
 
-CLIENTS = 4
+CLIENTS = 6
 PIPELINE = 16
 
 
@@ -163,7 +164,7 @@ def drill(program, kills, policy, seed):
     connection.ask("CF.RESERVE", "cf-keys", "10000")
     try:
         for kill in range(kills):
-            writers = [Writer(service.port, f"{kill}-{i}", "CF.ADD" if i % 4 == 3 else "BF.ADD")
+            writers = [Writer(service.port, f"{kill}-{min(i, 4)}", "CF.ADD" if i == 3 else "BF.ADD")
                        for i in range(CLIENTS)]
             for writer in writers:
                 writer.start()

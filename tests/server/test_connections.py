@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Connections at their limits: replies that nobody reads, resets, long pipelines, half requests.
+usage: test_connections.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
+
+import socket
+import struct
+import time
+
+import service
+from service import Closed, Service, Status, alone, encode, wait_for
+
+
+def reset(connection):
+    """Ends it without a word: the other side finds a reset."""
+    connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def clients(s):
+    with s.connect() as c:
+        for line in c.ask("INFO", "clients").split(b"\r\n"):
+            if line.startswith(b"connected_clients:"):
+                return int(line.split(b":")[1])
+    raise AssertionError("no connected_clients")
+
+
+# ---- Replies that nobody reads -----------------------------------------------------------------
+
+
+def test_reset_while_replies_wait(s):
+    """A socket that can be read and written at once, by a reset, is closed once."""
+    for _ in range(20):
+        c = s.connect()
+        c.send(encode("COMMAND", "DOCS") * 300)  # more than sockets hold, less than the limit
+        with s.connect() as other:
+            wait_for(lambda: waits(other) > 0, what="replies that wait")
+        reset(c)
+    wait_for(lambda: clients(s) <= 2, what="clients to go")
+
+
+def waits(connection):
+    """Bytes of replies that wait for their clients."""
+    text = connection.ask("CLIENT", "LIST").decode()
+    return max(int(word.split("=")[1]) for word in text.split() if word.startswith("obl="))
+
+
+@alone
+def test_pipeline_of_large_replies(program):
+    """A client that reads late gets all replies, though they exceed the limit several times."""
+    with Service(program, "client-output-buffer-limit 1Mi") as s, s.connect() as c:
+        whole = c.ask("COMMAND", "DOCS")
+        n = 100
+        c.send(encode("COMMAND", "DOCS") * n + encode("PING"))
+        with s.connect() as other:
+            wait_for(lambda: waits(other) > 500000, what="replies that wait")
+        for i in range(n):
+            assert c.reply() == whole, i
+        assert c.reply() == Status("PONG")
+
+
+# ---- Requests that are not whole ---------------------------------------------------------------
+
+
+@alone
+def test_half_request_behind_a_whole_one(program):
+    """The answer to the first does not give the second all the time of the world."""
+    with Service(program, "slow-client-timeout 1s") as s, s.connect(timeout=20) as c:
+        c.send(b"PING\r\n" + encode("PING")[:-3])
+        assert c.reply() == Status("PONG")
+        assert c.is_closed()
+
+
+@alone
+def test_idle_clients_may_idle(program):
+    with Service(program, "slow-client-timeout 1s") as s, s.connect() as c:
+        assert c.ask("PING") == Status("PONG")
+        began = time.monotonic()
+        while time.monotonic() < began + 3:
+            s.ask("PING")
+            time.sleep(0.1)
+        assert c.ask("PING") == Status("PONG")
+
+
+# ---- The end -----------------------------------------------------------------------------------
+
+
+def test_last_words_arrive(s):
+    """Who is told why before he is disconnected reads it, though he had more to say."""
+    for _ in range(50):
+        with s.connect() as c:
+            c.send(b"*1\r\n$x\r\n" + b"x" * 100000)
+            text = c.reply()
+            assert text.startswith("ERR Protocol error"), text
+            assert c.is_closed()
+        with s.connect() as c:
+            c.send(encode("QUIT") + encode("PING") * 10000)
+            assert c.reply() == Status("OK")
+            assert c.is_closed()
+
+
+def test_half_closed(s):
+    """Who has asked everything and closed his half gets all answers, those of jobs as well."""
+    for n in (1, 5, 3000):
+        with s.connect() as c:
+            c.send((encode("BF.ADD", "half", "x") + encode("BG.INFO", "half")
+                    + encode("BF.EXISTS", "half", "x") * 3) * n)
+            c.socket.shutdown(socket.SHUT_WR)
+            for i in range(n):
+                assert c.reply() in (0, 1)
+                assert isinstance(c.reply(), list), i
+                assert [c.reply() for _ in range(3)] == [1, 1, 1]
+            try:
+                raise AssertionError(f"too much: {c.reply()!r}")
+            except Closed:
+                pass
+
+
+def test_jobs_of_clients_that_are_gone(s):
+    for i in range(200):
+        c = s.connect()
+        c.send(encode("BF.ADD", "gone", i) + encode("BG.INFO", "gone") * 5 + encode("KEYS", "*"))
+        if i % 2:
+            reset(c)
+        else:
+            c.close()
+    wait_for(lambda: clients(s) <= 2, what="clients to go")
+    assert s.ask("BF.EXISTS", "gone", "199") == 1
+
+
+def test_turns(s):
+    """A pipeline of many turns does not keep others waiting for its end."""
+    with s.connect() as c, s.connect() as other:
+        n = 200000
+        c.socket.settimeout(None)
+        c.socket.setblocking(False)
+        data, sent, got = encode("BF.ADD", "turns", "x") * n, 0, 0
+        while got < n * 4:
+            try:
+                sent += c.socket.send(data[sent:sent + 65536]) if sent < len(data) else 0
+            except BlockingIOError:
+                pass
+            try:
+                got += len(c.socket.recv(1 << 20))
+            except BlockingIOError:
+                pass
+            if sent and sent < len(data):
+                assert other.ask("PING") == Status("PONG")
+        assert got == n * 4
+
+
+service.main(__doc__)
