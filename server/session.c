@@ -87,17 +87,20 @@ static bg_err session_limit(bg_errinfo *info, const char *message)
     return BG_ELIMIT;
 }
 
-/* Quotas of what there is in all; an object that exists already is what it is. */
+/* Quotas of what there is in all; an object that exists already is what it is. `before`, or NULL,
+ * goes when the object comes. */
 static bg_err session_fits(const struct session *session, const struct object *object,
-                           bg_errinfo *info)
+                           const struct object *before, bg_errinfo *info)
 {
     const struct settings *settings = session->from;
     const struct catalog *catalog = session->server->catalog;
-    if (settings->max_filters && catalog_count(catalog) >= settings->max_filters) {
+    const uint64_t goes = before ? object_bytes(before) : 0;
+    if (settings->max_filters && !before
+        && catalog_count(catalog) >= settings->max_filters) {
         return session_limit(info, "max-filters: no more filters can be made");
     }
     if (settings->maxmemory
-        && catalog_bytes(catalog) + object_bytes(object) > settings->maxmemory) {
+        && catalog_bytes(catalog) + object_bytes(object) > settings->maxmemory + goes) {
         return session_limit(info, "maxmemory: the filter would exceed it");
     }
     return BG_OK;
@@ -109,7 +112,9 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
     struct session *session = session_in(host);
     struct server *server = session->server;
     bg_errinfo own;
-    bg_err err = session_fits(session, object, info ? info : &own);
+    const struct object *before =
+        flags & CATALOG_REPLACE ? session_host_find(host, name) : NULL;
+    bg_err err = session_fits(session, object, before, info ? info : &own);
     if (err) {
         return err;
     }

@@ -164,10 +164,10 @@ static bool create_is_plain(char c)
            || strchr("-_.~:", c) != NULL;
 }
 
-/* Where the new filter is; names that are too long for that have no such field. */
+/* Where the new filter is; what no path can have has no such field. */
 static void create_location(struct web_request *request, bg_bytes name)
 {
-    char path[WEB_EXTRA_TEXT] = "/api/v1/filters/";
+    char path[HTTP_LINE_BYTES - 100] = "/api/v1/filters/";
     const char *bytes = name.data;
     size_t used = strlen(path);
     const bool dots = name.len <= 2 && strncmp("..", bytes, name.len) == 0;
