@@ -10,6 +10,7 @@
 #include "slowlog.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *title;
@@ -78,8 +79,9 @@ int main(void)
         for (const struct command *c = reference_families[f].commands; c->name; c++) {
             char name[64];
             (void)snprintf(name, sizeof name, "%s", c->name);
-            for (char *bar = name; *bar; bar++) {
-                *bar = *bar == '|' ? ' ' : *bar;
+            char *bar = strchr(name, '|');
+            if (bar) {
+                *bar = ' ';
             }
             printf("**`%s%s%s`**  \n%s. %s", name, c->syntax[0] ? " " : "", c->syntax,
                    c->summary, c->complexity);
