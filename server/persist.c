@@ -692,8 +692,10 @@ bool persist_works(const struct persist *persist, char why[256])
 void persist_about(const struct persist *persist, struct persist_stats *stats)
 {
     struct persist *mine = (struct persist *)persist;
-    struct journal_state state;
-    journal_about(mine->journal, &state);
+    struct journal_state state = { .next = 1 };
+    if (atomic_load(&mine->loaded)) {
+        journal_about(mine->journal, &state);
+    }
     pthread_mutex_lock(&mine->told_lock);
     *stats = mine->stats;
     memcpy(stats->failure, mine->failure, sizeof stats->failure);

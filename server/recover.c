@@ -480,10 +480,13 @@ bg_err persist_load(struct persist *persist,
     }
     persist_hook(persist);
     err = journal_start(persist->journal, persist_told, persist, info);
+    pthread_mutex_lock(&persist->told_lock);
     persist->stats.loaded_filters = filters;
     persist->stats.replayed_records = r.records;
     persist->stats.torn_bytes = report.dropped;
     persist->stats.load_seconds = (double)(server_ticks() - began) / 1000;
+    pthread_mutex_unlock(&persist->told_lock);
+    atomic_store(&persist->loaded, true);
     log_event(
         LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
         "%zu filters, %llu records done again, %llu torn bytes cut off, in %.3f s",

@@ -454,12 +454,15 @@ struct worker *worker_create(struct server *server, size_t number)
 
 bool worker_start(struct worker *worker)
 {
-    return pthread_create(&worker->thread, NULL, worker_work, worker) == 0;
+    worker->started = pthread_create(&worker->thread, NULL, worker_work, worker) == 0;
+    return worker->started;
 }
 
 void worker_join(struct worker *worker)
 {
-    pthread_join(worker->thread, NULL);
+    if (worker->started) {
+        pthread_join(worker->thread, NULL);
+    }
 }
 
 void worker_drain(struct worker *worker)
