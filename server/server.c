@@ -13,6 +13,7 @@
 #include "persist.h"
 #include "slowlog.h"
 #include "startup.h"
+#include "web.h"
 #include "worker.h"
 
 #include <poll.h>
@@ -116,6 +117,9 @@ static bool server_make_data(struct server *server, const struct settings *setti
     }
     if (settings->appendonly && persist_create(server, &server->persist, &info)) {
         return server_say("data folder", info.message);
+    }
+    if (server->persist) { /* the folder is ours */
+        web_sweep(settings->dir);
     }
     return true;
 }

@@ -509,20 +509,15 @@ static bool web_answer_at_once(struct conn *conn)
 
 /* ---- Reading ------------------------------------------------------------------------------------------ */
 
-/* A file without a name in the data folder, or where temporary files are if that is not there. */
-static int web_scratch(const char *folder)
+int web_scratch(const char *folder, const char *name, char *path, size_t room)
 {
     const char *const folders[] = { folder, P_tmpdir };
-    char path[4096];
     int fd = -1;
     for (size_t i = 0; fd < 0 && i < 2; i++) {
-        const int n = snprintf(path, sizeof path, "%s/upload-XXXXXX", folders[i]);
-        if (n > 0 && (size_t)n < sizeof path) {
+        const int n = snprintf(path, room, "%s/%s-XXXXXX", folders[i], name);
+        if (n > 0 && (size_t)n < room) {
             fd = mkostemp(path, O_CLOEXEC);
         }
-    }
-    if (fd >= 0) {
-        (void)unlink(path);
     }
     return fd;
 }
@@ -530,8 +525,11 @@ static int web_scratch(const char *folder)
 static bool web_open_upload(struct conn *conn)
 {
     struct http_state *http = conn->http;
-    http->upload = web_scratch(settings_now(conn->worker->server->store)->dir);
+    char path[4096];
+    http->upload = web_scratch(settings_now(conn->worker->server->store)->dir, "upload",
+                               path, sizeof path);
     if (http->upload >= 0) {
+        (void)unlink(path);
         (void)snprintf(http->upload_path, sizeof http->upload_path, "/proc/self/fd/%d",
                        http->upload);
     }
