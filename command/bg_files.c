@@ -323,6 +323,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     how.opening = &reload->opening;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
     pthread_mutex_lock(&object->writing);
+    object_changes(object);
     const bg_err err = bg_slot_reload(object->slot, reload->path, &how, info);
     if (!err) {
         atomic_store(&object->reshaped, true);

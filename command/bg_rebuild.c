@@ -111,6 +111,7 @@ static void rebuild_commit(struct request *request, struct object *object)
     bg_err err;
     pthread_mutex_lock(&object->writing);
     if (object->rebuild) {
+        object_changes(object);
         err = bg_rebuild_commit(object->rebuild, &report, &info);
         object->rebuild = NULL;
     } else {

@@ -300,6 +300,21 @@ void object_recount(struct object *object)
 
 /* ---- Whole objects -------------------------------------------------------------------------- */
 
+/* The fence is for adding_probe: who sees a bit of the change sees that there is one. */
+void object_changes(struct object *object)
+{
+    atomic_fetch_add(&object->changed, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void object_kept(struct object *object, uint64_t changed)
+{
+    uint64_t kept = atomic_load(&object->kept);
+    while (kept < changed
+           && !atomic_compare_exchange_weak(&object->kept, &kept, changed)) {
+    }
+}
+
 static bg_err object_needs_filter(const struct object *object, const char *what,
                                   bg_errinfo *info)
 {
@@ -489,6 +504,7 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
         return err;
     }
     pthread_mutex_lock(&object->writing);
+    object_changes(object);
     err = object_fold_within(object, times, info);
     if (!err) {
         atomic_store(&object->reshaped, true);
@@ -526,6 +542,7 @@ bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info)
         if (!smaller) {
             break;
         }
+        object_changes(object);
         err = bg_slot_swap(object->slot, smaller, 0, BG_SLOT_DISCARD, info);
         if (err) {
             bg_filter_free(smaller);

@@ -25,7 +25,10 @@
  * What is recorded. An add of a key that the filter has already changes nothing, so it is not
  * recorded; a host that promises durability must therefore hold back its reply until everything
  * that was recorded up to then is safe, by whomever: records are written before bits are set, so
- * whoever finds a bit set comes after its record.
+ * whoever finds a bit set comes after its record. But for bits that came wholesale (merged, folded,
+ * rebuilt, reloaded), which are safe only when the host has kept the object (object_kept): until then
+ * every add is recorded, and nothing is removed, since the remove might be done again on what was
+ * there before, and hit the wrong one.
  */
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
@@ -107,6 +110,8 @@ struct object {
     _Atomic bool reshaped;
     bool outgrown;            /* CF: no larger one is allowed; under `writing` */
     _Atomic uint64_t rotated; /* windows: to this time */
+    _Atomic uint64_t changed; /* so often wholesale, */
+    _Atomic uint64_t kept;    /* and up to this one of them the host has kept it */
     _Atomic uint64_t said_absent,
         said_present;              /* BG.OBSERVE, of what may be contained */
     _Atomic uint64_t said_missing; /* present, though denied here */
@@ -198,11 +203,11 @@ uint64_t object_count(const struct object *object, bg_bytes key);
 /* The same, but not counted as one of the users' questions, from which rates are observed. */
 uint64_t object_probe(const struct object *object, bg_bytes key);
 
-/* Moves a window to a time, or by a period if it has no length. */
+/* Moves a window to a time, or by a period if it has no length. Recorded if it moves. */
 bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
                      bg_errinfo *info);
 
-/* The same if it has a length and a period has passed. Adds do it; a host does it from time to
+/* The same if it has a length and another period has begun. Adds do it; a host does it from time to
  * time, so that what nobody adds to forgets as well. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
@@ -215,6 +220,19 @@ bg_err object_apply(struct object *object, const struct change *change,
                     bg_errinfo *info);
 
 /* ---- Whole objects: take long, and want a checkpoint afterwards ---------------------------- */
+
+/* The object is about to change wholesale: called before it does, by who does it. */
+void object_changes(struct object *object);
+
+/* The host has kept it as it is after so many changes (object->changed, read before it was
+ * saved). */
+void object_kept(struct object *object, uint64_t changed);
+
+/* Whether it has all that the object has. */
+static inline bool object_is_kept(const struct object *object)
+{
+    return atomic_load(&object->changed) == atomic_load(&object->kept);
+}
 
 /* Adds all that `from` has. BG_EINCOMPAT says what differs. */
 bg_err object_merge(struct object *object, struct host *host, const struct object *from,

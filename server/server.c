@@ -63,6 +63,11 @@ void server_stop(bool at_once)
     }
 }
 
+bool server_is_stopping(void)
+{
+    return atomic_load_explicit(&server_stop_asked, memory_order_relaxed) != 0;
+}
+
 void server_ask_reload(void)
 {
     atomic_store(&server_reload_asked, true);
@@ -231,9 +236,14 @@ static bool server_make(struct server *server)
 
 static bool server_load(struct server *server)
 {
-    bg_errinfo info;
-    if (server->persist && persist_load(server->persist, NULL, NULL, &info)) {
-        return server_say("data", info.message);
+    bg_errinfo info = { 0 };
+    const bg_err err =
+        server->persist ? persist_load(server->persist, NULL, NULL, &info) : BG_OK;
+    if (err == BG_ECANCELED && server_is_stopping()) {
+        return false;
+    }
+    if (err) {
+        return server_say("data", info.message[0] ? info.message : bg_strerror(err));
     }
     (void)catalog_measure(server->catalog);
     return true;
@@ -251,9 +261,7 @@ static void server_move_windows(struct server *server, struct session *session)
         after = some[n - 1]->number;
         for (size_t i = 0; i < n; i++) {
             struct object *object = some[i]->object;
-            if (object->shape.window_length) {
-                (void)object_rotate(object, &session->host, session->now, NULL);
-            }
+            (void)object_tick(object, &session->host, NULL);
             catalog_release(some[i]);
         }
     }
@@ -274,7 +282,7 @@ static void server_tick(struct server *server, struct session *session, unsigned
         if (session->wrote) {
             (void)persist_flush(server->persist, NULL);
         }
-        persist_tick(server->persist, session->now);
+        persist_tick(server->persist);
     }
     session_end(session);
 }
@@ -364,6 +372,7 @@ static void server_unmake(struct server *server)
         worker_drain(server->workers[i]);
     }
     persist_free(server->persist); /* whose thread tells workers how far it is */
+    server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
     }
@@ -401,6 +410,8 @@ int server_run(struct settings_store *store)
             startup_ready("serving");
             server_serve(server);
             code = 0;
+        } else if (server_is_stopping()) {
+            code = 0; /* while it was loading: nothing is lost */
         }
         atomic_store(&server->phase, SERVER_STOPPING);
         startup_stopping("draining");
