@@ -5,7 +5,7 @@
 #ifndef CLI_BENCH_ROWS_H
 #define CLI_BENCH_ROWS_H
 
-#include "plan_rows.h"
+#include "plan_output.h"
 #include "timing.h"
 
 #include "bloomgate/bloomgate.h"

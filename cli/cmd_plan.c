@@ -8,7 +8,7 @@
 #include "filter_file.h"
 #include "number.h"
 #include "out.h"
-#include "plan_rows.h"
+#include "plan_output.h"
 #include "say.h"
 #include "spec_options.h"
 
@@ -51,9 +51,7 @@ static const struct option_group plan_group = { "Planning", plan_table };
 
 /* ---- Words ---------------------------------------------------------------------------- */
 
-static const struct {
-    const char *field, *option;
-} plan_names[] = {
+static const struct plan_word plan_options[] = {
     { "rate, bits_per_key, bytes", "--rate, --bits-per-key, --bytes" },
     { "bits_per_key, bytes", "--bits-per-key, --bytes" },
     { "items", "--items" },
@@ -70,58 +68,12 @@ static const struct {
     { "memory_cost", "--memory-cost" },
     { "call_seconds", "--call-time" },
     { "latency_objective", "--latency" },
+    { NULL, NULL },
 };
-enum { PLAN_NAMES = sizeof plan_names / sizeof *plan_names };
-
-static const char *plan_option(const char *field)
-{
-    for (size_t i = 0; i < PLAN_NAMES; i++) {
-        if (strcmp(plan_names[i].field, field) == 0) {
-            return plan_names[i].option;
-        }
-    }
-    return field;
-}
-
-/* Words that are names of fields for certain, as no word of English has a `_` in it. */
-static void plan_translate(const char *from, char *to, size_t room)
-{
-    size_t used = 0;
-    to[0] = 0;
-    while (*from && used + 1 < room) {
-        char word[40];
-        const size_t n = strcspn(from, " ,:;");
-        const size_t kept = n < sizeof word ? n : sizeof word - 1;
-        memcpy(word, from, kept);
-        word[kept] = 0;
-        const char *name = n && strchr(word, '_') ? plan_option(word) : NULL;
-        const size_t step = n ? n : 1;
-        const int more =
-            name ? snprintf(to + used, room - used, "%s", name)
-                 : snprintf(to + used, room - used, "%.*s", (int)step, from);
-        used += more > 0 ? (size_t)more : 0;
-        from += step;
-    }
-}
 
 void plan_words(const bg_errinfo *why, char text[PLAN_TEXT])
 {
-    char expected[2 * sizeof why->expected], found[2 * sizeof why->found];
-    if (!why->what[0] || !why->expected[0]) {
-        (void)snprintf(text, PLAN_TEXT, "%s",
-                       why->message[0] ? why->message : bg_strerror(why->code));
-        return;
-    }
-    plan_translate(why->expected, expected, sizeof expected);
-    plan_translate(why->found, found, sizeof found);
-    if (why->code == BG_ENOTSUP && strcmp(why->what, "rate") == 0) {
-        (void)snprintf(text, PLAN_TEXT,
-                       "--rate: %s is lower than it reaches with 1024 bits per key",
-                       found);
-        return;
-    }
-    (void)snprintf(text, PLAN_TEXT, "%s: found %s, expected %s", plan_option(why->what),
-                   found, expected);
+    plan_explain(plan_options, why, text);
 }
 
 /* ---- What is asked ---------------------------------------------------------------------- */
@@ -141,15 +93,6 @@ static int plan_read_share(const char *text, double *share)
     }
     *share = all ? 1 : *share;
     return CLI_OK;
-}
-
-/* Whether it is said how good, or how large, the filter is to be. */
-static bool plan_is_sized(const bg_plan_request *ask)
-{
-    const bool cheapest =
-        ask->call_cost > 0 && ask->memory_cost > 0 && ask->queries_per_second > 0;
-    return ask->spec.rate > 0 || ask->spec.bits_per_key > 0 || ask->spec.bytes
-           || cheapest || ask->latency_objective > 0;
 }
 
 static int plan_check(const struct plan_options *o, const bg_plan_request *ask)
@@ -187,87 +130,27 @@ static int plan_ask(const struct plan_options *o, bg_plan_request *ask)
     return code ? code : plan_check(o, ask);
 }
 
-/* ---- Plans ------------------------------------------------------------------------------ */
+/* ---- The command ------------------------------------------------------------------------ */
 
-bool plan_has_queries(const struct plan_rows *plans)
+static int plan_run(const struct plan_options *o, struct plan_rows *plans,
+                    struct plan_speeds *speeds)
 {
-    return plans->ask.queries_per_second > 0;
-}
-
-bool plan_has_costs(const struct plan_rows *plans)
-{
-    return plans->ask.memory_cost > 0 || plans->ask.call_cost > 0;
-}
-
-bool plan_takes_more(const struct plan_row *row, double rate_then)
-{
-    const uint32_t traits = bg_kind_traits(row->plan.kind);
-    return !(traits & BG_IS_STATIC) && (!(traits & BG_CAN_FILL_UP) || rate_then < 1);
-}
-
-const struct plan_row *plan_find(const struct plan_rows *plans, bg_kind kind)
-{
-    for (size_t i = 0; i < plans->count; i++) {
-        if (plans->rows[i].kind == kind && !plans->rows[i].err) {
-            return &plans->rows[i];
-        }
-    }
-    return NULL;
-}
-
-static bool plan_make(const bg_plan_request *ask, bg_kind kind, struct plan_row *row)
-{
-    bg_plan_request one = *ask;
-    bg_errinfo why;
-    one.spec.kind = (uint32_t)kind;
-    row->kind = kind;
-    row->err = bg_plan_make(&one, &row->plan, &why);
-    if (row->err) {
-        plan_words(&why, row->why);
-    } else if ((bg_kind_traits(row->plan.kind) & BG_IS_STATIC) && row->plan.rate >= 1) {
-        row->err = BG_EINVAL; /* the model has no room; a builder would refuse */
-        (void)snprintf(row->why, sizeof row->why,
-                       "%s: too little for %llu keys in a %s filter",
-                       ask->spec.bytes ? "--bytes" : "--bits-per-key",
-                       (unsigned long long)row->plan.items, bg_kind_name(kind));
-    }
-    return !row->err;
-}
-
-/* A plan for each kind, or for the one that was asked for. */
-static int plan_make_all(struct plan_rows *plans)
-{
-    static const bg_kind all[] = {
-#define PLAN_KIND(NAME, number, name) BG_KIND_##NAME,
-        BG_KINDS(PLAN_KIND)
-#undef PLAN_KIND
-    };
-    const bg_kind asked = (bg_kind)plans->ask.spec.kind;
-    bool any = plan_make(&plans->ask, asked, &plans->best);
-    (void)plan_make(&plans->ask, BG_KIND_AUTO, &plans->automatic);
-    for (size_t i = 0; i < PLAN_KINDS; i++) {
-        if (asked == BG_KIND_AUTO || asked == all[i]) {
-            any |= plan_make(&plans->ask, all[i], &plans->rows[plans->count++]);
-        }
-    }
-    return any ? CLI_OK : say_failed(say_code(plans->best.err), "%s", plans->best.why);
-}
-
-static int plan_run(const struct plan_options *o, struct plan_rows *plans)
-{
+    plans->words = plan_options;
     int code = plan_ask(o, &plans->ask);
     code = code || !o->plot ? code : filter_may_write(o->plot, o->force);
-    code = code ? code : plan_make_all(plans);
+    if (!code && !plan_make_all(plans)) {
+        code = say_failed(say_code(plans->best.err), "%s", plans->best.why);
+    }
     if (!code && o->calibrate) {
-        code = plan_calibrate(plans, (enum say_when)o->common.progress);
+        code = plan_calibrate(plans, speeds, (enum say_when)o->common.progress);
     }
     if (code) {
         return code;
     }
     if (o->json) {
-        plan_print_json(plans);
+        plan_print_json(plans, speeds);
     } else {
-        plan_print(plans);
+        plan_print(plans, speeds);
     }
     return o->plot ? plan_plot(plans, o->plot) : CLI_OK;
 }
@@ -275,10 +158,11 @@ static int plan_run(const struct plan_options *o, struct plan_rows *plans)
 static int plan_command(void *options, const struct arguments *arguments)
 {
     static struct plan_rows plans;
+    static struct plan_speeds speeds;
     if (arguments->count) {
         return say_usage("found '%s', expected options only", arguments->items[0]);
     }
-    return out_finish(plan_run(options, &plans));
+    return out_finish(plan_run(options, &plans, &speeds));
 }
 
 const struct command command_plan = {

@@ -1,8 +1,8 @@
 /*
- * plan_calibrate.c - plans, measured (plan_rows.h). A filter is made as planned, or, where
+ * plan_calibrate.c - plans, measured (plan_output.h). A filter is made as planned, or, where
  * that would take long, like it with fewer keys; how many is told with the result.
  */
-#include "plan_rows.h"
+#include "plan_output.h"
 
 #include "progress.h"
 #include "stop.h"
@@ -33,7 +33,8 @@ static uint64_t calibrate_size(const struct plan_row *row)
                                  * row->plan.bits_per_key / 8);
 }
 
-static int calibrate_row(const struct plan_rows *plans, struct plan_row *row)
+static int calibrate_row(const struct plan_rows *plans, const struct plan_row *row,
+                         struct measured *speed, bool *measured)
 {
     bg_errinfo why;
     const uint64_t keys = calibrate_keys(&row->plan);
@@ -52,8 +53,8 @@ static int calibrate_row(const struct plan_rows *plans, struct plan_row *row)
         window.count = keys;
         task.spec.window = &window;
     }
-    const bg_err err = measure_kind(&task, &row->speed, &why);
-    row->measured = !err;
+    const bg_err err = measure_kind(&task, speed, &why);
+    *measured = !err;
     if (err == BG_ECANCELED) {
         return CLI_INTERRUPTED;
     }
@@ -62,14 +63,14 @@ static int calibrate_row(const struct plan_rows *plans, struct plan_row *row)
         plan_words(&why, words);
         say_warning("%s could not be measured: %s", bg_kind_name(row->kind), words);
     }
-    return row->measured && row->speed.lost
+    return *measured && speed->lost
                ? say_failed(CLI_DATA, "%s: %llu keys were lost; this is a bug",
-                            bg_kind_name(row->kind),
-                            (unsigned long long)row->speed.lost)
+                            bg_kind_name(row->kind), (unsigned long long)speed->lost)
                : CLI_OK;
 }
 
-int plan_calibrate(struct plan_rows *plans, enum say_when when)
+int plan_calibrate(const struct plan_rows *plans, struct plan_speeds *speeds,
+                   enum say_when when)
 {
     int code = CLI_OK;
     uint64_t all = 0, done = 0; /* bytes of filters */
@@ -81,15 +82,17 @@ int plan_calibrate(struct plan_rows *plans, enum say_when when)
     progress_begin(&progress, "measuring", when);
     for (size_t i = 0; i < plans->count && !code; i++) {
         if (!plans->rows[i].err) {
-            code = stop_wanted() ? (int)CLI_INTERRUPTED
-                                 : calibrate_row(plans, &plans->rows[i]);
+            code = stop_wanted()
+                       ? (int)CLI_INTERRUPTED
+                       : calibrate_row(plans, &plans->rows[i], &speeds->rows[i].speed,
+                                       &speeds->rows[i].measured);
         }
         done += calibrate_size(&plans->rows[i]);
         progress_tick(&progress, done, all);
     }
     progress_end(&progress);
     bg_plan_calibrate(&hashing);
-    plans->keyed_hash_ns = hashing.keyed_hash_ns;
-    plans->calibrated = true;
+    speeds->keyed_hash_ns = hashing.keyed_hash_ns;
+    speeds->calibrated = true;
     return code;
 }

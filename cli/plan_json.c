@@ -1,5 +1,5 @@
-/* plan_json.c - plans as JSON, schema bloomgate.plan.1 (plan_rows.h). */
-#include "plan_rows.h"
+/* plan_json.c - plans as JSON, schema bloomgate.plan.1 (plan_output.h). */
+#include "plan_output.h"
 
 #include "json.h"
 
@@ -58,7 +58,7 @@ static void plan_json_then(struct json *json, const char *name,
 }
 
 static void plan_json_plan(struct json *json, const struct plan_rows *plans,
-                           const struct plan_row *row)
+                           const struct plan_row *row, const struct measured *speed)
 {
     const bg_plan *plan = &row->plan;
     json_count(json, "items", plan->items);
@@ -81,26 +81,28 @@ static void plan_json_plan(struct json *json, const struct plan_rows *plans,
     if (plan_has_costs(plans)) {
         json_real(json, "cost_per_second", plan->cost);
     }
-    if (row->measured) {
-        plan_json_speed(json, &row->speed);
+    if (speed) {
+        plan_json_speed(json, speed);
     }
 }
 
 static void plan_json_row(struct json *json, const struct plan_rows *plans,
-                          const struct plan_row *row)
+                          const struct plan_speeds *speeds, size_t i)
 {
+    const struct plan_row *row = &plans->rows[i];
     json_object(json, NULL);
     json_text(json, "kind", bg_kind_name(row->kind));
     json_bool(json, "possible", !row->err);
     if (row->err) {
         json_text(json, "why", row->why);
     } else {
-        plan_json_plan(json, plans, row);
+        plan_json_plan(json, plans, row,
+                       speeds->rows[i].measured ? &speeds->rows[i].speed : NULL);
     }
     json_close(json, '}');
 }
 
-void plan_print_json(const struct plan_rows *plans)
+void plan_print_json(const struct plan_rows *plans, const struct plan_speeds *speeds)
 {
     struct json json;
     char text[PLAN_TEXT];
@@ -108,7 +110,7 @@ void plan_print_json(const struct plan_rows *plans)
     plan_json_request(&json, &plans->ask);
     json_list(&json, "kinds");
     for (size_t i = 0; i < plans->count; i++) {
-        plan_json_row(&json, plans, &plans->rows[i]);
+        plan_json_row(&json, plans, speeds, i);
     }
     json_close(&json, ']');
     if (!plans->best.err) {
@@ -122,8 +124,8 @@ void plan_print_json(const struct plan_rows *plans)
         json_text(&json, NULL, text);
     }
     json_close(&json, ']');
-    if (plans->calibrated) {
-        json_real(&json, "keyed_hash_ns", plans->keyed_hash_ns);
+    if (speeds->calibrated) {
+        json_real(&json, "keyed_hash_ns", speeds->keyed_hash_ns);
     }
     json_end(&json);
 }

@@ -1,8 +1,8 @@
 /*
- * plan_plot.c - plans as charts (plan_rows.h): what happens when more keys come than a
+ * plan_plot.c - plans as charts (plan_output.h): what happens when more keys come than a
  * filter was made for, and what a lower rate costs.
  */
-#include "plan_rows.h"
+#include "plan_output.h"
 
 #include "chart.h"
 #include "number.h"
@@ -22,38 +22,6 @@ struct plot {
 
 /* ---- Rate over fill ------------------------------------------------------------------------ */
 
-/* Of `fill` times the keys that it was planned for; NaN: it does not take so many, or there
- * are none, which a logarithmic axis has no place for. */
-static double plot_rate(const bg_plan_request *ask, const struct plan_row *row,
-                        double fill)
-{
-    const bg_plan *plan = &row->plan;
-    const double items = fill * (double)plan->items;
-    if (bg_kind_traits(row->kind) & BG_IS_STATIC) {
-        return fabs(fill - 1) < 1e-9 ? plan->rate : (double)NAN;
-    }
-    double rate;
-    if (row->kind
-        == BG_KIND_WINDOW) { /* `layers` blocked filters, one more than needed */
-        const double each = items / (plan->layers - 1);
-        const double one =
-            bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64, plan->k, (uint64_t)each);
-        rate = 1 - pow(1 - one, plan->layers);
-    } else if (row->kind == BG_KIND_SCALABLE) {
-        bg_plan_request more = *ask;
-        bg_plan grown;
-        more.spec.kind = BG_KIND_SCALABLE;
-        more.growth = fill * (ask->growth > 1 ? ask->growth : 1);
-        rate = more.growth < 1 ? bg_predict_rate(BG_KIND_BLOCKED, plan->units * 64,
-                                                 plan->k, (uint64_t)items)
-               : bg_plan_make(&more, &grown, NULL) == BG_OK ? grown.rate
-                                                            : (double)NAN;
-    } else {
-        rate = bg_predict_rate(row->kind, plan->bytes, plan->k, (uint64_t)items);
-    }
-    return rate > 0 && plan_takes_more(row, rate) ? rate : (double)NAN;
-}
-
 static void plot_fill(struct plot *plot, struct chart_page *page)
 {
     double lowest = 1;
@@ -69,7 +37,7 @@ static void plot_fill(struct plot *plot, struct chart_page *page)
         }
         const size_t design = (PLOT_FILLS - 1) / 3;
         for (size_t i = 0; i < PLOT_FILLS; i++) {
-            plot->y[r][i] = plot_rate(&plot->plans->ask, row, plot->x[i]);
+            plot->y[r][i] = plan_rate_at(plot->plans, row, plot->x[i]);
         }
         plot->series[plot->count++] = (struct chart_series){
             bg_kind_name(row->kind), plot->x + (is_static ? design : 0),
@@ -94,19 +62,6 @@ static void plot_fill(struct plot *plot, struct chart_page *page)
 
 /* ---- Bits over rate --------------------------------------------------------------------------- */
 
-static double plot_bits(const bg_plan_request *ask, bg_kind kind, double rate)
-{
-    bg_plan_request one = *ask;
-    bg_plan plan;
-    one.spec.kind = (uint32_t)kind;
-    one.spec.rate = rate;
-    one.spec.bytes = 0;
-    one.spec.bits_per_key = 0;
-    one.spec.k = 0;
-    one.latency_objective = 0;
-    return bg_plan_make(&one, &plan, NULL) == BG_OK ? plan.bits_per_key : (double)NAN;
-}
-
 static void plot_sizes(struct plot *plot, struct chart_page *page)
 {
     double least = HUGE_VAL, most = 1;
@@ -118,7 +73,10 @@ static void plot_sizes(struct plot *plot, struct chart_page *page)
         const bg_kind kind = plot->plans->rows[r].kind;
         bool any = false;
         for (size_t i = 0; i < PLOT_RATES; i++) {
-            plot->y[r][i] = plot_bits(&plot->plans->ask, kind, plot->x[i]);
+            bg_plan plan;
+            plot->y[r][i] = plan_for_rate(plot->plans, kind, plot->x[i], &plan)
+                                ? plan.bits_per_key
+                                : (double)NAN;
             if (isfinite(plot->y[r][i])) {
                 any = true;
                 least = fmin(least, plot->y[r][i]);

@@ -1,5 +1,5 @@
-/* plan_report.c - plans as a table for people (plan_rows.h), at most 100 columns wide. */
-#include "plan_rows.h"
+/* plan_report.c - plans as a table for people (plan_output.h), at most 100 columns wide. */
+#include "plan_output.h"
 
 #include "columns.h"
 #include "number.h"
@@ -221,20 +221,22 @@ static void report_hints(const struct plan_rows *plans)
 
 /* ---- What was measured ------------------------------------------------------------------------ */
 
-static void report_speed(const struct plan_row *row, struct columns *table)
+static void report_speed(bg_kind kind, const struct measured *speed,
+                         struct columns *table)
 {
     char text[NUMBER_TEXT];
     columns_row(table);
-    columns_set(table, bg_kind_name(row->kind));
-    columns_short(table, (double)row->speed.keys);
-    columns_set(table, number_show_bytes(row->speed.bytes, text));
-    columns_real(table, 1, row->speed.build_ns);
-    columns_short(table, 1e9 / row->speed.present_ns);
-    columns_short(table, 1e9 / row->speed.absent_ns);
-    columns_short(table, 1e9 / row->speed.single_ns);
+    columns_set(table, bg_kind_name(kind));
+    columns_short(table, (double)speed->keys);
+    columns_set(table, number_show_bytes(speed->bytes, text));
+    columns_real(table, 1, speed->build_ns);
+    columns_short(table, 1e9 / speed->present_ns);
+    columns_short(table, 1e9 / speed->absent_ns);
+    columns_short(table, 1e9 / speed->single_ns);
 }
 
-static void report_speeds(const struct plan_rows *plans)
+static void report_speeds(const struct plan_rows *plans,
+                          const struct plan_speeds *speeds)
 {
     static struct columns table;
     printf(
@@ -249,23 +251,23 @@ static void report_speeds(const struct plan_rows *plans)
     columns_add(&table, "batches,", "absent", false);
     columns_add(&table, "one", "by one", false);
     for (size_t i = 0; i < plans->count; i++) {
-        if (plans->rows[i].measured) {
-            report_speed(&plans->rows[i], &table);
+        if (speeds->rows[i].measured) {
+            report_speed(plans->rows[i].kind, &speeds->rows[i].speed, &table);
         }
     }
     columns_print(&table);
     printf("\nHashing with a secret (--hash keyed) takes %.1f ns more per key of 16 "
            "bytes.\n",
-           plans->keyed_hash_ns);
+           speeds->keyed_hash_ns);
 }
 
-void plan_print(const struct plan_rows *plans)
+void plan_print(const struct plan_rows *plans, const struct plan_speeds *speeds)
 {
     report_heading(plans);
     report_table(plans);
     report_best(plans);
     report_hints(plans);
-    if (plans->calibrated) {
-        report_speeds(plans);
+    if (speeds->calibrated) {
+        report_speeds(plans, speeds);
     }
 }

@@ -1,8 +1,8 @@
 /*
  * bg_admin.c - whole filters: emptied, dropped, merged, folded, moved on, compared.
  *
- * What is merged or folded is kept as a whole afterwards (host->ops->checkpoint). Emptying gives
- * the name to another, empty object; adds that run at the same time come before or after.
+ * What is merged or folded is kept as a whole afterwards (object_keep). Emptying gives the name to
+ * another, empty object; adds that run at the same time come before or after.
  */
 #include "bg_handlers.h"
 
@@ -19,7 +19,7 @@ void bgc_reply_estimate(struct request *request, bg_estimate estimate)
 bool bgc_kept(struct request *request, struct object *object)
 {
     bg_errinfo info = { 0 };
-    const bg_err err = request->host->ops->checkpoint(request->host, object, &info);
+    const bg_err err = object_keep(object, request->host, &info);
     if (err) {
         args_failed(request, err, &info, BGC_FULL);
     }
@@ -36,15 +36,11 @@ void bgc_clear(struct request *request)
         return;
     }
     bg_err err = object_emptied(object, host->settings, &empty, &info);
-    if (!err) {
-        err = host->ops->replace(host, request->argv[1], empty, &info);
-        if (err) {
-            object_free(empty);
-        }
-    }
+    err = err ? err : host->ops->replace(host, request->argv[1], empty, &info);
     if (err) {
+        object_free(empty);
         args_failed(request, err, &info, BGC_FULL);
-    } else if (!empty->shape.imported || bgc_kept(request, empty)) {
+    } else {
         reply_ok(&request->reply);
     }
 }
@@ -69,14 +65,18 @@ static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
                  args_show(request->argv[1], to), why);
 }
 
-/* Merges argv[from], ... into an object; false: an error was sent. */
-static bool bgc_merge_from(struct request *request, struct object *object, size_t from)
+/* Merges argv[from], ... into an object; false: an error was sent. *changed says whether anything
+ * has happened. */
+static bool bgc_merge_from(struct request *request, struct object *object, size_t from,
+                           bool *changed)
 {
     for (size_t i = from; i < request->argc; i++) {
         const struct object *source = args_find_any(request, request->argv[i]);
         bg_errinfo info = { 0 };
         const bg_err err =
             source ? object_merge(object, request->host, source, &info) : BG_OK;
+        *changed =
+            *changed || (source && (!err || err == BG_EFULL || err == BG_ENOMEM));
         if (err) {
             bgc_merge_failed(request, i, err, &info);
         }
@@ -85,6 +85,24 @@ static bool bgc_merge_from(struct request *request, struct object *object, size_
         }
     }
     return true;
+}
+
+/* Into one that there is. What was merged before an error is kept as well: it is there. */
+static void bgc_merge_into(struct request *request, struct object *object)
+{
+    bool changed = false;
+    object_changing(object);
+    const bool merged = bgc_merge_from(request, object, 2, &changed);
+    if (!changed) {
+        object_unchanged(object);
+    } else if (!merged) {
+        (void)object_keep(object, request->host, NULL);
+    } else if (!bgc_kept(request, object)) {
+        return;
+    }
+    if (merged) {
+        reply_ok(&request->reply);
+    }
 }
 
 /* A copy of the first, with the others in it, gets the name. */
@@ -101,7 +119,8 @@ static void bgc_merge_new(struct request *request)
         bgc_merge_failed(request, 2, err, &info);
         return;
     }
-    if (!bgc_merge_from(request, made, 3)) {
+    bool changed = false;
+    if (!bgc_merge_from(request, made, 3, &changed)) {
         object_free(made);
         return;
     }
@@ -109,7 +128,7 @@ static void bgc_merge_new(struct request *request)
     if (err) {
         object_free(made);
         args_failed(request, err, &info, BGC_FULL);
-    } else if (bgc_kept(request, made)) {
+    } else {
         reply_ok(&request->reply);
     }
 }
@@ -133,8 +152,8 @@ void bgc_merge(struct request *request)
     struct object *object = request->host->ops->find(request->host, request->argv[1]);
     if (!object) {
         bgc_merge_new(request);
-    } else if (bgc_merge_from(request, object, 2) && bgc_kept(request, object)) {
-        reply_ok(&request->reply);
+    } else {
+        bgc_merge_into(request, object);
     }
 }
 
@@ -154,8 +173,10 @@ void bgc_fold(struct request *request)
         return;
     }
     bg_errinfo info = { 0 };
+    object_changing(object);
     const bg_err err = object_fold(object, (uint32_t)times, &info);
     if (err) {
+        object_unchanged(object);
         args_failed(request, err, &info, BGC_FULL);
     } else if (bgc_kept(request, object)) {
         reply_integer(&request->reply, (int64_t)object_bytes(object));

@@ -50,7 +50,7 @@ static bg_err files_verify_foreign(const void *bytes, size_t n, bg_report *repor
     const bg_err err =
         bg_foreign_read(BG_FOREIGN_REDISBLOOM, bytes, n, NULL, &again, info);
     bg_foreign_free(again);
-    report->checks = 1;
+    report->blocks = 1;
     return err;
 }
 
@@ -89,8 +89,8 @@ void bgc_verify(struct request *request)
         args_failed(request, err, &info, BGC_FULL);
     } else {
         reply_map(&request->reply, 2);
-        reply_text(&request->reply, "checks");
-        reply_integer(&request->reply, report.checks);
+        reply_text(&request->reply, "bytes");
+        reply_integer(&request->reply, (int64_t)object_bytes(object));
         reply_text(&request->reply, "blocks");
         reply_integer(&request->reply, (int64_t)report.blocks);
     }
@@ -249,7 +249,7 @@ static bg_err reload_look(struct reload *reload, bg_errinfo *info)
     reload->about.struct_size = sizeof reload->about;
     bg_err err = bg_file_about(reload->path, &reload->about, info);
     if (err) {
-        return err;
+        return err == BG_EIO ? BG_EINVAL : err; /* of this file, not of the journal */
     }
     shape.hash = reload->about.profile;
     shape.seed = reload->about.seed;
@@ -282,8 +282,8 @@ static void reload_shape(const struct reload *reload, const bg_filter *filter,
     memcpy(shape->key_id, reload->about.key_id, sizeof shape->key_id);
 }
 
-/* A new object takes the name. */
-static bg_err reload_anew(struct reload *reload, bool sealed, struct object **object,
+/* A new object takes the name, or the place of the one that has it. */
+static bg_err reload_anew(struct reload *reload, bool sealed, bool there,
                           bg_errinfo *info)
 {
     struct host *host = reload->request->host;
@@ -293,7 +293,7 @@ static bg_err reload_anew(struct reload *reload, bool sealed, struct object **ob
     bg_filter *filter = NULL;
     bg_err err = bg_open(reload->path, &reload->opening, &filter, info);
     if (err) {
-        return err;
+        return err == BG_EIO ? BG_EINVAL : err;
     }
     reload_shape(reload, filter, &shape);
     shape.sealed = sealed;
@@ -303,13 +303,11 @@ static bg_err reload_anew(struct reload *reload, bool sealed, struct object **ob
         return err;
     }
     object_recount(made);
-    err = *object ? host->ops->replace(host, name, made, info)
-                  : host->ops->create(host, name, made, info);
+    err = there ? host->ops->replace(host, name, made, info)
+                : host->ops->create(host, name, made, info);
     if (err) {
         object_free(made);
-        made = NULL;
     }
-    *object = made;
     return err;
 }
 
@@ -322,8 +320,8 @@ static bg_err reload_into(struct reload *reload, struct object *object,
         reload->flags & RELOAD_DISCARD ? BG_SLOT_DISCARD | BG_SLOT_ANY_GENERATION : 0;
     how.opening = &reload->opening;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
+    object_changing(object);
     pthread_mutex_lock(&object->writing);
-    object_changes(object);
     const bg_err err = bg_slot_reload(object->slot, reload->path, &how, info);
     if (!err) {
         atomic_store(&object->reshaped, true);
@@ -331,22 +329,22 @@ static bg_err reload_into(struct reload *reload, struct object *object,
         object->outgrown = false;
     }
     pthread_mutex_unlock(&object->writing);
-    if (!err) {
-        object_recount(object);
+    if (err) {
+        object_unchanged(object);
+        return err == BG_EIO ? BG_EINVAL : err; /* of this file, not of the journal */
     }
-    return err;
+    object_recount(object);
+    return object_keep(object, reload->request->host, info);
 }
 
-static bg_err reload_run(struct reload *reload, struct object **object,
-                         bg_errinfo *info)
+static bg_err reload_run(struct reload *reload, struct object *there, bg_errinfo *info)
 {
-    struct object *there = *object;
-    bg_err err = reload_look(reload, info);
+    const bg_err err = reload_look(reload, info);
     if (err) {
         return err;
     }
     if (!there) {
-        return reload_anew(reload, !(reload->flags & RELOAD_WRITABLE), object, info);
+        return reload_anew(reload, !(reload->flags & RELOAD_WRITABLE), false, info);
     }
     if (there->foreign || !object_is_whole(there) || reload->flags & RELOAD_ANYKIND) {
         const bool loses = object_is_whole(there) && !there->shape.sealed;
@@ -358,7 +356,7 @@ static bg_err reload_run(struct reload *reload, struct object **object,
         }
         return reload_anew(reload,
                            there->shape.sealed && !(reload->flags & RELOAD_WRITABLE),
-                           object, info);
+                           true, info);
     }
     return reload_into(reload, there, info);
 }
@@ -373,17 +371,13 @@ void bgc_reload(struct request *request)
         return;
     }
     struct object *object = request->host->ops->find(request->host, request->argv[1]);
-    const bg_err err = reload_run(&reload, &object, &info);
-    if (err) {
-        const char *why = info.message[0] ? info.message : bg_strerror(err);
-        if (err == BG_EINCOMPAT) {
-            reply_errorf(&request->reply, "INCOMPATIBLE %s", why);
-        } else if (err == BG_EIO) { /* of this file, not of the journal */
-            reply_errorf(&request->reply, "ERR %s", why);
-        } else {
-            args_failed(request, err, &info, BGC_FULL);
-        }
-    } else if (bgc_kept(request, object)) {
+    const bg_err err = reload_run(&reload, object, &info);
+    if (err == BG_EINCOMPAT) {
+        reply_errorf(&request->reply, "INCOMPATIBLE %s",
+                     info.message[0] ? info.message : bg_strerror(err));
+    } else if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else {
         reply_text(&request->reply, reload.about.digest_text);
     }
 }

@@ -109,9 +109,9 @@ static void rebuild_commit(struct request *request, struct object *object)
     bg_rebuild_report report = { .struct_size = sizeof report };
     bg_errinfo info = { 0 };
     bg_err err;
+    object_changing(object);
     pthread_mutex_lock(&object->writing);
     if (object->rebuild) {
-        object_changes(object);
         err = bg_rebuild_commit(object->rebuild, &report, &info);
         object->rebuild = NULL;
     } else {
@@ -124,6 +124,7 @@ static void rebuild_commit(struct request *request, struct object *object)
     }
     pthread_mutex_unlock(&object->writing);
     if (err) {
+        object_unchanged(object);
         args_failed(request, err, &info,
                     "FULL the new filter had no room: it is dropped");
         return;

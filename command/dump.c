@@ -156,7 +156,9 @@ void dump_release(struct object *object)
 
 void dump_expire(struct object *object, uint64_t now)
 {
-    pthread_mutex_lock(&object->dumping);
+    if (pthread_mutex_trylock(&object->dumping)) {
+        return; /* it is being used */
+    }
     if (object->dump && now > object->dump->read + DUMP_KEPT) {
         dump_forget(object);
     }

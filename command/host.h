@@ -65,8 +65,10 @@ struct host_ops {
     /* The object of that name, or NULL. Valid until the handler returns. */
     struct object *(*find)(struct host *host, bg_bytes name);
 
-    /* Gives a name to an object, which then is the host's. BG_EBUSY: the name is taken, maybe
-     * since a moment ago; BG_ELIMIT: over a quota. On error the object is the caller's. */
+    /* Gives a name to an object, which then is the host's, and may be gone as soon as this
+     * returns. One that has content already (object->born_full) is kept as a whole before.
+     * BG_EBUSY: the name is taken, maybe since a moment ago; BG_ELIMIT: over a quota. On error
+     * the object is the caller's. */
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
 
@@ -84,7 +86,7 @@ struct host_ops {
     bg_err (*record)(struct host *host, struct object *object,
                      const struct change *change, bg_errinfo *info);
 
-    /* An object has changed wholesale: keeps all of it. May take long. */
+    /* An object that was found has changed wholesale: keeps all of it. May take long. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
     /* Milliseconds since 1970. */

@@ -298,22 +298,44 @@ void object_recount(struct object *object)
     atomic_store(&object->deleted, 0);
 }
 
-/* ---- Whole objects -------------------------------------------------------------------------- */
+/* ---- What is kept ----------------------------------------------------------------------------- */
 
-/* The fence is for adding_probe: who sees a bit of the change sees that there is one. */
-void object_changes(struct object *object)
+/* The fence pairs with that of adding_probe: who finds a bit that is about to be set finds this,
+ * too. */
+void object_changing(struct object *object)
 {
-    atomic_fetch_add(&object->changed, 1);
+    atomic_fetch_add(&object->unkept, 1);
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-void object_kept(struct object *object, uint64_t changed)
+uint32_t object_keeping(struct object *object)
 {
-    uint64_t kept = atomic_load(&object->kept);
-    while (kept < changed
-           && !atomic_compare_exchange_weak(&object->kept, &kept, changed)) {
+    return atomic_exchange(&object->failed, 0);
+}
+
+void object_kept(struct object *object, uint32_t changes, bool done)
+{
+    if (done) {
+        atomic_fetch_sub(&object->unkept, changes);
+    } else {
+        atomic_fetch_add(&object->failed, changes);
     }
 }
+
+bg_err object_keep(struct object *object, struct host *host, bg_errinfo *info)
+{
+    const uint32_t changes = 1 + object_keeping(object);
+    const bg_err err = host->ops->checkpoint(host, object, info);
+    object_kept(object, changes, err == BG_OK);
+    return err;
+}
+
+void object_unchanged(struct object *object)
+{
+    atomic_fetch_sub(&object->unkept, 1);
+}
+
+/* ---- Whole objects -------------------------------------------------------------------------- */
 
 static bg_err object_needs_filter(const struct object *object, const char *what,
                                   bg_errinfo *info)
@@ -365,7 +387,9 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
     err = object_merge_within(object, host, filter, info);
     bg_slot_unpin(from->slot, &pin);
     pthread_mutex_unlock(&object->writing);
-    object_recount(object);
+    if (!err) {
+        object_recount(object);
+    }
     return err;
 }
 
@@ -504,7 +528,6 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
         return err;
     }
     pthread_mutex_lock(&object->writing);
-    object_changes(object);
     err = object_fold_within(object, times, info);
     if (!err) {
         atomic_store(&object->reshaped, true);
@@ -542,7 +565,6 @@ bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info)
         if (!smaller) {
             break;
         }
-        object_changes(object);
         err = bg_slot_swap(object->slot, smaller, 0, BG_SLOT_DISCARD, info);
         if (err) {
             bg_filter_free(smaller);

@@ -22,13 +22,15 @@
  * so that the journal has the order in which they happened. There is no clearing: another, empty
  * object takes the name instead.
  *
- * What is recorded. An add of a key that the filter has already changes nothing, so it is not
+ * What is recorded. An add of a key that a set of bits has already changes nothing, so it is not
  * recorded; a host that promises durability must therefore hold back its reply until everything
  * that was recorded up to then is safe, by whomever: records are written before bits are set, so
- * whoever finds a bit set comes after its record. But for bits that came wholesale (merged, folded,
- * rebuilt, reloaded), which are safe only when the host has kept the object (object_kept): until then
- * every add is recorded, and nothing is removed, since the remove might be done again on what was
- * there before, and hit the wrong one.
+ * whoever finds a bit set comes after its record. Two exceptions, where a key that is found need
+ * not be found after a crash, since it is one by chance:
+ *   - a scalable filter, where it depends on the order of adds which layer a key went to;
+ *   - a filter that was changed wholesale (merged, folded, rebuilt, loaded again) and whose
+ *     checkpoint is not done yet: object_changing and object_keep count these. Nothing is removed
+ *     from it until then: done again on what was there before, it might hit another key.
  */
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
@@ -108,10 +110,11 @@ struct object {
     _Atomic uint64_t deleted; /* removes that found something */
     _Atomic uint64_t expansions;
     _Atomic bool reshaped;
+    _Atomic uint32_t
+        unkept; /* wholesale changes whose checkpoint is not done, or failed: */
+    _Atomic uint32_t failed;  /* so many */
     bool outgrown;            /* CF: no larger one is allowed; under `writing` */
     _Atomic uint64_t rotated; /* windows: to this time */
-    _Atomic uint64_t changed; /* so often wholesale, */
-    _Atomic uint64_t kept;    /* and up to this one of them the host has kept it */
     _Atomic uint64_t said_absent,
         said_present;              /* BG.OBSERVE, of what may be contained */
     _Atomic uint64_t said_missing; /* present, though denied here */
@@ -219,19 +222,23 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
 bg_err object_apply(struct object *object, const struct change *change,
                     bg_errinfo *info);
 
-/* ---- Whole objects: take long, and want a checkpoint afterwards ---------------------------- */
+/* ---- Whole objects: take long ---------------------------------------------------------------- */
 
-/* The object is about to change wholesale: called before it does, by who does it. */
-void object_changes(struct object *object);
+/* Before and after a wholesale change of an object that has a name: tells the host to keep it; or
+ * that nothing has changed. */
+void object_changing(struct object *object);
+bg_err object_keep(struct object *object, struct host *host, bg_errinfo *info);
+void object_unchanged(struct object *object);
 
-/* The host has kept it as it is after so many changes (object->changed, read before it was
- * saved). */
-void object_kept(struct object *object, uint64_t changed);
+/* Around every saving of all of an object, by the host: it keeps what earlier changes did, whose own
+ * checkpoint had failed. The second gets what the first has returned. */
+uint32_t object_keeping(struct object *object);
+void object_kept(struct object *object, uint32_t changes, bool done);
 
-/* Whether it has all that the object has. */
+/* Whether the host has all that the object has. */
 static inline bool object_is_kept(const struct object *object)
 {
-    return atomic_load(&object->changed) == atomic_load(&object->kept);
+    return atomic_load(&object->unkept) == 0;
 }
 
 /* Adds all that `from` has. BG_EINCOMPAT says what differs. */

@@ -57,9 +57,10 @@ static bool adding_bit(const uint64_t *bits, size_t i)
 }
 
 /*
- * Which keys does the filter not have yet? Only those need to be added. That may be said only if
- * there is one filter in the slot: a key that one of several has may be missing in another one
- * that takes adds. The question is not one of the user's, so it is asked past the slot's counters.
+ * Which keys does the filter not have yet? Only those need to be recorded and added, but for what
+ * object.h says; and if there are several filters in the slot, a key that one of them has may be
+ * missing in another one that takes adds. The question is not one of the user's, so it is asked
+ * past the slot's counters.
  */
 static void adding_probe(struct adding *a)
 {
@@ -72,9 +73,12 @@ static void adding_probe(struct adding *a)
     }
     const bool alone = !bg_pin_filter(&pin, 1, NULL);
     bg_slot_unpin(a->object->slot, &pin);
+    atomic_thread_fence(memory_order_seq_cst); /* see object_changing */
+    const bool lasting = alone && a->object->shape.kind != BG_KIND_SCALABLE
+                         && atomic_load(&a->object->unkept) == 0;
     a->fresh = 0;
     for (size_t i = 0; i < a->n; i++) {
-        if (!alone || !adding_bit(a->seen, i)) {
+        if (!lasting || !adding_bit(a->seen, i)) {
             a->hashes[a->fresh] = a->hashes[i];
             a->which[a->fresh++] = (uint16_t)i;
         }
@@ -382,9 +386,14 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
     pthread_mutex_lock(&object->writing);
     if (!object_is_whole(object)) {
         err = object_unknown(info);
-    } else if (object_probe(object, key) == 0) {
-        err = adding_all(&a, info);
-        *added = err == BG_OK;
+    } else {
+        const bool there = object_probe(object, key) > 0;
+        if (!there
+            || atomic_load(
+                &object->unkept)) { /* rather a copy too many than one too few */
+            err = adding_all(&a, info);
+        }
+        *added = !err && !there;
     }
     pthread_mutex_unlock(&object->writing);
     return err;

@@ -34,8 +34,10 @@ static void acl_add_word(struct buffer *line, const char *word)
     }
 }
 
-static void acl_visit(void *context, const char *const *words, size_t n)
+static void acl_visit(void *context, const struct user *user, const char *const *words,
+                      size_t n)
 {
+    (void)user;
     struct acl_lines *lines = context;
     struct buffer line;
     buffer_init(&line, 1 << 20);

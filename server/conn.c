@@ -17,7 +17,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { CONN_KEEP = 4096, CONN_FIRST = 16384, CONN_REST = 16 };
+enum {
+    CONN_KEEP = 4096,
+    CONN_FIRST = 16384,
+    CONN_STEADY = 16384, /* bytes of a request that has to come in pieces */
+    CONN_PIECES = 8,     /* of a long answer at a time, then others have their turn */
+    CONN_REST = 16,
+    CONN_DRAIN = 1 << 20,   /* bytes that are read and forgotten, */
+    CONN_DRAIN_TICKS = 2000 /* for so long */
+};
 
 static void conn_on_event(evutil_socket_t fd, short what, void *context);
 
@@ -147,7 +155,7 @@ void conn_close(struct conn *conn)
     conn_unlink(conn);
     if (conn->ssl) {
         ERR_clear_error();
-        if (!conn->shaking) {
+        if (!conn->shaking && !conn->draining) {
             (void)SSL_shutdown(conn->ssl);
         }
         SSL_free(conn->ssl);
@@ -269,8 +277,15 @@ void conn_again(struct conn *conn)
 /* Something is left in `in`, or not: since when does a request wait for its end? */
 static void conn_note_rest(struct conn *conn)
 {
-    if (buffer_waiting(&conn->in) == 0) {
+    if (buffer_waiting(&conn->in) == 0 && conn->amid) {
+        buffer_clear(&conn->in, 0);
+        if (conn->stuck == 0 || conn->arrived >= CONN_STEADY) {
+            conn->stuck = conn->worker->session.ticks;
+            conn->arrived = 0;
+        }
+    } else if (buffer_waiting(&conn->in) == 0) {
         conn->stuck = 0;
+        conn->arrived = 0;
         buffer_clear(&conn->in, 0);
     } else if (conn_is_full(conn)) {
         conn->full = true; /* until replies have been taken: conn_settle */
@@ -326,11 +341,12 @@ static ssize_t conn_read_some(struct conn *conn)
     }
     atomic_fetch_add_explicit(&worker->counts.bytes_in, (uint64_t)n,
                               memory_order_relaxed);
+    conn->arrived += (size_t)n;
     if (waiting > 0) {
         buffer_wrote(&conn->in, (size_t)n);
         const size_t used =
             conn_feed(conn, conn->in.data + conn->in.begin, buffer_waiting(&conn->in));
-        if (used > 0) {
+        if (used > 0 && !conn->amid) {
             conn->stuck = 0; /* a request has become whole: the clock starts anew */
         }
         buffer_drop(&conn->in, used);
@@ -350,9 +366,25 @@ static bool conn_may_read(const struct conn *conn)
            && !conn->again && !conn->full && !conn->leaving && !conn_is_full(conn);
 }
 
+/* What comes after the last answer: read and forgotten. */
+static void conn_drain(struct conn *conn)
+{
+    const ssize_t n =
+        read(conn->fd, conn->worker->scratch, sizeof conn->worker->scratch);
+    conn->arrived += n > 0 ? (size_t)n : 0;
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)
+        || conn->arrived > CONN_DRAIN) {
+        conn_close(conn);
+    }
+}
+
 static void conn_readable(struct conn *conn)
 {
     ssize_t n = 0;
+    if (conn->draining) {
+        conn_drain(conn);
+        return;
+    }
     conn_take_turn(conn);
     do {
         conn->wants_write = false;
@@ -424,6 +456,7 @@ static size_t conn_sendable(const struct conn *conn)
 /* Sends what it can; false: the connection is gone. */
 static bool conn_send(struct conn *conn)
 {
+    unsigned pieces = CONN_PIECES;
     size_t most = 0;
     while ((most = conn_sendable(conn)) > 0) {
         const ssize_t n = conn_write(conn, conn->out.data + conn->out.begin, most);
@@ -443,6 +476,9 @@ static bool conn_send(struct conn *conn)
         conn->clogged = 0;
         if (buffer_waiting(&conn->out) == 0 && conn->protocol->more) {
             conn->protocol->more(conn);
+            if (--pieces == 0) {
+                return true;
+            }
         }
     }
     if (buffer_waiting(&conn->out) == 0) {
@@ -478,6 +514,25 @@ static bool conn_unhold(struct conn *conn)
     return !conn->hold || persist_works(persist, why);
 }
 
+/*
+ * All is said, but the other side may still be sending. If the socket were closed with bytes that
+ * nobody has read, the system would tell the other side at once that the connection is broken, and
+ * it might never see the answer. So only our half is closed; what comes is forgotten until it has
+ * ended, too, or CONN_DRAIN bytes or CONN_DRAIN_TICKS are over.
+ */
+static void conn_linger(struct conn *conn)
+{
+    if (conn->ssl) {
+        ERR_clear_error();
+        (void)SSL_shutdown(conn->ssl);
+    }
+    (void)shutdown(conn->fd, SHUT_WR);
+    conn->draining = true;
+    conn->arrived = 0;
+    conn->stuck = server_ticks();
+    conn_wait_for(conn, EV_READ);
+}
+
 static void conn_wait(struct conn *conn)
 {
     short what = 0;
@@ -508,8 +563,23 @@ void conn_settle(struct conn *conn)
         conn_close(conn);
         return;
     }
-    if (!conn_unhold(conn) || !conn_send(conn) || conn_is_over(conn)) {
+    if (!conn_unhold(conn)) {
         conn_close(conn);
+        return;
+    }
+    if (conn->draining) {
+        return;
+    }
+    if (!conn_send(conn)) {
+        conn_close(conn);
+        return;
+    }
+    if (conn_is_over(conn)) {
+        if (conn->lingers && !conn->eof) {
+            conn_linger(conn);
+        } else {
+            conn_close(conn);
+        }
         return;
     }
     if (conn->hold) {
@@ -528,6 +598,12 @@ void conn_tick(struct conn *conn, uint64_t ticks)
     const uint64_t slow = (uint64_t)(settings->slow_client_timeout * 1000);
     const uint64_t idle = (uint64_t)(settings->timeout * 1000);
     if (conn->busy || conn->hold) {
+        return;
+    }
+    if (conn->draining) {
+        if (ticks - conn->stuck > CONN_DRAIN_TICKS) {
+            conn_close(conn);
+        }
         return;
     }
     const bool waits = conn->stuck || conn->clogged;

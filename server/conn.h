@@ -12,7 +12,7 @@
  * Bounds. While more than half of the output limit waits to be sent nothing more is read, nor done
  * of what was read; a connection whose single reply exceeds the limit is closed. A request that does
  * not become whole within slow-client-timeout, or replies that are not taken for so long, end a
- * connection.
+ * connection; so does a body of HTTP of which less than CONN_STEADY bytes come in so long.
  *
  * Durability. Replies that wait for the journal are divided at most in two: those that wait for
  * `hold`, and those of what was asked meanwhile, which wait for `later`. So a client that goes on
@@ -82,13 +82,17 @@ struct conn {
     bool shaking;          /* the TLS handshake is not done */
     bool wants_write;      /* TLS needs to write before it can read */
     bool eof;              /* the other side has sent all it will */
-    bool busy;             /* a job works for it */
-    bool closed;           /* and only waits for that job */
-    bool pending;          /* in the worker's list of this iteration */
-    bool held;             /* in the worker's list of those that wait for the journal */
-    bool again;   /* its turn ended before its bytes did: in the worker's list */
-    bool full;    /* replies have to be taken before it goes on with its bytes */
-    bool leaving; /* the service stops: nothing more is read, the rest is answered */
+    bool amid; /* the protocol has taken a part of a request, and waits for the rest */
+    bool lingers;   /* it closes before all was read that comes: see conn_linger */
+    bool draining;  /* and does that now */
+    size_t arrived; /* bytes since `stuck`, if `amid`; or while draining */
+    bool busy;      /* a job works for it */
+    bool closed;    /* and only waits for that job */
+    bool pending;   /* in the worker's list of this iteration */
+    bool held;      /* in the worker's list of those that wait for the journal */
+    bool again;     /* its turn ended before its bytes did: in the worker's list */
+    bool full;      /* replies have to be taken before it goes on with its bytes */
+    bool leaving;   /* the service stops: nothing more is read, the rest is answered */
     struct conn *next_pending, *next_held, *next_again;
     struct conn *next, **link; /* all connections of the worker */
 };

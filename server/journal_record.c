@@ -92,6 +92,17 @@ static bool record_has(enum journal_type type, size_t field)
     return types[type].has >> field & 1;
 }
 
+/* Adds and removes have hashes or keys, other operations have none. */
+static bool record_has_keys(unsigned op)
+{
+    return op == CHANGE_ADD || op == CHANGE_REMOVE;
+}
+
+static bool record_is_operation(unsigned op)
+{
+    return record_has_keys(op) || op == CHANGE_ROTATE;
+}
+
 static uint64_t *record_number(struct journal_record *record, const struct field *field)
 {
     return (uint64_t *)(void *)((char *)record + field->at);
@@ -116,8 +127,8 @@ static unsigned record_change_has(const struct change *change)
 
 static bg_err record_check_change(const struct change *change, bg_errinfo *info)
 {
-    bool keyed = change->op == CHANGE_ADD || change->op == CHANGE_REMOVE;
-    if (!keyed && change->op != CHANGE_ROTATE) {
+    bool keyed = record_has_keys((unsigned)change->op);
+    if (!record_is_operation((unsigned)change->op)) {
         return journal_error(info, BG_EINVAL, "operation", "an enum change_op", "%d",
                              (int)change->op);
     }
@@ -348,13 +359,13 @@ static bg_err record_get_keys(struct journal_cursor *cursor, struct record_rest 
 static bg_err record_check_form(unsigned op, unsigned has, bg_errinfo *info)
 {
     const unsigned keyed = JOURNAL_HAS_HASHES | JOURNAL_HAS_KEYS;
-    if (op < CHANGE_ADD || op > CHANGE_ROTATE || has > (keyed | JOURNAL_HAS_VALUE)) {
-        return journal_error(info, BG_EVERSION, "operation", "1 to 4 of this version",
-                             "%u with content 0x%x", op, has);
+    if (!record_is_operation(op) || has > (keyed | JOURNAL_HAS_VALUE)) {
+        return journal_error(info, BG_EVERSION, "operation",
+                             "1, 2 or 4 of this version", "%u with content 0x%x", op,
+                             has);
     }
-    bool right = op == CHANGE_ADD || op == CHANGE_REMOVE
-                     ? (has & keyed) != 0 && (has & keyed) != keyed
-                     : (has & keyed) == 0;
+    bool right = record_has_keys(op) ? (has & keyed) != 0 && (has & keyed) != keyed
+                                     : (has & keyed) == 0;
     if (!right) {
         return journal_error(info, BG_EFORMAT, "content of a change",
                              "hashes or keys for adds and removes, else none",

@@ -518,6 +518,11 @@ const char *log_event_name(enum log_event_kind kind)
     return log_kinds[kind].name;
 }
 
+enum log_level log_event_level(enum log_event_kind kind)
+{
+    return log_kinds[kind].level;
+}
+
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)
 {
     struct log_event event = { .time = log_clock(CLOCK_REALTIME), .kind = kind };

@@ -30,10 +30,10 @@ enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_E
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 
 enum {
-    LOG_LINE = 4096,  /* bytes of a line at most: what a pipe takes in one piece */
-    LOG_BURST = 20,   /* equal messages ... */
-    LOG_PERIOD = 10,  /* ... in so many seconds */
-    LOG_EVENTS = 256, /* that are kept */
+    LOG_LINE = 4096,   /* bytes of a line at most: what a pipe takes in one piece */
+    LOG_BURST = 20,    /* equal messages ... */
+    LOG_PERIOD = 10,   /* ... in so many seconds */
+    LOG_EVENTS = 1024, /* that are kept */
     LOG_EVENT_NAME = 128,
     LOG_EVENT_TEXT = 256
 };
@@ -171,6 +171,7 @@ struct log_event {
 };
 
 const char *log_event_name(enum log_event_kind kind);
+enum log_level log_event_level(enum log_event_kind kind);
 
 /* Keeps an event, and writes it as a line with the level of its kind. `filter` may be empty. */
 void log_event(enum log_event_kind kind, bg_bytes filter, const char *format, ...)

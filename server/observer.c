@@ -1,9 +1,8 @@
 /* observer.c - see observer.h. */
 #include "observer.h"
 
-#include "log.h"
+#include "gates.h"
 #include "server.h"
-#include "worker.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -13,10 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    OBSERVER_INTERVAL = 15,
-    OBSERVER_SHARE = 9
-}; /* rests so many times as long as it works */
+enum { OBSERVER_SHARE = 9 }; /* rests so many times as long as it works */
 
 #define OBSERVER_NAME(NAME, name) #name,
 static const char *const observer_filter_names[] = { OBSERVER_FILTER(OBSERVER_NAME)
@@ -38,9 +34,24 @@ struct watched {
     bool seen; /* in the round that is going on */
     struct figures figures;
     uint64_t examined_adds; /* how many adds there had been */
-    bg_slot_stats last;     /* counters at the last step */
+    bg_slot_stats last;     /* counters at the last step, */
+    uint64_t last_wasted;   /* among them false positives that callers told of */
     bool has_last;
+    struct observer_rates rates;
     struct history *history; /* or NULL */
+};
+
+/* The same of the filter of a gate. Gates are few, and stay. */
+struct watched_gate {
+    char *name;
+    struct figures figures;
+    uint64_t examined_adds;
+};
+
+/* Counters of all filters and connections. */
+struct observer_sums {
+    struct observer_totals slots;
+    struct server_totals workers;
 };
 
 struct observer {
@@ -52,8 +63,10 @@ struct observer {
     struct watched *watched; /* by number */
     size_t count, room;
     size_t kept; /* of them with a history */
+    struct watched_gate *gates;
+    size_t gates_count;
     struct history *service;
-    struct observer_totals totals, before;
+    struct observer_sums now, before; /* `now` during a step */
     bool has_before;
 };
 
@@ -133,11 +146,25 @@ static double observer_rate(uint64_t now, uint64_t before)
     return now >= before ? (double)(now - before) / HISTORY_STEP : (double)NAN;
 }
 
-static void observer_filter_point(const struct watched *w, const bg_slot_stats *now,
-                                  uint64_t bytes, double values[FILTER_METRICS])
+/* The rate that callers have told of (BG.OBSERVE): values of the chart. */
+static void observer_observed(const struct object *object, const bg_slot_stats *now,
+                              double values[])
+{
+    const uint64_t absent = atomic_load(&object->said_absent);
+    if (absent + atomic_load(&object->said_present) > 0) {
+        const bg_estimate rate =
+            bg_observed_rate(absent, absent + now->queries - now->maybes);
+        values[FILTER_OBSERVED] = rate.value;
+        values[FILTER_OBSERVED_LOW] = rate.low;
+        values[FILTER_OBSERVED_HIGH] = rate.high;
+    }
+}
+
+static void observer_filter_point(const struct watched *w, const struct object *object,
+                                  const bg_slot_stats *now,
+                                  double values[FILTER_METRICS])
 {
     const bg_slot_stats *before = &w->last;
-    const bool known = w->figures.examined != 0;
     for (size_t i = 0; i < FILTER_METRICS; i++) {
         values[i] = (double)NAN;
     }
@@ -148,14 +175,33 @@ static void observer_filter_point(const struct watched *w, const bg_slot_stats *
         values[FILTER_REFUSED] = observer_rate(now->refused, before->refused);
         values[FILTER_AVOIDED] =
             observer_rate(now->queries - now->maybes, before->queries - before->maybes);
+        values[FILTER_WASTED] =
+            observer_rate(atomic_load(&object->said_absent), w->last_wasted);
     }
-    if (known) {
+    if (w->figures.examined) {
         values[FILTER_ITEMS] = w->figures.health.items.value;
         values[FILTER_FILL] = w->figures.health.fill;
         values[FILTER_PREDICTED] = w->figures.health.rate;
         values[FILTER_MEASURED] = w->figures.health.measured.value;
     }
-    values[FILTER_BYTES] = (double)bytes;
+    observer_observed(object, now, values);
+    values[FILTER_BYTES] = (double)object_bytes(object);
+}
+
+/* What was counted since the last step; a filter that was not known then began at 0. */
+static void observer_count(struct observer_totals *totals, const struct watched *w,
+                           const bg_slot_stats *now)
+{
+    const bg_slot_stats none = { .queries = 0 };
+    const bg_slot_stats *before = w->has_last ? &w->last : &none;
+#define OBSERVER_COUNT(name)                                                           \
+    totals->name += now->name > before->name ? now->name - before->name : 0
+    OBSERVER_COUNT(queries);
+    OBSERVER_COUNT(maybes);
+    OBSERVER_COUNT(adds);
+    OBSERVER_COUNT(news);
+    OBSERVER_COUNT(refused);
+#undef OBSERVER_COUNT
 }
 
 static void observer_note(struct observer *o, const struct entry *entry,
@@ -166,25 +212,26 @@ static void observer_note(struct observer *o, const struct entry *entry,
     if (!entry->object->slot || bg_slot_about(entry->object->slot, &stats)) {
         return;
     }
-    o->totals.queries += stats.queries;
-    o->totals.maybes += stats.maybes;
-    o->totals.adds += stats.adds;
-    o->totals.news += stats.news;
-    o->totals.refused += stats.refused;
     struct watched *w = watched_get(o, entry->number);
     if (!w) {
         return;
     }
     w->seen = true;
+    observer_count(&o->now.slots, w, &stats);
     if (w->history) {
-        observer_filter_point(w, &stats, object_bytes(entry->object), values);
+        observer_filter_point(w, entry->object, &stats, values);
         history_add(w->history, seconds, values);
     }
+    if (w->has_last) {
+        w->rates.queries = observer_rate(stats.queries, w->last.queries);
+        w->rates.adds = observer_rate(stats.adds, w->last.adds);
+    }
     w->last = stats;
+    w->last_wasted = atomic_load(&entry->object->said_absent);
     w->has_last = true;
 }
 
-static uint64_t observer_rss(void)
+uint64_t observer_rss(void)
 {
     unsigned long long size = 0, resident = 0;
     FILE *file = fopen("/proc/self/statm", "re");
@@ -197,42 +244,32 @@ static uint64_t observer_rss(void)
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static void observer_sum_workers(const struct server *server, struct observer_totals *t)
-{
-    for (size_t i = 0; i < server->workers_count; i++) {
-        const struct worker_counts *c = &server->workers[i]->counts;
-        t->requests += atomic_load_explicit(&c->requests, memory_order_relaxed);
-        t->errors += atomic_load_explicit(&c->errors, memory_order_relaxed);
-        t->bytes_in += atomic_load_explicit(&c->bytes_in, memory_order_relaxed);
-        t->bytes_out += atomic_load_explicit(&c->bytes_out, memory_order_relaxed);
-        t->accepted += atomic_load_explicit(&c->accepted, memory_order_relaxed);
-        t->rejected += atomic_load_explicit(&c->rejected, memory_order_relaxed);
-        t->timed_out += atomic_load_explicit(&c->timed_out, memory_order_relaxed);
-        t->overflowed += atomic_load_explicit(&c->overflowed, memory_order_relaxed);
-    }
-}
-
 static void observer_service_point(struct observer *o, uint64_t seconds)
 {
-    const struct observer_totals *now = &o->totals, *before = &o->before;
+    const struct observer_sums *now = &o->now, *before = &o->before;
     double values[SERVICE_METRICS];
     for (size_t i = 0; i < SERVICE_METRICS; i++) {
         values[i] = (double)NAN;
     }
     if (o->has_before) {
-        values[SERVICE_QUERIES] = observer_rate(now->queries, before->queries);
-        values[SERVICE_MAYBES] = observer_rate(now->maybes, before->maybes);
-        values[SERVICE_ADDS] = observer_rate(now->adds, before->adds);
-        values[SERVICE_REFUSED] = observer_rate(now->refused, before->refused);
-        values[SERVICE_COMMANDS] = observer_rate(now->requests, before->requests);
-        values[SERVICE_RECEIVED] = observer_rate(now->bytes_in, before->bytes_in);
-        values[SERVICE_SENT] = observer_rate(now->bytes_out, before->bytes_out);
+#define SERVICE_RATE(NAME, field)                                                      \
+    values[SERVICE_##NAME] = observer_rate(now->field, before->field)
+        SERVICE_RATE(QUERIES, slots.queries);
+        SERVICE_RATE(MAYBES, slots.maybes);
+        SERVICE_RATE(ADDS, slots.adds);
+        SERVICE_RATE(REFUSED, slots.refused);
+        SERVICE_RATE(RECEIVED, workers.bytes_in);
+        SERVICE_RATE(SENT, workers.bytes_out);
+#undef SERVICE_RATE
+        values[SERVICE_COMMANDS] =
+            observer_rate(now->workers.requests + now->workers.http_requests,
+                          before->workers.requests + before->workers.http_requests);
     }
     values[SERVICE_CONNECTIONS] = (double)atomic_load(&o->server->clients);
     values[SERVICE_FILTER_BYTES] = (double)catalog_bytes(o->server->catalog);
-    values[SERVICE_RSS] = (double)now->rss;
+    values[SERVICE_RSS] = (double)observer_rss();
     history_add(o->service, seconds, values);
-    o->before = o->totals;
+    o->before = o->now;
     o->has_before = true;
 }
 
@@ -243,10 +280,6 @@ static void observer_step(struct observer *o)
     uint64_t after = 0;
     size_t n = 0;
     const uint64_t seconds = server_now() / 1000;
-    const uint64_t examined = o->totals.examined;
-    pthread_mutex_lock(&o->lock);
-    o->totals = (struct observer_totals){ .rss = observer_rss(), .examined = examined };
-    pthread_mutex_unlock(&o->lock);
     while ((n = catalog_scan(o->server->catalog, after, some, 64)) > 0) {
         after = some[n - 1]->number;
         pthread_mutex_lock(&o->lock);
@@ -254,12 +287,11 @@ static void observer_step(struct observer *o)
             observer_note(o, some[i], seconds);
             catalog_release(some[i]);
         }
-        o->totals.filters += n;
         pthread_mutex_unlock(&o->lock);
     }
     pthread_mutex_lock(&o->lock);
     watched_forget(o);
-    observer_sum_workers(o->server, &o->totals);
+    server_count_totals(o->server, &o->now.workers);
     observer_service_point(o, seconds);
     pthread_mutex_unlock(&o->lock);
 }
@@ -291,7 +323,6 @@ struct figures observer_examine(struct observer *o, struct entry *entry)
         w->figures = figures;
         w->examined_adds = stats.adds + stats.swaps;
     }
-    o->totals.examined++;
     pthread_mutex_unlock(&o->lock);
     return figures;
 }
@@ -310,6 +341,67 @@ static bool observer_is_stale(struct observer *o, const struct entry *entry)
     pthread_mutex_unlock(&o->lock);
     return stale;
 }
+
+/* ---- Gates ------------------------------------------------------------------------------------- */
+
+static struct watched_gate *watched_gate_find(const struct observer *o,
+                                              const char *name)
+{
+    for (size_t i = 0; i < o->gates_count; i++) {
+        if (strcmp(o->gates[i].name, name) == 0) {
+            return &o->gates[i];
+        }
+    }
+    return NULL;
+}
+
+static struct watched_gate *watched_gate_get(struct observer *o, const char *name)
+{
+    struct watched_gate *found = watched_gate_find(o, name);
+    if (found) {
+        return found;
+    }
+    struct watched_gate *more =
+        realloc(o->gates, (o->gates_count + 1) * sizeof *o->gates);
+    o->gates = more ? more : o->gates;
+    char *copy = more ? strdup(name) : NULL;
+    if (!copy) {
+        return NULL;
+    }
+    o->gates[o->gates_count] = (struct watched_gate){ .name = copy };
+    return &o->gates[o->gates_count++];
+}
+
+/* Examines the filter of a gate, if it has changed. */
+static void observer_examine_gate(void *context, const struct gate_about *about)
+{
+    struct observer *o = context;
+    struct figures figures = { .health = { .struct_size = sizeof figures.health } };
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    const double began = observer_seconds();
+    if (bg_slot_about(about->slot, &stats)) {
+        return;
+    }
+    const uint64_t changes = stats.adds + stats.swaps;
+    pthread_mutex_lock(&o->lock);
+    const struct watched_gate *known = watched_gate_find(o, about->name);
+    const bool stale = !known || known->examined_adds != changes;
+    pthread_mutex_unlock(&o->lock);
+    if (!stale || bg_slot_examine(about->slot, &figures.health)) {
+        return;
+    }
+    figures.examined = server_now();
+    figures.seconds = observer_seconds() - began;
+    pthread_mutex_lock(&o->lock);
+    struct watched_gate *gate = watched_gate_get(o, about->name);
+    if (gate) {
+        gate->figures = figures;
+        gate->examined_adds = changes;
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* ---- The thread -------------------------------------------------------------------------------- */
 
 /* Waits, but not beyond the end or the next step; false: it ends. */
 static bool observer_rest(struct observer *o, double seconds)
@@ -353,6 +445,9 @@ static void *observer_work(void *context)
             catalog_release(entry);
         } else if (now >= next_round) { /* once around */
             after = 0;
+            if (o->server->gates) {
+                gates_each(o->server->gates, observer_examine_gate, o);
+            }
             next_round = now + OBSERVER_INTERVAL * 1000;
         }
         goes_on = observer_rest(o, rest);
@@ -374,12 +469,36 @@ struct figures observer_figures(struct observer *o, const struct entry *entry)
     return figures;
 }
 
+struct figures observer_gate_figures(struct observer *o, const char *gate)
+{
+    struct figures figures = { .examined = 0 };
+    pthread_mutex_lock(&o->lock);
+    const struct watched_gate *found = watched_gate_find(o, gate);
+    if (found) {
+        figures = found->figures;
+    }
+    pthread_mutex_unlock(&o->lock);
+    return figures;
+}
+
 struct observer_totals observer_totals(struct observer *o)
 {
     pthread_mutex_lock(&o->lock);
-    const struct observer_totals totals = o->before; /* a whole one */
+    const struct observer_totals totals = o->before.slots; /* of a whole step */
     pthread_mutex_unlock(&o->lock);
     return totals;
+}
+
+struct observer_rates observer_rates(struct observer *o, const struct entry *entry)
+{
+    struct observer_rates rates = { 0, 0 };
+    pthread_mutex_lock(&o->lock);
+    const struct watched *w = watched_find(o, entry->number);
+    if (w) {
+        rates = w->rates;
+    }
+    pthread_mutex_unlock(&o->lock);
+    return rates;
 }
 
 static struct history *observer_history_of(struct observer *o,
@@ -457,6 +576,10 @@ void observer_free(struct observer *o)
         history_free(o->watched[i].history);
     }
     free(o->watched);
+    for (size_t i = 0; i < o->gates_count; i++) {
+        free(o->gates[i].name);
+    }
+    free(o->gates);
     history_free(o->service);
     pthread_mutex_destroy(&o->lock);
     pthread_cond_destroy(&o->wake);

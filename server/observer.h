@@ -2,9 +2,10 @@
  * observer.h - a thread that looks at the filters, so that those who ask need not.
  *
  * How full a filter is, how many items are in it and what its rate has become takes reading every
- * byte of it. The observer does that for all of them, one after the other, not more often than
- * every examine-interval seconds and only for those that changed, and never for more than a tenth
- * of a processor's time; INFO, metrics, API and dashboard tell what it found, and when.
+ * byte of it. The observer does that for all of them and for those of gates, one after the other,
+ * not more often than every OBSERVER_INTERVAL seconds and only for those that changed, and never
+ * for more than a tenth of a processor's time; metrics, API and dashboard tell what it found, and
+ * when.
  *
  * Every HISTORY_STEP seconds it also notes counters, as rates per second, for the charts: of the
  * service, and of the first OBSERVER_KEPT filters that anybody asked about.
@@ -20,7 +21,7 @@
 struct server;
 struct observer;
 
-enum { OBSERVER_KEPT = 64 };
+enum { OBSERVER_INTERVAL = 15, OBSERVER_KEPT = 64 };
 
 /* X(NAME, name): what is kept of a filter, in this order. */
 #define OBSERVER_FILTER(X)                                                             \
@@ -73,6 +74,25 @@ struct figures observer_figures(struct observer *observer, const struct entry *e
 /* Examines it now: slow. */
 struct figures observer_examine(struct observer *observer, struct entry *entry);
 
+/* The figures of the filter of a gate. */
+struct figures observer_gate_figures(struct observer *observer, const char *gate);
+
+/* How often an entry was asked and added to, per second, in the last step. */
+struct observer_rates {
+    double queries, adds;
+};
+struct observer_rates observer_rates(struct observer *observer,
+                                     const struct entry *entry);
+
+/* Counters of all filters there have been, as of the last step: they only grow. */
+struct observer_totals {
+    uint64_t queries, maybes, adds, news, refused;
+};
+struct observer_totals observer_totals(struct observer *observer);
+
+/* Memory of the process, in bytes. */
+uint64_t observer_rss(void);
+
 /*
  * The history of an entry, or of the service if it is NULL: the last `seconds` of the metrics
  * whose numbers are given, n of them, each as `range->points` values behind each other in
@@ -82,15 +102,5 @@ struct figures observer_examine(struct observer *observer, struct entry *entry);
 bool observer_history(struct observer *observer, const struct entry *entry,
                       uint64_t seconds, const size_t *metrics, size_t n,
                       struct history_range *range, double **values);
-
-/* Sums over all filters, as of the last step. */
-struct observer_totals {
-    uint64_t queries, maybes, adds, news, refused;
-    uint64_t requests, errors, bytes_in, bytes_out, accepted, rejected, timed_out,
-        overflowed;
-    uint64_t rss;
-    uint64_t filters, examined;
-};
-struct observer_totals observer_totals(struct observer *observer);
 
 #endif

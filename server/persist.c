@@ -426,19 +426,20 @@ static bg_err persist_checkpoint_locked(struct persist *persist, struct entry *e
                                         bg_errinfo *info)
 {
     struct entry_base base, before;
-    const uint64_t changed = atomic_load(&entry->object->changed);
+    const uint32_t changes = object_keeping(entry->object);
     bg_err err = persist_save(persist, entry->object, &base, info);
-    if (err) {
-        return err;
+    if (!err) {
+        err = catalog_set_base(persist->server->catalog, entry, &base, false, &before,
+                               info);
+        if (err) {
+            persist_discard(persist, &base);
+        }
     }
-    err =
-        catalog_set_base(persist->server->catalog, entry, &base, false, &before, info);
+    object_kept(entry->object, changes, err == BG_OK);
     if (err) {
-        persist_discard(persist, &base);
         return err == BG_ENOTFOUND ? BG_OK : err; /* it went meanwhile: so be it */
     }
     persist_retire(persist, before.file);
-    object_kept(entry->object, changed);
     uint64_t recorded = atomic_load(&entry->recorded);
     if (recorded < base.from) { /* nothing since: unless that changes right now */
         (void)atomic_compare_exchange_strong(&entry->recorded, &recorded, 0);
@@ -450,10 +451,7 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
                           bg_errinfo *info)
 {
     pthread_mutex_lock(&persist->saving);
-    bg_err err = BG_OK;
-    if (!object_is_kept(entry->object)) { /* else somebody else has done it */
-        err = persist_checkpoint_locked(persist, entry, info);
-    }
+    bg_err err = persist_checkpoint_locked(persist, entry, info);
     if (!err) {
         err = persist_clean(persist, info);
     }
@@ -579,7 +577,7 @@ static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
                                 bg_errinfo *info)
 {
     struct entry_base base, before = { .from = 0 };
-    const uint64_t changed = atomic_load(&entry->object->changed);
+    const uint32_t changes = object_keeping(entry->object);
     bg_err err = persist_base_anew(persist, entry, &base, info);
     if (!err) {
         err = catalog_set_base(persist->server->catalog, entry, &base, true, &before,
@@ -589,9 +587,9 @@ static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
         if (strcmp(before.file, base.file) != 0) {
             persist_retire(persist, before.file);
         }
-        object_kept(entry->object, changed);
         atomic_store(&entry->recorded, 0);
     }
+    object_kept(entry->object, changes, err == BG_OK);
     return err == BG_ENOTFOUND ? BG_OK : err;
 }
 
@@ -656,11 +654,15 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     pthread_mutex_lock(&persist->told_lock);
     if (err) {
         persist->stats.snapshot_failures++;
+        (void)snprintf(persist->stats.snapshot_failure,
+                       sizeof persist->stats.snapshot_failure, "%s",
+                       (info ? info : &own)->message);
         atomic_store(&persist->next_try, server_ticks() + PERSIST_RETRY);
     } else {
         persist->left = state.bytes;
         persist->snapshot_ticks = server_ticks();
         persist->stats.snapshots++;
+        persist->stats.snapshot_failure[0] = 0;
         persist->stats.last_snapshot = server_now();
         persist->stats.last_snapshot_seconds = seconds;
     }

@@ -35,8 +35,7 @@ bg_err persist_save(struct persist *persist, struct object *object,
 /* Deletes a base that nothing was told of. */
 void persist_discard(struct persist *persist, struct entry_base *base);
 
-/* The object has changed wholesale (object_changes): saves it to a file, unless that was done since,
- * and records that. Slow. MT-Safe. */
+/* The object has changed wholesale: saves it to a file, and records that. Slow. MT-Safe. */
 bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
                           bg_errinfo *info);
 
@@ -80,6 +79,7 @@ struct persist_stats {
     double load_seconds;
     bool snapshotting, failed;
     char failure[256];
+    char snapshot_failure[256]; /* of the last one; "": it succeeded */
 };
 void persist_about(const struct persist *persist, struct persist_stats *stats);
 

@@ -2,6 +2,7 @@
 #include "server.h"
 
 #include "cmd.h"
+#include "dump.h"
 #include "gate_settings.h"
 #include "gates.h"
 #include "jobs.h"
@@ -234,11 +235,19 @@ static bool server_make(struct server *server)
     return server->observer || server_say("observer", "out of memory");
 }
 
+static void server_loading(void *context, uint64_t done, uint64_t all)
+{
+    struct server *server = context;
+    atomic_store(&server->load_all, all);
+    atomic_store(&server->load_done, done);
+}
+
 static bool server_load(struct server *server)
 {
     bg_errinfo info = { 0 };
     const bg_err err =
-        server->persist ? persist_load(server->persist, NULL, NULL, &info) : BG_OK;
+        server->persist ? persist_load(server->persist, server_loading, server, &info)
+                        : BG_OK;
     if (err == BG_ECANCELED && server_is_stopping()) {
         return false;
     }
@@ -251,7 +260,8 @@ static bool server_load(struct server *server)
 
 /* ---- Serving ----------------------------------------------------------------------------------- */
 
-/* Windows move by the clock, whether anybody adds or not. */
+/* Windows move by the clock, whether anybody adds or not; and dumps that nobody reads any more
+ * go. */
 static void server_move_windows(struct server *server, struct session *session)
 {
     struct entry *some[64];
@@ -262,6 +272,7 @@ static void server_move_windows(struct server *server, struct session *session)
         for (size_t i = 0; i < n; i++) {
             struct object *object = some[i]->object;
             (void)object_tick(object, &session->host, NULL);
+            dump_expire(object, session->now);
             catalog_release(some[i]);
         }
     }
@@ -368,6 +379,7 @@ static void server_unmake(struct server *server)
 {
     observer_free(server->observer);
     jobs_free(server->jobs);
+    gates_free(server->gates); /* which jobs ask */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }

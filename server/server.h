@@ -39,6 +39,7 @@ enum server_phase {
     X(timed_out)                                                                       \
     X(overflowed)                                                                      \
     X(requests)                                                                        \
+    X(http_requests)                                                                   \
     X(runs)                                                                            \
     X(errors)                                                                          \
     X(bytes_in)                                                                        \
@@ -74,8 +75,10 @@ struct server {
     size_t workers_count;
     _Atomic int phase; /* enum server_phase */
     _Atomic uint64_t next_client;
-    _Atomic uint64_t clients; /* connections now */
-    _Atomic bool saving;      /* BGSAVE is under way */
+    _Atomic uint64_t clients;             /* connections now */
+    _Atomic uint64_t http_clients;        /* of them, of HTTP */
+    _Atomic uint64_t load_done, load_all; /* filters, while loading */
+    _Atomic bool saving;                  /* BGSAVE is under way */
     pthread_mutex_t reset_lock;
     struct server_totals reset; /* where they stood at CONFIG RESETSTAT */
     uint64_t started;           /* milliseconds since 1970 */
@@ -106,7 +109,8 @@ bool server_is_stopping(void);
  * users could not be made, `why`. Slow if there are passwords in clear. MT-Safe. */
 bool server_settings_changed(struct server *server, char why[SETTINGS_WHY]);
 
-/* Sums since the start, or since they were reset. MT-Safe. */
+/* Sums since the start; or since they were reset, for INFO. MT-Safe. */
+void server_count_totals(const struct server *server, struct server_totals *totals);
 void server_sum_totals(struct server *server, struct server_totals *totals);
 void server_reset_totals(struct server *server);
 

@@ -145,7 +145,6 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
         return err;
     }
     struct entry_base base = { .from = 0 };
-    const uint64_t changed = atomic_load(&object->changed);
     if (object->born_full && persist) { /* never a name whose content is not safe */
         session_leave(session);
         err = persist_save(persist, object, &base, info);
@@ -156,9 +155,6 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
         if (err && persist) {
             persist_discard(persist, &base);
         }
-    }
-    if (!err) {
-        object_kept(object, changed);
     }
     return err;
 }
@@ -210,7 +206,6 @@ static bg_err session_host_checkpoint(struct host *host, struct object *object,
     session->wrote = true;
     session_leave(session);
     if (!session->server->persist) {
-        object_kept(object, atomic_load(&object->changed));
         return BG_OK;
     }
     return persist_checkpoint(session->server->persist, object->entry, info);
@@ -369,6 +364,7 @@ static const char *session_no_right(const struct client *client,
         return "NOAUTH Authentication required.";
     }
     if (!user_may_run(client->user, command)) {
+        user_refused(client->user);
         (void)snprintf(text, 256,
                        "NOPERM User %.64s has no permissions to run the '%s' command",
                        user_name(client->user), cmd_lower(command->name, name));
@@ -382,6 +378,7 @@ static const char *session_no_right(const struct client *client,
         for (size_t i = (size_t)command->first_key; i <= last && i < argc;
              i += (size_t)command->key_step) {
             if (!user_may_touch(client->user, argv[i], need)) {
+                user_refused(client->user);
                 return "NOPERM No permissions to access a key";
             }
         }

@@ -96,6 +96,7 @@ struct settings {
     const char *requirepass;
     struct settings_lines users;
     bool http_auth, metrics_auth;
+    struct settings_list http_allowed_hosts;
     bool core_dumps;
 
     /* TLS */

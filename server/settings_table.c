@@ -90,6 +90,10 @@ static const struct setting settings_rows[] = {
         "With no it acts as default, whoever asks."),
     SWITCH(metrics_auth, "metrics-auth", "yes", RELOAD,
         "The same for /metrics. /healthz and /readyz never ask."),
+    ROW(http_allowed_hosts, "http-allowed-hosts", LIST, "", 0, 0, RELOAD, "NAME...",
+        "Names of this machine that may be in the address bar of a browser when HTTP asks for no password, "
+        "beside localhost and addresses. Other names are refused, so that no page of a stranger can reach the "
+        "service by a name of its own."),
     ROW(keyring, "keyring", TEXT, "/etc/bloomgate/keyring", 0, 0, START, "PATH",
         "The file with the secrets of keyed filters; made with a new secret if it is missing. It may not lie "
         "in dir: a copy of the data must not carry it. When not run by root, without being said: "

@@ -284,7 +284,8 @@ static bool settings_value_list(struct settings_draft *draft, const char *where,
                          setting->name, n, SETTINGS_LIST_MOST);
         return false;
     }
-    for (size_t i = 0; i < n; i++) {
+    const bool none = n == 1 && !*words[0] && !*setting->initial;
+    for (size_t i = 0; i < n && !none; i++) {
         if (!*words[i]) {
             return settings_value_wrong(draft, where, setting, words[i]);
         }

@@ -13,7 +13,7 @@ static void totals_add(struct server_totals *totals, const struct worker *worker
 #undef TOTALS_ADD
 }
 
-static void totals_of_workers(const struct server *server, struct server_totals *totals)
+void server_count_totals(const struct server *server, struct server_totals *totals)
 {
     *totals = (struct server_totals){ 0 };
     for (size_t i = 0; i < server->workers_count; i++) {
@@ -23,7 +23,7 @@ static void totals_of_workers(const struct server *server, struct server_totals 
 
 void server_sum_totals(struct server *server, struct server_totals *totals)
 {
-    totals_of_workers(server, totals);
+    server_count_totals(server, totals);
     pthread_mutex_lock(&server->reset_lock);
 #define TOTALS_SUBTRACT(name) totals->name -= server->reset.name;
     SERVER_TOTALS(TOTALS_SUBTRACT)
@@ -34,7 +34,7 @@ void server_sum_totals(struct server *server, struct server_totals *totals)
 void server_reset_totals(struct server *server)
 {
     struct server_totals now;
-    totals_of_workers(server, &now);
+    server_count_totals(server, &now);
     pthread_mutex_lock(&server->reset_lock);
     server->reset = now;
     pthread_mutex_unlock(&server->reset_lock);

@@ -440,20 +440,31 @@ bool user_may_touch(const struct user *user, bg_bytes name, unsigned need)
  */
 #define USER_TICKS 1048576.0 /* per ms */
 
+static void user_rate(const struct user *user, uint64_t *rate, uint64_t *burst)
+{
+    *rate = user->has_rate ? user->rate : atomic_load(&user->rates->rate);
+    *burst = user->has_rate ? user->burst : atomic_load(&user->rates->burst);
+    *burst = *burst ? *burst : *rate;
+}
+
+static bool user_too_fast(const struct user *user, uint64_t n)
+{
+    atomic_fetch_add_explicit(&user->state->refused_rate, n, memory_order_relaxed);
+    return false;
+}
+
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait)
 {
-    const uint64_t rate = user->has_rate ? user->rate : atomic_load(&user->rates->rate);
-    uint64_t burst = user->has_rate ? user->burst : atomic_load(&user->rates->burst);
-    uint64_t none;
+    uint64_t none, rate, burst;
+    user_rate(user, &rate, &burst);
     wait = wait ? wait : &none;
     *wait = 0;
     if (rate == 0 || n == 0) {
         return true;
     }
-    burst = burst ? burst : rate;
     if (n > burst) {
         *wait = UINT64_MAX;
-        return false;
+        return user_too_fast(user, n);
     }
     const double add = 1000 * USER_TICKS / (double)rate;
     const uint64_t cost = (uint64_t)((double)n * add) + 1;
@@ -466,8 +477,36 @@ bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait
         after = (debt > ticks ? debt : ticks) + cost;
         if (after > ticks + most) {
             *wait = ((after - ticks - most) >> 20) + 1;
-            return false;
+            return user_too_fast(user, n);
         }
     } while (!atomic_compare_exchange_weak(&user->state->debt_until, &debt, after));
     return true;
+}
+
+/* ---- Figures ------------------------------------------------------------------------------- */
+
+bool user_is_on(const struct user *user)
+{
+    return user->on;
+}
+
+bool user_may_write(const struct user *user)
+{
+    unsigned ways = user->all_names;
+    for (size_t i = 0; i < user->pattern_count; i++) {
+        ways |= user->patterns[i].ways;
+    }
+    return (ways & USER_WRITE) != 0;
+}
+
+void user_refused(const struct user *user)
+{
+    atomic_fetch_add_explicit(&user->state->refused_rights, 1, memory_order_relaxed);
+}
+
+void user_about(const struct user *user, struct user_figures *figures)
+{
+    user_rate(user, &figures->rate, &figures->burst);
+    figures->refused_rate = atomic_load(&user->state->refused_rate);
+    figures->refused_rights = atomic_load(&user->state->refused_rights);
 }

@@ -48,6 +48,7 @@ struct user_pattern {
 struct user_state {
     _Atomic bool retired;
     _Atomic uint64_t debt_until; /* see user_take */
+    _Atomic uint64_t refused_rate, refused_rights;
     struct user_password passwords[USER_PASSWORDS_MOST];
 };
 

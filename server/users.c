@@ -337,12 +337,14 @@ const struct user *users_default_unasked(struct users *users)
 }
 
 void users_each(struct users *users,
-                void (*visit)(void *context, const char *const *words, size_t n),
+                void (*visit)(void *context, const struct user *user,
+                              const char *const *words, size_t n),
                 void *context)
 {
     (void)pthread_mutex_lock(&users->lock);
     for (size_t i = 0; i < users->count; i++) {
-        visit(context, users->items[i]->words, users->items[i]->word_count);
+        const struct user *user = users->items[i];
+        visit(context, user, user->words, user->word_count);
     }
     (void)pthread_mutex_unlock(&users->lock);
 }

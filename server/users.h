@@ -78,10 +78,11 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
 /* The same, but only for what users_check has found right before; NULL: ask users_check. Fast. */
 const struct user *users_recall(struct users *users, bg_bytes name, bg_bytes password);
 
-/* Calls `visit` with the words of each user's line, in the order of their names; the first word
- * is the name. It must not call functions of users. */
+/* Calls `visit` with each user and the words of his line, which stay as long as he does, in the
+ * order of their names; the first word is the name. It must not call functions of users. */
 void users_each(struct users *users,
-                void (*visit)(void *context, const char *const *words, size_t n),
+                void (*visit)(void *context, const struct user *user,
+                              const char *const *words, size_t n),
                 void *context);
 
 /* ---- Guessing ------------------------------------------------------------------------------ */
@@ -106,6 +107,11 @@ const char *user_name(const struct user *user);
 /* False: he was changed or removed since; the connection has to log in again. */
 bool user_is_current(const struct user *user);
 
+bool user_is_on(const struct user *user);
+
+/* Whether there are names that he may write to. */
+bool user_may_write(const struct user *user);
+
 /* Whether he may run a command, which is one of the families. Cost: a few comparisons. */
 bool user_may_run(const struct user *user, const struct command *command);
 
@@ -117,6 +123,16 @@ bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
  * to pass first (NULL is allowed); UINT64_MAX: n is more than he can ever have at once. `now` is
  * in milliseconds, monotonic. */
 bool user_take(const struct user *user, uint64_t n, uint64_t now, uint64_t *wait);
+
+/* Takes note that he was refused something for lack of rights. */
+void user_refused(const struct user *user);
+
+struct user_figures {
+    uint64_t rate, burst;    /* adds per second, and at once; 0: as many as he likes */
+    uint64_t refused_rate;   /* adds that user_take refused */
+    uint64_t refused_rights; /* user_refused */
+};
+void user_about(const struct user *user, struct user_figures *figures);
 
 /* ---- Passwords ----------------------------------------------------------------------------- */
 

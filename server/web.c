@@ -1,20 +1,29 @@
 /*
  * web.c - HTTP over a connection: reading requests, routing, sending answers. See web.h.
  *
- *     head -> body -> job -> answer -> head ...
+ *     head -> (password) -> body -> job -> answer -> head ...
  *
  * The head is copied once it is whole, since the request outlives the bytes that it came in. A
- * body in memory is bounded (WEB_BODY), one in a file by max-filter-memory. An answer that is a
- * file is sent piece by piece, as the socket takes it.
+ * body in memory is bounded by proto-max-bulk-len, one in a file by max-filter-memory; neither is
+ * read before it is known that its sender may send it. An answer that is a file is sent piece by
+ * piece, as the socket takes it.
+ *
+ * What is refused before its body was read: the body is read and forgotten if it is short, so that
+ * the connection can go on; else the connection ends, after a while in which the other side can
+ * read the answer (conn.h, `lingers`).
+ *
+ * Threads. A connection and its http_state belong to the worker. While a job runs for it, the
+ * worker leaves them alone, and the job reads the head and the body; what the job finds out it
+ * keeps in its own web_job.
  */
 #include "web.h"
 
 #include "assets.h"
 #include "conn.h"
 #include "http_response.h"
-#include "log.h"
 #include "persist.h"
 #include "server.h"
+#include "web_service.h"
 #include "worker.h"
 
 #include <errno.h>
@@ -24,19 +33,19 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WEB_BODY = 64 << 20, WEB_PIECE = 256 * 1024, WEB_WAIT = 1 };
+enum { WEB_PIECE = 256 * 1024, WEB_SKIP = 1 << 20 };
 
 /* What an HTTP connection is doing. */
 struct http_state {
-    enum { WEB_HEAD, WEB_READS_BODY, WEB_RUNS, WEB_SENDS } phase;
+    enum { WEB_HEAD, WEB_READS_BODY, WEB_SKIPS_BODY, WEB_RUNS, WEB_SENDS } phase;
     struct http_request request;
     char *head; /* its bytes, once they are whole */
     struct http_body reading;
     const struct web_route *route;
     struct buffer body;
-    int upload;            /* a descriptor, -1: none */
-    char upload_path[600]; /* "": none */
-    int file;              /* being sent; -1: none */
+    int upload;           /* a descriptor, -1: none */
+    char upload_path[40]; /* of it, while it is open; "": none */
+    int file;             /* being sent; -1: none */
     uint64_t file_left;
     bool keep_alive;
 };
@@ -59,7 +68,7 @@ void web_header(struct web_request *request, const char *name, const char *value
     }
 }
 
-bool web_json_begin(struct web_json *json)
+static bool web_json_open(struct web_json *json)
 {
     memset(json, 0, sizeof *json);
     FILE *to = open_memstream(&json->text, &json->n);
@@ -70,12 +79,25 @@ bool web_json_begin(struct web_json *json)
     return true;
 }
 
+bool web_json_begin(struct web_request *request, struct web_json *json)
+{
+    const bool good = web_json_open(json);
+    if (!good) {
+        web_error(request, 507, "out_of_memory", "out of memory");
+    }
+    return good;
+}
+
 void web_json_end(struct web_request *request, struct web_json *json)
 {
     json_end(&json->json);
-    (void)fclose(json->json.to);
-    buffer_put(&request->answer.body, json->text, json->n);
+    const bool whole = !ferror(json->json.to) & !fclose(json->json.to);
     request->answer.type = "application/json";
+    if (whole) {
+        buffer_put(&request->answer.body, json->text, json->n);
+    } else {
+        request->answer.body.overflow = true;
+    }
     free(json->text);
 }
 
@@ -90,7 +112,7 @@ void web_error(struct web_request *request, int status, const char *code,
     va_end(arguments);
     request->answer.status = status;
     buffer_clear(&request->answer.body, 0);
-    if (web_json_begin(&json)) {
+    if (web_json_open(&json)) {
         json_object(&json.json, "error");
         json_text(&json.json, "code", code);
         json_text(&json.json, "message", message);
@@ -130,13 +152,25 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
     web_error(request, 500, "internal", "%s", message);
 }
 
+/* An answer that did not fit is told so instead of being cut. */
+static void web_check_size(struct web_request *request)
+{
+    if (request->answer.body.overflow) {
+        web_error(request, 507, "out_of_memory",
+                  "the answer: found no room for it, expected less than half of "
+                  "client-output-buffer-limit");
+    }
+}
+
 /* Writes an answer's head and body to a connection. */
-static void web_send(struct conn *conn, struct web_request *request, bool head_only)
+static void web_send(struct conn *conn, struct web_request *request)
 {
     struct http_state *http = conn->http;
     struct web_answer *answer = &request->answer;
     struct http_extra extras[WEB_EXTRAS];
+    const bool head_only = http_method_is(&http->request, "HEAD");
     const bool from_file = answer->file >= 0;
+    web_check_size(request);
     for (size_t i = 0; i < answer->extras; i++) {
         extras[i] = (struct http_extra){ answer->names[i], answer->values[i] };
     }
@@ -164,22 +198,30 @@ static void web_send(struct conn *conn, struct web_request *request, bool head_o
     buffer_free(&answer->body);
 }
 
+/* A request that the worker answers itself. */
+static void web_prepare(struct conn *conn, struct web_request *request)
+{
+    *request = (struct web_request){ .head = &conn->http->request,
+                                     .client = &conn->client,
+                                     .session = &conn->worker->session,
+                                     .secure = conn->ssl != NULL,
+                                     .answer.file = -1 };
+    buffer_init(&request->answer.body, conn->out.limit / 2);
+}
+
 /* ---- Between requests ------------------------------------------------------------------------ */
 
 static void web_forget_body(struct http_state *http)
 {
     buffer_free(&http->body);
     if (http->upload >= 0) {
-        close(http->upload);
+        close(http->upload); /* it has no name, so this removes it */
         http->upload = -1;
     }
-    if (http->upload_path[0]) {
-        (void)unlink(http->upload_path);
-        http->upload_path[0] = 0;
-    }
+    http->upload_path[0] = 0;
 }
 
-/* An answer has been written: what comes next. */
+/* A request is done with: what comes next. */
 static void web_next(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -187,153 +229,133 @@ static void web_next(struct conn *conn)
     free(http->head);
     http->head = NULL;
     http_request_reset(&http->request);
+    conn->amid = false;
     http->phase = http->file >= 0 ? WEB_SENDS : WEB_HEAD;
     if (http->file < 0 && !http->keep_alive) {
         conn->client.close = true;
     }
 }
 
-/* An error before there is a request to speak of: answered, and the connection closed. */
-static void web_refuse(struct conn *conn, int status, const char *code,
-                       const char *reason)
+/* An answer was written before the body was read. */
+static void web_skip(struct conn *conn)
 {
-    struct web_request request = { .head = &conn->http->request, .answer.file = -1 };
-    buffer_init(&request.answer.body, conn->out.limit);
-    conn->http->keep_alive = false;
-    web_error(&request, status, code, "%s", reason);
-    web_send(conn, &request, false);
+    struct http_state *http = conn->http;
+    web_forget_body(http);
+    if (http->keep_alive && http->request.body != HTTP_BODY_NONE) {
+        (void)http_body_begin(&http->reading, &http->request, WEB_SKIP);
+        http->phase = WEB_SKIPS_BODY;
+        conn->amid = true;
+        return;
+    }
+    conn->lingers = !http->keep_alive;
     web_next(conn);
 }
 
-/* ---- Who, and whether ------------------------------------------------------------------------- */
-
-/* Whether nobody is asked who he is, by http-auth and metrics-auth. */
-static bool web_is_unasked(const struct web_request *request)
+/* Whether the connection can go on after a request whose body is not wanted. */
+static bool web_can_skip(const struct http_request *head)
 {
-    const struct settings *settings = settings_now(request->session->server->store);
-    return http_same(http_part(request->head, request->head->path), "/metrics")
-               ? !settings->metrics_auth
-               : !settings->http_auth;
+    return head->body == HTTP_BODY_NONE
+           || (head->body == HTTP_BODY_LENGTH && head->length <= WEB_SKIP
+               && !head->expects_continue);
 }
 
-/* Who asks: by his credentials, or the default user. NULL: 401 was sent. */
-static bool web_identify(struct web_request *request)
+/* Sends what a web_request of the worker's own has as its answer, instead of reading the body. */
+static void web_refuse(struct conn *conn, struct web_request *request)
 {
-    char room[HTTP_HEAD_BYTES];
-    struct http_credentials is;
-    struct session *session = request->session;
-    struct users *users = session->server->users;
-    struct client *client = request->client;
-    const enum http_auth auth = http_authorization(request->head, room, &is);
-    client->user = NULL;
-    if (auth == HTTP_AUTH_NONE) {
-        client->user = web_is_unasked(request) ? users_default_unasked(users)
-                                               : users_default(users);
-    } else if (auth != HTTP_AUTH_BAD) {
-        if (auth
-            == HTTP_AUTH_BEARER) { /* "user:password", or the default user's password */
-            const char *colon = memchr(is.token.data, ':', is.token.len);
-            const size_t at = colon ? (size_t)(colon - (const char *)is.token.data) : 0;
-            is.user =
-                colon ? (bg_bytes){ is.token.data, at } : (bg_bytes){ "default", 7 };
-            is.password =
-                colon ? (bg_bytes){ colon + 1, is.token.len - at - 1 } : is.token;
-        }
-        client->user = users_recall(users, is.user, is.password);
-        if (!client->user
-            && users_guess_wait(users, client->host, is.user, session->ticks) == 0) {
-            client->user = users_check(users, is.user, is.password);
-            if (!client->user) {
-                users_guess_failed(users, client->host, is.user, session->ticks);
-            }
-        }
-    }
-    explicit_bzero(room, sizeof room);
-    if (!client->user) {
-        bg_bytes ignored;
-        web_error(request, 401, "unauthorized", "a user and his password are needed");
-        web_header(request, "WWW-Authenticate",
-                   http_field(request->head, "X-Bloomgate", &ignored)
-                       ? "Bearer realm=\"bloomgate\""
-                       : "Basic realm=\"bloomgate\", charset=\"UTF-8\"");
-    }
-    return client->user != NULL;
+    conn->http->keep_alive =
+        conn->http->keep_alive && web_can_skip(&conn->http->request);
+    web_send(conn, request);
+    web_skip(conn);
 }
 
-/* Whether a page of another site may have sent it: see openapi.yaml. */
-static bool web_is_cross_site(const struct http_request *head, bool plain_is_fine)
+/* What is malformed: nobody knows where it ends. */
+static void web_reject(struct conn *conn, int status, const char *reason)
 {
-    bg_bytes value, host;
-    if (http_field(head, "Sec-Fetch-Site", &value)
-        && (http_same(value, "cross-site") || http_same(value, "same-site"))) {
-        return true;
+    static const struct {
+        int status;
+        const char *code;
+    } known[] = { { 413, "too_large" },
+                  { 414, "uri_too_long" },
+                  { 431, "headers_too_large" },
+                  { 501, "not_implemented" },
+                  { 505, "not_implemented" } };
+    struct web_request request;
+    const char *code = "bad_request";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        code = known[i].status == status ? known[i].code : code;
     }
-    if (http_field(head, "Origin", &value) && http_field(head, "Host", &host)) {
-        const char *at = memmem(value.data, value.len, "://", 3);
-        const size_t skip = at ? (size_t)(at - (const char *)value.data) + 3 : 0;
-        if (!at || value.len - skip != host.len
-            || memcmp(at + 3, host.data, host.len) != 0) {
-            return true;
-        }
-    }
-    if (plain_is_fine || http_field(head, "X-Bloomgate", &value)) {
-        return false;
-    }
-    if (!http_field(head, "Content-Type", &value)) {
-        return http_method_is(head, "POST"); /* other methods need a preflight */
-    }
-    const char *end = memchr(value.data, ';', value.len);
-    bg_bytes type = { value.data,
-                      end ? (size_t)(end - (const char *)value.data) : value.len };
-    while (type.len > 0 && ((const char *)type.data)[type.len - 1] == ' ') {
-        type.len--;
-    }
-    return http_same(type, "text/plain") || http_same(type, "multipart/form-data")
-           || http_same(type, "application/x-www-form-urlencoded");
+    web_prepare(conn, &request);
+    web_error(&request, status, code, "%s", reason);
+    conn->http->keep_alive = false;
+    web_send(conn, &request);
+    web_skip(conn);
 }
 
 /* ---- Routes ------------------------------------------------------------------------------------ */
 
-static bool web_path_fits(const char *pattern, const struct http_path *path)
+/* Compared with the path as it was sent, so that there is one way to write it. */
+static bool web_path_fits(const char *pattern, bg_bytes path)
 {
-    size_t i = 0;
-    while (*pattern == '/') {
-        const char *begin = ++pattern;
-        const size_t len = strcspn(begin, "/");
+    const char *at = path.data, *end = at + path.len;
+    while (*pattern == '/' && at < end && *at == '/') {
+        pattern++;
+        at++;
+        const size_t len = strcspn(pattern, "/");
+        const char *slash = memchr(at, '/', (size_t)(end - at));
+        const size_t has = slash ? (size_t)(slash - at) : (size_t)(end - at);
+        const bool any = len == 1 && *pattern == '*';
+        if (any ? has == 0 : has != len || memcmp(at, pattern, len) != 0) {
+            return false;
+        }
         pattern += len;
-        if (len == 0 && *pattern == 0) {
-            break;
-        }
-        if (i >= path->count) {
-            return false;
-        }
-        const bg_bytes segment = path->segments[i++];
-        if (!(len == 1 && *begin == '*')
-            && (segment.len != len || memcmp(segment.data, begin, len) != 0)) {
-            return false;
-        }
+        at += has;
     }
-    return i == path->count;
+    return *pattern == 0 && at == end;
 }
 
-/* The route of a request; NULL: *known says whether the path has others. */
+/* The route of a request; NULL: `allowed` has the methods that its path takes, or "". */
 static const struct web_route *web_find_route(const struct http_request *head,
-                                              const struct http_path *path, bool *known)
+                                              char allowed[100])
 {
-    *known = false;
+    const bg_bytes path = http_part(head, head->path);
+    size_t used = 0;
+    allowed[0] = 0;
     for (size_t t = 0; t < sizeof web_tables / sizeof *web_tables; t++) {
         for (const struct web_route *route = web_tables[t]; route->path; route++) {
-            if (web_path_fits(route->path, path)) {
-                *known = true;
-                if (http_method_is(head, route->method)
-                    || (strcmp(route->method, "GET") == 0
-                        && http_method_is(head, "HEAD"))) {
-                    return route;
-                }
+            if (!web_path_fits(route->path, path)) {
+                continue;
             }
+            const bool get = strcmp(route->method, "GET") == 0;
+            if (http_method_is(head, route->method)
+                || (get && http_method_is(head, "HEAD"))) {
+                return route;
+            }
+            used +=
+                (size_t)snprintf(allowed + used, 100 - used, "%s%s%s", used ? ", " : "",
+                                 route->method, get ? ", HEAD" : "");
         }
     }
+    if (!used && (http_same(path, "/healthz") || asset_find(path))) {
+        (void)snprintf(allowed, 100, "GET, HEAD");
+    }
     return NULL;
+}
+
+static void web_refuse_path(struct conn *conn, const char *allowed)
+{
+    struct web_request request;
+    const bg_bytes method = http_part(&conn->http->request, conn->http->request.method);
+    web_prepare(conn, &request);
+    if (*allowed) {
+        web_error(&request, 405, "method_not_allowed", "found %.*s, expected %s",
+                  (int)(method.len < 32 ? method.len : 32), (const char *)method.data,
+                  allowed);
+        web_header(&request, "Allow", allowed);
+    } else {
+        web_error(&request, 404, "not_found", "there is no such path");
+    }
+    web_header(&request, "Cache-Control", "no-store");
+    web_refuse(conn, &request);
 }
 
 /* ---- Jobs ----------------------------------------------------------------------------------------- */
@@ -341,32 +363,12 @@ static const struct web_route *web_find_route(const struct http_request *head,
 struct web_job {
     struct job job; /* first */
     struct conn *conn;
-    bool head_only;
+    bool asks;            /* only who it is; the body has not been read */
+    struct client client; /* a copy, since others look at the connection's meanwhile */
     struct web_request request;
 };
 
-static bool web_may_run(struct web_request *request, const struct web_route *route)
-{
-    const struct server *server = request->session->server;
-    if (route->flags & WEB_CHANGES
-        && web_is_cross_site(request->head, route->flags & WEB_PLAIN)) {
-        web_error(
-            request, 403, "cross_site",
-            "it may come from another web page: send a header X-Bloomgate, or the content "
-            "type of what you send");
-        return false;
-    }
-    if (!web_identify(request)) {
-        return false;
-    }
-    if (atomic_load(&server->phase) <= SERVER_LOADING
-        && !(route->flags & WEB_LOADING)) {
-        web_error(request, 503, "loading", "the service is loading its filters");
-        web_header(request, "Retry-After", "1");
-        return false;
-    }
-    return true;
-}
+static void web_read_rest(struct conn *conn);
 
 static void web_job_run(struct job *job, struct session *session)
 {
@@ -376,7 +378,7 @@ static void web_job_run(struct job *job, struct session *session)
     request->session = session;
     session->client = request->client;
     web_header(request, "Cache-Control", "no-store");
-    if (web_may_run(request, route)) {
+    if (web_access(request, route, true) == WEB_MAY && !mine->asks) {
         route->run(request);
     }
     request->answer.wrote =
@@ -384,50 +386,61 @@ static void web_job_run(struct job *job, struct session *session)
     session->client = NULL;
 }
 
+static void web_job_answer(struct web_job *mine)
+{
+    struct conn *conn = mine->conn;
+    conn->client.user = mine->client.user;
+    if (mine->asks && mine->request.answer.status == 0) {
+        web_read_rest(conn);
+        return;
+    }
+    if (mine->request.answer.wrote) {
+        conn_wrote(conn);
+    }
+    if (mine->asks) {
+        web_refuse(conn, &mine->request);
+    } else {
+        web_send(conn, &mine->request);
+        web_next(conn);
+    }
+}
+
 static void web_job_done(struct job *job)
 {
     struct web_job *mine = (struct web_job *)job;
-    struct conn *conn = mine->conn;
-    if (conn_job_done(conn)) {
-        if (mine->request.answer.wrote) {
-            conn_wrote(conn);
-        }
-        web_send(conn, &mine->request, mine->head_only);
-        web_next(conn);
-        conn_continue(conn);
-    } else {
-        buffer_free(&mine->request.answer.body);
-        if (mine->request.answer.file >= 0) {
-            close(mine->request.answer.file);
-        }
+    if (conn_job_done(mine->conn)) {
+        web_job_answer(mine);
+        conn_continue(mine->conn);
+    } else if (mine->request.answer.file >= 0) {
+        close(mine->request.answer.file);
     }
+    buffer_free(&mine->request.answer.body);
     free(mine);
 }
 
-/* A request is whole. */
-static void web_submit(struct conn *conn)
+/* Lets a job run the request, or find out who asks. */
+static void web_submit(struct conn *conn, bool asks)
 {
     struct http_state *http = conn->http;
     struct web_job *job = calloc(1, sizeof *job);
     if (!job) {
-        web_refuse(conn, 507, "out_of_memory", "out of memory");
+        web_reject(conn, 507, "out of memory");
         return;
     }
     job->job = (struct job){ .run = web_job_run,
                              .done = web_job_done,
                              .worker = conn->worker };
     job->conn = conn;
-    job->head_only = http_method_is(&http->request, "HEAD");
-    job->request.head = &http->request;
-    job->request.client = &conn->client;
-    job->request.answer.file = -1;
-    buffer_init(&job->request.answer.body, conn->out.limit);
+    job->asks = asks;
+    web_prepare(conn, &job->request);
+    job->client = conn->client;
+    job->request.client = &job->client;
     (void)http_path(&http->request, job->request.path_room, &job->request.path);
     job->request.body =
         (bg_bytes){ http->body.data + http->body.begin, buffer_waiting(&http->body) };
-    job->request.body_bytes = http->reading.total;
     job->request.body_file = http->upload_path[0] ? http->upload_path : NULL;
     conn->busy = true;
+    conn->amid = false;
     http->phase = WEB_RUNS;
     jobs_submit(conn->worker->server->jobs, &job->job);
 }
@@ -436,47 +449,35 @@ static void web_submit(struct conn *conn)
 
 static void web_answer_text(struct conn *conn, int status, const char *text)
 {
-    struct web_request request = { .head = &conn->http->request, .answer.file = -1 };
-    buffer_init(&request.answer.body, conn->out.limit);
+    struct web_request request;
+    web_prepare(conn, &request);
     buffer_text(&request.answer.body, text);
+    buffer_text(&request.answer.body, "\n");
     request.answer.status = status;
     request.answer.type = "text/plain; charset=utf-8";
     web_header(&request, "Cache-Control", "no-store");
     if (status == 503) {
         web_header(&request, "Retry-After", "1");
     }
-    web_send(conn, &request, http_method_is(&conn->http->request, "HEAD"));
+    web_send(conn, &request);
     web_next(conn);
-}
-
-static const char *web_readiness(const struct server *server)
-{
-    switch (atomic_load(&server->phase)) {
-    case SERVER_SERVING: return "ready\n";
-    case SERVER_STOPPING: return "stopping\n";
-    default: return "loading\n";
-    }
 }
 
 static void web_answer_asset(struct conn *conn, const struct asset *asset)
 {
-    struct web_request request = { .head = &conn->http->request, .answer.file = -1 };
-    struct web_answer *answer = &request.answer;
-    buffer_init(&answer->body, conn->out.limit);
-    answer->type = asset->type;
+    struct web_request request;
+    web_prepare(conn, &request);
+    request.answer.type = asset->type;
     web_header(&request, "ETag", asset->etag);
     web_header(&request, "Cache-Control", "no-cache");
-    web_header(
-        &request, "Content-Security-Policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "connect-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'");
+    web_header(&request, "Content-Security-Policy", ASSET_POLICY);
     web_header(&request, "Referrer-Policy", "no-referrer");
     if (http_if_none_match(request.head, asset->etag) == HTTP_MATCH_YES) {
-        answer->status = 304;
+        request.answer.status = 304;
     } else {
-        buffer_put(&answer->body, asset->bytes, asset->size);
+        buffer_put(&request.answer.body, asset->bytes, asset->size);
     }
-    web_send(conn, &request, http_method_is(&conn->http->request, "HEAD"));
+    web_send(conn, &request);
     web_next(conn);
 }
 
@@ -485,16 +486,17 @@ static bool web_answer_at_once(struct conn *conn)
 {
     const struct http_request *head = &conn->http->request;
     const bg_bytes path = http_part(head, head->path);
-    if (!http_method_is(head, "GET") && !http_method_is(head, "HEAD")) {
+    if (head->body != HTTP_BODY_NONE
+        || (!http_method_is(head, "GET") && !http_method_is(head, "HEAD"))) {
         return false;
     }
     if (http_same(path, "/healthz")) {
-        web_answer_text(conn, 200, "ok\n");
+        web_answer_text(conn, 200, "ok");
         return true;
     }
     if (http_same(path, "/readyz") && !head->has_query) {
-        const char *text = web_readiness(conn->worker->server);
-        web_answer_text(conn, strcmp(text, "ready\n") == 0 ? 200 : 503, text);
+        const char *state = service_state(conn->worker->server);
+        web_answer_text(conn, strcmp(state, "ready") == 0 ? 200 : 503, state);
         return true;
     }
     const struct asset *asset = asset_find(path);
@@ -507,63 +509,105 @@ static bool web_answer_at_once(struct conn *conn)
 
 /* ---- Reading ------------------------------------------------------------------------------------------ */
 
+/* A file without a name in the data folder, or where temporary files are if that is not there. */
+static int web_scratch(const char *folder)
+{
+    const char *const folders[] = { folder, P_tmpdir };
+    char path[4096];
+    int fd = -1;
+    for (size_t i = 0; fd < 0 && i < 2; i++) {
+        const int n = snprintf(path, sizeof path, "%s/upload-XXXXXX", folders[i]);
+        if (n > 0 && (size_t)n < sizeof path) {
+            fd = mkostemp(path, O_CLOEXEC);
+        }
+    }
+    if (fd >= 0) {
+        (void)unlink(path);
+    }
+    return fd;
+}
+
 static bool web_open_upload(struct conn *conn)
 {
     struct http_state *http = conn->http;
-    const int n = snprintf(http->upload_path, sizeof http->upload_path,
-                           "%s/upload-XXXXXX", conn->worker->session.from->dir);
-    if (n < 0 || (size_t)n >= sizeof http->upload_path) {
-        http->upload_path[0] = 0;
-        return false;
-    }
-    http->upload = mkostemp(http->upload_path, O_CLOEXEC);
-    if (http->upload < 0) {
-        http->upload_path[0] = 0;
+    http->upload = web_scratch(settings_now(conn->worker->server->store)->dir);
+    if (http->upload >= 0) {
+        (void)snprintf(http->upload_path, sizeof http->upload_path, "/proc/self/fd/%d",
+                       http->upload);
     }
     return http->upload >= 0;
 }
 
-/* The head is whole: is there somebody to answer, and a body to wait for? */
-static void web_head_done(struct conn *conn)
+/* The request may be made: reads its body, or, without one, runs it. */
+static void web_read_rest(struct conn *conn)
 {
     struct http_state *http = conn->http;
-    struct http_path path;
-    char room[HTTP_LINE_BYTES];
-    bool known = false;
-    const struct settings *settings = conn->worker->session.from;
-    http->keep_alive = http->request.keep_alive && !conn->worker->stopping;
-    const uint64_t most_memory = WEB_BODY,
-                   most_file = settings->max_filter_memory
-                                   ? 2 * settings->max_filter_memory
-                                   : UINT64_MAX;
-    if (http->request.body == HTTP_BODY_NONE && web_answer_at_once(conn)) {
-        return;
-    }
-    if (!http_path(&http->request, room, &path)) {
-        web_refuse(conn, 400, "bad_request", "the path is malformed");
-        return;
-    }
-    http->route = web_find_route(&http->request, &path, &known);
-    if (!http->route) {
-        web_refuse(conn, known ? 405 : 404, known ? "method_not_allowed" : "not_found",
-                   known ? "the path has other methods" : "there is no such path");
-        return;
-    }
+    const struct settings *settings = settings_now(conn->worker->server->store);
     const bool upload = http->route->flags & WEB_UPLOAD;
-    if (!http_body_begin(&http->reading, &http->request,
-                         upload ? most_file : most_memory)) {
-        web_refuse(conn, 413, "too_large", "the body is too large");
+    const uint64_t most =
+        upload ? web_upload_limit(settings) : settings->proto_max_bulk_len;
+    struct web_request request;
+    web_prepare(conn, &request);
+    if (!http_body_begin(&http->reading, &http->request, most)) {
+        web_error(&request, 413, "too_large",
+                  "body: found %llu bytes, expected at most %llu",
+                  (unsigned long long)http->request.length, (unsigned long long)most);
+        web_refuse(conn, &request);
         return;
     }
     if (upload && !web_open_upload(conn)) {
-        web_refuse(conn, 500, "io", "the upload cannot be stored");
+        web_error(&request, 500, "io", "the upload cannot be stored: %s",
+                  strerror(errno));
+        web_refuse(conn, &request);
         return;
     }
-    buffer_init(&http->body, WEB_BODY);
+    buffer_init(&http->body, most);
     if (http->request.expects_continue) {
         http_response_continue(&conn->out);
     }
     http->phase = WEB_READS_BODY;
+    conn->amid = true;
+}
+
+/* The head is whole: is there somebody to answer, and may it be asked? */
+static void web_head_done(struct conn *conn)
+{
+    struct http_state *http = conn->http;
+    struct http_path path;
+    struct web_request request;
+    char room[HTTP_LINE_BYTES], allowed[100];
+    atomic_fetch_add_explicit(&conn->worker->counts.http_requests, 1,
+                              memory_order_relaxed);
+    http->keep_alive = http->request.keep_alive && !conn->worker->stopping;
+    if (http->request.body == HTTP_BODY_LENGTH && http->request.length == 0) {
+        http->request.body = HTTP_BODY_NONE;
+    }
+    if (web_answer_at_once(conn)) {
+        return;
+    }
+    web_prepare(conn, &request);
+    if (!http_path(&http->request, room, &path)) {
+        web_error(
+            &request, 400, "bad_request",
+            "path: found too many parts or a %% without two digits, expected a path");
+        web_refuse(conn, &request);
+        return;
+    }
+    http->route = web_find_route(&http->request, allowed);
+    if (!http->route) {
+        web_refuse_path(conn, allowed);
+        return;
+    }
+    if (http->request.body == HTTP_BODY_NONE) { /* the job looks at everything */
+        web_submit(conn, false);
+        return;
+    }
+    web_header(&request, "Cache-Control", "no-store");
+    switch (web_access(&request, http->route, false)) {
+    case WEB_MAY: web_read_rest(conn); break;
+    case WEB_MAY_NOT: web_refuse(conn, &request); break;
+    case WEB_LATER: web_submit(conn, true); break;
+    }
 }
 
 static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
@@ -572,7 +616,8 @@ static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
     switch (http_parse(&http->request, bytes, n)) {
     case HTTP_PARTIAL: return 0;
     case HTTP_ERROR:
-        web_refuse(conn, http->request.status, "bad_request", http->request.reason);
+        http->request.head = bytes;
+        web_reject(conn, http->request.status, http->request.reason);
         return n;
     case HTTP_OK: break;
     }
@@ -592,6 +637,9 @@ static bool web_keep(struct http_state *http, bg_bytes data)
 {
     const char *from = data.data;
     size_t left = data.len;
+    if (http->phase == WEB_SKIPS_BODY) {
+        return true;
+    }
     if (http->upload < 0) {
         buffer_put(&http->body, data.data, data.len);
         return !http->body.overflow;
@@ -607,6 +655,15 @@ static bool web_keep(struct http_state *http, bg_bytes data)
     return true;
 }
 
+static void web_body_done(struct conn *conn)
+{
+    if (conn->http->phase == WEB_SKIPS_BODY) {
+        web_next(conn);
+    } else {
+        web_submit(conn, false);
+    }
+}
+
 static size_t web_read_body(struct conn *conn, const char *bytes, size_t n)
 {
     struct http_state *http = conn->http;
@@ -620,15 +677,15 @@ static size_t web_read_body(struct conn *conn, const char *bytes, size_t n)
         switch (result) {
         case HTTP_BODY_DATA:
             if (!web_keep(http, data)) {
-                web_refuse(conn, 507, "out_of_memory", "the body cannot be stored");
+                web_reject(conn, 507, "the body cannot be stored");
                 return n;
             }
             break;
         case HTTP_BODY_MORE: return at;
         case HTTP_BODY_ERROR:
-            web_refuse(conn, http->reading.status, "bad_request", http->reading.reason);
+            web_reject(conn, http->reading.status, http->reading.reason);
             return n;
-        case HTTP_BODY_END: web_submit(conn); return at;
+        case HTTP_BODY_END: web_body_done(conn); return at;
         }
     }
 }
@@ -642,14 +699,14 @@ static size_t web_input(struct conn *conn, char *bytes, size_t n)
         const int phase = (int)http->phase;
         if (phase == WEB_HEAD && at < n) {
             used = web_read_head(conn, bytes + at, n - at);
-        } else if (phase == WEB_READS_BODY) {
+        } else if (phase == WEB_READS_BODY || phase == WEB_SKIPS_BODY) {
             used = web_read_body(conn, bytes + at, n - at);
         }
         at += used;
         if (used == 0 && (int)http->phase == phase) {
             break;
         }
-        if (phase != WEB_READS_BODY) {
+        if (phase == WEB_HEAD) {
             conn->turn--;
         }
     }
@@ -689,6 +746,7 @@ static bool web_begin(struct conn *conn)
     if (!conn->http) {
         return false;
     }
+    atomic_fetch_add(&conn->worker->server->http_clients, 1);
     conn->http->upload = conn->http->file = -1;
     http_request_reset(&conn->http->request);
     return true;
@@ -698,6 +756,7 @@ static void web_end(struct conn *conn)
 {
     struct http_state *http = conn->http;
     if (http) {
+        atomic_fetch_sub(&conn->worker->server->http_clients, 1);
         web_forget_body(http);
         if (http->file >= 0) {
             close(http->file);

@@ -1,15 +1,16 @@
 /*
  * web.h - HTTP: from bytes of a connection to handlers, and their answers back.
  *
- * A connection reads the head of a request, then its body: into memory, or for uploads into a file
- * in the data folder. Then a job runs the handler that the table of routes has for method and
- * path; its answer is sent, and the next request read. Health and the files of the dashboard are
- * answered at once. Contract of all of it: web/openapi.yaml.
+ * A connection reads the head of a request, finds out whether it may be (web_access.c), then reads
+ * its body: into memory, or for uploads into a file in the data folder. Then a job runs the handler
+ * that the table of routes has for method and path; its answer is sent, and the next request read.
+ * Health and the files of the dashboard are answered at once. Contract of all of it:
+ * web/openapi.yaml.
  *
  * Handlers run on job threads with a session, so they may take long, use the host's functions
  * (session->host) and everything of catalog.h for entries that session_find has found. They fill
- * in `answer`, and return; who it is was checked before, what he may do by the handler
- * (web_may_touch) unless the route's command says it.
+ * in `answer`, and return; who it is was checked before, what he may do is checked by the handler:
+ * web_may, web_find, or the command that it runs.
  */
 #ifndef SERVER_WEB_H
 #define SERVER_WEB_H
@@ -43,13 +44,11 @@ struct web_request {
     const struct http_request *head;
     struct http_path path;
     char path_room[HTTP_LINE_BYTES], name_room[HTTP_LINE_BYTES];
-    struct client *client; /* who asks; client->user is not NULL */
+    struct client *client; /* who asks: the request's own copy; user is not NULL */
     struct session *session;
-    bg_bytes body; /* all of it; */
-    const char
-        *body_file; /* or, of uploads, the path of a file that has it; it is removed
-                               afterwards */
-    uint64_t body_bytes;
+    bool secure;           /* it came by TLS */
+    bg_bytes body;         /* all of it; */
+    const char *body_file; /* or, of uploads, the path of a file that has it */
     struct web_answer answer;
 };
 
@@ -57,7 +56,9 @@ enum {
     WEB_UPLOAD = 1u << 0,  /* the body goes to a file */
     WEB_CHANGES = 1u << 1, /* changes something: must not come from another web page */
     WEB_LOADING = 1u << 2, /* also while the service is loading */
-    WEB_PLAIN = 1u << 3    /* POST that may have the type text/plain: changes nothing */
+    WEB_PLAIN = 1u << 3,   /* POST that may have the type text/plain: changes nothing */
+    WEB_OPEN = 1u << 4,    /* nobody is asked who he is */
+    WEB_METRICS = 1u << 5  /* ... if metrics-auth says so */
 };
 
 /* One route. In `path` a segment "*" stands for any one. */
@@ -71,6 +72,22 @@ struct web_route {
 /* The table, ended by one without a path: of all web_*.c. */
 extern const struct web_route web_filter_routes[], web_key_routes[], web_file_routes[],
     web_service_routes[], web_gate_routes[];
+
+/* ---- Whether it may be: web_access.c ------------------------------------------------------- */
+
+enum web_access {
+    WEB_MAY,
+    WEB_MAY_NOT, /* an error was sent */
+    WEB_LATER    /* a password has to be checked, which takes long */
+};
+
+/* Whether a request may be made at all: by this host name, from this page, by this user, now.
+ * `waits`: never WEB_LATER; for jobs. */
+enum web_access web_access(struct web_request *request, const struct web_route *route,
+                           bool waits);
+
+/* How large an upload may be. UINT64_MAX: no limit. */
+uint64_t web_upload_limit(const struct settings *settings);
 
 /* ---- For handlers ------------------------------------------------------------------------- */
 
@@ -90,7 +107,8 @@ struct web_json {
     char *text;
     size_t n;
 };
-bool web_json_begin(struct web_json *json);
+bool web_json_begin(struct web_request *request,
+                    struct web_json *json); /* or 507 was sent */
 void web_json_end(struct web_request *request, struct web_json *json);
 
 /* A name as the API writes it: "name", and "name_base64" if it is not UTF-8. */
@@ -107,8 +125,15 @@ struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need
 /* Whether the user may run a command; else 403 was sent. */
 bool web_may(struct web_request *request, const char *command);
 
+/* Whether he is an administrator: who may change the configuration. */
+bool web_is_admin(const struct web_request *request);
+bool web_user_is_admin(const struct server *server, const struct user *user);
+
 /* Runs a command as if it had come over RESP; false: its error was sent. */
 bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc);
+
+/* Whether the content type is this one, whatever its parameters; *there: whether there is one. */
+bool web_type_is(const struct web_request *request, const char *type, bool *there);
 
 /* The body as JSON: false, 415 was sent. At the end: false, 400 was. */
 bool web_body(struct web_request *request, struct json_reader *reader);
@@ -125,6 +150,12 @@ void web_json_estimate(struct json *json, const char *name, bool known,
                        const bg_estimate *estimate);
 void web_json_known(struct json *json, const char *name, bool known, double value);
 
+/* "can": what a kind can do beside answering. */
+void web_json_can(struct json *json, bg_kind kind);
+
+/* "counters": queries, maybes, adds, news, refused. */
+void web_json_answers(struct json *json, const bg_slot_stats *stats);
+
 /* All that is known of a filter, as `Filter` of the contract; or what lists have. The caller is
  * inside of a batch, or its holder. */
 void web_json_filter(struct json *json, struct web_request *request,
@@ -140,5 +171,13 @@ bool web_real(struct web_request *request, const char *name, double usual,
 bool web_flag(struct web_request *request, const char *name, bool *value);
 bool web_text(struct web_request *request, const char *name, char *text, size_t room,
               bool *there);
+
+/* One of n words; a name of a filter, as web_name_read reads it. */
+bool web_choice(struct web_request *request, const char *name,
+                const char *const *choices, size_t n, char *text, size_t room,
+                bool *there);
+bool web_parameter_name(struct web_request *request, const char *name,
+                        char text[HTTP_LINE_BYTES], char room[HTTP_LINE_BYTES],
+                        bg_bytes *value, bool *there);
 
 #endif

@@ -45,8 +45,7 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
     how.created = 1; /* the same bytes for the same content */
     how.flags = BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
-    bg_slot_pin(object->slot, &pin);
-    const bg_filter *base = object_base(&pin);
+    const bg_filter *base = object_pin(object, &pin);
     bg_err err = base ? bg_save(base, path, &how, info)
                       : object_error(info, BG_ENOTSUP, "its content is not to be had");
     bg_slot_unpin(object->slot, &pin);
@@ -270,8 +269,7 @@ static void files_verify(struct web_request *request)
         entry->object->slot && bg_slot_examine(entry->object->slot, &health) == BG_OK;
     const bool strange =
         examined && health.rate > 0 && health.measured.low > 1.5 * health.rate;
-    if (!web_json_begin(&json)) {
-        web_error(request, 507, "out_of_memory", "out of memory");
+    if (!web_json_begin(request, &json)) {
         return;
     }
     json_bool(&json.json, "ok", !err && !health.degraded && !strange);

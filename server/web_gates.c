@@ -235,8 +235,7 @@ static void gates_list(struct web_request *request)
     if (!web_may(request, "BG.LOOKUP")) {
         return;
     }
-    if (!web_json_begin(&json)) {
-        web_error(request, 507, "out_of_memory", "out of memory");
+    if (!web_json_begin(request, &json)) {
         return;
     }
     struct gates_telling telling = { request, &json.json };
@@ -266,8 +265,7 @@ static void gates_answer(struct web_request *request, bg_bytes name, int status)
 {
     struct web_json json;
     bg_errinfo info = { 0 };
-    if (!web_json_begin(&json)) {
-        web_error(request, 507, "out_of_memory", "out of memory");
+    if (!web_json_begin(request, &json)) {
         return;
     }
     struct gates_telling telling = { request, &json.json };
@@ -366,7 +364,7 @@ static void gates_post_lookup(struct web_request *request)
             return;
         }
     }
-    if (n < 0 || !web_json_begin(&json)) {
+    if (n < 0 || !web_json_begin(request, &json)) {
         return;
     }
     json_list(&json.json, "results");

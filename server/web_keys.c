@@ -2,16 +2,15 @@
  * web_keys.c - POST /api/v1/filters/NAME/check and /add: keys as JSON, as lines of text or as
  * lines of JSON, and an answer for each in the same form.
  */
-#include "web.h"
+#include "web_keys.h"
 
 #include "server.h"
+#include "web.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum keys_form { KEYS_JSON, KEYS_LINES, KEYS_NDJSON };
-
-enum { KEYS_MOST = 1 << 20 }; /* of one request */
 
 struct keys {
     enum keys_form form;

@@ -1,10 +1,11 @@
 /*
  * web_metrics.c - /metrics: the library's document of all filters and gates (metrics.h), and the
- * service's own figures behind it.
+ * service's own figures behind it (web_metrics_own.c).
  *
- * Figures that take reading a filter are the observer's last ones. Labels are names of filters;
- * those that are longer than 200 bytes or have NULs are left out, and at most
- * metrics-max-filters are told, so that a stranger who makes names cannot make the document grow.
+ * Figures that take reading a filter are the observer's last ones. Labels are names of filters, and
+ * "gate:NAME" for the filter of a gate. Names that are longer than 200 bytes, have NULs, or look
+ * like that of a gate are left out, and at most metrics-max-filters are told, so that a stranger
+ * who makes names cannot make the document grow, or have two lines of the same name.
  */
 #include "web_metrics.h"
 #include "gates.h"
@@ -18,95 +19,6 @@
 #include <string.h>
 
 enum { METRICS_NAME = 200 };
-
-/* ---- The service's own ----------------------------------------------------------------------- */
-
-enum own_type { OWN_GAUGE, OWN_COUNTER };
-
-struct own {
-    const char *name; /* without "_total" */
-    enum own_type type;
-    const char *help;
-    double value;
-};
-
-static void own_write(struct buffer *out, const struct own *own, bool open)
-{
-    char line[512];
-    const bool counter = own->type == OWN_COUNTER;
-    const char *ending = counter ? "_total" : "";
-    (void)snprintf(line, sizeof line, "# HELP %s%s %s\n# TYPE %s%s %s\n%s%s %.17g\n",
-                   own->name, open ? "" : ending, own->help, own->name,
-                   open ? "" : ending, counter ? "counter" : "gauge", own->name, ending,
-                   own->value);
-    buffer_text(out, line);
-}
-
-static void own_all(struct server *server, struct buffer *out, bool open)
-{
-    const struct observer_totals t = observer_totals(server->observer);
-    const struct settings *settings = settings_now(server->store);
-    struct persist_stats p = { 0 };
-    if (server->persist) {
-        persist_about(server->persist, &p);
-    }
-    const struct own all[] = {
-        { "bloomgate_service_up", OWN_GAUGE, "1: serving; 0: loading or stopping.",
-          atomic_load(&server->phase) == SERVER_SERVING },
-        { "bloomgate_service_start_time_seconds", OWN_GAUGE,
-          "When the service was started, in seconds since 1970.",
-          (double)server->started / 1000 },
-        { "bloomgate_service_filters", OWN_GAUGE, "Filters that have a name.",
-          (double)catalog_count(server->catalog) },
-        { "bloomgate_service_filter_bytes", OWN_GAUGE, "Memory of all filters.",
-          (double)catalog_bytes(server->catalog) },
-        { "bloomgate_service_max_bytes", OWN_GAUGE,
-          "Memory that all filters may take together; 0: no limit.",
-          (double)settings->maxmemory },
-        { "bloomgate_service_resident_bytes", OWN_GAUGE, "Memory of the process.",
-          (double)t.rss },
-        { "bloomgate_service_connections", OWN_GAUGE, "Connections now.",
-          (double)atomic_load(&server->clients) },
-        { "bloomgate_service_max_connections", OWN_GAUGE, "Connections there can be.",
-          (double)settings->maxclients },
-        { "bloomgate_service_connections_accepted", OWN_COUNTER, "Connections so far.",
-          (double)t.accepted },
-        { "bloomgate_service_connections_rejected", OWN_COUNTER,
-          "Connections refused because there were too many.", (double)t.rejected },
-        { "bloomgate_service_connections_timed_out", OWN_COUNTER,
-          "Connections closed because they idled or were too slow.",
-          (double)t.timed_out },
-        { "bloomgate_service_connections_overflowed", OWN_COUNTER,
-          "Connections closed because they did not take their replies.",
-          (double)t.overflowed },
-        { "bloomgate_service_commands", OWN_COUNTER, "Requests over RESP.",
-          (double)t.requests },
-        { "bloomgate_service_received_bytes", OWN_COUNTER, "Bytes that came in.",
-          (double)t.bytes_in },
-        { "bloomgate_service_sent_bytes", OWN_COUNTER, "Bytes that went out.",
-          (double)t.bytes_out },
-        { "bloomgate_journal_bytes", OWN_GAUGE, "Bytes of the journal's files.",
-          (double)p.journal_bytes },
-        { "bloomgate_journal_unsynced_frames", OWN_GAUGE,
-          "Frames that are not on the disk yet.", (double)p.unsynced },
-        { "bloomgate_journal_syncs", OWN_COUNTER, "How often the disk was waited for.",
-          (double)p.syncs },
-        { "bloomgate_journal_failed", OWN_GAUGE,
-          "1: the journal cannot be written, changes are refused.", p.failed },
-        { "bloomgate_snapshots", OWN_COUNTER, "Snapshots that were written.",
-          (double)p.snapshots },
-        { "bloomgate_snapshot_failures", OWN_COUNTER, "Snapshots that failed.",
-          (double)p.snapshot_failures },
-        { "bloomgate_snapshot_last_timestamp_seconds", OWN_GAUGE,
-          "When the last snapshot was finished; 0: none since the start.",
-          (double)p.last_snapshot / 1000 },
-        { "bloomgate_snapshot_last_duration_seconds", OWN_GAUGE,
-          "How long the last snapshot took.", p.last_snapshot_seconds },
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        own_write(out, &all[i], open);
-    }
-}
 
 /* ---- Filters ----------------------------------------------------------------------------------- */
 
@@ -144,13 +56,22 @@ static void gathered_free(struct gathered *g)
     free(g->names);
 }
 
+/* A filter that has the name of a gate's. */
+static bool gathered_is_gate(const struct server *server, bg_bytes name)
+{
+    static const char prefix[] = "gate:";
+    return server->gates && name.len >= sizeof prefix - 1
+           && memcmp(name.data, prefix, sizeof prefix - 1) == 0;
+}
+
 /* Takes an entry, if it can be told; else lets go of it. */
 static void gathered_take(struct gathered *g, struct server *server,
                           struct entry *entry, bool cheap)
 {
     const bg_bytes name = catalog_name(entry);
     if (!entry->object->slot || name.len > METRICS_NAME
-        || memchr(name.data, 0, name.len) || g->n >= g->room) {
+        || memchr(name.data, 0, name.len) || g->n >= g->room
+        || gathered_is_gate(server, name)) {
         catalog_release(entry);
         return;
     }
@@ -166,14 +87,28 @@ static void gathered_take(struct gathered *g, struct server *server,
     g->n++;
 }
 
+struct gathering {
+    struct gathered *to;
+    struct server *server;
+    bool cheap;
+};
+
+/* Gates stay until the service ends, so what is told of them here is good for longer. */
 static void gathered_gate(void *context, const struct gate_about *about)
 {
-    struct gathered *g = context;
+    const struct gathering *gathering = context;
+    struct gathered *g = gathering->to;
     if (g->n < g->room) {
-        (void)snprintf(g->names[g->n], METRICS_NAME + 1, "%s", about->name);
-        g->items[g->n] = (bg_metrics_item){ .name = g->names[g->n],
-                                            .slot = about->slot,
-                                            .gate = about->gate };
+        struct figures *figures = &g->figures[g->n];
+        *figures = observer_gate_figures(gathering->server->observer, about->name);
+        (void)snprintf(g->names[g->n], METRICS_NAME + 1, "gate:%s", about->name);
+        g->items[g->n] = (bg_metrics_item){
+            .name = g->names[g->n],
+            .slot = about->slot,
+            .gate = about->gate,
+        };
+        g->healths[g->n] =
+            !gathering->cheap && figures->examined ? &figures->health : NULL;
         g->n++;
     }
 }
@@ -193,31 +128,34 @@ bool metrics_write(struct server *server, struct session *session,
     struct entry *some[64];
     uint64_t after = 0;
     size_t n = 0;
-    if (!gathered_init(&g, settings_now(server->store)->metrics_max_filters)) {
+    if (!gathered_init(&g, settings_now(server->store)->metrics_max_filters
+                               + (server->gates ? gates_count(server->gates) : 0))) {
         gathered_free(&g);
         return false;
     }
-    quiet_enter(&server->quiet, session->seat); /* for the names */
+    if (server->gates) { /* these first: they are few, and known by name */
+        struct gathering gathering = { &g, server, cheap };
+        gates_each(server->gates, gathered_gate, &gathering);
+    }
     while ((n = catalog_scan(server->catalog, after, some, 64)) > 0) {
         after = some[n - 1]->number;
+        quiet_enter(&server->quiet, session->seat); /* for the names */
         for (size_t i = 0; i < n; i++) {
             gathered_take(&g, server, some[i], cheap);
         }
-    }
-    quiet_leave(&server->quiet, session->seat);
-    if (server->gates) {
-        gates_each(server->gates, gathered_gate, &g);
+        quiet_leave(&server->quiet, session->seat);
     }
     /* What the observer has not seen yet has no figures of that sort: nobody waits for them. */
-    bg_err err = bg_metrics_write(g.items, g.n, format, BG_METRICS_CHEAP, metrics_sink,
-                                  out, NULL);
+    bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format,
+                                        BG_METRICS_CHEAP, metrics_sink, out, NULL);
+    const size_t told = g.n;
     gathered_free(&g);
     const bool open = format == BG_METRICS_OPENMETRICS;
     if (!err && open && buffer_waiting(out) >= sizeof eof - 1) {
         out->used -= sizeof eof - 1;
     }
     if (!err && format != BG_METRICS_JSON) {
-        own_all(server, out, open);
+        metrics_write_own(server, told, open, out);
         buffer_text(out, open ? eof : "");
     }
     return !err && !out->overflow;

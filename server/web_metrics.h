@@ -12,6 +12,10 @@
 bool metrics_write(struct server *server, struct session *session,
                    bg_metrics_format format, bool cheap, struct buffer *out);
 
+/* The service's own figures; `told` filters have theirs in front of them. */
+void metrics_write_own(struct server *server, uint64_t told, bool open,
+                       struct buffer *out);
+
 /* GET /metrics. */
 void metrics_get(struct web_request *request);
 

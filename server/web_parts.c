@@ -162,6 +162,18 @@ bool web_may(struct web_request *request, const char *command)
     return false;
 }
 
+bool web_user_is_admin(const struct server *server, const struct user *user)
+{
+    const struct command *found =
+        command_find(server->commands, (bg_bytes){ "CONFIG", 6 });
+    return found && user_may_run(user, found);
+}
+
+bool web_is_admin(const struct web_request *request)
+{
+    return web_user_is_admin(request->session->server, request->client->user);
+}
+
 /* ---- Parameters -------------------------------------------------------------------------------- */
 
 static bool web_parameter(struct web_request *request, const char *name, char *text,
@@ -226,6 +238,41 @@ bool web_text(struct web_request *request, const char *name, char *text, size_t 
     return web_parameter(request, name, text, room, there);
 }
 
+bool web_choice(struct web_request *request, const char *name,
+                const char *const *choices, size_t n, char *text, size_t room,
+                bool *there)
+{
+    char all[512] = "";
+    size_t used = 0;
+    if (!web_parameter(request, name, text, room, there)) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!*there || strcmp(text, choices[i]) == 0) {
+            return true;
+        }
+        used += (size_t)snprintf(all + used, used < sizeof all ? sizeof all - used : 0,
+                                 "%s%s", i ? ", " : "", choices[i]);
+    }
+    web_error(request, 400, "bad_request", "%s: found \"%s\", expected one of %s", name,
+              text, all);
+    return false;
+}
+
+bool web_parameter_name(struct web_request *request, const char *name,
+                        char text[HTTP_LINE_BYTES], char room[HTTP_LINE_BYTES],
+                        bg_bytes *value, bool *there)
+{
+    const enum http_found found = http_parameter(request->head, name, text, value);
+    *there = found == HTTP_FOUND;
+    if (found == HTTP_MALFORMED || (*there && !web_name_read(*value, room, value))) {
+        web_error(request, 400, "bad_request",
+                  "%s: it is malformed, expected a name, or '=' and base64url", name);
+        return false;
+    }
+    return true;
+}
+
 bool web_flag(struct web_request *request, const char *name, bool *value)
 {
     char text[16];
@@ -244,11 +291,27 @@ bool web_flag(struct web_request *request, const char *name, bool *value)
 
 /* ---- Bodies of JSON ----------------------------------------------------------------------------- */
 
+bool web_type_is(const struct web_request *request, const char *type, bool *there)
+{
+    bg_bytes value;
+    *there = http_field(request->head, "Content-Type", &value);
+    if (!*there) {
+        return false;
+    }
+    const char *end = memchr(value.data, ';', value.len);
+    value.len = end ? (size_t)(end - (const char *)value.data) : value.len;
+    while (value.len > 0 && strchr(" \t", ((const char *)value.data)[value.len - 1])) {
+        value.len--;
+    }
+    return http_same(value, type);
+}
+
 bool web_body(struct web_request *request, struct json_reader *reader)
 {
-    bg_bytes type;
-    if (http_field(request->head, "Content-Type", &type)
-        && (type.len < 16 || strncasecmp(type.data, "application/json", 16) != 0)) {
+    bg_bytes type = { "", 0 };
+    bool there = false;
+    if (!web_type_is(request, "application/json", &there) && there) {
+        (void)http_field(request->head, "Content-Type", &type);
         web_error(request, 415, "unsupported_media_type",
                   "found %.*s, expected application/json",
                   (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
@@ -345,4 +408,15 @@ void web_json_known(struct json *json, const char *name, bool known, double valu
     } else {
         json_null(json, name);
     }
+}
+
+void web_json_answers(struct json *json, const bg_slot_stats *stats)
+{
+    json_object(json, "counters");
+    json_count(json, "queries", stats->queries);
+    json_count(json, "maybes", stats->maybes);
+    json_count(json, "adds", stats->adds);
+    json_count(json, "news", stats->news);
+    json_count(json, "refused", stats->refused);
+    json_close(json, '}');
 }

@@ -37,7 +37,7 @@ struct run {
 
 struct worker_counts {
     _Atomic uint64_t accepted, rejected, closed, timed_out, overflowed;
-    _Atomic uint64_t requests, runs, errors;
+    _Atomic uint64_t requests, http_requests, runs, errors;
     _Atomic uint64_t bytes_in, bytes_out;
 };
 

@@ -160,9 +160,12 @@ static inline bg_err fake_record(struct host *host, struct object *object,
     }
     CHECK(entry != NULL);
     h->recorded++;
-    entry->records =
-        realloc(entry->records, (entry->records_count + 1) * sizeof *entry->records);
-    CHECK(entry->records != NULL);
+    if ((entry->records_count & (entry->records_count + 1))
+        == 0) { /* the next power of two */
+        entry->records = realloc(entry->records, 2 * (entry->records_count + 1)
+                                                     * sizeof *entry->records);
+        CHECK(entry->records != NULL);
+    }
     struct fake_record *r = &entry->records[entry->records_count++];
     *r = (struct fake_record){ .change = *change };
     if (change->hashes) {
@@ -179,15 +182,12 @@ static inline bg_err fake_record(struct host *host, struct object *object,
     return BG_OK;
 }
 
-static inline bg_err fake_checkpoint(struct host *host, struct object *object,
-                                     bg_errinfo *info)
+static inline bg_err fake_keep(struct fake *h, struct fake_entry *entry,
+                               struct object *object, bg_errinfo *info)
 {
-    struct fake *h = fake_of(host);
-    struct fake_entry *entry = fake_entry_of(h, object);
     if (h->checkpoint_fails) {
         return object_error(info, h->checkpoint_fails, "checkpoint: told to fail");
     }
-    CHECK(entry != NULL);
     h->checkpoints++;
     fake_records_free(entry);
     free(entry->content);
@@ -201,6 +201,15 @@ static inline bg_err fake_checkpoint(struct host *host, struct object *object,
     entry->deleted = object->deleted;
     entry->expansions = object->expansions;
     return BG_OK;
+}
+
+static inline bg_err fake_checkpoint(struct host *host, struct object *object,
+                                     bg_errinfo *info)
+{
+    struct fake *h = fake_of(host);
+    struct fake_entry *entry = fake_entry_of(h, object);
+    CHECK(entry != NULL);
+    return fake_keep(h, entry, object, info);
 }
 
 /* The object as it would be after a restart. */
@@ -294,13 +303,15 @@ static inline void fake_bury(struct fake *h, struct fake_entry *entry)
     entry->content = NULL;
 }
 
-static inline void fake_fill_in(struct fake_entry *entry, bg_bytes name,
-                                struct object *object)
+/* The entry of a new object; its content is kept first, if it has any. */
+static inline bg_err fake_fill_in(struct fake *h, struct fake_entry *entry,
+                                  bg_bytes name, struct object *object,
+                                  bg_errinfo *info)
 {
     *entry = (struct fake_entry){ .object = object };
-    CHECK(name.len < sizeof entry->name);
     memcpy(entry->name, name.data, name.len);
     (void)object_shape_write(&object->shape, entry->shape);
+    return object->born_full ? fake_keep(h, entry, object, info) : BG_OK;
 }
 
 static inline bg_err fake_create(struct host *host, bg_bytes name,
@@ -313,11 +324,14 @@ static inline bg_err fake_create(struct host *host, bg_bytes name,
     if (fake_find_entry(h, name)) {
         return object_error(info, BG_EBUSY, "taken");
     }
-    if (h->entries_count == FAKE_NAMES) {
-        return object_error(info, BG_ELIMIT, "too many names");
+    if (h->entries_count == FAKE_NAMES || name.len >= sizeof h->entries->name
+        || memchr(name.data, 0, name.len)) {
+        return object_error(info, BG_ELIMIT, "too many names, or too long a name");
     }
-    fake_fill_in(&h->entries[h->entries_count++], name, object);
-    return BG_OK;
+    const bg_err err =
+        fake_fill_in(h, &h->entries[h->entries_count], name, object, info);
+    h->entries_count += err == BG_OK;
+    return err;
 }
 
 static inline bg_err fake_replace(struct host *host, bg_bytes name,
@@ -328,9 +342,13 @@ static inline bg_err fake_replace(struct host *host, bg_bytes name,
     if (!entry || h->create_fails) {
         return fake_create(host, name, object, info);
     }
-    fake_bury(h, entry);
-    fake_fill_in(entry, name, object);
-    return BG_OK;
+    struct fake_entry made;
+    const bg_err err = fake_fill_in(h, &made, name, object, info);
+    if (!err) {
+        fake_bury(h, entry);
+        *entry = made;
+    }
+    return err;
 }
 
 static inline bool fake_drop(struct host *host, bg_bytes name)

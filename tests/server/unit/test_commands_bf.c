@@ -154,6 +154,7 @@ TEST(bf__records_only_what_changes)
 {
     struct fake h;
     fake_begin(&h);
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.001 100 NONSCALING"), "+OK");
     CHECK_STR(fake(&h, "BF.MADD k a b c"), "[:1 :1 :1]");
     const size_t before = h.recorded;
     CHECK_STR(fake(&h, "BF.MADD k a b c"), "[:0 :0 :0]");

@@ -1133,6 +1133,27 @@ TEST(journal__a_failed_sync_is_never_tried_again)
     files_clean();
 }
 
+/* Frames that wait in memory when a sync fails are in the bases, and nowhere else. */
+TEST(journal__what_waited_when_a_sync_failed_is_not_written_later)
+{
+    slow_journal = open_policy(JOURNAL_ALWAYS);
+    uint64_t number = 1;
+    (void)add(slow_journal, 0);
+    fail_call(DISK_EIO, 1);
+    disk.on_sync = add_during_sync;
+    CHECK_EQ(journal_sync(slow_journal, NULL), BG_EIO);
+    disk.on_sync = NULL;
+    disk.at = 0;
+    CHECK_EQ(journal_next(slow_journal), 3);
+    CHECK_OK(journal_reopen(slow_journal, fill, &number, NULL));
+    CHECK_EQ(state_of(slow_journal).waiting, 0);
+    CHECK_EQ(add(slow_journal, 0), 4);
+    must_close(slow_journal);
+    CHECK_EQ(read_all(files_folder()).first, 3);
+    check_heard(1);
+    files_clean();
+}
+
 TEST(journal__a_failed_write_is_an_end)
 {
     struct journal *journal = open_policy(JOURNAL_NO);

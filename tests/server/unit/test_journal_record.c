@@ -281,6 +281,25 @@ TEST(journal_record__every_cut_and_every_flip_is_refused_or_means_itself)
     free(cursor.memory);
 }
 
+/* One list of operations, for writing and for reading. */
+TEST(journal_record__what_is_not_written_is_not_read)
+{
+    struct journal_cursor cursor = { .memory = NULL };
+    struct journal_record in = { .type = JOURNAL_CHANGE,
+                                 .change = { .op = CHANGE_ROTATE } };
+    struct journal_record out;
+    size_t n = write_record(&in), bytes_of = 0, both = 0;
+    for (unsigned op = 0; op < 256; op++) {
+        bytes[5] = (unsigned char)op;
+        bg_err err = read_record(n, &cursor, &out, NULL);
+        in.change.op = (enum change_op)op;
+        CHECK_EQ(err == BG_OK, journal_record_bytes(&in, &bytes_of, NULL) == BG_OK);
+        both += err == BG_OK;
+    }
+    CHECK_EQ(both, 1);
+    free(cursor.memory);
+}
+
 TEST(journal_record__random_bytes_are_refused_or_mean_themselves)
 {
     struct journal_cursor cursor = { .memory = NULL };

@@ -391,8 +391,8 @@ TEST(lines__mistakes_of_gates)
         "conf:1: gate g: found 'zzzzzzzz', expected NAME=VALUE\n");
     bad("gate g" GATE "audit=2",
         "conf:1: gate g: audit: found 2, expected a number from 0 to 1\n");
-    bad("gate g" GATE "fail-closed=maybe",
-        "conf:1: gate g: fail-closed: found maybe, expected yes or no\n");
+    bad("gate g" GATE "fail=maybe",
+        "conf:1: gate g: fail: found maybe, expected open, closed\n");
     bad("gate g" GATE "\n\ngate g" GATE,
         "conf:3: gate: found another 'g', the first is in conf:1\n");
     bad("gate", "conf:1: gate: found 0 values, expected NAME WORD...\n");

@@ -1,5 +1,5 @@
 /*
- * cmd_info.c - INFO: figures in sections, a line each. The names are those of Redis where it has
+ * cmd_facts.c - INFO: figures in sections, a line each. The names are those of Redis where it has
  * such a figure, so that what reads them there reads them here.
  */
 #include "cmd.h"

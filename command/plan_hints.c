@@ -90,12 +90,12 @@ static bool hint_of_growth(const struct plan_rows *plans, char text[PLAN_TEXT])
     if (!plan_takes_more(&plans->best, best->rate_2x) || !(more >= 2)) {
         return false;
     }
-    (void)snprintf(
-        text, PLAN_TEXT,
-        "there may be twice as many keys: size it for them (--growth 2), as %s "
-        "then has %s false positives, %s%.0f times as many",
-        bg_kind_name(best->kind), number_show_rate(best->rate_2x, rate),
-        more > 1000 ? "over " : "", fmin(more, 1000));
+    (void)snprintf(text, PLAN_TEXT,
+                   "there may be twice as many keys: size it for them (%s 2), as %s "
+                   "then has %s false positives, %s%.0f times as many",
+                   plan_word(plans->words, "growth"), bg_kind_name(best->kind),
+                   number_show_rate(best->rate_2x, rate), more > 1000 ? "over " : "",
+                   fmin(more, 1000));
     return true;
 }
 

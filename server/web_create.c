@@ -1,0 +1,214 @@
+/*
+ * web_create.c - filters made and changed over HTTP: JSON becomes the words of a command.
+ */
+#include "server.h"
+#include "web_filters.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Words of a command, with the memory of those that are numbers. */
+struct words {
+    bg_bytes argv[64];
+    size_t n;
+    char numbers[32][40];
+    size_t numbers_used;
+    bg_bytes name;
+    bool has_name, expires;
+    double expires_in;
+};
+
+static void words_add(struct words *words, const char *word)
+{
+    words->argv[words->n++] = (bg_bytes){ word, strlen(word) };
+}
+
+static void words_real(struct words *words, const char *option, struct json_reader *r)
+{
+    double value = 0;
+    if (json_read_real(r, &value) && words->numbers_used < 32) {
+        char *text = words->numbers[words->numbers_used++];
+        (void)snprintf(text, 40,
+                       value == floor(value) && fabs(value) < 1e15 ? "%.0f" : "%.17g",
+                       value);
+        words_add(words, option);
+        words_add(words, text);
+    }
+}
+
+static void words_text(struct words *words, const char *option, struct json_reader *r)
+{
+    struct json_span text;
+    if (json_read_string(r, &text)) {
+        words_add(words, option);
+        words->argv[words->n++] = (bg_bytes){ text.bytes, text.len };
+    }
+}
+
+static void words_name(struct words *words, struct json_reader *r, bool base64)
+{
+    struct json_span text = { NULL, 0 };
+    if (!json_read_string(r, &text)) {
+        return;
+    }
+    words->name = (bg_bytes){ text.bytes, text.len };
+    words->has_name = true;
+    if (base64 && !web_base64_read(words->name, (char *)text.bytes, &words->name.len)) {
+        r->error = "base64 as name_base64";
+    }
+}
+
+static void words_window(struct words *words, struct json_reader *r)
+{
+    struct json_span member, mode;
+    double seconds = 0;
+    if (!json_read_open(r, '{')) {
+        return;
+    }
+    while (json_read_member(r, &member)) {
+        if (json_read_is(&member, "seconds")) {
+            if (json_read_real(r, &seconds) && words->numbers_used < 32) {
+                char *text = words->numbers[words->numbers_used++];
+                (void)snprintf(text, 40, "%.0f", seconds * 1000);
+                words_add(words, "WINDOW");
+                words_add(words, text);
+            }
+        } else if (json_read_is(&member, "count")) {
+            words_real(words, "COUNT", r);
+        } else if (json_read_is(&member, "generations")) {
+            words_real(words, "GENERATIONS", r);
+        } else if (json_read_is(&member, "mode")) {
+            if (json_read_string(r, &mode) && json_read_is(&mode, "aged")) {
+                words_add(words, "AGED");
+            }
+        } else {
+            (void)json_read_skip(r);
+        }
+    }
+}
+
+/* A member of FilterSpec. */
+static void words_member(struct words *words, struct json_reader *r,
+                         const struct json_span *name)
+{
+    static const struct {
+        const char *member, *option;
+        bool number;
+    } known[] = { { "kind", "KIND", false },    { "capacity", "CAPACITY", true },
+                  { "error", "ERROR", true },   { "bits_per_key", "BITS", true },
+                  { "memory", "BYTES", true },  { "bits", "K", true },
+                  { "folds", "FOLDS", true },   { "width", "WIDTH", true },
+                  { "shards", "SHARDS", true }, { "hash", "HASH", false } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (json_read_is(name, known[i].member)) {
+            if (known[i].number) {
+                words_real(words, known[i].option, r);
+            } else {
+                words_text(words, known[i].option, r);
+            }
+            return;
+        }
+    }
+    if (json_read_is(name, "name") || json_read_is(name, "name_base64")) {
+        words_name(words, r, json_read_is(name, "name_base64"));
+    } else if (json_read_is(name, "window")) {
+        words_window(words, r);
+    } else if (json_read_is(name, "expires_in_seconds")) {
+        words->expires = true;
+        if (!json_read_null(r)) {
+            (void)json_read_real(r, &words->expires_in);
+        }
+    } else {
+        r->error = "one of the members that are listed";
+    }
+}
+
+static bool words_expire(struct web_request *request, const struct words *words,
+                         bg_bytes name)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%.0f", words->expires_in * 1000);
+    const bg_bytes forever[] = { { "PERSIST", 7 }, name };
+    const bg_bytes some_time[] = { { "PEXPIRE", 7 }, name, { text, strlen(text) } };
+    return words->expires_in > 0 ? web_command(request, some_time, 3)
+                                 : web_command(request, forever, 2);
+}
+
+void filters_create(struct web_request *request)
+{
+    struct json_reader r;
+    struct json_span member;
+    struct words words = { .n = 2 };
+    if (!web_body(request, &r)) {
+        return;
+    }
+    if (json_read_open(&r, '{')) {
+        while (words.n < 60 && json_read_member(&r, &member)) {
+            words_member(&words, &r, &member);
+        }
+    }
+    if (!web_body_end(request, &r)) {
+        return;
+    }
+    if (!words.has_name) {
+        web_error(request, 400, "bad_request", "name: found none, expected a string");
+        return;
+    }
+    words.argv[0] = (bg_bytes){ "BG.CREATE", 9 };
+    words.argv[1] = words.name;
+    if (!web_command(request, words.argv, words.n)
+        || (words.expires && words.expires_in > 0
+            && !words_expire(request, &words, words.name))) {
+        return;
+    }
+    struct entry *entry = web_find(request, words.name, USER_READ);
+    if (entry) {
+        web_answer_filter(request, entry, 201);
+    }
+}
+
+void filters_change(struct web_request *request)
+{
+    struct json_reader r;
+    struct json_span member;
+    struct words words = { .n = 2 };
+    bg_bytes name;
+    if (!web_name(request, 3, &name) || !web_find(request, name, USER_READ | USER_WRITE)
+        || !web_body(request, &r)) {
+        return;
+    }
+    if (json_read_open(&r, '{')) {
+        while (json_read_member(&r, &member)) {
+            if (json_read_is(&member, "name") || json_read_is(&member, "name_base64")
+                || json_read_is(&member, "expires_in_seconds")) {
+                words_member(&words, &r, &member);
+            } else {
+                r.error = "name, name_base64 or expires_in_seconds";
+            }
+        }
+    }
+    if (!web_body_end(request, &r)) {
+        return;
+    }
+    if (words.has_name) {
+        const bg_bytes argv[] = { { "RENAMENX", 8 }, name, words.name };
+        if (session_find(request->session, words.name)
+            && (words.name.len != name.len
+                || memcmp(words.name.data, name.data, name.len))) {
+            web_error(request, 409, "exists",
+                      "there is a filter of the new name already");
+            return;
+        }
+        if (!web_command(request, argv, 3)) {
+            return;
+        }
+        name = words.name;
+    }
+    if (words.expires && !words_expire(request, &words, name)) {
+        return;
+    }
+    struct entry *entry = web_find(request, name, USER_READ);
+    if (entry) {
+        web_answer_filter(request, entry, 200);
+    }
+}

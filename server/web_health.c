@@ -1,0 +1,110 @@
+/* web_health.c - see web_health.h. */
+#include "web_health.h"
+
+#include <stdio.h>
+
+static const char *const health_names[] = { "fine", "watch", "act", "unknown" };
+
+const char *health_name(enum health health)
+{
+    return health_names[health];
+}
+
+/* One reason: worse ones win. */
+struct reason {
+    enum health status;
+    const char *code;
+    char text[200];
+};
+
+/* What is to be said of a filter that was examined; returns how many reasons there are. */
+static size_t health_reasons(const struct figures *figures, struct reason reasons[8])
+{
+    const bg_slot_health *h = &figures->health;
+    size_t n = 0;
+    if (h->overflowed) {
+        reasons[n] = (struct reason){ HEALTH_ACT, "overflowed", "" };
+        (void)snprintf(
+            reasons[n++].text, 200,
+            "it was full, so it answers \"maybe\" to everything: build a larger one");
+    }
+    if (h->degraded) {
+        reasons[n] = (struct reason){ HEALTH_ACT, "degraded", "" };
+        (void)snprintf(
+            reasons[n++].text, 200,
+            "parts of its file were damaged and answer \"maybe\": build it anew");
+    }
+    if (h->polluted) {
+        reasons[n] = (struct reason){ HEALTH_ACT, "polluted", "" };
+        (void)snprintf(
+            reasons[n++].text, 200,
+            "adds set %.2f bits each where %.2f are honest: somebody chooses its keys",
+            h->bits_per_insert, h->honest_per_insert);
+    }
+    if (h->target > 0 && h->rate > 1.25 * h->target) {
+        reasons[n] =
+            (struct reason){ h->rate > 2 * h->target ? HEALTH_ACT : HEALTH_WATCH,
+                             "predicted", "" };
+        (void)snprintf(
+            reasons[n++].text, 200,
+            "its rate of false positives is %.3g, it was made for %.3g: build a larger "
+            "one",
+            h->rate, h->target);
+    }
+    if (h->capacity > 0 && h->items.value > 0.9 * (double)h->capacity) {
+        reasons[n] = (struct reason){
+            h->items.value > (double)h->capacity ? HEALTH_ACT : HEALTH_WATCH, "fill", ""
+        };
+        (void)snprintf(
+            reasons[n++].text, 200, "%.0f of %llu keys are in: build a larger one %s",
+            h->items.value, (unsigned long long)h->capacity,
+            h->items.value > (double)h->capacity ? "now" : "before it is full");
+    }
+    return n;
+}
+
+enum health health_of(const struct object *object, const struct figures *figures)
+{
+    struct reason reasons[8];
+    if (!object_is_whole(object)) {
+        return HEALTH_ACT;
+    }
+    if (!figures->examined) {
+        return HEALTH_UNKNOWN;
+    }
+    enum health worst = HEALTH_FINE;
+    const size_t n = health_reasons(figures, reasons);
+    for (size_t i = 0; i < n; i++) {
+        worst = reasons[i].status > worst ? reasons[i].status : worst;
+    }
+    return worst;
+}
+
+void health_write(struct json *json, const struct object *object,
+                  const struct figures *figures)
+{
+    struct reason reasons[8];
+    size_t n = 0;
+    json_object(json, "health");
+    json_text(json, "status", health_names[health_of(object, figures)]);
+    json_list(json, "reasons");
+    if (!object_is_whole(object)) {
+        json_object(json, NULL);
+        json_text(json, "code", "degraded");
+        json_text(
+            json, "text",
+            "its content is not to be had, so it answers \"maybe\" and takes no keys: load it "
+            "again");
+        json_close(json, '}');
+    } else if (figures->examined) {
+        n = health_reasons(figures, reasons);
+    }
+    for (size_t i = 0; i < n; i++) {
+        json_object(json, NULL);
+        json_text(json, "code", reasons[i].code);
+        json_text(json, "text", reasons[i].text);
+        json_close(json, '}');
+    }
+    json_close(json, ']');
+    json_close(json, '}');
+}
