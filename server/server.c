@@ -65,6 +65,11 @@ void server_stop(bool at_once)
     }
 }
 
+bool server_is_stopping(void)
+{
+    return atomic_load_explicit(&server_stop_asked, memory_order_relaxed) != 0;
+}
+
 void server_ask_reload(void)
 {
     atomic_store(&server_reload_asked, true);
@@ -243,10 +248,15 @@ static void server_loading(void *context, uint64_t done, uint64_t all)
 
 static bool server_load(struct server *server)
 {
-    bg_errinfo info;
-    if (server->persist
-        && persist_load(server->persist, server_loading, server, &info)) {
-        return server_say("data", info.message);
+    bg_errinfo info = { 0 };
+    const bg_err err =
+        server->persist ? persist_load(server->persist, server_loading, server, &info)
+                        : BG_OK;
+    if (err == BG_ECANCELED && server_is_stopping()) {
+        return false;
+    }
+    if (err) {
+        return server_say("data", info.message[0] ? info.message : bg_strerror(err));
     }
     (void)catalog_measure(server->catalog);
     return true;
@@ -287,7 +297,7 @@ static void server_tick(struct server *server, struct session *session, unsigned
         if (session->wrote) {
             (void)persist_flush(server->persist, NULL);
         }
-        persist_tick(server->persist, session->now);
+        persist_tick(server->persist);
     }
     session_end(session);
 }
@@ -378,6 +388,7 @@ static void server_unmake(struct server *server)
         worker_drain(server->workers[i]);
     }
     persist_free(server->persist); /* whose thread tells workers how far it is */
+    server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
     }
@@ -419,6 +430,8 @@ int server_run(struct settings_store *store)
             startup_ready("serving");
             server_serve(server);
             code = 0;
+        } else if (server_is_stopping()) {
+            code = 0; /* while it was loading: nothing is lost */
         }
         atomic_store(&server->phase, SERVER_STOPPING);
         startup_stopping("draining");
