@@ -15,6 +15,7 @@
 #include "log.h"
 #include "persist_inside.h"
 #include "server.h"
+#include "text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -316,7 +317,8 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     *bytes = NULL;
     if (fd < 0 || fstat(fd, &about)) {
-        const bg_err err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        const bg_err err =
+            persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
         if (fd >= 0) {
             close(fd);
         }

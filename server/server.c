@@ -423,7 +423,8 @@ int server_run(struct settings_store *store)
     server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (server_wake >= 0 && server_make(server)) {
         atomic_store(&server->phase, SERVER_LOADING);
-        if (server_start_workers(server) && server_load(server) && observer_start(server->observer)) {
+        if (server_start_workers(server) && server_load(server)
+            && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));

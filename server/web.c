@@ -23,6 +23,7 @@
 #include "http_response.h"
 #include "persist.h"
 #include "server.h"
+#include "text.h"
 #include "web_service.h"
 #include "worker.h"
 
@@ -556,7 +557,7 @@ static void web_read_rest(struct conn *conn)
     }
     if (upload && !web_open_upload(conn)) {
         web_error(&request, 500, "io", "the upload cannot be stored: %s",
-                  strerror(errno));
+                  text_errno(errno));
         web_refuse(conn, &request);
         return;
     }
