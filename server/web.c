@@ -92,7 +92,8 @@ bool web_json_begin(struct web_request *request, struct web_json *json)
 void web_json_end(struct web_request *request, struct web_json *json)
 {
     json_end(&json->json);
-    const bool whole = !ferror(json->json.to) & !fclose(json->json.to);
+    const bool failed = ferror(json->json.to) != 0;
+    const bool whole = fclose(json->json.to) == 0 && !failed;
     request->answer.type = "application/json";
     if (whole) {
         buffer_put(&request->answer.body, json->text, json->n);
