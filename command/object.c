@@ -84,7 +84,7 @@ bg_err object_create(const struct object_shape *shape,
         err = object_adopt(shape, filter, NULL, object, info);
         if (err) {
             bg_filter_free(filter);
-        } else {
+        } else if (*object) {
             (*object)->born_full = false;
         }
     }

@@ -386,6 +386,14 @@ size_t gates_count(struct gates *gates)
     return n;
 }
 
+bool gates_has(struct gates *gates, bg_bytes name)
+{
+    (void)pthread_rwlock_rdlock(&gates->lock);
+    const bool has = gates_find(gates, name) < gates->count;
+    (void)pthread_rwlock_unlock(&gates->lock);
+    return has;
+}
+
 /* ---- Look-ups ---------------------------------------------------------------------------- */
 
 bg_err gates_lookup(struct gates *gates, bg_bytes name, bg_bytes key,

@@ -97,6 +97,7 @@ bg_err gates_add(struct gates *gates, const struct gate_settings *settings,
 bg_err gates_drop(struct gates *gates, bg_bytes name, bg_errinfo *info);
 
 size_t gates_count(struct gates *gates);
+bool gates_has(struct gates *gates, bg_bytes name);
 
 /*
  * Looks a key up. `value` (may be NULL) is filled if the outcome is BG_PRESENT.

@@ -305,23 +305,42 @@ static double observer_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-struct figures observer_examine(struct observer *o, struct entry *entry)
+/* Reads a slot; `changes` is what its counters said before. False: it cannot be. */
+static bool observer_read(const bg_slot *slot, struct figures *figures,
+                          uint64_t *changes)
 {
-    struct figures figures = { .health = { .struct_size = sizeof figures.health } };
     const double began = observer_seconds();
     bg_slot_stats stats = { .struct_size = sizeof stats };
-    if (!entry->object->slot || bg_slot_about(entry->object->slot, &stats)
-        || bg_slot_examine(entry->object->slot, &figures.health)) {
+    bg_pin pin;
+    *figures = (struct figures){ .health = { .struct_size = sizeof figures->health },
+                                 .base = { .struct_size = sizeof figures->base } };
+    if (!slot || bg_slot_about(slot, &stats)
+        || bg_slot_examine(slot, &figures->health)) {
+        return false;
+    }
+    bg_slot_pin(slot, &pin);
+    const bg_filter *base = object_base(&pin);
+    figures->has_base = base && bg_filter_info(base, &figures->base) == BG_OK;
+    bg_slot_unpin(slot, &pin);
+    *changes = stats.adds + stats.swaps;
+    figures->examined = server_now();
+    figures->seconds = observer_seconds() - began;
+    return true;
+}
+
+struct figures observer_examine(struct observer *o, struct entry *entry)
+{
+    struct figures figures;
+    uint64_t changes = 0;
+    if (!observer_read(entry->object->slot, &figures, &changes)) {
         return figures;
     }
-    figures.examined = server_now();
-    figures.seconds = observer_seconds() - began;
     pthread_mutex_lock(&o->lock);
     struct watched *w = watched_get(o, entry->number);
     if (w) {
         w->seen = true;
         w->figures = figures;
-        w->examined_adds = stats.adds + stats.swaps;
+        w->examined_adds = changes;
     }
     pthread_mutex_unlock(&o->lock);
     return figures;
@@ -340,6 +359,13 @@ static bool observer_is_stale(struct observer *o, const struct entry *entry)
         !w || !w->figures.examined || w->examined_adds != stats.adds + stats.swaps;
     pthread_mutex_unlock(&o->lock);
     return stale;
+}
+
+void observer_refresh(struct observer *o, struct entry *entry)
+{
+    if (object_bytes(entry->object) <= OBSERVER_SMALL && observer_is_stale(o, entry)) {
+        (void)observer_examine(o, entry);
+    }
 }
 
 /* ---- Gates ------------------------------------------------------------------------------------- */
@@ -376,22 +402,19 @@ static struct watched_gate *watched_gate_get(struct observer *o, const char *nam
 static void observer_examine_gate(void *context, const struct gate_about *about)
 {
     struct observer *o = context;
-    struct figures figures = { .health = { .struct_size = sizeof figures.health } };
+    struct figures figures;
     bg_slot_stats stats = { .struct_size = sizeof stats };
-    const double began = observer_seconds();
+    uint64_t changes = 0;
     if (bg_slot_about(about->slot, &stats)) {
         return;
     }
-    const uint64_t changes = stats.adds + stats.swaps;
     pthread_mutex_lock(&o->lock);
     const struct watched_gate *known = watched_gate_find(o, about->name);
-    const bool stale = !known || known->examined_adds != changes;
+    const bool stale = !known || known->examined_adds != stats.adds + stats.swaps;
     pthread_mutex_unlock(&o->lock);
-    if (!stale || bg_slot_examine(about->slot, &figures.health)) {
+    if (!stale || !observer_read(about->slot, &figures, &changes)) {
         return;
     }
-    figures.examined = server_now();
-    figures.seconds = observer_seconds() - began;
     pthread_mutex_lock(&o->lock);
     struct watched_gate *gate = watched_gate_get(o, about->name);
     if (gate) {

@@ -62,6 +62,8 @@ struct figures {
     uint64_t examined; /* milliseconds since 1970; 0: never */
     double seconds;    /* that it took */
     bg_slot_health health;
+    bool has_base;
+    bg_info base; /* of the base alone */
 };
 
 struct observer *observer_create(struct server *server); /* NULL: no memory */
@@ -73,6 +75,10 @@ struct figures observer_figures(struct observer *observer, const struct entry *e
 
 /* Examines it now: slow. */
 struct figures observer_examine(struct observer *observer, struct entry *entry);
+
+/* The same if it has changed since and is small, so that this takes some milliseconds at most. */
+enum { OBSERVER_SMALL = 16 << 20 };
+void observer_refresh(struct observer *observer, struct entry *entry);
 
 /* The figures of the filter of a gate. */
 struct figures observer_gate_figures(struct observer *observer, const char *gate);

@@ -15,6 +15,7 @@
 #include "log.h"
 #include "persist_inside.h"
 #include "server.h"
+#include "text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -316,7 +317,8 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     *bytes = NULL;
     if (fd < 0 || fstat(fd, &about)) {
-        const bg_err err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        const bg_err err =
+            persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
         if (fd >= 0) {
             close(fd);
         }
@@ -593,10 +595,13 @@ bg_err persist_load(struct persist *persist,
     }
     persist_hook(persist);
     err = journal_start(persist->journal, persist_told, persist, info);
+    pthread_mutex_lock(&persist->told_lock);
     persist->stats.loaded_filters = filters;
     persist->stats.replayed_records = r.records;
     persist->stats.torn_bytes = report.dropped;
     persist->stats.load_seconds = (double)(server_ticks() - began) / 1000;
+    pthread_mutex_unlock(&persist->told_lock);
+    atomic_store(&persist->loaded, true);
     log_event(
         LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
         "%zu filters, %llu records done again, %llu torn bytes cut off, in %.3f s",

@@ -13,6 +13,7 @@
 #include "persist.h"
 #include "slowlog.h"
 #include "startup.h"
+#include "web.h"
 #include "worker.h"
 
 #include <poll.h>
@@ -121,6 +122,9 @@ static bool server_make_data(struct server *server, const struct settings *setti
     }
     if (settings->appendonly && persist_create(server, &server->persist, &info)) {
         return server_say("data folder", info.message);
+    }
+    if (server->persist) { /* the folder is ours */
+        web_sweep(settings->dir);
     }
     return true;
 }
@@ -398,6 +402,16 @@ static void server_unmake(struct server *server)
     bg_keyring_free(server->keyring);
 }
 
+/* All of them, or it is told that it failed. */
+static bool server_start_workers(struct server *server)
+{
+    size_t started = 0;
+    while (started < server->workers_count && worker_start(server->workers[started])) {
+        started++;
+    }
+    return started == server->workers_count || server_say("workers", "no threads");
+}
+
 int server_run(struct settings_store *store)
 {
     struct server *server = calloc(1, sizeof *server);
@@ -408,14 +422,9 @@ int server_run(struct settings_store *store)
     server->store = store;
     server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (server_wake >= 0 && server_make(server)) {
-        size_t started = 0;
         atomic_store(&server->phase, SERVER_LOADING);
-        while (started < server->workers_count
-               && worker_start(server->workers[started])) {
-            started++;
-        }
-        server->workers_count = started;
-        if (started > 0 && server_load(server) && observer_start(server->observer)) {
+        if (server_start_workers(server) && server_load(server)
+            && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));

@@ -23,6 +23,7 @@
 #include "http_response.h"
 #include "persist.h"
 #include "server.h"
+#include "text.h"
 #include "web_service.h"
 #include "worker.h"
 
@@ -91,7 +92,8 @@ bool web_json_begin(struct web_request *request, struct web_json *json)
 void web_json_end(struct web_request *request, struct web_json *json)
 {
     json_end(&json->json);
-    const bool whole = !ferror(json->json.to) & !fclose(json->json.to);
+    const bool good = !ferror(json->json.to);
+    const bool whole = fclose(json->json.to) == 0 && good;
     request->answer.type = "application/json";
     if (whole) {
         buffer_put(&request->answer.body, json->text, json->n);
@@ -509,20 +511,15 @@ static bool web_answer_at_once(struct conn *conn)
 
 /* ---- Reading ------------------------------------------------------------------------------------------ */
 
-/* A file without a name in the data folder, or where temporary files are if that is not there. */
-static int web_scratch(const char *folder)
+int web_scratch(const char *folder, const char *name, char *path, size_t room)
 {
     const char *const folders[] = { folder, P_tmpdir };
-    char path[4096];
     int fd = -1;
     for (size_t i = 0; fd < 0 && i < 2; i++) {
-        const int n = snprintf(path, sizeof path, "%s/upload-XXXXXX", folders[i]);
-        if (n > 0 && (size_t)n < sizeof path) {
+        const int n = snprintf(path, room, "%s/%s-XXXXXX", folders[i], name);
+        if (n > 0 && (size_t)n < room) {
             fd = mkostemp(path, O_CLOEXEC);
         }
-    }
-    if (fd >= 0) {
-        (void)unlink(path);
     }
     return fd;
 }
@@ -530,8 +527,11 @@ static int web_scratch(const char *folder)
 static bool web_open_upload(struct conn *conn)
 {
     struct http_state *http = conn->http;
-    http->upload = web_scratch(settings_now(conn->worker->server->store)->dir);
+    char path[4096];
+    http->upload = web_scratch(settings_now(conn->worker->server->store)->dir, "upload",
+                               path, sizeof path);
     if (http->upload >= 0) {
+        (void)unlink(path);
         (void)snprintf(http->upload_path, sizeof http->upload_path, "/proc/self/fd/%d",
                        http->upload);
     }
@@ -557,7 +557,7 @@ static void web_read_rest(struct conn *conn)
     }
     if (upload && !web_open_upload(conn)) {
         web_error(&request, 500, "io", "the upload cannot be stored: %s",
-                  strerror(errno));
+                  text_errno(errno));
         web_refuse(conn, &request);
         return;
     }

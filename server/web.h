@@ -89,6 +89,12 @@ enum web_access web_access(struct web_request *request, const struct web_route *
 /* How large an upload may be. UINT64_MAX: no limit. */
 uint64_t web_upload_limit(const struct settings *settings);
 
+/* Makes a file NAME-XXXXXX, whose name begins so, in the data folder; or where temporary files are
+ * if that is not there. Gives its path, and a descriptor; -1: errno. What a crash leaves of them is
+ * removed by web_sweep at the next start. */
+int web_scratch(const char *folder, const char *name, char *path, size_t room);
+void web_sweep(const char *folder);
+
 /* ---- For handlers ------------------------------------------------------------------------- */
 
 /* {"error": {"code": ..., "message": ...}} */
@@ -129,8 +135,10 @@ bool web_may(struct web_request *request, const char *command);
 bool web_is_admin(const struct web_request *request);
 bool web_user_is_admin(const struct server *server, const struct user *user);
 
-/* Runs a command as if it had come over RESP; false: its error was sent. */
-bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc);
+/* Runs a command as if it had come over RESP; false: its error was sent. One without a code is the
+ * fault of the arguments (400); or, `of_filter`, of a filter that cannot do it (422). */
+bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
+                 bool of_filter);
 
 /* Whether the content type is this one, whatever its parameters; *there: whether there is one. */
 bool web_type_is(const struct web_request *request, const char *type, bool *there);
@@ -139,8 +147,14 @@ bool web_type_is(const struct web_request *request, const char *type, bool *ther
 bool web_body(struct web_request *request, struct json_reader *reader);
 bool web_body_end(struct web_request *request, struct json_reader *reader);
 
+/* "utf-8" or "base64"; false: a mistake, which the reader has. */
+bool web_read_encoding(struct json_reader *reader, bool *base64);
+
 /* Base64 of either alphabet, with padding or without, to memory of at least 3/4 of its size. */
 bool web_base64_read(bg_bytes text, char *to, size_t *n);
+
+/* A name as a segment of a path: '=' and base64url; the caller frees it. NULL: no memory. */
+char *web_segment(bg_bytes name);
 
 /* A name that is a parameter or in JSON: as it is, or '=' and base64url. */
 bool web_name_read(bg_bytes text, char *room, bg_bytes *name);

@@ -5,6 +5,7 @@
 #include "web_filters.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Words of a command, with the memory of those that are numbers. */
@@ -26,7 +27,8 @@ static void words_add(struct words *words, const char *word)
 static void words_real(struct words *words, const char *option, struct json_reader *r)
 {
     double value = 0;
-    if (json_read_real(r, &value) && words->numbers_used < 32) {
+    if (json_read_real(r, &value) && words->numbers_used < 32 && words->n < 60
+        && (value != 0 || strcmp(option, "FOLDS") != 0)) {
         char *text = words->numbers[words->numbers_used++];
         (void)snprintf(text, 40,
                        value == floor(value) && fabs(value) < 1e15 ? "%.0f" : "%.17g",
@@ -39,7 +41,7 @@ static void words_real(struct words *words, const char *option, struct json_read
 static void words_text(struct words *words, const char *option, struct json_reader *r)
 {
     struct json_span text;
-    if (json_read_string(r, &text)) {
+    if (json_read_string(r, &text) && words->n < 60) {
         words_add(words, option);
         words->argv[words->n++] = (bg_bytes){ text.bytes, text.len };
     }
@@ -67,9 +69,10 @@ static void words_window(struct words *words, struct json_reader *r)
     }
     while (json_read_member(r, &member)) {
         if (json_read_is(&member, "seconds")) {
-            if (json_read_real(r, &seconds) && words->numbers_used < 32) {
+            if (json_read_real(r, &seconds) && words->numbers_used < 32
+                && words->n < 60) {
                 char *text = words->numbers[words->numbers_used++];
-                (void)snprintf(text, 40, "%.0f", seconds * 1000);
+                (void)snprintf(text, 40, "%.0f", ceil(seconds * 1000));
                 words_add(words, "WINDOW");
                 words_add(words, text);
             }
@@ -78,11 +81,16 @@ static void words_window(struct words *words, struct json_reader *r)
         } else if (json_read_is(&member, "generations")) {
             words_real(words, "GENERATIONS", r);
         } else if (json_read_is(&member, "mode")) {
-            if (json_read_string(r, &mode) && json_read_is(&mode, "aged")) {
+            if (!json_read_string(r, &mode) || words->n >= 60) {
+                continue;
+            }
+            if (json_read_is(&mode, "aged")) {
                 words_add(words, "AGED");
+            } else if (!json_read_is(&mode, "generations")) {
+                r->error = "\"generations\" or \"aged\" as mode";
             }
         } else {
-            (void)json_read_skip(r);
+            r->error = "mode, generations, seconds or count";
         }
     }
 }
@@ -113,10 +121,17 @@ static void words_member(struct words *words, struct json_reader *r,
         words_name(words, r, json_read_is(name, "name_base64"));
     } else if (json_read_is(name, "window")) {
         words_window(words, r);
+    } else if (json_read_is(name, "overfill")) {
+        bool overfill = false;
+        if (json_read_bool(r, &overfill) && overfill && words->n < 60) {
+            words_add(words, "OVERFILL");
+        }
     } else if (json_read_is(name, "expires_in_seconds")) {
         words->expires = true;
-        if (!json_read_null(r)) {
-            (void)json_read_real(r, &words->expires_in);
+        words->expires_in = 0;
+        if (!json_read_null(r) && json_read_real(r, &words->expires_in)
+            && !(words->expires_in > 0 && words->expires_in < 1e12)) {
+            r->error = "a number above 0 as expires_in_seconds";
         }
     } else {
         r->error = "one of the members that are listed";
@@ -127,11 +142,46 @@ static bool words_expire(struct web_request *request, const struct words *words,
                          bg_bytes name)
 {
     char text[32];
-    (void)snprintf(text, sizeof text, "%.0f", words->expires_in * 1000);
+    (void)snprintf(text, sizeof text, "%.0f", ceil(words->expires_in * 1000));
     const bg_bytes forever[] = { { "PERSIST", 7 }, name };
     const bg_bytes some_time[] = { { "PEXPIRE", 7 }, name, { text, strlen(text) } };
-    return words->expires_in > 0 ? web_command(request, some_time, 3)
-                                 : web_command(request, forever, 2);
+    return words->expires_in > 0 ? web_command(request, some_time, 3, false)
+                                 : web_command(request, forever, 2, false);
+}
+
+static bool create_is_plain(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
+           || strchr("-_.~:", c) != NULL;
+}
+
+/* Where the new filter is; names that are too long for that have no such field. */
+static void create_location(struct web_request *request, bg_bytes name)
+{
+    char path[WEB_EXTRA_TEXT] = "/api/v1/filters/";
+    const char *bytes = name.data;
+    size_t used = strlen(path);
+    const bool dots = name.len <= 2 && strncmp("..", bytes, name.len) == 0;
+    if (dots) { /* no path, or one that clients take for another */
+        char *segment = web_segment(name);
+        (void)snprintf(path + used, sizeof path - used, "%s", segment ? segment : "");
+        free(segment);
+        web_header(request, "Location", path);
+        return;
+    }
+    for (size_t i = 0; i < name.len; i++) {
+        if (used + 4 > sizeof path) {
+            return;
+        }
+        if (bytes[i] && create_is_plain(bytes[i])) {
+            path[used++] = bytes[i];
+        } else {
+            used += (size_t)snprintf(path + used, sizeof path - used, "%%%02X",
+                                     (unsigned char)bytes[i]);
+        }
+    }
+    path[used] = 0;
+    web_header(request, "Location", path);
 }
 
 void filters_create(struct web_request *request)
@@ -143,7 +193,7 @@ void filters_create(struct web_request *request)
         return;
     }
     if (json_read_open(&r, '{')) {
-        while (words.n < 60 && json_read_member(&r, &member)) {
+        while (json_read_member(&r, &member)) {
             words_member(&words, &r, &member);
         }
     }
@@ -156,7 +206,7 @@ void filters_create(struct web_request *request)
     }
     words.argv[0] = (bg_bytes){ "BG.CREATE", 9 };
     words.argv[1] = words.name;
-    if (!web_command(request, words.argv, words.n)
+    if (!web_command(request, words.argv, words.n, false)
         || (words.expires && words.expires_in > 0
             && !words_expire(request, &words, words.name))) {
         return;
@@ -164,6 +214,7 @@ void filters_create(struct web_request *request)
     struct entry *entry = web_find(request, words.name, USER_READ);
     if (entry) {
         web_answer_filter(request, entry, 201);
+        create_location(request, words.name);
     }
 }
 
@@ -190,6 +241,12 @@ void filters_change(struct web_request *request)
     if (!web_body_end(request, &r)) {
         return;
     }
+    if (!words.has_name && !words.expires) {
+        web_error(request, 400, "bad_request",
+                  "found nothing to change, expected name, name_base64 or "
+                  "expires_in_seconds");
+        return;
+    }
     if (words.has_name) {
         const bg_bytes argv[] = { { "RENAMENX", 8 }, name, words.name };
         if (session_find(request->session, words.name)
@@ -199,7 +256,7 @@ void filters_change(struct web_request *request)
                       "there is a filter of the new name already");
             return;
         }
-        if (!web_command(request, argv, 3)) {
+        if (!web_command(request, argv, 3, false)) {
             return;
         }
         name = words.name;

@@ -7,6 +7,8 @@
 #include "args.h"
 #include "log.h"
 #include "server.h"
+#include "slowlog.h"
+#include "text.h"
 #include "web.h"
 
 #include <errno.h>
@@ -31,11 +33,9 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
         return object_error(info, BG_ENOTSUP,
                             "a filter of RedisBloom has no file of ours");
     }
-    (void)snprintf(path, sizeof path, "%s/download-XXXXXX",
-                   request->session->from->dir);
-    *fd = mkostemp(path, O_CLOEXEC);
+    *fd = web_scratch(request->session->from->dir, "download", path, sizeof path);
     if (*fd < 0) {
-        return object_error(info, BG_EIO, "%s: %s", path, strerror(errno));
+        return object_error(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
     close(*fd);
     *fd = -1;
@@ -56,7 +56,7 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
         *fd = open(path, O_RDONLY | O_CLOEXEC);
         *bytes = about.file_bytes;
         (void)snprintf(tag, BG_DIGEST_TEXT + 2, "\"%s\"", about.digest_text);
-        err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, strerror(errno))
+        err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, text_errno(errno))
                       : BG_OK;
     }
     (void)unlink(path);
@@ -164,6 +164,9 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
     struct object_shape secret = { .family = OBJECT_BG };
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash;
+    if (!request->body_file) {
+        return object_error(info, BG_EFORMAT, "found no file, expected one");
+    }
     bg_err err = bg_file_about(request->body_file, about, info);
     if (!err) {
         secret.hash = about->profile;
@@ -180,6 +183,34 @@ static bg_err files_open(struct web_request *request, bg_filter **filter,
     return err;
 }
 
+static bool files_type_fits(struct web_request *request)
+{
+    bool there = false;
+    bg_bytes type = { "", 0 };
+    if (web_type_is(request, "application/vnd.bloomgate", &there)
+        || web_type_is(request, "application/octet-stream", &there) || !there) {
+        return true;
+    }
+    (void)http_field(request->head, "Content-Type", &type);
+    web_error(request, 415, "unsupported_media_type",
+              "found %.*s, expected application/vnd.bloomgate or "
+              "application/octet-stream",
+              (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+    return false;
+}
+
+/* The tag that a download of the filter has. */
+static void files_tag(struct web_request *request, struct entry *entry)
+{
+    char tag[BG_DIGEST_TEXT + 2];
+    uint64_t bytes = 0;
+    int fd = -1;
+    if (files_save(request, entry, &fd, &bytes, tag, NULL) == BG_OK) {
+        close(fd);
+        web_header(request, "ETag", tag);
+    }
+}
+
 static void files_put(struct web_request *request)
 {
     bg_errinfo info = { 0 };
@@ -194,6 +225,9 @@ static void files_put(struct web_request *request)
     if (!user_may_touch(request->client->user, name, USER_READ | USER_WRITE)) {
         web_error(request, 403, "forbidden", "user %s may not write to that name",
                   user_name(request->client->user));
+        return;
+    }
+    if (!files_type_fits(request)) {
         return;
     }
     struct entry *present = session_find(request->session, name);
@@ -226,10 +260,8 @@ static void files_put(struct web_request *request)
               about.digest_text);
     struct entry *entry = web_find(request, name, USER_READ);
     if (entry) {
-        char tag[BG_DIGEST_TEXT + 2];
-        (void)snprintf(tag, sizeof tag, "\"%s\"", about.digest_text);
         web_answer_filter(request, entry, present ? 200 : 201);
-        web_header(request, "ETag", tag);
+        files_tag(request, entry);
     }
 }
 
@@ -249,7 +281,7 @@ static void files_verify(struct web_request *request)
         || !(entry = web_find(request, name, USER_READ))) {
         return;
     }
-    const uint64_t began = server_ticks();
+    const uint64_t began = slowlog_clock();
     bg_err err = files_save(request, entry, &fd, &bytes, tag, &info);
     if (!err) {
         char path[64];
@@ -290,7 +322,7 @@ static void files_verify(struct web_request *request)
                   "more keys that nobody has are let through than its fill explains");
     }
     json_close(&json.json, ']');
-    json_exact(&json.json, "seconds", (double)(server_ticks() - began) / 1000);
+    json_exact(&json.json, "seconds", (double)(slowlog_clock() - began) / 1e9);
     web_json_end(request, &json);
 }
 

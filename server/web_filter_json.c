@@ -73,7 +73,6 @@ static void filter_summary(struct json *json, struct web_request *request,
     json_bool(json, "overflowed", known && h->overflowed);
     json_bool(json, "polluted", known && h->polluted);
     json_bool(json, "rebuilding", stats.rebuilding);
-    json_null(json, "gate");
     health_write(json, object, &figures);
 }
 
@@ -103,34 +102,29 @@ void web_json_can(struct json *json, bg_kind kind)
     json_close(json, ']');
 }
 
-static void filter_geometry(struct json *json, const struct object *object)
+/* Of the base, when it was last examined. */
+static void filter_geometry(struct json *json, const struct figures *figures)
 {
-    bg_info about = { .struct_size = sizeof about };
-    bg_pin pin;
-    bool known = false;
-    if (object->slot) {
-        bg_slot_pin(object->slot, &pin);
-        const bg_filter *base = object_base(&pin);
-        known = base && bg_filter_info(base, &about) == BG_OK;
-        bg_slot_unpin(object->slot, &pin);
-    }
-    json_object(json, "geometry");
-    json_count(json, "units", known ? about.units : 0);
-    json_count(json, "bits", known ? about.bits : 8 * object_bytes(object));
-    json_count(json, "k", known ? about.k : 0);
-    json_count(json, "width", known ? about.width : 0);
-    json_count(json, "shards", known ? about.shards : 1);
-    json_count(json, "foldable", known ? about.foldable : 0);
-    json_close(json, '}');
-    web_json_known(json, "bits_per_key", known && about.items.value >= 1,
-                   (double)about.bits / about.items.value);
-    if (known) {
-        json_count(json, "ones", about.ones);
-        json_count(json, "saturated", about.saturated);
-    } else {
+    const bg_info *base = &figures->base;
+    if (!figures->has_base) {
+        json_null(json, "geometry");
+        json_null(json, "bits_per_key");
         json_null(json, "ones");
         json_null(json, "saturated");
+        return;
     }
+    json_object(json, "geometry");
+    json_count(json, "units", base->units);
+    json_count(json, "bits", base->bits);
+    json_count(json, "k", base->k);
+    json_count(json, "width", base->width);
+    json_count(json, "shards", base->shards);
+    json_count(json, "foldable", base->foldable);
+    json_close(json, '}');
+    web_json_known(json, "bits_per_key", base->items.value >= 1,
+                   (double)base->bits / base->items.value);
+    json_count(json, "ones", base->ones);
+    json_count(json, "saturated", base->saturated);
 }
 
 static void filter_secret(struct json *json, const struct object_shape *shape)
@@ -200,7 +194,7 @@ static void filter_whole(struct json *json, struct web_request *request,
     if (!object->slot || bg_slot_about(object->slot, &stats)) {
         memset(&stats, 0, sizeof stats);
     }
-    filter_geometry(json, object);
+    filter_geometry(json, &figures);
     filter_secret(json, &object->shape);
     web_json_can(json, (bg_kind)object->shape.kind);
     json_exact(json, "created", (double)entry->created / 1000);
@@ -248,6 +242,7 @@ void web_answer_filter(struct web_request *request, struct entry *entry, int sta
     if (!web_json_begin(request, &json)) {
         return;
     }
+    observer_refresh(session->server->observer, entry);
     if (outside) {
         quiet_enter(&session->server->quiet, session->seat);
     }

@@ -40,7 +40,7 @@ static void filters_do(struct web_request *request, const char *command,
     for (size_t i = 0; i < n; i++) {
         argv[2 + i] = more[i];
     }
-    if (!web_command(request, argv, 2 + n)) {
+    if (!web_command(request, argv, 2 + n, true)) {
         return;
     }
     struct entry *entry = web_find(request, name, USER_READ);
@@ -57,7 +57,7 @@ static void filters_drop(struct web_request *request)
         return;
     }
     const bg_bytes argv[] = { { "BG.DROP", 7 }, name };
-    if (web_command(request, argv, 2)) {
+    if (web_command(request, argv, 2, true)) {
         request->answer.status = 204;
     }
 }
@@ -122,7 +122,11 @@ static void filters_merge(struct web_request *request)
             if (!json_read_open(&r, '[')) {
                 break;
             }
-            while (json_read_element(&r) && json_read_string(&r, &text) && n < 1000) {
+            while (json_read_element(&r) && json_read_string(&r, &text)) {
+                if (n == 1000) {
+                    r.error = "not more than 1000 names";
+                    break;
+                }
                 from[n] = (bg_bytes){ text.bytes, text.len };
                 if (base64
                     && !web_base64_read(from[n], (char *)text.bytes, &from[n].len)) {

@@ -2,7 +2,9 @@
  * web_gates.c - gates over HTTP: listed, asked, rebuilt.
  */
 #include "gates.h"
+#include "observer.h"
 #include "server.h"
+#include "slowlog.h"
 #include "web.h"
 
 #include <stdlib.h>
@@ -10,12 +12,15 @@
 
 /* ---- A gate as JSON ------------------------------------------------------------------------------ */
 
-/* The figures of the trusted gate and of the blind one, added up. */
-static void gates_sum(const struct gate_about *about, bg_gate_stats *sum)
+/* The figures of the trusted gate and of the blind one, added up; what takes reading the filter is
+ * as of the last time that it was examined. */
+static void gates_sum(const struct gate_about *about, const struct figures *figures,
+                      bg_gate_stats *sum)
 {
     bg_gate_stats blind = { .struct_size = sizeof blind };
     sum->struct_size = sizeof *sum;
-    if (bg_gate_about(about->gate, true, sum)) {
+    if (bg_gate_about_known(about->gate, figures->examined ? &figures->health : NULL,
+                            sum)) {
         memset(sum, 0, sizeof *sum);
     }
     if (about->blind && bg_gate_about(about->blind, false, &blind) == BG_OK) {
@@ -51,6 +56,37 @@ static void gates_json_source(struct json *json, const struct gate_about *about)
     } else {
         json_null(json, "follows");
     }
+    json_close(json, '}');
+}
+
+/* The filter of a gate belongs to it alone: it has no name, and nobody else adds to it. */
+static void gates_json_filter(struct json *json, const struct gate_about *about,
+                              const struct figures *figures)
+{
+    const bg_slot_health *h = &figures->health;
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_pin pin;
+    bg_slot_pin(about->slot, &pin);
+    const bg_filter *base = object_base(&pin);
+    const bool there = base && bg_slot_about(about->slot, &stats) == BG_OK;
+    if (there) {
+        json_object(json, "filter");
+        json_text(json, "kind", bg_kind_name(bg_filter_kind(base)));
+        json_count(json, "bytes", bg_filter_size_bytes(base));
+        json_count(json, "layers", stats.filters);
+        json_count(json, "capacity", bg_filter_capacity(base));
+    }
+    bg_slot_unpin(about->slot, &pin);
+    if (!there) {
+        json_null(json, "filter");
+        return;
+    }
+    const bool known = figures->examined != 0;
+    web_json_estimate(json, "items", known, &h->items);
+    web_json_known(json, "fill", known, h->fill);
+    web_json_estimate(json, "measured", known, &h->measured);
+    web_json_known(json, "examined", known, (double)figures->examined / 1000);
+    json_bool(json, "overflowed", known && h->overflowed);
     json_close(json, '}');
 }
 
@@ -129,7 +165,7 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
         } else {
             json_null(json, "expected");
         }
-        json_exact(json, "seconds", 0);
+        json_null(json, "seconds");
         json_null(json, "seconds_left");
         json_close(json, '}');
     } else {
@@ -185,12 +221,14 @@ static void gates_json_health(struct json *json, const struct gate_about *about,
     json_close(json, '}');
 }
 
-static void gates_json(struct json *json, const struct gate_about *about)
+static void gates_json(struct json *json, const struct server *server,
+                       const struct gate_about *about)
 {
+    const struct figures figures = observer_gate_figures(server->observer, about->name);
     bg_gate_stats stats;
-    gates_sum(about, &stats);
+    gates_sum(about, &figures, &stats);
     json_text(json, "name", about->name);
-    json_text(json, "filter", about->name);
+    gates_json_filter(json, about, &figures);
     gates_json_source(json, about);
     gates_json_complete(json, about);
     gates_json_outcomes(json, &stats);
@@ -217,7 +255,7 @@ static void gates_tell_row(void *context, const struct gate_about *about)
     const struct gates_telling *telling = context;
     if (gates_may_see(telling->request, about->name, strlen(about->name))) {
         json_object(telling->json, NULL);
-        gates_json(telling->json, about);
+        gates_json(telling->json, telling->request->session->server, about);
         json_close(telling->json, '}');
     }
 }
@@ -225,7 +263,7 @@ static void gates_tell_row(void *context, const struct gate_about *about)
 static void gates_tell_one(void *context, const struct gate_about *about)
 {
     const struct gates_telling *telling = context;
-    gates_json(telling->json, about);
+    gates_json(telling->json, telling->request->session->server, about);
 }
 
 static void gates_list(struct web_request *request)
@@ -316,14 +354,16 @@ static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
     if (json_read_open(&r, '{')) {
         while (json_read_member(&r, &member)) {
             if (json_read_is(&member, "keys") && json_read_open(&r, '[')) {
-                while (n < 1000 && json_read_element(&r)
-                       && json_read_string(&r, &text)) {
+                while (json_read_element(&r) && json_read_string(&r, &text)) {
+                    if (n == 1000) {
+                        r.error = "not more than 1000 keys";
+                        break;
+                    }
                     keys[n++] = (bg_bytes){ text.bytes, text.len };
                 }
-            } else if (json_read_is(&member, "encoding")
-                       && json_read_string(&r, &text)) {
-                base64 = json_read_is(&text, "base64");
-            } else {
+            } else if (json_read_is(&member, "encoding")) {
+                (void)web_read_encoding(&r, &base64);
+            } else if (!r.error) {
                 (void)json_read_skip(&r);
             }
         }
@@ -355,7 +395,7 @@ static void gates_post_lookup(struct web_request *request)
         return;
     }
     const int n = gates_read_keys(request, keys);
-    const uint64_t began = server_ticks();
+    const uint64_t began = slowlog_clock();
     for (int i = 0; i < n; i++) {
         const bg_err err = gates_lookup(request->session->server->gates, name, keys[i],
                                         NULL, &outcomes[i], &info);
@@ -380,7 +420,7 @@ static void gates_post_lookup(struct web_request *request)
         json_close(&json.json, '}');
     }
     json_close(&json.json, ']');
-    json_exact(&json.json, "seconds", (double)(server_ticks() - began) / 1000);
+    json_exact(&json.json, "seconds", (double)(slowlog_clock() - began) / 1e9);
     web_json_end(request, &json);
 }
 

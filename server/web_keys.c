@@ -56,7 +56,7 @@ static bool keys_decode(struct web_request *request, bg_bytes *key)
     return true;
 }
 
-static bool keys_read_encoding(struct json_reader *r, bool *base64)
+bool web_read_encoding(struct json_reader *r, bool *base64)
 {
     struct json_span encoding = { NULL, 0 };
     if (!json_read_string(r, &encoding)) {
@@ -88,7 +88,7 @@ static bool keys_read_json(struct web_request *request, struct keys *keys)
                     }
                 }
             } else if (json_read_is(&name, "encoding")) {
-                (void)keys_read_encoding(&r, &base64);
+                (void)web_read_encoding(&r, &base64);
             } else {
                 (void)json_read_skip(&r);
             }
@@ -123,7 +123,7 @@ static bool keys_read_ndjson_line(struct web_request *request, char *line, size_
             if (json_read_is(&name, "key")) {
                 (void)json_read_string(&r, &value);
             } else if (json_read_is(&name, "encoding")) {
-                (void)keys_read_encoding(&r, &base64);
+                (void)web_read_encoding(&r, &base64);
             } else {
                 (void)json_read_skip(&r);
             }
@@ -164,27 +164,25 @@ static bool keys_read_lines(struct web_request *request, struct keys *keys)
 
 static bool keys_form_of(struct web_request *request, enum keys_form *form)
 {
-    static const struct {
-        const char *type;
-        enum keys_form form;
-    } known[] = { { "application/json", KEYS_JSON },
-                  { "text/plain", KEYS_LINES },
-                  { "application/x-ndjson", KEYS_NDJSON } };
-    bg_bytes type = { "application/json", 16 };
-    (void)http_field(request->head, "Content-Type", &type);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const size_t n = strlen(known[i].type);
-        if (type.len >= n && strncasecmp(type.data, known[i].type, n) == 0
-            && (type.len == n || strchr("; ", ((const char *)type.data)[n]))) {
-            *form = known[i].form;
+    static const char *const types[] = { "application/json", "text/plain",
+                                         "application/x-ndjson" };
+    bg_bytes type = { "", 0 };
+    bool there = false;
+    *form = KEYS_JSON;
+    for (unsigned i = 0; i < sizeof types / sizeof *types; i++) {
+        if (web_type_is(request, types[i], &there)) {
+            *form = (enum keys_form)i;
             return true;
         }
     }
-    web_error(
-        request, 415, "unsupported_media_type",
-        "found %.*s, expected application/json, text/plain or application/x-ndjson",
-        (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
-    return false;
+    if (there) {
+        (void)http_field(request->head, "Content-Type", &type);
+        web_error(
+            request, 415, "unsupported_media_type",
+            "found %.*s, expected application/json, text/plain or application/x-ndjson",
+            (int)(type.len < 100 ? type.len : 100), (const char *)type.data);
+    }
+    return !there;
 }
 
 /* ---- Doing -------------------------------------------------------------------------------------- */

@@ -1,5 +1,9 @@
 /*
  * web_list.c - GET /api/v1/filters: searched, sorted, page by page.
+ *
+ * The cursor of a list by name is '=' and the last name in base64url: the next page begins behind
+ * it, whatever came or went meanwhile. That of other orders, and behind very long names, is how
+ * many were told.
  */
 #include "args.h"
 #include "observer.h"
@@ -21,9 +25,14 @@ struct row {
     const char *word;
 };
 
+enum { LIST_CURSOR = 6000, LIST_NAME = 4096 };
+
 struct listing {
     char pattern[1025], search[1025], sort[32], order[8], health[16], kind[32];
-    bool has_pattern, has_search, has_health, has_kind;
+    bool has_pattern, has_search, has_health, has_kind, has_after;
+    bool by_name, down;
+    char cursor[LIST_CURSOR], after_room[LIST_CURSOR];
+    bg_bytes after; /* the name that the page before ended with */
     uint64_t count, offset;
     struct row *rows;
     size_t n, room, total;
@@ -38,10 +47,13 @@ static double row_key(struct web_request *request, const char *sort,
                       struct entry *entry)
 {
     struct object *object = entry->object;
-    const struct figures f =
-        observer_figures(request->session->server->observer, entry);
     bg_slot_stats stats = { .struct_size = sizeof stats };
     bg_estimate observed;
+    if (strcmp(sort, "name") == 0 || strcmp(sort, "kind") == 0) {
+        return 0; /* by other means */
+    }
+    const struct figures f =
+        observer_figures(request->session->server->observer, entry);
     if (!object->slot || bg_slot_about(object->slot, &stats)) {
         memset(&stats, 0, sizeof stats);
     }
@@ -198,46 +210,105 @@ static bool list_gather(struct web_request *request, struct listing *list)
     return good;
 }
 
-static bool list_read(struct web_request *request, struct listing *list)
+/* Where the page before ended; false: 400 was sent. */
+static bool list_read_cursor(struct web_request *request, struct listing *list)
 {
-    char cursor[32];
-    bool has_sort = false, has_order = false, has_cursor = false;
-    if (!web_text(request, "pattern", list->pattern, sizeof list->pattern,
-                  &list->has_pattern)
-        || !web_text(request, "search", list->search, sizeof list->search,
-                     &list->has_search)
-        || !web_text(request, "health", list->health, sizeof list->health,
-                     &list->has_health)
-        || !web_text(request, "kind", list->kind, sizeof list->kind, &list->has_kind)
-        || !web_text(request, "sort", list->sort, sizeof list->sort, &has_sort)
-        || !web_text(request, "order", list->order, sizeof list->order, &has_order)
-        || !web_text(request, "cursor", cursor, sizeof cursor, &has_cursor)
-        || !web_count(request, "count", 1, 1000, 100, &list->count)
-        || !web_count(request, "offset", 0, UINT32_MAX, 0, &list->offset)) {
+    const bg_bytes text = { list->cursor, strlen(list->cursor) };
+    if (list->cursor[0] == '=' && list->by_name) {
+        list->has_after = true;
+        if (web_name_read(text, list->after_room, &list->after)) {
+            return true;
+        }
+    } else if (args_count(text, &list->offset)) {
+        return true;
+    }
+    web_error(request, 400, "bad_request",
+              "cursor: found \"%.40s\", expected the next of a page", list->cursor);
+    return false;
+}
+
+static bool list_read_words(struct web_request *request, struct listing *list)
+{
+    static const char *const orders[] = { "asc", "desc" };
+    static const char *const healths[] = { "fine", "watch", "act", "unknown" };
+    static const char *const kinds[] = {
+#define LIST_KIND(NAME, number, name) #name,
+        BG_KINDS(LIST_KIND)
+#undef LIST_KIND
+    };
+    bool has_sort = false, has_order = false;
+    if (!web_choice(request, "health", healths, 4, list->health, sizeof list->health,
+                    &list->has_health)
+        || !web_choice(request, "kind", kinds, sizeof kinds / sizeof *kinds, list->kind,
+                       sizeof list->kind, &list->has_kind)
+        || !web_choice(request, "sort", list_sorts,
+                       sizeof list_sorts / sizeof *list_sorts, list->sort,
+                       sizeof list->sort, &has_sort)
+        || !web_choice(request, "order", orders, 2, list->order, sizeof list->order,
+                       &has_order)) {
         return false;
     }
     if (!has_sort) {
         (void)snprintf(list->sort, sizeof list->sort, "name");
     }
-    bool known = false;
-    for (size_t i = 0; i < sizeof list_sorts / sizeof *list_sorts; i++) {
-        known = known || strcmp(list->sort, list_sorts[i]) == 0;
-    }
-    if (!known
-        || (has_order && strcmp(list->order, "asc") && strcmp(list->order, "desc"))) {
-        web_error(request, 400, "bad_request",
-                  "sort or order: found \"%s\", expected one of those "
-                  "that are listed",
-                  known ? list->order : list->sort);
-        return false;
-    }
-    if (has_cursor
-        && !args_count((bg_bytes){ cursor, strlen(cursor) }, &list->offset)) {
-        web_error(request, 400, "bad_request",
-                  "cursor: found \"%s\", expected the next of a page", cursor);
-        return false;
-    }
+    list->by_name = strcmp(list->sort, "name") == 0;
+    list->down = has_order && strcmp(list->order, "desc") == 0;
     return true;
+}
+
+static bool list_read(struct web_request *request, struct listing *list)
+{
+    bool has_cursor = false;
+    if (!web_text(request, "pattern", list->pattern, sizeof list->pattern,
+                  &list->has_pattern)
+        || !web_text(request, "search", list->search, sizeof list->search,
+                     &list->has_search)
+        || !list_read_words(request, list)
+        || !web_text(request, "cursor", list->cursor, sizeof list->cursor, &has_cursor)
+        || !web_count(request, "count", 1, 1000, 100, &list->count)
+        || !web_count(request, "offset", 0, UINT32_MAX, 0, &list->offset)) {
+        return false;
+    }
+    if (has_cursor && list->offset > 0) {
+        web_error(request, 400, "bad_request",
+                  "offset: found a cursor as well, expected one of them");
+        return false;
+    }
+    return !has_cursor || list_read_cursor(request, list);
+}
+
+/* The first row of the page. */
+static size_t list_first(const struct listing *list)
+{
+    const struct row after = { .name = list->after };
+    size_t i = list->has_after ? 0 : list->offset;
+    while (list->has_after && i < list->n) {
+        const int order = row_by_name(&list->rows[i], &after);
+        if (list->down ? order < 0 : order > 0) {
+            break;
+        }
+        i++;
+    }
+    return i;
+}
+
+static void list_write_next(struct json *json, const struct listing *list, size_t i)
+{
+    char number[32];
+    if (i >= list->n) {
+        json_null(json, "next");
+        return;
+    }
+    const bg_bytes last = i > 0 ? list->rows[i - 1].name : (bg_bytes){ "", 0 };
+    char *name =
+        list->by_name && i > 0 && last.len <= LIST_NAME ? web_segment(last) : NULL;
+    if (name) {
+        json_text(json, "next", name);
+    } else {
+        (void)snprintf(number, sizeof number, "%zu", i);
+        json_text(json, "next", number);
+    }
+    free(name);
 }
 
 static void list_answer(struct web_request *request, const struct listing *list)
@@ -247,20 +318,15 @@ static void list_answer(struct web_request *request, const struct listing *list)
         return;
     }
     json_list(&json.json, "filters");
-    size_t i = list->offset;
-    for (; i < list->n && i < list->offset + list->count; i++) {
+    const size_t first = list_first(list);
+    size_t i = first;
+    for (; i < list->n && i < first + list->count; i++) {
         json_object(&json.json, NULL);
         web_json_filter(&json.json, request, list->rows[i].entry, false);
         json_close(&json.json, '}');
     }
     json_close(&json.json, ']');
-    if (i < list->n) {
-        char next[32];
-        (void)snprintf(next, sizeof next, "%zu", i);
-        json_text(&json.json, "next", next);
-    } else {
-        json_null(&json.json, "next");
-    }
+    list_write_next(&json.json, list, i);
     json_count(&json.json, "total", list->total);
     json_count(&json.json, "matched", list->n);
     web_json_end(request, &json);
@@ -268,20 +334,19 @@ static void list_answer(struct web_request *request, const struct listing *list)
 
 void filters_list(struct web_request *request)
 {
-    struct listing list = { .n = 0 };
+    static _Thread_local struct listing list; /* large, for a stack */
     struct session *session = request->session;
+    list = (struct listing){ .n = 0 };
     if (!web_may(request, "SCAN") || !list_read(request, &list)) {
         return;
     }
     quiet_enter(&session->server->quiet, session->seat); /* for the names */
     if (list_gather(request, &list)) {
-        const bool down = strcmp(list.order, "desc") == 0;
-        const bool by_name = strcmp(list.sort, "name") == 0;
         if (list.n) {
             qsort(list.rows, list.n, sizeof *list.rows,
-                  !down     ? row_up
-                  : by_name ? row_name_down
-                            : row_down);
+                  !list.down     ? row_up
+                  : list.by_name ? row_name_down
+                                 : row_down);
         }
         list_answer(request, &list);
     } else {

@@ -7,9 +7,12 @@
 #include "server.h"
 #include "text.h"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Base64 --------------------------------------------------------------------------------- */
 
@@ -71,6 +74,24 @@ static char *web_base64_write(bg_bytes bytes)
     if (text) {
         *at = 0;
     }
+    return text;
+}
+
+char *web_segment(bg_bytes name)
+{
+    char *base64 = web_base64_write(name);
+    const size_t n = base64 ? strlen(base64) : 0;
+    char *text = base64 ? malloc(n + 2) : NULL;
+    if (text) {
+        size_t used = 0;
+        text[used++] = '=';
+        for (size_t i = 0; i < n && base64[i] != '='; i++) {
+            const char c = base64[i];
+            text[used++] = c == '+' ? '-' : c == '/' ? '_' : c;
+        }
+        text[used] = 0;
+    }
+    free(base64);
     return text;
 }
 
@@ -172,6 +193,23 @@ bool web_user_is_admin(const struct server *server, const struct user *user)
 bool web_is_admin(const struct web_request *request)
 {
     return web_user_is_admin(request->session->server, request->client->user);
+}
+
+/* ---- Files ------------------------------------------------------------------------------------- */
+
+void web_sweep(const char *folder)
+{
+    DIR *all = opendir(folder);
+    for (const struct dirent *one = all ? readdir(all) : NULL; one;
+         one = readdir(all)) {
+        if (strncmp(one->d_name, "upload-", 7) == 0
+            || strncmp(one->d_name, "download-", 9) == 0) {
+            (void)unlinkat(dirfd(all), one->d_name, 0);
+        }
+    }
+    if (all) {
+        (void)closedir(all);
+    }
 }
 
 /* ---- Parameters -------------------------------------------------------------------------------- */
@@ -335,7 +373,7 @@ bool web_body_end(struct web_request *request, struct json_reader *reader)
 
 /* The status and code of an error of a command. */
 static void web_command_failed(struct web_request *request, const char *text,
-                               size_t len)
+                               size_t len, bool of_filter)
 {
     static const struct {
         const char *prefix;
@@ -366,10 +404,19 @@ static void web_command_failed(struct web_request *request, const char *text,
         }
     }
     const size_t skip = len > 4 && memcmp(text, "ERR ", 4) == 0 ? 4 : 0;
-    web_error(request, 400, "bad_request", "%.*s", (int)(len - skip), text + skip);
+    const bool busy = memmem(text, len, " being ", 7) != NULL;
+    web_error(request,
+              busy        ? 409
+              : of_filter ? 422
+                          : 400,
+              busy        ? "busy"
+              : of_filter ? "not_supported"
+                          : "bad_request",
+              "%.*s", (int)(len - skip), text + skip);
 }
 
-bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc)
+bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
+                 bool of_filter)
 {
     struct buffer out;
     buffer_init(&out, (size_t)64 << 20);
@@ -379,7 +426,7 @@ bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc)
     const size_t n = buffer_waiting(&out);
     const bool good = n > 0 && text[0] != '-';
     if (!good) {
-        web_command_failed(request, text + (n > 0), n > 3 ? n - 3 : 0);
+        web_command_failed(request, text + (n > 0), n > 3 ? n - 3 : 0, of_filter);
     }
     buffer_free(&out);
     return good;

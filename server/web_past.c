@@ -1,6 +1,7 @@
 /*
  * web_past.c - what was: GET /api/v1/events (log.h) and /api/v1/history (history.h).
  */
+#include "gates.h"
 #include "log.h"
 #include "observer.h"
 #include "server.h"
@@ -47,7 +48,18 @@ static bool events_wants(const struct web_request *request,
            && events_may_see(request, event);
 }
 
-static void events_write(struct json *json, const struct log_event *event)
+/* Whether an event is of a gate; those have names of their own. */
+static bool events_is_gate(const struct server *server, const struct log_event *event)
+{
+    return event->kind == LOG_EVENT_SOURCE
+           || ((event->kind == LOG_EVENT_REBUILD || event->kind == LOG_EVENT_ALARM)
+               && server->gates
+               && gates_has(server->gates,
+                            (bg_bytes){ event->filter, event->filter_len }));
+}
+
+static void events_write(struct json *json, const struct server *server,
+                         const struct log_event *event)
 {
     static const char *const levels[] = { "debug", "info", "warning", "error" };
     json_object(json, NULL);
@@ -56,7 +68,8 @@ static void events_write(struct json *json, const struct log_event *event)
     json_text(json, "level", levels[log_event_level(event->kind)]);
     json_text(json, "type", log_event_name(event->kind));
     if (event->filter_len) {
-        web_json_name(json, "filter", (bg_bytes){ event->filter, event->filter_len });
+        web_json_name(json, events_is_gate(server, event) ? "gate" : "filter",
+                      (bg_bytes){ event->filter, event->filter_len });
     }
     json_text(json, "message", event->text);
     json_close(json, '}');
@@ -105,7 +118,7 @@ void events_get(struct web_request *request)
     json_list(&json.json, "events");
     for (size_t i = first; i < n; i++) {
         if (events_wants(request, &wanted, &events[i])) {
-            events_write(&json.json, &events[i]);
+            events_write(&json.json, request->session->server, &events[i]);
         }
     }
     json_close(&json.json, ']');

@@ -22,7 +22,7 @@ const dayOf = (time) => format.moment(time).slice(0, 10);
 export function render({ data, local, info, change }) {
   const wanted = local.search.toLowerCase();
   const events = [...data.events].reverse().filter((event) => !wanted
-    || `${event.type} ${event.filter ?? ""} ${event.user ?? ""} ${event.message}`.toLowerCase().includes(wanted));
+    || `${event.type} ${event.filter ?? event.gate ?? ""} ${event.message}`.toLowerCase().includes(wanted));
   let day = "";
   return panel(null, { class: "table-panel" },
     h("div", { class: "tools" },
@@ -46,7 +46,8 @@ function item(event, now) {
     h("time", { datetime: new Date(event.time * 1000).toISOString(), title: format.moment(event.time) }, format.clock(event.time, true)),
     h("b", null, event.type.replace(/_/g, " ")),
     h("span", { class: "event-text" }, event.filter !== undefined && [filterLink({ name: event.filter, name_base64: event.filter_base64 }, 48), " "],
-      said(event.message), event.user !== undefined && h("span", { class: "muted" }, " by ", nameOf(event.user, 40))),
+      event.gate !== undefined && [h("a", { href: "#/gates" }, nameOf(event.gate, 48)), " "],
+      said(event.message)),
     h("span", { class: "event-age muted" }, `${format.age(Math.max(0, now - event.time))}`));
 }
 

@@ -5,7 +5,7 @@ import { h } from "./vdom.js";
 import { icon } from "./icons.js";
 import * as format from "./format.js";
 import * as charts from "./charts.js";
-import { figure, nameOf, said, filterLink, healthPill, panel, facts, badge, rebuildProgress, emptyNote, keyForm } from "./parts.js";
+import { figure, nameOf, said, healthPill, panel, facts, badge, rebuildProgress, emptyNote, keyForm } from "./parts.js";
 
 export const title = () => "Gates";
 
@@ -36,7 +36,7 @@ function card(gate, context) {
           type: "button", class: "button", disabled: !info.user.write || gate.rebuild !== null || local.busy !== "",
           onclick: () => askRebuild(gate, context),
         }, "Rebuild…"))),
-    h("p", { class: "gate-line muted" }, "Filter ", filterLink({ name: gate.filter, name_base64: gate.filter_base64 }), ` in front of ${gate.source.type}`,
+    h("p", { class: "gate-line muted" }, `${gate.filter ? `A ${gate.filter.kind} filter` : "No filter yet"} in front of ${gate.source.type}`,
       gate.source.description ? [": ", said(gate.source.description)] : "",
       gate.source.follows ? `; changes come by ${gate.source.follows}` : ""),
     gate.health.reasons.length > 0 && h("ul", { class: `advice ${gate.health.status}` }, gate.health.reasons.map((reason) => h("li", { key: reason.code }, icon(gate.health.status), said(reason.text)))),
@@ -45,7 +45,7 @@ function card(gate, context) {
     numbers(gate),
     outcomes(gate),
     h("div", { class: "columns" },
-      h("div", { class: "wide" }, h("h3", null, "False positives"), charts.rateRows(`rates-${idOf(gate)}`, gate)),
+      h("div", { class: "wide" }, h("h3", null, "False positives"), charts.rateRows(`rates-${idOf(gate)}`, { ...gate, measured: gate.filter && gate.filter.measured })),
       tryKey(gate, context)),
     details(gate));
 }
@@ -129,6 +129,9 @@ function details(gate) {
   return h("details", { class: "more" }, h("summary", null, "All facts"), facts([
     ["Complete up to", figure("sequence", gate.complete.sequence, format.count),
       gate.complete.lag_seconds !== null && gate.complete.lag_seconds !== undefined && `${format.seconds(gate.complete.lag_seconds)} ago`],
+    gate.filter && ["Keys in the filter", figure("items", gate.filter.items && gate.filter.items.value, format.count), `made for ${format.count(gate.filter.capacity)}`],
+    gate.filter && ["Fill", figure("fill", gate.filter.fill, format.share), gate.filter.overflowed && "overflowed: it answers maybe to everything"],
+    gate.filter && ["Memory", figure("bytes", gate.filter.bytes, format.bytes), format.plural(gate.filter.layers, "filter")],
     ["Keys in the source", figure("source_keys", gate.complete.keys ?? null, format.count)],
     ["Questions to the source", figure("truth_calls", gate.truth.calls, format.count), `${format.seconds(gate.truth.seconds)} in all`],
     ["Errors of the source", figure("truth_errors", gate.truth.errors, format.count)],

@@ -152,7 +152,7 @@ function row(filter, chosen, goto) {
   h("td", { class: "c-health" }, healthPill(filter.health), words && h("small", null, words)),
   h("th", { class: "c-name", scope: "row" }, filterLink(filter),
     h("small", null, filter.kind, filter.layers > 1 && ` · ${format.count(filter.layers)} layers`,
-      filter.gate !== null && " · gate", filter.rebuilding && [" · ", badge("rebuilding", "busy")],
+      filter.rebuilding && [" · ", badge("rebuilding", "busy")],
       filter.expires_in_seconds !== null && ` · expires in ${format.age(filter.expires_in_seconds)}`)),
   h("td", { class: "c-fill" }, charts.bar(filter.fill, "fine"), h("small", null, figure("fill", filter.fill, format.share))),
   itemsCell(filter),

@@ -67,7 +67,7 @@ function history(past) {
 
 function service(info) {
   return panel("Service", { key: "service" }, facts([
-    ["Version", [info.version, info.revision && ` (${info.revision})`]],
+    ["Version", info.version],
     ["Instructions", info.cpu],
     ["Workers", figure("workers", info.workers, format.count)],
     ["Started", format.moment(info.started)],
@@ -97,9 +97,9 @@ function durability(info) {
     p.loading && h("p", { class: "advice watch" }, icon("watch"), h("span", null, `Loading: ${format.count(p.loading.filters)} of ${p.loading.expected === null ? "?" : format.count(p.loading.expected)} filters`)),
     facts([
       ["Written through", h("code", null, p.appendfsync), PROMISES[p.appendfsync]],
-      ["Log", figure("log_bytes", p.log.bytes, format.bytes), p.log.unsynced_bytes > 0 ? `${format.bytes(p.log.unsynced_bytes)} not on disk yet` : "all of it on disk"],
-      ["Last sync", since(p.log.last_sync)],
-      ["Failures of the log", figure("log_failures", p.log.failures, format.count)],
+      ["Log", figure("log_bytes", p.log.bytes, format.bytes), p.log.unsynced > 0 ? `${format.plural(p.log.unsynced, "record")} not on disk yet` : "all of it on disk"],
+      ["Waited for the disk", figure("log_syncs", p.log.syncs, format.count), "times"],
+      ["The log", p.log.failed ? "cannot be written: changes are refused" : "can be written"],
       ["Last snapshot", p.snapshot.running ? "running now" : since(p.snapshot.last_success), p.snapshot.last_seconds !== null && `took ${format.seconds(p.snapshot.last_seconds)}`],
       ["Failures of snapshots", figure("snapshot_failures", p.snapshot.failures, format.count)],
       p.dir && ["Folder", h("code", null, said(p.dir))],

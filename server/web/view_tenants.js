@@ -34,19 +34,19 @@ function limited(name, value, limit, show) {
     part !== null && charts.bar(part, part >= 1 ? "act" : part > 0.9 ? "watch" : "quiet"));
 }
 
-const REFUSED = [["rate", "too fast"], ["items", "too many keys"], ["bytes", "too much memory"], ["filters", "too many filters"], ["rights", "not allowed"]];
+const REFUSED = [["rate", "too fast"], ["rights", "not allowed"]];
 
 function row(tenant) {
   const refused = REFUSED.filter(([reason]) => tenant.refused[reason] > 0);
   return h("tr", { key: tenant.name, "data-tenant": tenant.name },
     h("th", { scope: "row" }, nameOf(tenant.name, 40), h("small", null, !tenant.enabled && badge("disabled", "watch"), tenant.admin && badge("admin", "accent"))),
     h("td", null, h("code", { class: "rules" }, tenant.rules.join(" ")), h("small", null, tenant.patterns.map((pattern, i) => [i > 0 && ", ", nameOf(pattern, 60)]))),
-    limited("filters", tenant.filters, tenant.limits.filters, format.count),
-    limited("bytes", tenant.bytes, tenant.limits.bytes, format.bytes),
-    limited("items", tenant.items, tenant.limits.items, format.compact),
+    h("td", { class: "number" }, figure("filters", tenant.filters, format.count)),
+    h("td", { class: "number" }, figure("bytes", tenant.bytes, format.bytes)),
+    h("td", { class: "number" }, figure("items", tenant.items, format.compact)),
     h("td", { class: "number" }, figure("queries_per_second", tenant.per_second.queries, format.perSecond), h("small", null, figure("queries", tenant.counters.queries, format.compact), " so far")),
     limited("adds_per_second", tenant.per_second.adds, tenant.limits.inserts_per_second, format.perSecond),
-    limited("connections", tenant.connections, tenant.limits.connections, format.count),
+    h("td", { class: "number" }, figure("connections", tenant.connections, format.count)),
     h("td", null, refused.length === 0 ? h("span", { class: "muted" }, "nothing")
       : h("ul", { class: "refused" }, refused.map(([reason, words]) => h("li", { key: reason }, figure(`refused_${reason}`, tenant.refused[reason], format.count), ` ${words}`)))));
 }

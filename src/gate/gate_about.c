@@ -182,6 +182,17 @@ bg_err bg_gate_about(const bg_gate *gate, bool examine, bg_gate_stats *stats)
     return BG_OK;
 }
 
+bg_err bg_gate_about_known(const bg_gate *gate, const bg_slot_health *health,
+                           bg_gate_stats *stats)
+{
+    if (!gate || !stats || stats->struct_size != sizeof *stats
+        || (health && health->struct_size != sizeof *health)) {
+        return BG_EINVAL;
+    }
+    gate_about((bg_gate *)gate, health, stats);
+    return BG_OK;
+}
+
 bg_err bg_gate_maintain(bg_gate *gate, const bg_policy *policy, const bg_source *source,
                         const bg_rebuild_options *rebuilding, uint32_t *reasons,
                         bg_errinfo *info)

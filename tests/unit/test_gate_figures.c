@@ -96,6 +96,22 @@ TEST(gate__sees_that_the_rate_is_not_the_predicted_one)
     }
     CHECK_EQ(stats_of(w->gate, true).drifting, 1);
     CHECK_EQ(stats_of(w->gate, false).drifting, 0); /* not asked */
+
+    bg_slot_health known = { .struct_size = sizeof known };
+    bg_gate_stats s = { .struct_size = sizeof s };
+    CHECK_OK(bg_slot_examine(w->slot, &known));
+    CHECK_OK(bg_gate_about_known(w->gate, &known, &s));
+    CHECK_EQ(s.drifting, 1);
+    CHECK(s.predicted == known.rate);
+    known.rate = 1;
+    CHECK_OK(bg_gate_about_known(w->gate, &known, &s));
+    CHECK_EQ(s.drifting, 0);
+    CHECK_OK(bg_gate_about_known(w->gate, NULL, &s));
+    CHECK_EQ(s.drifting, 0);
+    CHECK_EQ(bg_gate_about_known(NULL, NULL, &s), BG_EINVAL);
+    CHECK_EQ(bg_gate_about_known(w->gate, NULL, NULL), BG_EINVAL);
+    known.struct_size = 1;
+    CHECK_EQ(bg_gate_about_known(w->gate, &known, &s), BG_EINVAL);
     world_end(w);
 }
 

@@ -135,7 +135,7 @@ class Filter:
             "counters": {"queries": f["queries"], "maybes": f["maybes"], "adds": f["adds"], "news": f["news"], "refused": 3 if self.seed % 17 == 1 else 0},
             "avoided": f["queries"] - f["maybes"], "wasted": f["fps"] if observed else None, "age_seconds": self.seconds(now),
             "expires_in_seconds": self.expires - now if self.expires else None, "degraded": self.degraded, "overflowed": False,
-            "polluted": self.polluted, "rebuilding": self.seed % 61 == 5, "gate": self.gate,
+            "polluted": self.polluted, "rebuilding": self.seed % 61 == 5,
             "health": {"status": status, "reasons": [{"code": c, "text": t} for c, t in reasons]},
         }
         return {**named(self.name), **told}
@@ -186,7 +186,9 @@ def gate_of(f, now, name):
     present = g["queries"] - g["absent"]
     counts = [g["absent"] - g["fps"], cache, g["fps"] - cache, present, 0, 0]
     down = name == "orders"
-    return {**named(name.encode()), **named(f.name, "filter"),
+    return {**named(name.encode()),
+            "filter": {"kind": s["kind"], "bytes": s["bytes"], "layers": 1, "capacity": f.capacity, "items": s["items"], "fill": s["fill"],
+                       "measured": s["measured"], "examined": s["examined"], "overflowed": False},
             "source": {"type": "sqlite" if name == "catalogue" else "postgresql", "description": f"table {name}, column id",
                        "state": "down" if down else "up", "error": "connection refused: is the server running on 10.0.0.7, port 5432?" if down else None,
                        "follows": "polling" if name == "catalogue" else "notify"},
@@ -233,12 +235,10 @@ class World:
         self.filters[name] = Filter(name, seed, self.start, **more)
         return self.filters[name]
 
-    def event(self, level, kind, message, name=None, at=None, user=None):
+    def event(self, level, kind, message, name=None, at=None):
         told = {"id": len(self.events) + 1, "time": at or self.now(), "level": level, "type": kind, "message": message}
         if name is not None:
             told.update(named(name, "filter"))
-        if user:
-            told["user"] = user
         self.events.append(told)
 
     def seed_events(self):
@@ -257,7 +257,7 @@ class World:
             self.event(level, kind, message, names[which[0] % len(names)] if which else None, at=min(t, self.start - (60 - i) * 20))
         if self.options.hostile:
             for name in [HOSTILE[0].encode(), HOSTILE[4].encode(), HOSTILE_BYTES[0]]:
-                self.event("warning", "file_refused", "<b>not a filter file</b>", name, at=self.start - 5, user="<i>eve</i>")
+                self.event("warning", "file_refused", "<b>not a filter file</b>", name, at=self.start - 5)
 
     # -- the service as a whole --
 
@@ -276,7 +276,7 @@ class World:
         now = self.now()
         t = self.totals(now)
         loading = self.options.loading
-        return {"version": "0.1.0", "revision": None, "cpu": "avx2", "state": "loading" if loading else "ready", "now": now, "started": self.start - 90000,
+        return {"version": "0.1.0", "cpu": "avx2", "state": "loading" if loading else "ready", "now": now, "started": self.start - 90000,
                 "uptime_seconds": now - self.start + 90000, "workers": 2, "tls": False, "users": bool(self.options.user),
                 "user": {"name": user, "admin": True, "write": True},
                 "memory": {"filter_bytes": t["bytes"], "rss_bytes": int(t["bytes"] * 1.02) + 9 * 2 ** 20, "limit_bytes": 8 * 2 ** 30},
@@ -285,7 +285,7 @@ class World:
                 "commands": t["counters"]["queries"] // 3, "filters": {"count": len(self.filters), "items": t["items"], **t["health"]}, "gates": len(self.gates),
                 "counters": t["counters"], "avoided": t["avoided"],
                 "persistence": {"enabled": True, "dir": "/var/lib/bloomgate", "appendfsync": "everysec",
-                                "log": {"bytes": 48123904, "unsynced_bytes": 0, "last_sync": now - 0.4, "failures": 0, "error": None},
+                                "log": {"bytes": 48123904, "unsynced": 0, "syncs": 90123, "failed": False, "error": None},
                                 "snapshot": {"running": False, "last_success": now - 712.0, "last_seconds": 1.93, "failures": 1, "error": None},
                                 "loading": {"filters": 12, "expected": 40} if loading else None},
                 "limits": {"max_body_bytes": 67108864, "max_upload_bytes": None, "max_keys": 1000000, "max_key_bytes": 65536, "max_name_bytes": 16384,
@@ -295,17 +295,17 @@ class World:
         now = self.now()
         rows = []
         for name, rules, patterns, limits, rate, refused in [
-                ("admin", ["+@all"], ["*"], (None, None, None, None, None), (4.5, 0.0), (0, 0, 0, 0, 0)),
-                ("shop", ["+@read", "+@write", "-@dangerous"], ["orders*", "coupons*"], (100, 2 ** 30, None, 1000, 50), (1840.25, 961.5), (0, 0, 1219, 0, 4)),
-                ("reader", ["+@read"], ["users*"], (None, None, None, None, 10), (320.0, 0.0), (0, 0, 0, 0, 31)),
-                ("old-batch", ["+@read", "+@write"], ["mail*"], (20, 64 * 2 ** 20, 1000000, 100, 2), (0.0, 0.0), (7, 2, 0, 1, 0))]:
+                ("admin", ["+@all"], ["*"], (None, None), (4.5, 0.0), (0, 0)),
+                ("shop", ["+@read", "+@write", "-@dangerous"], ["orders*", "coupons*"], (1000, 2000), (1840.25, 961.5), (1219, 4)),
+                ("reader", ["+@read"], ["users*"], (None, None), (320.0, 0.0), (0, 31)),
+                ("old-batch", ["+@read", "+@write"], ["mail*"], (100, 100), (0.0, 0.0), (7, 0))]:
             mine = [s for s in self.totals(now)["all"] if any(fnmatch.fnmatchcase(s["name"], p) for p in patterns)]
             rows.append({"name": name, "enabled": name != "old-batch", "admin": name == "admin", "rules": rules, "patterns": patterns, "filters": len(mine),
                          "bytes": sum(s["bytes"] for s in mine), "items": sum(s["items"]["value"] for s in mine if s["items"]), "connections": 4,
                          "counters": {k: sum(s["counters"][k] for s in mine) for k in ("queries", "maybes", "adds", "news", "refused")},
                          "per_second": {"queries": rate[0], "adds": rate[1]},
-                         "limits": dict(zip(("filters", "bytes", "items", "inserts_per_second", "connections"), limits)),
-                         "refused": dict(zip(("items", "bytes", "rate", "filters", "rights"), refused))})
+                         "limits": dict(zip(("inserts_per_second", "burst"), limits)),
+                         "refused": dict(zip(("rate", "rights"), refused))})
         return {"tenants": rows}
 
     def history(self, f, seconds, wanted):
@@ -515,7 +515,9 @@ class Handler(BaseHTTPRequestHandler):
         kind = (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
         simple = kind in ("", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data")
         site = self.headers.get("Sec-Fetch-Site")
-        if site in ("cross-site", "same-site") or (simple and not self.headers.get("X-Bloomgate") and not path.endswith("/check")):
+        origin = self.headers.get("Origin")
+        if site in ("cross-site", "same-site") or (origin and origin.split("://")[-1] != self.headers.get("Host")) or (
+                self.command == "POST" and simple and not self.headers.get("X-Bloomgate") and not path.endswith("/check")):
             raise ApiError(403, "cross_site", "found no header X-Bloomgate, expected it, or the content type application/json")
 
     def route(self):
