@@ -124,6 +124,7 @@ static void rebuild_commit(struct request *request, struct object *object)
     }
     pthread_mutex_unlock(&object->writing);
     if (err) {
+        object_unchanged(object);
         args_failed(request, err, &info,
                     "FULL the new filter had no room: it is dropped");
         return;

@@ -256,6 +256,9 @@ static bg_err load_decode(struct request *request, const struct object_shape *sh
         err = object_error(info, BG_EFORMAT,
                            "a filter of kind %s in a dump of another family",
                            bg_kind_name(bg_filter_kind(filter)));
+    } else if (!err && bg_hasher_profile(bg_filter_hasher(filter)) != shape->hash) {
+        err = object_error(info, BG_EFORMAT,
+                           "a filter with another hash than the dump says");
     }
     err = err ? err : object_adopt(shape, filter, NULL, made, info);
     if (err) {

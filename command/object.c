@@ -84,7 +84,7 @@ bg_err object_create(const struct object_shape *shape,
         err = object_adopt(shape, filter, NULL, object, info);
         if (err) {
             bg_filter_free(filter);
-        } else {
+        } else if (*object) {
             (*object)->born_full = false;
         }
     }
@@ -308,16 +308,25 @@ void object_changing(struct object *object)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* A checkpoint keeps what earlier changes did, whose own had failed. */
+uint32_t object_keeping(struct object *object)
+{
+    return atomic_exchange(&object->failed, 0);
+}
+
+void object_kept(struct object *object, uint32_t changes, bool done)
+{
+    if (done) {
+        atomic_fetch_sub(&object->unkept, changes);
+    } else {
+        atomic_fetch_add(&object->failed, changes);
+    }
+}
+
 bg_err object_keep(struct object *object, struct host *host, bg_errinfo *info)
 {
-    const uint32_t changes = 1 + atomic_exchange(&object->failed, 0);
+    const uint32_t changes = 1 + object_keeping(object);
     const bg_err err = host->ops->checkpoint(host, object, info);
-    if (err) {
-        atomic_fetch_add(&object->failed, changes);
-    } else {
-        atomic_fetch_sub(&object->unkept, changes);
-    }
+    object_kept(object, changes, err == BG_OK);
     return err;
 }
 

@@ -29,7 +29,8 @@
  * not be found after a crash, since it is one by chance:
  *   - a scalable filter, where it depends on the order of adds which layer a key went to;
  *   - a filter that was changed wholesale (merged, folded, rebuilt, loaded again) and whose
- *     checkpoint is not done yet: object_changing and object_keep count these.
+ *     checkpoint is not done yet: object_changing and object_keep count these. Nothing is removed
+ *     from it until then: done again on what was there before, it might hit another key.
  */
 #ifndef COMMAND_OBJECT_H
 #define COMMAND_OBJECT_H
@@ -205,11 +206,11 @@ uint64_t object_count(const struct object *object, bg_bytes key);
 /* The same, but not counted as one of the users' questions, from which rates are observed. */
 uint64_t object_probe(const struct object *object, bg_bytes key);
 
-/* Moves a window to a time, or by a period if it has no length. */
+/* Moves a window to a time, or by a period if it has no length. Recorded if it moves. */
 bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
                      bg_errinfo *info);
 
-/* The same if it has a length and a period has passed. Adds do it; a host does it from time to
+/* The same if it has a length and another period has begun. Adds do it; a host does it from time to
  * time, so that what nobody adds to forgets as well. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
@@ -228,6 +229,17 @@ bg_err object_apply(struct object *object, const struct change *change,
 void object_changing(struct object *object);
 bg_err object_keep(struct object *object, struct host *host, bg_errinfo *info);
 void object_unchanged(struct object *object);
+
+/* Around every saving of all of an object, by the host: it keeps what earlier changes did, whose own
+ * checkpoint had failed. The second gets what the first has returned. */
+uint32_t object_keeping(struct object *object);
+void object_kept(struct object *object, uint32_t changes, bool done);
+
+/* Whether the host has all that the object has. */
+static inline bool object_is_kept(const struct object *object)
+{
+    return atomic_load(&object->unkept) == 0;
+}
 
 /* Adds all that `from` has. BG_EINCOMPAT says what differs. */
 bg_err object_merge(struct object *object, struct host *host, const struct object *from,

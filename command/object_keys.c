@@ -425,6 +425,11 @@ static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
             info, BG_EBUSY,
             "items cannot be deleted while the filter is being rebuilt");
     }
+    if (!err && !object_is_kept(object)) {
+        return object_error(
+            info, BG_EBUSY,
+            "items cannot be deleted while the filter is being saved: try again");
+    }
     return err;
 }
 
@@ -458,6 +463,25 @@ bg_err object_remove(struct object *object, struct host *host, bg_bytes key,
     return err;
 }
 
+/* The length of a window's periods, as the library divides it; 0: it moves by hand or by adds. */
+static uint64_t object_period(const struct object_shape *shape)
+{
+    const uint64_t parts =
+        shape->window_generations > 1 ? shape->window_generations - 1 : 7;
+    return shape->kind == BG_KIND_WINDOW
+               ? shape->window_length / parts + (shape->window_length % parts != 0)
+               : 0;
+}
+
+/* Whether a window is in another period at a time: periods begin at multiples of their length, and
+ * the first move says where it stands. */
+static bool object_would_move(const struct object *object, uint64_t now)
+{
+    const uint64_t period = object_period(&object->shape),
+                   last = atomic_load(&object->rotated);
+    return !period || !last || now / period > last / period;
+}
+
 bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
                      bg_errinfo *info)
 {
@@ -473,12 +497,14 @@ bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
         return err;
     }
     pthread_mutex_lock(&object->writing);
-    err = host->ops->record(host, object, &change, info);
-    if (!err) {
-        err = bg_slot_rotate(object->slot, now, info);
-    }
-    if (!err) {
-        atomic_store(&object->rotated, now);
+    if (object_would_move(object, now)) {
+        err = host->ops->record(host, object, &change, info);
+        if (!err) {
+            err = bg_slot_rotate(object->slot, now, info);
+        }
+        if (!err) {
+            atomic_store(&object->rotated, now);
+        }
     }
     pthread_mutex_unlock(&object->writing);
     return err;
@@ -486,18 +512,12 @@ bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
 
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info)
 {
-    const struct object_shape *shape = &object->shape;
-    if (shape->kind != BG_KIND_WINDOW || !shape->window_length || !host->ops->now) {
+    if (!object_period(&object->shape) || !host->ops->now) {
         return BG_OK;
     }
-    const uint32_t generations =
-        shape->window_generations > 1 ? shape->window_generations : 8;
-    const uint64_t period = shape->window_length / (generations - 1);
-    const uint64_t now = host->ops->now(host), last = atomic_load(&object->rotated);
-    if (last && now < last + (period ? period : 1)) {
-        return BG_OK;
-    }
-    return object_rotate(object, host, now, info);
+    const uint64_t now = host->ops->now(host);
+    return object_would_move(object, now) ? object_rotate(object, host, now, info)
+                                          : BG_OK;
 }
 
 /* ---- Replaying ------------------------------------------------------------------------------ */
@@ -550,6 +570,13 @@ bg_err object_apply(struct object *object, const struct change *change,
     bg_err err = BG_OK;
     if (!object_is_whole(object)) { /* it may contain everything, this too */
         return BG_OK;
+    }
+    if (!object->slot && !(change->op == CHANGE_ADD && change->keys)) {
+        return object_error(info, BG_EFORMAT,
+                            "a filter of RedisBloom can only have had keys added");
+    }
+    if (change->op == CHANGE_REMOVE && !change->hashes) {
+        return object_error(info, BG_EFORMAT, "a removal without hashes");
     }
     switch (change->op) {
     case CHANGE_ADD: return replay_add(object, change, info);

@@ -7,7 +7,12 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { CATALOG_PLACES = 64, CATALOG_NAME_MOST = 65536, CATALOG_MOST = 1 << 24 };
+enum {
+    CATALOG_PLACES = 64,
+    CATALOG_NAME_MOST = 65536,
+    CATALOG_MOST = 1 << 24,
+    CATALOG_SWEEP = 8192 /* names that are looked at by one sweep */
+};
 
 struct places {
     size_t mask;
@@ -23,6 +28,12 @@ struct garbage {
     struct places *places;
 };
 
+/* A number keeps its place when its entry is gone, until the list is squeezed. */
+struct ordered {
+    uint64_t number;
+    struct entry *entry; /* NULL: gone */
+};
+
 struct catalog {
     _Atomic(struct places *) places;
     struct quiet *quiet;
@@ -33,8 +44,9 @@ struct catalog {
     pthread_mutex_t lock; /* of all below, and of every change */
     struct catalog_hooks hooks;
     uint64_t next_number;
-    struct entry **ordered; /* by number; may have NULLs, which are squeezed out */
+    struct ordered *ordered; /* by number */
     size_t ordered_count, ordered_room, ordered_empty;
+    uint64_t swept; /* up to this number, by the sweep that is going on */
     struct garbage garbage;
 };
 
@@ -130,8 +142,8 @@ void catalog_free(struct catalog *catalog)
         return;
     }
     for (size_t i = 0; i < catalog->ordered_count; i++) {
-        if (catalog->ordered[i]) {
-            entry_free(catalog->ordered[i]);
+        if (catalog->ordered[i].entry) {
+            entry_free(catalog->ordered[i].entry);
         }
     }
     (void)garbage_free(&catalog->garbage);
@@ -153,10 +165,9 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
 
 static bool entry_is(const struct entry *entry, uint64_t hash, bg_bytes name)
 {
-    const struct entry_name *mine =
-        atomic_load_explicit(&entry->name, memory_order_acquire);
+    const struct entry_name *mine = atomic_load(&entry->name);
     return mine->hash == hash && mine->len == name.len
-           && memcmp(mine->bytes, name.data, name.len) == 0;
+           && (name.len == 0 || memcmp(mine->bytes, name.data, name.len) == 0);
 }
 
 static bool entry_expired(const struct entry *entry, uint64_t now)
@@ -166,14 +177,14 @@ static bool entry_expired(const struct entry *entry, uint64_t now)
     return expires != 0 && expires <= now;
 }
 
-/* The place of a name, or the empty one where looking for it ends. */
+/* The place of a name, or the empty one where looking for it ends. All loads are sequentially
+ * consistent, as quiet.h asks for. */
 static size_t places_find(const struct places *places, uint64_t hash, bg_bytes name,
                           struct entry **found)
 {
     size_t at = hash & places->mask;
     for (;; at = (at + 1) & places->mask) {
-        struct entry *entry =
-            atomic_load_explicit(&places->at[at], memory_order_acquire);
+        struct entry *entry = atomic_load(&places->at[at]);
         if (!entry || (entry != catalog_gone && entry_is(entry, hash, name))) {
             *found = entry;
             return at;
@@ -185,7 +196,6 @@ struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_
 {
     const uint64_t hash = bg_hash_bytes(&catalog->hasher, name.data, name.len);
     struct entry *entry = NULL;
-    /* Sequentially consistent, for quiet.h: the first access to the catalogue in a batch. */
     (void)places_find(atomic_load(&catalog->places), hash, name, &entry);
     return entry && !entry_expired(entry, now) ? entry : NULL;
 }
@@ -220,19 +230,19 @@ static bool catalog_grow(struct catalog *catalog)
     return true;
 }
 
-static bool catalog_order(struct catalog *catalog, struct entry *entry)
+/* Room for one more. */
+static bool catalog_order_reserve(struct catalog *catalog)
 {
     if (catalog->ordered_count == catalog->ordered_room) {
         const size_t room = catalog->ordered_room ? 2 * catalog->ordered_room : 64;
-        struct entry **ordered =
-            realloc(catalog->ordered, room * sizeof(struct entry *));
+        struct ordered *ordered =
+            realloc(catalog->ordered, room * sizeof *catalog->ordered);
         if (!ordered) {
             return false;
         }
         catalog->ordered = ordered;
         catalog->ordered_room = room;
     }
-    catalog->ordered[catalog->ordered_count++] = entry;
     return true;
 }
 
@@ -242,30 +252,29 @@ static size_t catalog_order_find(const struct catalog *catalog, uint64_t after)
     size_t low = 0, high = catalog->ordered_count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        size_t at = middle; /* NULLs have the order of what stood there */
-        while (at < high && !catalog->ordered[at]) {
-            at++;
-        }
-        if (at == high || catalog->ordered[at]->number > after) {
+        if (catalog->ordered[middle].number > after) {
             high = middle;
         } else {
-            low = at + 1;
+            low = middle + 1;
         }
     }
     return low;
 }
 
+/* Numbers only grow, so it goes to the end; recovery, which forces them, goes by number, too. */
+static void catalog_order(struct catalog *catalog, struct entry *entry)
+{
+    catalog->ordered[catalog->ordered_count++] =
+        (struct ordered){ entry->number, entry };
+}
+
 static void catalog_disorder(struct catalog *catalog, const struct entry *entry)
 {
-    size_t at = catalog_order_find(catalog, entry->number - 1);
-    while (at < catalog->ordered_count && catalog->ordered[at] != entry) {
-        at++;
+    const size_t at = catalog_order_find(catalog, entry->number - 1);
+    if (at < catalog->ordered_count && catalog->ordered[at].entry == entry) {
+        catalog->ordered[at].entry = NULL;
+        catalog->ordered_empty++;
     }
-    if (at == catalog->ordered_count) {
-        return;
-    }
-    catalog->ordered[at] = NULL;
-    catalog->ordered_empty++;
 }
 
 /* Leaves out what is gone, once it is more than half. */
@@ -277,7 +286,7 @@ static void catalog_squeeze(struct catalog *catalog)
         return;
     }
     for (size_t i = 0; i < catalog->ordered_count; i++) {
-        if (catalog->ordered[i]) {
+        if (catalog->ordered[i].entry) {
             catalog->ordered[left++] = catalog->ordered[i];
         }
     }
@@ -352,16 +361,12 @@ static void entry_discard(struct entry *entry) /* the object is somebody else's 
 static bg_err catalog_make_room(struct catalog *catalog, bg_errinfo *info)
 {
     const struct places *places = atomic_load(&catalog->places);
-    if (atomic_load(&catalog->count) >= CATALOG_MOST) {
-        return catalog_fail(info, BG_ELIMIT, "names", "16777216", "fewer");
-    }
     if (2 * (places->used + 1) > places->mask + 1 && !catalog_grow(catalog)) {
         return catalog_fail(info, BG_ENOMEM, "names", "no memory", "some");
     }
-    if (!catalog_order(catalog, NULL)) {
+    if (!catalog_order_reserve(catalog)) {
         return catalog_fail(info, BG_ENOMEM, "names", "no memory", "some");
     }
-    catalog->ordered_count--;
     return BG_OK;
 }
 
@@ -405,6 +410,10 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
         }
         atomic_store(&entry->expires, atomic_load(&before->expires));
     }
+    if (!before && atomic_load(&catalog->count) >= CATALOG_MOST) {
+        entry_discard(entry);
+        return catalog_fail(info, BG_ELIMIT, "names", "16777216", "fewer");
+    }
     if (base) {
         entry->base = *base;
     }
@@ -424,7 +433,7 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     if (atomic_load(&entry->expires)) {
         atomic_fetch_add(&catalog->expiring, 1);
     }
-    (void)catalog_order(catalog, entry); /* there is room */
+    catalog_order(catalog, entry); /* there is room */
     return BG_OK;
 }
 
@@ -556,20 +565,49 @@ bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
 
 /* ---- From time to time ----------------------------------------------------------------------- */
 
+bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
+                        const struct entry_base *base, bool silent,
+                        struct entry_base *before, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    pthread_mutex_lock(&catalog->lock);
+    if (atomic_load(&entry->gone)) {
+        err = BG_ENOTFOUND;
+    } else if (catalog->hooks.based && !silent) {
+        err = catalog->hooks.based(catalog->hooks.context, entry, base, info);
+    }
+    if (!err) {
+        if (before) {
+            *before = entry->base;
+        }
+        entry->base = *base;
+    }
+    pthread_mutex_unlock(&catalog->lock);
+    return err;
+}
+
 size_t catalog_sweep(struct catalog *catalog, uint64_t now)
 {
-    size_t dropped = 0;
+    size_t dropped = 0, looked = 0;
+    if (atomic_load(&catalog->expiring) == 0) {
+        return 0;
+    }
     pthread_mutex_lock(&catalog->lock);
-    for (size_t i = 0; i < catalog->ordered_count; i++) {
-        struct entry *entry = catalog->ordered[i];
+    size_t i = catalog_order_find(catalog, catalog->swept);
+    bg_err err = BG_OK;
+    for (; !err && i < catalog->ordered_count && looked < CATALOG_SWEEP; i++) {
+        struct entry *entry = catalog->ordered[i].entry;
+        looked++;
         if (entry && entry_expired(entry, now)) {
             size_t at = 0;
             (void)catalog_find_locked(catalog, catalog_name(entry), 0, &at);
-            if (catalog_drop_entry(catalog, entry, at, NULL)) {
-                break; /* the journal does not take it: later */
-            }
-            dropped++;
+            err = catalog_drop_entry(catalog, entry, at, NULL); /* or later */
+            dropped += !err;
         }
+        catalog->swept = catalog->ordered[i].number;
+    }
+    if (i == catalog->ordered_count) {
+        catalog->swept = 0; /* from the beginning again */
     }
     catalog_squeeze(catalog);
     pthread_mutex_unlock(&catalog->lock);
@@ -615,7 +653,7 @@ uint64_t catalog_before_any(struct catalog *catalog, uint64_t random)
     pthread_mutex_lock(&catalog->lock);
     const size_t n = catalog->ordered_count;
     for (size_t i = n ? random % n : 0; i < n && !number; i++) {
-        number = catalog->ordered[i] ? catalog->ordered[i]->number - 1 : 0;
+        number = catalog->ordered[i].entry ? catalog->ordered[i].number - 1 : 0;
     }
     pthread_mutex_unlock(&catalog->lock);
     return number;
@@ -628,9 +666,9 @@ size_t catalog_scan(struct catalog *catalog, uint64_t after, struct entry **entr
     pthread_mutex_lock(&catalog->lock);
     for (size_t i = catalog_order_find(catalog, after);
          i < catalog->ordered_count && n < room; i++) {
-        if (catalog->ordered[i]) {
-            catalog_hold(catalog->ordered[i]);
-            entries[n++] = catalog->ordered[i];
+        if (catalog->ordered[i].entry) {
+            catalog_hold(catalog->ordered[i].entry);
+            entries[n++] = catalog->ordered[i].entry;
         }
     }
     pthread_mutex_unlock(&catalog->lock);
@@ -645,8 +683,8 @@ bg_err catalog_each(struct catalog *catalog,
     bg_err err = BG_OK;
     pthread_mutex_lock(&catalog->lock);
     for (size_t i = 0; !err && i < catalog->ordered_count; i++) {
-        if (catalog->ordered[i]) {
-            err = visit(context, catalog->ordered[i], info);
+        if (catalog->ordered[i].entry) {
+            err = visit(context, catalog->ordered[i].entry, info);
         }
     }
     if (!err) {

@@ -41,6 +41,7 @@ struct entry_base {
     char file[96]; /* name in the data folder; "": none yet */
     char digest[BG_DIGEST_TEXT];
     uint64_t from; /* what is recorded from this frame on is not in it */
+    uint64_t items, deleted, expansions; /* what the object had counted by then */
 };
 
 /* A name; replaced as a whole when it changes. */
@@ -58,10 +59,11 @@ struct entry {
     uint64_t created;         /* milliseconds since 1970 */
     _Atomic uint64_t expires; /* likewise; 0: never */
     _Atomic uint64_t
-        recorded; /* number of the last frame about it; 0: none since its base */
+        recorded; /* number of the last frame that changes it; 0: none since its base */
     _Atomic uint32_t holds; /* by those who need it beyond their batch */
     _Atomic bool gone;      /* no name stands for it any more */
-    struct entry_base base; /* written by snapshots alone, under their lock */
+    struct entry_base base; /* `from` is the snapshots', under their lock; the rest is
+                               written under the catalogue's as well */
     struct entry *next_garbage;
 };
 
@@ -78,6 +80,8 @@ struct catalog_hooks {
                       const struct entry *before, bg_errinfo *info);
     bg_err (*expiring)(void *context, const struct entry *entry, uint64_t expires,
                        bg_errinfo *info);
+    bg_err (*based)(void *context, const struct entry *entry,
+                    const struct entry_base *base, bg_errinfo *info);
     void *context;
 };
 
@@ -113,7 +117,14 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
 
-/* Drops what has expired; tells how many. */
+/* The object has a new base, which is told, unless `silent`. *before, unless NULL, becomes the one
+ * that it had. BG_ENOTFOUND: it has been dropped. */
+bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
+                        const struct entry_base *base, bool silent,
+                        struct entry_base *before, bg_errinfo *info);
+
+/* Drops what has expired, of some thousand names: the next call goes on behind them. Tells how
+ * many. */
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);
 
 /* Frees what was taken away and nobody uses any more. Waits for batches: not from inside. */

@@ -12,16 +12,26 @@
  *   (P2) Objects that commute: `from` is read, then every batch that was inside has to end, then
  *        the file is written while others go on adding. A change recorded in a frame below
  *        `from` was done before the file was begun, so it is in it; all others are replayed. Some
- *        of those may be in the file as well: adding again changes nothing.
+ *        of those may be in the file as well: adding again changes nothing. The filter that is
+ *        written is taken at a moment when none is being migrated (object_pin).
  *   (P3) All others change under object->writing. `from` is read and the filter is copied under
  *        it, so the copy has exactly the changes recorded below `from`; the copy is written.
  *   (P4) An object that is not empty gets its name, and whoever had it before loses it, in the
  *        same frame that says where its content is. So a name is never bound to less than it was.
  *
+ *   (P5) An object has a new base, is dropped, or is in a manifest under the catalogue's lock: so
+ *        what is recorded of that has the order in which it happened.
+ *   (P6) entry->recorded is the highest frame that changes it, not just the last that said so; it
+ *        is forgotten only when a base from a later frame on has been recorded.
+ *
  * A snapshot begins a new segment of the journal, saves every object that has records since its
  * base, writes a manifest of all objects while none can come or go, and deletes the older
  * segments. Objects without records since their base stay as they are: their `from` is moved to
- * the new segment.
+ * the new segment. Those that cannot be saved because their base could not be read keep the
+ * segments that they need.
+ *
+ * Locks, in the order in which they are taken: `saving`, the catalogue's, object->writing,
+ * retired_lock, those of the journal. Batches are waited for with `saving` alone.
  *
  * Files that are not needed any more are deleted when the journal that says so is on the disk.
  */
@@ -42,6 +52,7 @@
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
+#include "text.h"
 #include "xxhash.h"
 
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -117,44 +128,68 @@ static bool persist_new_name(const char *ending, struct entry_base *base)
 
 void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT])
 {
-    const XXH128_hash_t hash = XXH3_128bits(bytes, n);
+    const XXH128_hash_t hash = XXH3_128bits(bytes ? bytes : "", bytes ? n : 0);
     (void)snprintf(digest, BG_DIGEST_TEXT, "%016llx%016llx",
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
 
-static bg_err persist_write_whole(const char *path, const void *bytes, size_t n,
-                                  bg_errinfo *info)
+/* The folder of the filters' files: a file is safe when its name is. */
+static bg_err persist_sync_folder(const struct persist *persist, bg_errinfo *info)
 {
-    const char *from = bytes;
+    char path[PERSIST_PATH];
+    persist_path(persist, "", path);
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bg_err err = BG_OK;
+    if (fd < 0 || fsync(fd)) {
+        err = persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    return err;
+}
+
+static bg_err persist_write_whole(const struct persist *persist, const char *file,
+                                  const void *bytes, size_t n, bg_errinfo *info)
+{
+    char path[PERSIST_PATH];
+    size_t at = 0;
+    persist_path(persist, file, path);
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
-    while (n > 0) {
-        const ssize_t done = write(fd, from, n);
+    while (at < n) {
+        const ssize_t done = pwrite(fd, (const char *)bytes + at, n - at, (off_t)at);
         if (done < 0 && errno != EINTR) {
             break;
         }
-        from += done > 0 ? done : 0;
-        n -= done > 0 ? (size_t)done : 0;
+        at += done > 0 ? (size_t)done : 0;
     }
-    bg_err err = BG_OK;
-    if (n > 0 || fsync(fd)) {
-        err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
-        (void)unlink(path);
-    }
+    const bg_err err = at < n || fsync(fd) ? persist_fail(info, BG_EIO, "%s: %s", path,
+                                                          text_errno(errno))
+                                           : persist_sync_folder(persist, info);
     close(fd);
     return err;
+}
+
+/* What counts is in the base, and what not: (P2), (P3). */
+static void persist_begin_base(struct persist *persist, const struct object *object,
+                               struct entry_base *base)
+{
+    base->from = journal_next(persist->journal);
+    base->items = atomic_load(&object->items);
+    base->deleted = atomic_load(&object->deleted);
+    base->expansions = atomic_load(&object->expansions);
 }
 
 static bg_err persist_save_foreign(struct persist *persist, struct object *object,
                                    struct entry_base *base, bg_errinfo *info)
 {
-    char path[PERSIST_PATH];
     size_t n = 0;
     void *bytes = NULL;
     pthread_mutex_lock(&object->writing);
-    base->from = journal_next(persist->journal);
+    persist_begin_base(persist, object, base);
     bg_err err = bg_foreign_write(object->foreign, NULL, 0, &n, info);
     if (!err) {
         bytes = malloc(n ? n : 1);
@@ -164,8 +199,7 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
     pthread_mutex_unlock(&object->writing);
     if (!err) {
         persist_foreign_digest(bytes, n, base->digest);
-        persist_path(persist, base->file, path);
-        err = persist_write_whole(path, bytes, n, info);
+        err = persist_write_whole(persist, base->file, bytes, n, info);
     }
     free(bytes);
     return err;
@@ -177,7 +211,7 @@ static bg_err persist_copy(struct persist *persist, struct object *object,
 {
     bg_pin pin;
     pthread_mutex_lock(&object->writing);
-    base->from = journal_next(persist->journal);
+    persist_begin_base(persist, object, base);
     bg_slot_pin(object->slot, &pin);
     const bg_filter *filter = object_base(&pin);
     const bg_err err =
@@ -218,14 +252,16 @@ bg_err persist_save(struct persist *persist, struct object *object,
     bg_err err = BG_OK;
     *base = (struct entry_base){ .from = 0 };
     if (!persist_new_name(object->foreign ? ".redisbloom" : ".bg", base)) {
-        return persist_fail(info, BG_EIO, "no random numbers: %s", strerror(errno));
+        return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
     }
     if (object->foreign) {
         err = persist_save_foreign(persist, object, base, info);
     } else if (object->commutes) {
-        base->from = journal_next(persist->journal);
-        quiet_wait(&persist->server->quiet); /* (P2) */
         bg_pin pin;
+        const uint64_t from = journal_next(persist->journal);
+        quiet_wait(&persist->server->quiet); /* (P2) */
+        persist_begin_base(persist, object, base);
+        base->from = from;
         const bg_filter *filter = object_pin(object, &pin);
         err = filter ? persist_save_file(persist, object, filter, base, info)
                      : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
@@ -238,9 +274,19 @@ bg_err persist_save(struct persist *persist, struct object *object,
         bg_filter_free(copy);
     }
     if (err) {
-        base->file[0] = 0;
+        persist_discard(persist, base);
     }
     return err;
+}
+
+void persist_discard(struct persist *persist, struct entry_base *base)
+{
+    char path[PERSIST_PATH];
+    if (base->file[0]) {
+        persist_path(persist, base->file, path);
+        (void)unlink(path);
+        base->file[0] = 0;
+    }
 }
 
 /* ---- Recording ----------------------------------------------------------------------------- */
@@ -250,23 +296,24 @@ static bg_bytes persist_text(const char *text)
     return (bg_bytes){ text, strlen(text) };
 }
 
-/* What a journal says of an object: begins with type, id. */
-static void persist_describe(const struct entry *entry, enum journal_type type,
-                             const char *shape, struct journal_record *record)
+/* What a journal says of an object; the record refers to its arguments. Under the catalogue's
+ * lock, for the name. */
+static void persist_describe(const struct entry *entry, const struct entry_base *base,
+                             enum journal_type type, const char *shape,
+                             struct journal_record *record)
 {
-    const struct object *object = entry->object;
     *record = (struct journal_record){
         .type = type,
         .id = entry->number,
         .name = catalog_name(entry),
         .shape = persist_text(shape),
         .expiry = atomic_load(&entry->expires),
-        .file = persist_text(entry->base.file),
-        .digest = persist_text(entry->base.digest),
-        .from = entry->base.from,
-        .items = atomic_load(&object->items),
-        .deleted = atomic_load(&object->deleted),
-        .expansions = atomic_load(&object->expansions),
+        .file = persist_text(base->file),
+        .digest = persist_text(base->digest),
+        .from = base->from,
+        .items = base->items,
+        .deleted = base->deleted,
+        .expansions = base->expansions,
     };
 }
 
@@ -282,9 +329,9 @@ static bg_err persist_created(void *context, const struct entry *entry,
         records[n++] =
             (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
     }
-    persist_describe(entry, JOURNAL_CREATE, shape, &records[n++]);
+    persist_describe(entry, &entry->base, JOURNAL_CREATE, shape, &records[n++]);
     if (entry->base.file[0]) { /* (P4) */
-        persist_describe(entry, JOURNAL_BASE, shape, &records[n++]);
+        persist_describe(entry, &entry->base, JOURNAL_BASE, shape, &records[n++]);
     }
     const bg_err err = journal_append(persist->journal, records, n, NULL, info);
     if (!err && before) {
@@ -335,12 +382,25 @@ static bg_err persist_expiring(void *context, const struct entry *entry,
     return journal_append(persist->journal, &record, 1, NULL, info);
 }
 
+static bg_err persist_based(void *context, const struct entry *entry,
+                            const struct entry_base *base, bg_errinfo *info)
+{
+    struct persist *persist = context;
+    char shape[OBJECT_SHAPE_TEXT];
+    struct journal_record record;
+    (void)object_shape_write(&entry->object->shape, shape);
+    persist_describe(entry, base, JOURNAL_BASE, shape, &record);
+    record.name = (bg_bytes){ NULL, 0 };
+    return journal_append(persist->journal, &record, 1, NULL, info);
+}
+
 void persist_hook(struct persist *persist)
 {
     const struct catalog_hooks hooks = { .created = persist_created,
                                          .dropped = persist_dropped,
                                          .renamed = persist_renamed,
                                          .expiring = persist_expiring,
+                                         .based = persist_based,
                                          .context = persist };
     catalog_set_hooks(persist->server->catalog, &hooks);
 }
@@ -353,8 +413,9 @@ bg_err persist_record(struct persist *persist, struct entry *entry,
                                            .id = entry->number,
                                            .change = *change };
     const bg_err err = journal_append(persist->journal, &record, 1, &sequence, info);
-    if (!err) {
-        atomic_store_explicit(&entry->recorded, sequence, memory_order_relaxed);
+    uint64_t last = err ? UINT64_MAX : atomic_load(&entry->recorded);
+    while (last < sequence /* (P6) */
+           && !atomic_compare_exchange_weak(&entry->recorded, &last, sequence)) {
     }
     return err;
 }
@@ -365,30 +426,25 @@ bg_err persist_record(struct persist *persist, struct entry *entry,
 static bg_err persist_checkpoint_locked(struct persist *persist, struct entry *entry,
                                         bg_errinfo *info)
 {
-    char shape[OBJECT_SHAPE_TEXT];
-    struct entry_base base, before = entry->base;
-    struct journal_record record;
+    struct entry_base base, before;
+    const uint32_t changes = object_keeping(entry->object);
     bg_err err = persist_save(persist, entry->object, &base, info);
-    if (err) {
-        return err;
+    if (!err) {
+        err = catalog_set_base(persist->server->catalog, entry, &base, false, &before,
+                               info);
+        if (err) {
+            persist_discard(persist, &base);
+        }
     }
+    object_kept(entry->object, changes, err == BG_OK);
+    if (err) {
+        return err == BG_ENOTFOUND ? BG_OK : err; /* it went meanwhile: so be it */
+    }
+    persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&entry->recorded);
     if (recorded < base.from) { /* nothing since: unless that changes right now */
         (void)atomic_compare_exchange_strong(&entry->recorded, &recorded, 0);
     }
-    entry->base = base;
-    (void)object_shape_write(&entry->object->shape, shape);
-    persist_describe(entry, JOURNAL_BASE, shape, &record);
-    record.name = (bg_bytes){ NULL, 0 };
-    err = atomic_load(&entry->gone)
-              ? BG_ENOTFOUND
-              : journal_append(persist->journal, &record, 1, NULL, info);
-    if (err) {
-        entry->base = before;
-        persist_retire(persist, base.file);
-        return err == BG_ENOTFOUND ? BG_OK : err; /* it went meanwhile: so be it */
-    }
-    persist_retire(persist, before.file);
     return BG_OK;
 }
 
@@ -406,6 +462,18 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
+/* An entry of which nothing is saved: what is recorded of it from a frame on has to stay. Frames
+ * below `first` count for it only if it has a base that could not be read, and records since. One
+ * that is being loaded has neither. */
+static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
+{
+    if (atomic_load(&entry->recorded)) {
+        return entry->base.from;
+    }
+    entry->base.from = first;
+    return first;
+}
+
 /* Saves all objects with records since their base; the bases of the others are from `first`.
  * *keep becomes the lowest frame that is needed by who cannot be saved. */
 static bg_err persist_save_changed(struct persist *persist, uint64_t first,
@@ -418,16 +486,19 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
     while (!err && (n = catalog_scan(persist->server->catalog, after, some, 16)) > 0) {
         after = some[n - 1]->number;
         for (size_t i = 0; i < n; i++) {
-            if (err || atomic_load(&some[i]->gone)) {
+            struct entry *entry = some[i];
+            if (err || atomic_load(&entry->gone)) {
                 /* nothing to do but to let go of it */
-            } else if (!object_is_whole(some[i]->object)) {
-                *keep = some[i]->base.from < *keep ? some[i]->base.from : *keep;
-            } else if (atomic_load(&some[i]->recorded)) {
-                err = persist_checkpoint_locked(persist, some[i], info);
+            } else if (!object_is_whole(entry->object)) {
+                const uint64_t needs = persist_unreadable(entry, first);
+                *keep = needs < *keep ? needs : *keep;
+            } else if (atomic_load(&entry->recorded)
+                       || !object_is_kept(entry->object)) {
+                err = persist_checkpoint_locked(persist, entry, info);
             } else {
-                some[i]->base.from = first;
+                entry->base.from = first;
             }
-            catalog_release(some[i]);
+            catalog_release(entry);
         }
     }
     return err;
@@ -466,7 +537,7 @@ static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *inf
     }
     if (entry) {
         (void)object_shape_write(&entry->object->shape, shape);
-        persist_describe(entry, JOURNAL_MANIFEST_ENTRY, shape, &record);
+        persist_describe(entry, &entry->base, JOURNAL_MANIFEST_ENTRY, shape, &record);
     } else {
         record.type = JOURNAL_MANIFEST_END;
     }
@@ -485,7 +556,46 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* The journal has failed: everything is saved, and a fresh one begun. */
+/* The base of an object when older records are going to be lost. If it has such, and they cannot be
+ * saved because its base cannot be read, it must not come back without them, should the file be
+ * readable again one day: so it has a file that there is not. */
+static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
+                                struct entry_base *base, bg_errinfo *info)
+{
+    if (object_is_whole(entry->object)) {
+        return persist_save(persist, entry->object, base, info);
+    }
+    *base = entry->base;
+    if (atomic_load(&entry->recorded)) {
+        (void)snprintf(base->file, sizeof base->file, "lost");
+    }
+    base->from = journal_next(persist->journal);
+    return BG_OK;
+}
+
+/* Nothing is recorded meanwhile: the journal has failed. */
+static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
+                                bg_errinfo *info)
+{
+    struct entry_base base, before = { .from = 0 };
+    const uint32_t changes = object_keeping(entry->object);
+    bg_err err = persist_base_anew(persist, entry, &base, info);
+    if (!err) {
+        err = catalog_set_base(persist->server->catalog, entry, &base, true, &before,
+                               info);
+    }
+    if (!err) {
+        if (strcmp(before.file, base.file) != 0) {
+            persist_retire(persist, before.file);
+        }
+        atomic_store(&entry->recorded, 0);
+    }
+    object_kept(entry->object, changes, err == BG_OK);
+    return err == BG_ENOTFOUND ? BG_OK : err;
+}
+
+/* The journal has failed: everything is saved, and a fresh one begun. If that fails as well, the
+ * old one is what will be found; and its files, which are deleted when a journal works. */
 static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
 {
     struct entry *some[16];
@@ -496,16 +606,8 @@ static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
     while (!err && (n = catalog_scan(persist->server->catalog, after, some, 16)) > 0) {
         after = some[n - 1]->number;
         for (size_t i = 0; i < n; i++) {
-            struct entry_base base;
-            const bool wanted = !err && !atomic_load(&some[i]->gone)
-                                && object_is_whole(some[i]->object);
-            if (wanted) {
-                err = persist_save(persist, some[i]->object, &base, info);
-            }
-            if (wanted && !err) {
-                persist_retire(persist, some[i]->base.file);
-                some[i]->base = base;
-                atomic_store(&some[i]->recorded, 0);
+            if (!err && !atomic_load(&some[i]->gone)) {
+                err = persist_save_anew(persist, some[i], info);
             }
             catalog_release(some[i]);
         }
@@ -519,7 +621,8 @@ static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
     struct journal_state state;
     journal_about(persist->journal, &state);
     if (state.failed) {
-        return persist_reopen(persist, info);
+        const bg_err failed = persist_reopen(persist, info);
+        return failed ? failed : persist_clean(persist, info);
     }
     bg_err err = journal_rotate(persist->journal, &first, info);
     if (!err) {
@@ -542,10 +645,12 @@ enum { PERSIST_RETRY = 5000 }; /* milliseconds after a failure */
 bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
 {
     bg_errinfo own;
+    struct journal_state state;
     const uint64_t began = server_ticks();
     pthread_mutex_lock(&persist->saving);
     const bg_err err = persist_snapshot_locked(persist, info ? info : &own);
     pthread_mutex_unlock(&persist->saving);
+    journal_about(persist->journal, &state);
     const double seconds = (double)(server_ticks() - began) / 1000;
     pthread_mutex_lock(&persist->told_lock);
     if (err) {
@@ -553,8 +658,10 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
         (void)snprintf(persist->stats.snapshot_failure,
                        sizeof persist->stats.snapshot_failure, "%s",
                        (info ? info : &own)->message);
-        atomic_store(&persist->next_try, server_now() + PERSIST_RETRY);
+        atomic_store(&persist->next_try, server_ticks() + PERSIST_RETRY);
     } else {
+        persist->left = state.bytes;
+        persist->snapshot_ticks = server_ticks();
         persist->stats.snapshots++;
         persist->stats.snapshot_failure[0] = 0;
         persist->stats.last_snapshot = server_now();
@@ -609,24 +716,40 @@ static enum journal_policy persist_policy(const struct settings *settings)
     return JOURNAL_NO;
 }
 
-void persist_tick(struct persist *persist, uint64_t now)
+/* The journal follows the settings. */
+static void persist_follow(struct persist *persist, const struct settings *settings)
+{
+    const int policy = (int)persist_policy(settings);
+    if (atomic_exchange(&persist->policy, policy) != policy) {
+        journal_set_policy(persist->journal, (enum journal_policy)policy);
+    }
+}
+
+/* By size: what came since the last snapshot. Some of what was there before may have to stay, and
+ * the manifest alone may be large, so the whole would not do. */
+static bool persist_is_due(struct persist *persist, const struct settings *settings,
+                           const struct journal_state *state)
+{
+    const uint64_t ticks = server_ticks();
+    pthread_mutex_lock(&persist->told_lock);
+    const uint64_t left = persist->left, last = persist->snapshot_ticks;
+    pthread_mutex_unlock(&persist->told_lock);
+    const uint64_t more = state->bytes > left ? state->bytes - left : 0;
+    return (state->failed
+            || (settings->snapshot_journal_size
+                && more > settings->snapshot_journal_size)
+            || (settings->snapshot_interval > 0 && state->segment_bytes > 4096
+                && (double)(ticks - last) > settings->snapshot_interval * 1000))
+           && ticks >= atomic_load(&persist->next_try);
+}
+
+void persist_tick(struct persist *persist)
 {
     const struct settings *settings = settings_now(persist->server->store);
     struct journal_state state;
+    persist_follow(persist, settings);
     journal_about(persist->journal, &state);
-    if (state.policy != persist_policy(settings)) {
-        journal_set_policy(persist->journal, persist_policy(settings));
-    }
-    pthread_mutex_lock(&persist->told_lock);
-    const uint64_t last = persist->stats.last_snapshot;
-    pthread_mutex_unlock(&persist->told_lock);
-    const uint64_t since = last ? last : persist->server->started;
-    const bool due = state.failed
-                     || (settings->snapshot_journal_size
-                         && state.bytes > settings->snapshot_journal_size)
-                     || (settings->snapshot_interval > 0 && state.segment_bytes > 4096
-                         && (double)(now - since) > settings->snapshot_interval * 1000);
-    if (due && now >= atomic_load(&persist->next_try)) {
+    if (persist_is_due(persist, settings, &state)) {
         (void)persist_snapshot_start(persist);
     }
 }
@@ -645,8 +768,8 @@ uint64_t persist_safe(const struct persist *persist)
 
 bg_err persist_flush(struct persist *persist, bg_errinfo *info)
 {
-    const struct settings *settings = settings_now(persist->server->store);
-    return settings->appendfsync == FSYNC_ALWAYS
+    persist_follow(persist, settings_now(persist->server->store));
+    return atomic_load(&persist->policy) == JOURNAL_ALWAYS
                ? BG_OK
                : journal_flush(persist->journal, info);
 }
@@ -692,8 +815,10 @@ bool persist_works(const struct persist *persist, char why[256])
 void persist_about(const struct persist *persist, struct persist_stats *stats)
 {
     struct persist *mine = (struct persist *)persist;
-    struct journal_state state;
-    journal_about(mine->journal, &state);
+    struct journal_state state = { .next = 1 };
+    if (atomic_load(&mine->loaded)) {
+        journal_about(mine->journal, &state);
+    }
     pthread_mutex_lock(&mine->told_lock);
     *stats = mine->stats;
     memcpy(stats->failure, mine->failure, sizeof stats->failure);
@@ -724,6 +849,8 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
         return persist_fail(info, BG_EINVAL, "dir: the path is too long");
     }
     made->server = server;
+    atomic_init(&made->policy, (int)how.policy);
+    made->snapshot_ticks = server_ticks();
     (void)snprintf(made->folder, sizeof made->folder, "%s", settings->dir);
     pthread_mutex_init(&made->told_lock, NULL);
     pthread_mutex_init(&made->saving, NULL);
@@ -731,7 +858,7 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     persist_path(made, "", path);
     bg_err err = BG_OK;
     if (mkdir(path, 0700) && errno != EEXIST) {
-        err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        err = persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
     if (!err) {
         err = journal_open(made->folder, &how, &made->journal, info);

@@ -32,6 +32,9 @@ bg_err persist_record(struct persist *persist, struct entry *entry,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info);
 
+/* Deletes a base that nothing was told of. */
+void persist_discard(struct persist *persist, struct entry_base *base);
+
 /* The object has changed wholesale: saves it to a file, and records that. Slow. MT-Safe. */
 bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
                           bg_errinfo *info);
@@ -63,7 +66,7 @@ bool persist_works(const struct persist *persist, char why[256]);
 
 /* Starts a snapshot in a thread of its own when the settings ask for one: by age, by size of the
  * journal. Changes of appendfsync take effect here, too. */
-void persist_tick(struct persist *persist, uint64_t now);
+void persist_tick(struct persist *persist);
 
 /* For INFO, metrics and the dashboard. */
 struct persist_stats {

@@ -23,10 +23,14 @@ struct persist {
     char folder[PERSIST_PATH
                 - 256]; /* the data folder; filters are in `filters` below it */
     struct journal *journal;
+    _Atomic bool loaded;       /* until then the journal is the loading thread's */
     _Atomic bool failing;      /* the journal is full or has failed */
-    pthread_mutex_t told_lock; /* of the two below */
+    _Atomic int policy;        /* that the journal was told: enum journal_policy */
+    pthread_mutex_t told_lock; /* of those below */
     char failure[256];
     struct persist_stats stats;
+    uint64_t left;           /* bytes of the journal after the last snapshot */
+    uint64_t snapshot_ticks; /* when that was, or the start */
 
     void (*on_safe)(void *context);
     void *on_safe_context;
@@ -40,7 +44,7 @@ struct persist {
     pthread_t thread; /* of the snapshot that runs in the background */
     bool thread_joinable;
     _Atomic bool thread_running;
-    _Atomic uint64_t next_try; /* after a failure, milliseconds since 1970 */
+    _Atomic uint64_t next_try; /* after a failure: server_ticks */
 };
 
 /* The path of a filter's file. */

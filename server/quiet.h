@@ -14,9 +14,9 @@
  * are short, so it waits by sleeping for some microseconds; it must not be called from inside.
  *
  * Why that suffices. Entering is sequentially consistent, as are the loads of quiet_wait and, by
- * contract, the store that took the thing away before it. So either the batch sees the store, or
- * quiet_wait sees the odd counter and waits for the batch's release store, which orders all that
- * the batch did before what comes after the wait.
+ * contract, the store that took the thing away before it and the loads by which batches find it. So
+ * either the batch sees the store, or quiet_wait sees the odd counter and waits for the batch's
+ * release store, which orders all that the batch did before what comes after the wait.
  */
 #ifndef SERVER_QUIET_H
 #define SERVER_QUIET_H

@@ -7,13 +7,15 @@
  * checked against the digest that was recorded, and the records that count are done again, in
  * their order.
  *
- * An object whose base is missing, damaged or made with a secret that is not there is not left
- * out, since its absence would answer "no": its slot stays without a filter, answers "maybe" and
- * refuses adds, and the log says why. What is recorded for it stays recorded.
+ * An object whose base is missing, damaged or made with a secret that is not there, or whose
+ * records cannot be done again, is not left out, since its absence would answer "no": its slot stays
+ * without a filter, answers "maybe" and refuses adds, and the log says why. What is recorded for it
+ * stays recorded.
  */
 #include "log.h"
 #include "persist_inside.h"
 #include "server.h"
+#include "text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -29,19 +31,23 @@ struct found {
     uint64_t id;
     char *name; /* with name_len bytes */
     size_t name_len;
-    char shape[OBJECT_SHAPE_TEXT];
+    char *shape; /* text */
     uint64_t expiry;
     struct entry_base base;
-    uint64_t items, deleted, expansions;
     struct object *object;
     bool broken;   /* its base cannot be read */
-    bool recorded; /* something counts beyond its base */
-    uint64_t last; /* the frame of the last of it */
+    uint64_t last; /* the last frame that counts beyond its base; 0: none */
+};
+
+/* An id keeps its place when its object is gone, until the list is squeezed: there may be many. */
+struct founds_place {
+    uint64_t id;
+    struct found *found; /* NULL: gone */
 };
 
 struct founds {
-    struct found *items; /* by id */
-    size_t n, room;
+    struct founds_place *places; /* by id */
+    size_t n, room, empty;
 };
 
 struct recovery {
@@ -63,7 +69,7 @@ static size_t founds_at(const struct founds *founds, uint64_t id)
     size_t low = 0, high = founds->n;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
-        if (founds->items[middle].id < id) {
+        if (founds->places[middle].id < id) {
             low = middle + 1;
         } else {
             high = middle;
@@ -75,50 +81,89 @@ static size_t founds_at(const struct founds *founds, uint64_t id)
 static struct found *founds_find(const struct founds *founds, uint64_t id)
 {
     const size_t at = founds_at(founds, id);
-    return at < founds->n && founds->items[at].id == id ? &founds->items[at] : NULL;
+    return at < founds->n && founds->places[at].id == id ? founds->places[at].found
+                                                         : NULL;
+}
+
+/* A place for an id; NULL: no memory. Ids grow, so nearly always it is the last one. */
+static struct founds_place *founds_place(struct founds *founds, uint64_t id)
+{
+    const size_t at = founds_at(founds, id);
+    if (at < founds->n && founds->places[at].id == id) {
+        return &founds->places[at];
+    }
+    if (founds->n == founds->room) {
+        const size_t room = founds->room ? 2 * founds->room : 64;
+        struct founds_place *places = realloc(founds->places, room * sizeof *places);
+        if (!places) {
+            return NULL;
+        }
+        founds->places = places;
+        founds->room = room;
+    }
+    memmove(founds->places + at + 1, founds->places + at,
+            (founds->n - at) * sizeof *founds->places);
+    founds->n++;
+    founds->empty++;
+    founds->places[at] = (struct founds_place){ .id = id };
+    return &founds->places[at];
 }
 
 static struct found *founds_add(struct founds *founds, uint64_t id)
 {
-    const size_t at = founds_at(founds, id);
-    if (at < founds->n && founds->items[at].id == id) {
-        return &founds->items[at];
-    }
-    if (founds->n == founds->room) {
-        const size_t room = founds->room ? 2 * founds->room : 64;
-        struct found *items = realloc(founds->items, room * sizeof *items);
-        if (!items) {
-            return NULL;
+    struct founds_place *place = founds_place(founds, id);
+    if (place && !place->found) {
+        place->found = calloc(1, sizeof *place->found);
+        if (place->found) {
+            place->found->id = id;
+            founds->empty--;
         }
-        founds->items = items;
-        founds->room = room;
     }
-    memmove(founds->items + at + 1, founds->items + at,
-            (founds->n - at) * sizeof *founds->items);
-    founds->n++;
-    founds->items[at] = (struct found){ .id = id };
-    return &founds->items[at];
+    return place ? place->found : NULL;
+}
+
+static void found_free(struct found *found)
+{
+    if (found) {
+        free(found->name);
+        free(found->shape);
+        object_free(found->object);
+        free(found);
+    }
+}
+
+static void founds_squeeze(struct founds *founds)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < founds->n; i++) {
+        if (founds->places[i].found) {
+            founds->places[left++] = founds->places[i];
+        }
+    }
+    founds->n = left;
+    founds->empty = 0;
 }
 
 static void founds_remove(struct founds *founds, uint64_t id)
 {
-    struct found *found = founds_find(founds, id);
-    if (found) {
-        free(found->name);
-        founds->n--;
-        memmove(found, found + 1,
-                (size_t)(founds->items + founds->n - found) * sizeof *found);
+    const size_t at = founds_at(founds, id);
+    if (at < founds->n && founds->places[at].id == id && founds->places[at].found) {
+        found_free(founds->places[at].found);
+        founds->places[at].found = NULL;
+        founds->empty++;
+    }
+    if (founds->empty > 64 && founds->empty > founds->n / 2) {
+        founds_squeeze(founds);
     }
 }
 
 static void founds_clear(struct founds *founds)
 {
     for (size_t i = 0; i < founds->n; i++) {
-        free(founds->items[i].name);
-        object_free(founds->items[i].object);
+        found_free(founds->places[i].found);
     }
-    free(founds->items);
-    *founds = (struct founds){ NULL, 0, 0 };
+    free(founds->places);
+    *founds = (struct founds){ NULL, 0, 0, 0 };
 }
 
 /* ---- First reading: what there is --------------------------------------------------------------- */
@@ -153,10 +198,26 @@ static bg_err found_text(bg_bytes text, char *to, size_t room, const char *what,
     return BG_OK;
 }
 
+static bg_err found_shape(struct found *found, bg_bytes text, bg_errinfo *info)
+{
+    char shape[OBJECT_SHAPE_TEXT];
+    const bg_err err = found_text(text, shape, sizeof shape, "a shape", info);
+    char *copy = err ? NULL : strdup(shape);
+    if (!copy) {
+        return err ? err : persist_fail(info, BG_ENOMEM, "out of memory");
+    }
+    free(found->shape);
+    found->shape = copy;
+    return BG_OK;
+}
+
 static bg_err found_base(struct found *found, const struct journal_record *record,
                          bg_errinfo *info)
 {
-    struct entry_base base = { .from = record->from };
+    struct entry_base base = { .from = record->from,
+                               .items = record->items,
+                               .deleted = record->deleted,
+                               .expansions = record->expansions };
     bg_err err =
         found_text(record->file, base.file, sizeof base.file, "a file name", info);
     if (!err) {
@@ -167,14 +228,10 @@ static bg_err found_base(struct found *found, const struct journal_record *recor
         err = persist_fail(info, BG_EFORMAT, "journal: a file name with '/'");
     }
     if (!err) {
-        err = found_text(record->shape, found->shape, sizeof found->shape, "a shape",
-                         info);
+        err = found_shape(found, record->shape, info);
     }
     if (!err) {
         found->base = base;
-        found->items = record->items;
-        found->deleted = record->deleted;
-        found->expansions = record->expansions;
     }
     return err;
 }
@@ -193,24 +250,30 @@ static bg_err recovery_create(struct founds *founds,
     }
     return record->type == JOURNAL_MANIFEST_ENTRY
                ? found_base(found, record, info)
-               : found_text(record->shape, found->shape, sizeof found->shape, "a shape",
-                            info);
+               : found_shape(found, record->shape, info);
 }
 
 static bg_err recovery_manifest_end(struct recovery *r,
                                     const struct journal_record *record,
                                     bg_errinfo *info)
 {
-    if (!r->in_manifest || r->manifest.n != record->count) {
+    const size_t n = r->manifest.n - r->manifest.empty;
+    if (!r->in_manifest || n != record->count) {
         return persist_fail(info, BG_EFORMAT,
-                            "journal: a manifest of %zu objects, expected %llu",
-                            r->manifest.n, (unsigned long long)record->count);
+                            "journal: a manifest of %zu objects, expected %llu", n,
+                            (unsigned long long)record->count);
     }
     founds_clear(&r->all);
     r->all = r->manifest;
-    r->manifest = (struct founds){ NULL, 0, 0 };
+    r->manifest = (struct founds){ NULL, 0, 0, 0 };
     r->in_manifest = false;
     return BG_OK;
+}
+
+/* Nothing has been changed yet, so it may end at any time. */
+static bg_err recovery_stopped(bg_errinfo *info)
+{
+    return persist_fail(info, BG_ECANCELED, "stopped before it had loaded everything");
 }
 
 static bg_err recovery_look(void *context, uint64_t sequence,
@@ -219,6 +282,9 @@ static bg_err recovery_look(void *context, uint64_t sequence,
     struct recovery *r = context;
     struct found *found = founds_find(&r->all, record->id);
     (void)sequence;
+    if (server_is_stopping()) {
+        return recovery_stopped(info);
+    }
     if (record->id >= r->next_id) {
         r->next_id = record->id + 1;
     }
@@ -251,7 +317,8 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     *bytes = NULL;
     if (fd < 0 || fstat(fd, &about)) {
-        const bg_err err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        const bg_err err =
+            persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
         if (fd >= 0) {
             close(fd);
         }
@@ -339,10 +406,22 @@ static bg_err recovery_open(const struct recovery *r, const struct found *found,
     return err;
 }
 
+/* The object may contain everything from now on. */
+static bg_err recovery_give_up(struct found *found, const struct object_shape *shape,
+                               const char *why, bg_errinfo *info)
+{
+    found->broken = true;
+    log_event(LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
+              "it cannot be read, so it answers \"maybe\" and takes no adds: %s", why);
+    object_free(found->object);
+    found->object = NULL;
+    return object_adopt(shape, NULL, NULL, &found->object, info);
+}
+
 static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo *info)
 {
     struct object_shape shape;
-    bg_errinfo why;
+    bg_errinfo why = { 0 };
     bg_err err = object_shape_read(found->shape, strlen(found->shape), &shape, info);
     if (err) {
         return err;
@@ -353,17 +432,13 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
         return err;
     }
     if (err) {
-        found->broken = true;
-        log_event(
-            LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
-            "its file cannot be used, so it answers \"maybe\" and takes no adds: %s",
-            why.message);
-        err = object_adopt(&shape, NULL, NULL, &found->object, info);
+        err = recovery_give_up(found, &shape,
+                               why.message[0] ? why.message : bg_strerror(err), info);
     }
     if (!err) {
-        atomic_store(&found->object->items, found->items);
-        atomic_store(&found->object->deleted, found->deleted);
-        atomic_store(&found->object->expansions, found->expansions);
+        atomic_store(&found->object->items, found->base.items);
+        atomic_store(&found->object->deleted, found->base.deleted);
+        atomic_store(&found->object->expansions, found->base.expansions);
     }
     return err;
 }
@@ -376,6 +451,9 @@ static bg_err recovery_do(void *context, uint64_t sequence,
     struct recovery *r = context;
     struct found *found =
         record->type == JOURNAL_CHANGE ? founds_find(&r->all, record->id) : NULL;
+    if (server_is_stopping()) {
+        return recovery_stopped(info);
+    }
     if (!found || sequence < found->base.from) {
         return BG_OK;
     }
@@ -384,58 +462,94 @@ static bg_err recovery_do(void *context, uint64_t sequence,
         return BG_OK;
     }
     r->records += record->change.n;
-    return object_apply(found->object, &record->change, info);
+    bg_errinfo why = { 0 };
+    const bg_err err = object_apply(found->object, &record->change, &why);
+    if (err == BG_ENOMEM) {
+        *info = why;
+    }
+    if (!err || err == BG_ENOMEM) {
+        return err;
+    }
+    const struct object_shape shape = found->object->shape;
+    return recovery_give_up(found, &shape,
+                            why.message[0] ? why.message : bg_strerror(err), info);
 }
 
 /* ---- All of it --------------------------------------------------------------------------------------- */
 
-/* Files that no object has: of snapshots that were cut short, of objects that are gone. */
+static int recovery_compare(const void *a, const void *b)
+{
+    const char *const *x = a, *const *y = b;
+    return strcmp(*x, *y);
+}
+
+/* The files that are needed, in order; NULL: no memory. */
+static const char **recovery_files(const struct recovery *r)
+{
+    const char **files = calloc(r->all.n + 1, sizeof *files);
+    for (size_t i = 0; files && i < r->all.n; i++) {
+        files[i] = r->all.places[i].found->base.file;
+    }
+    if (files) {
+        qsort(files, r->all.n, sizeof *files, recovery_compare);
+    }
+    return files;
+}
+
+/* Files that no object has: of snapshots that were cut short, of objects that are gone. The journal
+ * that says so is on the disk. */
 static void recovery_clean(const struct recovery *r)
 {
     char path[PERSIST_PATH];
     persist_path(r->persist, "", path);
-    DIR *folder = opendir(path);
+    const char **files = recovery_files(r);
+    DIR *folder = files ? opendir(path) : NULL;
     struct dirent *entry = NULL;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this folder's stream */
     while (folder && (entry = readdir(folder)) != NULL) {
-        bool needed = entry->d_name[0] == '.';
-        for (size_t i = 0; !needed && i < r->all.n; i++) {
-            needed = strcmp(entry->d_name, r->all.items[i].base.file) == 0;
-        }
-        if (!needed) {
-            persist_path(r->persist, entry->d_name, path);
+        const char *name = entry->d_name;
+        if (name[0] != '.'
+            && !bsearch(&name, files, r->all.n, sizeof *files, recovery_compare)) {
+            persist_path(r->persist, name, path);
             (void)unlink(path);
         }
     }
     if (folder) {
         closedir(folder);
     }
+    free(files);
+}
+
+static bg_err recovery_install_one(struct recovery *r, struct found *found,
+                                   uint64_t now, bg_errinfo *info)
+{
+    struct catalog *catalog = r->persist->server->catalog;
+    const bg_bytes name = { found->name, found->name_len };
+    found->object->id = found->id;
+    bg_err err = catalog_put(catalog, name, found->object, &found->base,
+                             CATALOG_FORCE_NUMBER, now, info);
+    if (err) {
+        return err == BG_EBUSY ? persist_fail(info, BG_EFORMAT,
+                                              "journal: two objects with one name")
+                               : err;
+    }
+    struct entry *entry = found->object->entry;
+    found->object = NULL; /* the catalogue's */
+    atomic_store(&entry->recorded, found->last);
+    return found->expiry /* even if that has been already */
+               ? catalog_expire(catalog, name, found->expiry, 0, info)
+               : BG_OK;
 }
 
 static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
 {
-    struct catalog *catalog = r->persist->server->catalog;
     const uint64_t now = server_now();
-    for (size_t i = 0; i < r->all.n; i++) {
-        struct found *found = &r->all.items[i];
-        const bg_bytes name = { found->name, found->name_len };
-        found->object->id = found->id;
-        bg_err err = catalog_put(catalog, name, found->object, &found->base,
-                                 CATALOG_FORCE_NUMBER, now, info);
-        if (err) {
-            return err;
-        }
-        struct entry *entry = found->object->entry;
-        found->object = NULL; /* the catalogue's */
-        if (found->expiry) {  /* even if that has been already */
-            err = catalog_expire(catalog, name, found->expiry, 0, info);
-        }
-        if (err) {
-            return err;
-        }
-        atomic_store(&entry->recorded, found->last);
+    bg_err err = BG_OK;
+    for (size_t i = 0; !err && i < r->all.n; i++) {
+        err = recovery_install_one(r, r->all.places[i].found, now, info);
     }
-    catalog_skip_numbers(catalog, r->next_id);
-    return BG_OK;
+    catalog_skip_numbers(r->persist->server->catalog, r->next_id);
+    return err;
 }
 
 static bg_err recovery_run(struct recovery *r, struct journal_report *report,
@@ -443,8 +557,10 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
 {
     struct persist *persist = r->persist;
     bg_err err = journal_replay(persist->journal, recovery_look, r, report, info);
+    founds_squeeze(&r->all);
     for (size_t i = 0; !err && i < r->all.n; i++) {
-        err = recovery_make(r, &r->all.items[i], info);
+        err = server_is_stopping() ? recovery_stopped(info)
+                                   : recovery_make(r, r->all.places[i].found, info);
         if (r->progress) {
             r->progress(r->context, i + 1, r->all.n);
         }
@@ -453,11 +569,11 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
         err = journal_replay(persist->journal, recovery_do, r, report, info);
     }
     if (!err) {
-        recovery_clean(r);
-        err = recovery_install(r, info);
+        err = journal_begin(persist->journal, report, info);
     }
     if (!err) {
-        err = journal_begin(persist->journal, report, info);
+        recovery_clean(r);
+        err = recovery_install(r, info);
     }
     return err;
 }
@@ -480,10 +596,13 @@ bg_err persist_load(struct persist *persist,
     }
     persist_hook(persist);
     err = journal_start(persist->journal, persist_told, persist, info);
+    pthread_mutex_lock(&persist->told_lock);
     persist->stats.loaded_filters = filters;
     persist->stats.replayed_records = r.records;
     persist->stats.torn_bytes = report.dropped;
     persist->stats.load_seconds = (double)(server_ticks() - began) / 1000;
+    pthread_mutex_unlock(&persist->told_lock);
+    atomic_store(&persist->loaded, true);
     log_event(
         LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
         "%zu filters, %llu records done again, %llu torn bytes cut off, in %.3f s",

@@ -36,6 +36,7 @@ const struct command *const server_families[] = {
     admin_commands,  config_commands,  info_commands, command_commands,
     acl_commands,    slowlog_commands,
 };
+/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
 const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
 static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */
@@ -63,6 +64,11 @@ void server_stop(bool at_once)
     if (server_wake >= 0) {
         (void)!write(server_wake, &one, sizeof one);
     }
+}
+
+bool server_is_stopping(void)
+{
+    return atomic_load_explicit(&server_stop_asked, memory_order_relaxed) != 0;
 }
 
 void server_ask_reload(void)
@@ -243,10 +249,15 @@ static void server_loading(void *context, uint64_t done, uint64_t all)
 
 static bool server_load(struct server *server)
 {
-    bg_errinfo info;
-    if (server->persist
-        && persist_load(server->persist, server_loading, server, &info)) {
-        return server_say("data", info.message);
+    bg_errinfo info = { 0 };
+    const bg_err err =
+        server->persist ? persist_load(server->persist, server_loading, server, &info)
+                        : BG_OK;
+    if (err == BG_ECANCELED && server_is_stopping()) {
+        return false;
+    }
+    if (err) {
+        return server_say("data", info.message[0] ? info.message : bg_strerror(err));
     }
     (void)catalog_measure(server->catalog);
     return true;
@@ -287,7 +298,7 @@ static void server_tick(struct server *server, struct session *session, unsigned
         if (session->wrote) {
             (void)persist_flush(server->persist, NULL);
         }
-        persist_tick(server->persist, session->now);
+        persist_tick(server->persist);
     }
     session_end(session);
 }
@@ -378,6 +389,7 @@ static void server_unmake(struct server *server)
         worker_drain(server->workers[i]);
     }
     persist_free(server->persist); /* whose thread tells workers how far it is */
+    server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
     }
@@ -391,6 +403,16 @@ static void server_unmake(struct server *server)
     bg_keyring_free(server->keyring);
 }
 
+/* All of them, or it is told that it failed. */
+static bool server_start_workers(struct server *server)
+{
+    size_t started = 0;
+    while (started < server->workers_count && worker_start(server->workers[started])) {
+        started++;
+    }
+    return started == server->workers_count || server_say("workers", "no threads");
+}
+
 int server_run(struct settings_store *store)
 {
     struct server *server = calloc(1, sizeof *server);
@@ -401,20 +423,17 @@ int server_run(struct settings_store *store)
     server->store = store;
     server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (server_wake >= 0 && server_make(server)) {
-        size_t started = 0;
         atomic_store(&server->phase, SERVER_LOADING);
-        while (started < server->workers_count
-               && worker_start(server->workers[started])) {
-            started++;
-        }
-        server->workers_count = started;
-        if (started > 0 && server_load(server) && observer_start(server->observer)) {
+        if (server_start_workers(server) && server_load(server)
+            && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));
             startup_ready("serving");
             server_serve(server);
             code = 0;
+        } else if (server_is_stopping()) {
+            code = 0; /* while it was loading: nothing is lost */
         }
         atomic_store(&server->phase, SERVER_STOPPING);
         startup_stopping("draining");

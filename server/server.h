@@ -102,6 +102,9 @@ int server_run(struct settings_store *store);
 /* From a signal or SHUTDOWN: graceful, or at once. Async-signal-safe. */
 void server_stop(bool at_once);
 
+/* Whether that was asked for. */
+bool server_is_stopping(void);
+
 /* CONFIG SET has changed something: what does not look at settings itself is told. False: the
  * users could not be made, `why`. Slow if there are passwords in clear. MT-Safe. */
 bool server_settings_changed(struct server *server, char why[SETTINGS_WHY]);

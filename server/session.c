@@ -87,50 +87,74 @@ static bg_err session_limit(bg_errinfo *info, const char *message)
     return BG_ELIMIT;
 }
 
-/* Quotas of what there is in all; an object that exists already is what it is. `before`, or NULL,
- * goes when the object comes. */
-static bg_err session_fits(const struct session *session, const struct object *object,
-                           const struct object *before, bg_errinfo *info)
+/* Quotas of what there is in all; an object that exists already is what it is. */
+static bg_err session_fits(struct session *session, bg_bytes name,
+                           const struct object *object, uint32_t flags,
+                           bg_errinfo *info)
 {
     const struct settings *settings = session->from;
     const struct catalog *catalog = session->server->catalog;
-    const uint64_t goes = before ? object_bytes(before) : 0;
-    if (settings->max_filters && !before
-        && catalog_count(catalog) >= settings->max_filters) {
+    if (settings->max_filters && catalog_count(catalog) >= settings->max_filters
+        && !(flags & CATALOG_REPLACE && session_find(session, name))) {
         return session_limit(info, "max-filters: no more filters can be made");
     }
     if (settings->maxmemory
-        && catalog_bytes(catalog) + object_bytes(object) > settings->maxmemory + goes) {
+        && catalog_bytes(catalog) + object_bytes(object) > settings->maxmemory) {
         return session_limit(info, "maxmemory: the filter would exceed it");
     }
     return BG_OK;
+}
+
+/* Gives an object its name. It stays there until the handler has returned, whoever drops it. */
+static bg_err session_name(struct session *session, bg_bytes name,
+                           struct object *object, const struct entry_base *base,
+                           uint32_t flags, bg_errinfo *info)
+{
+    struct server *server = session->server;
+    const bool outside = !session->inside;
+    if (session->is_job && !session_can_hold(session)) {
+        *info = (bg_errinfo){ .code = BG_ENOMEM };
+        return BG_ENOMEM;
+    }
+    session_enter(session);
+    const bg_err err =
+        catalog_put(server->catalog, name, object, base, flags, session->now, info);
+    if (!err) {
+        catalog_grew(server->catalog, object_bytes(object));
+        if (session->is_job) {
+            catalog_hold(object->entry);
+            session->held[session->holds++] = object->entry;
+        }
+    }
+    if (outside && session->is_job) {
+        session_leave(session);
+    }
+    return err;
 }
 
 static bg_err session_put(struct host *host, bg_bytes name, struct object *object,
                           uint32_t flags, bg_errinfo *info)
 {
     struct session *session = session_in(host);
-    struct server *server = session->server;
-    bg_errinfo own;
-    const struct object *before =
-        flags & CATALOG_REPLACE ? session_host_find(host, name) : NULL;
-    bg_err err = session_fits(session, object, before, info ? info : &own);
+    struct persist *persist = session->server->persist;
+    bg_errinfo own = { 0 };
+    info = info ? info : &own;
+    session->wrote = true;
+    bg_err err = session_fits(session, name, object, flags, info);
     if (err) {
         return err;
     }
-    session->wrote = true;
     struct entry_base base = { .from = 0 };
-    if (object->born_full
-        && server->persist) { /* never a name whose content is not safe */
+    if (object->born_full && persist) { /* never a name whose content is not safe */
         session_leave(session);
-        err = persist_save(server->persist, object, &base, info);
+        err = persist_save(persist, object, &base, info);
     }
     if (!err) {
-        err = catalog_put(server->catalog, name, object, base.file[0] ? &base : NULL,
-                          flags, session->now, info);
-    }
-    if (!err) {
-        catalog_grew(server->catalog, object_bytes(object));
+        err = session_name(session, name, object, base.file[0] ? &base : NULL, flags,
+                           info);
+        if (err && persist) {
+            persist_discard(persist, &base);
+        }
     }
     return err;
 }
@@ -317,9 +341,9 @@ void session_let_go(struct session *session)
 {
     if (session->is_job) {
         session_leave(session);
-        while (session->holds > 0) {
-            catalog_release(session->held[--session->holds]);
-        }
+    }
+    while (session->holds > 0) {
+        catalog_release(session->held[--session->holds]);
     }
 }
 

@@ -5,6 +5,7 @@
  * written out here rather than bound to a library that brings much more.
  */
 #include "startup.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +38,7 @@ enum { STARTUP_OTHER_FILES = 256 /* journals, filters, databases, logs */ };
 
 static bool startup_wrong(char why[SETTINGS_WHY], const char *what, const char *path)
 {
-    (void)snprintf(why, SETTINGS_WHY, "%s: %.200s: %s", what, path,
-                   strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+    (void)snprintf(why, SETTINGS_WHY, "%s: %.200s: %s", what, path, text_errno(errno));
     return false;
 }
 

@@ -220,6 +220,9 @@ static size_t parse_repetition(struct parser *p)
         return 0;
     }
     for (const char *c = p->at + 1; c < dots; c++) {
+        if (*c == '[') {
+            return 0; /* it is within this group, which is none itself */
+        }
         words += *c == ' ';
     }
     p->at = end + 1;

@@ -23,6 +23,7 @@
 #include "http_response.h"
 #include "persist.h"
 #include "server.h"
+#include "text.h"
 #include "web_service.h"
 #include "worker.h"
 
@@ -99,7 +100,8 @@ bool web_json_begin(struct web_request *request, struct web_json *json)
 void web_json_end(struct web_request *request, struct web_json *json)
 {
     json_end(&json->json);
-    const bool whole = !ferror(json->json.to) & !fclose(json->json.to);
+    const bool failed = ferror(json->json.to) != 0;
+    const bool whole = fclose(json->json.to) == 0 && !failed;
     request->answer.type = "application/json";
     if (whole) {
         buffer_put(&request->answer.body, json->text, json->n);
@@ -573,7 +575,7 @@ static void web_read_rest(struct conn *conn)
     if (upload && !web_open_upload(conn)) {
         web_prepare(conn, &request);
         web_error(&request, 500, "io", "the upload cannot be stored: %s",
-                  strerror(errno));
+                  text_errno(errno));
         web_refuse(conn, &request);
         return;
     }

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "server.h"
 #include "slowlog.h"
+#include "text.h"
 #include "web.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
     }
     *fd = web_scratch(request->session->from->dir, "download", path, sizeof path);
     if (*fd < 0) {
-        return object_error(info, BG_EIO, "%s: %s", path, strerror(errno));
+        return object_error(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
     close(*fd);
     *fd = -1;
@@ -55,7 +56,7 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
         *fd = open(path, O_RDONLY | O_CLOEXEC);
         *bytes = about.file_bytes;
         (void)snprintf(tag, BG_DIGEST_TEXT + 2, "\"%s\"", about.digest_text);
-        err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, strerror(errno))
+        err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, text_errno(errno))
                       : BG_OK;
     }
     (void)unlink(path);

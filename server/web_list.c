@@ -300,8 +300,8 @@ static void list_write_next(struct json *json, const struct listing *list, size_
         return;
     }
     const bg_bytes last = i > 0 ? list->rows[i - 1].name : (bg_bytes){ "", 0 };
-    char *name = list->by_name && i > 0 && last.len <= LIST_NAME
-                     ? web_segment(last) : NULL;
+    char *name =
+        list->by_name && i > 0 && last.len <= LIST_NAME ? web_segment(last) : NULL;
     if (name) {
         json_text(json, "next", name);
     } else {

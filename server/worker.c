@@ -4,6 +4,7 @@
 #include "log.h"
 #include "persist.h"
 #include "server.h"
+#include "text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -125,7 +126,7 @@ static void worker_place(struct worker *worker, const struct handed *handed)
  * it does not listen until the next tick. */
 static void worker_turn_deaf(struct worker *worker)
 {
-    log_warning("accept failed", LOG_FIELDS(log_text("error", strerror(errno))));
+    log_warning("accept failed", LOG_FIELDS(log_text("error", text_errno(errno))));
     for (size_t i = 0; i < worker->listeners_count; i++) {
         event_del(worker->listeners[i]);
     }
@@ -434,7 +435,7 @@ struct worker *worker_create(struct server *server, size_t number)
     if (!worker->base || worker->mailbox_fd < 0
         || !session_init(&worker->session, server, false)) {
         log_error("worker cannot be made",
-                  LOG_FIELDS(log_text("error", strerror(errno))));
+                  LOG_FIELDS(log_text("error", text_errno(errno))));
         if (worker->base) {
             event_base_free(worker->base);
         }
@@ -454,12 +455,15 @@ struct worker *worker_create(struct server *server, size_t number)
 
 bool worker_start(struct worker *worker)
 {
-    return pthread_create(&worker->thread, NULL, worker_work, worker) == 0;
+    worker->started = pthread_create(&worker->thread, NULL, worker_work, worker) == 0;
+    return worker->started;
 }
 
 void worker_join(struct worker *worker)
 {
-    pthread_join(worker->thread, NULL);
+    if (worker->started) {
+        pthread_join(worker->thread, NULL);
+    }
 }
 
 void worker_drain(struct worker *worker)

@@ -45,6 +45,7 @@ struct worker {
     struct server *server;
     size_t number;
     pthread_t thread;
+    bool started; /* there is a thread; for who starts and joins it */
     struct event_base *base;
     struct session session;
     struct run run;

@@ -278,7 +278,7 @@ def test_slow_senders(program):
                             pass
                     gone.wait(0.05)
 
-            thread = threading.Thread(target=drip)
+            thread = threading.Thread(target=drip, daemon=True)
             thread.start()
             try:
                 wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") <= 3,
@@ -343,7 +343,7 @@ def test_endless_pipeline(s):
                 c.send(b"".join(encode("BF.ADD" if i % 2 else "BF.EXISTS", "k", i // 2)
                                 for i in range(at, at + piece)))
 
-        thread = threading.Thread(target=send)
+        thread = threading.Thread(target=send, daemon=True)
         thread.start()
         # Nothing is read until the sender is stuck: both sides' buffers are full.
         last = -1
@@ -383,7 +383,7 @@ def test_pipelines_of_all_sorts(s):
 
     wrong = []
     with Witness(s):
-        threads = [threading.Thread(target=drive, args=(part, wrong)) for part in range(6)]
+        threads = [threading.Thread(target=drive, args=(part, wrong), daemon=True) for part in range(6)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -547,7 +547,7 @@ def test_come_and_go(s):
                     assert sock.recv(10) == b"+PONG\r\n"
 
     with Witness(s):
-        threads = [threading.Thread(target=drive) for _ in range(4)]
+        threads = [threading.Thread(target=drive, daemon=True) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -186,7 +186,7 @@ def test_client_kill_all_under_load(s):
             except (service.Closed, OSError):
                 pass
 
-    threads = [threading.Thread(target=busy) for _ in range(6)]
+    threads = [threading.Thread(target=busy, daemon=True) for _ in range(6)]
     for thread in threads:
         thread.start()
     with s.connect() as c:
@@ -412,7 +412,7 @@ def test_scan_while_names_come_and_go(s):
                             ("DEL", f"move{i - 5}")])
                 i += 1
 
-    thread = threading.Thread(target=churn)
+    thread = threading.Thread(target=churn, daemon=True)
     thread.start()
     try:
         for _ in range(10):
@@ -699,7 +699,7 @@ def test_stop_while_jobs_run(program):
                 except (service.Closed, OSError):
                     pass
 
-            threads = [threading.Thread(target=busy) for _ in range(8)]
+            threads = [threading.Thread(target=busy, daemon=True) for _ in range(8)]
             for thread in threads:
                 thread.start()
             wait_for(lambda: s.ask("CLIENT", "LIST").count(b"\n") > 8)

@@ -301,7 +301,7 @@ def test_retries_over_a_restart(program):
             except Exception as error:  # pylint: disable=broad-except
                 wrong.append(error)
 
-        thread = threading.Thread(target=add)
+        thread = threading.Thread(target=add, daemon=True)
         thread.start()
         wait_for(lambda: len(added) > 100)
         port = s.port
@@ -335,7 +335,7 @@ def test_pool_and_unix_socket(s):
         for i in range(300):
             r.bf().add("k", f"{part}:{i}")
 
-    threads = [threading.Thread(target=add, args=(n,)) for n in range(8)]
+    threads = [threading.Thread(target=add, args=(n,), daemon=True) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
