@@ -9,6 +9,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -21,13 +22,10 @@ static void info_line(struct buffer *out, const char *format, ...)
     char line[640];
     va_list arguments;
     va_start(arguments, format);
-    const int n = vsnprintf(line, sizeof line - 2, format, arguments);
+    (void)vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    if (n > 0) {
-        const size_t len = (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 3;
-        memcpy(line + len, "\r\n", 2);
-        buffer_put(out, line, len + 2);
-    }
+    buffer_text(out, line);
+    buffer_text(out, "\r\n");
 }
 
 static unsigned long long info_number(uint64_t n)
@@ -86,17 +84,19 @@ static void info_clients(const struct session *session, struct buffer *out)
     info_line(out, "jobs_waiting:%zu", jobs_waiting(session->server->jobs));
 }
 
+/* Bytes of the process in memory: the second number of statm, in pages. */
 static uint64_t info_resident(void)
 {
-    unsigned long long pages = 0, resident = 0;
+    char line[256] = "";
     FILE *file = fopen("/proc/self/statm", "re");
     if (file) {
-        if (fscanf(file, "%llu %llu", &pages, &resident) != 2) {
-            resident = 0;
+        if (!fgets(line, sizeof line, file)) {
+            line[0] = 0;
         }
         (void)fclose(file);
     }
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    const char *second = strchr(line, ' ');
+    return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static void info_memory(const struct session *session, struct buffer *out)
