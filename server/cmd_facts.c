@@ -4,12 +4,12 @@
  */
 #include "cmd.h"
 #include "jobs.h"
+#include "observer.h"
 #include "persist.h"
 #include "server.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -22,10 +22,13 @@ static void info_line(struct buffer *out, const char *format, ...)
     char line[640];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(line, sizeof line, format, arguments);
+    const int n = vsnprintf(line, sizeof line - 2, format, arguments);
     va_end(arguments);
-    buffer_text(out, line);
-    buffer_text(out, "\r\n");
+    if (n > 0) {
+        const size_t len = (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 3;
+        buffer_put(out, line, len);
+        buffer_text(out, "\r\n");
+    }
 }
 
 static unsigned long long info_number(uint64_t n)
@@ -84,26 +87,11 @@ static void info_clients(const struct session *session, struct buffer *out)
     info_line(out, "jobs_waiting:%zu", jobs_waiting(session->server->jobs));
 }
 
-/* Bytes of the process in memory: the second number of statm, in pages. */
-static uint64_t info_resident(void)
-{
-    char line[256] = "";
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file) {
-        if (!fgets(line, sizeof line, file)) {
-            line[0] = 0;
-        }
-        (void)fclose(file);
-    }
-    const char *second = strchr(line, ' ');
-    return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
-}
-
 static void info_memory(const struct session *session, struct buffer *out)
 {
     struct rusage usage = { .ru_maxrss = 0 };
     (void)getrusage(RUSAGE_SELF, &usage);
-    const uint64_t resident = info_resident();
+    const uint64_t resident = observer_rss();
     const uint64_t filters = catalog_bytes(session->server->catalog);
     info_bytes(out, "used_memory", resident);
     info_bytes(out, "used_memory_rss", resident);

@@ -36,8 +36,8 @@ const struct command *const server_families[] = {
     admin_commands,  config_commands,  info_commands, command_commands,
     acl_commands,    slowlog_commands,
 };
-const size_t server_families_count =
-    sizeof server_families / sizeof(const struct command *);
+/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
+const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
 static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */
 static _Atomic bool server_reload_asked;

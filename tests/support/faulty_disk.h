@@ -200,7 +200,10 @@ static void disk_after(bool now)
 
 static bool disk_interrupts(void)
 {
-    disk.interrupted = disk.interrupts && !disk.interrupted;
+    if (!disk.interrupts) {
+        return false;
+    }
+    disk.interrupted = !disk.interrupted;
     errno = EINTR;
     return disk.interrupted;
 }
