@@ -66,11 +66,7 @@ static void syntax_lower(char *to, const char *from)
 {
     size_t i = 0;
     for (; from[i]; i++) {
-        const char c = from[i];
-        to[i] = c;
-        if (c >= 'A' && c <= 'Z') {
-            to[i] = (char)(c + ('a' - 'A'));
-        }
+        to[i] = (char)(from[i] >= 'A' && from[i] <= 'Z' ? from[i] + 32 : from[i]);
     }
     to[i] = 0;
 }
