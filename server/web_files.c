@@ -254,6 +254,9 @@ static void files_put(struct web_request *request)
     }
     if (err) {
         web_failed(request, err, &info);
+        if (request->answer.status == 429) {
+            web_header(request, "Retry-After", "1");
+        }
         return;
     }
     log_event(LOG_EVENT_RELOAD, name, "a file was uploaded, digest %s",

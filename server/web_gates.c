@@ -1,6 +1,7 @@
 /*
  * web_gates.c - gates over HTTP: listed, asked, rebuilt.
  */
+#include "args.h"
 #include "gates.h"
 #include "observer.h"
 #include "server.h"
@@ -285,6 +286,12 @@ static void gates_list(struct web_request *request)
     web_json_end(request, &json);
 }
 
+static void gates_none(struct web_request *request, bg_bytes name)
+{
+    char shown[64];
+    web_error(request, 404, "not_found", "there is no gate %s", args_show(name, shown));
+}
+
 /* The gate's name, if the user may see it; else 404 was sent. */
 static bool gates_name(struct web_request *request, bg_bytes *name)
 {
@@ -293,7 +300,7 @@ static bool gates_name(struct web_request *request, bg_bytes *name)
     }
     if (!request->session->server->gates
         || !gates_may_see(request, name->data, name->len)) {
-        web_error(request, 404, "not_found", "there is no such gate");
+        gates_none(request, *name);
         return false;
     }
     return true;
@@ -312,7 +319,7 @@ static void gates_answer(struct web_request *request, bg_bytes name, int status)
     request->answer.status = status;
     web_json_end(request, &json);
     if (err) {
-        web_error(request, 404, "not_found", "there is no such gate");
+        gates_none(request, name);
     }
 }
 
@@ -400,7 +407,7 @@ static void gates_post_lookup(struct web_request *request)
         const bg_err err = gates_lookup(request->session->server->gates, name, keys[i],
                                         NULL, &outcomes[i], &info);
         if (err) {
-            web_error(request, 404, "not_found", "there is no such gate");
+            gates_none(request, name);
             return;
         }
     }

@@ -185,9 +185,12 @@ bool web_may(struct web_request *request, const char *command)
 
 bool web_user_is_admin(const struct server *server, const struct user *user)
 {
-    const struct command *found =
+    const struct command *config =
         command_find(server->commands, (bg_bytes){ "CONFIG", 6 });
-    return found && user_may_run(user, found);
+    const struct command *set =
+        config ? command_find_sub(server->commands, config, (bg_bytes){ "SET", 3 })
+               : NULL;
+    return set && user_may_run(user, set);
 }
 
 bool web_is_admin(const struct web_request *request)
@@ -386,6 +389,7 @@ static void web_command_failed(struct web_request *request, const char *text,
         { "NOPERM ", 403, "forbidden" },
         { "NOAUTH ", 401, "unauthorized" },
         { "OOM ", 507, "out_of_memory" },
+        { "LIMIT maxmemory", 507, "out_of_memory" },
         { "ERR Insufficient memory", 507, "out_of_memory" },
         { "LIMIT ", 429, "limit" },
         { "MISCONF ", 500, "io" },
@@ -399,12 +403,19 @@ static void web_command_failed(struct web_request *request, const char *text,
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const size_t n = strlen(known[i].prefix);
         if (len >= n && memcmp(text, known[i].prefix, n) == 0) {
-            web_error(request, known[i].status, known[i].code, "%.*s", (int)len, text);
+            const char *blank = memchr(text, ' ', len);
+            const size_t code = blank ? (size_t)(blank - text) + 1 : 0;
+            web_error(request, known[i].status, known[i].code, "%.*s",
+                      (int)(len - code), text + code);
+            if (known[i].status == 429) {
+                web_header(request, "Retry-After", "1");
+            }
             return;
         }
     }
     const size_t skip = len > 4 && memcmp(text, "ERR ", 4) == 0 ? 4 : 0;
-    const bool busy = memmem(text, len, " being ", 7) != NULL;
+    const bool busy = memmem(text, len, " being ", 7) != NULL
+                      || memmem(text, len, " under way", 10) != NULL;
     web_error(request,
               busy        ? 409
               : of_filter ? 422
