@@ -51,10 +51,11 @@ struct http_state {
     bool keep_alive;
 };
 
-static const struct web_route *const web_tables[] = { web_filter_routes, web_key_routes,
-                                                      web_file_routes,
-                                                      web_service_routes,
-                                                      web_gate_routes };
+enum { WEB_TABLES = 5 };
+static const struct web_route *const web_tables[WEB_TABLES] = {
+    web_filter_routes, web_key_routes, web_file_routes, web_service_routes,
+    web_gate_routes
+};
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
@@ -339,7 +340,7 @@ static const struct web_route *web_find_route(const struct http_request *head,
     const bg_bytes path = http_part(head, head->path);
     size_t used = 0;
     allowed[0] = 0;
-    for (size_t t = 0; t < sizeof web_tables / sizeof *web_tables; t++) {
+    for (size_t t = 0; t < WEB_TABLES; t++) {
         for (const struct web_route *route = web_tables[t]; route->path; route++) {
             if (!web_path_fits(route->path, path)) {
                 continue;

@@ -265,7 +265,7 @@ void filters_change(struct web_request *request)
         const bg_bytes argv[] = { { "RENAMENX", 8 }, name, words.name };
         if (session_find(request->session, words.name)
             && (words.name.len != name.len
-                || memcmp(words.name.data, name.data, name.len))) {
+                || memcmp(words.name.data, name.data, name.len) != 0)) {
             create_exists(request, words.name);
             return;
         }

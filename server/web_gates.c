@@ -348,11 +348,26 @@ static void gates_post_rebuild(struct web_request *request)
     }
 }
 
+/* The elements of a list; how many. */
+static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
+{
+    struct json_span text;
+    int n = 0;
+    while (json_read_element(r) && json_read_string(r, &text)) {
+        if (n == 1000) {
+            r->error = "not more than 1000 keys";
+            break;
+        }
+        keys[n++] = (bg_bytes){ text.bytes, text.len };
+    }
+    return n;
+}
+
 /* Reads the keys of a look-up; how many, or -1: an error was sent. */
 static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
 {
     struct json_reader r;
-    struct json_span member, text;
+    struct json_span member;
     bool base64 = false;
     int n = 0;
     if (!web_body(request, &r)) {
@@ -361,13 +376,7 @@ static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
     if (json_read_open(&r, '{')) {
         while (json_read_member(&r, &member)) {
             if (json_read_is(&member, "keys") && json_read_open(&r, '[')) {
-                while (json_read_element(&r) && json_read_string(&r, &text)) {
-                    if (n == 1000) {
-                        r.error = "not more than 1000 keys";
-                        break;
-                    }
-                    keys[n++] = (bg_bytes){ text.bytes, text.len };
-                }
+                n = gates_read_list(&r, keys);
             } else if (json_read_is(&member, "encoding")) {
                 (void)web_read_encoding(&r, &base64);
             } else if (!r.error) {

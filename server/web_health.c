@@ -82,7 +82,8 @@ enum health health_of(const struct object *object, const struct figures *figures
         return HEALTH_UNKNOWN;
     }
     enum health worst = HEALTH_FINE;
-    const size_t n = health_reasons(figures, atomic_load(&object->said_missing), reasons);
+    const size_t n =
+        health_reasons(figures, atomic_load(&object->said_missing), reasons);
     for (size_t i = 0; i < n; i++) {
         worst = reasons[i].status > worst ? reasons[i].status : worst;
     }

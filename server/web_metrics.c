@@ -69,8 +69,8 @@ static void gathered_take(struct gathered *g, struct server *server,
                           const struct user *user, struct entry *entry, bool cheap)
 {
     const bg_bytes name = catalog_name(entry);
-    if (!entry->object->slot || !user_may_touch(user, name, USER_READ) || name.len > METRICS_NAME
-        || memchr(name.data, 0, name.len) || g->n >= g->room
+    if (!entry->object->slot || !user_may_touch(user, name, USER_READ)
+        || name.len > METRICS_NAME || memchr(name.data, 0, name.len) || g->n >= g->room
         || gathered_is_gate(server, name)) {
         catalog_release(entry);
         return;
@@ -149,8 +149,8 @@ static bool metrics_write(struct session *session, const struct user *user,
         quiet_leave(&server->quiet, session->seat);
     }
     /* What the observer has not seen yet has no figures of that sort: nobody waits for them. */
-    bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format,
-                                        BG_METRICS_CHEAP, metrics_sink, out, NULL);
+    bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format, metrics_sink,
+                                        out, NULL);
     const size_t told = g.n;
     gathered_free(&g);
     const bool open = format == BG_METRICS_OPENMETRICS;

@@ -58,7 +58,7 @@ bool web_base64_read(bg_bytes text, char *to, size_t *n)
 static char *web_base64_write(bg_bytes bytes)
 {
     static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
     const unsigned char *from = bytes.data;
     char *text = malloc(bytes.len / 3 * 4 + 8), *at = text;
     for (size_t i = 0; text && i < bytes.len; i += 3) {
@@ -68,8 +68,8 @@ static char *web_base64_write(bg_bytes bytes)
                               | (left > 2 ? from[i + 2] : 0);
         *at++ = digits[bits >> 18 & 63];
         *at++ = digits[bits >> 12 & 63];
-        *at++ = left > 1 ? digits[bits >> 6 & 63] : '=';
-        *at++ = left > 2 ? digits[bits & 63] : '=';
+        *at++ = digits[left > 1 ? bits >> 6 & 63 : 64];
+        *at++ = digits[left > 2 ? bits & 63 : 64];
     }
     if (text) {
         *at = 0;
@@ -86,8 +86,8 @@ char *web_segment(bg_bytes name)
         size_t used = 0;
         text[used++] = '=';
         for (size_t i = 0; i < n && base64[i] != '='; i++) {
-            const char c = base64[i];
-            text[used++] = c == '+' ? '-' : c == '/' ? '_' : c;
+            const int c = base64[i];
+            text[used++] = (char)(c == '+' ? '-' : c == '/' ? '_' : c);
         }
         text[used] = 0;
     }
@@ -203,8 +203,9 @@ bool web_is_admin(const struct web_request *request)
 void web_sweep(const char *folder)
 {
     DIR *all = opendir(folder);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this stream */
     for (const struct dirent *one = all ? readdir(all) : NULL; one;
-         one = readdir(all)) {
+         one = readdir(all)) { /* NOLINT(concurrency-mt-unsafe): likewise */
         if (strncmp(one->d_name, "upload-", 7) == 0
             || strncmp(one->d_name, "download-", 9) == 0) {
             (void)unlinkat(dirfd(all), one->d_name, 0);
