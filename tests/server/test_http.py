@@ -297,7 +297,7 @@ def test_files_there_and_back(s):
     a = Asker(s)
     for kind in ("classic", "blocked", "counting", "cuckoo", "quotient", "scalable", "window"):
         name = f"file:{kind}"
-        a.make(name, kind=kind, capacity=20000 if kind == "window" else 2000)
+        a.make(name, kind=kind, **({"capacity": 20000, "window": {"generations": 4}} if kind == "window" else {"capacity": 2000}))
         a.ask("POST", f"{F}/{quote(name)}/add", 200, {"keys": [f"key {i}" for i in range(1000)]})
         response, file = a.ask("GET", f"{F}/{quote(name)}/file", 200)
         tag = response.getheader("ETag")
