@@ -1,4 +1,6 @@
 /* text.c - see text.h. */
+#define _GNU_SOURCE /* strerrordesc_np */
+
 #include "text.h"
 
 #include <string.h>
@@ -44,4 +46,10 @@ void text_xml(FILE *to, const char *text)
             (void)fwrite(text, 1, n, to);
         }
     }
+}
+
+const char *text_errno(int code)
+{
+    const char *text = strerrordesc_np(code);
+    return text ? text : "an unknown error";
 }

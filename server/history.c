@@ -57,16 +57,29 @@ void history_free(struct history *history)
 
 static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
 {
-    return ring->values + at % ring->size * metrics;
+    const size_t size = ring->size ? ring->size : 1; /* it is never 0 */
+    return ring->values + at % size * metrics;
+}
+
+/* The clock went back: what was noted of times that have not come yet is forgotten. */
+static void ring_rewind(struct ring *ring, uint64_t at)
+{
+    if (ring->count == 0 || at > ring->last) {
+        return;
+    }
+    const uint64_t ahead = ring->last - at + 1;
+    ring->count = ring->count > ahead ? ring->count - ahead : 0;
+    ring->last = at - 1;
 }
 
 /* Puts a point to its time; those between the last one and it are unknown. */
 static void ring_add(struct ring *ring, uint64_t at, const double *values,
                      size_t metrics)
 {
-    if (ring->count && at <= ring->last) {
-        return; /* the clock went back, or has not moved */
+    if (ring->count && at == ring->last) {
+        return; /* the clock has not moved */
     }
+    ring_rewind(ring, at);
     uint64_t gap = ring->count ? at - ring->last - 1 : 0;
     gap = gap < ring->size ? gap : ring->size;
     for (uint64_t i = 1; i <= gap; i++) {
@@ -81,14 +94,19 @@ static void ring_add(struct ring *ring, uint64_t at, const double *values,
     ring->last = at;
 }
 
+static void history_begin_minute(struct history *h)
+{
+    memset(h->sums, 0, h->metrics * sizeof *h->sums);
+    memset(h->numbers, 0, h->metrics * sizeof *h->numbers);
+}
+
 static void history_end_minute(struct history *h)
 {
     for (size_t m = 0; m < h->metrics; m++) {
         h->sums[m] = h->numbers[m] ? h->sums[m] / h->numbers[m] : (double)NAN;
     }
     ring_add(&h->coarse, h->minute, h->sums, h->metrics);
-    memset(h->sums, 0, h->metrics * sizeof *h->sums);
-    memset(h->numbers, 0, h->metrics * sizeof *h->numbers);
+    history_begin_minute(h);
 }
 
 void history_add(struct history *h, uint64_t now, const double *values)
@@ -96,6 +114,9 @@ void history_add(struct history *h, uint64_t now, const double *values)
     const uint64_t minute = now / HISTORY_MINUTE;
     if (h->fine.count && minute > h->minute) {
         history_end_minute(h);
+    } else if (minute < h->minute) {
+        history_begin_minute(h);
+        ring_rewind(&h->coarse, minute);
     }
     h->minute = minute;
     ring_add(&h->fine, now / HISTORY_STEP, values, h->metrics);

@@ -25,7 +25,8 @@ struct history *history_create(size_t metrics); /* NULL: no memory */
 void history_free(struct history *history);
 
 /* The values of all metrics at a time, in seconds since 1970; every HISTORY_STEP seconds. What was
- * left out in between becomes NaN. */
+ * left out in between becomes NaN. If the clock goes back, what was noted of later times is
+ * forgotten. */
 void history_add(struct history *history, uint64_t now, const double *values);
 
 /* What there is of the last `seconds`, oldest first: how many points, the time of the first and

@@ -9,6 +9,7 @@
 
 #include "conn.h"
 #include "log.h"
+#include "text.h"
 #include "worker.h"
 
 #include <errno.h>
@@ -81,13 +82,13 @@ static bool listen_everybody(struct server *server, const struct addrinfo *at,
 {
     const struct settings *settings = settings_now(server->store);
     if (!listen_is_free(at)) {
-        listen_failed(address, offer->port, strerror(EADDRINUSE));
+        listen_failed(address, offer->port, text_errno(EADDRINUSE));
         return false;
     }
     for (size_t i = 0; i < server->workers_count; i++) {
         const int fd = listen_socket(at, settings);
         if (fd < 0) {
-            listen_failed(address, offer->port, strerror(errno));
+            listen_failed(address, offer->port, text_errno(errno));
             return false;
         }
         if (!worker_listen(server->workers[i], fd, offer->protocol, offer->tls)) {
@@ -171,7 +172,7 @@ static bool listen_unix(struct server *server, const struct settings *settings)
     if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at)
         || chmod(path, (mode_t)settings->unixsocketperm)
         || listen(fd, (int)settings->tcp_backlog)) {
-        listen_failed(path, 0, strerror(errno));
+        listen_failed(path, 0, text_errno(errno));
         if (fd >= 0) {
             close(fd);
         }

@@ -52,6 +52,7 @@
 #include <unistd.h>
 
 #define XXH_INLINE_ALL
+#include "text.h"
 #include "xxhash.h"
 
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -127,7 +128,7 @@ static bool persist_new_name(const char *ending, struct entry_base *base)
 
 void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT])
 {
-    const XXH128_hash_t hash = XXH3_128bits(bytes, n);
+    const XXH128_hash_t hash = XXH3_128bits(bytes ? bytes : "", bytes ? n : 0);
     (void)snprintf(digest, BG_DIGEST_TEXT, "%016llx%016llx",
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }
@@ -140,7 +141,7 @@ static bg_err persist_sync_folder(const struct persist *persist, bg_errinfo *inf
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bg_err err = BG_OK;
     if (fd < 0 || fsync(fd)) {
-        err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        err = persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
     if (fd >= 0) {
         close(fd);
@@ -156,7 +157,7 @@ static bg_err persist_write_whole(const struct persist *persist, const char *fil
     persist_path(persist, file, path);
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0) {
-        return persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
     while (at < n) {
         const ssize_t done = pwrite(fd, (const char *)bytes + at, n - at, (off_t)at);
@@ -165,9 +166,9 @@ static bg_err persist_write_whole(const struct persist *persist, const char *fil
         }
         at += done > 0 ? (size_t)done : 0;
     }
-    const bg_err err = at < n || fsync(fd)
-                           ? persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno))
-                           : persist_sync_folder(persist, info);
+    const bg_err err = at < n || fsync(fd) ? persist_fail(info, BG_EIO, "%s: %s", path,
+                                                          text_errno(errno))
+                                           : persist_sync_folder(persist, info);
     close(fd);
     return err;
 }
@@ -251,7 +252,7 @@ bg_err persist_save(struct persist *persist, struct object *object,
     bg_err err = BG_OK;
     *base = (struct entry_base){ .from = 0 };
     if (!persist_new_name(object->foreign ? ".redisbloom" : ".bg", base)) {
-        return persist_fail(info, BG_EIO, "no random numbers: %s", strerror(errno));
+        return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
     }
     if (object->foreign) {
         err = persist_save_foreign(persist, object, base, info);
@@ -857,7 +858,7 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     persist_path(made, "", path);
     bg_err err = BG_OK;
     if (mkdir(path, 0700) && errno != EEXIST) {
-        err = persist_fail(info, BG_EIO, "%s: %s", path, strerror(errno));
+        err = persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
     if (!err) {
         err = journal_open(made->folder, &how, &made->journal, info);

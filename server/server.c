@@ -36,6 +36,7 @@ const struct command *const server_families[] = {
     admin_commands,  config_commands,  info_commands, command_commands,
     acl_commands,    slowlog_commands,
 };
+/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
 const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
 static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */
@@ -423,7 +424,8 @@ int server_run(struct settings_store *store)
     server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (server_wake >= 0 && server_make(server)) {
         atomic_store(&server->phase, SERVER_LOADING);
-        if (server_start_workers(server) && server_load(server) && observer_start(server->observer)) {
+        if (server_start_workers(server) && server_load(server)
+            && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));

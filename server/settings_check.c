@@ -6,6 +6,7 @@
  * data. A service that would start and then be open to strangers, or fail later, is refused now.
  */
 #include "settings.h"
+#include "text.h"
 #include "users.h"
 
 #include <arpa/inet.h>
@@ -149,7 +150,7 @@ static bool settings_check_readable(struct settings_draft *draft, const char *na
 {
     if (*path && access(path, R_OK) != 0) {
         settings_mistake(draft, "", "%s: %.200s cannot be read: %s", name, path,
-                         strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+                         text_errno(errno));
         return false;
     }
     return *path != 0;

@@ -14,6 +14,7 @@
  * Bounds: a file has at most 4 MiB, includes nest 8 deep, and there are at most 256 files.
  */
 #include "settings.h"
+#include "text.h"
 #include "words.h"
 
 #include <errno.h>
@@ -151,8 +152,7 @@ static char *settings_file_load(struct settings_draft *draft, const char *path,
     char *text = NULL;
     *n = 0;
     if (fd < 0 || fstat(fd, &info) != 0) {
-        settings_mistake(draft, path, "cannot be read: %s",
-                         strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+        settings_mistake(draft, path, "cannot be read: %s", text_errno(errno));
     } else if (!S_ISREG(info.st_mode)) {
         settings_mistake(draft, path, "found no regular file, expected one");
     } else if (info.st_size > SETTINGS_FILE_MOST) {
@@ -166,8 +166,7 @@ static char *settings_file_load(struct settings_draft *draft, const char *path,
             *n += got > 0 ? (size_t)got : 0;
         }
         if (got < 0) {
-            settings_mistake(draft, path, "cannot be read: %s",
-                             strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+            settings_mistake(draft, path, "cannot be read: %s", text_errno(errno));
             free(text);
             text = NULL;
         }

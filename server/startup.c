@@ -5,6 +5,7 @@
  * written out here rather than bound to a library that brings much more.
  */
 #include "startup.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,8 +38,7 @@ enum { STARTUP_OTHER_FILES = 256 /* journals, filters, databases, logs */ };
 
 static bool startup_wrong(char why[SETTINGS_WHY], const char *what, const char *path)
 {
-    (void)snprintf(why, SETTINGS_WHY, "%s: %.200s: %s", what, path,
-                   strerror(errno)); /* NOLINT(concurrency-mt-unsafe) */
+    (void)snprintf(why, SETTINGS_WHY, "%s: %.200s: %s", what, path, text_errno(errno));
     return false;
 }
 
@@ -49,6 +49,8 @@ void startup_process(const struct settings *settings)
     const struct sigaction ignore = { .sa_handler = SIG_IGN };
     const struct rlimit none = { 0, 0 };
     (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGXFSZ, &ignore,
+                    NULL); /* a limit on file sizes is an error like others */
     (void)umask(077);
     if (!settings->core_dumps) {
         (void)setrlimit(RLIMIT_CORE, &none);

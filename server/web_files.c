@@ -8,6 +8,7 @@
 #include "log.h"
 #include "server.h"
 #include "slowlog.h"
+#include "text.h"
 #include "web.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
     }
     *fd = web_scratch(request->session->from->dir, "download", path, sizeof path);
     if (*fd < 0) {
-        return object_error(info, BG_EIO, "%s: %s", path, strerror(errno));
+        return object_error(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
     close(*fd);
     *fd = -1;
@@ -55,7 +56,7 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
         *fd = open(path, O_RDONLY | O_CLOEXEC);
         *bytes = about.file_bytes;
         (void)snprintf(tag, BG_DIGEST_TEXT + 2, "\"%s\"", about.digest_text);
-        err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, strerror(errno))
+        err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, text_errno(errno))
                       : BG_OK;
     }
     (void)unlink(path);
@@ -69,11 +70,11 @@ static void files_disposition(struct web_request *request, bg_bytes name)
     const char *bytes = name.data;
     size_t n = 0;
     for (size_t i = 0; i < name.len && n < 64; i++) {
-        const char c = bytes[i];
+        const int c = bytes[i];
         const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
                           || (c >= '0' && c <= '9') || c == '-' || c == '_'
                           || (c == '.' && n > 0);
-        plain[n++] = safe ? c : '_';
+        plain[n++] = (char)(safe ? c : '_');
     }
     plain[n] = 0;
     (void)snprintf(value, sizeof value, "attachment; filename=\"%s.bg\"",
@@ -253,6 +254,9 @@ static void files_put(struct web_request *request)
     }
     if (err) {
         web_failed(request, err, &info);
+        if (request->answer.status == 429) {
+            web_header(request, "Retry-After", "1");
+        }
         return;
     }
     log_event(LOG_EVENT_RELOAD, name, "a file was uploaded, digest %s",

@@ -4,6 +4,7 @@
 #include "log.h"
 #include "persist.h"
 #include "server.h"
+#include "text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -125,7 +126,7 @@ static void worker_place(struct worker *worker, const struct handed *handed)
  * it does not listen until the next tick. */
 static void worker_turn_deaf(struct worker *worker)
 {
-    log_warning("accept failed", LOG_FIELDS(log_text("error", strerror(errno))));
+    log_warning("accept failed", LOG_FIELDS(log_text("error", text_errno(errno))));
     for (size_t i = 0; i < worker->listeners_count; i++) {
         event_del(worker->listeners[i]);
     }
@@ -193,9 +194,8 @@ bool worker_listen(struct worker *worker, int fd, const struct protocol *protoco
                    bool tls)
 {
     struct listener *listener = malloc(sizeof *listener);
-    const size_t most = sizeof worker->listeners / sizeof *worker->listeners;
     struct event *event =
-        listener && worker->listeners_count < most
+        listener && worker->listeners_count < WORKER_LISTENERS
             ? event_new(worker->base, fd, EV_READ | EV_PERSIST, worker_accept, listener)
             : NULL;
     if (!event) {
@@ -434,7 +434,7 @@ struct worker *worker_create(struct server *server, size_t number)
     if (!worker->base || worker->mailbox_fd < 0
         || !session_init(&worker->session, server, false)) {
         log_error("worker cannot be made",
-                  LOG_FIELDS(log_text("error", strerror(errno))));
+                  LOG_FIELDS(log_text("error", text_errno(errno))));
         if (worker->base) {
             event_base_free(worker->base);
         }

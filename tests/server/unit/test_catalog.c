@@ -1,7 +1,12 @@
-/* test_catalog.c - names that come, go, move and expire, alone and under the eyes of others. */
+/*
+ * Names and what they stand for: all that can happen to a name, against a plain list; what the
+ * journal is told, in which order, and that nothing happens when it refuses; and finders, makers,
+ * renamers, droppers and a reaper at once.
+ */
 #define _GNU_SOURCE
 
 #include "catalog.h"
+
 #include "support/check.h"
 
 #include <pthread.h>
@@ -9,316 +14,672 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bg_bytes bytes(const char *text)
+/* ---- Help ---------------------------------------------------------------------------------- */
+
+static struct quiet quiet;
+static struct catalog *catalog;
+static int seat;
+
+static void begin(void)
 {
-    return (bg_bytes){ text, strlen(text) };
+    quiet_init(&quiet);
+    catalog = NULL;
+    CHECK_OK(catalog_create(&quiet, &catalog, NULL));
+    seat = quiet_sit(&quiet);
 }
 
-/* A catalogue, and what its hooks were told. */
-struct world {
-    struct quiet quiet;
-    struct catalog *catalog;
-    char told[1024];
-    bg_err refuse;
-};
-
-static void world_tell(struct world *world, const char *what, const struct entry *entry,
-                       const struct entry *before)
+static void end(void)
 {
-    const size_t n = strlen(world->told);
-    (void)snprintf(world->told + n, sizeof world->told - n, "%s %.*s%s%.*s; ", what,
-                   (int)catalog_name(entry).len, (const char *)catalog_name(entry).data,
-                   before ? " for " : "", before ? (int)catalog_name(before).len : 0,
-                   before ? (const char *)catalog_name(before).data : "");
+    catalog_free(catalog);
+    catalog = NULL;
 }
 
-static bg_err world_created(void *context, const struct entry *entry,
-                            const struct entry *before, bg_errinfo *info)
+static bg_bytes text(const char *name)
 {
-    struct world *world = context;
-    (void)info;
-    world_tell(world, "create", entry, before);
-    return world->refuse;
+    return (bg_bytes){ name, strlen(name) };
 }
 
-static bg_err world_dropped(void *context, const struct entry *entry, bg_errinfo *info)
+/* An object that is told by `mark`. */
+static struct object *made(uint64_t mark)
 {
-    struct world *world = context;
-    (void)info;
-    world_tell(world, "drop", entry, NULL);
-    return world->refuse;
-}
-
-static bg_err world_renamed(void *context, const struct entry *entry, bg_bytes name,
-                            const struct entry *before, bg_errinfo *info)
-{
-    struct world *world = context;
-    (void)name;
-    (void)info;
-    world_tell(world, "rename", entry, before);
-    return world->refuse;
-}
-
-static void world_make(struct world *world)
-{
-    memset(world, 0, sizeof *world);
-    quiet_init(&world->quiet);
-    CHECK_OK(catalog_create(&world->quiet, &world->catalog, NULL));
-    const struct catalog_hooks hooks = { .created = world_created,
-                                         .dropped = world_dropped,
-                                         .renamed = world_renamed,
-                                         .context = world };
-    catalog_set_hooks(world->catalog, &hooks);
-}
-
-static bg_err put(struct world *world, const char *name, uint32_t flags, uint64_t now)
-{
-    const struct object_shape shape = { .family = OBJECT_BF };
+    const struct object_shape shape = { .family = OBJECT_BG,
+                                        .imported = 1,
+                                        .items = mark };
     struct object *object = NULL;
-    CHECK_OK(object_adopt(&shape, NULL, NULL, &object, NULL));
-    const bg_err err =
-        catalog_put(world->catalog, bytes(name), object, NULL, flags, now, NULL);
+    if (object_adopt(&shape, NULL, NULL, &object, NULL)) {
+        abort();
+    }
+    return object;
+}
+
+static bg_err put(bg_bytes name, uint64_t mark, uint32_t flags, uint64_t now)
+{
+    struct object *object = made(mark);
+    const bg_err err = catalog_put(catalog, name, object, NULL, flags, now, NULL);
     if (err) {
         object_free(object);
     }
     return err;
 }
 
-static bool has(const struct world *world, const char *name, uint64_t now)
+/* What a name stands for; 0: nothing. */
+static uint64_t mark_of(bg_bytes name, uint64_t now)
 {
-    return catalog_find(world->catalog, bytes(name), now) != NULL;
+    quiet_enter(&quiet, seat);
+    const struct entry *entry = catalog_find(catalog, name, now);
+    const uint64_t mark = entry ? entry->object->shape.items : 0;
+    quiet_leave(&quiet, seat);
+    return mark;
 }
 
-TEST(catalog__names_come_and_go)
+static uint64_t expiry_of(bg_bytes name)
 {
-    struct world w;
-    world_make(&w);
-    CHECK(!has(&w, "a", 1));
-    CHECK_OK(put(&w, "a", 0, 1));
-    CHECK_EQ(put(&w, "a", 0, 1), BG_EBUSY);
-    CHECK_OK(put(&w, "a", CATALOG_REPLACE, 1));
-    CHECK_OK(put(&w, "", 0, 1)); /* no bytes are a name as well */
-    CHECK(has(&w, "a", 1) && has(&w, "", 1) && !has(&w, "b", 1));
-    CHECK_EQ(catalog_count(w.catalog), 2);
-    CHECK_OK(catalog_drop(w.catalog, bytes("a"), 1, NULL));
-    CHECK_EQ(catalog_drop(w.catalog, bytes("a"), 1, NULL), BG_ENOTFOUND);
-    CHECK_EQ(catalog_count(w.catalog), 1);
-    CHECK_STR(w.told, "create a; create a for a; create ; drop a; ");
-    catalog_reap(w.catalog);
-    catalog_free(w.catalog);
+    quiet_enter(&quiet, seat);
+    const struct entry *entry = catalog_find(catalog, name, 0);
+    const uint64_t expires = entry ? atomic_load(&entry->expires) : 0;
+    quiet_leave(&quiet, seat);
+    return expires;
 }
 
-TEST(catalog__a_refused_change_did_not_happen)
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+TEST(catalog__names_are_any_bytes)
 {
-    struct world w;
-    world_make(&w);
-    CHECK_OK(put(&w, "a", 0, 1));
-    w.refuse = BG_EIO;
-    CHECK_EQ(put(&w, "b", 0, 1), BG_EIO);
-    CHECK_EQ(catalog_drop(w.catalog, bytes("a"), 1, NULL), BG_EIO);
-    CHECK_EQ(catalog_rename(w.catalog, bytes("a"), bytes("c"), false, 1, NULL), BG_EIO);
-    CHECK(has(&w, "a", 1) && !has(&w, "b", 1) && !has(&w, "c", 1));
-    CHECK_EQ(catalog_count(w.catalog), 1);
-    catalog_free(w.catalog);
+    static char longest[65537];
+    memset(longest, 'x', sizeof longest);
+    const bg_bytes names[] = { { NULL, 0 },        { "a", 1 },
+                               { "\0", 1 },        { "a\0", 2 },
+                               { "a\0b", 3 },      { "\xff\xfe\r\n", 4 },
+                               { longest, 65535 }, { longest, 65536 } };
+    const size_t n = sizeof names / sizeof *names;
+    begin();
+    for (size_t i = 0; i < n; i++) {
+        CHECK_EQ(mark_of(names[i], 1), 0);
+        CHECK_OK(put(names[i], i + 1, 0, 1));
+        CHECK_EQ(put(names[i], 99, 0, 1), BG_EBUSY);
+    }
+    CHECK_EQ(put((bg_bytes){ longest, 65537 }, 99, 0, 1), BG_EINVAL);
+    CHECK_EQ(
+        catalog_rename(catalog, names[0], (bg_bytes){ longest, 65537 }, false, 1, NULL),
+        BG_EINVAL);
+    for (size_t i = 0; i < n; i++) {
+        CHECK_EQ(mark_of(names[i], 1), i + 1);
+    }
+    CHECK_EQ(catalog_count(catalog), n);
+    for (size_t i = 0; i < n; i++) {
+        CHECK_OK(catalog_drop(catalog, names[i], 1, NULL));
+        CHECK_EQ(catalog_drop(catalog, names[i], 1, NULL), BG_ENOTFOUND);
+        CHECK_EQ(mark_of(names[i], 1), 0);
+    }
+    CHECK_EQ(catalog_count(catalog), 0);
+    end();
 }
 
-TEST(catalog__renames)
+TEST(catalog__replacing_keeps_when_it_expires)
 {
-    struct world w;
-    world_make(&w);
-    CHECK_OK(put(&w, "a", 0, 1));
-    CHECK_OK(put(&w, "b", 0, 1));
-    CHECK_EQ(catalog_rename(w.catalog, bytes("x"), bytes("y"), false, 1, NULL),
+    begin();
+    CHECK_OK(put(text("a"), 1, 0, 100));
+    CHECK_OK(catalog_expire(catalog, text("a"), 500, 100, NULL));
+    CHECK_OK(put(text("a"), 2, CATALOG_REPLACE, 200));
+    CHECK_EQ(mark_of(text("a"), 200), 2);
+    CHECK_EQ(expiry_of(text("a")), 500);
+    CHECK_EQ(catalog_expiring(catalog), 1);
+    CHECK_EQ(mark_of(text("a"), 500), 0);
+    /* One that has expired is nothing any more, so nothing is kept of it. */
+    CHECK_OK(put(text("a"), 3, 0, 500));
+    CHECK_EQ(mark_of(text("a"), 500), 3);
+    CHECK_EQ(expiry_of(text("a")), 0);
+    CHECK_EQ(catalog_expiring(catalog), 0);
+    CHECK_EQ(catalog_count(catalog), 1);
+    CHECK_OK(put(text("b"), 4, CATALOG_REPLACE, 500));
+    CHECK_EQ(mark_of(text("b"), 500), 4);
+    catalog_reap(catalog);
+    end();
+}
+
+TEST(catalog__renaming)
+{
+    begin();
+    CHECK_EQ(catalog_rename(catalog, text("a"), text("b"), false, 1, NULL),
              BG_ENOTFOUND);
-    CHECK_EQ(catalog_rename(w.catalog, bytes("a"), bytes("b"), true, 1, NULL),
-             BG_EBUSY);
-    CHECK_EQ(catalog_rename(w.catalog, bytes("a"), bytes("a"), true, 1, NULL),
-             BG_EBUSY);
-    CHECK_OK(catalog_rename(w.catalog, bytes("a"), bytes("a"), false, 1, NULL));
-    CHECK_OK(catalog_rename(w.catalog, bytes("a"), bytes("b"), false, 1, NULL));
-    CHECK(!has(&w, "a", 1) && has(&w, "b", 1));
-    CHECK_EQ(catalog_count(w.catalog), 1);
-    CHECK_OK(catalog_rename(w.catalog, bytes("b"), bytes("c"), true, 1, NULL));
-    CHECK_STR(w.told, "create a; create b; rename a for b; rename b; ");
-    catalog_reap(w.catalog);
-    catalog_free(w.catalog);
+    CHECK_OK(put(text("a"), 1, 0, 1));
+    CHECK_OK(catalog_expire(catalog, text("a"), 1000, 1, NULL));
+    CHECK_OK(catalog_rename(catalog, text("a"), text("a"), false, 1, NULL));
+    CHECK_EQ(catalog_rename(catalog, text("a"), text("a"), true, 1, NULL), BG_EBUSY);
+    CHECK_EQ(mark_of(text("a"), 1), 1);
+    CHECK_OK(catalog_rename(catalog, text("a"), text("b"), true, 1, NULL));
+    CHECK_EQ(mark_of(text("a"), 1), 0);
+    CHECK_EQ(mark_of(text("b"), 1), 1);
+    CHECK_EQ(expiry_of(text("b")), 1000);
+    CHECK_OK(put(text("a"), 2, 0, 1));
+    CHECK_EQ(catalog_rename(catalog, text("a"), text("b"), true, 1, NULL), BG_EBUSY);
+    CHECK_EQ(catalog_count(catalog), 2);
+    CHECK_OK(catalog_rename(catalog, text("a"), text("b"), false, 1, NULL));
+    CHECK_EQ(catalog_count(catalog), 1);
+    CHECK_EQ(catalog_expiring(catalog), 0); /* its own goes with it, the other's not */
+    CHECK_EQ(mark_of(text("b"), 1), 2);
+    /* Onto one that has expired, and of one that has. */
+    CHECK_OK(put(text("c"), 3, 0, 1));
+    CHECK_OK(catalog_expire(catalog, text("c"), 10, 1, NULL));
+    CHECK_EQ(catalog_rename(catalog, text("c"), text("d"), false, 10, NULL),
+             BG_ENOTFOUND);
+    CHECK_OK(catalog_rename(catalog, text("b"), text("c"), true, 10, NULL));
+    CHECK_EQ(mark_of(text("c"), 10), 2);
+    CHECK_EQ(expiry_of(text("c")), 0);
+    CHECK_EQ(catalog_count(catalog), 1);
+    CHECK_EQ(catalog_expiring(catalog), 0);
+    catalog_reap(catalog);
+    end();
 }
 
-TEST(catalog__expiry)
+TEST(catalog__sweeping_goes_round)
 {
-    struct world w;
-    world_make(&w);
-    CHECK_OK(put(&w, "a", 0, 1));
-    CHECK_OK(put(&w, "b", 0, 1));
-    CHECK_OK(catalog_expire(w.catalog, bytes("a"), 100, 1, NULL));
-    CHECK_OK(catalog_expire(w.catalog, bytes("a"), 50, 1, NULL));
-    CHECK_EQ(catalog_expiring(w.catalog), 1);
-    CHECK(has(&w, "a", 49) && !has(&w, "a", 50));
-    CHECK_EQ(catalog_expire(w.catalog, bytes("a"), 0, 50, NULL), BG_ENOTFOUND);
-    CHECK_OK(catalog_expire(w.catalog, bytes("b"), 70, 1, NULL));
-    CHECK_OK(catalog_expire(w.catalog, bytes("b"), 0, 1, NULL));
-    CHECK_EQ(catalog_sweep(w.catalog, 49), 0);
-    CHECK_EQ(catalog_sweep(w.catalog, 50), 1);
-    CHECK_EQ(catalog_expiring(w.catalog), 0);
-    CHECK_EQ(catalog_count(w.catalog), 1);
-    catalog_free(w.catalog);
-}
-
-/* What takes the place of another inherits its expiry; the count of those that expire is right
- * whichever way they go. */
-TEST(catalog__counts_what_expires)
-{
-    struct world w;
-    world_make(&w);
-    CHECK_OK(put(&w, "a", 0, 1));
-    CHECK_OK(catalog_expire(w.catalog, bytes("a"), 100, 1, NULL));
-    CHECK_OK(put(&w, "a", CATALOG_REPLACE, 1));
-    CHECK_EQ(catalog_expiring(w.catalog), 1);
-    CHECK(!has(&w, "a", 100));
-    CHECK_OK(put(&w, "a", 0, 100)); /* the old one has expired, so this is new */
-    CHECK_EQ(catalog_expiring(w.catalog), 0);
-    CHECK_OK(catalog_expire(w.catalog, bytes("a"), 500, 100, NULL));
-    CHECK_OK(put(&w, "b", 0, 100));
-    CHECK_OK(catalog_rename(w.catalog, bytes("b"), bytes("a"), false, 100, NULL));
-    CHECK_EQ(catalog_expiring(w.catalog), 0);
-    CHECK_OK(catalog_expire(w.catalog, bytes("a"), 500, 100, NULL));
-    CHECK_OK(catalog_rename(w.catalog, bytes("a"), bytes("c"), false, 100, NULL));
-    CHECK_EQ(catalog_expiring(w.catalog), 1);
-    w.refuse = BG_EIO;
-    CHECK_EQ(put(&w, "c", CATALOG_REPLACE, 100), BG_EIO);
-    CHECK_EQ(catalog_expiring(w.catalog), 1);
-    w.refuse = BG_OK;
-    CHECK_OK(catalog_drop(w.catalog, bytes("c"), 100, NULL));
-    CHECK_EQ(catalog_expiring(w.catalog), 0);
-    catalog_free(w.catalog);
-}
-
-/* A name that has expired and is still there goes when another takes it, and the journal has to
- * know: otherwise there would be two of that name after a start. */
-TEST(catalog__rename_over_what_has_expired)
-{
-    struct world w;
-    world_make(&w);
-    CHECK_OK(put(&w, "old", 0, 1));
-    CHECK_OK(catalog_expire(w.catalog, bytes("old"), 50, 1, NULL));
-    CHECK_OK(put(&w, "new", 0, 1));
-    CHECK_OK(catalog_rename(w.catalog, bytes("new"), bytes("old"), true, 60, NULL));
-    CHECK_STR(w.told, "create old; create new; rename new for old; ");
-    CHECK(has(&w, "old", 60) && !has(&w, "new", 60));
-    CHECK_EQ(catalog_count(w.catalog), 1);
-    CHECK_EQ(catalog_expiring(w.catalog), 0);
-    CHECK_EQ(catalog_sweep(w.catalog, 60), 0);
-    catalog_free(w.catalog);
-}
-
-TEST(catalog__scan_in_order)
-{
-    struct world w;
-    struct entry *some[7];
-    uint64_t after = 0, random = 0;
-    size_t n = 0, seen = 0;
-    world_make(&w);
-    CHECK_EQ(catalog_before_any(w.catalog, 5), 0);
-    for (int i = 0; i < 1000; i++) {
-        char name[16];
-        (void)snprintf(name, sizeof name, "n%d", i);
-        CHECK_OK(put(&w, name, 0, 1));
-        if (i % 3 == 0) {
-            CHECK_OK(catalog_drop(w.catalog, bytes(name), 1, NULL));
+    enum { MANY = 20000 };
+    char name[16];
+    size_t dropped = 0;
+    begin();
+    CHECK_EQ(catalog_sweep(catalog, 1000), 0);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof name, "%u", i);
+        CHECK_OK(put(text(name), i + 1, 0, 1));
+        if (i % 2) {
+            CHECK_OK(catalog_expire(catalog, text(name), 100 + i, 1, NULL));
         }
     }
-    while ((n = catalog_scan(w.catalog, after, some, 7)) > 0) {
+    CHECK_EQ(catalog_sweep(catalog, 100), 0);
+    dropped += catalog_sweep(catalog, 100 + MANY);
+    CHECK(dropped < MANY / 2); /* not all at once, */
+    for (unsigned i = 0; i < 3; i++) {
+        dropped += catalog_sweep(catalog, 100 + MANY);
+    }
+    CHECK_EQ(dropped, MANY / 2); /* but all */
+    CHECK_EQ(catalog_count(catalog), MANY / 2);
+    CHECK_EQ(catalog_expiring(catalog), 0);
+    catalog_reap(catalog);
+    end();
+}
+
+/* ---- Any sequence of changes, against a plain list ------------------------------------------ */
+
+enum { POOL = 40 };
+
+struct known {
+    uint64_t mark, expires;
+};
+
+static struct known model[POOL];
+
+static bg_bytes pool_name(unsigned i, char name[8])
+{
+    (void)snprintf(name, 8, "n%u", i);
+    return text(name);
+}
+
+static bool known_at(unsigned i, uint64_t now)
+{
+    return model[i].mark && !(model[i].expires && model[i].expires <= now);
+}
+
+static void model_step(uint64_t now, uint64_t mark)
+{
+    char a[8], b[8];
+    const unsigned i = (unsigned)check_random_below(POOL),
+                   j = (unsigned)check_random_below(POOL);
+    const bg_bytes name = pool_name(i, a), other = pool_name(j, b);
+    const bool there = known_at(i, now), taken = known_at(j, now);
+    const uint64_t then = check_random_below(3) ? now + check_random_below(50) : 0;
+    switch (check_random_below(6)) {
+    case 0:
+        CHECK_EQ(put(name, mark, 0, now), there ? BG_EBUSY : BG_OK);
+        model[i] = there ? model[i] : (struct known){ mark, 0 };
+        break;
+    case 1:
+        CHECK_OK(put(name, mark, CATALOG_REPLACE, now));
+        model[i] = (struct known){ mark, there ? model[i].expires : 0 };
+        break;
+    case 2:
+        CHECK_EQ(catalog_drop(catalog, name, now, NULL), there ? BG_OK : BG_ENOTFOUND);
+        model[i] = there ? (struct known){ 0, 0 } : model[i];
+        break;
+    case 3:
+        CHECK_EQ(catalog_rename(catalog, name, other, false, now, NULL),
+                 there ? BG_OK : BG_ENOTFOUND);
+        if (there && i != j) {
+            model[j] = model[i];
+            model[i] = (struct known){ 0, 0 };
+        }
+        break;
+    case 4:
+        CHECK_EQ(catalog_rename(catalog, name, other, true, now, NULL),
+                 !there  ? BG_ENOTFOUND
+                 : taken ? BG_EBUSY
+                         : BG_OK);
+        if (there && !taken) {
+            model[j] = model[i];
+            model[i] = (struct known){ 0, 0 };
+        }
+        break;
+    default:
+        CHECK_EQ(catalog_expire(catalog, name, then, now, NULL),
+                 there ? BG_OK : BG_ENOTFOUND);
+        model[i].expires = there ? then : model[i].expires;
+    }
+}
+
+/* All names, by finding and by scanning. */
+static void model_check(uint64_t now)
+{
+    struct entry *some[7];
+    size_t n = 0, all = 0, expiring = 0;
+    uint64_t after = 0;
+    char name[8];
+    for (unsigned i = 0; i < POOL; i++) {
+        CHECK_EQ(mark_of(pool_name(i, name), now),
+                 known_at(i, now) ? model[i].mark : 0);
+        if (known_at(i, now)) {
+            CHECK_EQ(expiry_of(pool_name(i, name)), model[i].expires);
+        }
+    }
+    while ((n = catalog_scan(catalog, after, some, 7)) > 0) {
         for (size_t i = 0; i < n; i++) {
             CHECK(some[i]->number > after);
             after = some[i]->number;
+            const bg_bytes told = catalog_name(some[i]);
+            const unsigned known =
+                (unsigned)strtoul((const char *)told.data + 1, NULL, 10);
+            CHECK_EQ(model[known].mark, some[i]->object->shape.items);
+            expiring += atomic_load(&some[i]->expires) != 0;
+            all++;
             catalog_release(some[i]);
-            seen++;
         }
     }
-    CHECK_EQ(seen, catalog_count(w.catalog));
-    CHECK_EQ(seen, 666);
-    for (int i = 0; i < 100; i++) { /* there is one behind each of these */
-        random = catalog_before_any(w.catalog, check_random());
-        CHECK_EQ(catalog_scan(w.catalog, random, some, 1), 1);
-        catalog_release(some[0]);
-    }
-    catalog_free(w.catalog);
+    CHECK_EQ(catalog_count(catalog), all);
+    CHECK_EQ(catalog_expiring(catalog), expiring);
 }
 
-/* ---- Others look on -------------------------------------------------------------------------- */
-
-struct reader {
-    struct world *world;
-    _Atomic bool *stop;
-    uint64_t wrong, looks;
-    pthread_t thread;
-};
-
-/* Names that stay are found all the time, and entries do not vanish within a batch. */
-static void *reader_run(void *context)
+TEST(catalog__any_sequence)
 {
-    struct reader *reader = context;
-    struct world *w = reader->world;
-    const int seat = quiet_sit(&w->quiet);
-    while (!atomic_load(reader->stop)) {
-        quiet_enter(&w->quiet, seat);
-        for (int i = 0; i < 50; i++) {
-            char name[16];
-            (void)snprintf(name, sizeof name, "stay%d", i);
-            const struct entry *entry = catalog_find(w->catalog, bytes(name), 1);
-            reader->wrong += !entry || catalog_name(entry).len != strlen(name);
-            (void)snprintf(name, sizeof name, "go%d", i);
-            entry = catalog_find(w->catalog, bytes(name), 1);
-            reader->wrong += entry && entry->object->shape.family != OBJECT_BF;
-            reader->looks++;
+    for (size_t round = 0; round < 5 * check_scale(); round++) {
+        begin();
+        memset(model, 0, sizeof model);
+        for (uint64_t step = 1; step < 3000; step++) {
+            const uint64_t now = step / 3;
+            model_step(now, step);
+            if (step % 50 == 0) {
+                (void)catalog_sweep(catalog, now);
+                for (unsigned i = 0; i < POOL; i++) {
+                    model[i] = known_at(i, now) ? model[i] : (struct known){ 0, 0 };
+                }
+                model_check(now);
+                catalog_reap(catalog);
+            }
         }
-        quiet_leave(&w->quiet, seat);
+        end();
     }
-    quiet_rise(&w->quiet, seat);
+}
+
+/* A scan tells what was there from its beginning to its end, once, whatever comes and goes. */
+TEST(catalog__scanning_while_names_come_and_go)
+{
+    enum { STAY = 500 };
+    static unsigned seen[STAY];
+    char name[24];
+    begin();
+    memset(seen, 0, sizeof seen);
+    for (unsigned i = 0; i < STAY; i++) {
+        (void)snprintf(name, sizeof name, "stay%u", i);
+        CHECK_OK(put(text(name), i + 1, 0, 1));
+        for (unsigned k = 0; k < 3; k++) {
+            (void)snprintf(name, sizeof name, "go%u", 3 * i + k);
+            CHECK_OK(put(text(name), 9999, 0, 1));
+        }
+    }
+    struct entry *some[10];
+    uint64_t after = 0;
+    size_t n = 0;
+    unsigned gone = 0;
+    while ((n = catalog_scan(catalog, after, some, 10)) > 0) {
+        after = some[n - 1]->number;
+        for (size_t i = 0; i < n; i++) {
+            const uint64_t mark = some[i]->object->shape.items;
+            seen[mark <= STAY ? mark - 1 : 0] += mark <= STAY;
+            catalog_release(some[i]);
+        }
+        for (unsigned k = 0; k < 20 && gone < 3 * STAY; k++) {
+            (void)snprintf(name, sizeof name, "go%u", gone++);
+            CHECK_OK(catalog_drop(catalog, text(name), 1, NULL));
+        }
+        catalog_reap(catalog);
+    }
+    for (unsigned i = 0; i < STAY; i++) {
+        CHECK_EQ(seen[i], 1);
+    }
+    CHECK(catalog_before_any(catalog, check_random()) < 4 * STAY);
+    end();
+}
+
+/* ---- What the journal is told ------------------------------------------------------------------ */
+
+static struct {
+    char lines[4096];
+    bool refuses;
+} told;
+
+static bg_err tell(const char *what, uint64_t number, const struct entry *before)
+{
+    const size_t used = strlen(told.lines);
+    if (told.refuses) {
+        return BG_EIO;
+    }
+    (void)snprintf(told.lines + used, sizeof told.lines - used,
+                   before ? "%s %llu for %llu\n" : "%s %llu\n", what,
+                   (unsigned long long)number,
+                   (unsigned long long)(before ? before->number : 0));
+    return BG_OK;
+}
+
+static bg_err tell_created(void *context, const struct entry *entry,
+                           const struct entry *before, bg_errinfo *info)
+{
+    (void)context, (void)info;
+    return tell("create", entry->number, before);
+}
+
+static bg_err tell_dropped(void *context, const struct entry *entry, bg_errinfo *info)
+{
+    (void)context, (void)info;
+    return tell("drop", entry->number, NULL);
+}
+
+static bg_err tell_renamed(void *context, const struct entry *entry, bg_bytes name,
+                           const struct entry *before, bg_errinfo *info)
+{
+    (void)context, (void)info, (void)name;
+    return tell("rename", entry->number, before);
+}
+
+static bg_err tell_expiring(void *context, const struct entry *entry, uint64_t expires,
+                            bg_errinfo *info)
+{
+    (void)context, (void)info, (void)expires;
+    return tell("expire", entry->number, NULL);
+}
+
+static bg_err tell_based(void *context, const struct entry *entry,
+                         const struct entry_base *base, bg_errinfo *info)
+{
+    (void)context, (void)info, (void)base;
+    return tell("base", entry->number, NULL);
+}
+
+static void listen_to_all(void)
+{
+    const struct catalog_hooks hooks = { .created = tell_created,
+                                         .dropped = tell_dropped,
+                                         .renamed = tell_renamed,
+                                         .expiring = tell_expiring,
+                                         .based = tell_based };
+    catalog_set_hooks(catalog, &hooks);
+    told.lines[0] = 0;
+    told.refuses = false;
+}
+
+TEST(catalog__tells_what_goes_with_what_comes)
+{
+    begin();
+    listen_to_all();
+    CHECK_OK(put(text("a"), 1, 0, 1));
+    CHECK_OK(put(text("b"), 1, 0, 1));
+    CHECK_OK(put(text("a"), 1, CATALOG_REPLACE, 1));
+    CHECK_OK(catalog_expire(catalog, text("a"), 10, 1, NULL));
+    CHECK_OK(put(text("a"), 1, 0, 10)); /* over one that has expired and is not swept */
+    CHECK_OK(catalog_expire(catalog, text("a"), 20, 10, NULL));
+    CHECK_OK(catalog_rename(catalog, text("b"), text("a"), true, 20, NULL));
+    CHECK_OK(catalog_rename(catalog, text("a"), text("a"), false, 20, NULL));
+    CHECK_OK(catalog_drop(catalog, text("a"), 20, NULL));
+    CHECK_EQ(catalog_drop(catalog, text("a"), 20, NULL), BG_ENOTFOUND);
+    CHECK_OK(put(text("c"), 1, 0, 20));
+    CHECK_OK(catalog_expire(catalog, text("c"), 30, 20, NULL));
+    CHECK_EQ(catalog_sweep(catalog, 30), 1);
+    CHECK_STR(told.lines, "create 1\ncreate 2\ncreate 3 for 1\nexpire 3\n"
+                          "create 4 for 3\nexpire 4\nrename 2 for 4\ndrop 2\n"
+                          "create 5\nexpire 5\ndrop 5\n");
+    end();
+}
+
+TEST(catalog__nothing_happens_if_the_journal_refuses)
+{
+    struct entry *entry = NULL;
+    const struct entry_base base = { .file = "x", .from = 7 };
+    begin();
+    listen_to_all();
+    CHECK_OK(put(text("a"), 1, 0, 1));
+    CHECK_OK(put(text("b"), 2, 0, 1));
+    CHECK_OK(catalog_expire(catalog, text("b"), 100, 1, NULL));
+    CHECK_EQ(catalog_scan(catalog, 0, &entry, 1), 1);
+    told.refuses = true;
+    CHECK_EQ(put(text("c"), 3, 0, 1), BG_EIO);
+    CHECK_EQ(put(text("a"), 3, CATALOG_REPLACE, 1), BG_EIO);
+    CHECK_EQ(catalog_drop(catalog, text("a"), 1, NULL), BG_EIO);
+    CHECK_EQ(catalog_rename(catalog, text("a"), text("b"), false, 1, NULL), BG_EIO);
+    CHECK_EQ(catalog_rename(catalog, text("a"), text("c"), false, 1, NULL), BG_EIO);
+    CHECK_EQ(catalog_expire(catalog, text("a"), 50, 1, NULL), BG_EIO);
+    CHECK_EQ(catalog_set_base(catalog, entry, &base, false, NULL, NULL), BG_EIO);
+    CHECK_EQ(catalog_sweep(catalog, 100), 0);
+    CHECK_STR(entry->base.file, "");
+    CHECK_EQ(mark_of(text("a"), 1), 1);
+    CHECK_EQ(mark_of(text("b"), 1), 2);
+    CHECK_EQ(mark_of(text("b"), 100), 0); /* expired, whether swept or not */
+    CHECK_EQ(mark_of(text("c"), 1), 0);
+    CHECK_EQ(expiry_of(text("a")), 0);
+    CHECK_EQ(catalog_count(catalog), 2);
+    told.refuses = false;
+    CHECK_EQ(catalog_sweep(catalog, 100) + catalog_sweep(catalog, 100), 1);
+    CHECK_OK(catalog_set_base(catalog, entry, &base, false, NULL, NULL));
+    CHECK_EQ(entry->base.from, 7);
+    CHECK_OK(catalog_drop(catalog, text("a"), 1, NULL));
+    CHECK_EQ(catalog_set_base(catalog, entry, &base, false, NULL, NULL), BG_ENOTFOUND);
+    catalog_release(entry);
+    end();
+}
+
+TEST(catalog__numbers_are_forced_and_skipped)
+{
+    struct object *object = made(1);
+    struct entry *entry = NULL;
+    begin();
+    object->id = 41;
+    CHECK_OK(
+        catalog_put(catalog, text("old"), object, NULL, CATALOG_FORCE_NUMBER, 1, NULL));
+    CHECK_OK(put(text("new"), 2, 0, 1));
+    CHECK_EQ(catalog_scan(catalog, 41, &entry, 1), 1);
+    CHECK_EQ(entry->number, 42);
+    catalog_release(entry);
+    catalog_skip_numbers(catalog, 100);
+    catalog_skip_numbers(catalog, 50);
+    CHECK_OK(put(text("newer"), 3, 0, 1));
+    CHECK_EQ(catalog_scan(catalog, 42, &entry, 1), 1);
+    CHECK_EQ(entry->number, 100);
+    catalog_release(entry);
+    end();
+}
+
+/* ---- Held entries --------------------------------------------------------------------------------- */
+
+TEST(catalog__what_is_held_stays)
+{
+    struct entry *entry = NULL;
+    begin();
+    CHECK_OK(put(text("a"), 77, 0, 1));
+    CHECK_EQ(catalog_scan(catalog, 0, &entry, 1), 1);
+    CHECK_OK(catalog_drop(catalog, text("a"), 1, NULL));
+    catalog_reap(catalog);
+    catalog_reap(catalog);
+    CHECK_EQ(entry->object->shape.items, 77);
+    CHECK(atomic_load(&entry->gone));
+    catalog_release(entry);
+    catalog_reap(catalog);
+    end();
+}
+
+TEST(catalog__bytes_are_measured)
+{
+    begin();
+    const struct object_shape shape = { .family = OBJECT_BG,
+                                        .kind = BG_KIND_BLOCKED,
+                                        .items = 100000,
+                                        .rate = 0.01,
+                                        .hash = BG_HASH_FAST };
+    const struct command_settings settings = { .max_filter_bytes = 0 };
+    struct object *object = NULL;
+    CHECK_OK(object_create(&shape, &settings, &object, NULL));
+    const uint64_t bytes = object_bytes(object);
+    CHECK(bytes > 100000);
+    CHECK_OK(catalog_put(catalog, text("a"), object, NULL, 0, 1, NULL));
+    CHECK_EQ(catalog_bytes(catalog), 0);
+    catalog_grew(catalog, bytes);
+    CHECK_EQ(catalog_bytes(catalog), bytes);
+    CHECK_EQ(catalog_measure(catalog), bytes);
+    CHECK_EQ(catalog_bytes(catalog), bytes);
+    CHECK_OK(catalog_drop(catalog, text("a"), 1, NULL));
+    CHECK_EQ(catalog_measure(catalog), 0);
+    end();
+}
+
+/* ---- All at once ------------------------------------------------------------------------------------ */
+
+enum { NAMES = 24, FINDERS = 2, CHANGERS = 2, STEPS = 4000 };
+
+static _Atomic bool over;
+static _Atomic uint64_t found_so_often;
+
+/* Names are "p<i>" and stand for objects with marks of 1000 * i and something: renames stay
+ * within one i, so whoever finds p<i> must find such an object. */
+static bg_bytes pair_name(unsigned i, bool second, char name[16])
+{
+    (void)snprintf(name, 16, "p%u%s", i, second ? "'" : "");
+    return text(name);
+}
+
+static void *finder(void *unused)
+{
+    const int mine = quiet_sit(&quiet);
+    uint64_t state = 1 + (uint64_t)mine;
+    char name[16];
+    struct entry *held = NULL;
+    uint64_t held_mark = 0;
+    (void)unused;
+    while (!atomic_load(&over)) {
+        quiet_enter(&quiet, mine);
+        for (int k = 0; k < 8; k++) {
+            const uint64_t random = check_random_next(&state);
+            const unsigned i = (unsigned)(random % NAMES);
+            struct entry *entry =
+                catalog_find(catalog, pair_name(i, random >> 32 & 1, name), 5);
+            if (entry) {
+                const uint64_t mark = entry->object->shape.items;
+                const bg_bytes now = catalog_name(entry);
+                CHECK_EQ(mark / 1000, i);
+                CHECK(now.len >= 2 && ((const char *)now.data)[0] == 'p');
+                atomic_fetch_add(&found_so_often, 1);
+                if (!held && random >> 33 & 1) {
+                    catalog_hold(entry);
+                    held = entry;
+                    held_mark = mark;
+                }
+            }
+        }
+        quiet_leave(&quiet, mine);
+        if (held) { /* beyond the batch */
+            CHECK_EQ(held->object->shape.items, held_mark);
+            catalog_release(held);
+            held = NULL;
+        }
+    }
+    quiet_rise(&quiet, mine);
     return NULL;
 }
 
-static void churn(struct world *w, size_t round)
+static void change(uint64_t random)
 {
-    char name[16], other[16];
-    (void)snprintf(name, sizeof name, "go%zu", round % 50);
-    (void)snprintf(other, sizeof other, "gone%zu", round % 20);
-    CHECK_OK(put(w, name, CATALOG_REPLACE, 1));
-    if (round % 3 == 0) {
-        CHECK_OK(catalog_rename(w->catalog, bytes(name), bytes(other), false, 1, NULL));
-    } else if (round % 3 == 1) {
-        CHECK_OK(catalog_drop(w->catalog, bytes(name), 1, NULL));
-    }
-    w->told[0] = 0;
-    if (round % 64 == 0) {
-        catalog_reap(w->catalog);
+    const unsigned i = (unsigned)(random % NAMES);
+    const bool second = random >> 32 & 1;
+    char a[16], b[16];
+    const bg_bytes name = pair_name(i, second, a), other = pair_name(i, !second, b);
+    struct object *object = NULL;
+    switch (random >> 33 & 7) {
+    case 0:
+    case 1:
+    case 2:
+        object = made(1000 * (uint64_t)i + random % 1000);
+        if (catalog_put(catalog, name, object, NULL,
+                        random >> 36 & 1 ? CATALOG_REPLACE : 0, 5, NULL)) {
+            object_free(object);
+        }
+        break;
+    case 3: (void)catalog_drop(catalog, name, 5, NULL); break;
+    case 4:
+        (void)catalog_expire(catalog, name, random >> 36 & 1 ? 5 : 0, 1, NULL);
+        break;
+    case 5: (void)catalog_sweep(catalog, 5); break;
+    default:
+        (void)catalog_rename(catalog, name, other, random >> 36 & 1, 5, NULL);
+        break;
     }
 }
 
-TEST(catalog__readers_while_names_change)
+static void *changer(void *argument)
 {
-    static struct world w;
-    static _Atomic bool stop;
-    struct reader readers[3];
-    atomic_store(&stop, false);
-    world_make(&w);
-    for (int i = 0; i < 50; i++) {
-        char name[16];
-        (void)snprintf(name, sizeof name, "stay%d", i);
-        CHECK_OK(put(&w, name, 0, 1));
+    uint64_t state = 1000 + *(const uint64_t *)argument;
+    for (size_t i = 0; i < STEPS * check_scale(); i++) {
+        change(check_random_next(&state));
     }
-    for (size_t i = 0; i < 3; i++) {
-        readers[i] = (struct reader){ .world = &w, .stop = &stop };
-        CHECK_EQ(pthread_create(&readers[i].thread, NULL, reader_run, &readers[i]), 0);
+    return NULL;
+}
+
+static void *reaper(void *unused)
+{
+    struct entry *some[16];
+    (void)unused;
+    while (!atomic_load(&over)) {
+        catalog_reap(catalog);
+        (void)catalog_measure(catalog);
+        const size_t n = catalog_scan(catalog, 0, some, 16);
+        const struct entry_base base = { .file = "f", .from = 3 };
+        for (size_t i = 0; i < n; i++) {
+            (void)catalog_set_base(catalog, some[i], &base, false, NULL, NULL);
+            catalog_release(some[i]);
+        }
     }
-    for (size_t i = 0; i < 4000 * check_scale(); i++) {
-        churn(&w, i);
+    return NULL;
+}
+
+TEST(catalog__all_at_once)
+{
+    pthread_t finders[FINDERS], changers[CHANGERS], reaping;
+    uint64_t seeds[CHANGERS];
+    begin();
+    atomic_store(&over, false);
+    atomic_store(&found_so_often, 0);
+    for (int i = 0; i < FINDERS; i++) {
+        CHECK_EQ(pthread_create(&finders[i], NULL, finder, NULL), 0);
     }
-    atomic_store(&stop, true);
-    for (size_t i = 0; i < 3; i++) {
-        CHECK_EQ(pthread_join(readers[i].thread, NULL), 0);
-        CHECK_EQ(readers[i].wrong, 0);
+    CHECK_EQ(pthread_create(&reaping, NULL, reaper, NULL), 0);
+    for (int i = 0; i < CHANGERS; i++) {
+        seeds[i] = check_random();
+        CHECK_EQ(pthread_create(&changers[i], NULL, changer, &seeds[i]), 0);
     }
-    catalog_reap(w.catalog);
-    catalog_free(w.catalog);
+    for (int i = 0; i < CHANGERS; i++) {
+        CHECK_EQ(pthread_join(changers[i], NULL), 0);
+    }
+    while (atomic_load(&found_so_often) < 100) {
+        change(check_random());
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < FINDERS; i++) {
+        CHECK_EQ(pthread_join(finders[i], NULL), 0);
+    }
+    CHECK_EQ(pthread_join(reaping, NULL), 0);
+    catalog_reap(catalog);
+    end();
 }

@@ -1,0 +1,206 @@
+/*
+ * service_world.h - a service without sockets and without threads, in a folder: settings, keyring,
+ * catalogue, journal and files, and a client who asks it in words.
+ *
+ *     struct world w;
+ *     CHECK(world_open(&w, folder, "appendfsync always\n"));
+ *     CHECK_STR(world_ask(&w, "BF.ADD k a"), ":1");
+ *     CHECK(world_ack(&w));                  // what was answered is as safe as the policy says
+ *     world_crash(&w);                       // or world_close
+ *
+ * The journal's own thread is stopped: what it does is done by world_ack, so that calls to the disk
+ * come in the same order every time.
+ */
+#ifndef TESTS_SERVICE_WORLD_H
+#define TESTS_SERVICE_WORLD_H
+
+#include "support/check.h"
+
+#include "journal_inside.h"
+#include "persist_inside.h"
+#include "resp_reply.h"
+#include "server.h"
+#include "session.h"
+#include "startup.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct world {
+    struct server server;
+    struct session session; /* a job's: nothing is deferred */
+    struct client client;
+    struct buffer out;
+    char config[600];
+    char *argv[3];
+    char said[1 << 16]; /* the last reply */
+    bg_errinfo why;
+};
+
+static inline void world_write_config(struct world *w, const char *folder,
+                                      const char *lines)
+{
+    (void)snprintf(w->config, sizeof w->config, "%s.conf", folder);
+    FILE *file = fopen(w->config, "we");
+    if (!file) {
+        abort();
+    }
+    (void)fprintf(file,
+                  "port 0\nhttp-port 0\nunixsocket %s.sock\ndir %s\n"
+                  "keyring %s.keyring\n%s",
+                  folder, folder, folder, lines);
+    (void)fclose(file);
+}
+
+static inline void world_free(struct world *w)
+{
+    struct server *server = &w->server;
+    buffer_free(&w->out);
+    if (w->session.server) {
+        session_fini(&w->session);
+    }
+    persist_free(server->persist);
+    catalog_free(server->catalog);
+    command_table_free(server->commands);
+    users_free(server->users);
+    bg_keyring_free(server->keyring);
+    settings_store_free(server->store);
+}
+
+static inline bool world_make(struct world *w)
+{
+    struct server *server = &w->server;
+    char why[SETTINGS_WHY];
+    bool made = false;
+    w->argv[0] = (char *)(uintptr_t) "bloomgated";
+    w->argv[1] = (char *)(uintptr_t) "--config";
+    w->argv[2] = w->config;
+    if (settings_from_command_line(3, w->argv, server_families, server_families_count,
+                                   &server->store)
+        != SETTINGS_RUN) {
+        check_fail(__FILE__, __LINE__, "settings");
+    }
+    quiet_init(&server->quiet);
+    server->started = server_now();
+    server->commands = command_table_create(server_families, server_families_count);
+    server->users = users_create(server_families, server_families_count);
+    CHECK(users_load(server->users, settings_now(server->store), why));
+    CHECK_OK(catalog_create(&server->quiet, &server->catalog, &w->why));
+    CHECK(startup_keyring(settings_now(server->store)->keyring, &server->keyring, &made,
+                          why));
+    CHECK(session_init(&w->session, server, true));
+    w->client.protocol = 2;
+    w->client.user = users_default(server->users);
+    atomic_store(&server->phase, SERVER_SERVING);
+    return !persist_create(server, &server->persist, &w->why)
+           && !persist_load(server->persist, NULL, NULL, &w->why);
+}
+
+/* False: it cannot be opened, w->why says why; it is gone then. */
+static inline bool world_open(struct world *w, const char *folder, const char *lines)
+{
+    memset(w, 0, sizeof *w);
+    (void)mkdir(folder, 0700);
+    world_write_config(w, folder, lines);
+    buffer_init(&w->out, 1 << 28);
+    if (!world_make(w)) {
+        world_free(w);
+        return false;
+    }
+    journal_stop(w->server.persist->journal);
+    return true;
+}
+
+/* All that was recorded is written, in order. */
+static inline void world_close(struct world *w)
+{
+    world_free(w);
+}
+
+/* As kill -9: what was not written is gone. */
+static inline void world_crash(struct world *w)
+{
+    w->server.persist->journal->begun = false;
+    world_free(w);
+}
+
+/* What the journal's thread and a worker do before replies are sent; false: it did not work. */
+static inline bool world_ack(struct world *w)
+{
+    struct persist *persist = w->server.persist;
+    struct journal_state state;
+    bg_errinfo why;
+    const bg_err err = settings_now(w->server.store)->appendfsync == FSYNC_ALWAYS
+                           ? journal_sync(persist->journal, &why)
+                           : persist_flush(persist, &why);
+    journal_about(persist->journal, &state);
+    persist_told(persist, journal_durable(persist->journal), &state.failure);
+    return !err;
+}
+
+/* ---- Words ---------------------------------------------------------------------------------- */
+
+/* A reply of RESP2 as text: ":1", "+OK", "-ERR x", "$bytes", "[:1 :0]", "nil". */
+static inline const char *world_read(const char *at, char **to)
+{
+    const char *end = strstr(at, "\r\n");
+    const long n = at[0] == '$' || at[0] == '*' ? strtol(at + 1, NULL, 10) : 0;
+    const char *next = end + 2;
+    if (n < 0) {
+        *to += sprintf(*to, "nil");
+    } else if (at[0] == '$') {
+        *to += sprintf(*to, "$%.*s", (int)n, next);
+        next += n + 2;
+    } else if (at[0] == '*') {
+        *to += sprintf(*to, "[");
+        for (long i = 0; i < n; i++) {
+            *to += sprintf(*to, "%s", i ? " " : "");
+            next = world_read(next, to);
+        }
+        *to += sprintf(*to, "]");
+    } else {
+        *to += sprintf(*to, "%.*s", (int)(end - at), at);
+    }
+    return next;
+}
+
+static inline const char *world_run(struct world *w, const bg_bytes *argv, size_t argc)
+{
+    char *to = w->said;
+    const struct reply reply = resp_reply_to(&w->out, 2);
+    buffer_clear(&w->out, SIZE_MAX);
+    session_begin(&w->session);
+    session_run(&w->session, &w->client, argv, argc, &reply);
+    session_end(&w->session);
+    catalog_reap(w->server.catalog);
+    CHECK(!w->session.deferred);
+    CHECK(buffer_waiting(&w->out) < sizeof w->said / 2);
+    buffer_put(&w->out, "", 1);
+    (void)world_read(w->out.data + w->out.begin, &to);
+    return w->said;
+}
+
+/* Words are separated by blanks. */
+static inline const char *world_ask(struct world *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static inline const char *world_ask(struct world *w, const char *format, ...)
+{
+    static char text[1 << 16];
+    bg_bytes argv[600];
+    size_t argc = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word && argc < 600;
+         word = strtok_r(NULL, " ", &rest)) {
+        argv[argc++] = (bg_bytes){ word, strlen(word) };
+    }
+    return world_run(w, argv, argc);
+}
+
+#endif
