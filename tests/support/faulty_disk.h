@@ -201,7 +201,10 @@ static void disk_after(bool now)
 
 static bool disk_interrupts(void)
 {
-    disk.interrupted = disk.interrupts && !disk.interrupted;
+    if (!disk.interrupts) {
+        return false;
+    }
+    disk.interrupted = !disk.interrupted;
     errno = EINTR;
     return disk.interrupted;
 }
@@ -240,8 +243,8 @@ int __wrap_open(const char *path, int flags, ...)
         mode = va_arg(arguments, unsigned);
         va_end(arguments);
         void (*tell)(void) = disk.on_create;
-        disk.on_create = NULL;
         if (tell) {
+            disk.on_create = NULL;
             tell();
         }
     }
