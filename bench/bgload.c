@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 
+/* NOLINTBEGIN(concurrency-mt-unsafe): there is one thread. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
@@ -179,72 +180,103 @@ static void load_report(uint32_t *latencies, size_t n, uint64_t requests,
     printf("}\n");
 }
 
-static void load_run(const struct load *l)
+/* A run: its connections, and what was measured. */
+struct running {
+    const struct load *l;
+    struct link *links;
+    struct pollfd *polls;
+    uint32_t *latencies;
+    char *room;
+    char **variants; /* pipelines that were written before, if it asks */
+    uint64_t next;   /* key, if it fills */
+    uint64_t requests, used;
+    uint64_t end; /* when asking ends */
+};
+
+static void run_prepare(struct running *r)
 {
+    const struct load *l = r->l;
     const size_t most =
         l->pipeline * (64 + 64 * l->words_count + l->per * (LOAD_KEY + 16));
-    struct link *links = calloc(l->connections, sizeof *links);
-    struct pollfd *polls = calloc(l->connections, sizeof *polls);
-    uint32_t *latencies = malloc(LOAD_LATENCIES * sizeof *latencies);
-    char *room = malloc(LOAD_READ),
-         **variants = calloc(LOAD_VARIANTS, sizeof *variants);
-    uint64_t next = 0, requests = 0, used = 0;
-    const bool fills = l->count > 0;
-    for (size_t v = 0; !fills && v < LOAD_VARIANTS; v++) {
-        variants[v] = malloc(most);
-        links[0].bytes = load_write(l, variants[v], NULL, 0);
+    r->links = calloc(l->connections, sizeof *r->links);
+    r->polls = calloc(l->connections, sizeof *r->polls);
+    r->latencies = malloc(LOAD_LATENCIES * sizeof *r->latencies);
+    r->room = malloc(LOAD_READ);
+    r->variants = calloc(LOAD_VARIANTS, sizeof(char *));
+    for (size_t v = 0; l->count == 0 && v < LOAD_VARIANTS; v++) {
+        r->variants[v] = malloc(most);
+        r->links[0].bytes = load_write(l, r->variants[v], NULL, 0);
     }
     for (size_t i = 0; i < l->connections; i++) {
-        links[i].fd = load_connect(l->port);
-        links[i].bytes = links[0].bytes;
-        links[i].data = fills ? malloc(most) : NULL;
+        r->links[i].fd = load_connect(l->port);
+        r->links[i].bytes = r->links[0].bytes;
+        r->links[i].data = l->count ? malloc(most) : NULL;
     }
+}
+
+/* Sends the next pipeline on a connection that waits for nothing, if there is one. */
+static void run_send(struct running *r, size_t i)
+{
+    const struct load *l = r->l;
+    struct link *link = &r->links[i];
+    if (link->busy || (l->count ? r->next >= l->count : load_now() >= r->end)) {
+        return;
+    }
+    if (l->count) {
+        link->bytes = load_write(l, link->data, &r->next, l->count);
+    } else {
+        link->data = r->variants[(r->requests + i) % LOAD_VARIANTS];
+    }
+    link->sent = 0;
+    link->lines = l->lines;
+    link->busy = true;
+    link->began = load_now();
+    link_send(link);
+}
+
+static void run_receive(struct running *r, size_t i)
+{
+    struct link *link = &r->links[i];
+    if (r->polls[i].revents & POLLOUT) {
+        link_send(link);
+    }
+    if (r->polls[i].revents & (POLLIN | POLLHUP)) {
+        link_receive(link, r->room);
+        if (link->busy && link->lines == 0) {
+            link->busy = false;
+            r->requests += r->l->pipeline;
+            r->latencies[r->used++ % LOAD_LATENCIES] =
+                (uint32_t)(load_now() - link->began);
+        }
+    }
+}
+
+static void load_run(const struct load *l)
+{
+    struct running r = { .l = l };
+    run_prepare(&r);
     const uint64_t began = load_now();
-    const uint64_t end = began + (uint64_t)(l->seconds * 1e9);
-    size_t working = 1;
-    while (working > 0) {
+    r.end = began + (uint64_t)(l->seconds * 1e9);
+    for (size_t working = 1; working > 0;) {
         working = 0;
         for (size_t i = 0; i < l->connections; i++) {
-            struct link *link = &links[i];
-            if (!link->busy && (fills ? next < l->count : load_now() < end)) {
-                if (fills) {
-                    link->bytes = load_write(l, link->data, &next, l->count);
-                } else {
-                    link->data = variants[(requests + i) % LOAD_VARIANTS];
-                }
-                link->sent = 0;
-                link->lines = l->lines;
-                link->busy = true;
-                link->began = load_now();
-                link_send(link);
+            const struct link *link = &r.links[i];
+            run_send(&r, i);
+            r.polls[i] = (struct pollfd){ .fd = link->fd, .events = POLLIN };
+            if (link->sent < link->bytes) {
+                r.polls[i].events = POLLIN | POLLOUT;
             }
-            polls[i] = (struct pollfd){
-                .fd = link->fd,
-                .events = (short)(link->sent < link->bytes ? POLLIN | POLLOUT : POLLIN)
-            };
             working += link->busy;
         }
-        if (working && poll(polls, l->connections, 10000) <= 0) {
+        if (working && poll(r.polls, l->connections, 10000) <= 0) {
             fprintf(stderr, "bgload: no answer for 10 s\n");
             exit(1);
         }
         for (size_t i = 0; i < l->connections; i++) {
-            struct link *link = &links[i];
-            if (polls[i].revents & POLLOUT) {
-                link_send(link);
-            }
-            if (polls[i].revents & (POLLIN | POLLHUP)) {
-                link_receive(link, room);
-                if (link->busy && link->lines == 0) {
-                    link->busy = false;
-                    requests += l->pipeline;
-                    latencies[used++ % LOAD_LATENCIES] =
-                        (uint32_t)(load_now() - link->began);
-                }
-            }
+            run_receive(&r, i);
         }
     }
-    load_report(latencies, used, requests, (double)(load_now() - began) / 1e9, l);
+    load_report(r.latencies, r.used, r.requests, (double)(load_now() - began) / 1e9, l);
 }
 
 static void load_usage(void)
@@ -273,7 +305,7 @@ int main(int argc, char **argv)
     int option = 0;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
-        case 'p': l.port = atoi(optarg); break;
+        case 'p': l.port = (int)strtol(optarg, NULL, 10); break;
         case 'n': l.count = (uint64_t)strtod(optarg, NULL); break;
         case 's': l.seconds = strtod(optarg, NULL); break;
         case 'r': l.range = (uint64_t)strtod(optarg, NULL); break;
@@ -300,3 +332,4 @@ int main(int argc, char **argv)
     load_run(&l);
     return 0;
 }
+/* NOLINTEND(concurrency-mt-unsafe) */

@@ -38,7 +38,10 @@ char json_read_peek(struct json_reader *r)
         return 0;
     }
     const char c = *r->at;
-    return (c >= '0' && c <= '9') || c == '-' ? '0' : c;
+    if ((c >= '0' && c <= '9') || c == '-') {
+        return '0';
+    }
+    return c;
 }
 
 /* ---- Structure ------------------------------------------------------------------------------- */
@@ -111,7 +114,7 @@ static int json_read_hex(const struct json_reader *r, const char *at)
 {
     int value = 0;
     for (int i = 0; i < 4; i++) {
-        const char c = at + i < r->end ? at[i] : 0;
+        const int c = at + i < r->end ? at[i] : 0;
         const int digit = c >= '0' && c <= '9'   ? c - '0'
                           : c >= 'a' && c <= 'f' ? c - 'a' + 10
                           : c >= 'A' && c <= 'F' ? c - 'A' + 10

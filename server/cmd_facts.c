@@ -4,6 +4,7 @@
  */
 #include "cmd.h"
 #include "jobs.h"
+#include "observer.h"
 #include "persist.h"
 #include "server.h"
 
@@ -25,8 +26,8 @@ static void info_line(struct buffer *out, const char *format, ...)
     va_end(arguments);
     if (n > 0) {
         const size_t len = (size_t)n < sizeof line - 2 ? (size_t)n : sizeof line - 3;
-        memcpy(line + len, "\r\n", 2);
-        buffer_put(out, line, len + 2);
+        buffer_put(out, line, len);
+        buffer_text(out, "\r\n");
     }
 }
 
@@ -86,24 +87,11 @@ static void info_clients(const struct session *session, struct buffer *out)
     info_line(out, "jobs_waiting:%zu", jobs_waiting(session->server->jobs));
 }
 
-static uint64_t info_resident(void)
-{
-    unsigned long long pages = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file) {
-        if (fscanf(file, "%llu %llu", &pages, &resident) != 2) {
-            resident = 0;
-        }
-        (void)fclose(file);
-    }
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void info_memory(const struct session *session, struct buffer *out)
 {
     struct rusage usage = { .ru_maxrss = 0 };
     (void)getrusage(RUSAGE_SELF, &usage);
-    const uint64_t resident = info_resident();
+    const uint64_t resident = observer_rss();
     const uint64_t filters = catalog_bytes(session->server->catalog);
     info_bytes(out, "used_memory", resident);
     info_bytes(out, "used_memory_rss", resident);

@@ -138,7 +138,7 @@ static void gates_alarm(void *context, const bg_alarm *alarm)
     }
     gate_tell(gate, told[alarm->kind].kind, told[alarm->kind].text, alarm->count, 0);
     if (alarm->kind == BG_ALARM_FALSE_NEGATIVE) {
-        gate_life_rebuild(gate, "an audit found a false negative");
+        gate_life_rebuild(gate, false, "an audit found a false negative");
     }
 }
 
@@ -466,7 +466,7 @@ bg_err gates_rebuild(struct gates *gates, bg_bytes name, bg_errinfo *info)
     if (!gate) {
         return BG_ENOTFOUND;
     }
-    gate_life_rebuild(gate, "somebody asked for it");
+    gate_life_rebuild(gate, true, "somebody asked for it");
     gates_leave(gate);
     return BG_OK;
 }

@@ -39,8 +39,9 @@ struct gate {
     pthread_cond_t wake;   /* the thread has something to do */
     pthread_cond_t caught; /* the follower has caught up */
     bool stopping;
-    bool rebuild_asked;
-    char why[128]; /* the next build is made */
+    bool rebuild_asked;  /* at once */
+    bool rebuild_wanted; /* when it is time */
+    char why[128];       /* the next build is made */
     bool source_up;
     char source_text[192];
     uint64_t build_keys;
@@ -61,8 +62,9 @@ void gate_tell(const struct gate *gate, enum gate_event_kind kind, const char *t
 bg_err gate_life_begin(struct gate *gate, bg_errinfo *info);
 void gate_life_end(struct gate *gate);
 
-/* Lets the filter be made anew. */
-void gate_life_rebuild(struct gate *gate, const char *why);
+/* Lets the filter be made anew: at once, or not before ten times as long as the last build took,
+ * and a second, have passed since. */
+void gate_life_rebuild(struct gate *gate, bool at_once, const char *why);
 
 /* Waits until the follower has seen everything that was committed before now, or for a second. */
 void gate_life_await(struct gate *gate);

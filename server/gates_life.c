@@ -13,7 +13,8 @@
  * was committed before reading began (bg_slot_rebuild reads after that), and is read.
  *
  * A build that fails is tried again after a second, then two, up to a minute. Rebuilds that the
- * policy wants are at least ten times as far apart as one of them takes.
+ * policy wants, or that audits give a reason for, are at least ten times as far apart as one of
+ * them takes.
  */
 #include "gates_inside.h"
 
@@ -54,7 +55,7 @@ static void gate_life_changed(void *context, const bg_bytes *keys, size_t n)
         refused = bg_gate_wrote(gate->gate, keys[i].data, keys[i].len) || refused;
     }
     if (refused) { /* the gate doubts its filter until another one is made */
-        gate_life_rebuild(gate, "a key could not be added");
+        gate_life_rebuild(gate, false, "a key could not be added");
     }
     (void)atomic_fetch_add(&gate->changes, n);
 }
@@ -241,6 +242,7 @@ struct gate_life {
     struct gate *gate;
     uint32_t failures; /* to build, in a row */
     uint64_t retry;    /* not before */
+    uint64_t calm;     /* not before that, if it is not urgent */
     uint64_t maintain; /* next time */
     bool stale;        /* told so */
 };
@@ -277,6 +279,7 @@ static void gate_life_make(struct gate_life *life, const char *reason)
     const uint64_t now = source_now(), pause = 10 * (now - begun);
     const uint64_t usual = (uint64_t)(gate->settings.maintain * 1e9);
     life->maintain = now + (pause > usual ? pause : usual);
+    life->calm = now + (pause > LIFE_SECOND ? pause : LIFE_SECOND);
 }
 
 /* One turn, with the lock: what is to be done, or a wait. */
@@ -286,9 +289,10 @@ static void gate_life_turn(struct gate_life *life)
     const uint64_t now = source_now();
     const bool wanted = atomic_load(&gate->needed) != atomic_load(&gate->built);
     char reason[160];
-    if ((wanted || gate->rebuild_asked) && now >= life->retry
-        && atomic_load(&gate->needed) != 0) {
-        gate->rebuild_asked = false;
+    const bool asked =
+        gate->rebuild_asked || (gate->rebuild_wanted && now >= life->calm);
+    if ((wanted || asked) && now >= life->retry && atomic_load(&gate->needed) != 0) {
+        gate->rebuild_asked = gate->rebuild_wanted = false;
         (void)snprintf(reason, sizeof reason, "%s", gate->why);
         (void)pthread_mutex_unlock(&gate->lock);
         gate_life_make(life, reason);
@@ -366,10 +370,11 @@ void gate_life_end(struct gate *gate)
     }
 }
 
-void gate_life_rebuild(struct gate *gate, const char *why)
+void gate_life_rebuild(struct gate *gate, bool at_once, const char *why)
 {
     (void)pthread_mutex_lock(&gate->lock);
-    gate->rebuild_asked = true;
+    gate->rebuild_asked = gate->rebuild_asked || at_once;
+    gate->rebuild_wanted = gate->rebuild_wanted || !at_once;
     (void)snprintf(gate->why, sizeof gate->why, "%s", why);
     (void)pthread_cond_signal(&gate->wake);
     (void)pthread_mutex_unlock(&gate->lock);

@@ -57,7 +57,8 @@ void history_free(struct history *history)
 
 static float *ring_point(const struct ring *ring, uint64_t at, size_t metrics)
 {
-    return ring->values + at % ring->size * metrics;
+    const size_t size = ring->size ? ring->size : 1; /* it is never 0 */
+    return ring->values + at % size * metrics;
 }
 
 /* The clock went back: what was noted of times that have not come yet is forgotten. */

@@ -233,15 +233,15 @@ static void observer_note(struct observer *o, const struct entry *entry,
 
 uint64_t observer_rss(void)
 {
-    unsigned long long size = 0, resident = 0;
+    char text[128] = "", *second = NULL;
     FILE *file = fopen("/proc/self/statm", "re");
     if (file) {
-        if (fscanf(file, "%llu %llu", &size, &resident) != 2) {
-            resident = 0;
+        if (fgets(text, sizeof text, file)) {
+            second = strchr(text, ' '); /* all pages, and those in memory */
         }
         (void)fclose(file);
     }
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static void observer_service_point(struct observer *o, uint64_t seconds)

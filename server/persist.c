@@ -128,7 +128,7 @@ static bool persist_new_name(const char *ending, struct entry_base *base)
 
 void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT])
 {
-    const XXH128_hash_t hash = XXH3_128bits(bytes, n);
+    const XXH128_hash_t hash = XXH3_128bits(bytes ? bytes : "", bytes ? n : 0);
     (void)snprintf(digest, BG_DIGEST_TEXT, "%016llx%016llx",
                    (unsigned long long)hash.high64, (unsigned long long)hash.low64);
 }

@@ -36,6 +36,7 @@ const struct command *const server_families[] = {
     admin_commands,  config_commands,  info_commands, command_commands,
     acl_commands,    slowlog_commands,
 };
+/* NOLINTNEXTLINE(bugprone-sizeof-expression): it is an array of pointers */
 const size_t server_families_count = sizeof server_families / sizeof *server_families;
 
 static _Atomic int server_stop_asked; /* 1: graceful, 2: at once */

@@ -42,7 +42,7 @@ static bool session_can_hold(struct session *session)
 {
     if (session->holds == session->holds_room) {
         const size_t room = session->holds_room ? 2 * session->holds_room : 16;
-        struct entry **held = realloc(session->held, room * sizeof *held);
+        struct entry **held = realloc(session->held, room * sizeof(struct entry *));
         if (!held) {
             return false;
         }

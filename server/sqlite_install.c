@@ -43,17 +43,20 @@ static char *sqlite_install_sql(const struct source *source, const char *table,
     return sql;
 }
 
-/* Whether both triggers are there, on that table and of that sort. */
-static bool sqlite_install_is_done(struct sqlite_link *link, const char *table)
+/* Whether both triggers are there, for that column and of that sort. */
+static bool sqlite_install_is_done(struct sqlite_link *link, const char *table,
+                                   const char *column)
 {
     const struct source *source = link->source;
     int64_t n = 0;
+    char *told = sqlite3_mprintf("NEW.\"%w\"", column);
     char *sql = sqlite3_mprintf(
         "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %Q AND"
-        " (name = 'bloomgate_insert_' || %Q OR name = 'bloomgate_update_' || %Q"
-        " AND (instr(sql, 'UPDATE OF') > 0) = %d)",
-        table, source->how.name, source->how.name,
+        " instr(sql, %Q) > 0 AND (name = 'bloomgate_insert_' || %Q"
+        " OR name = 'bloomgate_update_' || %Q AND (instr(sql, 'UPDATE OF') > 0) = %d)",
+        table, told ? told : "", source->how.name, source->how.name,
         source->how.install == SOURCE_INSTALL_KEYS);
+    sqlite3_free(told);
     const bool done =
         sql && !sqlite_link_number(link, "install", sql, &n, NULL) && n == 2;
     sqlite3_free(sql);
@@ -67,7 +70,7 @@ static bg_err sqlite_install_into(struct sqlite_link *link, const char *table,
         return source_error(info, BG_EINVAL, "install",
                             "a query whose first column is one of a table", "another");
     }
-    if (sqlite_install_is_done(link, table)) {
+    if (sqlite_install_is_done(link, table, column)) {
         return BG_OK;
     }
     char *sql = sqlite_install_sql(link->source, table, column);

@@ -49,6 +49,8 @@ void startup_process(const struct settings *settings)
     const struct sigaction ignore = { .sa_handler = SIG_IGN };
     const struct rlimit none = { 0, 0 };
     (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGXFSZ, &ignore,
+                    NULL); /* a limit on file sizes is an error like others */
     (void)umask(077);
     if (!settings->core_dumps) {
         (void)setrlimit(RLIMIT_CORE, &none);

@@ -66,7 +66,7 @@ static void syntax_lower(char *to, const char *from)
 {
     size_t i = 0;
     for (; from[i]; i++) {
-        to[i] = (char)tolower((unsigned char)from[i]);
+        to[i] = (char)(from[i] >= 'A' && from[i] <= 'Z' ? from[i] + 32 : from[i]);
     }
     to[i] = 0;
 }
@@ -203,7 +203,7 @@ static struct syntax_node *parse_token(struct parser *p, const char *token)
         }
     }
     if (node) {
-        (void)strcpy(node->token, token); /* both have room for a word */
+        memcpy(node->token, token, strlen(token) + 1); /* both have room for a word */
     }
     return node;
 }

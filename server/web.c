@@ -51,21 +51,30 @@ struct http_state {
     bool keep_alive;
 };
 
-static const struct web_route *const web_tables[] = { web_filter_routes, web_key_routes,
-                                                      web_file_routes,
-                                                      web_service_routes,
-                                                      web_gate_routes };
+enum { WEB_TABLES = 5 };
+static const struct web_route *const web_tables[WEB_TABLES] = {
+    web_filter_routes, web_key_routes, web_file_routes, web_service_routes,
+    web_gate_routes
+};
 
 /* ---- Answers -------------------------------------------------------------------------------- */
 
 void web_header(struct web_request *request, const char *name, const char *value)
 {
     struct web_answer *answer = &request->answer;
-    if (answer->extras < WEB_EXTRAS) {
-        (void)snprintf(answer->names[answer->extras], sizeof answer->names[0], "%s",
-                       name);
-        (void)snprintf(answer->values[answer->extras++], sizeof answer->values[0], "%s",
-                       value);
+    char *copy = answer->extras < WEB_EXTRAS ? strdup(value) : NULL;
+    if (copy) {
+        answer->names[answer->extras] = name;
+        answer->values[answer->extras++] = copy;
+    }
+}
+
+/* The memory of an answer that was sent, or will not be. */
+static void web_answer_free(struct web_answer *answer)
+{
+    buffer_free(&answer->body);
+    while (answer->extras > 0) {
+        free(answer->values[--answer->extras]);
     }
 }
 
@@ -92,8 +101,8 @@ bool web_json_begin(struct web_request *request, struct web_json *json)
 void web_json_end(struct web_request *request, struct web_json *json)
 {
     json_end(&json->json);
-    const bool good = !ferror(json->json.to);
-    const bool whole = fclose(json->json.to) == 0 && good;
+    const bool failed = ferror(json->json.to) != 0;
+    const bool whole = fclose(json->json.to) == 0 && !failed;
     request->answer.type = "application/json";
     if (whole) {
         buffer_put(&request->answer.body, json->text, json->n);
@@ -123,6 +132,12 @@ void web_error(struct web_request *request, int status, const char *code,
     }
 }
 
+/* Of the limits, that of memory has a status of its own. */
+bool web_is_of_memory(const char *message, size_t n)
+{
+    return n >= 9 && memcmp(message, "maxmemory", 9) == 0;
+}
+
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
 {
     static const struct {
@@ -140,11 +155,14 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
         { BG_ECHECKSUM, 422, "bad_file" },
         { BG_EIO, 500, "io" },
         { BG_ENOTFOUND, 404, "not_found" },
-        { BG_EBUSY, 409, "exists" },
+        { BG_EBUSY, 409, "busy" },
         { BG_ELIMIT, 429, "limit" },
         { BG_EBUILD, 500, "internal" },
     };
     const char *message = info && info->message[0] ? info->message : bg_strerror(err);
+    if (err == BG_ELIMIT && web_is_of_memory(message, strlen(message))) {
+        err = BG_ENOMEM;
+    }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (known[i].err == err) {
             web_error(request, known[i].status, known[i].code, "%s", message);
@@ -197,7 +215,7 @@ static void web_send(struct conn *conn, struct web_request *request)
         buffer_put(&conn->out, answer->body.data + answer->body.begin,
                    buffer_waiting(&answer->body));
     }
-    buffer_free(&answer->body);
+    web_answer_free(answer);
 }
 
 /* A request that the worker answers itself. */
@@ -322,7 +340,7 @@ static const struct web_route *web_find_route(const struct http_request *head,
     const bg_bytes path = http_part(head, head->path);
     size_t used = 0;
     allowed[0] = 0;
-    for (size_t t = 0; t < sizeof web_tables / sizeof *web_tables; t++) {
+    for (size_t t = 0; t < WEB_TABLES; t++) {
         for (const struct web_route *route = web_tables[t]; route->path; route++) {
             if (!web_path_fits(route->path, path)) {
                 continue;
@@ -416,7 +434,7 @@ static void web_job_done(struct job *job)
     } else if (mine->request.answer.file >= 0) {
         close(mine->request.answer.file);
     }
-    buffer_free(&mine->request.answer.body);
+    web_answer_free(&mine->request.answer);
     free(mine);
 }
 
@@ -547,8 +565,8 @@ static void web_read_rest(struct conn *conn)
     const uint64_t most =
         upload ? web_upload_limit(settings) : settings->proto_max_bulk_len;
     struct web_request request;
-    web_prepare(conn, &request);
     if (!http_body_begin(&http->reading, &http->request, most)) {
+        web_prepare(conn, &request);
         web_error(&request, 413, "too_large",
                   "body: found %llu bytes, expected at most %llu",
                   (unsigned long long)http->request.length, (unsigned long long)most);
@@ -556,6 +574,7 @@ static void web_read_rest(struct conn *conn)
         return;
     }
     if (upload && !web_open_upload(conn)) {
+        web_prepare(conn, &request);
         web_error(&request, 500, "io", "the upload cannot be stored: %s",
                   text_errno(errno));
         web_refuse(conn, &request);
@@ -585,8 +604,8 @@ static void web_head_done(struct conn *conn)
     if (web_answer_at_once(conn)) {
         return;
     }
-    web_prepare(conn, &request);
     if (!http_path(&http->request, room, &path)) {
+        web_prepare(conn, &request);
         web_error(
             &request, 400, "bad_request",
             "path: found too many parts or a %% without two digits, expected a path");
@@ -602,10 +621,13 @@ static void web_head_done(struct conn *conn)
         web_submit(conn, false);
         return;
     }
-    web_header(&request, "Cache-Control", "no-store");
+    web_prepare(conn, &request);
     switch (web_access(&request, http->route, false)) {
     case WEB_MAY: web_read_rest(conn); break;
-    case WEB_MAY_NOT: web_refuse(conn, &request); break;
+    case WEB_MAY_NOT:
+        web_header(&request, "Cache-Control", "no-store");
+        web_refuse(conn, &request);
+        break;
     case WEB_LATER: web_submit(conn, true); break;
     }
 }

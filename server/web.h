@@ -25,7 +25,7 @@
 
 #include <stdio.h>
 
-enum { WEB_EXTRAS = 8, WEB_EXTRA_TEXT = 512 };
+enum { WEB_EXTRAS = 8 };
 
 /* What is sent back. */
 struct web_answer {
@@ -36,8 +36,8 @@ struct web_answer {
     uint64_t file_bytes;
     bool wrote;    /* wait until what was recorded is safe */
     size_t extras; /* further header fields */
-    char names[WEB_EXTRAS][40];
-    char values[WEB_EXTRAS][WEB_EXTRA_TEXT];
+    const char *names[WEB_EXTRAS];
+    char *values[WEB_EXTRAS];
 };
 
 struct web_request {
@@ -101,10 +101,13 @@ void web_sweep(const char *folder);
 void web_error(struct web_request *request, int status, const char *code,
                const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* Whether a limit that was hit is maxmemory, by its message. */
+bool web_is_of_memory(const char *message, size_t n);
+
 /* The library's error, with the status that belongs to it. */
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info);
 
-/* One more header field. */
+/* One more header field. The name is a constant, the value is copied. */
 void web_header(struct web_request *request, const char *name, const char *value);
 
 /* JSON: begin, write with json.h, end. */

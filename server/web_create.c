@@ -1,8 +1,10 @@
 /*
  * web_create.c - filters made and changed over HTTP: JSON becomes the words of a command.
  */
-#include "server.h"
 #include "web_filters.h"
+
+#include "args.h"
+#include "server.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -149,16 +151,23 @@ static bool words_expire(struct web_request *request, const struct words *words,
                                  : web_command(request, forever, 2, false);
 }
 
+static void create_exists(struct web_request *request, bg_bytes name)
+{
+    char shown[64];
+    web_error(request, 409, "exists", "there is a filter %s already",
+              args_show(name, shown));
+}
+
 static bool create_is_plain(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
            || strchr("-_.~:", c) != NULL;
 }
 
-/* Where the new filter is; names that are too long for that have no such field. */
+/* Where the new filter is; what no path can have has no such field. */
 static void create_location(struct web_request *request, bg_bytes name)
 {
-    char path[WEB_EXTRA_TEXT] = "/api/v1/filters/";
+    char path[HTTP_LINE_BYTES - 100] = "/api/v1/filters/";
     const char *bytes = name.data;
     size_t used = strlen(path);
     const bool dots = name.len <= 2 && strncmp("..", bytes, name.len) == 0;
@@ -202,6 +211,11 @@ void filters_create(struct web_request *request)
     }
     if (!words.has_name) {
         web_error(request, 400, "bad_request", "name: found none, expected a string");
+        return;
+    }
+    if (session_find(request->session, words.name)
+        && user_may_touch(request->client->user, words.name, USER_READ)) {
+        create_exists(request, words.name);
         return;
     }
     words.argv[0] = (bg_bytes){ "BG.CREATE", 9 };
@@ -251,9 +265,8 @@ void filters_change(struct web_request *request)
         const bg_bytes argv[] = { { "RENAMENX", 8 }, name, words.name };
         if (session_find(request->session, words.name)
             && (words.name.len != name.len
-                || memcmp(words.name.data, name.data, name.len))) {
-            web_error(request, 409, "exists",
-                      "there is a filter of the new name already");
+                || memcmp(words.name.data, name.data, name.len) != 0)) {
+            create_exists(request, words.name);
             return;
         }
         if (!web_command(request, argv, 3, false)) {

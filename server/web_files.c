@@ -70,11 +70,11 @@ static void files_disposition(struct web_request *request, bg_bytes name)
     const char *bytes = name.data;
     size_t n = 0;
     for (size_t i = 0; i < name.len && n < 64; i++) {
-        const char c = bytes[i];
+        const int c = bytes[i];
         const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
                           || (c >= '0' && c <= '9') || c == '-' || c == '_'
                           || (c == '.' && n > 0);
-        plain[n++] = safe ? c : '_';
+        plain[n++] = (char)(safe ? c : '_');
     }
     plain[n] = 0;
     (void)snprintf(value, sizeof value, "attachment; filename=\"%s.bg\"",
@@ -254,6 +254,9 @@ static void files_put(struct web_request *request)
     }
     if (err) {
         web_failed(request, err, &info);
+        if (request->answer.status == 429) {
+            web_header(request, "Retry-After", "1");
+        }
         return;
     }
     log_event(LOG_EVENT_RELOAD, name, "a file was uploaded, digest %s",

@@ -65,6 +65,7 @@ static void filter_summary(struct json *json, struct web_request *request,
     } else {
         json_null(json, "wasted");
     }
+    json_count(json, "false_negatives", atomic_load(&object->said_missing));
     json_exact(json, "age_seconds",
                now > entry->created ? (double)(now - entry->created) / 1000 : 0);
     web_json_known(json, "expires_in_seconds", expires != 0,

@@ -103,11 +103,34 @@ static void filters_fold(struct web_request *request)
     filters_do(request, "BG.FOLD", &more, 1);
 }
 
+enum { FILTERS_MERGE = 1000 };
+
+/* The names of a list, behind the n that are there. */
+static void filters_read_names(struct json_reader *r, bool base64, bg_bytes *names,
+                               size_t *n)
+{
+    struct json_span text;
+    if (!json_read_open(r, '[')) {
+        return;
+    }
+    while (json_read_element(r) && json_read_string(r, &text)) {
+        if (*n == FILTERS_MERGE) {
+            r->error = "not more than 1000 names";
+            return;
+        }
+        bg_bytes *name = &names[(*n)++];
+        *name = (bg_bytes){ text.bytes, text.len };
+        if (base64 && !web_base64_read(*name, (char *)text.bytes, &name->len)) {
+            r->error = "base64";
+        }
+    }
+}
+
 static void filters_merge(struct web_request *request)
 {
     struct json_reader r;
-    struct json_span member, text;
-    bg_bytes from[1000];
+    struct json_span member;
+    bg_bytes from[FILTERS_MERGE];
     size_t n = 0;
     if (!web_body(request, &r)) {
         return;
@@ -115,24 +138,10 @@ static void filters_merge(struct web_request *request)
     if (json_read_open(&r, '{')) {
         while (json_read_member(&r, &member)) {
             const bool base64 = json_read_is(&member, "from_base64");
-            if (!base64 && !json_read_is(&member, "from")) {
+            if (base64 || json_read_is(&member, "from")) {
+                filters_read_names(&r, base64, from, &n);
+            } else {
                 (void)json_read_skip(&r);
-                continue;
-            }
-            if (!json_read_open(&r, '[')) {
-                break;
-            }
-            while (json_read_element(&r) && json_read_string(&r, &text)) {
-                if (n == 1000) {
-                    r.error = "not more than 1000 names";
-                    break;
-                }
-                from[n] = (bg_bytes){ text.bytes, text.len };
-                if (base64
-                    && !web_base64_read(from[n], (char *)text.bytes, &from[n].len)) {
-                    r.error = "base64";
-                }
-                n++;
             }
         }
     }

@@ -1,6 +1,7 @@
 /*
  * web_gates.c - gates over HTTP: listed, asked, rebuilt.
  */
+#include "args.h"
 #include "gates.h"
 #include "observer.h"
 #include "server.h"
@@ -285,6 +286,12 @@ static void gates_list(struct web_request *request)
     web_json_end(request, &json);
 }
 
+static void gates_none(struct web_request *request, bg_bytes name)
+{
+    char shown[64];
+    web_error(request, 404, "not_found", "there is no gate %s", args_show(name, shown));
+}
+
 /* The gate's name, if the user may see it; else 404 was sent. */
 static bool gates_name(struct web_request *request, bg_bytes *name)
 {
@@ -293,7 +300,7 @@ static bool gates_name(struct web_request *request, bg_bytes *name)
     }
     if (!request->session->server->gates
         || !gates_may_see(request, name->data, name->len)) {
-        web_error(request, 404, "not_found", "there is no such gate");
+        gates_none(request, *name);
         return false;
     }
     return true;
@@ -312,7 +319,7 @@ static void gates_answer(struct web_request *request, bg_bytes name, int status)
     request->answer.status = status;
     web_json_end(request, &json);
     if (err) {
-        web_error(request, 404, "not_found", "there is no such gate");
+        gates_none(request, name);
     }
 }
 
@@ -341,11 +348,26 @@ static void gates_post_rebuild(struct web_request *request)
     }
 }
 
+/* The elements of a list; how many. */
+static int gates_read_list(struct json_reader *r, bg_bytes keys[1000])
+{
+    struct json_span text;
+    int n = 0;
+    while (json_read_element(r) && json_read_string(r, &text)) {
+        if (n == 1000) {
+            r->error = "not more than 1000 keys";
+            break;
+        }
+        keys[n++] = (bg_bytes){ text.bytes, text.len };
+    }
+    return n;
+}
+
 /* Reads the keys of a look-up; how many, or -1: an error was sent. */
 static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
 {
     struct json_reader r;
-    struct json_span member, text;
+    struct json_span member;
     bool base64 = false;
     int n = 0;
     if (!web_body(request, &r)) {
@@ -354,13 +376,7 @@ static int gates_read_keys(struct web_request *request, bg_bytes keys[1000])
     if (json_read_open(&r, '{')) {
         while (json_read_member(&r, &member)) {
             if (json_read_is(&member, "keys") && json_read_open(&r, '[')) {
-                while (json_read_element(&r) && json_read_string(&r, &text)) {
-                    if (n == 1000) {
-                        r.error = "not more than 1000 keys";
-                        break;
-                    }
-                    keys[n++] = (bg_bytes){ text.bytes, text.len };
-                }
+                n = gates_read_list(&r, keys);
             } else if (json_read_is(&member, "encoding")) {
                 (void)web_read_encoding(&r, &base64);
             } else if (!r.error) {
@@ -400,7 +416,7 @@ static void gates_post_lookup(struct web_request *request)
         const bg_err err = gates_lookup(request->session->server->gates, name, keys[i],
                                         NULL, &outcomes[i], &info);
         if (err) {
-            web_error(request, 404, "not_found", "there is no such gate");
+            gates_none(request, name);
             return;
         }
     }

@@ -18,10 +18,19 @@ struct reason {
 };
 
 /* What is to be said of a filter that was examined; returns how many reasons there are. */
-static size_t health_reasons(const struct figures *figures, struct reason reasons[8])
+static size_t health_reasons(const struct figures *figures, uint64_t missing,
+                             struct reason reasons[8])
 {
     const bg_slot_health *h = &figures->health;
     size_t n = 0;
+    if (missing) {
+        reasons[n] = (struct reason){ HEALTH_ACT, "false_negatives", "" };
+        (void)snprintf(
+            reasons[n++].text, 200,
+            "callers have keys that it denied, %llu times: they were never added, or it lost "
+            "them; build it anew",
+            (unsigned long long)missing);
+    }
     if (h->overflowed) {
         reasons[n] = (struct reason){ HEALTH_ACT, "overflowed", "" };
         (void)snprintf(
@@ -73,7 +82,8 @@ enum health health_of(const struct object *object, const struct figures *figures
         return HEALTH_UNKNOWN;
     }
     enum health worst = HEALTH_FINE;
-    const size_t n = health_reasons(figures, reasons);
+    const size_t n =
+        health_reasons(figures, atomic_load(&object->said_missing), reasons);
     for (size_t i = 0; i < n; i++) {
         worst = reasons[i].status > worst ? reasons[i].status : worst;
     }
@@ -97,7 +107,7 @@ void health_write(struct json *json, const struct object *object,
             "again");
         json_close(json, '}');
     } else if (figures->examined) {
-        n = health_reasons(figures, reasons);
+        n = health_reasons(figures, atomic_load(&object->said_missing), reasons);
     }
     for (size_t i = 0; i < n; i++) {
         json_object(json, NULL);

@@ -70,10 +70,23 @@ bool web_read_encoding(struct json_reader *r, bool *base64)
     return true;
 }
 
+/* The elements of a list; false: too many, which was sent. */
+static bool keys_read_list(struct web_request *request, struct json_reader *r,
+                           struct keys *keys)
+{
+    struct json_span key;
+    while (json_read_element(r) && json_read_string(r, &key)) {
+        if (!keys_push(request, keys, (bg_bytes){ key.bytes, key.len })) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool keys_read_json(struct web_request *request, struct keys *keys)
 {
     struct json_reader r;
-    struct json_span name, key;
+    struct json_span name;
     bool base64 = false, found = false;
     if (!web_body(request, &r)) {
         return false;
@@ -82,10 +95,8 @@ static bool keys_read_json(struct web_request *request, struct keys *keys)
         while (json_read_member(&r, &name)) {
             if (json_read_is(&name, "keys") && json_read_open(&r, '[')) {
                 found = true;
-                while (json_read_element(&r) && json_read_string(&r, &key)) {
-                    if (!keys_push(request, keys, (bg_bytes){ key.bytes, key.len })) {
-                        return false;
-                    }
+                if (!keys_read_list(request, &r, keys)) {
+                    return false;
                 }
             } else if (json_read_is(&name, "encoding")) {
                 (void)web_read_encoding(&r, &base64);

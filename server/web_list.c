@@ -106,7 +106,8 @@ static int row_compare(const struct row *a, const struct row *b, int sign)
     if (a_unknown || b_unknown) {
         order = a_unknown - b_unknown; /* last, either way */
     } else if (a->word) {
-        order = sign * strcmp(a->word, b->word);
+        const int words = strcmp(a->word, b->word);
+        order = sign * ((words > 0) - (words < 0));
     } else {
         order = sign * ((a->key > b->key) - (a->key < b->key));
     }
@@ -178,6 +179,27 @@ static bool list_push(struct listing *list, const struct row *row)
     return true;
 }
 
+/* Counts a filter, and takes it if it is wanted: *kept. False: no memory. */
+static bool list_consider(struct web_request *request, struct listing *list,
+                          struct entry *entry, bool *kept)
+{
+    struct row row = { .entry = entry, .name = catalog_name(entry) };
+    *kept = false;
+    if (!user_may_touch(request->client->user, row.name, USER_READ)) {
+        return true;
+    }
+    list->total++;
+    if (!list_wants(request, list, entry, row.name)) {
+        return true;
+    }
+    row.key = row_key(request, list->sort, entry);
+    if (strcmp(list->sort, "kind") == 0) {
+        row.word = bg_kind_name((bg_kind)entry->object->shape.kind);
+    }
+    *kept = list_push(list, &row);
+    return *kept;
+}
+
 /* All filters that are wanted, each held. */
 static bool list_gather(struct web_request *request, struct listing *list)
 {
@@ -189,22 +211,11 @@ static bool list_gather(struct web_request *request, struct listing *list)
     while (good && (n = catalog_scan(server->catalog, after, some, 64)) > 0) {
         after = some[n - 1]->number;
         for (size_t i = 0; i < n; i++) {
-            const bg_bytes name = catalog_name(some[i]);
-            struct row row = { .entry = some[i], .name = name };
-            if (good && user_may_touch(request->client->user, name, USER_READ)) {
-                list->total++;
-                if (list_wants(request, list, some[i], name)) {
-                    row.key = row_key(request, list->sort, some[i]);
-                    row.word = strcmp(list->sort, "kind") == 0
-                                   ? bg_kind_name((bg_kind)some[i]->object->shape.kind)
-                                   : NULL;
-                    good = list_push(list, &row);
-                    if (good) {
-                        continue; /* it stays held */
-                    }
-                }
+            bool kept = false;
+            good = good && list_consider(request, list, some[i], &kept);
+            if (!kept) {
+                catalog_release(some[i]);
             }
-            catalog_release(some[i]);
         }
     }
     return good;

@@ -66,11 +66,11 @@ static bool gathered_is_gate(const struct server *server, bg_bytes name)
 
 /* Takes an entry, if it can be told; else lets go of it. */
 static void gathered_take(struct gathered *g, struct server *server,
-                          struct entry *entry, bool cheap)
+                          const struct user *user, struct entry *entry, bool cheap)
 {
     const bg_bytes name = catalog_name(entry);
-    if (!entry->object->slot || name.len > METRICS_NAME
-        || memchr(name.data, 0, name.len) || g->n >= g->room
+    if (!entry->object->slot || !user_may_touch(user, name, USER_READ)
+        || name.len > METRICS_NAME || memchr(name.data, 0, name.len) || g->n >= g->room
         || gathered_is_gate(server, name)) {
         catalog_release(entry);
         return;
@@ -90,6 +90,7 @@ static void gathered_take(struct gathered *g, struct server *server,
 struct gathering {
     struct gathered *to;
     struct server *server;
+    const struct user *user;
     bool cheap;
 };
 
@@ -98,7 +99,8 @@ static void gathered_gate(void *context, const struct gate_about *about)
 {
     const struct gathering *gathering = context;
     struct gathered *g = gathering->to;
-    if (g->n < g->room) {
+    const bg_bytes gate = { about->name, strlen(about->name) };
+    if (g->n < g->room && user_may_touch(gathering->user, gate, USER_READ)) {
         struct figures *figures = &g->figures[g->n];
         *figures = observer_gate_figures(gathering->server->observer, about->name);
         (void)snprintf(g->names[g->n], METRICS_NAME + 1, "gate:%s", about->name);
@@ -120,10 +122,11 @@ static bool metrics_sink(void *context, const char *text, size_t len)
     return !out->overflow;
 }
 
-bool metrics_write(struct server *server, struct session *session,
-                   bg_metrics_format format, bool cheap, struct buffer *out)
+static bool metrics_write(struct session *session, const struct user *user,
+                          bg_metrics_format format, bool cheap, struct buffer *out)
 {
     static const char eof[] = "# EOF\n";
+    struct server *server = session->server;
     struct gathered g = { .n = 0 };
     struct entry *some[64];
     uint64_t after = 0;
@@ -134,20 +137,20 @@ bool metrics_write(struct server *server, struct session *session,
         return false;
     }
     if (server->gates) { /* these first: they are few, and known by name */
-        struct gathering gathering = { &g, server, cheap };
+        struct gathering gathering = { &g, server, user, cheap };
         gates_each(server->gates, gathered_gate, &gathering);
     }
     while ((n = catalog_scan(server->catalog, after, some, 64)) > 0) {
         after = some[n - 1]->number;
         quiet_enter(&server->quiet, session->seat); /* for the names */
         for (size_t i = 0; i < n; i++) {
-            gathered_take(&g, server, some[i], cheap);
+            gathered_take(&g, server, user, some[i], cheap);
         }
         quiet_leave(&server->quiet, session->seat);
     }
     /* What the observer has not seen yet has no figures of that sort: nobody waits for them. */
-    bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format,
-                                        BG_METRICS_CHEAP, metrics_sink, out, NULL);
+    bg_err err = bg_metrics_write_known(g.items, g.healths, g.n, format, metrics_sink,
+                                        out, NULL);
     const size_t told = g.n;
     gathered_free(&g);
     const bool open = format == BG_METRICS_OPENMETRICS;
@@ -165,14 +168,14 @@ void metrics_get(struct web_request *request)
 {
     static const char *const types[] = { "text/plain", "application/openmetrics-text" };
     bool cheap = false;
-    if (!web_flag(request, "cheap", &cheap)) {
+    if (!web_flag(request, "cheap", &cheap) || !web_may(request, "INFO")) {
         return;
     }
     const int choice = http_choose(request->head, types, 2);
     const bg_metrics_format format =
         choice == 1 ? BG_METRICS_OPENMETRICS : BG_METRICS_PROMETHEUS;
     request->answer.type = bg_metrics_content_type(format);
-    if (!metrics_write(request->session->server, request->session, format, cheap,
+    if (!metrics_write(request->session, request->client->user, format, cheap,
                        &request->answer.body)) {
         web_error(request, 507, "out_of_memory", "the metrics do not fit into memory");
     }

@@ -8,15 +8,11 @@
 #include "session.h"
 #include "web.h"
 
-/* False: it does not fit, or no memory. From a job. */
-bool metrics_write(struct server *server, struct session *session,
-                   bg_metrics_format format, bool cheap, struct buffer *out);
-
 /* The service's own figures; `told` filters have theirs in front of them. */
 void metrics_write_own(struct server *server, uint64_t told, bool open,
                        struct buffer *out);
 
-/* GET /metrics. */
+/* GET /metrics: for who may run INFO, of the filters that he may read. From a job. */
 void metrics_get(struct web_request *request);
 
 #endif

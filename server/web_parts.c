@@ -58,7 +58,7 @@ bool web_base64_read(bg_bytes text, char *to, size_t *n)
 static char *web_base64_write(bg_bytes bytes)
 {
     static const char digits[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=";
     const unsigned char *from = bytes.data;
     char *text = malloc(bytes.len / 3 * 4 + 8), *at = text;
     for (size_t i = 0; text && i < bytes.len; i += 3) {
@@ -68,8 +68,8 @@ static char *web_base64_write(bg_bytes bytes)
                               | (left > 2 ? from[i + 2] : 0);
         *at++ = digits[bits >> 18 & 63];
         *at++ = digits[bits >> 12 & 63];
-        *at++ = left > 1 ? digits[bits >> 6 & 63] : '=';
-        *at++ = left > 2 ? digits[bits & 63] : '=';
+        *at++ = digits[left > 1 ? bits >> 6 & 63 : 64];
+        *at++ = digits[left > 2 ? bits & 63 : 64];
     }
     if (text) {
         *at = 0;
@@ -86,8 +86,8 @@ char *web_segment(bg_bytes name)
         size_t used = 0;
         text[used++] = '=';
         for (size_t i = 0; i < n && base64[i] != '='; i++) {
-            const char c = base64[i];
-            text[used++] = c == '+' ? '-' : c == '/' ? '_' : c;
+            const int c = base64[i];
+            text[used++] = (char)(c == '+' ? '-' : c == '/' ? '_' : c);
         }
         text[used] = 0;
     }
@@ -185,9 +185,12 @@ bool web_may(struct web_request *request, const char *command)
 
 bool web_user_is_admin(const struct server *server, const struct user *user)
 {
-    const struct command *found =
+    const struct command *config =
         command_find(server->commands, (bg_bytes){ "CONFIG", 6 });
-    return found && user_may_run(user, found);
+    const struct command *set =
+        config ? command_find_sub(server->commands, config, (bg_bytes){ "SET", 3 })
+               : NULL;
+    return set && user_may_run(user, set);
 }
 
 bool web_is_admin(const struct web_request *request)
@@ -200,8 +203,9 @@ bool web_is_admin(const struct web_request *request)
 void web_sweep(const char *folder)
 {
     DIR *all = opendir(folder);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this stream */
     for (const struct dirent *one = all ? readdir(all) : NULL; one;
-         one = readdir(all)) {
+         one = readdir(all)) { /* NOLINT(concurrency-mt-unsafe): likewise */
         if (strncmp(one->d_name, "upload-", 7) == 0
             || strncmp(one->d_name, "download-", 9) == 0) {
             (void)unlinkat(dirfd(all), one->d_name, 0);
@@ -386,6 +390,7 @@ static void web_command_failed(struct web_request *request, const char *text,
         { "NOPERM ", 403, "forbidden" },
         { "NOAUTH ", 401, "unauthorized" },
         { "OOM ", 507, "out_of_memory" },
+        { "LIMIT maxmemory", 507, "out_of_memory" },
         { "ERR Insufficient memory", 507, "out_of_memory" },
         { "LIMIT ", 429, "limit" },
         { "MISCONF ", 500, "io" },
@@ -399,12 +404,19 @@ static void web_command_failed(struct web_request *request, const char *text,
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const size_t n = strlen(known[i].prefix);
         if (len >= n && memcmp(text, known[i].prefix, n) == 0) {
-            web_error(request, known[i].status, known[i].code, "%.*s", (int)len, text);
+            const char *blank = memchr(text, ' ', len);
+            const size_t code = blank ? (size_t)(blank - text) + 1 : 0;
+            web_error(request, known[i].status, known[i].code, "%.*s",
+                      (int)(len - code), text + code);
+            if (known[i].status == 429) {
+                web_header(request, "Retry-After", "1");
+            }
             return;
         }
     }
     const size_t skip = len > 4 && memcmp(text, "ERR ", 4) == 0 ? 4 : 0;
-    const bool busy = memmem(text, len, " being ", 7) != NULL;
+    const bool busy = memmem(text, len, " being ", 7) != NULL
+                      || memmem(text, len, " under way", 10) != NULL;
     web_error(request,
               busy        ? 409
               : of_filter ? 422

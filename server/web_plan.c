@@ -214,7 +214,8 @@ static void plan_sizes(struct json *json, const struct plan_rows *plans, bg_kind
 /* From a tenth to ten times as many keys; the middle one is as planned, exactly. */
 static double plan_multiple(size_t i, size_t points)
 {
-    const double middle = (double)(points / 2);
+    const size_t half = points / 2;
+    const double middle = (double)half;
     return points < 2 ? 1 : pow(10, ((double)i - middle) / middle);
 }
 

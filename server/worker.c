@@ -194,9 +194,8 @@ bool worker_listen(struct worker *worker, int fd, const struct protocol *protoco
                    bool tls)
 {
     struct listener *listener = malloc(sizeof *listener);
-    const size_t most = sizeof worker->listeners / sizeof *worker->listeners;
     struct event *event =
-        listener && worker->listeners_count < most
+        listener && worker->listeners_count < WORKER_LISTENERS
             ? event_new(worker->base, fd, EV_READ | EV_PERSIST, worker_accept, listener)
             : NULL;
     if (!event) {

@@ -23,7 +23,8 @@
 
 enum {
     WORKER_SCRATCH = 256 * 1024, /* bytes that are read at once */
-    WORKER_RUN = OBJECT_BATCH    /* requests of a pipeline that are answered at once */
+    WORKER_LISTENERS = 64,
+    WORKER_RUN = OBJECT_BATCH /* requests of a pipeline that are answered at once */
 };
 
 /* Requests of one pipeline that can be answered together. */
@@ -59,7 +60,7 @@ struct worker {
     bool stopping;
     bool
         deaf; /* there were no descriptors left: it does not listen until the next tick */
-    struct event *listeners[64];
+    struct event *listeners[WORKER_LISTENERS];
     size_t listeners_count;
     int mailbox_fd;
     struct event *mailbox_event, *tick_event;

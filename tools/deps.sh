@@ -22,7 +22,7 @@ packages=(
     prometheus python3-prometheus-client
     # the service: its clients, a truth, a browser
     redis-server redis-tools python3-redis golang-github-gomodule-redigo-dev
-    postgresql chromium curl openssl python3-yaml
+    postgresql chromium curl openssl python3-yaml python3-jsonschema
     # the command line: shells that complete it, and what checks man pages
     zsh fish mandoc
 )

@@ -63,14 +63,14 @@ BG_API BG_MUST_CHECK bg_err bg_metrics_write(const bg_metrics_item *items, size_
                                              bg_errinfo *info);
 
 /*
- * The same with figures that bg_slot_examine found a while ago, so that they need not be found
- * again: healths[i] is that of item i, or NULL.
+ * The same with figures that bg_slot_examine found a while ago, so that no filter is read again:
+ * healths[i] is that of item i, or NULL: then they are left out.
  */
 BG_API BG_MUST_CHECK bg_err bg_metrics_write_known(const bg_metrics_item *items,
                                                    const bg_slot_health *const *healths,
                                                    size_t n, bg_metrics_format format,
-                                                   uint32_t flags, bg_metrics_sink sink,
-                                                   void *context, bg_errinfo *info);
+                                                   bg_metrics_sink sink, void *context,
+                                                   bg_errinfo *info);
 
 /* The same for a registry: its own figures, and those of its tenants in memory, at most
  * `most` of them (0: none), with the label `filter` being their name. */

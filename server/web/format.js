@@ -180,7 +180,10 @@ export function clock(t, withSeconds = false) {
 
 // low – high of an estimate
 export function interval(estimate, show) {
-  return estimate ? `${show(estimate.low)} – ${show(estimate.high)}` : UNKNOWN;
+  if (!estimate) {
+    return UNKNOWN;
+  }
+  return estimate.high === null ? `at least ${show(estimate.low)}` : `${show(estimate.low)} – ${show(estimate.high)}`;
 }
 
 export function times(x) {

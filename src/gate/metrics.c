@@ -204,20 +204,20 @@ static bg_err metrics_check_items(const bg_metrics_item *items, size_t n,
     return n < SIZE_MAX ? BG_OK : bgi_err(info, BG_EINVAL, "n", "fewer", "%zu", n);
 }
 
-bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
-                        bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
-                        void *context, bg_errinfo *info)
-{
-    return bg_metrics_write_known(items, NULL, n, format, flags, sink, context, info);
-}
+/* Where a document goes. */
+struct metrics_to {
+    bg_metrics_format format;
+    bg_metrics_sink sink;
+    void *context;
+};
 
-bg_err bg_metrics_write_known(const bg_metrics_item *items,
-                              const bg_slot_health *const *healths, size_t n,
-                              bg_metrics_format format, uint32_t flags,
-                              bg_metrics_sink sink, void *context, bg_errinfo *info)
+static bg_err metrics_write_to(const bg_metrics_item *items,
+                               const bg_slot_health *const *healths, size_t n,
+                               uint32_t flags, const struct metrics_to *to,
+                               bg_errinfo *info)
 {
     struct bgi_memory memory;
-    bg_err err = metrics_check(format, flags, sink, info);
+    bg_err err = metrics_check(to->format, flags, to->sink, info);
     err = err ? err : metrics_check_items(items, n, info);
     if (err) {
         return err;
@@ -232,7 +232,25 @@ bg_err bg_metrics_write_known(const bg_metrics_item *items,
         err = metrics_gather(items[i].slot, items[i].gate, healths ? healths[i] : NULL,
                              flags, &facts[i + 1], info);
     }
-    err = err ? err : metrics_document(facts, n + 1, format, sink, context, info);
+    err = err ? err
+              : metrics_document(facts, n + 1, to->format, to->sink, to->context, info);
     bgi_memory_give(&memory);
     return err;
+}
+
+bg_err bg_metrics_write(const bg_metrics_item *items, size_t n,
+                        bg_metrics_format format, uint32_t flags, bg_metrics_sink sink,
+                        void *context, bg_errinfo *info)
+{
+    const struct metrics_to to = { format, sink, context };
+    return metrics_write_to(items, NULL, n, flags, &to, info);
+}
+
+bg_err bg_metrics_write_known(const bg_metrics_item *items,
+                              const bg_slot_health *const *healths, size_t n,
+                              bg_metrics_format format, bg_metrics_sink sink,
+                              void *context, bg_errinfo *info)
+{
+    const struct metrics_to to = { format, sink, context };
+    return metrics_write_to(items, healths, n, BG_METRICS_CHEAP, &to, info);
 }

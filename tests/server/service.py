@@ -365,7 +365,7 @@ def alone(test):
     return test
 
 
-def main(usage, *lines):
+def main(usage, *lines, http=False):
     """Runs the functions test_* of the calling script. `lines`: the service's configuration."""
     if len(sys.argv) < 2:
         sys.exit(usage)
@@ -373,7 +373,7 @@ def main(usage, *lines):
     tests = [value for name, value in vars(caller).items()
              if name.startswith("test_") and callable(value)
              and (len(sys.argv) < 3 or any(part in name for part in sys.argv[2:]))]
-    shared = Service(os.path.abspath(sys.argv[1]), *lines)
+    shared = Service(os.path.abspath(sys.argv[1]), *lines, http=http)
     try:
         if hasattr(caller, "prepare"):
             caller.prepare()

@@ -838,16 +838,17 @@ def watch_loading(s, setting):
     with wait_for(connect) as c:
         answers = c.pipeline([("INFO", "persistence"), ("BF.EXISTS", "k1", "absent"),
                               ("BF.MEXISTS", "k1", "a", "b", "c"), ("CF.COUNT", "c", "absent"),
-                              ("CF.MEXISTS", "nosuch", "a", "b"), ("BF.ADD", "k1", "y"),
-                              ("PING",), ("INFO", "persistence")])
+                              ("CF.MEXISTS", "nosuch", "a", "b"), ("BG.EXISTS", "nosuch", "a"),
+                              ("BG.COUNT", "k1", "a"), ("BF.ADD", "k1", "y"), ("PING",),
+                              ("INFO", "persistence")])
         if b"\r\nloading:1" not in answers[-1]:
             return False
         loading = Error("LOADING bloomgated is loading its filters")
         if setting == "maybe":
-            assert answers[1:5] == [1, [1, 1, 1], 1, [1, 1]], answers
+            assert answers[1:7] == [1, [1, 1, 1], 1, [1, 1], 1, 1], answers
         else:
-            assert answers[1:5] == [loading] * 4, answers
-        assert answers[5:7] == [loading, Status("PONG")]
+            assert answers[1:7] == [loading] * 6, answers
+        assert answers[7:9] == [loading, Status("PONG")]
         return True
 
 

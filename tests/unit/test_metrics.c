@@ -170,7 +170,7 @@ TEST(slot__figures_that_are_known_are_told)
     bg_errinfo why;
     reader_reset(&reader);
     CHECK_EQ(bg_metrics_write_known(&item, healths, 1, BG_METRICS_PROMETHEUS,
-                                    BG_METRICS_CHEAP, reader_sink, &reader, &why),
+                                    reader_sink, &reader, &why),
              BG_OK);
     reader_read(&reader, BG_METRICS_PROMETHEUS);
     CHECK(users("filter_items", "") == 17);

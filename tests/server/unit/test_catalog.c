@@ -285,7 +285,8 @@ static void model_check(uint64_t now)
             CHECK(some[i]->number > after);
             after = some[i]->number;
             const bg_bytes told = catalog_name(some[i]);
-            const unsigned known = (unsigned)atoi((const char *)told.data + 1);
+            const unsigned known =
+                (unsigned)strtoul((const char *)told.data + 1, NULL, 10);
             CHECK_EQ(model[known].mark, some[i]->object->shape.items);
             expiring += atomic_load(&some[i]->expires) != 0;
             all++;

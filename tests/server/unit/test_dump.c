@@ -606,7 +606,7 @@ TEST(dump__redisbloom_round_trip)
 TEST(dump__redisbloom_that_does_not_scale)
 {
     struct fake h;
-    struct pieces pieces;
+    struct pieces pieces = { .count = 0 };
     fake_begin(&h);
     redis_dump(100, 0.02, 99, &pieces);
     uint8_t *header = pieces.of[0].bytes;

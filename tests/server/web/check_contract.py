@@ -143,6 +143,8 @@ class Contract:
 # ---- Asking ---------------------------------------------------------------------------------------
 
 class Service:
+    seen = set()  # (operationId, status) of all that was asked for
+
     def __init__(self, base, contract, user=None):
         self.url = urllib.parse.urlsplit(base)
         self.contract, self.user, self.asked = contract, user, set()
@@ -165,7 +167,7 @@ class Service:
         if self.user and user:
             sent["Authorization"] = "Basic " + base64.b64encode(self.user.encode()).decode()
         link = http.client.HTTPConnection(self.url.hostname, self.url.port, timeout=30)
-        link.putrequest(method, path, skip_accept_encoding=True)
+        link.putrequest(method, path, skip_host="Host" in sent, skip_accept_encoding=True)
         for name, value in sent.items():
             link.putheader(name, value)
         if method not in ("GET", "HEAD") and "Content-Length" not in sent:
@@ -192,6 +194,7 @@ class Service:
                 self.fits_error(value, what)
             return value
         self.asked.add(operation["operationId"])
+        self.seen.add((operation["operationId"], str(response.status)))
         told = operation["responses"].get(str(response.status), operation["responses"].get("default") if response.status >= 400 else None)
         if not check(f"{what}: status {response.status} is in the document", told, ""):
             return value

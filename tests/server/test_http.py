@@ -1,0 +1,893 @@
+#!/usr/bin/env python3
+"""The service over HTTP, against its contract (server/web/openapi.yaml): every path, every status
+that the document names, every answer by its schema.
+
+usage: test_http.py BLOOMGATED [PART OF A NAME...]"""
+
+import base64
+import json
+import math
+import os
+import re
+import sqlite3
+import struct
+import sys
+import threading
+
+import check_names
+import http_asker
+import service
+from http_asker import CONTRACT, F, SEEN, Asker, Wire, free_service, quote, request
+from service import alone, wait_for
+
+KIND = {"kind": "application/vnd.bloomgate"}
+
+
+def same(found, expected):
+    assert found == expected, f"found {found!r}, expected {expected!r}"
+
+
+def code(answer):
+    return answer["error"]["code"]
+
+
+# ---- The contract -------------------------------------------------------------------------------
+
+
+def test_document_is_sound(_):
+    """References, examples and ids of the document itself."""
+    CONTRACT.check_itself()
+
+
+def test_contract(s):
+    """What check_contract.py asks of every service."""
+    http_asker.check_contract.try_all(f"http://127.0.0.1:{s.http_port}", CONTRACT,
+                                      CONTRACT.check_itself())
+
+
+@alone
+def test_contract_with_users(program):
+    with free_service(program, "requirepass secret") as s:
+        http_asker.check_contract.try_all(f"http://127.0.0.1:{s.http_port}", CONTRACT,
+                                          CONTRACT.check_itself(), "default:secret")
+
+
+def test_unknown_paths_and_methods(s):
+    a = Asker(s)
+    for path in ("/api", "/api/", "/api/v1", "/api/v1/", "/api/v2/info", "/api/v1/info/", "/api/v1//info", f"{F}/", "/API/v1/info", "/metrics/",
+                 "/%61pi/v1/info", "/api/v1/%69nfo", "/../etc/passwd", "/assets/../openapi.yaml", "/index.html", "//", f"{F}/a/b/c/d"):
+        same(code(a.told("GET", path, 404)), "not_found")
+    for path, allowed in ((F, "GET, HEAD, POST"), (f"{F}/x", "GET, HEAD, PATCH, DELETE"), (f"{F}/x/add", "POST"), (f"{F}/x/file", "GET, HEAD, PUT"),
+                          ("/api/v1/info", "GET, HEAD"), ("/metrics", "GET, HEAD"), ("/healthz", "GET, HEAD"), ("/", "GET, HEAD"),
+                          ("/assets/dashboard.js", "GET, HEAD"), ("/readyz", "GET, HEAD")):
+        for method in ("OPTIONS", "TRACE", "BREW") + (("PUT",) if "PUT" not in allowed else ()):
+            response, told = a.ask(method, path, 405)
+            same(response.getheader("Allow"), allowed)
+            same(code(told), "method_not_allowed")
+    same(a.status("GET", "/api/v1/filters/%zz"), 400)
+    same(a.status("GET", "/" + "/".join("abcdefghijklmnopqrstuvwxyz")), 400)
+
+
+def test_no_such_filter(s):
+    a = Asker(s)
+    for method, path, body in (("GET", "", None), ("PATCH", "", {"expires_in_seconds": 1}), ("DELETE", "", None), ("GET", "/file", None), ("GET", "/occupancy", None),
+                               ("POST", "/check", {"keys": []}), ("POST", "/add", {"keys": []}), ("POST", "/verify", {}), ("POST", "/clear", {}),
+                               ("POST", "/rotate", {}), ("POST", "/fold", {}), ("POST", "/merge", {"from": ["x"]})):
+        told = a.told(method, f"{F}/no%20such{path}", 404, body)
+        same((code(told), "no such" in told["error"]["message"]), ("not_found", True))
+    tag = a.ask("GET", "/", 200)[0].getheader("ETag")
+    a.ask("GET", "/", 304, headers={"If-None-Match": tag})
+
+
+def test_content_types(s):
+    a = Asker(s)
+    a.make("types")
+    a.ask("POST", f"{F}/types/check", 415, b"x", kind="text/html")
+    for kind in ("text/html", "application/jsonx", "application/xml", "text/plainly", "application/json2; charset=utf-8"):
+        same(code(a.told("POST", F, 415, b'{"name":"x"}', kind=kind)), "unsupported_media_type")
+        same(code(a.told("POST", f"{F}/types/add", 415, b'{"keys":["x"]}', kind=kind)), "unsupported_media_type")
+        same(code(a.told("PATCH", f"{F}/types", 415, b'{"name":"x"}', kind=kind)), "unsupported_media_type")
+        same(code(a.told("PUT", f"{F}/types/file", 415, b"x", kind=kind)), "unsupported_media_type")
+        for path in ("fold", "merge"):
+            a.ask("POST", f"{F}/types/{path}", 415, b"{}", kind=kind)
+    for kind in ("application/json", "Application/JSON", "application/json;charset=utf-8", "application/json ; x=y"):
+        same(a.told("POST", f"{F}/types/check", 200, b'{"keys":["x"]}', kind=kind)["results"], [False])
+    for kind in ("text/plain; charset=utf-8", "TEXT/PLAIN"):
+        same(a.told("POST", f"{F}/types/check", 200, b"x\n", kind=kind), b"0\n")
+
+
+BAD_JSON = [b"", b"{", b"}", b"[]", b"null", b"true", b'"x"', b"{]", b'{"keys":}', b'{"keys":[}', b'{"keys":["a",]}', b'{"keys":["a"]', b'{"keys":["a"]}}',
+            b'{"keys":["a"]} x', b'{"keys":["\xff"]}', b'{"keys":["\xc0\x80"]}', b'{"keys":["\\ud800"]}', b'{"keys":["\\x41"]}', b"{'keys':['a']}",
+            b'{"keys":["a\nb"]}', b'{"keys":[1]}', b'{"keys":{"a":1}}', b'{"keys":null}', b'{"keys":["a"],"encoding":"latin1"}',
+            b'{"keys":["?"],"encoding":"base64"}', b'{"keys":["a"],"encoding":1}', b'{"key":["a"]}', b"[" * 100, b'{"keys":' + b"[" * 100,
+            b'{"keys":["a"],"x":' + b'{"y":' * 200 + b"1" + b"}" * 200 + b"}", b"\xef\xbb\xbf{}", b'{"keys":["a"]\x00}', b"{" + b" " * 100]
+
+
+def test_bad_json_changes_nothing(s):
+    a = Asker(s)
+    a.make("bad")
+    for body in BAD_JSON:
+        for path in (f"{F}/bad/add", f"{F}/bad/check"):
+            told = a.told("POST", path, 400, body)
+            same(code(told), "bad_request")
+            assert len(told["error"]["message"]) > 10, told
+    same(a.told("GET", f"{F}/bad?examine=1", 200)["ones"], 0)
+    for body in (b'{"name":"x","capacity":1000,"error":0.01', b'{"name":1}', b'{"name":"x","colour":"red"}', b'{"name":"x","window":{"size":3}}',
+                 b'{"name":"x","capacity":-1,"error":0.1}', b'{"name":"x","capacity":1e30,"error":0.1}', b'{"name":"x","capacity":1.5,"error":0.1}',
+                 b'{"name":"x","capacity":10,"error":1}', b'{"name":"x","capacity":10,"error":0}', b'{"name":"x","kind":"round"}',
+                 b'{"name":"x","kind":"fuse","capacity":10,"error":0.1}', b'{"name":"x","capacity":10,"error":0.1,"expires_in_seconds":0}',
+                 b'{"name":"x","capacity":10,"error":0.1,"expires_in_seconds":-4}', b'{"name":"x","window":{"mode":"square"}}', b'{"name_base64":"!"}',
+                 b'{"name":"x","capacity":10,"error":0.1,"bits_per_key":10}'):
+        same(code(a.told("POST", F, 400, body)), "bad_request")
+    same(a.told("GET", F, 200)["total"], 1)
+
+
+def test_names_of_all_sorts(s):
+    check_names.run(s)
+
+
+# ---- Keys ---------------------------------------------------------------------------------------
+
+
+def test_keys_are_bytes(s):
+    a = Asker(s)
+    a.make("keys", error=1e-9)
+    keys = [b"", b"\0", b"\xff\xfe", b"a\r", "ä€😀".encode(), b"x" * 100000, bytes(range(256))]
+    coded = [base64.b64encode(key).decode() for key in keys]
+    told = a.told("POST", f"{F}/keys/add", 200, {"keys": coded, "encoding": "base64"})
+    same(told, {"results": [True] * len(keys), "keys": len(keys), "new": len(keys)})
+    for key in keys:  # the same bytes, by every way
+        same(s.ask("BG.EXISTS", "keys", key), 1)
+        if b"\n" not in key and key:
+            same(a.told("POST", f"{F}/keys/check", 200, key + b"\n", kind="text/plain"), b"1\n")
+        line = json.dumps({"key": base64.b64encode(key).decode(), "encoding": "base64"}).encode()
+        same(a.told("POST", f"{F}/keys/check", 200, line, kind="application/x-ndjson"), b'{"maybe":true}\n')
+    same(a.told("POST", f"{F}/keys/check", 200, b"a\r\n\n\xff\xfe", kind="text/plain"), b"1\n1\n1\n")
+    same(a.told("POST", f"{F}/keys/check", 200, b"", kind="text/plain"), b"")
+    same(a.told("POST", f"{F}/keys/check", 200, '"ä\\u20ac\\ud83d\\ude00"\n'.encode(), kind="application/x-ndjson"), b'{"maybe":true}\n')
+    for line in (b"\n", b"x\n", b'"a" "b"\n', b"{}\n", b'{"key":1}\n', b'{"key":"?","encoding":"base64"}\n', b'"a"\n[]\n'):
+        a.ask("POST", f"{F}/keys/check", 400, line, kind="application/x-ndjson")
+
+
+def test_many_keys(s):
+    a = Asker(s)
+    a.make("many", capacity=200000, error=1e-6)
+    lines = b"".join(b"%d\n" % i for i in range(200000))
+    told = a.told("POST", f"{F}/many/add", 200, lines, kind="text/plain", headers={"X-Bloomgate": "1"})
+    assert told.count(b"1\n") > 199990 and told.count(b"\n") == 200000
+    told = a.told("POST", f"{F}/many/check", 200, {"keys": [str(i) for i in range(150000, 300000)]})
+    same(told["results"][:50000], [True] * 50000)
+    assert sum(told["results"]) == told["maybe"] < 50010, told["maybe"]
+    same(a.told("GET", f"{F}/many", 200)["counters"]["queries"], 150000)
+    too_many = b"\n" * (2 ** 20 + 1)
+    same(code(a.told("POST", f"{F}/many/check", 413, too_many, kind="text/plain")), "too_large")
+
+
+def test_full_filters_say_how_far_they_came(s):
+    a = Asker(s)
+    a.make("full", kind="cuckoo", capacity=100, error=0.001)
+    keys = [f"k{i}" for i in range(5000)]
+    told = a.told("POST", f"{F}/full/add", 409, {"keys": keys})
+    same(code(told), "full")
+    assert 90 <= told["done"] < 1000, told["done"]
+    same(a.told("POST", f"{F}/full/check", 200, {"keys": keys[:told["done"]]})["maybe"], told["done"])
+    told = a.told("POST", f"{F}/full/add", 409, "\n".join(keys).encode(), kind="text/plain", headers={"X-Bloomgate": "1"})
+    same(code(told), "full")
+
+
+# ---- Filters ------------------------------------------------------------------------------------
+
+
+def test_every_kind(s):
+    a = Asker(s)
+    for kind in ("classic", "partitioned", "blocked", "split", "register", "counting", "cuckoo", "quotient", "scalable", "window"):
+        made = a.make(f"kind:{kind}", kind=kind, hash="fast")
+        same((made["kind"], made["family"]), (kind, "bg"))
+        a.ask("POST", f"{F}/kind%3A{kind}/add", 200, {"keys": [f"key {i}" for i in range(500)]})
+        told = a.told("GET", f"{F}/kind%3A{kind}?examine=1", 200)
+        assert 450 < told["items"]["value"] < 550 and told["items"]["low"] <= told["items"]["value"] <= told["items"]["high"], told["items"]
+        same(a.told("POST", f"{F}/kind%3A{kind}/verify", 200, {})["ok"], True)
+        shares = a.told("GET", f"{F}/kind%3A{kind}/occupancy?cells=5", 200)
+        assert 0 < shares["mean"] < 1, shares
+        s.ask("BF.ADD", "bf", "x")
+        s.ask("CF.ADD", "cf", "x")
+    for name, family in (("bf", "bf"), ("cf", "cf")):
+        told = a.told("GET", f"{F}/{name}", 200)
+        same((told["family"], told["growth"] is not None), (family, True))
+    same(a.told("GET", f"{F}?kind=window", 200)["matched"], 1)
+    same(a.told("POST", f"{F}/kind%3Awindow/rotate", 200, {})["kind"], "window")
+    same(code(a.told("POST", f"{F}/kind%3Ablocked/rotate", 422, {})), "not_supported")
+    same(code(a.told("POST", f"{F}/kind%3Acuckoo/fold", 422, {"times": 1})), "not_supported")
+    window = a.told("POST", F, 201, {"name": "w", "window": {"mode": "aged", "generations": 4, "seconds": 60}, "capacity": 100, "error": 0.01})
+    same(window["window"], {"mode": "aged", "generations": 4, "seconds": 60, "count": None})
+
+
+def test_options_of_new_filters(s):
+    a = Asker(s)
+    same(a.told("POST", F, 201, {"name": "plain"})["kind"], "scalable")
+    told = a.told("POST", F, 201, {"name": "shards", "kind": "classic", "capacity": 1000, "bits_per_key": 12, "bits": 5, "shards": 4, "hash": "fast"})
+    same((told["geometry"]["k"], told["geometry"]["shards"], told["hash"]["profile"]), (5, 4, "fast"))
+    told = a.told("POST", F, 201, {"name": "opts", "kind": "blocked", "capacity": 1000, "error": 0.01, "folds": 2})
+    half = a.told("POST", f"{F}/opts/fold", 200, {"times": 1})
+    same(half["bytes"] * 2, told["bytes"])
+    same(a.told("POST", F, 201, {"name": "sized", "kind": "blocked", "capacity": 500, "memory": 4096})["bytes"], 4096)
+    expiring = a.told("POST", F, 201, {"name": "short", "capacity": 10, "error": 0.1, "expires_in_seconds": 500})
+    assert 490 < expiring["expires_in_seconds"] <= 500, expiring
+    response, _ = a.ask("POST", F, 201, {"name": "a b/c", "capacity": 10, "error": 0.1})
+    same(response.getheader("Location"), "/api/v1/filters/a%20b%2Fc")
+    a.ask("GET", response.getheader("Location"), 200)
+
+
+def test_a_capacity_is_kept_unless_told(s):
+    a = Asker(s)
+    a.make("strict", kind="blocked", capacity=100)
+    a.make("loose", kind="blocked", capacity=100, overfill=True)
+    keys = {"keys": [str(i) for i in range(1000)]}
+    told = a.told("POST", f"{F}/strict/add", 409, keys)
+    same(code(told), "full")
+    assert 90 < told["done"] < 120, told["done"]
+    a.ask("POST", f"{F}/loose/add", 200, keys)
+    health = a.told("GET", f"{F}/loose?examine=1", 200)["health"]
+    same(health["status"], "act")
+    assert {r["code"] for r in health["reasons"]} >= {"fill", "predicted"}, health
+
+
+def test_merging(s):
+    a = Asker(s)
+    for name in ("m1", "m2", "m3"):
+        a.make(name, kind="blocked")
+        a.ask("POST", f"{F}/{name}/add", 200, {"keys": [name]})
+    a.make("odd", kind="blocked", capacity=5000)
+    a.make("cuckoo", kind="cuckoo")
+    a.ask("POST", f"{F}/m1/merge", 200, {"from": ["m2"], "from_base64": [base64.b64encode(b"m3").decode()]})
+    same(a.told("POST", f"{F}/m1/check", 200, {"keys": ["m1", "m2", "m3", "m4"]})["results"], [True, True, True, False])
+    same(code(a.told("POST", f"{F}/m1/merge", 409, {"from": ["odd"]})), "incompatible")
+    same(code(a.told("POST", f"{F}/m1/merge", 404, {"from": ["none"]})), "not_found")
+    for bad in ({}, {"from": []}, {"from": "m2"}, {"from_base64": ["?"]}, {"from": [f"x{i}" for i in range(1001)]}):
+        a.ask("POST", f"{F}/m1/merge", 400, bad)
+    a.ask("POST", f"{F}/cuckoo/merge", 409, {"from": ["m1"]})
+    for bad in ({"times": 0}, {"times": 21}, {"times": "x"}):
+        a.ask("POST", f"{F}/m1/fold", 400, bad)
+
+
+def test_busy(s):
+    a = Asker(s)
+    load_foreign(s, "half", whole=False)
+    same(a.told("POST", f"{F}/half/check", 200, {"keys": ["anything"]})["results"], [True])
+    for path in ("clear", "fold"):
+        same(code(a.told("POST", f"{F}/half/{path}", 409, {})), "busy")
+    same(code(a.told("POST", f"{F}/half/add", 409, {"keys": ["x"]})), "busy")
+    a.make("busy", kind="blocked", folds=2)
+    same(s.ask("BG.REBUILD", "busy", "BEGIN", 2000), "OK")
+    assert a.told("GET", f"{F}/busy", 200)["rebuilding"]
+    same(code(a.told("POST", f"{F}/busy/fold", 409, {})), "busy")
+    same(s.ask("BG.REBUILD", "busy", "ABORT"), "OK")
+    a.ask("POST", f"{F}/busy/fold", 200, {})
+
+
+def test_lists_go_on_by_name(s):
+    """Filters that come and go meanwhile do not make others be missed or seen twice."""
+    a = Asker(s)
+    for i in range(60):
+        a.make(f"list:{i:03d}", capacity=100)
+    for order in ("asc", "desc"):
+        seen, cursor = [], ""
+        while True:
+            page = a.told("GET", f"{F}?count=10&order={order}{cursor}", 200)
+            seen += [f["name"] for f in page["filters"]]
+            if page["next"] is None:
+                break
+            cursor = "&cursor=" + quote(page["next"])
+            a.make(f"list:000{len(seen)}{order}", capacity=100)
+            a.ask("DELETE", f"{F}/{quote(seen[-1])}", 204)
+            a.make(seen[-1], capacity=100)
+        stays = [n for n in seen if re.fullmatch(r"list:\d{3}", n)]
+        same(sorted(stays), [f"list:{i:03d}" for i in range(60)])
+        same(len(set(seen)), len(seen))
+        same(seen, sorted(seen, reverse=order == "desc"))
+    for bad in ("cursor=x", "cursor=%3D!", "cursor=-1", "cursor=1&offset=1", "cursor=%3Dabc&sort=bytes"):
+        a.ask("GET", f"{F}?{bad}", 400)
+    same(len(a.told("GET", f"{F}?sort=bytes&cursor=50&count=100", 200)["filters"]), a.told("GET", F, 200)["total"] - 50)
+
+
+# ---- Files --------------------------------------------------------------------------------------
+
+
+def test_files_there_and_back(s):
+    a = Asker(s)
+    for kind in ("classic", "blocked", "counting", "cuckoo", "quotient", "scalable", "window"):
+        name = f"file:{kind}"
+        a.make(name, kind=kind, capacity=20000 if kind == "window" else 2000)
+        a.ask("POST", f"{F}/{quote(name)}/add", 200, {"keys": [f"key {i}" for i in range(1000)]})
+        response, file = a.ask("GET", f"{F}/{quote(name)}/file", 200)
+        tag = response.getheader("ETag")
+        same(response.getheader("Content-Disposition"), f'attachment; filename="file_{kind}.bg"')
+        head, empty = a.ask("HEAD", f"{F}/{quote(name)}/file", 200)
+        same((head.getheader("ETag"), head.getheader("Content-Length"), empty), (tag, str(len(file)), b""))
+        a.ask("GET", f"{F}/{quote(name)}/file", 304, headers={"If-None-Match": f'"x", {tag}'})
+        response, _ = a.ask("PUT", f"{F}/copy-{kind}/file", 201, file, headers={"If-None-Match": "*"}, **KIND)
+        same(response.getheader("ETag"), tag)
+        response, again = a.ask("GET", f"{F}/copy-{kind}/file", 200)
+        same((response.getheader("ETag"), again == file), (tag, True))
+        same(a.told("POST", f"{F}/copy-{kind}/check", 200, {"keys": [f"key {i}" for i in range(1000)]})["maybe"], 1000)
+        one, two = a.told("GET", f"{F}/{quote(name)}?examine=1", 200), a.told("GET", f"{F}/copy-{kind}?examine=1", 200)
+        for member in ("kind", "family", "bytes", "capacity", "items", "fill", "geometry", "ones", "window", "can", "hash"):
+            same((member, two[member]), (member, one[member]))
+        a.ask("POST", f"{F}/copy-{kind}/add", 200, {"keys": ["one more"]})
+        response, _ = a.ask("GET", f"{F}/copy-{kind}/file", 200, headers={"If-None-Match": tag})
+        assert response.getheader("ETag") != tag
+
+
+def test_preconditions(s):
+    a = Asker(s)
+    a.make("pre")
+    tag = a.ask("HEAD", f"{F}/pre/file", 200)[0].getheader("ETag")
+    file = a.told("GET", f"{F}/pre/file", 200)
+    a.ask("POST", f"{F}/pre/add", 200, {"keys": ["x"]})
+    response, told = a.ask("PUT", f"{F}/pre/file", 412, file, headers={"If-Match": tag}, **KIND)
+    now = response.getheader("ETag")
+    same((code(told), now != tag), ("precondition_failed", True))
+    a.ask("PUT", f"{F}/pre/file", 412, file, headers={"If-Match": f"W/{now}"}, **KIND)
+    a.ask("PUT", f"{F}/none/file", 412, file, headers={"If-Match": "*"}, **KIND)
+    same(a.told("POST", f"{F}/pre/check", 200, {"keys": ["x"]})["maybe"], 1)
+    response, _ = a.ask("PUT", f"{F}/pre/file", 200, file, headers={"If-Match": f'"0", {now}'}, **KIND)
+    same(response.getheader("ETag"), tag)
+    same(a.told("POST", f"{F}/pre/check", 200, {"keys": ["x"]})["maybe"], 0)
+
+
+def test_damaged_files_are_refused(s):
+    """Every flipped byte and every missing end, and what was there before stays."""
+    a = Asker(s)
+    a.make("good", kind="blocked", capacity=300, error=0.01)
+    a.ask("POST", f"{F}/good/add", 200, {"keys": [f"key {i}" for i in range(300)]})
+    response, file = a.ask("GET", f"{F}/good/file", 200)
+    tag = response.getheader("ETag")
+    step = 1 if service.work(1) > 1 else 37
+    offsets = sorted({*range(0, 300), *range(0, len(file), step), *range(len(file) - 40, len(file))})
+    damaged = [file[:i] + bytes([file[i] ^ (1 << i % 8)]) + file[i + 1:] for i in offsets]
+    damaged += [file[:n] for n in range(0, len(file), max(1, step * 16))] + [file + b"\0", file * 2, b"", b"\0" * len(file)]
+    for bytes_ in damaged:
+        for path in ("good", "fresh"):
+            told = a.told("PUT", f"{F}/{path}/file", 422, bytes_, **KIND)
+            same(code(told), "bad_file")
+            assert len(told["error"]["message"]) > 10, told
+    a.ask("GET", f"{F}/fresh", 404)
+    same(a.ask("HEAD", f"{F}/good/file", 200)[0].getheader("ETag"), tag)
+    same(a.told("POST", f"{F}/good/check", 200, {"keys": [f"key {i}" for i in range(300)]})["maybe"], 300)
+    same([n for n in os.listdir(os.path.join(s.folder, "data")) if n.startswith(("upload", "download"))], [])
+    events = a.told("GET", "/api/v1/events?level=warning&filter=good", 200)["events"]
+    assert any(e["type"] == "refused" for e in events), events
+
+
+def load_foreign(s, name, whole=True):
+    """A filter with RedisBloom's own bits, which has no file of ours: as its SCANDUMP writes it."""
+    bits_per_key = -math.log(0.005) / 0.480453013918201
+    bits = (int(100 * bits_per_key) + 63) // 64 * 64
+    header = struct.pack("<QIIIQQQddIQB", 0, 1, 5, 2, bits // 8, bits, 0, 0.005, bits_per_key, math.ceil(0.693147180559945 * bits_per_key), 100, 0)
+    same(s.ask("BF.LOADCHUNK", name, 1, header), "OK")
+    if whole:
+        same(s.ask("BF.LOADCHUNK", name, 1 + bits // 8, bytes(bits // 8)), "OK")
+
+
+def test_files_of_others(s):
+    """Of another secret: refused. Of no secret: taken, with what the file tells."""
+    a = Asker(s)
+    with free_service(s.program) as other:
+        b = Asker(other)
+        b.make("secret")
+        b.make("open", hash="fast")
+        b.ask("POST", f"{F}/open/add", 200, {"keys": ["x"]})
+        same(code(a.told("PUT", f"{F}/secret/file", 422, b.told("GET", f"{F}/secret/file", 200), **KIND)), "bad_file")
+        a.ask("PUT", f"{F}/open/file", 201, b.told("GET", f"{F}/open/file", 200), **KIND)
+        same(a.told("POST", f"{F}/open/check", 200, {"keys": ["x", "y"]})["results"], [True, False])
+    load_foreign(s, "foreign")
+    same(s.ask("BF.ADD", "foreign", "x"), 1)
+    same(code(a.told("GET", f"{F}/foreign/file", 422)), "not_supported")
+    same(code(a.told("GET", f"{F}/foreign/occupancy", 422)), "not_supported")
+    a.ask("GET", f"{F}/foreign", 200)
+    a.ask("POST", f"{F}/foreign/add", 200, {"keys": ["y"]})
+    program = os.path.join(os.path.dirname(s.program), "bloomgate")
+    if os.path.exists(program):  # one that was built once, and takes no keys
+        path = os.path.join(s.folder, "fuse.bg")
+        service.subprocess.run([program, "build", "--kind", "fuse", "--force", path], input="a\nb\nc\n", text=True, check=True)
+        with open(path, "rb") as file:
+            a.ask("PUT", f"{F}/fuse/file", 201, file.read(), **KIND)
+        same(a.told("POST", f"{F}/fuse/check", 200, {"keys": ["a", "b", "c"]})["maybe"], 3)
+        for path, body in (("add", {"keys": ["x"]}), ("fold", {}), ("rotate", {})):
+            same(code(a.told("POST", f"{F}/fuse/{path}", 422, body)), "not_supported")
+
+
+def test_files_outlive_a_restart(s):
+    a = Asker(s)
+    a.make("kept")
+    a.ask("POST", f"{F}/kept/add", 200, {"keys": ["x"]})
+    file = a.told("GET", f"{F}/kept/file", 200)
+    a.ask("PUT", f"{F}/twin/file", 201, file, **KIND)
+    tag = a.ask("HEAD", f"{F}/twin/file", 200)[0].getheader("ETag")
+    s.restart()
+    a = Asker(s)
+    same(a.ask("HEAD", f"{F}/twin/file", 200)[0].getheader("ETag"), tag)
+    same(a.told("POST", f"{F}/twin/check", 200, {"keys": ["x", "y"]})["results"], [True, False])
+
+
+# ---- Figures ------------------------------------------------------------------------------------
+
+
+def metrics_of(a, query=""):
+    """{name{labels}: value} of /metrics."""
+    text = a.told("GET", f"/metrics{query}", 200).decode()
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line and line[0] != "#"}
+
+
+def test_figures_are_those_of_metrics(s):
+    a = Asker(s)
+    a.make("fig", kind="blocked")
+    a.ask("POST", f"{F}/fig/add", 200, {"keys": [str(i) for i in range(600)] + ["1"]})
+    a.ask("POST", f"{F}/fig/check", 200, {"keys": [str(i) for i in range(500, 1500)]})
+    told = a.told("GET", f"{F}/fig?examine=1", 200)
+    m = metrics_of(a)
+    at = '{filter="fig"}'
+    for name, value in (("size_bytes", told["bytes"]), ("layers", told["layers"]), ("capacity_items", told["capacity"]), ("target_fpr_ratio", told["target"]),
+                        ("items", told["items"]["value"]), ("low_items", told["items"]["low"]), ("high_items", told["items"]["high"]),
+                        ("fill_ratio", told["fill"]), ("predicted_fpr_ratio", told["predicted"]), ("measured_fpr_ratio", told["measured"]["value"]),
+                        ("measured_low_fpr_ratio", told["measured"]["low"]), ("measured_high_fpr_ratio", told["measured"]["high"]),
+                        ("ones_per_insert", told["ones_per_insert"]), ("honest_ones_per_insert", told["honest_ones_per_insert"])):
+        same((name, m[f"bloomgate_filter_{name}{at}"]), (name, value))
+    c = told["counters"]
+    same(m['bloomgate_filter_queries_total{filter="fig",result="maybe"}'], c["maybes"])
+    same(m['bloomgate_filter_queries_total{filter="fig",result="no"}'], c["queries"] - c["maybes"])
+    same(m['bloomgate_filter_inserts_total{filter="fig",result="new"}'], c["news"])
+    same(m['bloomgate_filter_inserts_total{filter="fig",result="maybe_present"}'], c["adds"] - c["news"])
+    same((c["queries"], told["avoided"]), (1000, c["queries"] - c["maybes"]))
+    info = a.told("GET", "/api/v1/info", 200)
+    same(info["counters"], c)
+    same(info["filters"]["count"], m["bloomgate_service_filters"])
+    same(info["connections"]["limit"], m["bloomgate_service_max_connections"])
+    cheap = metrics_of(a, "?cheap=1")
+    assert f"bloomgate_filter_items{at}" not in cheap and f"bloomgate_filter_size_bytes{at}" in cheap
+    a.ask("GET", "/metrics?cheap=maybe", 400)
+    for key, truth in (("1", "FALSEPOSITIVE"), ("2", "FALSEPOSITIVE"), ("3", "PRESENT"), ("certainly not", "PRESENT")):
+        s.ask("BG.OBSERVE", "fig", key, truth)
+    told = a.told("GET", f"{F}/fig", 200)
+    same((told["wasted"], told["false_negatives"], told["health"]["status"]), (2, 1, "act"))
+    assert told["observed"]["low"] < 2 / (2 + told["avoided"]) < told["observed"]["high"], told["observed"]
+
+
+def test_openmetrics_is_asked_for(s):
+    a = Asker(s)
+    a.make("om")
+    for accept, kind in (("application/openmetrics-text; version=1.0.0", "application/openmetrics-text"), ("text/plain", "text/plain"), ("*/*", "text/plain"),
+                         ("application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                          "application/openmetrics-text")):
+        response, text = a.ask("GET", "/metrics", 200, headers={"Accept": accept})
+        same(response.getheader("Content-Type").split(";")[0], kind)
+        same(text.endswith(b"\n# EOF\n"), kind != "text/plain")
+
+
+def test_history(s):
+    a = Asker(s)
+    a.make("past")
+    same(a.told("GET", "/api/v1/history?filter=past", 200)["kept"], False)
+
+    def ask():
+        a.ask("POST", f"{F}/past/check", 200, {"keys": ["x"] * 10})
+        past = a.told("GET", "/api/v1/history?filter=past&metric=queries_per_second,bytes", 200)
+        return past if any(past["series"]["queries_per_second"]) else None
+    past = wait_for(ask, 30, "points of history")
+    same((past["kept"], past["filter"], set(past["series"])), (True, "past", {"queries_per_second", "bytes"}))
+    asked = a.told("GET", f"{F}/past", 200)["counters"]["queries"]
+    assert 0 < sum(v or 0 for v in past["series"]["queries_per_second"]) * past["step"] <= asked, past
+    whole = a.told("GET", "/api/v1/history?seconds=86400", 200)
+    same((whole["step"], len(whole["series"])), (60, 10))
+    for bad in ("metric=colour", "seconds=0", "seconds=86401", "seconds=x", "filter=%3D!", "metric=items"):
+        a.ask("GET", f"/api/v1/history?{bad}", 400)
+    a.ask("GET", "/api/v1/history?filter=none", 404)
+
+
+def test_events(s):
+    a = Asker(s)
+    told = a.told("GET", "/api/v1/events", 200)
+    same({"load", "start"} <= {e["type"] for e in told["events"]}, True)
+    for _ in range(3):
+        a.ask("PUT", f"{F}/e%0Av/file", 422, b"junk", **KIND)
+    new = a.told("GET", f"/api/v1/events?since={told['last']}", 200)
+    same([(e["type"], e["filter"], e["level"]) for e in new["events"]], [("refused", "e\nv", "warning")] * 3)
+    same((new["last"], new["missed"]), (told["last"] + 3, False))
+    same(len(a.told("GET", "/api/v1/events?count=2", 200)["events"]), 2)
+    same(a.told("GET", f"/api/v1/events?since={new['last']}&level=warning", 200)["events"], [])
+    same(len(a.told("GET", "/api/v1/events?filter=e%0Av&level=warning", 200)["events"]), 3)
+    same(a.told("GET", f"/api/v1/events?since={new['last'] + 1000}", 200)["missed"], True)
+    for bad in ("since=-1", "since=x", "count=0", "count=1001", "level=loud", "filter=%3D!"):
+        a.ask("GET", f"/api/v1/events?{bad}", 400)
+    for _ in range(1100):
+        a.ask("PUT", f"{F}/flood/file", 422, b"junk", **KIND)
+    late = a.told("GET", f"/api/v1/events?since={told['last']}&count=1000", 200)
+    same((late["missed"], len(late["events"]), late["last"]), (True, 1000, new["last"] + 1100))
+
+
+def test_plan_is_that_of_the_command_line(s):
+    a = Asker(s)
+    program = os.path.join(os.path.dirname(s.program), "bloomgate")
+    if not os.path.exists(program):
+        raise service.Skip("no bloomgate beside bloomgated")
+    text = service.subprocess.run([program, "plan", "-n", "3M", "-p", "0.1%", "--json"], check=True, capture_output=True, text=True).stdout
+    theirs, mine = json.loads(text), a.told("GET", "/api/v1/plan?items=3000000&error=0.001", 200)
+    same([k["kind"] for k in mine["kinds"]], [k["kind"] for k in theirs["kinds"]])
+    for one, two in zip(theirs["kinds"], mine["kinds"]):
+        for member in ("possible", "bytes", "k", "units", "layers"):
+            same((one["kind"], one.get(member)), (two["kind"], two.get(member)))
+        assert abs(one["rate"] - two["rate"]) < 1e-5, (one["rate"], two["rate"])
+    same(mine["recommended"]["kind"], theirs["recommended"]["kind"])
+    same([h.replace("(growth 2)", "(--growth 2)") for h in mine["hints"]], theirs["hints"])
+    curve = a.told("GET", "/api/v1/plan?items=3000000&error=0.001&kind=blocked&points=21", 200)["curves"][0]
+    same((curve["multiple"][10], curve["multiple"][0], curve["multiple"][20]), (1, 0.1, 10))
+    planned = next(k for k in mine["kinds"] if k["kind"] == "blocked")
+    assert abs(curve["rate_at"][10] - planned["rate"]) < 1e-9 and curve["rate_at"] == sorted(curve["rate_at"]), curve
+    for bad in ("items=10", "error=0.1", "items=10&error=0.1&kind=round", "items=10&error=0.1&growth=-1", "items=10&error=0.1&absent_share=2",
+                "items=10&error=0.1&points=201", "items=10&error=nan", "items=10&error=0.1&call_cost=inf", "items=10&memory=4"):
+        a.ask("GET", f"/api/v1/plan?{bad}", 400)
+
+
+# ---- Who may ------------------------------------------------------------------------------------
+
+
+USERS = ("user admin on >secret allcommands allkeys", "user shop on >buy +@all -@admin -@dangerous +info ~shop:* rate=1000 burst=1000",
+         "user reader on >look +@read +@bloom +@gate -@write %R~shop:*", "user gone off >x allcommands allkeys", "user default off", "user few on >x +ping allkeys")
+
+
+def basic(user):
+    return {"Authorization": "Basic " + base64.b64encode(user.encode()).decode()}
+
+
+@alone
+def test_users(program):
+    with free_service(program, *USERS) as s:
+        admin, shop, reader = Asker(s, "admin:secret"), Asker(s, "shop:buy"), Asker(s, "reader:look")
+        nobody = Asker(s)
+        same(admin.told("GET", "/api/v1/info", 200)["user"], {"name": "admin", "admin": True, "write": True})
+        same(reader.told("GET", "/api/v1/info", 200)["user"], {"name": "reader", "admin": False, "write": False})
+        admin.make("shop:a", kind="blocked", overfill=True)
+        admin.make("other")
+        document = CONTRACT.document["paths"]
+        for path, item in document.items():  # everything asks who it is, but for what the document says
+            for method in item.keys() & {"get", "post", "put", "patch", "delete"}:
+                operation = item[method]
+                free = operation.get("security") == [{}]
+                path_ = path.replace("{name}", "shop%3Aa").replace("{file}", "dashboard.js")
+                body = None if method in ("get", "delete") else {}
+                response, _ = nobody.ask(method.upper(), path_, 200 if free else 401, body)
+                same("401" in operation["responses"], not free)
+        for bad in ("admin:wrong", "admin:", "nobody:secret", ":", "gone:x", "default:", "admin"):
+            nobody.ask("GET", F, 401, headers=basic(bad))
+        for header in ("Basic", "Basic !", "Digest x", "Bearer", "Bearer admin", "Bearer admin:secret x", "Bearer shop:secret"):
+            nobody.ask("GET", "/api/v1/info", 401, headers={"Authorization": header})
+        nobody.ask("GET", "/api/v1/info", 200, headers={"Authorization": "Bearer admin:secret"})
+        check_rights(admin, shop, reader)
+        check_tenants(admin, shop)
+
+
+def check_rights(admin, shop, reader):
+    same([f["name"] for f in shop.told("GET", F, 200)["filters"]], ["shop:a"])
+    same(shop.told("GET", F, 200)["total"], 1)
+    for method, path, body in (("GET", "", None), ("GET", "/file", None), ("GET", "/occupancy", None), ("POST", "/check", {"keys": ["x"]}),
+                               ("POST", "/add", {"keys": ["x"]}), ("POST", "/clear", {}), ("PATCH", "", {"expires_in_seconds": 5}), ("DELETE", "", None)):
+        shop.ask(method, f"{F}/other{path}", 404, body)
+    shop.ask("POST", F, 403, {"name": "mine", "capacity": 10, "error": 0.1})
+    shop.ask("PATCH", f"{F}/shop%3Aa", 403, {"name": "other2"})
+    file = admin.told("GET", f"{F}/other/file", 200)
+    same(code(shop.told("PUT", f"{F}/other/file", 403, file, **KIND)), "forbidden")
+    shop.ask("POST", f"{F}/shop%3Aa/merge", 403, {"from": ["other"]})
+    shop.ask("POST", f"{F}/shop%3Aa/add", 200, {"keys": ["x"]})
+    same(reader.told("POST", f"{F}/shop%3Aa/check", 200, {"keys": ["x", "y"]})["results"], [True, False])
+    for method, path, body in (("POST", "/add", {"keys": ["x"]}), ("POST", "/clear", {}), ("POST", "/fold", {}), ("POST", "/rotate", {}),
+                               ("POST", "/merge", {"from": ["shop:a"]}), ("PATCH", "", {"expires_in_seconds": 5}), ("DELETE", "", None)):
+        same(code(reader.told(method, f"{F}/shop%3Aa{path}", 403, body)), "forbidden")
+    same(code(reader.told("PUT", f"{F}/shop%3Aa/file", 403, file, **KIND)), "forbidden")
+    same(code(shop.told("POST", f"{F}/shop%3Aa/add", 403, b"x\n", kind="text/plain")), "cross_site")
+    few = Asker(shop.served, "few:x")
+    for method, path, body in (("GET", F, None), ("GET", f"{F}/shop%3Aa", None), ("GET", f"{F}/shop%3Aa/file", None), ("GET", f"{F}/shop%3Aa/occupancy", None),
+                               ("POST", f"{F}/shop%3Aa/verify", {}), ("POST", f"{F}/shop%3Aa/check", {"keys": ["x"]}), ("GET", "/metrics", None),
+                               ("GET", "/api/v1/gates", None)):
+        same(code(few.told(method, path, 403, body)), "forbidden")
+    few.ask("GET", "/api/v1/info", 200)
+    text = shop.told("GET", "/metrics", 200).decode()
+    assert 'filter="shop:a"' in text and 'filter="other"' not in text
+    # events of others' filters, and of no filter, are not told
+    admin.ask("PUT", f"{F}/other/file", 422, b"junk", **KIND)
+    shop.ask("PUT", f"{F}/shop%3Aa/file", 422, b"junk", **KIND)
+    same({e.get("filter") for e in shop.told("GET", "/api/v1/events", 200)["events"]}, {"shop:a"})
+    assert {e.get("filter") for e in admin.told("GET", "/api/v1/events", 200)["events"]} >= {"shop:a", "other", None}
+    same(shop.told("GET", "/api/v1/info", 200)["filters"]["count"], 1)
+    same(shop.told("GET", "/api/v1/info", 200)["persistence"]["dir"], None)
+    shop.ask("GET", "/api/v1/history?filter=other", 404)
+
+
+def check_tenants(admin, shop):
+    told = admin.told("GET", "/api/v1/tenants", 200)["tenants"]
+    same([t["name"] for t in told], ["admin", "default", "few", "gone", "reader", "shop"])
+    by_name = {t["name"]: t for t in told}
+    same((by_name["gone"]["enabled"], by_name["shop"]["enabled"], by_name["shop"]["admin"]), (False, True, False))
+    same((by_name["shop"]["filters"], by_name["admin"]["filters"]), (1, 2))
+    same(by_name["shop"]["limits"], {"inserts_per_second": 1000, "burst": 1000})
+    assert by_name["shop"]["refused"]["rights"] >= 3, by_name["shop"]
+    same("secret" in json.dumps(told), False)
+    same([t["name"] for t in shop.told("GET", "/api/v1/tenants", 200)["tenants"]], ["shop"])
+    response, refused = shop.ask("POST", f"{F}/shop%3Aa/add", 429, {"keys": [str(i) for i in range(1500)]})
+    same((code(refused), refused["done"] <= 1000, response.getheader("Retry-After") is not None), ("limit", True, True))
+    assert shop.told("GET", "/api/v1/tenants", 200)["tenants"][0]["refused"]["rate"] > 0
+
+
+@alone
+def test_guessing_is_slowed_down(program):
+    with free_service(program, "requirepass secret") as s:
+        a = Asker(s)
+        statuses = [a.status("GET", "/api/v1/info", headers=basic(f"default:{i}")) for i in range(40)]
+        same(set(statuses), {401, 429})
+        same(a.status("GET", "/api/v1/info", headers=basic("default:secret")) in (200, 429), True)
+        same(a.status("GET", "/healthz"), 200)
+
+
+@alone
+def test_auth_can_be_left_out(program):
+    with free_service(program, "requirepass secret", "http-auth no") as s:
+        a = Asker(s)
+        a.ask("GET", F, 200)
+        same(a.told("GET", "/api/v1/info", 200)["user"]["admin"], True)
+        a.ask("GET", "/metrics", 200)
+        same(a.status("GET", F, headers={"Host": "evil.example"}), 421)
+        assert s.ask("PING").startswith("NOAUTH")
+    with free_service(program, "requirepass secret", "metrics-auth no") as s:
+        a = Asker(s)
+        a.ask("GET", "/metrics", 200)
+        a.ask("GET", F, 401)
+        same(a.status("GET", "/metrics", headers={"Host": "evil.example"}), 421)
+
+
+@alone
+def test_host_names(program):
+    with free_service(program, "http-allowed-hosts bloom.example other.example") as s:
+        a = Asker(s)
+        for host in ("localhost", "LOCALHOST:8420", "127.0.0.1", "127.0.0.1:1", "[::1]:8420", "10.1.2.3", "x.localhost", "bloom.example", "Other.Example:80",
+                     "localhost."):
+            same((host, a.status("GET", "/api/v1/info", headers={"Host": host})), (host, 200))
+        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "xlocalhost", "[evil]", "bloom.example.evil"):
+            for path in ("/api/v1/info", "/metrics", F):
+                same((host, a.status("GET", path, headers={"Host": host})), (host, 421))
+            same(a.status("GET", "/healthz", headers={"Host": host}), 200)
+        same(code(a.told("GET", "/api/v1/info", 421, headers={"Host": "evil.example"})), "misdirected")
+    with free_service(program, "requirepass secret") as s:
+        same(Asker(s).status("GET", "/api/v1/info", headers={"Host": "any.example", **basic("default:secret")}), 200)
+
+
+def test_other_pages(s):
+    """What a page of another site can send without being asked about it changes nothing."""
+    a = Asker(s)
+    a.make("page")
+    for headers, status in (({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403),
+                            ({"Sec-Fetch-Site": "same-site"}, 403), ({"Sec-Fetch-Site": "same-origin"}, 200), ({"Sec-Fetch-Site": "none"}, 200),
+                            ({"Origin": f"http://127.0.0.1:{s.http_port}"}, 200), ({"Origin": f"http://127.0.0.1:{s.http_port + 1}"}, 403)):
+        a.ask("POST", f"{F}/page/add", status, {"keys": ["x"]}, headers=headers)
+        a.ask("POST", f"{F}/page/check", status, {"keys": ["x"]}, headers=headers)
+        a.ask("PATCH", f"{F}/page", status, {"expires_in_seconds": None}, headers=headers)
+        a.ask("PUT", f"{F}/page/file", 403 if status == 403 else 422, b"x", headers=headers, **KIND)
+    for kind in ("text/plain", "text/plain;charset=utf-8", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+        same(code(a.told("POST", f"{F}/page/add", 403, b'{"keys":["y"]}', kind=kind)), "cross_site")
+        same(code(a.told("POST", F, 403, b'{"name":"y"}', kind=kind)), "cross_site")
+    same(code(a.told("POST", f"{F}/page/clear", 403)), "cross_site")
+    a.ask("POST", f"{F}/page/clear", 200, headers={"X-Bloomgate": ""})
+
+
+# ---- Limits -------------------------------------------------------------------------------------
+
+
+@alone
+def test_limits(program):
+    with free_service(program, "max-filters 2", "max-filter-memory 1Mi", "maxmemory 1536Ki", "proto-max-bulk-len 4Ki") as s:
+        a = Asker(s)
+        info = a.told("GET", "/api/v1/info", 200)["limits"]
+        same((info["max_body_bytes"], info["max_filters"], info["max_filter_bytes"]), (4096, 2, 2 ** 20))
+        same(code(a.told("POST", F, 507, {"name": "big", "kind": "blocked", "capacity": 10000, "memory": 2 ** 21})), "out_of_memory")
+        a.told("POST", F, 201, {"name": "one", "kind": "blocked", "capacity": 10000, "memory": 2 ** 20})
+        same(code(a.told("POST", F, 507, {"name": "two", "kind": "blocked", "capacity": 10000, "memory": 2 ** 20})), "out_of_memory")
+        a.make("two")
+        response, told = a.ask("POST", F, 429, {"name": "three", "capacity": 10, "error": 0.1})
+        same((code(told), response.getheader("Retry-After") is not None), ("limit", True))
+        file = a.told("GET", f"{F}/two/file", 200)
+        same(code(a.told("PUT", f"{F}/three/file", 429, file, **KIND)), "limit")
+        for path in (F, f"{F}/two/add", f"{F}/two/check", "/api/v1/gates/x/lookup"):
+            same(code(a.told("POST", path, 413, b" " * 4097)), "too_large")
+        same(code(a.told("PUT", f"{F}/two/file", 413, b" " * (info["max_upload_bytes"] + 1), **KIND)), "too_large")
+        with free_service(program) as other:
+            b = Asker(other)
+            b.told("POST", F, 201, {"name": "huge", "kind": "blocked", "capacity": 10000, "memory": 2 ** 20 + 64, "hash": "fast"})
+            b.told("POST", F, 201, {"name": "large", "kind": "blocked", "capacity": 10000, "memory": 2 ** 20, "hash": "fast"})
+            same(code(a.told("PUT", f"{F}/two/file", 507, b.told("GET", f"{F}/huge/file", 200), **KIND)), "out_of_memory")
+            same(code(a.told("PUT", f"{F}/two/file", 507, b.told("GET", f"{F}/large/file", 200), **KIND)), "out_of_memory")
+        a.ask("POST", f"{F}/two/check", 200, {"keys": ["x"]})
+        grows = a.told("PATCH", f"{F}/two", 200, {"name": "grows"})
+        same(grows["name"], "grows")
+
+
+@alone
+def test_a_growing_filter_stops_at_maxmemory(program):
+    with free_service(program, "max-filter-memory 64Ki") as s:
+        a = Asker(s)
+        s.ask("CF.RESERVE", "grows", 1000)
+        keys = [str(i) for i in range(200000)]
+        told = a.told("POST", f"{F}/grows/add", 507, {"keys": keys})
+        same(code(told), "out_of_memory")
+        assert 1000 < told["done"] < 100000, told["done"]
+        same(a.told("POST", f"{F}/grows/check", 200, {"keys": keys[:told["done"]]})["maybe"], told["done"])
+
+
+# ---- Gates --------------------------------------------------------------------------------------
+
+
+def make_catalogue(path, rows):
+    with sqlite3.connect(path) as db:
+        db.execute("create table products (id integer primary key, sku text unique)")
+        db.executemany("insert into products (sku) values (?)", [(f"sku-{i}",) for i in range(rows)])
+
+
+@alone
+def test_gates(program):
+    s = free_service(program)
+    path = os.path.join(s.folder, "catalogue.db")
+    make_catalogue(path, 5000)
+    s.lines = (f"gate products source=sqlite:{path} query='select sku from products' lookup='select 1 from products where sku = ?' follow=none audit=0.05",)
+    with s:
+        a = Asker(s)
+        gate = wait_for(lambda: (lambda g: g if g["complete"]["state"] == "complete" else None)(a.told("GET", "/api/v1/gates/products", 200)), 30, "a gate")
+        keys = [f"sku-{i}" for i in range(4000, 6000)]
+        told = a.told("POST", "/api/v1/gates/products/lookup", 200, {"keys": keys[:1000]})
+        same([r["present"] for r in told["results"]], [True] * 1000)
+        told = a.told("POST", "/api/v1/gates/products/lookup", 200, {"keys": keys[1000:]})
+        same([r["present"] for r in told["results"]], [False] * 1000)
+        coded = [base64.b64encode(k.encode()).decode() for k in keys[999:1001]]
+        told = a.told("POST", "/api/v1/gates/products/lookup", 200, {"keys": coded, "encoding": "base64"})
+        same([r["present"] for r in told["results"]], [True, False])
+        check_gate_figures(a, gate)
+        for bad in ({"keys": []}, {"keys": "x"}, {}, {"keys": ["x"] * 1001}, {"keys": ["?"], "encoding": "base64"}, {"keys": ["x"], "encoding": "x"}):
+            a.ask("POST", "/api/v1/gates/products/lookup", 400, bad)
+        a.ask("POST", "/api/v1/gates/products/lookup", 415, b"x", kind="text/html")
+        a.ask("POST", "/api/v1/gates/products/lookup", 403, b'{"keys":["x"]}', kind="text/plain")
+        a.ask("POST", "/api/v1/gates/none/lookup", 404, {"keys": ["x"]})
+        a.ask("POST", "/api/v1/gates/none/rebuild", 404, {})
+        a.ask("POST", "/api/v1/gates/products/rebuild", 403)
+        rebuilds = a.told("GET", "/api/v1/gates/products", 200)["rebuilds"]
+        a.ask("POST", "/api/v1/gates/products/rebuild", 202, {})
+        wait_for(lambda: a.told("GET", "/api/v1/gates/products", 200)["rebuilds"] > rebuilds, 30, "a rebuild")
+        events = a.told("GET", "/api/v1/events", 200)["events"]
+        assert any(e.get("gate") == "products" and e["type"] == "rebuild" for e in events), events
+        ready = a.told("GET", "/readyz?verbose=1", 200)
+        assert any(c["name"] == "gates" and c["ok"] for c in ready["checks"]), ready
+
+
+def check_gate_figures(a, before):
+    """API and /metrics say the same of a gate."""
+    gate = a.told("GET", "/api/v1/gates/products", 200)
+    m = metrics_of(a)
+    at = '{filter="gate:products"}'
+    same(gate["lookups"], before["lookups"] + 2002)
+    same(sum(gate["outcomes"].values()), gate["lookups"])
+    untrusted = m[f"bloomgate_gate_untrusted_lookups_total{at}"]
+    told = sum(v for k, v in m.items() if k.startswith('bloomgate_gate_lookups_total{filter="gate:products"'))
+    same(told + untrusted, gate["lookups"])
+    same(m[f"bloomgate_gate_avoided_calls_total{at}"], gate["avoided"])
+    same(m[f"bloomgate_gate_wasted_calls_total{at}"], gate["wasted"])
+    same(m[f"bloomgate_gate_observed_fpr_ratio{at}"], gate["observed"]["value"])
+    same(m[f"bloomgate_gate_trusted{at}"], 1)
+    same(m[f"bloomgate_gate_source_up{at}"], 1)
+    same(m[f"bloomgate_filter_size_bytes{at}"], gate["filter"]["bytes"])
+    same(gate["false_negatives"], 0)
+    assert gate["audits"] > 0 and gate["avoided"] > 900, gate
+
+
+# ---- Loading ------------------------------------------------------------------------------------
+
+
+@alone
+def test_while_loading(program):
+    """One of its files is a pipe that nobody writes to yet, so the service loads until somebody does."""
+    s = free_service(program)
+    try:
+        s.start()
+        load_foreign(s, "foreign")
+        s.ask("SAVE")
+        s.stop()
+        files = os.listdir(os.path.join(s.folder, "data", "filters"))
+        same(len(files), 1)
+        pipe = os.path.join(s.folder, "data", "filters", files[0])
+        os.remove(pipe)
+        os.mkfifo(pipe)
+        s.start(wait=False)
+        check_loading(s, pipe)
+        s.stop()
+    finally:
+        s.kill()
+        s.remove()
+
+
+def check_loading(s, pipe):
+    def healthy():
+        try:
+            return Asker(s).status("GET", "/healthz") == 200
+        except OSError:
+            return False
+    wait_for(healthy, 30, "the port")
+    a = Asker(s)
+    response, text = a.ask("GET", "/readyz", 503)
+    same((text, response.getheader("Retry-After")), (b"loading\n", "1"))
+    told = a.told("GET", "/readyz?verbose=1", 503)
+    same((told["state"], [c["ok"] for c in told["checks"] if c["name"] == "data"]), ("loading", [False]))
+    info = a.told("GET", "/api/v1/info", 200)
+    same((info["state"], info["persistence"]["loading"]["filters"]), ("loading", 0))
+    a.ask("GET", "/api/v1/events", 200)
+    a.ask("GET", "/", 200)
+    same(metrics_of(a)["bloomgate_service_up"], 0)
+    for path, item in CONTRACT.document["paths"].items():
+        for method in item.keys() & {"get", "post", "put", "patch", "delete"}:
+            if "503" in item[method]["responses"] and path != "/readyz":
+                body = None if method in ("get", "delete") else {}
+                response, told = a.ask(method.upper(), path.replace("{name}", "foreign"), 503, body)
+                same((code(told), response.getheader("Retry-After")), ("loading", "1"))
+    with open(pipe, "wb"):
+        pass  # it ends without content, so the filter's is lost
+    s.wait_until_ready()
+    a.ask("GET", "/readyz", 200)
+    told = a.told("GET", f"{F}/foreign", 200)
+    same((told["degraded"], told["health"]["status"]), (True, "act"))
+    same(a.told("POST", f"{F}/foreign/check", 200, {"keys": ["anything"]})["results"], [True])
+
+
+# ---- All at once --------------------------------------------------------------------------------
+
+
+def test_many_at_once(s):
+    """Threads that make, fill, ask, list, download, rename and drop: no answer is a server's error."""
+    problems = []
+
+    def work(number):
+        a = Asker(s)
+        try:
+            for i in range(service.work(12)):
+                name = f"at-once-{number}-{i}"
+                a.make(name, kind=("blocked", "cuckoo", "scalable", "window")[i % 4])
+                a.ask("POST", f"{F}/{name}/add", 200, {"keys": [str(k) for k in range(300)]})
+                same(a.told("POST", f"{F}/{name}/check", 200, {"keys": [str(k) for k in range(300)]})["maybe"], 300)
+                a.ask("GET", f"{F}?count=50&sort=items", 200)
+                a.ask("GET", "/metrics", 200)
+                a.ask("GET", "/api/v1/info", 200)
+                a.ask("GET", "/api/v1/tenants", 200)
+                file = a.told("GET", f"{F}/{name}/file", 200)
+                a.ask("PUT", f"{F}/shared/file", 201 if a.status("GET", f"{F}/shared") == 404 and number < 0 else 200, file, **KIND)
+                a.ask("PATCH", f"{F}/{name}", 200, {"name": f"{name}-renamed"})
+                a.ask("DELETE", f"{F}/{name}-renamed", 204)
+        except Exception as error:  # pylint: disable=broad-except
+            problems.append(repr(error))
+
+    Asker(s).make("shared")
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    same(problems, [])
+    same(Asker(s).told("GET", F, 200)["total"], 1)
+
+
+def test_zz_every_status_of_the_document(_):
+    """All that the document names was seen by the tests above."""
+    if len(sys.argv) > 2:
+        raise service.Skip("only some tests were run")
+    missing = []
+    for path, item in CONTRACT.document["paths"].items():
+        for method in item.keys() & {"get", "post", "put", "patch", "delete"}:
+            for status in item[method]["responses"]:
+                if status != "default" and (item[method]["operationId"], status) not in SEEN:
+                    missing.append(f"{method.upper()} {path}: {status}")
+    same(missing, [])
+
+
+if __name__ == "__main__":
+    service.main(__doc__, http=True)
