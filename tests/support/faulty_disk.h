@@ -243,8 +243,8 @@ int __wrap_open(const char *path, int flags, ...)
         mode = va_arg(arguments, unsigned);
         va_end(arguments);
         void (*tell)(void) = disk.on_create;
-        disk.on_create = NULL;
         if (tell) {
+            disk.on_create = NULL;
             tell();
         }
     }

@@ -33,7 +33,7 @@ static const struct make {
     { "BG.CREATE", "KIND window CAPACITY 400 ERROR 0.001 MANUAL GENERATIONS 4", false,
       true },
 };
-enum { MAKES = sizeof makes / sizeof *makes };
+enum { MAKES = sizeof makes / sizeof *makes }; /* and this number: one or the other */
 
 struct filter {
     bool there, maybe; /* it exists; or may */
@@ -42,6 +42,16 @@ struct filter {
     uint32_t moved[KEYS]; /* windows: rotations since the key was added */
     uint64_t expires;     /* 0: never; 1: not known */
 };
+
+static bool counts(const struct filter *f)
+{
+    return f->make < MAKES && makes[f->make].counts;
+}
+
+static bool is_window(const struct filter *f)
+{
+    return f->make < MAKES && makes[f->make].window;
+}
 
 struct model {
     struct filter filters[NAMES];
@@ -103,13 +113,11 @@ static struct step step_any(struct model *m)
     const struct filter *f = &m->filters[step.a];
     if (!f->there) {
         step.op = OP_CREATE;
-    } else if (step.op == OP_REMOVE
-               && (!makes[f->make].counts || f->count[step.key] == 0)) {
+    } else if (step.op == OP_REMOVE && (!counts(f) || f->count[step.key] == 0)) {
         step.op = OP_ADD;
-    } else if (step.op == OP_REBUILD
-               && (makes[f->make].counts || makes[f->make].window)) {
+    } else if (step.op == OP_REBUILD && (counts(f) || is_window(f))) {
         step.op = OP_ADD;
-    } else if (step.op == OP_ROTATE && !makes[f->make].window) {
+    } else if (step.op == OP_ROTATE && !is_window(f)) {
         step.op = OP_SAVE;
     }
     return step;
@@ -190,7 +198,7 @@ static bool step_do(struct world *w, const struct model *m, const struct step *s
 
 static void filter_add(struct filter *f, unsigned key)
 {
-    f->count[key] = makes[f->make].counts ? f->count[key] + 1 : 1;
+    f->count[key] = counts(f) ? f->count[key] + 1 : 1;
     f->moved[key] = 0;
 }
 
@@ -206,8 +214,8 @@ static void filter_rotate(struct filter *f)
 static void filter_merge(struct filter *f, const struct filter *from)
 {
     for (unsigned k = 0; k < KEYS; k++) {
-        f->count[k] = makes[f->make].counts ? f->count[k] + from->count[k]
-                                            : f->count[k] | from->count[k];
+        f->count[k] =
+            counts(f) ? f->count[k] + from->count[k] : f->count[k] | from->count[k];
         f->moved[k] = from->moved[k] > f->moved[k] ? from->moved[k] : f->moved[k];
     }
 }
@@ -302,8 +310,7 @@ static void filter_check(struct world *w, unsigned i, struct filter *f)
         if (f->count[k] > 0) {
             const char *reply = world_ask(w, "BG.COUNT %s k%u", name, k);
             const unsigned long count = strtoul(reply + 1, NULL, 10);
-            const unsigned long least =
-                f->make < MAKES && makes[f->make].counts ? f->count[k] : 1;
+            const unsigned long least = counts(f) ? f->count[k] : 1;
             if (reply[0] != ':' || count < least) {
                 check_fail(__FILE__, __LINE__, "%s k%u: %s, expected %lu", name, k,
                            reply, least);
