@@ -53,6 +53,9 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     if (filter) {
         made->shape.kind = bg_filter_kind(filter); /* it may have been left open */
         made->commutes = object_commutes(bg_filter_kind(filter));
+        if (object_shape_is_keyed(shape)) {
+            made->shape.check = bg_hasher_check(bg_filter_hasher(filter));
+        }
     }
     made->foreign = foreign;
     made->born_full = filter || foreign;
@@ -79,6 +82,12 @@ bg_err object_create(const struct object_shape *shape,
     bg_err err = object_hash_spec(shape, settings, &spec.hash, info);
     if (!err) {
         err = bg_filter_create(&spec, &filter, info);
+    }
+    if (!err && shape->check
+        && shape->check != bg_hasher_check(bg_filter_hasher(filter))) {
+        bg_filter_free(filter);
+        err = object_error(info, BG_EINVAL,
+                           "the keyring has another secret of that name");
     }
     if (!err) {
         err = object_adopt(shape, filter, NULL, object, info);

@@ -54,6 +54,7 @@ struct object_shape {
     uint32_t hash; /* a bg_hash_profile */
     uint64_t seed;
     uint8_t key_id[BG_KEY_ID_BYTES];
+    uint64_t check; /* of the hash with its secret: another one may get the same id */
     /* BF and CF: what INFO says, and how they grow */
     uint32_t expansion;
     uint32_t nonscaling;
@@ -79,6 +80,9 @@ size_t object_shape_write(const struct object_shape *shape,
                           char text[OBJECT_SHAPE_TEXT]);
 bg_err object_shape_read(const char *text, size_t len, struct object_shape *shape,
                          bg_errinfo *info);
+
+/* Whether a hash needs a secret. */
+bool object_shape_is_keyed(const struct object_shape *shape);
 
 /* The hash of a new object: this profile, with the keyring's current secret if it needs one. */
 bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,

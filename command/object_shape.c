@@ -49,6 +49,7 @@ static const struct shape_field shape_fields[] = {
     SHAPE(hash, SHAPE_HASH),
     SHAPE(seed, SHAPE_U64),
     SHAPE(key_id, SHAPE_ID),
+    SHAPE(check, SHAPE_U64),
     SHAPE(expansion, SHAPE_U32),
     SHAPE(nonscaling, SHAPE_U32),
     SHAPE(bucket_size, SHAPE_U32),
@@ -303,6 +304,11 @@ static bool shape_needs_secret(uint32_t profile)
     BG_HASHES(SHAPE_SECRET)
 #undef SHAPE_SECRET
     return false;
+}
+
+bool object_shape_is_keyed(const struct object_shape *shape)
+{
+    return shape_needs_secret(shape->hash);
 }
 
 bg_err object_hash_spec(const struct object_shape *shape,

@@ -380,17 +380,34 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
     return err ? err : bg_open(path, &how, filter, info);
 }
 
+/* An empty one. It may grow as far as new ones may; one that is larger already is what it is. */
+static bg_err recovery_create_empty(const struct recovery *r,
+                                    const struct object_shape *shape,
+                                    struct object **object, bg_errinfo *info)
+{
+    const struct server *server = r->persist->server;
+    struct command_settings settings = {
+        .keyring = server->keyring,
+        .max_filter_bytes = settings_now(server->store)->max_filter_memory
+    };
+    bg_err err = object_create(shape, &settings, object, info);
+    if (err == BG_ENOMEM) {
+        settings.max_filter_bytes = 0;
+        err = object_create(shape, &settings, object, info);
+    }
+    return err;
+}
+
 /* The object of a base, or an empty one; an error is the base's. */
 static bg_err recovery_open(const struct recovery *r, const struct found *found,
                             const struct object_shape *shape, struct object **object,
                             bg_errinfo *info)
 {
-    const struct command_settings secrets = { .keyring = r->persist->server->keyring };
     char path[PERSIST_PATH];
     bg_filter *filter = NULL;
     bg_foreign *foreign = NULL;
     if (!found->base.file[0]) {
-        return object_create(shape, &secrets, object, info);
+        return recovery_create_empty(r, shape, object, info);
     }
     persist_path(r->persist, found->base.file, path);
     bg_err err = strstr(found->base.file, ".redisbloom")

@@ -1,0 +1,806 @@
+/*
+ * What survives: any sequence of commands against an exact model, with the folder opened again
+ * after every few of them, in order or as after kill -9; with a disk that fails or is full at every
+ * call; with the process dying at every call; and with threads that add while snapshots are made.
+ *
+ * The model knows what must be there: of each name, how often each key was at least added. A command
+ * that failed, or whose success was not safe when the process died, may have happened or not.
+ */
+#define _GNU_SOURCE
+
+#include "support/faulty_disk.h"
+#include "support/scratch.h"
+#include "support/service_world.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum { NAMES = 6, KEYS = 48, GENERATIONS = 4 };
+
+/* ---- The model ------------------------------------------------------------------------------- */
+
+/* What filters are made of; those with `counts` take removes. */
+static const struct make {
+    const char *command, *options;
+    bool counts, window;
+} makes[] = {
+    { "BF.RESERVE", "0.001 20", false, false },
+    { "BF.RESERVE", "0.001 400 NONSCALING", false, false },
+    { "CF.RESERVE", "16", true, false },
+    { "BG.CREATE", "KIND register CAPACITY 400 ERROR 0.001 FOLDS 2", false, false },
+    { "BG.CREATE", "KIND counting CAPACITY 4000 ERROR 0.0001 WIDTH 8", true, false },
+    { "BG.CREATE", "KIND classic CAPACITY 400 ERROR 0.001 HASH fast", false, false },
+    { "BG.CREATE", "KIND window CAPACITY 400 ERROR 0.001 MANUAL GENERATIONS 4", false,
+      true },
+};
+enum { MAKES = sizeof makes / sizeof *makes }; /* and this number: one or the other */
+
+struct filter {
+    bool there, maybe; /* it exists; or may */
+    unsigned make;
+    uint32_t count[KEYS]; /* at least so often */
+    uint32_t moved[KEYS]; /* windows: rotations since the key was added */
+    uint64_t expires;     /* 0: never; 1: not known */
+};
+
+static bool counts(const struct filter *f)
+{
+    return f->make < MAKES && makes[f->make].counts;
+}
+
+static bool is_window(const struct filter *f)
+{
+    return f->make < MAKES && makes[f->make].window;
+}
+
+struct model {
+    struct filter filters[NAMES];
+    uint64_t random;
+};
+
+static uint64_t model_random(struct model *m, uint64_t n)
+{
+    return check_random_next(&m->random) % n;
+}
+
+static const char *name_of(unsigned i)
+{
+    static const char *const names[NAMES] = { "a", "b", "c", "d", "e", "f" };
+    return names[i];
+}
+
+/* ---- Commands ----------------------------------------------------------------------------------- */
+
+enum op {
+    OP_CREATE,
+    OP_ADD,
+    OP_MADD,
+    OP_REMOVE,
+    OP_DROP,
+    OP_RENAME,
+    OP_COPY,
+    OP_MERGE,
+    OP_FOLD,
+    OP_CLEAR,
+    OP_REBUILD,
+    OP_ROTATE,
+    OP_EXPIRE,
+    OP_COMPACT,
+    OP_SAVE,
+    OPS
+};
+
+struct step {
+    enum op op;
+    unsigned a, b, make, key, n;
+    uint64_t expires;
+};
+
+/* Adds are most of all. */
+static struct step step_any(struct model *m)
+{
+    const uint64_t dice = model_random(m, 60);
+    struct step step = { .op = dice < OPS ? (enum op)dice
+                               : dice % 3 ? OP_ADD
+                                          : OP_MADD,
+                         .a = (unsigned)model_random(m, NAMES),
+                         .b = (unsigned)model_random(m, NAMES),
+                         .make = (unsigned)model_random(m, MAKES),
+                         .key = (unsigned)model_random(m, KEYS),
+                         .n = 1 + (unsigned)model_random(m, 8),
+                         .expires = model_random(m, 2) ? 4000000000000 : 0 };
+    step.n = step.op == OP_MADD ? step.n : 1;
+    const struct filter *f = &m->filters[step.a];
+    if (!f->there) {
+        step.op = OP_CREATE;
+    } else if (step.op == OP_REMOVE && (!counts(f) || f->count[step.key] == 0)) {
+        step.op = OP_ADD;
+    } else if (step.op == OP_REBUILD && (counts(f) || is_window(f))) {
+        step.op = OP_ADD;
+    } else if (step.op == OP_ROTATE && !is_window(f)) {
+        step.op = OP_SAVE;
+    }
+    return step;
+}
+
+/* All keys of a filter, and what it is told before them. */
+static const char *step_keys(const char *before, const struct filter *f,
+                             const struct step *step)
+{
+    static char text[2048];
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", before);
+    for (unsigned k = 0; k < KEYS; k++) {
+        const bool wanted =
+            step ? (k + KEYS - step->key) % KEYS < step->n : f->count[k] > 0;
+        if (wanted) {
+            used += (size_t)snprintf(text + used, sizeof text - used, " k%u", k);
+        }
+    }
+    return text;
+}
+
+static bool good(const char *reply)
+{
+    return reply[0] != '-';
+}
+
+static bool step_rebuild(struct world *w, const char *name, const struct filter *f)
+{
+    char before[64];
+    bool done = good(world_ask(w, "BG.REBUILD %s BEGIN 400", name));
+    (void)snprintf(before, sizeof before, "BG.REBUILD %s ADD", name);
+    const char *keys = step_keys(before, f, NULL);
+    if (done && strcmp(keys, before) != 0) {
+        done = good(world_ask(w, "%s", keys));
+    }
+    done = done && good(world_ask(w, "BG.REBUILD %s COMMIT", name));
+    if (!done) {
+        (void)world_ask(w, "BG.REBUILD %s ABORT", name);
+    }
+    return done;
+}
+
+/* Does it; whether it was answered without an error. */
+static bool step_do(struct world *w, const struct model *m, const struct step *step)
+{
+    const struct filter *f = &m->filters[step->a];
+    const char *a = name_of(step->a), *b = name_of(step->b);
+    char text[128];
+    switch (step->op) {
+    case OP_CREATE:
+        return good(world_ask(w, "%s %s %s", makes[step->make].command, a,
+                              makes[step->make].options));
+    case OP_ADD: return good(world_ask(w, "BG.ADD %s k%u", a, step->key));
+    case OP_MADD:
+        (void)snprintf(text, sizeof text, "BG.MADD %s", a);
+        return !strchr(world_ask(w, "%s", step_keys(text, f, step)), '-');
+    case OP_REMOVE: return good(world_ask(w, "BG.DEL %s k%u", a, step->key));
+    case OP_DROP: return good(world_ask(w, "DEL %s", a));
+    case OP_RENAME: return good(world_ask(w, "RENAME %s %s", a, b));
+    case OP_COPY: return strcmp(world_ask(w, "COPY %s %s REPLACE", a, b), ":1") == 0;
+    case OP_MERGE: return good(world_ask(w, "BG.MERGE %s %s", a, b));
+    case OP_FOLD: return good(world_ask(w, "BG.FOLD %s", a));
+    case OP_CLEAR: return good(world_ask(w, "BG.CLEAR %s", a));
+    case OP_REBUILD: return step_rebuild(w, a, f);
+    case OP_ROTATE: return good(world_ask(w, "BG.ROTATE %s", a));
+    case OP_EXPIRE:
+        return good(step->expires ? world_ask(w, "PEXPIREAT %s %llu", a,
+                                              (unsigned long long)step->expires)
+                                  : world_ask(w, "PERSIST %s", a));
+    case OP_COMPACT: return good(world_ask(w, "CF.COMPACT %s", a));
+    case OP_SAVE: return good(world_ask(w, "SAVE"));
+    case OPS: break;
+    }
+    return false;
+}
+
+/* ---- What that means ------------------------------------------------------------------------------ */
+
+static void filter_add(struct filter *f, unsigned key)
+{
+    f->count[key] = counts(f) ? f->count[key] + 1 : 1;
+    f->moved[key] = 0;
+}
+
+static void filter_rotate(struct filter *f)
+{
+    for (unsigned k = 0; k < KEYS; k++) {
+        if (++f->moved[k] >= GENERATIONS - 1) {
+            f->count[k] = 0;
+        }
+    }
+}
+
+static void filter_merge(struct filter *f, const struct filter *from)
+{
+    for (unsigned k = 0; k < KEYS; k++) {
+        f->count[k] =
+            counts(f) ? f->count[k] + from->count[k] : f->count[k] | from->count[k];
+        f->moved[k] = from->moved[k] > f->moved[k] ? from->moved[k] : f->moved[k];
+    }
+}
+
+/* It happened. */
+static void model_done(struct model *m, const struct step *step)
+{
+    struct filter *f = &m->filters[step->a], *other = &m->filters[step->b];
+    switch (step->op) {
+    case OP_CREATE: *f = (struct filter){ .there = true, .make = step->make }; break;
+    case OP_ADD:
+    case OP_MADD:
+        for (unsigned i = 0; i < step->n; i++) {
+            filter_add(f, (step->key + i) % KEYS);
+        }
+        break;
+    case OP_REMOVE: f->count[step->key]--; break;
+    case OP_DROP: *f = (struct filter){ .there = false }; break;
+    case OP_RENAME:
+    case OP_COPY:
+        if (f != other) {
+            *other = *f;
+            *f = step->op == OP_RENAME ? (struct filter){ .there = false } : *f;
+        }
+        break;
+    case OP_MERGE:
+        if (f != other) {
+            filter_merge(f, other);
+        }
+        break;
+    case OP_CLEAR: memset(f->count, 0, sizeof f->count); break;
+    case OP_ROTATE: filter_rotate(f); break;
+    case OP_EXPIRE: f->expires = step->expires; break;
+    case OP_REBUILD:
+    case OP_FOLD:
+    case OP_COMPACT:
+    case OP_SAVE:
+    case OPS: break;
+    }
+}
+
+/* What two possible states have in common. */
+static void filter_doubt(struct filter *f, const struct filter *other)
+{
+    f->maybe = f->maybe || other->maybe || f->there != other->there;
+    f->there = f->there || other->there;
+    f->expires = f->expires == other->expires ? f->expires : 1;
+    for (unsigned k = 0; k < KEYS; k++) {
+        f->count[k] = f->count[k] < other->count[k] ? f->count[k] : other->count[k];
+        f->moved[k] = f->moved[k] > other->moved[k] ? f->moved[k] : other->moved[k];
+    }
+}
+
+/* It may have happened. */
+static void model_doubt(struct model *m, const struct step *step)
+{
+    struct model other = *m;
+    model_done(&other, step);
+    for (unsigned i = 0; i < NAMES; i++) {
+        struct filter *f = &m->filters[i];
+        const struct filter *g = &other.filters[i];
+        if (!f->there && g->there) { /* nothing is known of what is in it */
+            const unsigned make = g->make;
+            *f = (struct filter){ .make = make, .expires = 1 };
+            f->there = f->maybe = true;
+        } else if (f->there && g->there && f->make != g->make) {
+            memset(f->count, 0, sizeof f->count);
+            f->make = MAKES; /* one or the other: it is dropped when it is next met */
+            f->expires = 1;
+        } else {
+            filter_doubt(f, g);
+        }
+    }
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------------- */
+
+static uint64_t denied, asked; /* keys that nobody added */
+
+static void filter_check(struct world *w, unsigned i, struct filter *f)
+{
+    const char *name = name_of(i);
+    const bool exists = strcmp(world_ask(w, "EXISTS %s", name), ":1") == 0;
+    if (!f->maybe) {
+        CHECK_EQ(exists, f->there);
+    }
+    if (!exists) {
+        *f = (struct filter){ .there = false };
+        return;
+    }
+    for (unsigned k = 0; k < KEYS; k++) {
+        if (f->count[k] > 0) {
+            const char *reply = world_ask(w, "BG.COUNT %s k%u", name, k);
+            const unsigned long count = strtoul(reply + 1, NULL, 10);
+            const unsigned long least = counts(f) ? f->count[k] : 1;
+            if (reply[0] != ':' || count < least) {
+                check_fail(__FILE__, __LINE__, "%s k%u: %s, expected %lu", name, k,
+                           reply, least);
+            }
+        }
+    }
+    if (f->expires != 1) {
+        const long long when =
+            strtoll(world_ask(w, "PEXPIRETIME %s", name) + 1, NULL, 10);
+        CHECK_EQ(when, f->expires ? (long long)f->expires : -1);
+    }
+    asked++;
+    denied += strcmp(world_ask(w, "BG.EXISTS %s nobody-added-this", name), ":0") == 0;
+    f->maybe = false;
+    if (f->make == MAKES) {
+        CHECK_STR(world_ask(w, "DEL %s", name), ":1");
+        *f = (struct filter){ .there = false };
+    }
+}
+
+/* The model takes note of what doubtful things came to. */
+static void model_check(struct world *w, struct model *m)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < NAMES; i++) {
+        filter_check(w, i, &m->filters[i]);
+        n += m->filters[i].there;
+    }
+    CHECK_EQ(strtoul(world_ask(w, "DBSIZE") + 1, NULL, 10), n);
+}
+
+/* Files of objects that are gone do not stay. */
+static unsigned count_files(const char *folder)
+{
+    char path[600];
+    unsigned n = 0;
+    (void)snprintf(path, sizeof path, "%s/filters", folder);
+    DIR *files = opendir(path);
+    for (const struct dirent *entry; files && (entry = readdir(files)) != NULL;) {
+        n += entry->d_name[0] != '.';
+    }
+    if (files) {
+        (void)closedir(files);
+    }
+    return n;
+}
+
+static void empty(const char *folder)
+{
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/filters", folder);
+    (void)mkdir(folder, 0700);
+    disk_empty_folder(path);
+    disk_empty_folder(folder);
+}
+
+static const char *policy_line(unsigned i)
+{
+    return i % 2 ? "appendfsync always\n" : "appendfsync everysec\n";
+}
+
+/* ---- Any sequence ------------------------------------------------------------------------------------ */
+
+static struct world w;
+
+static void must_open(const char *folder, const char *lines)
+{
+    disk.patient = true; /* nobody pulls the plug here */
+    if (!world_open(&w, folder, lines)) {
+        check_fail(__FILE__, __LINE__, "%s", w.why.message);
+    }
+}
+
+/* A step that everything went well with. */
+static void step_well(struct model *m)
+{
+    const struct step step = step_any(m);
+    const bool done = step_do(&w, m, &step);
+    CHECK(world_ack(&w));
+    if (done) {
+        model_done(m, &step);
+    } else { /* it was refused: not for the disk's sake */
+        CHECK(strncmp(w.said, "-MISCONF", 8) != 0 && strncmp(w.said, "-IOERR", 6) != 0);
+    }
+}
+
+TEST(persist__any_sequence_comes_back)
+{
+    const char *folder = scratch_path("any");
+    denied = asked = 0;
+    for (unsigned round = 0; round < 20 * check_scale(); round++) {
+        struct model m = { .random = check_random() };
+        empty(folder);
+        must_open(folder, policy_line(round));
+        for (unsigned i = 0; i < 300; i++) {
+            step_well(&m);
+            const uint64_t dice = model_random(&m, 20);
+            if (dice < 2) {
+                if (dice == 0) {
+                    world_close(&w);
+                } else {
+                    const struct step last = step_any(&m); /* nobody is told of */
+                    (void)step_do(&w, &m, &last);
+                    model_doubt(&m, &last);
+                    world_crash(&w);
+                }
+                must_open(folder, policy_line(round + (unsigned)dice));
+                model_check(&w, &m);
+            }
+        }
+        CHECK_STR(world_ask(&w, "SAVE"), "+OK");
+        CHECK(count_files(folder) <= NAMES);
+        world_close(&w);
+    }
+    CHECK(denied > asked * 9 / 10); /* "maybe" to everything would be too simple */
+}
+
+/* Figures are the same, too, when nothing was added while a snapshot was made. */
+TEST(persist__figures_come_back)
+{
+    static const char *const about[] = { "BF.INFO a",   "BF.INFO b",   "CF.INFO c",
+                                         "CF.DEBUG c",  "BF.CARD a",   "BG.DIGEST a",
+                                         "BG.DIGEST b", "BG.DIGEST c", "BG.DIGEST d" };
+    enum { ABOUT = sizeof about / sizeof *about };
+    static char before[ABOUT][4096];
+    const char *folder = scratch_path("figures");
+    for (int snapshot = 0; snapshot < 3; snapshot++) {
+        empty(folder);
+        must_open(folder, "");
+        for (unsigned i = 0; i < 4; i++) {
+            CHECK_STR(world_ask(&w, "%s %s %s", makes[i].command, name_of(i),
+                                makes[i].options),
+                      "+OK");
+        }
+        for (unsigned i = 0; i < 300; i++) {
+            CHECK(good(world_ask(&w, "BG.ADD a k%u", i)));
+            CHECK(good(world_ask(&w, "BG.ADD b k%u", i)));
+            CHECK(good(world_ask(&w, "CF.ADD c k%u", i)));
+            CHECK(good(world_ask(&w, "BG.ADD d k%u", i)));
+            if (i % 3 == 0) {
+                CHECK_STR(world_ask(&w, "CF.DEL c k%u", i), ":1");
+            }
+            if (i == 150 && snapshot > 0) {
+                CHECK_STR(world_ask(&w, "SAVE"), "+OK");
+            }
+        }
+        if (snapshot == 2) {
+            CHECK_STR(world_ask(&w, "SAVE"), "+OK");
+        }
+        CHECK(world_ack(&w));
+        for (unsigned i = 0; i < ABOUT; i++) {
+            (void)snprintf(before[i], sizeof before[i], "%s",
+                           world_ask(&w, "%s", about[i]));
+        }
+        for (int again = 0; again < 2; again++) {
+            world_crash(&w);
+            must_open(folder, "");
+            for (unsigned i = 0; i < ABOUT; i++) {
+                if (strcmp(world_ask(&w, "%s", about[i]), before[i]) != 0) {
+                    check_fail(__FILE__, __LINE__, "%s: %s, expected %s", about[i],
+                               w.said, before[i]);
+                }
+            }
+        }
+        world_close(&w);
+    }
+}
+
+/* ---- A disk that fails ---------------------------------------------------------------------------------- */
+
+enum { STORY = 40 };
+
+/* Until changes are taken again. */
+static void heal(void)
+{
+    char why[256];
+    (void)world_ack(&w);
+    for (int i = 0; i < 3 && !persist_works(w.server.persist, why); i++) {
+        (void)world_ask(&w, "SAVE");
+        (void)world_ack(&w);
+    }
+    CHECK(persist_works(w.server.persist, why));
+}
+
+/* A story in which call number `at` fails. Whether there was such a call. */
+static bool faulty_story(const char *folder, enum disk_fault fault, unsigned long at,
+                         unsigned policy)
+{
+    struct model m = { .random = 7 + policy };
+    empty(folder);
+    must_open(folder, policy_line(policy));
+    disk.calls = 0;
+    disk.at = at;
+    disk.fault = fault;
+    for (unsigned i = 0; i < STORY; i++) {
+        const struct step step = step_any(&m);
+        const bool done = step_do(&w, &m, &step), safe = world_ack(&w);
+        if (done && safe) {
+            model_done(&m, &step);
+        } else {
+            model_doubt(&m, &step);
+        }
+        if (i % 10 == 9) { /* what was refused in doubt is asked for again */
+            heal();
+            model_check(&w, &m);
+        }
+    }
+    const bool happened = disk.calls >= at;
+    disk.at = 0;
+    world_crash(&w);
+    must_open(folder, "");
+    model_check(&w, &m);
+    for (unsigned i = 0; i < 10; i++) { /* and it goes on */
+        step_well(&m);
+    }
+    world_crash(&w);
+    must_open(folder, "");
+    model_check(&w, &m);
+    world_close(&w);
+    return happened;
+}
+
+/* Every so many calls; all of them in `make soak`. */
+static unsigned long stride(void)
+{
+    return check_scale() > 1 ? 1 : 3;
+}
+
+static void fail_everywhere(enum disk_fault fault)
+{
+    const char *folder = scratch_path("faulty");
+    denied = asked = 0;
+    for (unsigned policy = 0; policy < 2; policy++) {
+        bool happened = true;
+        for (unsigned long at = 1 + check_random_below(stride()); happened;
+             at += stride()) {
+            happened = faulty_story(folder, fault, at, policy);
+        }
+    }
+    CHECK(denied > asked * 9 / 10);
+}
+
+TEST(persist__a_call_fails)
+{
+    fail_everywhere(DISK_EIO);
+}
+
+TEST(persist__the_disk_is_full)
+{
+    fail_everywhere(DISK_ENOSPC);
+}
+
+TEST(persist__the_disk_is_full_in_the_midst)
+{
+    fail_everywhere(DISK_HALF_FULL);
+}
+
+/* ---- Dying ----------------------------------------------------------------------------------------------- */
+
+/* The child tells the parent how far it was safe. */
+static void dying_story(const char *folder, enum disk_fault fault, unsigned long at,
+                        unsigned policy, unsigned *safe)
+{
+    struct model m = { .random = 7 + policy };
+    must_open(folder, policy_line(policy));
+    disk.calls = 0;
+    disk.at = at;
+    disk.fault = fault;
+    for (unsigned i = 0; i < STORY; i++) {
+        const struct step step = step_any(&m);
+        const bool done = step_do(&w, &m, &step);
+        if (!world_ack(&w)) {
+            _exit(3);
+        }
+        if (done) {
+            model_done(&m, &step);
+        }
+        safe[1 + i] = done;
+        safe[0] = i + 1;
+    }
+    _exit(0); /* without a word, as well */
+}
+
+static bool die_at(const char *folder, enum disk_fault fault, unsigned long at,
+                   unsigned policy, unsigned *safe)
+{
+    int status = 0;
+    struct model m = { .random = 7 + policy };
+    memset(safe, 0, (1 + STORY) * sizeof *safe);
+    empty(folder);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        dying_story(folder, fault, at, policy, safe);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    for (unsigned i = 0; i < safe[0]; i++) {
+        const struct step step = step_any(&m);
+        if (safe[1 + i]) {
+            model_done(&m, &step);
+        }
+    }
+    if (safe[0] < STORY) {
+        const struct step last = step_any(&m);
+        model_doubt(&m, &last);
+    }
+    must_open(folder, "");
+    model_check(&w, &m);
+    for (unsigned i = 0; i < 5; i++) {
+        step_well(&m);
+    }
+    world_crash(&w);
+    must_open(folder, "");
+    model_check(&w, &m);
+    world_close(&w);
+    return WIFSIGNALED(status);
+}
+
+static void die_everywhere(enum disk_fault fault)
+{
+    const char *folder = scratch_path("dying");
+    unsigned *safe =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(safe != MAP_FAILED);
+    for (unsigned policy = 0; policy < 2; policy++) {
+        bool died = true;
+        for (unsigned long at = 1 + check_random_below(stride()); died;
+             at += stride()) {
+            died = die_at(folder, fault, at, policy, safe);
+        }
+    }
+    (void)munmap(safe, 4096);
+}
+
+TEST(persist__the_process_dies_before_a_call)
+{
+    die_everywhere(DISK_STOP_BEFORE);
+}
+
+TEST(persist__the_process_dies_after_a_call)
+{
+    die_everywhere(DISK_STOP_AFTER);
+}
+
+/* ---- Threads ------------------------------------------------------------------------------------------------ */
+
+enum { ADDERS = 3, ADDS = 3000 };
+
+struct adder {
+    pthread_t thread;
+    struct session session;
+    struct client client;
+    unsigned number;
+};
+
+static _Atomic bool adding_ends;
+
+/* A worker's batches: some requests each. */
+static void *adder_run(void *argument)
+{
+    struct adder *a = argument;
+    char text[64];
+    struct buffer out;
+    buffer_init(&out, 1 << 20);
+    const struct reply reply = resp_reply_to(&out, 2);
+    for (unsigned i = 0; i < ADDS; i += 4) {
+        session_begin(&a->session);
+        for (unsigned k = i; k < i + 4; k++) {
+            (void)snprintf(text, sizeof text, "k%u-%u", a->number, k);
+            const bg_bytes argv[3] = { k % 8 == 7 ? (bg_bytes){ "CF.ADD", 6 }
+                                                  : (bg_bytes){ "BF.ADD", 6 },
+                                       k % 8 == 7   ? (bg_bytes){ "cf", 2 }
+                                       : k % 2 == 0 ? (bg_bytes){ "even", 4 }
+                                                    : (bg_bytes){ "odd", 3 },
+                                       { text, strlen(text) } };
+            session_run(&a->session, &a->client, argv, 3, &reply);
+        }
+        session_end(&a->session);
+        buffer_clear(&out, 4096);
+    }
+    buffer_free(&out);
+    return NULL;
+}
+
+static void *saver_run(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&adding_ends)) {
+        CHECK_OK(persist_snapshot(w.server.persist, NULL));
+        catalog_reap(w.server.catalog);
+    }
+    return NULL;
+}
+
+/* Names that come and go meanwhile, with content and without. */
+static void *churn_run(void *argument)
+{
+    struct adder *a = argument;
+    static const char *const lines[] = {
+        "BF.ADD x a", "RENAME x y",  "COPY y x REPLACE",
+        "DEL y",      "BG.CLEAR x",  "COPY odd x REPLACE",
+        "DEL x",      "BG.FOLD odd", "BG.MERGE x odd",
+        "DEL x"
+    };
+    struct buffer out;
+    buffer_init(&out, 1 << 20);
+    const struct reply reply = resp_reply_to(&out, 2);
+    for (unsigned i = 0; !atomic_load(&adding_ends); i++) {
+        char text[64];
+        bg_bytes argv[4];
+        size_t argc = 0;
+        char *rest = text;
+        (void)snprintf(text, sizeof text, "%s",
+                       lines[i % (sizeof lines / sizeof *lines)]);
+        for (char *word; (word = strsep(&rest, " ")) != NULL;) {
+            argv[argc++] = (bg_bytes){ word, strlen(word) };
+        }
+        session_begin(&a->session);
+        session_run(&a->session, &a->client, argv, argc, &reply);
+        session_end(&a->session);
+        buffer_clear(&out, 4096);
+    }
+    buffer_free(&out);
+    return NULL;
+}
+
+static void adders_check(void)
+{
+    for (unsigned a = 0; a < ADDERS; a++) {
+        for (unsigned k = 0; k < ADDS; k++) {
+            const char *reply = k % 8 == 7 ? world_ask(&w, "CF.EXISTS cf k%u-%u", a, k)
+                                           : world_ask(&w, "BF.EXISTS %s k%u-%u",
+                                                       k % 2 ? "odd" : "even", a, k);
+            if (strcmp(reply, ":1") != 0) {
+                check_fail(__FILE__, __LINE__, "k%u-%u is lost: %s", a, k, reply);
+            }
+        }
+    }
+}
+
+static void adders_prepare(struct adder *a, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        a[i].number = i;
+        a[i].client = w.client;
+        CHECK(session_init(&a[i].session, &w.server, i == ADDERS));
+    }
+}
+
+TEST(persist__adds_while_snapshots_are_made)
+{
+    const char *folder = scratch_path("threads");
+    for (unsigned round = 0; round < 8 * check_scale(); round++) {
+        static struct adder adders[ADDERS + 1];
+        pthread_t saver;
+        empty(folder);
+        must_open(folder, "");
+        adders_prepare(adders, ADDERS + 1);
+        atomic_store(&adding_ends, false);
+        CHECK_STR(world_ask(&w,
+                            "BG.CREATE odd KIND blocked CAPACITY 100000 ERROR 0.0001 "
+                            "FOLDS 6 OVERFILL"),
+                  "+OK");
+        CHECK_EQ(pthread_create(&saver, NULL, saver_run, NULL), 0);
+        CHECK_EQ(
+            pthread_create(&adders[ADDERS].thread, NULL, churn_run, &adders[ADDERS]),
+            0);
+        for (unsigned i = 0; i < ADDERS; i++) {
+            CHECK_EQ(pthread_create(&adders[i].thread, NULL, adder_run, &adders[i]), 0);
+        }
+        for (unsigned i = 0; i < ADDERS; i++) {
+            CHECK_EQ(pthread_join(adders[i].thread, NULL), 0);
+        }
+        atomic_store(&adding_ends, true);
+        CHECK_EQ(pthread_join(saver, NULL), 0);
+        CHECK_EQ(pthread_join(adders[ADDERS].thread, NULL), 0);
+        for (unsigned i = 0; i < ADDERS + 1; i++) {
+            session_fini(&adders[i].session);
+        }
+        adders_check();
+        CHECK(world_ack(&w));
+        world_crash(&w);
+        must_open(folder, "");
+        adders_check();
+        CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* and the next one forgets nothing */
+        CHECK(world_ack(&w));
+        world_crash(&w);
+        must_open(folder, "");
+        adders_check();
+        world_close(&w);
+    }
+}

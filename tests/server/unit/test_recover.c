@@ -1,0 +1,815 @@
+/*
+ * Single things that must survive, each of which once did not, or might not: bases that are missing,
+ * damaged or of an unknown secret; records that must outlive a failed checkpoint; a journal that
+ * failed; loads that never end; windows; files that nobody needs; torn tails.
+ */
+#define _GNU_SOURCE
+
+#include "support/faulty_disk.h"
+#include "support/scratch.h"
+#include "support/service_world.h"
+
+#include "gate_settings.h"
+
+/* ---- Help ---------------------------------------------------------------------------------------- */
+
+static struct world w;
+
+static void must_open(const char *folder)
+{
+    disk.patient = true;
+    if (!world_open(&w, folder, "")) {
+        check_fail(__FILE__, __LINE__, "%s", w.why.message);
+    }
+}
+
+static void again(const char *folder)
+{
+    CHECK(world_ack(&w));
+    world_crash(&w);
+    must_open(folder);
+}
+
+static void ok(const char *line)
+{
+    if (strcmp(world_ask(&w, "%s", line), "+OK") != 0) {
+        check_fail(__FILE__, __LINE__, "%s: %s", line, w.said);
+    }
+}
+
+static void add(const char *name, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        CHECK(world_ask(&w, "BG.ADD %s k%u", name, i)[0] == ':');
+    }
+}
+
+static void has(const char *name, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        if (strcmp(world_ask(&w, "BG.EXISTS %s k%u", name, i), ":1") != 0) {
+            check_fail(__FILE__, __LINE__, "%s k%u: %s", name, i, w.said);
+        }
+    }
+}
+
+/* Nothing but what was added, nearly. */
+static bool knows(const char *name)
+{
+    unsigned denied = 0;
+    for (unsigned i = 0; i < 50; i++) {
+        denied += strcmp(world_ask(&w, "BG.EXISTS %s nobody%u", name, i), ":0") == 0;
+    }
+    return denied > 40;
+}
+
+static struct journal *journal(void)
+{
+    return w.server.persist->journal;
+}
+
+static struct journal_state state(void)
+{
+    struct journal_state s;
+    journal_about(journal(), &s);
+    return s;
+}
+
+/* The entry of a name, held. */
+static struct entry *entry_of(const char *name)
+{
+    session_begin(&w.session);
+    struct entry *entry = session_find(&w.session, (bg_bytes){ name, strlen(name) });
+    CHECK(entry != NULL);
+    catalog_hold(entry);
+    session_end(&w.session);
+    return entry;
+}
+
+static const char *base_of(const char *name)
+{
+    static char path[PERSIST_PATH];
+    struct entry *entry = entry_of(name);
+    CHECK(entry->base.file[0] != 0);
+    persist_path(w.server.persist, entry->base.file, path);
+    catalog_release(entry);
+    return path;
+}
+
+static unsigned count_files(const char *folder)
+{
+    char path[600];
+    unsigned n = 0;
+    (void)snprintf(path, sizeof path, "%s/filters", folder);
+    DIR *files = opendir(path);
+    for (const struct dirent *entry; files && (entry = readdir(files)) != NULL;) {
+        n += entry->d_name[0] != '.';
+    }
+    CHECK(files != NULL);
+    (void)closedir(files);
+    return n;
+}
+
+/* ---- Bases that cannot be read ------------------------------------------------------------------------- */
+
+/* A filter with a base, and records since; then its base is spoilt by `spoil`, and repaired by
+ * `repair`. Meanwhile it may contain everything, and a snapshot must not forget the records. */
+static void spoilt(const char *folder, void (*spoil)(const char *path),
+                   void (*repair)(const char *path))
+{
+    char path[PERSIST_PATH];
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 100");
+    ok("CF.RESERVE cf 100");
+    ok("BF.RESERVE other 0.001 100");
+    add("bf", 0, 50);
+    add("cf", 0, 50);
+    add("other", 0, 50);
+    ok("SAVE");
+    add("bf", 50, 100);
+    add("cf", 50, 100);
+    CHECK(world_ack(&w));
+    for (int i = 0; i < 2; i++) {
+        const char *name = i ? "cf" : "bf";
+        (void)snprintf(path, sizeof path, "%s", base_of(name));
+        world_crash(&w);
+        spoil(path);
+        must_open(folder);
+        CHECK(!knows(name));
+        has(name, 0, 1000);
+        CHECK(world_ask(&w, "BG.ADD %s x", name)[0] == '-');
+        CHECK(knows("other"));
+        for (int n = 0; n < 3; n++) {
+            add("other", 50 + 10 * (unsigned)n, 60 + 10 * (unsigned)n);
+            ok("SAVE");
+            again(folder);
+        }
+        has(name, 0, 1000);
+        CHECK(world_ack(&w));
+        world_crash(&w);
+        repair(path);
+        must_open(folder);
+        CHECK(knows(name));
+        has(name, 0, 100);
+        has("other", 0, 80);
+    }
+    world_close(&w);
+}
+
+static char moved[PERSIST_PATH + 8];
+
+static void move_away(const char *path)
+{
+    (void)snprintf(moved, sizeof moved, "%s", scratch_path("moved"));
+    CHECK_EQ(__real_rename(path, moved), 0);
+}
+
+static void move_back(const char *path)
+{
+    CHECK_EQ(__real_rename(moved, path), 0);
+}
+
+TEST(recover__a_base_is_missing)
+{
+    spoilt(scratch_path("missing"), move_away, move_back);
+}
+
+/* A bit of the words, as the digest is of the table of checksums. */
+static void flip(const char *path)
+{
+    FILE *file = fopen(path, "r+e");
+    CHECK(file != NULL);
+    CHECK_EQ(fseek(file, 20, SEEK_SET), 0);
+    const int c = fgetc(file);
+    CHECK_EQ(fseek(file, 20, SEEK_SET), 0);
+    CHECK(fputc(c ^ 4, file) != EOF);
+    CHECK_EQ(fclose(file), 0);
+}
+
+TEST(recover__a_base_is_damaged)
+{
+    spoilt(scratch_path("damaged"), flip, flip);
+}
+
+static void cut(const char *path)
+{
+    (void)snprintf(moved, sizeof moved, "%s", scratch_path("whole"));
+    disk_copy(path, moved);
+    CHECK_EQ(truncate(path, 1000), 0);
+}
+
+static void mend(const char *path)
+{
+    disk_copy(moved, path);
+}
+
+TEST(recover__a_base_is_cut_off)
+{
+    spoilt(scratch_path("cut"), cut, mend);
+}
+
+/* Another filter's file, whole and of the right secret. */
+static void exchange(const char *path)
+{
+    (void)snprintf(moved, sizeof moved, "%s", scratch_path("right"));
+    disk_copy(path, moved);
+    const bg_hash_spec hash = { .profile = BG_HASH_FAST };
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    spec.items = 10;
+    spec.rate = 0.01;
+    spec.hash = hash;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    CHECK_EQ(__real_unlink(path), 0);
+    CHECK_OK(bg_save(filter, path, NULL, NULL));
+    bg_filter_free(filter);
+}
+
+TEST(recover__a_base_is_another_one)
+{
+    spoilt(scratch_path("another"), exchange, mend);
+}
+
+/* With a base and without. */
+TEST(recover__the_secret_is_missing)
+{
+    const char *folder = scratch_path("secret");
+    char ring[600], aside[600];
+    (void)snprintf(ring, sizeof ring, "%s.keyring", folder);
+    (void)snprintf(aside, sizeof aside, "%s.aside", folder);
+    must_open(folder);
+    ok("BF.RESERVE saved 0.001 100");
+    ok("BF.RESERVE recorded 0.001 100");
+    ok("BG.CREATE plain KIND blocked CAPACITY 100 ERROR 0.001 HASH fast");
+    add("saved", 0, 50);
+    ok("SAVE");
+    add("saved", 50, 100);
+    add("recorded", 0, 100);
+    add("plain", 0, 60);
+    CHECK(world_ack(&w));
+    world_crash(&w);
+    CHECK_EQ(__real_rename(ring, aside), 0);
+    for (int i = 0; i < 3; i++) { /* a new keyring is made, with another secret */
+        must_open(folder);
+        has("saved", 0, 200);
+        has("recorded", 0, 200);
+        has("plain", 0, 60);
+        CHECK(!knows("saved") && !knows("recorded") && knows("plain"));
+        ok("SAVE");
+        CHECK(world_ack(&w));
+        world_crash(&w);
+    }
+    CHECK_EQ(__real_rename(aside, ring), 0);
+    must_open(folder);
+    CHECK(knows("saved") && knows("recorded"));
+    has("saved", 0, 100);
+    has("recorded", 0, 100);
+    world_close(&w);
+}
+
+/* The journal fails while a base cannot be read: its records go with the old segments, so it must
+ * not come back without them. */
+TEST(recover__a_failed_journal_and_a_missing_base)
+{
+    const char *folder = scratch_path("lost");
+    char path[PERSIST_PATH];
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 100");
+    ok("BF.RESERVE quiet 0.001 100");
+    add("bf", 0, 50);
+    add("quiet", 0, 50);
+    ok("SAVE");
+    add("bf", 50, 100);
+    CHECK(world_ack(&w));
+    (void)snprintf(path, sizeof path, "%s", base_of("bf"));
+    world_crash(&w);
+    move_away(path);
+    must_open(folder);
+    disk.calls = 0;
+    disk.at = 1;
+    disk.fault = DISK_EIO;
+    (void)world_ask(&w, "BF.ADD other x");
+    CHECK(!world_ack(&w));
+    disk.at = 0;
+    CHECK(state().failed);
+    CHECK(strncmp(world_ask(&w, "BF.ADD other y"), "-MISCONF", 8) == 0);
+    CHECK_EQ(strcmp(world_ask(&w, "BF.EXISTS quiet k1"), ":1"), 0);
+    ok("SAVE");
+    CHECK(world_ack(&w));
+    CHECK(!state().failed);
+    CHECK_STR(world_ask(&w, "BF.ADD other y"), ":1");
+    again(folder);
+    move_back(path);
+    for (int i = 0; i < 2; i++) {
+        again(folder);
+        has("bf", 0, 200);
+        CHECK(!knows("bf") && knows("quiet"));
+        has("quiet", 0, 50);
+        CHECK_STR(world_ask(&w, "BF.EXISTS other y"), ":1");
+        ok("SAVE");
+    }
+    CHECK_EQ(access(path, F_OK), -1); /* nobody needs it any more */
+    world_close(&w);
+}
+
+/* ---- Checkpoints that fail -------------------------------------------------------------------------------- */
+
+static bool fill_up; /* the journal is full from the next new file on */
+
+static void journal_becomes_full(void)
+{
+    bg_errinfo full = { .code = BG_EIO, .os_errno = ENOSPC, .message = "no room" };
+    if (fill_up) {
+        journal_enter(journal());
+        journal_fail(journal(), &full, false);
+        journal_leave(journal());
+    }
+}
+
+static void journal_has_room(void)
+{
+    journal_enter(journal());
+    journal_error_clear(&journal()->failure);
+    journal_leave(journal());
+    fill_up = false;
+}
+
+/* The file is saved, but that cannot be recorded. What was recorded before must not be forgotten. */
+TEST(recover__a_base_that_was_not_recorded)
+{
+    const char *folder = scratch_path("unrecorded");
+    for (int commutes = 0; commutes < 2; commutes++) {
+        const char *name = commutes ? "bf" : "cf";
+        must_open(folder);
+        if (world_ask(&w, "EXISTS %s", name)[1] == '0') {
+            ok(commutes ? "BF.RESERVE bf 0.001 100" : "CF.RESERVE cf 100");
+        }
+        add(name, 0, 50);
+        CHECK(world_ack(&w));
+        fill_up = true;
+        disk.on_create = journal_becomes_full; /* told when the segment is made */
+        CHECK(world_ask(&w, "SAVE")[0] == '-');
+        journal_has_room();
+        /* Now at the second new file: that of the filter. */
+        add(name, 50, 60);
+        CHECK(world_ack(&w));
+        struct entry *entry = entry_of(name);
+        fill_up = true;
+        disk.on_create = journal_becomes_full;
+        CHECK(persist_checkpoint(w.server.persist, entry, NULL) != BG_OK);
+        catalog_release(entry);
+        journal_has_room();
+        ok("SAVE");
+        again(folder);
+        has(name, 0, 60);
+        CHECK(knows(name));
+        CHECK(count_files(folder) <= 2);
+        world_close(&w);
+    }
+}
+
+/* What was merged and could not be saved is in memory: an add that finds it there must not rely on
+ * it. */
+TEST(recover__adds_rely_on_what_is_kept)
+{
+    const char *folder = scratch_path("relies");
+    must_open(folder);
+    ok("BG.CREATE a KIND blocked CAPACITY 1000 ERROR 0.001");
+    ok("BG.CREATE b KIND blocked CAPACITY 1000 ERROR 0.001");
+    add("b", 0, 100);
+    CHECK(world_ack(&w));
+    disk.calls = 0;
+    disk.at = 1;
+    disk.fault = DISK_EIO;
+    CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
+    disk.at = 0;
+    has("a", 0, 100);
+    add("a", 0, 20); /* all are there already */
+    again(folder);
+    has("a", 0, 20);
+    /* The next snapshot heals it: then adds rely on what is there. */
+    disk.calls = 0;
+    disk.at = 1;
+    CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
+    disk.at = 0;
+    ok("SAVE");
+    const uint64_t appends = state().appends;
+    add("a", 0, 100);
+    CHECK_EQ(state().appends, appends);
+    again(folder);
+    has("a", 0, 100);
+    world_close(&w);
+}
+
+/* Nothing is removed from what is not kept. */
+TEST(recover__removes_wait_for_what_is_kept)
+{
+    const char *folder = scratch_path("removes");
+    must_open(folder);
+    ok("CF.RESERVE a 1000");
+    ok("CF.RESERVE b 1000");
+    add("b", 0, 10);
+    CHECK(world_ack(&w));
+    disk.calls = 0;
+    disk.at = 1;
+    disk.fault = DISK_EIO;
+    CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
+    disk.at = 0;
+    CHECK(world_ask(&w, "CF.DEL a k1")[0] == '-');
+    ok("SAVE");
+    CHECK_STR(world_ask(&w, "CF.DEL a k1"), ":1");
+    again(folder);
+    CHECK_STR(world_ask(&w, "CF.COUNT a k1"), ":0");
+    CHECK_STR(world_ask(&w, "CF.COUNT a k2"), ":1");
+    world_close(&w);
+}
+
+/* ---- What is recorded, and when it may go --------------------------------------------------------------------- */
+
+/* Of two who record at once the one with the lower number may be the last to say so. */
+TEST(recover__the_highest_record_counts)
+{
+    const char *folder = scratch_path("highest");
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 100");
+    struct entry *entry = entry_of("bf");
+    const uint64_t hash = 1;
+    const struct change change = { .op = CHANGE_ADD, .n = 1, .hashes = &hash };
+    CHECK_OK(persist_record(w.server.persist, entry, &change, NULL));
+    const uint64_t first = atomic_load(&entry->recorded);
+    CHECK(first > 0);
+    atomic_store(&entry->recorded, first + 1000); /* somebody else's */
+    CHECK_OK(persist_record(w.server.persist, entry, &change, NULL));
+    CHECK_EQ(atomic_load(&entry->recorded), first + 1000);
+    catalog_release(entry);
+    world_close(&w);
+}
+
+TEST(recover__an_unfinished_load_keeps_no_segments)
+{
+    const char *folder = scratch_path("unfinished");
+    struct object_shape shape = { .family = OBJECT_BG, .imported = 1 };
+    struct object *object = NULL;
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 100");
+    CHECK_OK(object_create(&shape, &w.session.settings, &object, NULL));
+    session_begin(&w.session);
+    CHECK_OK(w.session.host.ops->create(&w.session.host, (bg_bytes){ "load", 4 },
+                                        object, NULL));
+    session_end(&w.session);
+    for (unsigned i = 0; i < 5; i++) {
+        add("bf", 10 * i, 10 * i + 10);
+        ok("SAVE");
+        CHECK_EQ(state().segments, 1);
+    }
+    again(folder);
+    has("load", 0, 10); /* nobody knows */
+    has("bf", 0, 50);
+    world_close(&w);
+}
+
+TEST(recover__windows_record_when_they_move)
+{
+    const char *folder = scratch_path("windows");
+    must_open(folder);
+    ok("BG.CREATE hours KIND window CAPACITY 1000 WINDOW 36000000 GENERATIONS 3");
+    ok("BG.CREATE manual KIND window CAPACITY 1000 MANUAL GENERATIONS 3");
+    struct entry *entry = entry_of("hours");
+    add("hours", 0, 10);
+    const uint64_t appends = state().appends;
+    for (int i = 0; i < 100; i++) {
+        session_begin(&w.session);
+        CHECK_OK(object_tick(entry->object, &w.session.host, NULL));
+        session_end(&w.session);
+    }
+    CHECK(state().appends <= appends + 1); /* a period may have begun meanwhile */
+    catalog_release(entry);
+    const uint64_t before = state().appends;
+    CHECK(world_ask(&w, "BG.ROTATE manual")[0] == ':');
+    CHECK(world_ask(&w, "BG.ROTATE manual")[0] == ':');
+    CHECK_EQ(state().appends, before + 2);
+    again(folder);
+    has("hours", 0, 10);
+    world_close(&w);
+}
+
+/* ---- Windows by a clock ------------------------------------------------------------------------------------------ */
+
+static uint64_t pretended;
+
+static uint64_t pretend_now(struct host *host)
+{
+    (void)host;
+    return pretended;
+}
+
+static bg_err pretend_record(struct host *host, struct object *object,
+                             const struct change *change, bg_errinfo *info)
+{
+    (void)host, (void)object, (void)change, (void)info;
+    return BG_OK;
+}
+
+/* A key is there as long as the window is, whenever in a period it was added. */
+TEST(recover__windows_keep_keys_for_their_length)
+{
+    static const struct host_ops ops = { .now = pretend_now, .record = pretend_record };
+    const struct command_settings settings = { .max_filter_bytes = 0 };
+    struct host host = { &ops, &settings };
+    for (uint32_t generations = 2; generations < 6; generations++) {
+        enum { LENGTH = 1000 };
+        const struct object_shape shape = { .family = OBJECT_BG,
+                                            .kind = BG_KIND_WINDOW,
+                                            .items = 10000,
+                                            .rate = 0.001,
+                                            .hash = BG_HASH_FAST,
+                                            .window_length = LENGTH,
+                                            .window_generations = generations };
+        struct object *object = NULL;
+        CHECK_OK(object_create(&shape, &settings, &object, NULL));
+        uint64_t added[2000];
+        pretended = 1000000;
+        for (unsigned i = 0; i < 2000; i++) {
+            uint64_t is_new = 0;
+            size_t done = 0;
+            char key[16];
+            const int n = snprintf(key, sizeof key, "k%u", i);
+            const bg_bytes bytes = { key, (size_t)n };
+            CHECK_OK(object_add_many(object, &host, &bytes, 1, &is_new, &done, NULL));
+            added[i] = pretended;
+            pretended += 1 + check_random_below(check_random_below(10) ? 20 : 400);
+            for (unsigned k = i < 100 ? 0 : i - 100; k <= i; k++) {
+                const int m = snprintf(key, sizeof key, "k%u", k);
+                const bg_bytes older = { key, (size_t)m };
+                CHECK(pretended - added[k] > LENGTH || object_probe(object, older) > 0);
+            }
+        }
+        object_free(object);
+    }
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
+
+TEST(recover__files_that_nobody_needs_go)
+{
+    const char *folder = scratch_path("files");
+    must_open(folder);
+    for (unsigned i = 0; i < 20; i++) {
+        CHECK_STR(world_ask(&w, "BF.ADD f%u x", i), ":1");
+    }
+    ok("SAVE");
+    CHECK_EQ(count_files(folder), 20);
+    for (unsigned i = 0; i < 10; i++) {
+        CHECK_STR(world_ask(&w, "DEL f%u", i), ":1");
+    }
+    CHECK_STR(world_ask(&w, "RENAME f10 f11"), "+OK");
+    CHECK_STR(world_ask(&w, "COPY f12 f13 REPLACE"), ":1");
+    CHECK_STR(world_ask(&w, "COPY f12 f14 REPLACE"), ":1");
+    for (unsigned i = 0; i < 5; i++) {
+        CHECK_STR(world_ask(&w, "BG.CLEAR f15"), "+OK");
+    }
+    CHECK_STR(world_ask(&w, "BF.ADD f15 x"), ":1");
+    ok("SAVE");
+    CHECK_EQ(count_files(folder), 9);
+    again(folder);
+    CHECK_EQ(count_files(folder), 9);
+    /* Left by somebody who died. */
+    char path[700];
+    (void)snprintf(path, sizeof path, "%s/filters/0123.bg.tmp.1", folder);
+    FILE *file = fopen(path, "we");
+    CHECK(file != NULL);
+    CHECK_EQ(fclose(file), 0);
+    CHECK_EQ(count_files(folder), 10);
+    again(folder);
+    CHECK_EQ(count_files(folder), 9);
+    for (unsigned i = 11; i < 20; i++) {
+        CHECK_STR(world_ask(&w, "BF.EXISTS f%u x", i), ":1");
+    }
+    world_close(&w);
+}
+
+/* An object that gets no name leaves no file, and is the caller's. */
+TEST(recover__a_refused_object_leaves_no_file)
+{
+    const char *folder = scratch_path("refused");
+    struct object *copy = NULL;
+    must_open(folder);
+    CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
+    struct entry *entry = entry_of("a");
+    CHECK_OK(object_copy(entry->object, &copy, NULL));
+    catalog_release(entry);
+    session_begin(&w.session);
+    struct host *host = &w.session.host;
+    CHECK_EQ(host->ops->create(host, (bg_bytes){ "a", 1 }, copy, NULL), BG_EBUSY);
+    session_end(&w.session);
+    CHECK_EQ(count_files(folder), 0);
+    /* Nor one whose record fails. */
+    CHECK(world_ack(&w));
+    fill_up = true;
+    disk.on_create = journal_becomes_full;
+    session_begin(&w.session);
+    CHECK_EQ(host->ops->create(host, (bg_bytes){ "b", 1 }, copy, NULL), BG_EIO);
+    session_end(&w.session);
+    CHECK_EQ(count_files(folder), 0);
+    journal_has_room();
+    object_free(copy);
+    again(folder);
+    CHECK_STR(world_ask(&w, "DBSIZE"), ":1");
+    world_close(&w);
+}
+
+/* Who gives an object its name may use it until he is done, whoever drops it. */
+TEST(recover__an_object_stays_for_who_made_it)
+{
+    const char *folder = scratch_path("stays");
+    struct object *object = NULL;
+    must_open(folder);
+    session_begin(&w.session);
+    const struct object_shape shape = { .family = OBJECT_BG,
+                                        .kind = BG_KIND_BLOCKED,
+                                        .items = 1000,
+                                        .hash = BG_HASH_FAST,
+                                        .rate = 0.01 };
+    CHECK_OK(object_create(&shape, &w.session.settings, &object, NULL));
+    struct host *host = &w.session.host;
+    CHECK_OK(host->ops->create(host, (bg_bytes){ "a", 1 }, object, NULL));
+    CHECK_OK(catalog_drop(w.server.catalog, (bg_bytes){ "a", 1 }, w.session.now, NULL));
+    catalog_reap(w.server.catalog);
+    CHECK_OK(host->ops->checkpoint(host, object, NULL));
+    CHECK(object_bytes(object) > 0);
+    session_end(&w.session);
+    catalog_reap(w.server.catalog);
+    CHECK_EQ(count_files(folder), 0);
+    world_close(&w);
+}
+
+/* ---- Others ------------------------------------------------------------------------------------------------------ */
+
+TEST(recover__names_of_any_bytes)
+{
+    static char longest[65536];
+    const char *folder = scratch_path("names");
+    const bg_bytes names[] = {
+        { "", 0 }, { "\0", 1 }, { "a\0b\r\n", 5 }, { longest, 65536 }
+    };
+    memset(longest, 'x', sizeof longest);
+    must_open(folder);
+    for (unsigned i = 0; i < 4; i++) {
+        const bg_bytes argv[3] = { { "BF.ADD", 6 }, names[i], { "k", 1 } };
+        CHECK_STR(world_run(&w, argv, 3), ":1");
+    }
+    for (int round = 0; round < 3; round++) {
+        again(folder);
+        CHECK_STR(world_ask(&w, "DBSIZE"), ":4");
+        for (unsigned i = 0; i < 4; i++) {
+            const bg_bytes argv[3] = { { "BF.EXISTS", 9 }, names[i], { "k", 1 } };
+            CHECK_STR(world_run(&w, argv, 3), ":1");
+        }
+        ok("SAVE");
+    }
+    const bg_bytes rename[3] = { { "RENAME", 6 }, names[3], { "short", 5 } };
+    CHECK_STR(world_run(&w, rename, 3), "+OK");
+    again(folder);
+    CHECK_STR(world_ask(&w, "BF.EXISTS short k"), ":1");
+    world_close(&w);
+}
+
+TEST(recover__expired_names_do_not_come_back)
+{
+    const char *folder = scratch_path("expired");
+    must_open(folder);
+    CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
+    CHECK_STR(world_ask(&w, "BF.ADD b x"), ":1");
+    const uint64_t end = server_now() + 30;
+    CHECK_STR(world_ask(&w, "PEXPIREAT a %llu", (unsigned long long)end), ":1");
+    CHECK_STR(world_ask(&w, "PEXPIREAT b 4000000000000"), ":1");
+    ok("SAVE");
+    CHECK(world_ack(&w));
+    world_crash(&w);
+    while (server_now() <= end) {
+    }
+    must_open(folder);
+    CHECK_STR(world_ask(&w, "EXISTS a"), ":0");
+    CHECK_STR(world_ask(&w, "PEXPIRETIME b"), ":4000000000000");
+    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1"); /* another one of that name */
+    again(folder);
+    CHECK_STR(world_ask(&w, "BF.EXISTS a y"), ":1");
+    CHECK_STR(world_ask(&w, "BF.EXISTS a x"), ":0");
+    CHECK_STR(world_ask(&w, "PEXPIRETIME a"), ":-1");
+    CHECK_STR(world_ask(&w, "DBSIZE"), ":2");
+    world_close(&w);
+}
+
+/* What was never safe may be torn; what was, not. */
+TEST(recover__a_torn_tail)
+{
+    const char *folder = scratch_path("torn");
+    char path[JOURNAL_DISK_PATH];
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 1000");
+    add("bf", 0, 100);
+    CHECK(world_ack(&w));
+    const uint64_t end = state().segment_bytes;
+    add("bf", 100, 200);
+    CHECK(world_ack(&w));
+    (void)snprintf(path, sizeof path, "%s", journal()->path);
+    const uint64_t last = state().segment_bytes;
+    world_crash(&w);
+    CHECK_EQ(truncate(path, (off_t)(end + (last - end) / 2 + 7)), 0);
+    must_open(folder);
+    has("bf", 0, 140);
+    CHECK_STR(world_ask(&w, "BF.EXISTS bf k199"), ":0");
+    CHECK(w.server.persist->stats.torn_bytes > 0);
+    add("bf", 200, 250);
+    again(folder);
+    has("bf", 0, 140);
+    has("bf", 200, 250);
+    world_close(&w);
+}
+
+/* The growth of filters goes with them, its bound as well. */
+TEST(recover__bounds_come_back)
+{
+    const char *folder = scratch_path("bounds");
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 20");
+    ok("CF.RESERVE cf 16");
+    for (unsigned i = 0; i < 3000; i++) {
+        CHECK(world_ask(&w, "BF.ADD bf k%u", i)[0] == ':');
+        CHECK_STR(world_ask(&w, "CF.ADD cf k%u", i), ":1");
+    }
+    static char before[2][4096];
+    (void)snprintf(before[0], sizeof before[0], "%s", world_ask(&w, "BG.DIGEST bf"));
+    (void)snprintf(before[1], sizeof before[1], "%s", world_ask(&w, "CF.INFO cf"));
+    for (int i = 0; i < 3; i++) {
+        again(folder);
+        CHECK_STR(world_ask(&w, "BG.DIGEST bf"), before[0]);
+        CHECK_STR(world_ask(&w, "CF.INFO cf"), before[1]);
+        has("bf", 0, 3000);
+        has("cf", 0, 3000);
+        if (i == 1) {
+            ok("SAVE");
+        }
+    }
+    world_close(&w);
+}
+
+/* Many that have come and gone cost little when all is read. */
+TEST(recover__many_that_are_gone)
+{
+    enum { MANY = 20000 };
+    const char *folder = scratch_path("gone");
+    must_open(folder);
+    for (unsigned i = 0; i < MANY; i++) {
+        CHECK_STR(world_ask(&w, "BF.RESERVE f%u 0.1 1", i), "+OK");
+    }
+    for (unsigned i = 0; i < MANY - 10; i++) {
+        CHECK_STR(world_ask(&w, "DEL f%u", i), ":1");
+    }
+    again(folder);
+    CHECK_STR(world_ask(&w, "DBSIZE"), ":10");
+    CHECK_STR(world_ask(&w, "BF.ADD f19999 x"), ":1");
+    ok("SAVE");
+    again(folder);
+    CHECK_STR(world_ask(&w, "BF.EXISTS f19999 x"), ":1");
+    CHECK_STR(world_ask(&w, "DBSIZE"), ":10");
+    world_close(&w);
+}
+
+/* One folder, one service. */
+TEST(recover__a_folder_is_for_one)
+{
+    static struct world other;
+    const char *folder = scratch_path("one");
+    must_open(folder);
+    CHECK(!world_open(&other, folder, ""));
+    CHECK_EQ(other.why.code, BG_EBUSY);
+    CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
+    again(folder);
+    CHECK_STR(world_ask(&w, "BF.EXISTS a x"), ":1");
+    world_close(&w);
+}
+
+/* The policy follows the settings without delay. */
+TEST(recover__appendfsync_changes)
+{
+    const char *folder = scratch_path("policy");
+    must_open(folder);
+    CHECK_EQ(state().policy, JOURNAL_EVERYSEC);
+    CHECK_STR(world_ask(&w, "BF.ADD a x"), ":1");
+    CHECK(world_ack(&w));
+    ok("CONFIG SET appendfsync always");
+    CHECK_STR(world_ask(&w, "BF.ADD a y"), ":1");
+    CHECK_OK(persist_flush(w.server.persist, NULL));
+    CHECK_EQ(state().policy, JOURNAL_ALWAYS);
+    CHECK(persist_safe(w.server.persist) < persist_tail(w.server.persist));
+    CHECK(world_ack(&w));
+    CHECK_EQ(persist_safe(w.server.persist), persist_tail(w.server.persist));
+    ok("CONFIG SET appendfsync no");
+    CHECK_STR(world_ask(&w, "BF.ADD a z"), ":1");
+    CHECK(world_ack(&w));
+    CHECK_EQ(state().policy, JOURNAL_NO);
+    again(folder);
+    CHECK_STR(world_ask(&w, "BF.MEXISTS a x y z"), "[:1 :1 :1]");
+    world_close(&w);
+}
