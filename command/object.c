@@ -263,6 +263,15 @@ uint64_t object_bytes(const struct object *object)
                            : object_foreign_about(object).bits / 8);
 }
 
+void object_about(const struct object *object, bg_slot_stats *stats)
+{
+    *stats = (bg_slot_stats){ .struct_size = sizeof *stats };
+    if (object->slot && bg_slot_about(object->slot, stats)) {
+        *stats = (bg_slot_stats){ .struct_size = sizeof *stats };
+    }
+    stats->refused += atomic_load(&object->refused);
+}
+
 uint64_t object_capacity(const struct object *object)
 {
     return object->slot ? object_sum(object, false, bg_filter_capacity)

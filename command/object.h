@@ -113,6 +113,7 @@ struct object {
         items; /* added: certainly new ones; all, where adds can be taken back */
     _Atomic uint64_t deleted; /* removes that found something */
     _Atomic uint64_t expansions;
+    _Atomic uint64_t refused; /* adds beyond the capacity, which the slot never saw */
     _Atomic bool reshaped;
     _Atomic uint32_t
         unkept; /* wholesale changes whose checkpoint is not done, or failed: */
@@ -270,6 +271,9 @@ void object_recount(struct object *object);
 
 uint64_t object_bytes(const struct object *object);
 uint64_t object_capacity(const struct object *object);
+
+/* The counters of its slot, with the adds that did not get so far; zeros for who has none. */
+void object_about(const struct object *object, bg_slot_stats *stats);
 uint32_t object_layers(const struct object *object);
 
 #endif

@@ -102,6 +102,7 @@ static bg_err adding_limit(struct adding *a)
         if (room == 0) {
             *a->done = a->which[i];
             a->fresh = i;
+            atomic_fetch_add(&a->object->refused, 1);
             return BG_EFULL;
         }
         room--;

@@ -207,11 +207,9 @@ static void observer_count(struct observer_totals *totals, const struct watched 
 static void observer_note(struct observer *o, const struct entry *entry,
                           uint64_t seconds)
 {
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_stats stats;
     double values[FILTER_METRICS];
-    if (!entry->object->slot || bg_slot_about(entry->object->slot, &stats)) {
-        return;
-    }
+    object_about(entry->object, &stats);
     struct watched *w = watched_get(o, entry->number);
     if (!w) {
         return;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- The host ------------------------------------------------------------------------------ */
 
@@ -247,7 +248,7 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     return BG_EBUSY;
 }
 
-/* Files lie in one folder; names are plain. */
+/* Files lie in one folder, which is made when it is needed; names are plain. */
 static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
                                 size_t room, bg_errinfo *info)
 {
@@ -256,9 +257,12 @@ static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
     for (size_t i = 0; plain && i < file.len; i++) {
         plain = bytes[i] > ' ' && bytes[i] < 127 && bytes[i] != '/' && bytes[i] != '\\';
     }
-    const int n = plain ? snprintf(path, room, "%s/files/%.*s",
-                                   session_in(host)->from->dir, (int)file.len, bytes)
-                        : -1;
+    const char *dir = session_in(host)->from->dir;
+    int n = plain ? snprintf(path, room, "%s/files", dir) : -1;
+    if (n > 0 && (size_t)n < room) {
+        (void)mkdir(path, 0700); /* if that fails, so does what comes next */
+        n = snprintf(path, room, "%s/files/%.*s", dir, (int)file.len, bytes);
+    }
     if (n < 0 || (size_t)n >= room) {
         if (info) {
             *info = (bg_errinfo){ .code = BG_EINVAL };

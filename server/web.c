@@ -402,7 +402,7 @@ static void web_job_run(struct job *job, struct session *session)
         route->run(request);
     }
     request->answer.wrote =
-        request->answer.wrote || session->wrote || route->flags & WEB_CHANGES;
+        request->answer.wrote || session->wrote || route->flags & WEB_WRITES;
     session->client = NULL;
 }
 

@@ -54,11 +54,12 @@ struct web_request {
 
 enum {
     WEB_UPLOAD = 1u << 0,  /* the body goes to a file */
-    WEB_CHANGES = 1u << 1, /* changes something: must not come from another web page */
+    WEB_CHANGES = 1u << 1, /* does something: must not come from another web page */
     WEB_LOADING = 1u << 2, /* also while the service is loading */
     WEB_PLAIN = 1u << 3,   /* POST that may have the type text/plain: changes nothing */
     WEB_OPEN = 1u << 4,    /* nobody is asked who he is */
-    WEB_METRICS = 1u << 5  /* ... if metrics-auth says so */
+    WEB_METRICS = 1u << 5, /* ... if metrics-auth says so */
+    WEB_WRITES = 1u << 6   /* changes filters: the answer waits until that is safe */
 };
 
 /* One route. In `path` a segment "*" stands for any one. */

@@ -340,7 +340,7 @@ static void files_verify(struct web_request *request)
 
 const struct web_route web_file_routes[] = {
     { "GET", "/api/v1/filters/*/file", 0, files_get },
-    { "PUT", "/api/v1/filters/*/file", WEB_CHANGES | WEB_UPLOAD, files_put },
+    { "PUT", "/api/v1/filters/*/file", WEB_CHANGES | WEB_WRITES | WEB_UPLOAD, files_put },
     { "POST", "/api/v1/filters/*/verify", WEB_CHANGES, files_verify },
     { NULL, NULL, 0, NULL },
 };

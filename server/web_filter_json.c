@@ -32,11 +32,9 @@ static void filter_summary(struct json *json, struct web_request *request,
     const struct figures figures = observer_figures(server->observer, entry);
     const bg_slot_health *h = &figures.health;
     const bool known = figures.examined != 0;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_stats stats;
     bg_estimate observed = { 0, 0, 0 };
-    if (!object->slot || bg_slot_about(object->slot, &stats)) {
-        memset(&stats, 0, sizeof stats);
-    }
+    object_about(object, &stats);
     const uint64_t capacity = object_capacity(object), now = request->session->now;
     const uint64_t expires = atomic_load(&entry->expires);
     web_json_name(json, "name", catalog_name(entry));
@@ -198,10 +196,8 @@ static void filter_whole(struct json *json, struct web_request *request,
     const struct figures figures =
         observer_figures(request->session->server->observer, entry);
     const bool known = figures.examined && figures.health.bits_per_insert > 0;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    if (!object->slot || bg_slot_about(object->slot, &stats)) {
-        memset(&stats, 0, sizeof stats);
-    }
+    bg_slot_stats stats;
+    object_about(object, &stats);
     filter_geometry(json, &figures);
     filter_secret(json, &object->shape);
     web_json_can(json, (bg_kind)object->shape.kind);

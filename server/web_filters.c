@@ -207,14 +207,14 @@ static void filters_occupancy(struct web_request *request)
 
 const struct web_route web_filter_routes[] = {
     { "GET", "/api/v1/filters", 0, filters_list },
-    { "POST", "/api/v1/filters", WEB_CHANGES, filters_create },
+    { "POST", "/api/v1/filters", WEB_CHANGES | WEB_WRITES, filters_create },
     { "GET", "/api/v1/filters/*", 0, filters_get },
-    { "PATCH", "/api/v1/filters/*", WEB_CHANGES, filters_change },
-    { "DELETE", "/api/v1/filters/*", WEB_CHANGES, filters_drop },
+    { "PATCH", "/api/v1/filters/*", WEB_CHANGES | WEB_WRITES, filters_change },
+    { "DELETE", "/api/v1/filters/*", WEB_CHANGES | WEB_WRITES, filters_drop },
     { "GET", "/api/v1/filters/*/occupancy", 0, filters_occupancy },
-    { "POST", "/api/v1/filters/*/clear", WEB_CHANGES, filters_clear },
-    { "POST", "/api/v1/filters/*/rotate", WEB_CHANGES, filters_rotate },
-    { "POST", "/api/v1/filters/*/fold", WEB_CHANGES, filters_fold },
-    { "POST", "/api/v1/filters/*/merge", WEB_CHANGES, filters_merge },
+    { "POST", "/api/v1/filters/*/clear", WEB_CHANGES | WEB_WRITES, filters_clear },
+    { "POST", "/api/v1/filters/*/rotate", WEB_CHANGES | WEB_WRITES, filters_rotate },
+    { "POST", "/api/v1/filters/*/fold", WEB_CHANGES | WEB_WRITES, filters_fold },
+    { "POST", "/api/v1/filters/*/merge", WEB_CHANGES | WEB_WRITES, filters_merge },
     { NULL, NULL, 0, NULL },
 };

@@ -321,6 +321,6 @@ static void keys_add(struct web_request *request)
 
 const struct web_route web_key_routes[] = {
     { "POST", "/api/v1/filters/*/check", WEB_CHANGES | WEB_PLAIN, keys_check },
-    { "POST", "/api/v1/filters/*/add", WEB_CHANGES, keys_add },
+    { "POST", "/api/v1/filters/*/add", WEB_CHANGES | WEB_WRITES, keys_add },
     { NULL, NULL, 0, NULL },
 };

@@ -47,16 +47,14 @@ static double row_key(struct web_request *request, const char *sort,
                       struct entry *entry)
 {
     struct object *object = entry->object;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_stats stats;
     bg_estimate observed;
     if (strcmp(sort, "name") == 0 || strcmp(sort, "kind") == 0) {
         return 0; /* by other means */
     }
     const struct figures f =
         observer_figures(request->session->server->observer, entry);
-    if (!object->slot || bg_slot_about(object->slot, &stats)) {
-        memset(&stats, 0, sizeof stats);
-    }
+    object_about(object, &stats);
     const double unknown = (double)NAN;
     if (strcmp(sort, "items") == 0) {
         return f.examined ? f.health.items.value : unknown;

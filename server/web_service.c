@@ -174,7 +174,7 @@ static void info_add(struct info_sums *sums, const struct server *server,
                      struct entry *entry)
 {
     const struct figures figures = observer_figures(server->observer, entry);
-    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_slot_stats stats;
     sums->count++;
     sums->bytes += object_bytes(entry->object);
     sums->health[health_of(entry->object, &figures)]++;
@@ -182,13 +182,12 @@ static void info_add(struct info_sums *sums, const struct server *server,
         sums->items += figures.health.items.value;
         sums->has_items = true;
     }
-    if (entry->object->slot && bg_slot_about(entry->object->slot, &stats) == BG_OK) {
-        sums->stats.queries += stats.queries;
-        sums->stats.maybes += stats.maybes;
-        sums->stats.adds += stats.adds;
-        sums->stats.news += stats.news;
-        sums->stats.refused += stats.refused;
-    }
+    object_about(entry->object, &stats);
+    sums->stats.queries += stats.queries;
+    sums->stats.maybes += stats.maybes;
+    sums->stats.adds += stats.adds;
+    sums->stats.news += stats.news;
+    sums->stats.refused += stats.refused;
 }
 
 static void info_sum(const struct web_request *request, struct info_sums *sums)

@@ -76,10 +76,8 @@ static void tenants_add(struct tenants *all, struct server *server, struct entry
 {
     const struct figures figures = observer_figures(server->observer, entry);
     const struct observer_rates rates = observer_rates(server->observer, entry);
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    if (!entry->object->slot || bg_slot_about(entry->object->slot, &stats)) {
-        memset(&stats, 0, sizeof stats);
-    }
+    bg_slot_stats stats;
+    object_about(entry->object, &stats);
     for (size_t i = 0; i < all->n; i++) {
         if (user_may_touch(all->items[i].user, catalog_name(entry), USER_READ)
             || user_may_touch(all->items[i].user, catalog_name(entry), USER_WRITE)) {
