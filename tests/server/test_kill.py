@@ -1,0 +1,19 @@
+#!/usr/bin/env python3
+"""kill -9 while clients write, 50 times and more: see kill_drill.py, which has options for more.
+usage: test_kill.py PATH-OF-BLOOMGATED"""
+
+import os
+import subprocess
+import sys
+
+ROUNDS = 13 * max(1, int(os.environ.get("BG_TEST_SCALE", "1")))  # two kills each, for two policies
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    drill = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kill_drill.py")
+    sys.exit(subprocess.call([sys.executable, drill, sys.argv[1], "--kills", str(ROUNDS)]))
+
+
+main()
