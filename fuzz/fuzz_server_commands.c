@@ -30,7 +30,8 @@ enum { NAMES = 3, ITEMS = 12, STEPS = 48, WORDS = 12 };
 static const char *const names[NAMES] = { "a", "b", "c" };
 
 /* %n: a name, %i: an item, %c: a count, %r: a rate, %w: any word, %p: a piece of a dump, %s: the
- * number that came with one. */
+ * number that came with one; %h: the header of a dump of RedisBloom, %b: its bits, %t: their
+ * number. */
 static const char *const templates[] = {
     "BF.RESERVE %n %r %c",
     "BF.RESERVE %n %r %c NONSCALING",
@@ -109,6 +110,8 @@ static const char *const templates[] = {
     "BG.PLAN %c %r",
     "BG.PLAN %c %r %w %r",
     "BG.LOOKUP gate %i",
+    "BF.LOADCHUNK %n 1 %h",
+    "BF.LOADCHUNK %n %t %b",
     "BG.MLOOKUP %w %i %i",
 };
 enum { TEMPLATES = sizeof templates / sizeof *templates };
@@ -180,22 +183,38 @@ static void put_text(struct arguments *to, const char *text)
     to->argc++;
 }
 
-/* The last piece, or what the input says: whole, cut, or with a byte changed. */
-static void put_piece(struct world *w, struct arguments *to)
+/* A piece, or what the input says: whole, cut, or with a byte changed. */
+static void put_piece(struct world *w, struct arguments *to, bg_bytes bytes)
 {
     const uint8_t how = fuzz_byte(&w->in);
-    bg_bytes bytes = { w->piece, w->piece_bytes };
-    if (how % 8 == 0 || !w->piece) {
+    if (how % 8 == 0 || !bytes.data) {
         bytes = (bg_bytes){ w->in.data, w->in.left < 200 ? w->in.left : 200 };
     } else if (how % 8 == 1 && !to->changed) {
-        to->changed = fake_copy(w->piece, w->piece_bytes);
-        to->changed[fuzz_u32(&w->in) % (w->piece_bytes ? w->piece_bytes : 1)] ^=
-            how | 1;
+        to->changed = fake_copy(bytes.data, bytes.len);
+        to->changed[fuzz_u32(&w->in) % (bytes.len ? bytes.len : 1)] ^= how | 1;
         bytes.data = to->changed;
     } else if (how % 8 == 2) {
-        bytes.len = fuzz_u32(&w->in) % (w->piece_bytes + 1);
+        bytes.len = fuzz_u32(&w->in) % (bytes.len + 1);
     }
     to->argv[to->argc++] = bytes;
+}
+
+/* A dump of RedisBloom with some of the items: the header, or the bits of its only link. */
+static bg_bytes redis_piece(bool bits)
+{
+    static uint8_t dump[4096];
+    static size_t used;
+    if (!used) {
+        bg_foreign *foreign = NULL;
+        FUZZ_MUST(
+            !bg_foreign_create(BG_FOREIGN_REDISBLOOM, 20, 0.01, NULL, &foreign, NULL));
+        FUZZ_MUST(!bg_foreign_add(foreign, "item-1", 6, NULL));
+        FUZZ_MUST(!bg_foreign_write(foreign, dump, sizeof dump, &used, NULL));
+        bg_foreign_free(foreign);
+    }
+    const size_t header = 20 + 53, record = 16;
+    return bits ? (bg_bytes){ dump + header + 2 * record, used - header - 2 * record }
+                : (bg_bytes){ dump + record, header };
 }
 
 static void put_word(struct world *w, struct arguments *to, char what)
@@ -213,7 +232,13 @@ static void put_word(struct world *w, struct arguments *to, char what)
         (void)snprintf(text, sizeof text, "%llu", (unsigned long long)w->number);
         put_text(to, text);
         break;
-    case 'p': put_piece(w, to); break;
+    case 'p': put_piece(w, to, (bg_bytes){ w->piece, w->piece_bytes }); break;
+    case 'h':
+    case 'b': put_piece(w, to, redis_piece(what == 'b')); break;
+    case 't':
+        (void)snprintf(text, sizeof text, "%zu", 1 + redis_piece(true).len);
+        put_text(to, text);
+        break;
     default: put_text(to, PICK(&w->in, words)); break;
     }
 }

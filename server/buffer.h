@@ -47,6 +47,12 @@ static inline size_t buffer_waiting(const struct buffer *b)
     return b->used - b->begin;
 }
 
+/* The waiting bytes; NULL if it has no memory. */
+static inline char *buffer_bytes(const struct buffer *b)
+{
+    return b->data ? b->data + b->begin : NULL;
+}
+
 /* Makes room for n more bytes, the slow way: use buffer_space. */
 bool buffer_grow(struct buffer *b, size_t n);
 

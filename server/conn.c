@@ -23,8 +23,9 @@ enum {
     CONN_STEADY = 16384, /* bytes of a request that has to come in pieces */
     CONN_PIECES = 8,     /* of a long answer at a time, then others have their turn */
     CONN_REST = 16,
-    CONN_DRAIN = 1 << 20,   /* bytes that are read and forgotten, */
-    CONN_DRAIN_TICKS = 2000 /* for so long */
+    CONN_DRAIN = 256 << 20,   /* bytes that are read and forgotten, */
+    CONN_DRAIN_TICKS = 10000, /* for so long, */
+    CONN_DRAIN_PAUSE = 2000   /* and as long as they come */
 };
 
 static void conn_on_event(evutil_socket_t fd, short what, void *context);
@@ -371,7 +372,10 @@ static void conn_drain(struct conn *conn)
 {
     const ssize_t n =
         read(conn->fd, conn->worker->scratch, sizeof conn->worker->scratch);
-    conn->arrived += n > 0 ? (size_t)n : 0;
+    if (n > 0) {
+        conn->arrived += (size_t)n;
+        conn->client.active = server_now();
+    }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)
         || conn->arrived > CONN_DRAIN) {
         conn_close(conn);
@@ -404,7 +408,9 @@ static void conn_readable(struct conn *conn)
 
 void conn_leave(struct conn *conn)
 {
-    if (!conn->leaving) {
+    if (conn->draining) { /* all was said */
+        conn_close(conn);
+    } else if (!conn->leaving) {
         if (!conn->shaking && conn_may_read(conn)) {
             conn_readable(conn);
         }
@@ -518,7 +524,7 @@ static bool conn_unhold(struct conn *conn)
  * All is said, but the other side may still be sending. If the socket were closed with bytes that
  * nobody has read, the system would tell the other side at once that the connection is broken, and
  * it might never see the answer. So only our half is closed; what comes is forgotten until it has
- * ended, too, or CONN_DRAIN bytes or CONN_DRAIN_TICKS are over.
+ * ended, too, or pauses, or CONN_DRAIN bytes or CONN_DRAIN_TICKS are over.
  */
 static void conn_linger(struct conn *conn)
 {
@@ -530,6 +536,7 @@ static void conn_linger(struct conn *conn)
     conn->draining = true;
     conn->arrived = 0;
     conn->stuck = server_ticks();
+    conn->client.active = server_now();
     conn_wait_for(conn, EV_READ);
 }
 
@@ -601,7 +608,8 @@ void conn_tick(struct conn *conn, uint64_t ticks)
         return;
     }
     if (conn->draining) {
-        if (ticks - conn->stuck > CONN_DRAIN_TICKS) {
+        if (ticks - conn->stuck > CONN_DRAIN_TICKS
+            || server_now() > conn->client.active + CONN_DRAIN_PAUSE) {
             conn_close(conn);
         }
         return;

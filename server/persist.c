@@ -735,12 +735,14 @@ static bool persist_is_due(struct persist *persist, const struct settings *setti
     const uint64_t left = persist->left, last = persist->snapshot_ticks;
     pthread_mutex_unlock(&persist->told_lock);
     const uint64_t more = state->bytes > left ? state->bytes - left : 0;
-    return (state->failed
-            || (settings->snapshot_journal_size
-                && more > settings->snapshot_journal_size)
-            || (settings->snapshot_interval > 0 && state->segment_bytes > 4096
-                && (double)(ticks - last) > settings->snapshot_interval * 1000))
-           && ticks >= atomic_load(&persist->next_try);
+    const bool wanted =
+        state->failed
+        || (settings->snapshot_journal_size && more > settings->snapshot_journal_size)
+        || (settings->snapshot_interval > 0 && state->segment_bytes > 4096
+            && (double)(ticks - last) > settings->snapshot_interval * 1000);
+    const uint64_t since = atomic_load(&persist->wanted_since);
+    atomic_store(&persist->wanted_since, !wanted ? 0 : since ? since : ticks);
+    return wanted && ticks >= atomic_load(&persist->next_try);
 }
 
 void persist_tick(struct persist *persist)
@@ -830,6 +832,9 @@ void persist_about(const struct persist *persist, struct persist_stats *stats)
     stats->unsynced = state.next - 1 - state.synced;
     stats->failed = state.failed || state.failure.code != BG_OK;
     stats->snapshotting = atomic_load(&mine->thread_running);
+    const uint64_t wanted_since = atomic_load(&mine->wanted_since);
+    stats->overdue_seconds =
+        wanted_since ? (double)(server_ticks() - wanted_since) / 1000 : 0;
 }
 
 /* ---- Life ------------------------------------------------------------------------------------- */

@@ -212,7 +212,7 @@ static void web_send(struct conn *conn, struct web_request *request)
     } else if (from_file) {
         close(answer->file);
     } else if (!head_only) {
-        buffer_put(&conn->out, answer->body.data + answer->body.begin,
+        buffer_put(&conn->out, buffer_bytes(&answer->body),
                    buffer_waiting(&answer->body));
     }
     web_answer_free(answer);
@@ -456,8 +456,8 @@ static void web_submit(struct conn *conn, bool asks)
     job->client = conn->client;
     job->request.client = &job->client;
     (void)http_path(&http->request, job->request.path_room, &job->request.path);
-    job->request.body =
-        (bg_bytes){ http->body.data + http->body.begin, buffer_waiting(&http->body) };
+    job->request.body = (bg_bytes){ http->body.data ? buffer_bytes(&http->body) : "",
+                                    buffer_waiting(&http->body) };
     job->request.body_file = http->upload_path[0] ? http->upload_path : NULL;
     conn->busy = true;
     conn->amid = false;

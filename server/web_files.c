@@ -39,7 +39,9 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
     }
     close(*fd);
     *fd = -1;
-    (void)object_shape_write(&object->shape, shape);
+    struct object_shape plain = object->shape;
+    plain.imported = 0; /* the same bytes for the same content, wherever it came from */
+    (void)object_shape_write(&plain, shape);
     (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
     how.metadata = metadata;
     how.created = 1; /* the same bytes for the same content */
@@ -140,20 +142,26 @@ static bool files_precondition(struct web_request *request, struct entry *presen
     return true;
 }
 
-/* The shape that a file was made with here, or what can be told of any other. */
+/* The shape that a file was made with here, as far as that fits it, or what can be told of any
+ * other. As for BG.RELOAD, nothing of it is believed that the file itself tells. */
 static void files_shape(const bg_file_info *about, const bg_filter *filter,
                         struct object_shape *shape)
 {
     static const char mark[] = "object: ";
     const char *line = strstr(about->metadata, mark);
-    if (line) {
+    struct object_shape said;
+    object_shape_of(filter, shape);
+    if (line && (line == about->metadata || line[-1] == '\n')) {
         line += sizeof mark - 1;
-        if (object_shape_read(line, strcspn(line, "\n"), shape, NULL) == BG_OK
-            && shape->kind == about->kind && shape->hash == about->profile) {
-            return;
+        if (object_shape_read(line, strcspn(line, "\n"), &said, NULL) == BG_OK
+            && said.kind == shape->kind && said.hash == shape->hash
+            && object_shape_fits(&said, filter)) {
+            *shape = said;
         }
     }
-    object_shape_of(filter, shape);
+    shape->imported = 1;
+    shape->foreign = 0;
+    shape->seed = about->seed;
     memcpy(shape->key_id, about->key_id, sizeof shape->key_id);
 }
 
@@ -302,8 +310,9 @@ static void files_verify(struct web_request *request)
     }
     const bool examined =
         entry->object->slot && bg_slot_examine(entry->object->slot, &health) == BG_OK;
-    const bool strange =
-        examined && health.rate > 0 && health.measured.low > 1.5 * health.rate;
+    const bool strange = /* the slices of a window age, and are not equally full */
+        examined && health.rate > 0 && health.measured.low > 1.5 * health.rate
+        && entry->object->shape.kind != BG_KIND_WINDOW;
     if (!web_json_begin(request, &json)) {
         return;
     }

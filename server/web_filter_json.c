@@ -163,17 +163,24 @@ static void filter_past(struct json *json, const bg_slot_stats *stats)
     }
 }
 
-static void filter_window(struct json *json, const struct object_shape *shape)
+static void filter_window(struct json *json, const struct object *object)
 {
+    const struct object_shape *shape = &object->shape;
+    const bool known = shape->window_generations || !shape->imported;
     if (shape->kind != BG_KIND_WINDOW) {
         json_null(json, "window");
         return;
     }
     json_object(json, "window");
-    json_text(json, "mode",
-              shape->window_mode == BG_WINDOW_AGED ? "aged" : "generations");
+    if (known) {
+        json_text(json, "mode",
+                  shape->window_mode == BG_WINDOW_AGED ? "aged" : "generations");
+    } else { /* it came in a file that does not say it */
+        json_null(json, "mode");
+    }
     json_count(json, "generations",
-               shape->window_generations ? shape->window_generations : 8);
+               shape->window_generations ? shape->window_generations
+                                         : object_layers(object));
     web_json_known(json, "seconds", shape->window_length != 0,
                    (double)shape->window_length / 1000);
     if (shape->window_count) {
@@ -210,7 +217,7 @@ static void filter_whole(struct json *json, struct web_request *request,
     web_json_known(json, "honest_ones_per_insert", known,
                    figures.health.honest_per_insert);
     filter_past(json, &stats);
-    filter_window(json, &object->shape);
+    filter_window(json, object);
     if (object->shape.family == OBJECT_BG) {
         json_null(json, "growth");
     } else {

@@ -2,7 +2,9 @@
 """Checks what operators see against the table of metrics in the code, which METRICS_SAMPLE prints:
 every name, label and value of a label that rules, dashboard and documents use is in the table; every
 metric is in docs/metrics.md; every alert is tested, firing and not, and has its section in
-docs/runbook.md. Prints every breach; exits 1 if there is one.
+docs/runbook.md. The metrics of the service are those of their own table there, which
+tests/server/test_prometheus.py compares with a running one. Prints every breach; exits 1 if there is
+one.
 usage: check_ops.py METRICS_SAMPLE [--update]      --update: writes the table of docs/metrics.md"""
 
 import json
@@ -12,9 +14,10 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RULES, TESTS = "ops/prometheus/bloomgate.rules.yml", "ops/prometheus/bloomgate.test.yml"
+RULES = ["ops/prometheus/bloomgate.rules.yml", "ops/prometheus/bloomgated.rules.yml"]
 DASHBOARD, METRICS, RUNBOOK = "ops/grafana/bloomgate.json", "docs/metrics.md", "docs/runbook.md"
 MARKS = "<!-- metrics -->\n", "<!-- /metrics -->"
+SERVICE = "<!-- service -->\n", "<!-- /service -->"
 SCRAPED = {"job", "instance"}  # labels that Prometheus adds
 GROUPS = [("bloomgate_filter", "Slots"), ("bloomgate_gate", "Gates"), ("bloomgate_tenant", "Tenants"),
           ("bloomgate_registry", "Registries"), ("bloomgate_", "The process")]
@@ -48,6 +51,22 @@ def metrics(program):
     return table
 
 
+def service_metrics():
+    """The same of the service, as its table in the document tells them."""
+    text = read(METRICS)
+    if SERVICE[0] not in text or SERVICE[1] not in text:
+        breach(METRICS, "there are no marks " + " ".join(mark.strip() for mark in SERVICE))
+        return {}
+    table = {}
+    for line in text[text.index(SERVICE[0]):text.index(SERVICE[1])].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 5 and cells[0].startswith("`bloomgate_"):
+            labels = {label: [value.strip() for value in values.split(",")]
+                      for label, values in re.findall(r"`(\w+)`:? ?((?:[\w, ]+)?)", cells[3])}
+            table[cells[0].strip("`")] = cells[1], cells[2], cells[4], labels
+    return table
+
+
 # ---- Names in queries --------------------------------------------------------------------
 
 
@@ -61,12 +80,12 @@ def check_matchers(path, name, kind, labels, text):
 
 def check_names(path, text, table):
     """Every metric that is named, with its labels; recorded ones are named after what they are of."""
-    recorded = set(re.findall(r"- record: (\S+)", read(RULES)))
+    recorded = set(re.findall(r"- record: (\S+)", "".join(map(read, RULES))))
     known = SCRAPED.union(*(labels for *_, labels in table.values()))
     for name, braces in re.findall(r"(?<![\w:/.-])([\w:]*bloomgate_[\w:]*\w)(?:\{([^}]*)\})?", text):
         if ":" in name:
             if name not in recorded:
-                breach(path, f"{name} is not recorded in {RULES}")
+                breach(path, f"{name} is not recorded in {' or '.join(RULES)}")
         elif name in table:
             check_matchers(path, name, table[name][0], table[name][3], braces)
         else:
@@ -80,29 +99,36 @@ def check_names(path, text, table):
 # ---- Alerts --------------------------------------------------------------------------------
 
 
-def check_alert(name, text, tests, runbook):
+def check_alert(path, name, text, tests, runbook):
     for word in ["expr:", "summary:", "description:"]:
         if word not in text:
-            breach(RULES, f"{name} has no {word}")
+            breach(path, f"{name} has no {word}")
     if not re.search(r"severity: (page|warning)\b", text):
-        breach(RULES, f"{name} is neither page nor warning")
+        breach(path, f"{name} is neither page nor warning")
     if f"runbook: {RUNBOOK}#{name.lower()}\n" not in text:
-        breach(RULES, f"{name} does not name its section of {RUNBOOK}")
+        breach(path, f"{name} does not name its section of {RUNBOOK}")
     if f"\n## {name}\n" not in runbook:
         breach(RUNBOOK, f"there is no section {name}")
     outcomes = re.findall(rf"alertname: {name}\n\s*exp_alerts:( \[\])?\n", tests)
     if "" not in outcomes or " []" not in outcomes:
-        breach(TESTS, f"{name} is not tested both firing and not firing")
+        breach(tests_of(path), f"{name} is not tested both firing and not firing")
+
+
+def tests_of(path):
+    return path.replace(".rules.", ".test.")
 
 
 def check_alerts():
-    rules, tests, runbook = read(RULES), read(TESTS), read(RUNBOOK)
-    alerts = re.findall(r"- alert: (\w+)\n(.*?)(?=\n\s*- alert:|\n  - name:|\Z)", rules, re.S)
-    for name, text in alerts:
-        check_alert(name, text + "\n", tests, runbook)
-    names = {name for name, _ in alerts}
-    for name in set(re.findall(r"\bBloomgate[A-Z]\w+", tests + runbook)) - names:
-        breach(RULES, f"there is no alert {name}")
+    runbook, names, tested = read(RUNBOOK), set(), ""
+    for path in RULES:
+        rules, tests = read(path), read(tests_of(path))
+        alerts = re.findall(r"- alert: (\w+)\n(.*?)(?=\n\s*- alert:|\n  - name:|\Z)", rules, re.S)
+        for name, text in alerts:
+            check_alert(path, name, text.rstrip() + "\n", tests, runbook)
+        names |= {name for name, _ in alerts}
+        tested += tests
+    for name in set(re.findall(r"\bBloomgate[A-Z]\w+", tested + runbook)) - names:
+        breach(RUNBOOK, f"there is no alert {name}")
     return len(names)
 
 
@@ -175,15 +201,18 @@ def check_documents(table, update):
             f.write(text)
     elif text[begin:end] != wanted:
         breach(METRICS, "its table is not that of the code: tools/check_ops.py METRICS_SAMPLE --update")
-    check_names(METRICS, text[:begin] + text[end:], table)
-    check_names(RUNBOOK, read(RUNBOOK), table)
+    both = {**table, **service_metrics()}
+    check_names(METRICS, text[:begin] + text[end:], both)
+    check_names(RUNBOOK, read(RUNBOOK), both)
 
 
 def main():
     table = metrics(sys.argv[1])
     check_documents(table, sys.argv[2:] == ["--update"])
-    check_names(RULES, read(RULES), table)
-    check_names(TESTS, read(TESTS), table)
+    table.update(service_metrics())
+    for path in RULES:
+        check_names(path, read(path), table)
+        check_names(tests_of(path), read(tests_of(path)), table)
     check_dashboard(table)
     alerts = check_alerts()
     print("\n".join(breaches) if breaches else f"ops: {len(table)} metrics, {alerts} alerts, in order")

@@ -42,8 +42,8 @@ def check_queries():
 
 
 def main():
-    promtool("check", "rules", "bloomgate.rules.yml")
-    promtool("test", "rules", "bloomgate.test.yml")
+    promtool("check", "rules", "bloomgate.rules.yml", "bloomgated.rules.yml")
+    promtool("test", "rules", "bloomgate.test.yml", "bloomgated.test.yml")
     print(f"rules: checked and tested; {check_queries()} queries of the dashboard are PromQL")
 
 

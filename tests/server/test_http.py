@@ -297,7 +297,7 @@ def test_files_there_and_back(s):
     a = Asker(s)
     for kind in ("classic", "blocked", "counting", "cuckoo", "quotient", "scalable", "window"):
         name = f"file:{kind}"
-        a.make(name, kind=kind, capacity=20000 if kind == "window" else 2000)
+        a.make(name, kind=kind, **({"capacity": 20000, "window": {"generations": 4}} if kind == "window" else {"capacity": 2000}))
         a.ask("POST", f"{F}/{quote(name)}/add", 200, {"keys": [f"key {i}" for i in range(1000)]})
         response, file = a.ask("GET", f"{F}/{quote(name)}/file", 200)
         tag = response.getheader("ETag")
@@ -386,15 +386,28 @@ def test_files_of_others(s):
     same(code(a.told("GET", f"{F}/foreign/occupancy", 422)), "not_supported")
     a.ask("GET", f"{F}/foreign", 200)
     a.ask("POST", f"{F}/foreign/add", 200, {"keys": ["y"]})
-    program = os.path.join(os.path.dirname(s.program), "bloomgate")
-    if os.path.exists(program):  # one that was built once, and takes no keys
-        path = os.path.join(s.folder, "fuse.bg")
-        service.subprocess.run([program, "build", "--kind", "fuse", "--force", path], input="a\nb\nc\n", text=True, check=True)
-        with open(path, "rb") as file:
-            a.ask("PUT", f"{F}/fuse/file", 201, file.read(), **KIND)
-        same(a.told("POST", f"{F}/fuse/check", 200, {"keys": ["a", "b", "c"]})["maybe"], 3)
-        for path, body in (("add", {"keys": ["x"]}), ("fold", {}), ("rotate", {})):
-            same(code(a.told("POST", f"{F}/fuse/{path}", 422, body)), "not_supported")
+
+
+def test_files_of_every_kind(s):
+    """The files that are kept for the sake of old ones: those of keyed hashes are refused, others taken."""
+    a = Asker(s)
+    folder = os.path.join(http_asker.HERE, "..", "golden", "files")
+    taken = set()
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), "rb") as file:
+            data = file.read()
+        status = a.status("PUT", f"{F}/golden/file", data)
+        assert status in (200, 201, 422), (name, status)
+        if status != 422:
+            told = a.told("GET", f"{F}/golden?examine=1", 200)
+            taken.add(told["kind"])
+            same((name, a.told("POST", f"{F}/golden/verify", 200, {})["ok"]), (name, True))
+            a.ask("GET", f"{F}/golden/occupancy?cells=10", 200)
+        if name == "fuse.bg":  # built once, it takes no keys
+            same(status in (200, 201), True)
+            for path, body in (("add", {"keys": ["x"]}), ("fold", {}), ("rotate", {})):
+                same(code(a.told("POST", f"{F}/golden/{path}", 422, body)), "not_supported")
+    assert len(taken) >= 11, taken
 
 
 def test_files_outlive_a_restart(s):

@@ -54,5 +54,10 @@ operations "$build"
 mkdir -p "$build/soak/gate"
 echo "== soak_gate, $((180 * $2)) s"
 "$build/bin/soak_gate" $((180 * $2)) "$build/soak/gate" || status=1
+# A thousand kills of the service at scale 10, and an existence service that is rebuilt under load.
+echo "== kill_drill"
+python3 tests/server/kill_drill.py "$build/bin/bloomgated" --kills $((25 * $2)) --seed "$RANDOM" || status=1
+echo "== existence_drill"
+python3 tests/server/existence_drill.py "$build/bin" --ids $((20000000 * $2)) || status=1
 echo "soak: scale $BG_TEST_SCALE, $SECONDS s, $([ "$status" = 0 ] && echo all passed || echo FAILED)"
 exit "$status"
