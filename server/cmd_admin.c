@@ -72,7 +72,8 @@ static void admin_start_saving(struct request *request, const char *started,
         reply_error(&request->reply, "ERR out of memory");
         return;
     }
-    *saving = (struct saving){ { saving_run, saving_done, NULL, NULL }, server };
+    *saving = (struct saving){ .job = { .run = saving_run, .done = saving_done },
+                               .server = server };
     jobs_submit(server->jobs, &saving->job);
     reply_status(&request->reply, started);
 }

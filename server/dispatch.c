@@ -122,7 +122,7 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
         .argv = (bg_bytes *)(job + 1)
     };
     struct session *session = &conn->worker->session;
-    job->has_ticket = session->has_ticket;
+    job->has_ticket = job->job.must = session->has_ticket;
     job->ticket = session->ticket;
     session->has_ticket = false;
     char *to = (char *)(job->argv + argc);

@@ -40,14 +40,24 @@ static struct job *jobs_take(struct jobs *jobs)
     return job;
 }
 
+static bool jobs_end(struct jobs *jobs)
+{
+    pthread_mutex_lock(&jobs->lock);
+    const bool ends = jobs->ending;
+    pthread_mutex_unlock(&jobs->lock);
+    return ends;
+}
+
 static void *jobs_work(void *context)
 {
     struct jobs_thread *thread = context;
     struct job *job = NULL;
     while ((job = jobs_take(thread->jobs)) != NULL) {
-        session_begin(&thread->session);
-        job->run(job, &thread->session);
-        session_end(&thread->session);
+        if (job->must || !jobs_end(thread->jobs)) {
+            session_begin(&thread->session);
+            job->run(job, &thread->session);
+            session_end(&thread->session);
+        }
         if (job->worker) {
             worker_post_job(job->worker, job);
         } else {

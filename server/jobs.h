@@ -17,13 +17,15 @@ struct job {
     void (*run)(struct job *job, struct session *session); /* on a job thread */
     void (*done)(struct job *job); /* on the worker's thread; frees it */
     struct worker *worker;         /* NULL: `done` is called on the job thread */
+    bool must; /* is run even if the service ends before its turn comes */
     struct job *next;
 };
 
 /* NULL: no memory, no threads, no seats. */
 struct jobs *jobs_create(struct server *server, unsigned threads);
 
-/* Ends when all jobs have been run. */
+/* After connections are closed: ends when what is running has been run; what waits is done without,
+ * as there is nobody who would hear of it. */
 void jobs_free(struct jobs *jobs);
 
 /* Never waits; the queue has no bound of its own, since connections wait for their jobs. */

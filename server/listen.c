@@ -142,10 +142,15 @@ static bool listen_address(struct server *server, const char *address,
     return good;
 }
 
-/* A socket that nobody listens on any more is left over from a crash. */
+/* A socket that nobody listens on any more is left over from a crash. What is no socket, by a
+ * mistake in the settings, stays. */
 static void listen_remove_stale(const struct sockaddr_un *at)
 {
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct stat about;
+    if (lstat(at->sun_path, &about) || !S_ISSOCK(about.st_mode)) {
+        return;
+    }
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0) {
         if (connect(fd, (const struct sockaddr *)at, sizeof *at)
             && errno == ECONNREFUSED) {
@@ -178,6 +183,7 @@ static bool listen_unix(struct server *server, const struct settings *settings)
         }
         return false;
     }
+    memcpy(server->unix_path, at.sun_path, sizeof server->unix_path);
     bool good = true;
     for (size_t i = 0; good && i < server->workers_count; i++) {
         const int own = i == 0 ? fd : fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -187,6 +193,14 @@ static bool listen_unix(struct server *server, const struct settings *settings)
     log_info("listening",
              LOG_FIELDS(log_text("address", path), log_text("protocol", "resp")));
     return good;
+}
+
+void listen_end(struct server *server)
+{
+    if (server->unix_path[0]) {
+        (void)unlink(server->unix_path);
+        server->unix_path[0] = 0;
+    }
 }
 
 bool listen_all(struct server *server)

@@ -10,4 +10,7 @@
  * the others stay open until their workers are freed. */
 bool listen_all(struct server *server);
 
+/* The workers have closed them: removes what is left of them. */
+void listen_end(struct server *server);
+
 #endif

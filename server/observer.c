@@ -12,7 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { OBSERVER_SHARE = 9 }; /* rests so many times as long as it works */
+enum {
+    OBSERVER_SHARE = 9, /* rests so many times as long as it works, */
+    OBSERVER_REST = 5   /* but so many seconds at most */
+};
 
 #define OBSERVER_NAME(NAME, name) #name,
 static const char *const observer_filter_names[] = { OBSERVER_FILTER(OBSERVER_NAME)
@@ -424,11 +427,11 @@ static void observer_examine_gate(void *context, const struct gate_about *about)
 
 /* ---- The thread -------------------------------------------------------------------------------- */
 
-/* Waits, but not beyond the end or the next step; false: it ends. */
+/* Waits, but not beyond the end; false: it ends. */
 static bool observer_rest(struct observer *o, double seconds)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     const uint64_t nanoseconds = (uint64_t)until.tv_nsec + (uint64_t)(seconds * 1e9);
     until.tv_sec += (time_t)(nanoseconds / 1000000000);
     until.tv_nsec = (long)(nanoseconds % 1000000000);
@@ -441,37 +444,48 @@ static bool observer_rest(struct observer *o, double seconds)
     return goes_on;
 }
 
+/* Examines the next filter behind number *after, if it has changed; how long to rest then, in
+ * seconds. A filter that is dropped meanwhile stays until it has been read. */
+static double observer_look(struct observer *o, uint64_t *after)
+{
+    struct entry *entry = NULL;
+    double rest = 0;
+    if (catalog_scan(o->server->catalog, *after, &entry, 1) == 0) { /* once around */
+        *after = 0;
+        if (o->server->gates) {
+            gates_each(o->server->gates, observer_examine_gate, o);
+        }
+        return OBSERVER_INTERVAL;
+    }
+    *after = entry->number;
+    if (observer_is_stale(o, entry)) {
+        rest = observer_examine(o, entry).seconds * OBSERVER_SHARE;
+    }
+    catalog_release(entry);
+    return rest < OBSERVER_REST ? rest : OBSERVER_REST;
+}
+
 static void *observer_work(void *context)
 {
     struct observer *o = context;
-    uint64_t after = 0, next_step = 0, next_round = 0;
+    uint64_t after = 0, next_step = 0, next_look = 0;
     bool goes_on = true;
     while (goes_on) {
         const uint64_t now = server_ticks();
-        double rest = 0.1;
+        double rest = 0;
         if (now >= next_step) {
             observer_step(o);
             next_step = now + HISTORY_STEP * 1000;
         }
-        struct entry *entry = NULL;
-        if (now >= next_round
-            && catalog_scan(o->server->catalog, after, &entry, 1) == 1) {
-            after = entry->number;
-            if (observer_is_stale(o, entry)) {
-                rest = observer_examine(o, entry).seconds * OBSERVER_SHARE;
-                rest = rest < 5 ? rest : 5;
-            } else {
-                rest = 0;
-            }
-            catalog_release(entry);
-        } else if (now >= next_round) { /* once around */
-            after = 0;
-            if (o->server->gates) {
-                gates_each(o->server->gates, observer_examine_gate, o);
-            }
-            next_round = now + OBSERVER_INTERVAL * 1000;
+        if (now >= next_look) {
+            rest = observer_look(o, &after);
+            next_look = server_ticks() + (uint64_t)(rest * 1000);
+        } else {
+            rest = (double)(next_look - now) / 1000;
         }
-        goes_on = observer_rest(o, rest);
+        /* Steps come in time, whatever was examined. */
+        const double step = next_step > now ? (double)(next_step - now) / 1000 : 0;
+        goes_on = observer_rest(o, rest < step ? rest : step);
     }
     return NULL;
 }
@@ -565,7 +579,11 @@ struct observer *observer_create(struct server *server)
     if (o) {
         o->server = server;
         pthread_mutex_init(&o->lock, NULL);
-        pthread_cond_init(&o->wake, NULL);
+        pthread_condattr_t steady; /* the clock may be set meanwhile */
+        (void)pthread_condattr_init(&steady);
+        (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+        (void)pthread_cond_init(&o->wake, &steady);
+        (void)pthread_condattr_destroy(&steady);
         o->service = history_create(SERVICE_METRICS);
     }
     if (o && !o->service) {

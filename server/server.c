@@ -394,6 +394,7 @@ static void server_unmake(struct server *server)
         worker_free(server->workers[i]);
     }
     free(server->workers);
+    listen_end(server);
     catalog_free(server->catalog);
     command_table_free(server->commands);
     slowlog_free(server->slowlog);

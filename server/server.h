@@ -83,6 +83,7 @@ struct server {
     struct server_totals reset; /* where they stood at CONFIG RESETSTAT */
     uint64_t started;           /* milliseconds since 1970 */
     char run_id[41];
+    char unix_path[108]; /* of the socket that it made; "": none */
 };
 
 /* All arrays of commands of the service, and their number. */

@@ -146,7 +146,7 @@ def dev():
     """gcc with assertions: all but the statistics, then unit tests per instruction set"""
     if build("dev"):
         ctest("dev", without="prop|service")
-        for cpu in instruction_sets():
+        for cpu in instruction_sets()[:-1]: # the last one is what was used already
             ctest("dev", "unit", {"BLOOMGATE_CPU": cpu}, skip=NO_INSTRUCTIONS)
 
 
@@ -170,9 +170,9 @@ def tsan():
 
 
 def release():
-    """as it is shipped: every test, installation, symbols, ABI, documents"""
+    """as it is shipped: properties, threads, the programs, installation, symbols, ABI, documents"""
     if build("release"):
-        ctest("release")
+        ctest("release", without="^(unit|server)$") # which three builds have run by now
 
 
 def cross():

@@ -5,10 +5,13 @@ Every client adds keys of its own and notes how far the service has answered. Af
 new start every key that was acknowledged must be there, in filters that only grow (BF) as well as
 in those that count (CF, where it must be there exactly once), also when the kill fell into a
 snapshot. Some clients are twins, who add the same keys: who is told that a key is there already has
-been promised no less than who added it. What was found is recovered to the same content twice: the digest of a filter after a
+been promised no less than who added it. A mover makes filters, renames and drops them: after a
+kill each that was renamed has its new name alone, with all its keys, and those that were dropped are
+gone. Others disturb meanwhile: they copy, merge, fold, clear, expire, and ask for snapshots. What was found is recovered to the same content twice: the digest of a filter after a
 start equals that after the next one.
 
-usage: kill_drill.py BLOOMGATED [--kills N] [--policy always|everysec|no] [--seed N]"""
+usage: kill_drill.py BLOOMGATED [--kills N] [--policy always|everysec|no] [--seed N]
+           [--disturbers N]"""
 
 import argparse
 import os
@@ -86,10 +89,16 @@ class Service:
                     f"{more}")
         self.process = None
 
+    def complaints(self):
+        """What sanitizers said, if it was built with some."""
+        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as log:
+            return [line for line in log
+                    if "Sanitizer" in line or "runtime error:" in line or "Assertion" in line]
+
     def start(self):
         self.process = subprocess.Popen([self.program, "--config", f"{self.folder}/conf"],
                                         stdout=self.log, stderr=self.log)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the service ended with {self.process.returncode}")
@@ -135,6 +144,75 @@ class Writer(threading.Thread):
             pass
 
 
+class Mover(threading.Thread):
+    """Makes filters with some keys, renames them, and drops the oldest; `done` of them were."""
+
+    KEEPS = 20
+
+    def __init__(self, port, name):
+        super().__init__(daemon=True)
+        self.name = name
+        self.connection = Connection(port)
+        self.done = self.dropped = 0
+
+    def run(self):
+        try:
+            while True:
+                i = self.done
+                old, new = f"{self.name}:old:{i}", f"{self.name}:new:{i}"
+                self.connection.ask("BF.MADD", old, *range(i, i + 10))
+                self.connection.ask("RENAME", old, new)
+                self.done = i + 1
+                if i >= self.KEEPS:
+                    self.connection.ask("DEL", f"{self.name}:new:{i - self.KEEPS}")
+                    self.dropped = i - self.KEEPS + 1
+        except (OSError, ConnectionError):
+            pass
+
+    def verify(self, connection):
+        """What is wrong: filters that are missing, have two names, lack keys or were dropped."""
+        wrong = []
+        for i in range(max(0, self.dropped - 5), self.dropped):
+            if connection.ask("EXISTS", f"{self.name}:new:{i}"):
+                wrong.append(f"{self.name}:new:{i} is back")
+        for i in range(self.dropped + 1, self.done):  # the next one may just have been dropped
+            if connection.ask("BF.MEXISTS", f"{self.name}:new:{i}", *range(i, i + 10)) != [1] * 10:
+                wrong.append(f"{self.name}:new:{i} lacks keys")
+            if connection.ask("EXISTS", f"{self.name}:old:{i}"):
+                wrong.append(f"{self.name}:old:{i} is there as well")
+        return wrong
+
+
+class Disturber(threading.Thread):
+    """Does to filters of its own, and to those of others, what changes nothing that is promised."""
+
+    COMMANDS = ["BF.ADD d1 {i}", "BF.MADD d2 {i} x y z", "CF.ADD d3 {i}", "CF.DEL d3 {i}", "BGSAVE",
+                "COPY bf-keys d4 REPLACE", "BG.FOLD d4", "RENAME d1 d5", "BG.MERGE d5 d2", "DEL d5",
+                "EXPIRE d2 100", "PERSIST d2", "PEXPIRE d2 1", "BG.CLEAR d3", "COPY d3 d6 REPLACE",
+                "BG.INFO bf-keys", "BF.INFO bf-keys", "CF.COMPACT d6", "SCAN 0", "BG.DUMP d4 0",
+                "BG.CREATE d7 KIND window CAPACITY 1000 MANUAL", "BG.ADD d7 {i}", "BG.ROTATE d7",
+                "UNLINK d4 d6 d7", "BG.REBUILD d5 BEGIN 1000", "BG.REBUILD d5 COMMIT"]
+
+    def __init__(self, port, seed):
+        super().__init__(daemon=True)
+        self.randoms = random.Random(seed)
+        self.connection = Connection(port)
+        self.commands = 0
+
+    def run(self):
+        try:
+            while True:
+                line = self.randoms.choice(self.COMMANDS).format(i=self.commands)
+                self.connection.send(encode(*line.split()))
+                try:
+                    self.connection.reply()
+                except RuntimeError: # an error of the command's: others may have taken its filter
+                    pass
+                self.commands += 1
+        except (OSError, ConnectionError):
+            pass
+
+
 def verify(connection, writer):
     """The keys that were acknowledged and are not there."""
     lost = []
@@ -153,11 +231,11 @@ def digests(connection):
     return [connection.ask("BG.DIGEST", name) for name in ("bf-keys", "cf-keys")]
 
 
-def drill(program, kills, policy, seed):
+def drill(program, kills, policy, seed, disturbers):
     randoms = random.Random(seed)
     folder = tempfile.mkdtemp(prefix="bloomgate-kill-")
     service = Service(program, folder, policy)
-    passed = failed = acknowledged = 0
+    passed = failed = acknowledged = moved = disturbed = 0
     before = []
     connection = service.start()
     connection.ask("BF.RESERVE", "bf-keys", "0.0001", "100000")
@@ -166,14 +244,19 @@ def drill(program, kills, policy, seed):
         for kill in range(kills):
             writers = [Writer(service.port, f"{kill}-{min(i, 4)}", "CF.ADD" if i == 3 else "BF.ADD")
                        for i in range(CLIENTS)]
-            for writer in writers:
-                writer.start()
+            others = [Mover(service.port, f"m{kill}")]
+            others += [Disturber(service.port, seed + 10 * kill + i) for i in range(disturbers)]
+            for thread in writers + others:
+                thread.start()
             time.sleep(randoms.uniform(0.01, 0.25))
             service.kill()
-            for writer in writers:
-                writer.join()
+            for thread in writers + others:
+                thread.join()
             connection = service.start()
             lost = [key for writer in writers + before for key in verify(connection, writer)]
+            lost += others[0].verify(connection)
+            moved += others[0].done
+            disturbed += sum(other.commands for other in others[1:])
             before = (before + writers)[-40:] # and that older ones stay
             acknowledged += sum(writer.acknowledged for writer in writers)
             now = digests(connection)
@@ -190,6 +273,9 @@ def drill(program, kills, policy, seed):
         if code != 0:
             failed += 1
             print(f"the service ended with {code}")
+        if service.complaints():
+            failed += 1
+            print("".join(service.complaints()[:20]))
     finally:
         if service.process.poll() is None:
             service.kill()
@@ -197,8 +283,8 @@ def drill(program, kills, policy, seed):
             shutil.rmtree(folder)
         else:
             print(f"kept: {folder}")
-    print(f"{policy}: {2 * kills} kills, {acknowledged} adds acknowledged, "
-          f"{failed} rounds with losses (seed {seed})")
+    print(f"{policy}: {2 * kills} kills, {acknowledged} adds acknowledged, {moved} filters moved, "
+          f"{disturbed} other commands, {failed} rounds with losses (seed {seed})")
     return passed, failed
 
 
@@ -208,10 +294,12 @@ def main():
     parser.add_argument("--kills", type=int, default=25)
     parser.add_argument("--policy", action="append")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--disturbers", type=int, default=2)
     options = parser.parse_args()
     passed = failed = 0
     for policy in options.policy or ["always", "everysec"]:
-        good, bad = drill(options.program, options.kills, policy, options.seed)
+        good, bad = drill(options.program, options.kills, policy, options.seed,
+                          options.disturbers)
         passed += good
         failed += bad
     print(f"{passed} passed, {failed} failed")

@@ -2,12 +2,17 @@
 """Connections at their limits: replies that nobody reads, resets, long pipelines, half requests.
 usage: test_connections.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
+import os
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
+import tempfile
 import time
 
 import service
-from service import Closed, Service, Status, alone, encode, wait_for
+from service import Closed, Connection, Service, Skip, Status, alone, encode, free_port, wait_for
 
 
 def reset(connection):
@@ -146,6 +151,81 @@ def test_turns(s):
             if sent and sent < len(data):
                 assert other.ask("PING") == Status("PONG")
         assert got == n * 4
+
+
+# ---- Over TLS ------------------------------------------------------------------------------------
+
+
+class Secret:
+    """A service with a port for TLS, and connections to it that go through that."""
+
+    def __init__(self, program, *lines):
+        if not shutil.which("openssl"):
+            raise Skip("no openssl")
+        self.folder = tempfile.mkdtemp(prefix="bloomgated-tls-")
+        self.cert, key = (os.path.join(self.folder, name) for name in ("cert", "key"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", self.cert,
+                        "-days", "2", "-subj", "/CN=localhost", "-addext",
+                        "subjectAltName=DNS:localhost"], check=True, capture_output=True)
+        self.tls_port = free_port()
+        self.plain = Service(program, f"tls-port {self.tls_port}", f"tls-cert-file {self.cert}",
+                             f"tls-key-file {key}", *lines)
+
+    def __enter__(self):
+        self.plain.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        self.plain.__exit__(*what)
+        shutil.rmtree(self.folder)
+
+    def connect(self, timeout=60):
+        context = ssl.create_default_context(cafile=self.cert)
+        c = Connection(self.tls_port, timeout)
+        c.file.close()
+        c.socket = context.wrap_socket(c.socket, server_hostname="localhost")
+        c.file = c.socket.makefile("rb", buffering=1 << 16)
+        return c
+
+
+@alone
+def test_tls(program):
+    """Long pipelines, large replies that are read late, waits for the disk, and resets."""
+    with Secret(program, "client-output-buffer-limit 1Mi", "appendfsync always",
+                "pipeline-limit 100") as s:
+        with s.connect() as c:
+            n = 5000
+            assert set(c.pipeline([("BF.ADD", "k", i) for i in range(n)])) <= {0, 1}
+            assert c.pipeline([("BF.EXISTS", "k", i) for i in range(n)]) == [1] * n
+            whole = c.ask("COMMAND", "DOCS")
+            c.send((encode("COMMAND", "DOCS") + encode("BF.ADD", "k", "x")) * 300)
+            with s.connect() as other:
+                wait_for(lambda: waits(other) > 200000, what="replies that wait")
+            for i in range(300):
+                assert c.reply() == whole, i
+                assert c.reply() in (0, 1)
+        for i in range(20):
+            c = s.connect()
+            c.send(encode("COMMAND", "DOCS") * 50 + encode("BG.INFO", "k"))
+            if i % 2:
+                c.reply()
+            reset(c)
+        c = Connection(s.tls_port)  # who shakes no hands
+        c.send(b"PING\r\n")
+        assert c.is_closed()
+        wait_for(lambda: clients(s.plain) <= 1, what="clients to go")
+
+
+@alone
+def test_tls_half_closed(program):
+    with Secret(program) as s, s.connect() as c:
+        c.send((encode("BF.ADD", "k", "x") + encode("BG.INFO", "k")) * 200 + encode("QUIT"))
+        for _ in range(200):
+            assert c.reply() in (0, 1)
+            assert isinstance(c.reply(), list)
+        assert c.reply() == Status("OK")
+        assert c.is_closed()
 
 
 service.main(__doc__)

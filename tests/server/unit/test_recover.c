@@ -776,6 +776,54 @@ TEST(recover__many_that_are_gone)
     world_close(&w);
 }
 
+/* Filters of RedisBloom have their own files, and keys are recorded instead of hashes. */
+TEST(recover__filters_of_redisbloom)
+{
+    const char *folder = scratch_path("redisbloom");
+    const struct object_shape shape = { .family = OBJECT_BF,
+                                        .imported = 1,
+                                        .expansion = 2,
+                                        .foreign = BG_FOREIGN_REDISBLOOM };
+    bg_foreign *foreign = NULL;
+    struct object *object = NULL;
+    must_open(folder);
+    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 1000, 0.001, NULL, &foreign, NULL));
+    CHECK_OK(bg_foreign_add(foreign, "k0", 2, NULL));
+    CHECK_OK(object_adopt(&shape, NULL, foreign, &object, NULL));
+    session_begin(&w.session);
+    struct host *host = &w.session.host;
+    CHECK_OK(host->ops->create(host, (bg_bytes){ "f", 1 }, object, NULL));
+    session_end(&w.session);
+    CHECK(strstr(base_of("f"), ".redisbloom") != NULL);
+    add("f", 1, 50);
+    for (unsigned i = 1; i < 4; i++) {
+        again(folder);
+        has("f", 0, 50 * i);
+        CHECK(knows("f"));
+        add("f", 50 * i, 50 * i + 50);
+        if (i > 1) {
+            ok("SAVE");
+        }
+    }
+    CHECK_EQ(count_files(folder), 1);
+    char path[PERSIST_PATH];
+    (void)snprintf(path, sizeof path, "%s", base_of("f"));
+    CHECK(world_ack(&w));
+    world_crash(&w);
+    flip(path);
+    must_open(folder);
+    has("f", 0, 1000); /* damaged: nobody knows */
+    CHECK(!knows("f"));
+    again(folder);
+    CHECK(world_ack(&w));
+    world_crash(&w);
+    flip(path);
+    must_open(folder);
+    has("f", 0, 200);
+    CHECK(knows("f"));
+    world_close(&w);
+}
+
 /* One folder, one service. */
 TEST(recover__a_folder_is_for_one)
 {

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""How the service ends, and what may keep it from beginning: signals under load, while it loads and
+with clients that do not read; ports, sockets and folders that are taken.
+usage: test_stop.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import service
+from service import Closed, Service, Status, alone, encode, wait_for
+
+OK = Status("OK")
+
+
+class Writer(threading.Thread):
+    """Adds keys of its own in pipelines until it is disconnected, and counts the replies."""
+
+    def __init__(self, s, name, pipeline, command="BF.ADD"):
+        super().__init__(daemon=True)
+        self.connection = s.connect()
+        self.name, self.pipeline, self.command = name, pipeline, command
+        self.told = 0
+        self.wrong = None
+
+    def key(self, i):
+        return f"{self.name}:{i}"
+
+    def run(self):
+        sent = 0
+        try:
+            while True:
+                self.connection.send(b"".join(
+                    encode(self.command, "stop-" + self.command[:2], self.key(i))
+                    for i in range(sent, sent + self.pipeline)))
+                sent += self.pipeline
+                while self.told < sent:
+                    reply = self.connection.reply()
+                    if not isinstance(reply, int):
+                        self.wrong = reply
+                        return
+                    self.told += 1
+        except (Closed, OSError):
+            pass
+
+
+def stop_under_load(program, policy, number):
+    s = Service(program, f"appendfsync {policy}", "workers 2", "snapshot-journal-size 1Mi",
+                "snapshot-interval 1s")
+    try:
+        s.start()
+        writers = [Writer(s, f"w{i}", (1, 16, 500)[i % 3], "CF.ADD" if i == 4 else "BF.ADD")
+                   for i in range(6)]
+        for writer in writers:
+            writer.start()
+        wait_for(lambda: sum(w.told for w in writers) > 2000, what="adds")
+        s.process.send_signal(number)
+        assert s.wait() == 0, s.read_log()
+        for writer in writers:
+            writer.join(60)
+            assert writer.wrong is None, writer.wrong
+        s.start()
+        for writer in writers:
+            keys = [writer.key(i) for i in range(writer.told)]
+            for at in range(0, len(keys), 1000):
+                part = keys[at:at + 1000]
+                answers = s.ask(writer.command[:2] + ".MEXISTS", "stop-" + writer.command[:2],
+                                *part)
+                assert answers == [1] * len(part), (writer.name, at)
+        s.stop()
+        return sum(w.told for w in writers)
+    finally:
+        s.kill()
+        s.remove()
+
+
+@alone
+def test_stop_under_load(program):
+    for policy in ("always", "everysec"):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            for _ in range(service.work(2)):
+                stop_under_load(program, policy, number)
+
+
+@alone
+def test_what_was_asked_is_answered(program):
+    """What had arrived before the signal is done and answered, then the connection ends."""
+    for policy in ("always", "everysec"):
+        with Service(program, f"appendfsync {policy}") as s:
+            connections = [s.connect() for _ in range(8)]
+            for c in connections:
+                assert c.ask("PING") == Status("PONG")
+            for c in connections:
+                c.send(b"".join(encode("BF.ADD", "k", f"a{i}") for i in range(500))
+                       + encode("BG.INFO", "k") + encode("BF.EXISTS", "k", "a1"))
+            s.process.send_signal(signal.SIGTERM)
+            for c in connections:
+                for i in range(500):
+                    assert c.reply() in (0, 1), i
+                assert isinstance(c.reply(), list)
+                assert c.reply() == 1
+                assert c.is_closed()
+            assert s.wait() == 0
+
+
+@alone
+def test_a_job_is_waited_for(program):
+    with Service(program) as s, s.connect() as c:
+        assert c.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "200000000", "K", "5") == OK
+        c.send(encode("BG.DIGEST", "large") + encode("PING"))
+        s.process.send_signal(signal.SIGTERM)
+        assert len(c.reply()) == 32
+        assert c.reply() == Status("PONG")
+        assert c.is_closed()
+        assert s.wait() == 0
+
+
+def clog(s):
+    """A client whose replies wait, as it does not read them."""
+    c = s.connect()
+    c.send(encode("COMMAND", "DOCS") * 200)
+    with s.connect() as other:
+        def waits():
+            text = other.ask("CLIENT", "LIST").decode()
+            return any(word.startswith("obl=") and int(word[4:]) > 0 for word in text.split())
+        wait_for(waits, what="replies that wait")
+    return c
+
+
+def is_deaf(s):
+    try:
+        s.connect().close()
+        return False
+    except OSError:
+        return True
+
+
+@alone
+def test_a_second_signal_ends_it_at_once(program):
+    with Service(program, "shutdown-grace 600s") as s:
+        c = clog(s)
+        s.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: is_deaf(s), what="the end of listening")
+        assert s.process.poll() is None
+        s.process.send_signal(signal.SIGTERM)
+        assert s.wait(30) == 0
+        c.close()
+
+
+@alone
+def test_the_grace_ends(program):
+    with Service(program, "shutdown-grace 1s") as s:
+        c = clog(s)
+        s.process.send_signal(signal.SIGTERM)
+        assert s.wait(30) == 0
+        c.close()
+
+
+@alone
+def test_who_reads_late_gets_all(program):
+    with Service(program, "shutdown-grace 60s") as s:
+        c = clog(s)
+        s.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: is_deaf(s), what="the end of listening")
+        first = c.reply()
+        for _ in range(199):
+            assert c.reply() == first
+        assert c.is_closed()
+        assert s.wait(30) == 0
+
+
+@alone
+def test_shutdown_commands(program):
+    for words in (("SHUTDOWN",), ("SHUTDOWN", "NOSAVE"), ("SHUTDOWN", "SAVE"), ("SHUTDOWN", "NOW")):
+        s = Service(program)
+        try:
+            s.start()
+            assert s.ask("BF.ADD", "k", "a") == 1
+            with s.connect() as c:
+                c.send(encode(*words))
+                assert c.is_closed()
+            assert s.wait() == 0
+            s.start()
+            assert s.ask("BF.EXISTS", "k", "a") == 1
+            s.stop()
+        finally:
+            s.kill()
+            s.remove()
+
+
+@alone
+def test_stop_while_loading(program):
+    """A start can be ended before it is done, and nothing is lost by that."""
+    s = Service(program, "max-filters 100k")
+    try:
+        s.start()
+        n = 20000
+        for at in range(0, n, 1000):
+            with s.connect() as c:
+                assert set(c.pipeline([("BF.ADD", f"f{i}", "x") for i in range(at, at + 1000)])) \
+                    == {1}
+        s.stop()
+        for delay in (0, 0.02, 0.05, 0.1, 0.2):
+            s.start(wait=False)
+            time.sleep(delay)  # anywhere in its beginning
+            s.process.send_signal(signal.SIGTERM)
+            code = s.wait()
+            assert code in (0, -signal.SIGTERM), s.read_log()[-2000:]  # before it listens to us
+        s.start()
+        assert s.ask("DBSIZE") == n
+        assert s.ask("BF.EXISTS", f"f{n - 1}", "x") == 1
+        s.stop()
+    finally:
+        s.kill()
+        s.remove()
+
+
+@alone
+def test_reload_under_load(program):
+    with Service(program, "workers 2") as s:
+        writers = [Writer(s, f"r{i}", 16) for i in range(3)]
+        for writer in writers:
+            writer.start()
+        for _ in range(20):
+            before = sum(w.told for w in writers)
+            s.process.send_signal(signal.SIGHUP)
+            wait_for(lambda b=before: sum(w.told for w in writers) > b + 500, what="adds")
+        wait_for(lambda: "read again" in s.read_log(), what="a reload")
+        for writer in writers:
+            assert writer.wrong is None and writer.is_alive(), writer.wrong
+
+
+@alone
+def test_readiness(program):
+    with Service(program, http=True) as s:
+        def ready():
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/readyz",
+                                            timeout=30) as answer:
+                    return answer.status
+            except urllib.error.HTTPError as error:
+                return error.code
+        wait_for(lambda: ready() == 200, what="readiness")
+
+
+# ---- What is taken ---------------------------------------------------------------------------------
+
+
+def run_once(program, *lines):
+    """A service that should not start: its exit code and what it says."""
+    other = Service(program, *lines)
+    try:
+        path = other.configure()
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        keys = {line.split()[0] for line in lines}
+        with open(path, "w", encoding="utf-8") as file:  # options are given once
+            kept = [line for line in text.splitlines() if line.split()[0] not in keys]
+            file.write("\n".join(kept + list(lines)) + "\n")
+        done = subprocess.run([program, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=60, check=False)
+        return done.returncode, done.stdout.decode()
+    finally:
+        other.remove()
+
+
+@alone
+def test_what_is_taken(program):
+    with Service(program, http=True) as s:
+        assert s.ask("BF.ADD", "k", "a") == 1
+        for lines, words in (((f"port {s.port}",), "in use"),
+                             (("port 0", f"http-port {s.http_port}"), "in use"),
+                             ((f"dir {s.folder}/data",), "data"),
+                             ((f"unixsocket {s.unix}",), "in use")):
+            code, text = run_once(program, *lines)
+            assert code not in (0, -signal.SIGSEGV, -signal.SIGABRT), (lines, code, text)
+            assert words in text, (lines, text)
+        assert s.ask("BF.EXISTS", "k", "a") == 1
+        with service.Connection(0, path=s.unix) as c:  # it has not been taken away
+            assert c.ask("PING") == Status("PONG")
+
+
+@alone
+def test_unix_sockets(program):
+    s = Service(program)
+    try:
+        left = socket.socket(socket.AF_UNIX)
+        left.bind(s.unix)
+        left.close()  # as after a crash: a socket that nobody listens on
+        s.start()
+        with service.Connection(0, path=s.unix) as c:
+            assert c.ask("PING") == Status("PONG")
+        s.kill()
+        assert os.path.exists(s.unix)
+        s.start()
+        with service.Connection(0, path=s.unix) as c:
+            assert c.ask("PING") == Status("PONG")
+        s.stop()
+        assert not os.path.exists(s.unix)
+        with open(s.unix, "w", encoding="ascii") as file:
+            file.write("precious")
+        code, text = run_once(program, f"unixsocket {s.unix}")
+        assert code != 0 and "cannot listen" in text, (code, text)
+        with open(s.unix, encoding="ascii") as file:
+            assert file.read() == "precious"
+    finally:
+        s.kill()
+        s.remove()
+
+
+service.main(__doc__)
