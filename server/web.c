@@ -630,6 +630,7 @@ static void web_head_done(struct conn *conn)
         break;
     case WEB_LATER: web_submit(conn, true); break;
     }
+    web_answer_free(&request.answer); /* if it was not sent */
 }
 
 static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)

@@ -72,11 +72,11 @@ static void files_disposition(struct web_request *request, bg_bytes name)
     const char *bytes = name.data;
     size_t n = 0;
     for (size_t i = 0; i < name.len && n < 64; i++) {
-        const int c = bytes[i];
+        const unsigned char c = (unsigned char)bytes[i];
         const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
                           || (c >= '0' && c <= '9') || c == '-' || c == '_'
                           || (c == '.' && n > 0);
-        plain[n++] = (char)(safe ? c : '_');
+        plain[n++] = safe ? bytes[i] : '_';
     }
     plain[n] = 0;
     (void)snprintf(value, sizeof value, "attachment; filename=\"%s.bg\"",
@@ -340,7 +340,8 @@ static void files_verify(struct web_request *request)
 
 const struct web_route web_file_routes[] = {
     { "GET", "/api/v1/filters/*/file", 0, files_get },
-    { "PUT", "/api/v1/filters/*/file", WEB_CHANGES | WEB_WRITES | WEB_UPLOAD, files_put },
+    { "PUT", "/api/v1/filters/*/file", WEB_CHANGES | WEB_WRITES | WEB_UPLOAD,
+      files_put },
     { "POST", "/api/v1/filters/*/verify", WEB_CHANGES, files_verify },
     { NULL, NULL, 0, NULL },
 };

@@ -83,27 +83,36 @@ static bool keys_read_list(struct web_request *request, struct json_reader *r,
     return true;
 }
 
+/* {"keys": [...], "encoding": ...}; false: an error was sent. */
+static bool keys_read_object(struct web_request *request, struct json_reader *r,
+                             struct keys *keys, bool *base64, bool *found)
+{
+    struct json_span name;
+    while (json_read_member(r, &name)) {
+        if (json_read_is(&name, "keys") && json_read_open(r, '[')) {
+            *found = true;
+            if (!keys_read_list(request, r, keys)) {
+                return false;
+            }
+        } else if (json_read_is(&name, "encoding")) {
+            (void)web_read_encoding(r, base64);
+        } else {
+            (void)json_read_skip(r);
+        }
+    }
+    return true;
+}
+
 static bool keys_read_json(struct web_request *request, struct keys *keys)
 {
     struct json_reader r;
-    struct json_span name;
     bool base64 = false, found = false;
     if (!web_body(request, &r)) {
         return false;
     }
-    if (json_read_open(&r, '{')) {
-        while (json_read_member(&r, &name)) {
-            if (json_read_is(&name, "keys") && json_read_open(&r, '[')) {
-                found = true;
-                if (!keys_read_list(request, &r, keys)) {
-                    return false;
-                }
-            } else if (json_read_is(&name, "encoding")) {
-                (void)web_read_encoding(&r, &base64);
-            } else {
-                (void)json_read_skip(&r);
-            }
-        }
+    if (json_read_open(&r, '{')
+        && !keys_read_object(request, &r, keys, &base64, &found)) {
+        return false;
     }
     if (!web_body_end(request, &r)) {
         return false;

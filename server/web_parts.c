@@ -86,8 +86,10 @@ char *web_segment(bg_bytes name)
         size_t used = 0;
         text[used++] = '=';
         for (size_t i = 0; i < n && base64[i] != '='; i++) {
-            const int c = base64[i];
-            text[used++] = (char)(c == '+' ? '-' : c == '/' ? '_' : c);
+            text[used++] = base64[i];
+            if (base64[i] == '+' || base64[i] == '/') {
+                text[used - 1] = base64[i] == '+' ? '-' : '_';
+            }
         }
         text[used] = 0;
     }
