@@ -787,7 +787,8 @@ TEST(recover__filters_of_redisbloom)
     bg_foreign *foreign = NULL;
     struct object *object = NULL;
     must_open(folder);
-    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 1000, 0.001, NULL, &foreign, NULL));
+    CHECK_OK(
+        bg_foreign_create(BG_FOREIGN_REDISBLOOM, 1000, 0.001, NULL, &foreign, NULL));
     CHECK_OK(bg_foreign_add(foreign, "k0", 2, NULL));
     CHECK_OK(object_adopt(&shape, NULL, foreign, &object, NULL));
     session_begin(&w.session);
