@@ -102,6 +102,7 @@ static unsigned count_files(const char *folder)
     unsigned n = 0;
     (void)snprintf(path, sizeof path, "%s/filters", folder);
     DIR *files = opendir(path);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
     for (const struct dirent *entry; files && (entry = readdir(files)) != NULL;) {
         n += entry->d_name[0] != '.';
     }
@@ -787,7 +788,8 @@ TEST(recover__filters_of_redisbloom)
     bg_foreign *foreign = NULL;
     struct object *object = NULL;
     must_open(folder);
-    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 1000, 0.001, NULL, &foreign, NULL));
+    CHECK_OK(
+        bg_foreign_create(BG_FOREIGN_REDISBLOOM, 1000, 0.001, NULL, &foreign, NULL));
     CHECK_OK(bg_foreign_add(foreign, "k0", 2, NULL));
     CHECK_OK(object_adopt(&shape, NULL, foreign, &object, NULL));
     session_begin(&w.session);
