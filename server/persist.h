@@ -75,7 +75,8 @@ struct persist_stats {
     uint64_t snapshots, snapshot_failures;
     uint64_t last_snapshot; /* milliseconds since 1970; 0: none */
     double last_snapshot_seconds;
-    double overdue_seconds; /* since the settings ask for a snapshot that is not there */
+    double
+        overdue_seconds; /* since the settings ask for a snapshot that is not there */
     uint64_t loaded_filters, replayed_records, torn_bytes;
     double load_seconds;
     bool snapshotting, failed;

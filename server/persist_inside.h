@@ -44,7 +44,7 @@ struct persist {
     pthread_t thread; /* of the snapshot that runs in the background */
     bool thread_joinable;
     _Atomic bool thread_running;
-    _Atomic uint64_t next_try; /* after a failure: server_ticks */
+    _Atomic uint64_t next_try;     /* after a failure: server_ticks */
     _Atomic uint64_t wanted_since; /* ticks; a snapshot is due since then; 0: none is */
 };
 

@@ -190,9 +190,10 @@ static void own_files(struct own *own, const struct server *server)
         "Since the last snapshot was written, or since the start.",
         (double)(server_now() - (p.last_snapshot ? p.last_snapshot : server->started))
             / 1000);
-    own_gauge(own, "bloomgate_snapshot_overdue_seconds",
-              "How long the settings have been asking for a snapshot that is not there.",
-              p.overdue_seconds);
+    own_gauge(
+        own, "bloomgate_snapshot_overdue_seconds",
+        "How long the settings have been asking for a snapshot that is not there.",
+        p.overdue_seconds);
     own_gauge(own, "bloomgate_snapshot_duration_seconds", "How long the last one took.",
               p.last_snapshot_seconds);
 }
