@@ -523,6 +523,7 @@ static void recovery_clean(const struct recovery *r)
     DIR *folder = files ? opendir(path) : NULL;
     struct dirent *entry = NULL;
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this folder's stream */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
     while (folder && (entry = readdir(folder)) != NULL) {
         const char *name = entry->d_name;
         if (name[0] != '.'

@@ -9,6 +9,7 @@ import ssl
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 
 import service
@@ -61,6 +62,25 @@ def test_pipeline_of_large_replies(program):
         for i in range(n):
             assert c.reply() == whole, i
         assert c.reply() == Status("PONG")
+
+
+@alone
+def test_replies_come_while_more_is_asked(program):
+    """Replies wait for the disk, but not for the disk of what is asked meanwhile."""
+    with Service(program, "appendfsync always") as s, s.connect() as c:
+        got = []
+
+        def read():
+            while len(got) < 2000:
+                got.append(c.reply())
+        reader = threading.Thread(target=read, daemon=True)
+        reader.start()
+        sent, end = 0, time.monotonic() + 60
+        while len(got) < 2000:
+            assert time.monotonic() < end, f"{len(got)} replies to {sent} requests"
+            c.send(encode("BF.ADD", "k", sent))
+            sent += 1
+        reader.join()
 
 
 # ---- Requests that are not whole ---------------------------------------------------------------

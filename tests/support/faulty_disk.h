@@ -119,6 +119,7 @@ static void disk_note_sync(int file)
     (void)snprintf(to, sizeof to, "%s/names", disk.platter);
     FILE *names = fopen(from, "w");
     DIR *folder = opendir(disk.folder);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         (void)fprintf(names, "%lu %s\n", (unsigned long)entry->d_ino, entry->d_name);
     }
@@ -167,6 +168,7 @@ static inline void disk_empty_folder(const char *path)
     (void)mkdir(path, 0700);
     DIR *folder = opendir(path);
     CHECK(folder);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
         (void)snprintf(name, sizeof name, "%.255s/%s", path, entry->d_name);
         (void)__real_unlink(name);

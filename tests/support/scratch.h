@@ -31,6 +31,7 @@ static inline char *scratch_name(void)
 
 static inline void scratch_clean(void)
 {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): when the program ends */
     (void)nftw(scratch_name(), scratch_remove, 16, FTW_DEPTH | FTW_PHYS);
 }
 

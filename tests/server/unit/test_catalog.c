@@ -297,6 +297,14 @@ static void model_check(uint64_t now)
     CHECK_EQ(catalog_expiring(catalog), expiring);
 }
 
+static void model_sweep(uint64_t now)
+{
+    (void)catalog_sweep(catalog, now);
+    for (unsigned i = 0; i < POOL; i++) {
+        model[i] = known_at(i, now) ? model[i] : (struct known){ 0, 0 };
+    }
+}
+
 TEST(catalog__any_sequence)
 {
     for (size_t round = 0; round < 5 * check_scale(); round++) {
@@ -306,10 +314,7 @@ TEST(catalog__any_sequence)
             const uint64_t now = step / 3;
             model_step(now, step);
             if (step % 50 == 0) {
-                (void)catalog_sweep(catalog, now);
-                for (unsigned i = 0; i < POOL; i++) {
-                    model[i] = known_at(i, now) ? model[i] : (struct known){ 0, 0 };
-                }
+                model_sweep(now);
                 model_check(now);
                 catalog_reap(catalog);
             }
@@ -447,6 +452,16 @@ TEST(catalog__tells_what_goes_with_what_comes)
     end();
 }
 
+static void check_a_and_b(void)
+{
+    CHECK_EQ(mark_of(text("a"), 1), 1);
+    CHECK_EQ(mark_of(text("b"), 1), 2);
+    CHECK_EQ(mark_of(text("b"), 100), 0); /* expired, whether swept or not */
+    CHECK_EQ(mark_of(text("c"), 1), 0);
+    CHECK_EQ(expiry_of(text("a")), 0);
+    CHECK_EQ(catalog_count(catalog), 2);
+}
+
 TEST(catalog__nothing_happens_if_the_journal_refuses)
 {
     struct entry *entry = NULL;
@@ -467,12 +482,7 @@ TEST(catalog__nothing_happens_if_the_journal_refuses)
     CHECK_EQ(catalog_set_base(catalog, entry, &base, false, NULL, NULL), BG_EIO);
     CHECK_EQ(catalog_sweep(catalog, 100), 0);
     CHECK_STR(entry->base.file, "");
-    CHECK_EQ(mark_of(text("a"), 1), 1);
-    CHECK_EQ(mark_of(text("b"), 1), 2);
-    CHECK_EQ(mark_of(text("b"), 100), 0); /* expired, whether swept or not */
-    CHECK_EQ(mark_of(text("c"), 1), 0);
-    CHECK_EQ(expiry_of(text("a")), 0);
-    CHECK_EQ(catalog_count(catalog), 2);
+    check_a_and_b();
     told.refuses = false;
     CHECK_EQ(catalog_sweep(catalog, 100) + catalog_sweep(catalog, 100), 1);
     CHECK_OK(catalog_set_base(catalog, entry, &base, false, NULL, NULL));
@@ -561,6 +571,14 @@ static bg_bytes pair_name(unsigned i, bool second, char name[16])
     return text(name);
 }
 
+static void finder_check(const struct entry *entry, unsigned i)
+{
+    const bg_bytes now = catalog_name(entry);
+    CHECK_EQ(entry->object->shape.items / 1000, i);
+    CHECK(now.len >= 2 && ((const char *)now.data)[0] == 'p');
+    atomic_fetch_add(&found_so_often, 1);
+}
+
 static void *finder(void *unused)
 {
     const int mine = quiet_sit(&quiet);
@@ -577,16 +595,12 @@ static void *finder(void *unused)
             struct entry *entry =
                 catalog_find(catalog, pair_name(i, random >> 32 & 1, name), 5);
             if (entry) {
-                const uint64_t mark = entry->object->shape.items;
-                const bg_bytes now = catalog_name(entry);
-                CHECK_EQ(mark / 1000, i);
-                CHECK(now.len >= 2 && ((const char *)now.data)[0] == 'p');
-                atomic_fetch_add(&found_so_often, 1);
-                if (!held && random >> 33 & 1) {
-                    catalog_hold(entry);
-                    held = entry;
-                    held_mark = mark;
-                }
+                finder_check(entry, i);
+            }
+            if (entry && !held && random >> 33 & 1) {
+                catalog_hold(entry);
+                held = entry;
+                held_mark = entry->object->shape.items;
             }
         }
         quiet_leave(&quiet, mine);

@@ -88,7 +88,8 @@ TEST(history__minutes_are_means)
     struct history *h = history_create(1);
     double values[HISTORY_COARSE];
     for (uint64_t i = 0; i < 90; i++) { /* three minutes; the last is not over */
-        const double value = i % 30 == 29 ? (double)NAN : (double)(i / 30 * 10 + i % 2);
+        const uint64_t whole = i / 30 * 10 + i % 2;
+        const double value = i % 30 == 29 ? (double)NAN : (double)whole;
         history_add(h, BEGIN + i * HISTORY_STEP, &value);
     }
     struct history_range range = read_last(h, 86400, 0, values);

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""A disk without room: a limit on the size of files stands for it. Changes are refused, questions are
+answered, nothing that was acknowledged is lost, and everything goes on when there is room again.
+usage: test_disk.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
+
+import glob
+import os
+import resource
+
+import service
+from service import Closed, Error, Service, Skip, Status, alone, wait_for
+
+OK = Status("OK")
+ENDLESS = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+def limit(s, size):
+    """No file may become larger, or write where it would."""
+    try:
+        resource.prlimit(s.process.pid, resource.RLIMIT_FSIZE,
+                         ENDLESS if size is None else (size, resource.RLIM_INFINITY))
+    except PermissionError as error:
+        raise Skip("no right to limit files") from error
+
+
+def journal_size(s):
+    return max(os.path.getsize(path) for path in glob.glob(s.folder + "/data/journal-*.log"))
+
+
+def add_until_refused(s, first):
+    """Adds keys, one connection each time one is closed; those that were acknowledged."""
+    told, i, c = [], first, s.connect()
+    while True:
+        try:
+            reply = c.ask("BF.ADD", "k", f"key{i}")
+        except (Closed, OSError):
+            c = s.connect()
+            i += 1
+            continue
+        if isinstance(reply, Error):
+            assert reply.startswith("MISCONF") or "journal" in reply, reply
+            return told, i
+        told.append(f"key{i}")
+        i += 1
+
+
+def check(s, told):
+    for at in range(0, len(told), 1000):
+        part = told[at:at + 1000]
+        assert s.ask("BF.MEXISTS", "k", *part) == [1] * len(part), at
+
+
+def full_and_back(program, policy):
+    with Service(program, f"appendfsync {policy}") as s:
+        assert s.ask("BF.RESERVE", "k", "0.001", "10000") == OK
+        told, i = [], 0
+        for _ in range(3):
+            limit(s, journal_size(s) + 20000)
+            more, i = add_until_refused(s, i)
+            told += more
+            check(s, told)  # questions are answered
+            assert s.ask("DEL", "k").startswith("MISCONF")
+            assert b"aof_last_write_status:err" in s.ask("INFO", "persistence")
+            limit(s, None)
+            wait_for(lambda: s.ask("BF.ADD", "back", "x") in (0, 1), what="room to be noticed")
+            assert b"aof_last_write_status:ok" in s.ask("INFO", "persistence")
+            check(s, told)
+        limit(s, journal_size(s) + 20000)
+        more, i = add_until_refused(s, i)
+        told += more
+        s.kill()  # and in the midst of it
+        s.start()
+        check(s, told)
+        assert s.ask("BF.EXISTS", "back", "x") == 1
+
+
+@alone
+def test_full_and_back_always(program):
+    full_and_back(program, "always")
+
+
+@alone
+def test_full_and_back_everysec(program):
+    full_and_back(program, "everysec")
+
+
+@alone
+def test_a_snapshot_without_room(program):
+    with Service(program) as s:
+        assert s.ask("BG.CREATE", "large", "KIND", "classic", "BYTES", "4000000", "K", "5") == OK
+        for i in range(1000):
+            assert s.ask("BG.ADD", "large", i) in (0, 1)
+        limit(s, 2000000)
+        assert isinstance(s.ask("SAVE"), Error)
+        assert isinstance(s.ask("COPY", "large", "copy"), Error)
+        assert s.ask("EXISTS", "copy") == 0
+        assert s.ask("BG.ADD", "large", "more") in (0, 1)  # the journal has room
+        assert os.listdir(s.folder + "/data/filters") == []  # nothing is left of it
+        limit(s, None)
+        assert s.ask("SAVE") == OK
+        s.kill()
+        s.start()
+        assert s.ask("BG.MEXISTS", "large", "more", *range(1000)) == [1] * 1001
+
+
+service.main(__doc__)
