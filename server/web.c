@@ -62,10 +62,13 @@ static const struct web_route *const web_tables[WEB_TABLES] = {
 void web_header(struct web_request *request, const char *name, const char *value)
 {
     struct web_answer *answer = &request->answer;
-    char *copy = answer->extras < WEB_EXTRAS ? strdup(value) : NULL;
-    if (copy) {
-        answer->names[answer->extras] = name;
-        answer->values[answer->extras++] = copy;
+    if (answer->extras == WEB_EXTRAS) {
+        return;
+    }
+    char **place = &answer->values[answer->extras];
+    *place = strdup(value); /* freed with the answer */
+    if (*place) {
+        answer->names[answer->extras++] = name;
     }
 }
 
