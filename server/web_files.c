@@ -76,7 +76,11 @@ static void files_disposition(struct web_request *request, bg_bytes name)
         const bool safe = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
                           || (c >= '0' && c <= '9') || c == '-' || c == '_'
                           || (c == '.' && n > 0);
-        plain[n++] = safe ? bytes[i] : '_';
+        plain[n] = '_';
+        if (safe) {
+            plain[n] = bytes[i];
+        }
+        n++;
     }
     plain[n] = 0;
     (void)snprintf(value, sizeof value, "attachment; filename=\"%s.bg\"",
