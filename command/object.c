@@ -263,6 +263,13 @@ uint64_t object_bytes(const struct object *object)
                            : object_foreign_about(object).bits / 8);
 }
 
+bool object_grows(const struct object *object)
+{
+    const struct object_shape *shape = &object->shape;
+    return (shape->kind == BG_KIND_SCALABLE && !shape->nonscaling)
+           || (shape->family == OBJECT_CF && shape->expansion > 0);
+}
+
 void object_about(const struct object *object, bg_slot_stats *stats)
 {
     *stats = (bg_slot_stats){ .struct_size = sizeof *stats };

@@ -272,6 +272,9 @@ void object_recount(struct object *object);
 uint64_t object_bytes(const struct object *object);
 uint64_t object_capacity(const struct object *object);
 
+/* Whether it becomes larger by itself when it is full, so that its capacity is no bound. */
+bool object_grows(const struct object *object);
+
 /* The counters of its slot, with the adds that did not get so far; zeros for who has none. */
 void object_about(const struct object *object, bg_slot_stats *stats);
 uint32_t object_layers(const struct object *object);

@@ -336,6 +336,9 @@ struct figures observer_examine(struct observer *o, struct entry *entry)
     if (!observer_read(entry->object->slot, &figures, &changes)) {
         return figures;
     }
+    if (object_grows(entry->object)) {
+        figures.health.capacity = 0; /* it is no bound */
+    }
     pthread_mutex_lock(&o->lock);
     struct watched *w = watched_get(o, entry->number);
     if (w) {
@@ -415,6 +418,9 @@ static void observer_examine_gate(void *context, const struct gate_about *about)
     pthread_mutex_unlock(&o->lock);
     if (!stale || !observer_read(about->slot, &figures, &changes)) {
         return;
+    }
+    if (figures.has_base && figures.base.kind == BG_KIND_SCALABLE) {
+        figures.health.capacity = 0; /* it is no bound */
     }
     pthread_mutex_lock(&o->lock);
     struct watched_gate *gate = watched_gate_get(o, about->name);

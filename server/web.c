@@ -34,7 +34,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WEB_PIECE = 256 * 1024, WEB_SKIP = 1 << 20 };
+enum { WEB_PIECE = 256 * 1024, WEB_SKIP = 1 << 20, WEB_MORE = 32768 };
 
 /* What an HTTP connection is doing. */
 struct http_state {
@@ -62,14 +62,10 @@ static const struct web_route *const web_tables[WEB_TABLES] = {
 void web_header(struct web_request *request, const char *name, const char *value)
 {
     struct web_answer *answer = &request->answer;
-    if (answer->extras == WEB_EXTRAS) {
-        return;
-    }
-    char **place = &answer->values[answer->extras];
-    *place = strdup(value);
-    if (*place) {
-        answer->names[answer->extras++] =
-            name; /* NOLINT(clang-analyzer-unix.Malloc): freed with the answer */
+    if (answer->extras < WEB_EXTRAS) {
+        buffer_put(&answer->more, name, strlen(name) + 1);
+        buffer_put(&answer->more, value, strlen(value) + 1);
+        answer->extras += !answer->more.overflow;
     }
 }
 
@@ -77,9 +73,8 @@ void web_header(struct web_request *request, const char *name, const char *value
 static void web_answer_free(struct web_answer *answer)
 {
     buffer_free(&answer->body);
-    while (answer->extras > 0) {
-        free(answer->values[--answer->extras]);
-    }
+    buffer_free(&answer->more);
+    answer->extras = 0;
 }
 
 static bool web_json_open(struct web_json *json)
@@ -195,8 +190,12 @@ static void web_send(struct conn *conn, struct web_request *request)
     const bool head_only = http_method_is(&http->request, "HEAD");
     const bool from_file = answer->file >= 0;
     web_check_size(request);
+    const char *at = buffer_bytes(&answer->more);
     for (size_t i = 0; i < answer->extras; i++) {
-        extras[i] = (struct http_extra){ answer->names[i], answer->values[i] };
+        extras[i].name = at;
+        at += strlen(at) + 1;
+        extras[i].value = at;
+        at += strlen(at) + 1;
     }
     const struct http_response response = {
         .status = answer->status ? answer->status : 200,
@@ -231,6 +230,7 @@ static void web_prepare(struct conn *conn, struct web_request *request)
                                      .secure = conn->ssl != NULL,
                                      .answer.file = -1 };
     buffer_init(&request->answer.body, conn->out.limit / 2);
+    buffer_init(&request->answer.more, WEB_MORE);
 }
 
 /* ---- Between requests ------------------------------------------------------------------------ */

@@ -34,10 +34,9 @@ struct web_answer {
     struct buffer body;
     int file; /* instead of `body`: a descriptor, closed when it was sent; -1: none */
     uint64_t file_bytes;
-    bool wrote;    /* wait until what was recorded is safe */
-    size_t extras; /* further header fields */
-    const char *names[WEB_EXTRAS];
-    char *values[WEB_EXTRAS];
+    bool wrote;         /* wait until what was recorded is safe */
+    size_t extras;      /* further header fields */
+    struct buffer more; /* their names and values, in turn, each with a NUL behind it */
 };
 
 struct web_request {
@@ -108,7 +107,7 @@ bool web_is_of_memory(const char *message, size_t n);
 /* The library's error, with the status that belongs to it. */
 void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info);
 
-/* One more header field. The name is a constant, the value is copied. */
+/* One more header field, WEB_EXTRAS at most. */
 void web_header(struct web_request *request, const char *name, const char *value);
 
 /* JSON: begin, write with json.h, end. */

@@ -24,6 +24,15 @@ bool filter_observed(const struct object *object, const bg_slot_stats *stats,
     return true;
 }
 
+uint64_t filter_capacity(const struct object *object, const struct figures *figures)
+{
+    if (object_grows(object)) {
+        return 0;
+    }
+    return figures->examined && figures->health.capacity ? figures->health.capacity
+                                                         : object_capacity(object);
+}
+
 static void filter_summary(struct json *json, struct web_request *request,
                            struct entry *entry)
 {
@@ -35,7 +44,8 @@ static void filter_summary(struct json *json, struct web_request *request,
     bg_slot_stats stats;
     bg_estimate observed = { 0, 0, 0 };
     object_about(object, &stats);
-    const uint64_t capacity = object_capacity(object), now = request->session->now;
+    const uint64_t capacity = filter_capacity(object, &figures);
+    const uint64_t now = request->session->now;
     const uint64_t expires = atomic_load(&entry->expires);
     web_json_name(json, "name", catalog_name(entry));
     json_text(json, "family", family_names[object->shape.family]);

@@ -4,7 +4,11 @@
 #ifndef SERVER_WEB_FILTERS_H
 #define SERVER_WEB_FILTERS_H
 
+#include "observer.h"
 #include "web.h"
+
+/* Keys that it was made for; 0: it grows, or was made for a size. */
+uint64_t filter_capacity(const struct object *object, const struct figures *figures);
 
 /* The rate that callers have told of (BG.OBSERVE); false: nobody has. */
 bool filter_observed(const struct object *object, const bg_slot_stats *stats,

@@ -75,7 +75,11 @@ static void gates_json_filter(struct json *json, const struct gate_about *about,
         json_text(json, "kind", bg_kind_name(bg_filter_kind(base)));
         json_count(json, "bytes", bg_filter_size_bytes(base));
         json_count(json, "layers", stats.filters);
-        json_count(json, "capacity", bg_filter_capacity(base));
+        if (bg_filter_kind(base) == BG_KIND_SCALABLE) {
+            json_null(json, "capacity"); /* it grows */
+        } else {
+            json_count(json, "capacity", bg_filter_capacity(base));
+        }
     }
     bg_slot_unpin(about->slot, &pin);
     if (!there) {

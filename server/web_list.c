@@ -69,7 +69,8 @@ static double row_key(struct web_request *request, const char *sort,
         return filter_observed(object, &stats, &observed) ? observed.value : unknown;
     }
     if (strcmp(sort, "capacity") == 0) {
-        return (double)object_capacity(object);
+        const uint64_t capacity = filter_capacity(object, &f);
+        return capacity ? (double)capacity : unknown;
     }
     if (strcmp(sort, "bytes") == 0) {
         return (double)object_bytes(object);

@@ -129,7 +129,7 @@ function details(gate) {
   return h("details", { class: "more" }, h("summary", null, "All facts"), facts([
     ["Complete up to", figure("sequence", gate.complete.sequence, format.count),
       gate.complete.lag_seconds !== null && gate.complete.lag_seconds !== undefined && `${format.seconds(gate.complete.lag_seconds)} ago`],
-    gate.filter && ["Keys in the filter", figure("items", gate.filter.items && gate.filter.items.value, format.count), `made for ${format.count(gate.filter.capacity)}`],
+    gate.filter && ["Keys in the filter", figure("items", gate.filter.items && gate.filter.items.value, format.count), gate.filter.capacity !== null && `made for ${format.count(gate.filter.capacity)}`],
     gate.filter && ["Fill", figure("fill", gate.filter.fill, format.share), gate.filter.overflowed && "overflowed: it answers maybe to everything"],
     gate.filter && ["Memory", figure("bytes", gate.filter.bytes, format.bytes), format.plural(gate.filter.layers, "filter")],
     ["Keys in the source", figure("source_keys", gate.complete.keys ?? null, format.count)],

@@ -232,6 +232,22 @@ def test_a_capacity_is_kept_unless_told(s):
     assert {r["code"] for r in health["reasons"]} >= {"fill", "predicted"}, health
 
 
+def test_filters_that_grow_are_never_full(s):
+    a = Asker(s)
+    for i in range(3000):
+        s.ask("BF.ADD", "grown", str(i))
+    a.ask("POST", F, 201, {"name": "scalable", "kind": "scalable", "capacity": 100, "error": 0.01})
+    s.ask("CF.RESERVE", "cuckoo", 100)
+    for name in ("scalable", "cuckoo"):
+        a.ask("POST", f"{F}/{name}/add", 200, {"keys": [str(i) for i in range(3000)]})
+    for name in ("grown", "scalable", "cuckoo"):
+        told = a.told("GET", f"{F}/{name}?examine=1", 200)
+        same((name, told["capacity"], told["health"]["status"]), (name, None, "fine"))
+        same(metrics_of(a)[f'bloomgate_filter_capacity_items{{filter="{name}"}}'], 0)
+    s.ask("BF.RESERVE", "fixed", "0.01", "100", "NONSCALING")
+    same(a.told("GET", f"{F}/fixed", 200)["capacity"], 100)
+
+
 def test_merging(s):
     a = Asker(s)
     for name in ("m1", "m2", "m3"):

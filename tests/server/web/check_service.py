@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""The dashboard in Chromium against the real service, by browse.mjs: with filters of all kinds and
+names of all sorts, one that is too full, gates over a small catalogue, and once more with users.
+usage: check_service.py BLOOMGATED FOLDER      FOLDER: see check_dashboard.py
+exit status 77: skipped, there is no browser, or the package could not be had"""
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+sys.path.insert(0, HERE)
+import check_dashboard  # noqa: E402
+from check_names import NAMES, member  # noqa: E402
+from http_asker import F, Asker, free_service, quote  # noqa: E402
+
+USERS = ("user admin on >secret allcommands allkeys", "user shop on >buy +@all -@admin -@dangerous ~shop:* rate=1000", "user old off >x +@read ~old:*",
+         "user default off")
+KINDS = ("classic", "partitioned", "blocked", "split", "register", "counting", "cuckoo", "quotient", "scalable", "window")
+
+
+def make_catalogue(path):
+    with sqlite3.connect(path) as db:
+        db.execute("create table products (id integer primary key autoincrement, sku text unique)")
+        db.executemany("insert into products (sku) values (?)", [(f"sku-{i}",) for i in range(20000)])
+
+
+def serve(program, *lines):
+    s = free_service(program)
+    path = os.path.join(s.folder, "catalogue.db")
+    make_catalogue(path)
+    query = f"source=sqlite:{path} query='select sku, id from products' lookup='select id from products where sku = ?'"
+    s.lines = (f"gate catalogue {query} follow=rowid audit=0.01", f"gate lost {query.replace('catalogue.db', 'nothing.db')} follow=none", *lines)
+    return s
+
+
+def fill(s, user):
+    """What somebody would see who has used it for a while."""
+    a = Asker(s, user)
+    for kind in KINDS:
+        a.make(f"shop:{kind}", kind=kind, capacity=5000, error=0.01)
+        a.ask("POST", f"{F}/shop%3A{kind}/add", 200, {"keys": [f"k{i}" for i in range(3000)]})
+        a.ask("POST", f"{F}/shop%3A{kind}/check", 200, {"keys": [f"k{i}" for i in range(2000, 8000)]})
+    a.make("too full", kind="blocked", capacity=1000, error=0.01, overfill=True)
+    a.ask("POST", f"{F}/too%20full/add", 200, {"keys": [f"k{i}" for i in range(4000)]})
+    a.make("expires", expires_in_seconds=5000)
+    for name in NAMES:
+        a.ask("POST", F, 201, {**member(name), "capacity": 100, "error": 0.01})
+    a.ask("PUT", f"{F}/refused/file", 422, b"no filter", kind="application/vnd.bloomgate")
+    for first in range(19500, 20500, 500):
+        a.ask("POST", "/api/v1/gates/catalogue/lookup", 200, {"keys": [f"sku-{i}" for i in range(first, first + 500)]})
+    a.ask("GET", f"/api/v1/history?filter={quote('shop:blocked')}", 200)
+
+
+def browse(folder, base, user):
+    """Passed and failed."""
+    shots = os.path.join(folder, "screenshots-of-the-service" + ("-with-users" if user else ""))
+    done = subprocess.run(["node", os.path.join(HERE, "browse.mjs"), folder, check_dashboard.shutil.which("chromium"), shots, base, *([user] if user else [])],
+                          check=False, stdout=subprocess.PIPE, text=True)
+    print(done.stdout, end="")
+    tally = re.findall(r"(\d+) passed, (\d+) failed\n", done.stdout)
+    return (int(tally[-1][0]), int(tally[-1][1])) if tally else (0, 1)
+
+
+def main():
+    program, folder = map(os.path.abspath, sys.argv[1:3])
+    check_dashboard.have_package(folder)
+    good = bad = 0
+    for user, lines in ((None, ()), ("admin:secret", USERS)):
+        with serve(program, *lines) as s:
+            fill(s, user)
+            passed, failed = browse(folder, f"http://127.0.0.1:{s.http_port}/", user)
+            good, bad = good + passed, bad + failed
+    print(f"{good} passed, {bad} failed")
+    return 1 if bad or not good else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
