@@ -59,8 +59,8 @@ const char *observer_service_metric(size_t i);
 
 /* What was found when a filter was last examined. */
 struct figures {
-    uint64_t examined; /* milliseconds since 1970; 0: never */
-    double seconds;    /* that it took */
+    uint64_t examined;     /* milliseconds since 1970; 0: never */
+    double seconds;        /* that it took */
     bg_slot_health health; /* its capacity is 0 if the filter grows by itself */
     bool has_base;
     bg_info base; /* of the base alone */
