@@ -522,7 +522,6 @@ static void recovery_clean(const struct recovery *r)
     const char **files = recovery_files(r);
     DIR *folder = files ? opendir(path) : NULL;
     struct dirent *entry = NULL;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this folder's stream */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
     while (folder && (entry = readdir(folder)) != NULL) {
         const char *name = entry->d_name;
