@@ -5,7 +5,9 @@
             requests per second, and the server's processor time per request
   batches   BF.MEXISTS of 100 keys against BF.EXISTS, one request at a time: keys per second
   memory    of the filter's process against that of the set's
-  workers   two against one, requests of 1000 keys from bgload: keys per second
+  workers   two against one: BF.EXISTS, 64 at a time, from bgload. The client needs processor time
+            too, so a worker and its client share one processor, and two workers and two clients
+            share two: what is compared is the whole work that gets done with twice the means
 
 Both have the same keys: decimal numbers of 12 digits. Loads, rests and measures one server after
 the other, so neither disturbs the other one. The client runs on the same machine, so rates are of
@@ -87,13 +89,14 @@ class Bench:
         self.folder = tempfile.mkdtemp(prefix="bloomgate-bench-")
         self.results = {"keys": int(self.keys)}
 
-    def ours(self, workers):
+    def ours(self, workers, processors=None):
         port = free_port()
+        where = ["taskset", "-c", ",".join(map(str, processors))] if processors else []
         conf = os.path.join(self.folder, "conf")
         with open(conf, "w", encoding="utf-8") as f:
             f.write(f"port {port}\nhttp-port 0\nbind 127.0.0.1\nworkers {workers}\ndir {self.folder}/data-{port}\n"
                     f"keyring {self.folder}/keyring\nappendonly no\nlog-level warning\nmaxmemory 0\n")
-        return Server([os.path.join(self.bin, "bloomgated"), "--config", conf], port)
+        return Server([*where, os.path.join(self.bin, "bloomgated"), "--config", conf], port)
 
     def theirs(self):
         port = free_port()
@@ -135,8 +138,8 @@ class Bench:
         self.results["batches"] = {"keys_per_second": many, "ratio": many / one}
         print(f"BF.MEXISTS of 100 keys, one at a time: {many:,.0f} keys/s, {many / one:.1f} times BF.EXISTS")
         memory = rss_bytes(ours.process.pid)
-        self.workers(ours)
         ours.stop()
+        self.workers()
         theirs = self.theirs()
         self.results["fill"]["redis"] = self.fill_theirs(theirs)["keys_per_second"]
         self.results["redis"] = self.lookups(theirs, "redis", "SISMEMBER")
@@ -145,19 +148,35 @@ class Bench:
         self.summary()
         shutil.rmtree(self.folder)
 
-    def workers(self, one):
-        """Keys per second with one worker, and with two. The client must cost little."""
-        options = {"command": "BF.MEXISTS seen", "per": 1000, "connections": 8, "seconds": 3, "range": self.keys}
-        two = self.ours(2)
-        self.fill_ours(two)
-        rates = {1: [], 2: []}
-        for _ in range(5):
-            for number, server in ((1, one), (2, two)):
-                rates[number].append(bgload(self.bin, server.port, **options)["keys_per_second"])
-        two.stop()
+    def workers(self):
+        """Requests per second with one worker and client on one processor, and with two on two."""
+        processors = sorted(os.sched_getaffinity(0))[:2]
+        if len(processors) < 2:
+            print("workers: there is one processor only")
+            return
+        servers = {}
+        for number in (1, 2):
+            servers[number] = self.ours(number, processors[:number])
+            self.fill_ours(servers[number])
+        rates, costs = {1: [], 2: []}, {1: [], 2: []}
+        for _ in range(7):
+            for number, server in servers.items():
+                before = cpu_seconds(server.process.pid)
+                clients = [subprocess.Popen(
+                    ["taskset", "-c", str(p), os.path.join(self.bin, "bgload"), f"--port={server.port}",
+                     "--command=BF.EXISTS seen", "--per=1", "--pipeline=64", "--connections=8", "--seconds=3",
+                     f"--range={self.keys}"], stdout=subprocess.PIPE, text=True) for p in processors[:number]]
+                replies = [json.loads(client.communicate()[0]) for client in clients]
+                rate = sum(reply["keys_per_second"] for reply in replies)
+                rates[number].append(rate)
+                costs[number].append((cpu_seconds(server.process.pid) - before) / sum(reply["requests"] for reply in replies) * 1e6)
+        for server in servers.values():
+            server.stop()
         single, double = statistics.median(rates[1]), statistics.median(rates[2])
-        self.results["workers"] = {"one": single, "two": double, "ratio": double / single}
-        print(f"workers: one {single:,.0f} keys/s, two {double:,.0f} keys/s = {double / single:.2f} times")
+        cost = [statistics.median(costs[number]) for number in (1, 2)]
+        self.results["workers"] = {"one": single, "two": double, "ratio": double / single, "cpu_us": cost}
+        print(f"workers: one {single:,.0f} /s with its client on one processor, two {double:,.0f} /s on two = "
+              f"{double / single:.2f} times; {cost[0]:.3f} and {cost[1]:.3f} us of the server's processor time each")
 
     def summary(self):
         ours, theirs = self.results["bloomgated"], self.results["redis"]

@@ -43,6 +43,17 @@ static int main_fail(const char *why)
     return 1;
 }
 
+/* Fewer open files than clients may come: those that are too many will not be accepted. */
+static void main_make_room(uint64_t clients)
+{
+    const uint64_t room = startup_descriptors(clients);
+    if (room < clients) {
+        log_warning("too few open files are allowed",
+                    LOG_FIELDS(log_count("maxclients", clients),
+                               log_count("room_for", room)));
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct settings_store *store = NULL;
@@ -64,7 +75,7 @@ int main(int argc, char **argv)
         || !startup_pid_file(settings->pid_file, why)) {
         return main_fail(why);
     }
-    (void)startup_descriptors(settings->maxclients);
+    main_make_room(settings->maxclients);
     main_signals();
     const int ended = server_run(store);
     startup_remove_pid_file(settings->pid_file);

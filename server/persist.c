@@ -567,7 +567,7 @@ static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
     }
     *base = entry->base;
     if (atomic_load(&entry->recorded)) {
-        (void)snprintf(base->file, sizeof base->file, "lost");
+        (void)snprintf(base->file, sizeof base->file, "%s", PERSIST_LOST);
     }
     base->from = journal_next(persist->journal);
     return BG_OK;
@@ -843,7 +843,10 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
 {
     const struct settings *settings = settings_now(server->store);
     struct persist *made = calloc(1, sizeof *made);
-    const struct journal_options how = { .policy = persist_policy(settings) };
+    const struct journal_options how = {
+        .policy = persist_policy(settings),
+        .beyond_damage = settings->damaged_journal == DAMAGED_DOUBT,
+    };
     char path[PERSIST_PATH];
     *persist = NULL;
     if (!made) {

@@ -77,7 +77,7 @@ struct persist_stats {
     double last_snapshot_seconds;
     double
         overdue_seconds; /* since the settings ask for a snapshot that is not there */
-    uint64_t loaded_filters, replayed_records, torn_bytes;
+    uint64_t loaded_filters, replayed_records, torn_bytes, lost_frames;
     double load_seconds;
     bool snapshotting, failed;
     char failure[256];

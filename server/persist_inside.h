@@ -12,6 +12,9 @@
 
 enum { PERSIST_PATH = 4096 };
 
+/* The file of an object whose content is lost: there is none of that name. */
+#define PERSIST_LOST "lost"
+
 /* Files that no object needs any more, once the journal that says so is on the disk. */
 struct retired {
     struct retired *next;

@@ -11,6 +11,10 @@
  * records cannot be done again, is not left out, since its absence would answer "no": its slot stays
  * without a filter, answers "maybe" and refuses adds, and the log says why. What is recorded for it
  * stays recorded.
+ *
+ * A damaged journal is an error, unless the settings say to go on beyond the damage. Then every
+ * object that may have records in the missing frames is given up like that, for good: its base is a
+ * file that there is not. Objects that were made in these frames are not known any more.
  */
 #include "log.h"
 #include "persist_inside.h"
@@ -33,6 +37,7 @@ struct found {
     size_t name_len;
     char *shape; /* text */
     uint64_t expiry;
+    uint64_t born; /* no record before that frame is about it */
     struct entry_base base;
     struct object *object;
     bool broken;   /* its base cannot be read */
@@ -55,6 +60,7 @@ struct recovery {
     struct founds all;
     struct founds manifest; /* one that is being read */
     bool in_manifest;
+    bool gap; /* frames are missing, and with them maybe a part of a manifest */
     uint64_t next_id;
     uint64_t records;
     void (*progress)(void *context, uint64_t done, uint64_t all);
@@ -237,12 +243,14 @@ static bg_err found_base(struct found *found, const struct journal_record *recor
 }
 
 static bg_err recovery_create(struct founds *founds,
-                              const struct journal_record *record, bg_errinfo *info)
+                              const struct journal_record *record, uint64_t born,
+                              bg_errinfo *info)
 {
     struct found *found = founds_add(founds, record->id);
     if (!found) {
         return persist_fail(info, BG_ENOMEM, "out of memory");
     }
+    found->born = born;
     found->expiry = record->expiry;
     const bg_err err = found_name(found, record->name, info);
     if (err) {
@@ -258,7 +266,12 @@ static bg_err recovery_manifest_end(struct recovery *r,
                                     bg_errinfo *info)
 {
     const size_t n = r->manifest.n - r->manifest.empty;
-    if (!r->in_manifest || n != record->count) {
+    const bool whole = r->in_manifest && n == record->count;
+    if (!whole && r->gap) {
+        r->in_manifest = false;
+        return BG_OK;
+    }
+    if (!whole) {
         return persist_fail(info, BG_EFORMAT,
                             "journal: a manifest of %zu objects, expected %llu", n,
                             (unsigned long long)record->count);
@@ -281,7 +294,6 @@ static bg_err recovery_look(void *context, uint64_t sequence,
 {
     struct recovery *r = context;
     struct found *found = founds_find(&r->all, record->id);
-    (void)sequence;
     if (server_is_stopping()) {
         return recovery_stopped(info);
     }
@@ -289,7 +301,7 @@ static bg_err recovery_look(void *context, uint64_t sequence,
         r->next_id = record->id + 1;
     }
     switch (record->type) {
-    case JOURNAL_CREATE: return recovery_create(&r->all, record, info);
+    case JOURNAL_CREATE: return recovery_create(&r->all, record, sequence, info);
     case JOURNAL_DROP: founds_remove(&r->all, record->id); return BG_OK;
     case JOURNAL_RENAME: return found ? found_name(found, record->name, info) : BG_OK;
     case JOURNAL_EXPIRE:
@@ -302,8 +314,13 @@ static bg_err recovery_look(void *context, uint64_t sequence,
         founds_clear(&r->manifest);
         r->in_manifest = true;
         return BG_OK;
-    case JOURNAL_MANIFEST_ENTRY: return recovery_create(&r->manifest, record, info);
+    case JOURNAL_MANIFEST_ENTRY:
+        return recovery_create(&r->manifest, record, 0, info);
     case JOURNAL_MANIFEST_END: return recovery_manifest_end(r, record, info);
+    case JOURNAL_GAP:
+        r->gap = true;
+        r->in_manifest = false;
+        return BG_OK;
     default: return BG_OK;
     }
 }
@@ -462,6 +479,24 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
 
 /* ---- Second reading: what happened since ------------------------------------------------------------ */
 
+/* Frames before `end` are missing: what may have had records in them is given up, for good. */
+static bg_err recovery_doubt(struct recovery *r, uint64_t end, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    for (size_t i = 0; !err && i < r->all.n; i++) {
+        struct found *found = r->all.places[i].found;
+        if (found->born >= end || found->base.from >= end) {
+            continue;
+        }
+        const struct object_shape shape = found->object->shape;
+        (void)snprintf(found->base.file, sizeof found->base.file, "%s", PERSIST_LOST);
+        found->base.from = end;
+        found->last = end;
+        err = recovery_give_up(found, &shape, "records of it may be missing", info);
+    }
+    return err;
+}
+
 static bg_err recovery_do(void *context, uint64_t sequence,
                           const struct journal_record *record, bg_errinfo *info)
 {
@@ -470,6 +505,9 @@ static bg_err recovery_do(void *context, uint64_t sequence,
         record->type == JOURNAL_CHANGE ? founds_find(&r->all, record->id) : NULL;
     if (server_is_stopping()) {
         return recovery_stopped(info);
+    }
+    if (record->type == JOURNAL_GAP) {
+        return recovery_doubt(r, record->count, info);
     }
     if (!found || sequence < found->base.from) {
         return BG_OK;
@@ -617,9 +655,16 @@ bg_err persist_load(struct persist *persist,
     persist->stats.loaded_filters = filters;
     persist->stats.replayed_records = r.records;
     persist->stats.torn_bytes = report.dropped;
+    persist->stats.lost_frames = report.lost;
     persist->stats.load_seconds = (double)(server_ticks() - began) / 1000;
     pthread_mutex_unlock(&persist->told_lock);
     atomic_store(&persist->loaded, true);
+    if (report.lost) {
+        log_event(LOG_EVENT_ALARM, (bg_bytes){ NULL, 0 },
+                  "the journal is damaged: %llu frames are missing, and maybe filters "
+                  "that were made in them",
+                  (unsigned long long)report.lost);
+    }
     log_event(
         LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
         "%zu filters, %llu records done again, %llu torn bytes cut off, in %.3f s",

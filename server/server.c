@@ -25,7 +25,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SERVER_TICK = 100, SERVER_FAILED = 1 };
+enum {
+    SERVER_TICK = 100,  /* milliseconds */
+    SERVER_BEAT = 2000, /* workers have one each second */
+    SERVER_FAILED = 1
+};
 
 extern const struct command connection_commands[], keyspace_commands[],
     admin_commands[];
@@ -341,15 +345,36 @@ static void server_reload(struct server *server)
     startup_ready("serving");
 }
 
+/* Tells the service manager that all goes well, as often as it asks to be told, and keeps silent
+ * while a worker is stuck: it is then killed and started again. */
+static void server_keep_alive(const struct server *server, uint64_t *told)
+{
+    const uint64_t interval = startup_watchdog_interval(), now = server_ticks();
+    if (interval == 0 || now - *told < interval) {
+        return;
+    }
+    for (size_t i = 0; i < server->workers_count; i++) {
+        const uint64_t beat = atomic_load_explicit(&server->workers[i]->beat,
+                                                   memory_order_relaxed);
+        if (beat && beat + SERVER_BEAT + interval < now) {
+            return;
+        }
+    }
+    *told = now;
+    (void)startup_watchdog();
+}
+
 static void server_serve(struct server *server)
 {
     struct session session;
+    uint64_t told = 0;
     struct pollfd wake = { .fd = server_wake, .events = POLLIN };
     if (!session_init(&session, server, true)) {
         return;
     }
     for (unsigned tick = 0; !atomic_load(&server_stop_asked); tick++) {
         server_tick(server, &session, tick);
+        server_keep_alive(server, &told);
         if (atomic_exchange(&server_reload_asked, false)) {
             server_reload(server);
         }

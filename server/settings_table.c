@@ -13,6 +13,7 @@
 
 static const char *const fsync_names[] = { "always", "everysec", "no", NULL };
 static const char *const loading_names[] = { "maybe", "refuse", NULL };
+static const char *const damaged_names[] = { "refuse", "doubt", NULL };
 static const char *const supervised_names[] = { "auto", "no", "systemd", NULL };
 static const char *const clients_names[] = { "no", "optional", "yes", NULL };
 static const char *const hash_names[] = { "fast", "keyed", "keyed24", "keyed-int",
@@ -134,6 +135,10 @@ static const struct setting settings_rows[] = {
     CHOICE(loading, "loading", "maybe", START, loading_names,
         "What clients get while filters are being read at the start. maybe answers look-ups with \"maybe\", "
         "which is never wrong, and refuses changes; refuse answers with the error LOADING."),
+    CHOICE(damaged_journal, "damaged-journal", "refuse", START, damaged_names,
+        "What to do at the start if the journal is damaged, as no crash damages it. refuse does not start, and "
+        "says where the damage is. doubt goes on: filters that may have lost records answer \"maybe\" and take no "
+        "adds until they are rebuilt, reloaded or dropped; a filter that was made in the damaged part is gone."),
     ROW(shutdown_grace, "shutdown-grace", SECONDS, "10s", 0, 3600, LIVE, "TIME",
         "How long a stop waits for requests that have begun."),
 

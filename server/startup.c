@@ -1,7 +1,7 @@
 /*
  * startup.c - see startup.h.
  *
- * The protocol of systemd (sd_notify, LISTEN_FDS) is a datagram and a few variables; it is
+ * The protocol of systemd (sd_notify) is a datagram and a few variables; it is
  * written out here rather than bound to a library that brings much more.
  */
 #include "startup.h"
@@ -307,54 +307,4 @@ uint64_t startup_watchdog_interval(void)
         return 0;
     }
     return microseconds / 2000 ? microseconds / 2000 : 1; /* twice as often as asked */
-}
-
-/* ---- Sockets ---------------------------------------------------------------------------------- */
-
-static const char *const startup_uses[] = { "resp", "tls", "http", "https", "unix" };
-
-/* The use of a socket, by its name or by what it is. */
-static enum startup_use startup_use_of(int fd, const char *name, size_t n,
-                                       size_t *others)
-{
-    struct sockaddr_storage address;
-    socklen_t length = sizeof address;
-    for (size_t i = 0; i < sizeof startup_uses / sizeof *startup_uses; i++) {
-        if (strlen(startup_uses[i]) == n && strncmp(startup_uses[i], name, n) == 0) {
-            return (enum startup_use)i;
-        }
-    }
-    if (getsockname(fd, (struct sockaddr *)&address, &length) == 0
-        && address.ss_family == AF_UNIX) {
-        return STARTUP_UNIX;
-    }
-    return (*others)++ == 0 ? STARTUP_RESP : STARTUP_HTTP;
-}
-
-size_t startup_sockets(struct startup_socket *sockets, size_t room)
-{
-    enum { FIRST = 3 };
-    const unsigned long count = startup_number("LISTEN_PID") == (unsigned long)getpid()
-                                    ? startup_number("LISTEN_FDS")
-                                    : 0;
-    const char *names = startup_variable("LISTEN_FDNAMES");
-    size_t n = 0, others = 0;
-    names = names ? names : "";
-    for (unsigned long i = 0; i < count && n < room; i++) {
-        const int fd = FIRST + (int)i;
-        int listens = 0;
-        socklen_t length = sizeof listens;
-        const size_t name = strcspn(names, ":");
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0
-            && listens) {
-            (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-            sockets[n++] =
-                (struct startup_socket){ fd, startup_use_of(fd, names, name, &others) };
-        }
-        names += name + (names[name] == ':');
-    }
-    startup_forget("LISTEN_PID");
-    startup_forget("LISTEN_FDS");
-    startup_forget("LISTEN_FDNAMES");
-    return n;
 }

@@ -51,25 +51,4 @@ bool startup_watchdog(void);
 /* How often startup_watchdog should be called, in milliseconds; 0: nobody asks for it. */
 uint64_t startup_watchdog_interval(void);
 
-/* ---- Sockets that are open already --------------------------------------------------------- */
-
-/* What a listening socket is for, by its name in the socket unit (FileDescriptorName=). */
-enum startup_use {
-    STARTUP_RESP,
-    STARTUP_TLS,
-    STARTUP_HTTP,
-    STARTUP_HTTPS,
-    STARTUP_UNIX
-};
-
-struct startup_socket {
-    int fd;
-    enum startup_use use;
-};
-
-/* Sockets that the service manager has opened (LISTEN_FDS), up to `room`; they are set to close
- * on exec. A name that is none of resp, tls, http, https, unix: by its family and order. Returns
- * how many. Clears the variables. */
-size_t startup_sockets(struct startup_socket *sockets, size_t room);
-
 #endif

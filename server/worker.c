@@ -395,6 +395,7 @@ static void worker_tick(evutil_socket_t fd, short what, void *context)
     struct conn *next = NULL;
     (void)fd;
     (void)what;
+    atomic_store_explicit(&worker->beat, ticks, memory_order_relaxed);
     worker_listen_again(worker);
     for (struct conn *conn = worker->conns; conn; conn = next) {
         next = conn->next;

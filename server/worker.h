@@ -52,6 +52,7 @@ struct worker {
     struct run run;
     struct worker_counts counts;
     _Atomic size_t conns_count;
+    _Atomic uint64_t beat; /* when its loop last had time to spare, by server_ticks */
     struct conn *conns;
     struct conn *pending; /* to settle at the end of this iteration */
     struct conn *held;    /* whose replies wait for the journal */

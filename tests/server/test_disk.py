@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A disk without room: a limit on the size of files stands for it. Changes are refused, questions are
 answered, nothing that was acknowledged is lost, and everything goes on when there is room again.
+A disk that damages the journal: the service does not start, or doubts what it cannot know.
 usage: test_disk.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import glob
@@ -101,6 +102,48 @@ def test_a_snapshot_without_room(program):
         s.kill()
         s.start()
         assert s.ask("BG.MEXISTS", "large", "more", *range(1000)) == [1] * 1001
+
+
+def damage_journal(s):
+    """One bit in the middle of what there is."""
+    path = max(glob.glob(s.folder + "/data/journal-*.log"), key=os.path.getsize)
+    with open(path, "r+b") as file:
+        file.seek(os.path.getsize(path) // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 4]))
+
+
+@alone
+def test_a_damaged_journal(program):
+    with Service(program, "appendfsync always") as s:
+        assert s.ask("BF.RESERVE", "old", "0.001", "1000") == OK
+        for i in range(200):
+            assert s.ask("BF.ADD", "old", i) == 1
+        assert s.ask("BF.RESERVE", "new", "0.001", "1000") == OK
+        assert s.ask("BF.ADD", "new", "x") == 1
+        s.kill()
+        damage_journal(s)
+        s.start(wait=False)
+        assert s.wait() == 1
+        assert "journal-" in s.read_log() and "expected" in s.read_log()
+        s.lines = (*s.lines, "damaged-journal doubt")
+        for _ in range(2):
+            s.start()
+            assert s.ask("BF.MEXISTS", "old", *range(200), "never") == [1] * 201  # it may contain everything
+            assert isinstance(s.ask("BF.ADD", "old", "more"), Error)
+            assert s.ask("BF.MEXISTS", "new", "x", "never") == [1, 0]  # which was made behind the damage
+            assert s.ask("BF.ADD", "new", "y") in (0, 1)
+            s.kill()
+        s.start()
+        assert s.ask("SAVE") == OK
+        s.kill()
+        s.lines = s.lines[:1]  # a snapshot has none of the damage
+        s.start()
+        assert s.ask("BF.MEXISTS", "old", 1, "never") == [1, 1]
+        assert s.ask("BF.MEXISTS", "new", "x", "y", "never") == [1, 1, 0]
+        assert s.ask("DEL", "old") == 1
+        assert s.ask("BF.ADD", "old", "again") == 1
 
 
 service.main(__doc__)

@@ -7,13 +7,15 @@
 #include "support/filters.h"
 #include "support/slots.h"
 
+#include "base/bits.h"
+
 #include <string.h>
 
 enum { MOST = 1500 };
 
 /* Keys first .. first + n - 1, as bytes and as a slot hashes them. */
 struct batch {
-    uint64_t keys[MOST];
+    uint8_t keys[MOST][8]; /* as bg_hash_u64 reads a number: little-endian */
     bg_bytes bytes[MOST];
     uint64_t hashes[MOST];
     uint64_t check;
@@ -23,8 +25,8 @@ static struct batch *batch_of(uint64_t first, size_t n)
 {
     static struct batch batch;
     for (size_t i = 0; i < n; i++) {
-        batch.keys[i] = first + i;
-        batch.bytes[i] = (bg_bytes){ &batch.keys[i], 8 };
+        bgi_store_le64(batch.keys[i], first + i);
+        batch.bytes[i] = (bg_bytes){ batch.keys[i], 8 };
     }
     return &batch;
 }
