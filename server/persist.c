@@ -463,11 +463,12 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
 /* ---- Snapshots ------------------------------------------------------------------------------ */
 
 /* An entry of which nothing is saved: what is recorded of it from a frame on has to stay. Frames
- * below `first` count for it only if it has a base that could not be read, and records since. One
- * that is being loaded has neither. */
+ * below `first` count for it only if it has a base that could not be read but may be one day, and
+ * records since. One that is being loaded has neither. */
 static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 {
-    if (atomic_load(&entry->recorded)) {
+    if (atomic_load(&entry->recorded)
+        && strcmp(entry->base.file, PERSIST_LOST) != 0) {
         return entry->base.from;
     }
     entry->base.from = first;

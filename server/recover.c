@@ -491,7 +491,6 @@ static bg_err recovery_doubt(struct recovery *r, uint64_t end, bg_errinfo *info)
         const struct object_shape shape = found->object->shape;
         (void)snprintf(found->base.file, sizeof found->base.file, "%s", PERSIST_LOST);
         found->base.from = end;
-        found->last = end;
         err = recovery_give_up(found, &shape, "records of it may be missing", info);
     }
     return err;

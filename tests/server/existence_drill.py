@@ -70,7 +70,7 @@ def rebuild(folder, service, ids, finished):
     connection = Connection(service.port)
     connection.socket.settimeout(600)
     connection.ask("BG.REBUILD", "ids", "BEGIN", str(int(ids * 1.05)), "ERROR", "0.005")
-    fed = bgload(folder, service.port, command="BG.REBUILD ids ADD", count=ids, per=1000, connections=2,
+    fed = bgload(folder, service.port, command="BG.REBUILD ids ADD", count=ids, per=100, connections=2,
                  lines_per_request=1)
     connection.ask("BG.REBUILD", "ids", "COMMIT")
     finished.append(fed)
@@ -86,7 +86,7 @@ def drill(folder, ids, seconds):
                       more="maxmemory 0\nmax-filter-memory 0\nsnapshot-journal-size 64Gi\nsnapshot-interval 0\n")
     connection = service.start()
     connection.socket.settimeout(600)
-    connection.ask("BG.CREATE", "ids", "KIND", "blocked", "CAPACITY", str(int(ids * 1.05)), "ERROR", "0.005")
+    connection.ask("BG.CREATE", "ids", "KIND", "blocked", "CAPACITY", str(ids), "ERROR", "0.005")
     before = rss_bytes(service.process.pid)
     filled = bgload(folder, service.port, command="BG.MADD ids", count=ids, per=1000, connections=4)
     print(f"filled: {filled['keys_per_second']:,.0f} IDs/s", flush=True)
