@@ -25,23 +25,32 @@ packages=(
     postgresql chromium curl openssl python3-yaml python3-jsonschema
     # the command line: shells that complete it, and what checks man pages
     zsh fish mandoc
+    # the engines that adapters run in: their tools (the libraries are above)
+    rocksdb-tools
 )
+# Of Debian's backports: the other server that the Redis module runs in.
+backports=(valkey-server)
 # DuckDB, whose Parquet filters are read by a test, and what drives the browser come from npm; any
 # npm will do.
 command -v npm >/dev/null || packages+=(nodejs npm)
 
-missing=()
+is_missing() {
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null || true)" != installed ]
+}
+missing=() missing_backports=()
 for package in "${packages[@]}"; do
-    status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-    [ "$status" = installed ] || missing+=("$package")
+    ! is_missing "$package" || missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+for package in "${backports[@]}"; do
+    ! is_missing "$package" || missing_backports+=("$package")
+done
+[ $((${#missing[@]} + ${#missing_backports[@]})) -gt 0 ] || exit 0
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo >/dev/null; then
-        echo "Missing: ${missing[*]}" >&2
-        echo "Install them as root: apt-get install ${missing[*]}" >&2
+        echo "Missing: ${missing[*]} ${missing_backports[*]}" >&2
+        echo "Install them as root: apt-get install ${missing[*]} ${missing_backports[*]}" >&2
         exit 1
     fi
     as_root=(sudo)
@@ -50,8 +59,29 @@ fi
 apt() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 "$@"
 }
-echo "Installing ${missing[*]}"
+
+# The backports live where the release itself comes from; they are read for this purpose alone, so
+# the machine's list of sources stays as it is.
+install_backports() {
+    local release sources mirror
+    release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $release" | head -n 1)
+    sources=$(mktemp --suffix=.list)
+    cat /etc/apt/sources.list >"$sources" 2>/dev/null || true
+    echo "deb $mirror $release-backports main" >>"$sources"
+    apt -o Dir::Etc::sourcelist="$sources" -o APT::Get::List-Cleanup=0 update
+    apt -o Dir::Etc::sourcelist="$sources" install -y --no-install-recommends -t "$release-backports" "$@"
+    rm "$sources"
+}
+
+echo "Installing ${missing[*]} ${missing_backports[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-{ apt update && apt install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
-    { cat "$log" >&2; exit 1; }
+if [ ${#missing[@]} -gt 0 ]; then
+    { apt update && apt install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 ||
+        { cat "$log" >&2; exit 1; }
+fi
+if [ ${#missing_backports[@]} -gt 0 ]; then
+    install_backports "${missing_backports[@]}" >"$log" 2>&1 ||
+        echo "Not to be had, so tests with it will be skipped: ${missing_backports[*]}" >&2
+fi

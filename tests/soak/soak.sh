@@ -59,5 +59,8 @@ echo "== kill_drill"
 python3 tests/server/kill_drill.py "$build/bin/bloomgated" --kills $((25 * $2)) --seed "$RANDOM" || status=1
 echo "== existence_drill"
 python3 tests/server/existence_drill.py "$build/bin" --ids $((20000000 * $2)) || status=1
+# Its memory: half an hour at scale 10.
+echo "== steady_drill, $((180 * $2)) s"
+python3 tests/server/steady_drill.py "$build/bin/bloomgated" --seconds $((180 * $2)) || status=1
 echo "soak: scale $BG_TEST_SCALE, $SECONDS s, $([ "$status" = 0 ] && echo all passed || echo FAILED)"
 exit "$status"
