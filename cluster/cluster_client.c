@@ -288,8 +288,7 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
                          struct cluster_turn *turns, bg_err *err)
 {
     const bg_bytes asking = cluster_word("ASKING");
-    const uint16_t node =
-        ask->asking != MAP_NOBODY ? ask->asking : c->map.owner[ask->slot];
+    const uint16_t node = ask->next != MAP_NOBODY ? ask->next : c->map.owner[ask->slot];
     ask->node = MAP_NOBODY;
     if (node == MAP_NOBODY) {
         (void)snprintf(c->wrong, sizeof c->wrong, "nobody has slot %u", ask->slot);
@@ -303,7 +302,7 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     if (turns[node].failed) {
         return false;
     }
-    if ((ask->asking != MAP_NOBODY && !link_put(link, &asking, 1))
+    if ((ask->asking && !link_put(link, &asking, 1))
         || !link_put(link, ask->argv, ask->argc)) {
         *err = BG_ENOMEM;
         return false;
@@ -375,7 +374,8 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
     const struct reply_item item = reply_next(reply, &at);
     unsigned slot = 0;
     uint16_t node = MAP_NOBODY;
-    ask->asking = MAP_NOBODY;
+    ask->next = MAP_NOBODY;
+    ask->asking = false;
     if (item.type != '-') {
         return VERDICT_ANSWER;
     }
@@ -393,9 +393,10 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
             c->stale = true; /* more will have moved */
             c->counts.moved++;
         } else {
-            ask->asking = node;
             c->counts.asked++;
         }
+        ask->next = node;
+        ask->asking = !moved;
         return VERDICT_ELSEWHERE;
     }
     if (cluster_is_passing(item.text)) {
@@ -503,7 +504,8 @@ static bg_err cluster_round(struct cluster_round *r, struct cluster_turn *turns,
     memset(turns, 0, MAP_NODES * sizeof *turns);
     for (size_t i = 0; i < r->n && !err; i++) {
         if (!r->asks[i].done && !cluster_send(c, &r->asks[i], turns, &err)) {
-            r->asks[i].asking = MAP_NOBODY;
+            r->asks[i].next = MAP_NOBODY;
+            r->asks[i].asking = false;
             r->later = true;
         }
     }
@@ -577,7 +579,8 @@ bg_err cluster_call(struct cluster *c, struct cluster_ask *asks, size_t n,
     for (size_t i = 0; i < n; i++) {
         asks[i].done = false;
         asks[i].slot = shard_slot(asks[i].argv[1]);
-        asks[i].asking = asks[i].node = MAP_NOBODY;
+        asks[i].next = asks[i].node = MAP_NOBODY;
+        asks[i].asking = false;
     }
     err = err ? err : cluster_rounds(&round, turns, links, info);
     free(links);

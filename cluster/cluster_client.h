@@ -55,7 +55,8 @@ struct cluster_ask {
     /* Inside. */
     bool done;
     unsigned slot;
-    uint16_t node, asking; /* where it was sent; where it is to be sent once */
+    uint16_t node, next; /* where it was sent; where a redirection sends it */
+    bool asking;         /* ... behind ASKING */
 };
 
 /* Called once for each request, in any order; the reply is valid within. */
