@@ -274,14 +274,13 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(void, FreeString, (RedisModuleCtx *, RedisModuleString *))                \
     /* keys */                                                                         \
     REQUIRED(RedisModuleKey *, OpenKey,                                                \
-             (RedisModuleCtx *, RedisModuleString *name, int mode))                    \
+             (RedisModuleCtx *, RedisModuleString * name, int mode))                   \
     REQUIRED(void, CloseKey, (RedisModuleKey *))                                       \
     REQUIRED(int, KeyType, (RedisModuleKey *))                                         \
     REQUIRED(int, DeleteKey, (RedisModuleKey *))                                       \
-    REQUIRED(int, SignalModifiedKey, (RedisModuleCtx *, RedisModuleString *name))      \
+    REQUIRED(int, SignalModifiedKey, (RedisModuleCtx *, RedisModuleString * name))     \
     REQUIRED(int, NotifyKeyspaceEvent,                                                 \
-             (RedisModuleCtx *, int type, const char *event,                           \
-              RedisModuleString *name))                                                \
+             (RedisModuleCtx *, int type, const char *event, RedisModuleString *name)) \
     /* values */                                                                       \
     REQUIRED(RedisModuleType *, CreateDataType,                                        \
              (RedisModuleCtx *, const char *name, int version,                         \
@@ -298,7 +297,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(int64_t, LoadSigned, (RedisModuleIO *))                                   \
     REQUIRED(double, LoadDouble, (RedisModuleIO *))                                    \
     REQUIRED(void, SaveStringBuffer, (RedisModuleIO *, const char *bytes, size_t n))   \
-    REQUIRED(char *, LoadStringBuffer, (RedisModuleIO *, size_t *n))                   \
+    REQUIRED(char *, LoadStringBuffer, (RedisModuleIO *, size_t * n))                  \
     REQUIRED(int, IsIOError, (RedisModuleIO *))                                        \
     REQUIRED(void, LogIOError,                                                         \
              (RedisModuleIO *, const char *level, const char *format, ...))            \
