@@ -474,10 +474,10 @@ static void cluster_collect(struct cluster_round *r, uint16_t node, bool writes)
         if (ask->done || ask->node != node) {
             continue;
         }
-        const bool asked = ask->asking != MAP_NOBODY;
-        if (!greeted || (asked && !link_take(link, &reply))
+        if (!greeted || (ask->asking && !link_take(link, &reply))
             || !link_take(link, &reply)) {
-            ask->asking = MAP_NOBODY;
+            ask->next = MAP_NOBODY;
+            ask->asking = false;
             r->later = true;
             if (greeted) {
                 cluster_note_link(c, node);
