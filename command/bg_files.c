@@ -99,30 +99,22 @@ void bgc_verify(struct request *request)
 /* Where a filter file has its digest: docs/format.md, section 2. */
 enum { FILES_DIGEST = 264 };
 
-/* Two filters of the same kind, size, hash and content have the same digest, whenever and wherever it
- * is taken. */
-void bgc_digest(struct request *request)
+bg_err bgc_digest_of(const struct object *object, char text[BG_DIGEST_TEXT],
+                     bg_errinfo *info)
 {
-    const struct object *object = files_find(request);
     void *bytes = NULL;
     size_t n = 0;
-    bg_errinfo info = { 0 };
-    if (!object) {
-        return;
-    }
-    const bg_err err = files_encode(object, &bytes, &n, &info);
+    const bg_err err = files_encode(object, &bytes, &n, info);
     if (err || n < FILES_DIGEST + BG_DIGEST_BYTES) {
-        args_failed(request, err ? err : BG_EFORMAT, &info, BGC_FULL);
         free(bytes);
-        return;
+        return err ? err : BG_EFORMAT;
     }
-    char text[BG_DIGEST_TEXT];
     if (object->foreign) {
         bg_hasher hasher;
         const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
         const uint64_t hash =
             bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
-        (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+        (void)snprintf(text, BG_DIGEST_TEXT, "%016llx", (unsigned long long)hash);
     } else {
         const uint8_t *digest = (const uint8_t *)bytes + FILES_DIGEST;
         for (size_t i = 0; i < BG_DIGEST_BYTES; i++) {
@@ -130,7 +122,23 @@ void bgc_digest(struct request *request)
         }
     }
     free(bytes);
-    reply_text(&request->reply, text);
+    return BG_OK;
+}
+
+void bgc_digest(struct request *request)
+{
+    const struct object *object = files_find(request);
+    char text[BG_DIGEST_TEXT];
+    bg_errinfo info = { 0 };
+    if (!object) {
+        return;
+    }
+    const bg_err err = bgc_digest_of(object, text, &info);
+    if (err) {
+        args_failed(request, err, &info, BGC_FULL);
+    } else {
+        reply_text(&request->reply, text);
+    }
 }
 
 /* ---- Paths -------------------------------------------------------------------------------------- */

@@ -35,7 +35,8 @@ static void rebuild_spec(const struct object *object, uint64_t capacity, double 
     }
     object_shape_spec(&shape, window,
                       spec); /* the hash is left to the library: as it was */
-    spec->max_bytes = settings->max_filter_bytes;
+    spec->max_bytes = shape.limit ? shape.limit : settings->max_filter_bytes;
+    spec->allocator = settings->allocator;
 }
 
 static void rebuild_begin(struct request *request, struct object *object)

@@ -45,6 +45,12 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
 bg_err dump_encode_filter(const struct object *object, void **bytes, size_t *n,
                           bg_errinfo *info);
 
+/* What these two have written, read again, from anybody: the object that this shape says, imported.
+ * Errors: those of bg_decode and bg_foreign_read; BG_EFORMAT: not what the shape says. */
+bg_err dump_decode(const struct object_shape *shape,
+                   const struct command_settings *settings, const void *bytes, size_t n,
+                   struct object **object, bg_errinfo *info);
+
 /* Handlers: BF.SCANDUMP and BF.LOADCHUNK, those of CF.*, BG.DUMP and BG.LOAD. */
 void dump_bf_scan(struct request *request);
 void dump_bf_load(struct request *request);

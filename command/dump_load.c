@@ -195,11 +195,12 @@ static void load_write_records(struct load *load)
 }
 
 static bg_err load_read_foreign(const void *bytes, size_t n,
-                                const struct request *request, bg_foreign **foreign,
-                                bg_errinfo *info)
+                                const struct command_settings *settings,
+                                bg_foreign **foreign, bg_errinfo *info)
 {
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
-    how.max_bytes = request->host->settings->max_filter_bytes;
+    how.max_bytes = settings->max_filter_bytes;
+    how.allocator = settings->allocator;
     return bg_foreign_read(BG_FOREIGN_REDISBLOOM, bytes, n, &how, foreign, info);
 }
 
@@ -218,8 +219,8 @@ static bg_err load_finish_foreign(struct request *request, struct load *load,
                                   .expansion =
                                       nonscaling ? 0 : dump_get32(header + 16) };
     load_write_records(load);
-    bg_err err =
-        load_read_foreign(load->bytes, (size_t)load->size, request, &foreign, info);
+    bg_err err = load_read_foreign(load->bytes, (size_t)load->size,
+                                   request->host->settings, &foreign, info);
     if (err) {
         return err;
     }
@@ -237,11 +238,10 @@ static bg_err load_finish_foreign(struct request *request, struct load *load,
     return err;
 }
 
-static bg_err load_decode(struct request *request, const struct object_shape *shape,
-                          const uint8_t *bytes, size_t n, struct object **made,
-                          bg_errinfo *info)
+static bg_err load_decode(const struct object_shape *shape,
+                          const struct command_settings *settings, const void *bytes,
+                          size_t n, struct object **made, bg_errinfo *info)
 {
-    const struct command_settings *settings = request->host->settings;
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash;
     bg_filter *filter = NULL;
@@ -251,6 +251,7 @@ static bg_err load_decode(struct request *request, const struct object_shape *sh
     }
     how.hash = &hash;
     how.max_bytes = settings->max_filter_bytes;
+    how.allocator = settings->allocator;
     err = bg_decode(bytes, n, &how, &filter, info);
     if (!err && !object_shape_fits(shape, filter)) {
         err = object_error(info, BG_EFORMAT,
@@ -267,9 +268,9 @@ static bg_err load_decode(struct request *request, const struct object_shape *sh
     return err;
 }
 
-static bg_err load_decode_foreign(struct request *request,
-                                  const struct object_shape *shape,
-                                  const uint8_t *bytes, size_t n, struct object **made,
+static bg_err load_decode_foreign(const struct object_shape *shape,
+                                  const struct command_settings *settings,
+                                  const void *bytes, size_t n, struct object **made,
                                   bg_errinfo *info)
 {
     bg_foreign *foreign = NULL;
@@ -277,7 +278,7 @@ static bg_err load_decode_foreign(struct request *request,
         return object_error(info, BG_EFORMAT, "a dump of an unknown format, %u",
                             shape->foreign);
     }
-    bg_err err = load_read_foreign(bytes, n, request, &foreign, info);
+    bg_err err = load_read_foreign(bytes, n, settings, &foreign, info);
     if (!err) {
         err = object_adopt(shape, NULL, foreign, made, info);
         if (err) {
@@ -285,6 +286,18 @@ static bg_err load_decode_foreign(struct request *request,
         }
     }
     return err;
+}
+
+bg_err dump_decode(const struct object_shape *shape,
+                   const struct command_settings *settings, const void *bytes, size_t n,
+                   struct object **object, bg_errinfo *info)
+{
+    struct object_shape imported = *shape;
+    imported.imported = 1;
+    *object = NULL;
+    return shape->foreign
+               ? load_decode_foreign(&imported, settings, bytes, n, object, info)
+               : load_decode(&imported, settings, bytes, n, object, info);
 }
 
 /* One of ours: the line tells what the rest is. */
@@ -305,11 +318,8 @@ static bg_err load_finish_stream(struct request *request, const struct load *loa
     if (err) {
         return err;
     }
-    line.shape.imported = 1;
-    err = line.shape.foreign ? load_decode_foreign(
-              request, &line.shape, load->bytes + used, n - used, made, info)
-                             : load_decode(request, &line.shape, load->bytes + used,
-                                           n - used, made, info);
+    err = dump_decode(&line.shape, request->host->settings, load->bytes + used,
+                      n - used, made, info);
     if (!err) {
         atomic_store(&(*made)->items, line.items);
         atomic_store(&(*made)->deleted, line.deleted);

@@ -43,6 +43,17 @@ struct change {
     uint64_t value;
 };
 
+/* Where a host without a keyring has its secrets. */
+struct secret_source {
+    /* The secret of new filters, and its id: as bg_keyring_current. */
+    bg_err (*current)(void *context, bg_hash_spec *hash,
+                      uint8_t key_id[BG_KEY_ID_BYTES], bg_errinfo *info);
+    /* The one of that id: as bg_keyring_find. It stays valid until the handler returns. */
+    bg_err (*find)(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
+                   bg_hash_spec *hash, bg_errinfo *info);
+    void *context;
+};
+
 /* What new objects get, and what they may not exceed; CONFIG changes it, so read it once per
  * request. */
 struct command_settings {
@@ -54,9 +65,11 @@ struct command_settings {
     uint32_t cf_max_iterations;
     uint32_t cf_expansion_factor;
     uint32_t cf_max_expansions;
-    uint64_t max_filter_bytes; /* of one filter; 0: none */
-    uint32_t hash;             /* a bg_hash_profile, of new filters */
-    const bg_keyring *keyring; /* secrets of keyed ones; NULL: none */
+    uint64_t max_filter_bytes;           /* of one filter; 0: none */
+    uint32_t hash;                       /* a bg_hash_profile, of new filters */
+    const bg_keyring *keyring;           /* secrets of keyed ones; NULL: none, or: */
+    const struct secret_source *secrets; /* instead of a keyring, unless NULL */
+    const bg_allocator *allocator;       /* of filters; NULL: the system's */
 };
 
 struct host;
@@ -107,6 +120,9 @@ struct host_ops {
 struct host {
     const struct host_ops *ops;
     const struct command_settings *settings;
+    bool
+        ordered; /* one request after the other, and what was done is never half lost: a key
+                     that is found was added, whatever the kind of filter */
 };
 
 struct request {

@@ -78,7 +78,8 @@ bg_err object_create(const struct object_shape *shape,
         return object_adopt(shape, NULL, NULL, object, info);
     }
     object_shape_spec(shape, &window, &spec);
-    spec.max_bytes = settings->max_filter_bytes;
+    spec.max_bytes = shape->limit ? shape->limit : settings->max_filter_bytes;
+    spec.allocator = settings->allocator;
     bg_err err = object_hash_spec(shape, settings, &spec.hash, info);
     if (!err) {
         err = bg_filter_create(&spec, &filter, info);

@@ -27,7 +27,8 @@
  * that was recorded up to then is safe, by whomever: records are written before bits are set, so
  * whoever finds a bit set comes after its record. Two exceptions, where a key that is found need
  * not be found after a crash, since it is one by chance:
- *   - a scalable filter, where it depends on the order of adds which layer a key went to;
+ *   - a scalable filter, where it depends on the order of adds which layer a key went to, unless
+ *     the host says that it keeps their order (`ordered`);
  *   - a filter that was changed wholesale (merged, folded, rebuilt, loaded again) and whose
  *     checkpoint is not done yet: object_changing and object_keep count these. Nothing is removed
  *     from it until then: done again on what was there before, it might hit another key.
@@ -70,6 +71,7 @@ struct object_shape {
     uint32_t sealed;   /* 1: takes no items, new content comes in files */
     uint32_t imported; /* 1: content that the shape cannot tell, see above */
     uint32_t foreign;  /* a bg_foreign_format, of whose bits it is */
+    uint64_t limit;    /* bytes that it may grow to; 0: what the settings say */
 };
 
 enum { OBJECT_SHAPE_TEXT = 1024 }; /* with room for the longest of all, twice over */

@@ -74,8 +74,9 @@ static void adding_probe(struct adding *a)
     const bool alone = !bg_pin_filter(&pin, 1, NULL);
     bg_slot_unpin(a->object->slot, &pin);
     atomic_thread_fence(memory_order_seq_cst); /* see object_changing */
-    const bool lasting = alone && a->object->shape.kind != BG_KIND_SCALABLE
-                         && atomic_load(&a->object->unkept) == 0;
+    const bool lasting =
+        alone && (a->object->shape.kind != BG_KIND_SCALABLE || a->host->ordered)
+        && atomic_load(&a->object->unkept) == 0;
     a->fresh = 0;
     for (size_t i = 0; i < a->n; i++) {
         if (!lasting || !adding_bit(a->seen, i)) {
@@ -192,7 +193,8 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
     if (shape->family != OBJECT_CF || shape->expansion == 0) {
         return object_error(info, BG_EFULL, "the filter is full");
     }
-    const uint64_t most = host->settings ? host->settings->max_filter_bytes : 0;
+    uint64_t most = host->settings ? host->settings->max_filter_bytes : 0;
+    most = host->settings && shape->limit ? shape->limit : most;
     if (most && object_bytes(object) > most / 2) {
         return object_error(info, BG_ENOMEM, "twice the size is more than %llu bytes",
                             (unsigned long long)most);
@@ -538,7 +540,7 @@ static bg_err replay_add(struct object *object, const struct change *change,
                          bg_errinfo *info)
 {
     static const struct host_ops ops = { .record = replay_record };
-    struct host host = { &ops, NULL };
+    struct host host = { &ops, NULL, false };
     uint64_t is_new[BG_BITMAP_WORDS(OBJECT_BATCH)];
     bg_err err = BG_OK;
     for (size_t at = 0; !err && at < change->n;) {

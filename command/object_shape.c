@@ -62,6 +62,7 @@ static const struct shape_field shape_fields[] = {
     SHAPE(sealed, SHAPE_U32),
     SHAPE(imported, SHAPE_U32),
     SHAPE(foreign, SHAPE_U32),
+    SHAPE(limit, SHAPE_U64),
 };
 
 enum { SHAPE_FIELDS = sizeof shape_fields / sizeof *shape_fields };
@@ -319,6 +320,10 @@ bg_err object_hash_spec(const struct object_shape *shape,
     if (!shape_needs_secret(shape->hash)) {
         return BG_OK;
     }
+    if (settings->secrets) {
+        return settings->secrets->find(settings->secrets->context, shape->key_id, hash,
+                                       info);
+    }
     if (!settings->keyring) {
         return shape_fail(info, BG_EINVAL, "hash",
                           bg_hash_name((bg_hash_profile)shape->hash),
@@ -334,12 +339,16 @@ bg_err object_shape_hash(struct object_shape *shape, uint32_t profile,
     if (!shape_needs_secret(profile)) {
         return BG_OK;
     }
+    bg_hash_spec hash = { .profile = profile };
+    if (settings->secrets) {
+        return settings->secrets->current(settings->secrets->context, &hash,
+                                          shape->key_id, info);
+    }
     if (!settings->keyring) {
         return shape_fail(info, BG_EINVAL, "hash",
                           bg_hash_name((bg_hash_profile)profile),
                           "one that needs no secret: there is no keyring");
     }
-    bg_hash_spec hash = { .profile = profile };
     return bg_keyring_current(settings->keyring, &hash, shape->key_id, info);
 }
 

@@ -1,0 +1,37 @@
+/* redis_api.c - finding the server's functions, by name. See redis_api.h. */
+#include "redis_api.h"
+
+#include <string.h>
+
+struct redis_api redis;
+
+/* What the first word of a context points to: puts the function of a name to *place. */
+typedef int (*redis_api_find)(const char *name, void *place);
+
+enum api_need { API_OPTIONAL, API_REQUIRED };
+
+static const struct api_row {
+    const char *name;
+    size_t at;
+    enum api_need need;
+} api_rows[] = {
+#define API_ROW(need, function)                                                        \
+    { "RedisModule_" #function, offsetof(struct redis_api, function), need },
+#define API_ROW_REQUIRED(type, name, parameters) API_ROW(API_REQUIRED, name)
+#define API_ROW_OPTIONAL(type, name, parameters) API_ROW(API_OPTIONAL, name)
+    REDIS_API(API_ROW_REQUIRED, API_ROW_OPTIONAL)
+};
+
+const char *redis_api_load(RedisModuleCtx *ctx)
+{
+    redis_api_find find = NULL;
+    memcpy(&find, (const void *)ctx, sizeof find);
+    for (size_t i = 0; i < sizeof api_rows / sizeof *api_rows; i++) {
+        void *place = (char *)&redis + api_rows[i].at;
+        if (find(api_rows[i].name, place) != REDIS_OK
+            && api_rows[i].need == API_REQUIRED) {
+            return api_rows[i].name;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,212 @@
+/*
+ * redis_commands.c - every row of bf_commands, cf_commands and bg_commands as a command of the
+ * server, with its description, keys and categories; but for those that need files or gates.
+ *
+ * The server calls a function per command and does not say which. So each has one, from a list of as
+ * many as there may be, all of which do nothing but to say their number. (A command can be renamed:
+ * argv[0] does not tell.)
+ */
+#include "redis_commands.h"
+
+#include "redis_host.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- A function for each --------------------------------------------------------------------------- */
+
+enum { COMMANDS_MOST = 64 };
+
+static const struct command *commands_of[COMMANDS_MOST];
+
+#define COMMANDS_8(X, d) X(d##0) X(d##1) X(d##2) X(d##3) X(d##4) X(d##5) X(d##6) X(d##7)
+#define COMMANDS_64(X)                                                                 \
+    COMMANDS_8(X, 00)                                                                  \
+    COMMANDS_8(X, 01)                                                                  \
+    COMMANDS_8(X, 02)                                                                  \
+    COMMANDS_8(X, 03)                                                                  \
+    COMMANDS_8(X, 04)                                                                  \
+    COMMANDS_8(X, 05)                                                                  \
+    COMMANDS_8(X, 06)                                                                  \
+    COMMANDS_8(X, 07) /* octal numbers, 000 to 077 */
+
+#define COMMANDS_FUNCTION(number)                                                      \
+    static int commands_run_##number(RedisModuleCtx *ctx, RedisModuleString **argv,    \
+                                     int argc)                                         \
+    {                                                                                  \
+        return redis_host_run(ctx, argv, argc, commands_of[number]);                   \
+    }
+COMMANDS_64(COMMANDS_FUNCTION)
+
+static const redis_command_function commands_run[COMMANDS_MOST] = {
+#define COMMANDS_NAME(number) commands_run_##number,
+    COMMANDS_64(COMMANDS_NAME)
+};
+
+/* ---- Descriptions ------------------------------------------------------------------------------------ */
+
+static void commands_add_word(char *text, size_t room, bool said, const char *word)
+{
+    const size_t used = strlen(text);
+    if (said && used + 1 < room) {
+        (void)snprintf(text + used, room - used, "%s%s", used ? " " : "", word);
+    }
+}
+
+static void commands_flags(const struct command *c, char *text, size_t room)
+{
+    text[0] = 0;
+    commands_add_word(text, room, c->flags & COMMAND_WRITE, "write");
+    commands_add_word(text, room, c->flags & COMMAND_READONLY, "readonly");
+    commands_add_word(text, room, c->flags & COMMAND_DENYOOM, "deny-oom");
+    commands_add_word(text, room, c->flags & COMMAND_FAST, "fast");
+    commands_add_word(text, room, c->flags & COMMAND_ADMIN, "admin");
+    commands_add_word(text, room, c->flags & COMMAND_LOADING, "allow-loading");
+    commands_add_word(text, room, c->flags & COMMAND_STALE, "allow-stale");
+}
+
+static void commands_categories(const struct command *c, bool own, char *text,
+                                size_t room)
+{
+    text[0] = 0;
+    commands_add_word(text, room, c->flags & COMMAND_WRITE, "write");
+    commands_add_word(text, room, c->flags & COMMAND_READONLY, "read");
+    commands_add_word(text, room, c->flags & COMMAND_FAST, "fast");
+    commands_add_word(text, room, !(c->flags & COMMAND_FAST), "slow");
+    commands_add_word(text, room, own && c->categories & CATEGORY_BLOOM, "bloom");
+    commands_add_word(text, room, own && c->categories & CATEGORY_CUCKOO, "cuckoo");
+    commands_add_word(text, room, own && c->categories & CATEGORY_GATE, "gate");
+}
+
+/* What is done to a key. */
+static uint64_t commands_key_flags(const struct command *c)
+{
+    if (c->flags & COMMAND_READONLY) {
+        return REDIS_KEY_RO | REDIS_KEY_ACCESS;
+    }
+    if (strcmp(c->name, "BG.DROP") == 0) {
+        return REDIS_KEY_RM | REDIS_KEY_DELETE;
+    }
+    const size_t n = strlen(c->name);
+    if (strcmp(c->name + n - 4, ".DEL") == 0) {
+        return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_DELETE;
+    }
+    return REDIS_KEY_RW | REDIS_KEY_ACCESS | REDIS_KEY_UPDATE;
+}
+
+/* The keys: one, or a range; those that BG.MERGE reads follow the one that it changes. */
+static void commands_keys(const struct command *c, struct redis_command_keys keys[3])
+{
+    const bool merges = strcmp(c->name, "BG.MERGE") == 0;
+    const int beyond = c->last_key < 0 ? c->last_key : c->last_key - c->first_key;
+    memset(keys, 0, 3 * sizeof *keys);
+    if (c->first_key == 0) {
+        return;
+    }
+    keys[0].flags = commands_key_flags(c);
+    keys[0].begin_search_type = REDIS_KEYS_BY_INDEX;
+    keys[0].bs.index.pos = c->first_key;
+    keys[0].find_keys_type = REDIS_KEYS_IN_RANGE;
+    keys[0].fk.range.lastkey = merges ? 0 : beyond;
+    keys[0].fk.range.keystep = c->key_step;
+    if (merges) {
+        keys[1] = keys[0];
+        keys[1].flags = REDIS_KEY_RO | REDIS_KEY_ACCESS;
+        keys[1].bs.index.pos = c->first_key + 1;
+        keys[1].fk.range.lastkey = -1;
+    }
+}
+
+static bool commands_describe(RedisModuleCommand *made, const struct command *c)
+{
+    static const struct redis_command_version version = {
+        1, sizeof(struct redis_command_history), sizeof(struct redis_command_keys),
+        sizeof(struct redis_command_argument)
+    };
+    struct redis_command_keys keys[3];
+    commands_keys(c, keys);
+    const struct redis_command_info info = { .version = &version,
+                                             .summary = c->summary,
+                                             .complexity = c->complexity,
+                                             .since = c->since,
+                                             .arity = c->arity,
+                                             .key_specs = keys };
+    return redis.SetCommandInfo(made, &info) == REDIS_OK;
+}
+
+/* ---- Registering --------------------------------------------------------------------------------------- */
+
+/* Files and gates are the service's. */
+static bool commands_fit(const struct command *c)
+{
+    static const char *const not_here[] = { "BG.PUBLISH", "BG.RELOAD", "BG.LOOKUP",
+                                            "BG.MLOOKUP" };
+    for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++) {
+        if (strcmp(c->name, not_here[i]) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool commands_add(RedisModuleCtx *ctx, const struct command *c, size_t number,
+                         bool own)
+{
+    char flags[128], categories[128], name[32];
+    size_t n = 0;
+    for (; c->name[n] && n < sizeof name - 1; n++) {
+        const char letter = c->name[n];
+        name[n] = (char)(letter >= 'A' && letter <= 'Z' ? letter + 32 : letter);
+    }
+    name[n] = 0;
+    commands_flags(c, flags, sizeof flags);
+    if (number >= COMMANDS_MOST
+        || redis.CreateCommand(ctx, name, commands_run[number], flags, c->first_key,
+                               c->last_key, c->key_step)
+               != REDIS_OK) {
+        redis.Log(ctx, "warning",
+                  "the command %s cannot be registered: is another "
+                  "module with such commands loaded?",
+                  c->name);
+        return false;
+    }
+    commands_of[number] = c;
+    RedisModuleCommand *made = redis.GetCommand(ctx, name);
+    if (!made || !commands_describe(made, c)) {
+        redis.Log(ctx, "warning", "the command %s cannot be described", c->name);
+        return false;
+    }
+    if (redis.SetCommandACLCategories) {
+        commands_categories(c, own, categories, sizeof categories);
+        if (redis.SetCommandACLCategories(made, categories) != REDIS_OK) {
+            redis.Log(ctx, "notice", "no ACL categories for %s", c->name);
+        }
+    }
+    return true;
+}
+
+/* Categories of our own, where the server lets modules have them. */
+static bool commands_own_categories(RedisModuleCtx *ctx)
+{
+    static const char *const names[] = { "bloom", "cuckoo", "gate" };
+    bool all = redis.AddACLCategory != NULL;
+    for (size_t i = 0; all && i < sizeof names / sizeof *names; i++) {
+        all = redis.AddACLCategory(ctx, names[i]) == REDIS_OK;
+    }
+    return all;
+}
+
+bool redis_commands_register(RedisModuleCtx *ctx)
+{
+    const struct command *const families[] = { bf_commands, cf_commands, bg_commands };
+    const bool own = commands_own_categories(ctx);
+    size_t number = 0;
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        for (const struct command *c = families[f]; c->name; c++) {
+            if (commands_fit(c) && !commands_add(ctx, c, number++, own)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

@@ -1,0 +1,396 @@
+/*
+ * redis_config.c - see redis_config.h.
+ *
+ * Names. Ours are bloomgate.NAME. Those of RedisBloom (bf-error-rate, ...) have no prefix where the
+ * server allows that, which is Redis 8; those of valkey-bloom (bloom-capacity, ...) are other names
+ * of the same values. Names of the loadmodule line have no prefix; RedisBloom's old ones (ERROR_RATE,
+ * INITIAL_SIZE, CF_MAX_EXPANSIONS) are known there, too.
+ *
+ * Two names of one value: when the module is loaded the server sets every name that its file does
+ * not have to what is usual. So what is usual changes nothing then.
+ *
+ * Threads. The server's main thread; other threads of ours are given copies.
+ */
+#include "redis_config.h"
+
+#include "args.h"
+#include "redis_memory.h"
+#include "redis_secret.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CONFIG_USUAL                                                                   \
+    {                                                                                  \
+        .bf_error_rate = 0.01, .bf_initial_size = 100, .bf_expansion_factor = 2,       \
+        .cf_bucket_size = 2, .cf_initial_size = 1024, .cf_max_iterations = 20,         \
+        .cf_expansion_factor = 1, .cf_max_expansions = 32, .hash = BG_HASH_KEYED,      \
+        .secrets = &redis_secrets, .allocator = &redis_allocator                       \
+    }
+
+struct command_settings redis_settings = CONFIG_USUAL;
+struct command_settings redis_settings_obeyed = CONFIG_USUAL;
+
+static bool config_is_replica, config_is_loading, config_is_starting;
+
+bool redis_config_obeys(void)
+{
+    return config_is_replica || config_is_loading;
+}
+
+static void config_changed(void)
+{
+    redis_settings_obeyed = redis_settings;
+    redis_settings_obeyed.max_filter_bytes = 0;
+}
+
+/* ---- Numbers ------------------------------------------------------------------------------------- */
+
+static struct config_number {
+    const char *name;
+    const char *old; /* in loadmodule lines, or NULL */
+    long long usual, least, most;
+    size_t at, bytes; /* in command_settings */
+    unsigned flags;
+} config_numbers[] = {
+#define NUMBER(name, old, usual, least, most, field, flags)                            \
+    {                                                                                  \
+        name, old, usual, least, most, offsetof(struct command_settings, field),       \
+            sizeof redis_settings.field, flags                                         \
+    }
+    NUMBER("bf-initial-size", "INITIAL_SIZE", 100, 1, 1LL << 30, bf_initial_size,
+           REDIS_CONFIG_UNPREFIXED),
+    NUMBER("bf-expansion-factor", NULL, 2, 0, 32768, bf_expansion_factor,
+           REDIS_CONFIG_UNPREFIXED),
+    NUMBER("cf-bucket-size", NULL, 2, 1, 255, cf_bucket_size, REDIS_CONFIG_UNPREFIXED),
+    NUMBER("cf-initial-size", NULL, 1024, 2, 1LL << 30, cf_initial_size,
+           REDIS_CONFIG_UNPREFIXED),
+    NUMBER("cf-max-iterations", NULL, 20, 1, 65535, cf_max_iterations,
+           REDIS_CONFIG_UNPREFIXED),
+    NUMBER("cf-expansion-factor", NULL, 1, 0, 32768, cf_expansion_factor,
+           REDIS_CONFIG_UNPREFIXED),
+    NUMBER("cf-max-expansions", "CF_MAX_EXPANSIONS", 32, 1, 65536, cf_max_expansions,
+           REDIS_CONFIG_UNPREFIXED),
+    NUMBER("max-filter-memory", NULL, 0, 0, 1LL << 56, max_filter_bytes,
+           REDIS_CONFIG_MEMORY),
+    /* those of valkey-bloom */
+    NUMBER("bloom-capacity", NULL, 100, 1, 1LL << 30, bf_initial_size, 0),
+    NUMBER("bloom-expansion", NULL, 2, 0, 32768, bf_expansion_factor, 0),
+    NUMBER("bloom-memory-usage-limit", NULL, 0, 0, 1LL << 56, max_filter_bytes,
+           REDIS_CONFIG_MEMORY),
+#undef NUMBER
+};
+
+enum { CONFIG_NUMBERS = sizeof config_numbers / sizeof *config_numbers };
+
+static long long config_get_number(const char *name, void *context)
+{
+    const struct config_number *number = context;
+    const char *at = (const char *)&redis_settings + number->at;
+    uint32_t small = 0;
+    uint64_t large = 0;
+    (void)name;
+    if (number->bytes == sizeof small) {
+        memcpy(&small, at, sizeof small);
+        return small;
+    }
+    memcpy(&large, at, sizeof large);
+    return (long long)large;
+}
+
+static int config_set_number(const char *name, long long value, void *context,
+                             RedisModuleString **error)
+{
+    const struct config_number *number = context;
+    char *at = (char *)&redis_settings + number->at;
+    const uint32_t small = (uint32_t)value;
+    const uint64_t large = (uint64_t)value;
+    (void)name;
+    (void)error;
+    if (config_is_starting && value == number->usual) {
+        return REDIS_OK;
+    }
+    if (number->bytes == sizeof small) {
+        memcpy(at, &small, sizeof small);
+    } else {
+        memcpy(at, &large, sizeof large);
+    }
+    config_changed();
+    return REDIS_OK;
+}
+
+/* ---- Texts --------------------------------------------------------------------------------------- */
+
+/* Each sets its value from a text; what was wrong, or NULL. */
+
+static const char *config_set_rate(bg_bytes text)
+{
+    double rate = 0;
+    if (!args_real(text, &rate) || !(rate > 0) || rate >= 1) {
+        return "bf-error-rate: expected a rate above 0 and below 1";
+    }
+    redis_settings.bf_error_rate = rate > 0.25 ? 0.25 : rate;
+    return NULL;
+}
+
+static const char *config_set_hash(bg_bytes text)
+{
+    for (uint32_t i = 0; i < BG_HASH_CUSTOM; i++) {
+        const char *name = bg_hash_name((bg_hash_profile)i);
+        if (strlen(name) == text.len && memcmp(name, text.data, text.len) == 0) {
+            redis_settings.hash = i;
+            return NULL;
+        }
+    }
+    return "hash: expected fast, keyed, keyed24, keyed-int or xxh64";
+}
+
+static int config_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    const char small = (char)(c | 32);
+    return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
+}
+
+static const char *config_set_secret(bg_bytes text)
+{
+    uint8_t secret[BG_SECRET_BYTES];
+    const char *digits = text.data;
+    if (text.len == 0) {
+        redis_secret_set(NULL);
+        return NULL;
+    }
+    if (text.len != 2 * (size_t)BG_SECRET_BYTES) {
+        return "secret: expected 32 hexadecimal digits, or nothing for a random one";
+    }
+    for (size_t i = 0; i < BG_SECRET_BYTES; i++) {
+        const int high = config_digit(digits[2 * i]),
+                  low = config_digit(digits[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            return "secret: expected 32 hexadecimal digits, or nothing for a random one";
+        }
+        secret[i] = (uint8_t)(high * 16 + low);
+    }
+    redis_secret_set(secret);
+    explicit_bzero(secret, sizeof secret);
+    return NULL;
+}
+
+static const char *config_set_nothing(bg_bytes text)
+{
+    (void)text;
+    return NULL;
+}
+
+enum { CONFIG_TEXT = 64 };
+
+static struct config_text {
+    const char *name;
+    const char *old;
+    const char *usual;
+    unsigned flags;
+    const char *(*set)(bg_bytes text);
+    struct config_text *same;  /* another name of this one, or NULL */
+    char value[CONFIG_TEXT];   /* as it was said last */
+    RedisModuleString *answer; /* the server's, of the last question */
+} config_texts[] = {
+    { "bf-error-rate", "ERROR_RATE", "0.01", REDIS_CONFIG_UNPREFIXED, config_set_rate,
+      NULL, "0.01", NULL },
+    { "bloom-fp-rate", NULL, "0.01", 0, config_set_rate, &config_texts[0], "0.01",
+      NULL },
+    { "hash", NULL, "keyed", 0, config_set_hash, NULL, "keyed", NULL },
+    { "secret", NULL, "", REDIS_CONFIG_SENSITIVE, config_set_secret, NULL, "", NULL },
+    /* of valkey-bloom, without a meaning here: our layers are mergeable and as exact as was asked
+     * for, secrets are those above, large arrays need no defragmentation */
+    { "bloom-tightening-ratio", NULL, "0.5", 0, config_set_nothing, NULL, "0.5", NULL },
+    { "bloom-use-random-seed", NULL, "yes", 0, config_set_nothing, NULL, "yes", NULL },
+    { "bloom-defrag-enabled", NULL, "yes", 0, config_set_nothing, NULL, "yes", NULL },
+};
+
+enum { CONFIG_TEXTS = sizeof config_texts / sizeof *config_texts };
+
+static RedisModuleString *config_get_text(const char *name, void *context)
+{
+    struct config_text *row = context;
+    const char *value = row->same ? row->same->value : row->value;
+    (void)name;
+    if (row->answer) {
+        redis.FreeString(NULL, row->answer);
+    }
+    row->answer = redis.CreateString(NULL, value, strlen(value));
+    return row->answer;
+}
+
+static const char *config_take_text(struct config_text *row, bg_bytes text)
+{
+    if (text.len >= CONFIG_TEXT || memchr(text.data, 0, text.len)) {
+        return "expected at most 63 bytes of text";
+    }
+    const char *wrong = row->set(text);
+    if (!wrong) {
+        char *value = row->same ? row->same->value : row->value;
+        memcpy(value, text.data, text.len);
+        value[text.len] = 0;
+        config_changed();
+    }
+    return wrong;
+}
+
+static int config_set_text(const char *name, RedisModuleString *given, void *context,
+                           RedisModuleString **error)
+{
+    struct config_text *row = context;
+    bg_bytes text = { NULL, 0 };
+    (void)name;
+    text.data = redis.StringPtrLen(given, &text.len);
+    if (config_is_starting && strlen(row->usual) == text.len
+        && memcmp(row->usual, text.data, text.len) == 0) {
+        return REDIS_OK;
+    }
+    const char *wrong = config_take_text(row, text);
+    if (wrong) {
+        *error = redis.CreateString(NULL, wrong, strlen(wrong));
+        return REDIS_ERR;
+    }
+    return REDIS_OK;
+}
+
+/* ---- Registering ----------------------------------------------------------------------------------- */
+
+static int config_register_number(RedisModuleCtx *ctx, struct config_number *row,
+                                  unsigned flags)
+{
+    return redis.RegisterNumericConfig(ctx, row->name, row->usual, flags, row->least,
+                                       row->most, config_get_number, config_set_number,
+                                       NULL, row);
+}
+
+static int config_register_text(RedisModuleCtx *ctx, struct config_text *row,
+                                unsigned flags)
+{
+    return redis.RegisterStringConfig(ctx, row->name, row->usual, flags,
+                                      config_get_text, config_set_text, NULL, row);
+}
+
+/* Names without a prefix are tried once: servers that do not know them say so in their log. */
+static bool config_register_all(RedisModuleCtx *ctx)
+{
+    const unsigned plain = REDIS_CONFIG_UNPREFIXED;
+    unsigned not = 0;
+    int failed = REDIS_OK;
+    for (size_t i = 0; !failed && i < CONFIG_TEXTS; i++) {
+        const unsigned flags = config_texts[i].flags;
+        failed = config_register_text(ctx, &config_texts[i], flags & ~not );
+        if (failed && flags & plain & ~not ) {
+            not = plain;
+            failed = config_register_text(ctx, &config_texts[i], flags & ~not );
+        }
+    }
+    for (size_t i = 0; !failed && i < CONFIG_NUMBERS; i++) {
+        const unsigned flags = config_numbers[i].flags;
+        failed = config_register_number(ctx, &config_numbers[i], flags & ~not );
+    }
+    return failed == REDIS_OK;
+}
+
+/* ---- The loadmodule line ------------------------------------------------------------------------------ */
+
+static bool config_named(bg_bytes word, const char *name, const char *old)
+{
+    char upper[CONFIG_TEXT];
+    size_t i = 0;
+    for (; name[i] && i < sizeof upper - 1; i++) {
+        upper[i] = (char)(name[i] >= 'a' && name[i] <= 'z' ? name[i] - 32 : name[i]);
+    }
+    upper[i] = 0;
+    return args_is(word, upper) || (old && args_is(word, old));
+}
+
+static const char *config_argument(bg_bytes word, bg_bytes value)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < CONFIG_TEXTS; i++) {
+        if (config_named(word, config_texts[i].name, config_texts[i].old)) {
+            return config_take_text(&config_texts[i], value);
+        }
+    }
+    for (size_t i = 0; i < CONFIG_NUMBERS; i++) {
+        struct config_number *row = &config_numbers[i];
+        if (!config_named(word, row->name, row->old)) {
+            continue;
+        }
+        if (!args_count(value, &number) || number < (uint64_t)row->least
+            || number > (uint64_t)row->most) {
+            return "the value is out of range";
+        }
+        (void)config_set_number(row->name, (long long)number, row, NULL);
+        return NULL;
+    }
+    return "there is no such name";
+}
+
+static bool config_arguments(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
+{
+    for (int i = 0; i < argc; i += 2) {
+        bg_bytes word = { NULL, 0 }, value = { NULL, 0 };
+        char shown[64];
+        word.data = redis.StringPtrLen(argv[i], &word.len);
+        const char *wrong = "its value is missing";
+        if (i + 1 < argc) {
+            value.data = redis.StringPtrLen(argv[i + 1], &value.len);
+            wrong = config_argument(word, value);
+        }
+        if (wrong) {
+            redis.Log(ctx, "warning", "argument '%s': %s", args_show(word, shown),
+                      wrong);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Whom the server obeys ------------------------------------------------------------------------------ */
+
+static void config_role(RedisModuleCtx *ctx, struct redis_event event, uint64_t what,
+                        void *data)
+{
+    (void)ctx;
+    (void)event;
+    (void)data;
+    config_is_replica = what == REDIS_ROLE_NOW_REPLICA;
+}
+
+static void config_loading(RedisModuleCtx *ctx, struct redis_event event, uint64_t what,
+                           void *data)
+{
+    (void)ctx;
+    (void)event;
+    (void)data;
+    config_is_loading = what != REDIS_LOADING_ENDED && what != REDIS_LOADING_FAILED;
+}
+
+static bool config_watch(RedisModuleCtx *ctx)
+{
+    const struct redis_event role = { REDIS_EVENT_ROLE, 1 };
+    const struct redis_event loading = { REDIS_EVENT_LOADING, 1 };
+    const int flags = redis.GetContextFlags(ctx);
+    config_is_replica = flags & REDIS_CTX_REPLICA;
+    config_is_loading = flags & REDIS_CTX_LOADING;
+    return redis.SubscribeToServerEvent(ctx, role, config_role) == REDIS_OK
+           && redis.SubscribeToServerEvent(ctx, loading, config_loading) == REDIS_OK;
+}
+
+bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
+{
+    if (!config_watch(ctx) || !config_register_all(ctx)) {
+        redis.Log(ctx, "warning", "the configuration cannot be registered");
+        return false;
+    }
+    config_is_starting = true;
+    const bool loaded = redis.LoadConfigs(ctx) == REDIS_OK;
+    config_is_starting = false;
+    config_changed();
+    return loaded && config_arguments(ctx, argv, argc);
+}

@@ -1,0 +1,21 @@
+/*
+ * redis_config.h - what the module can be told: by CONFIG, in the server's file, at the end of the
+ * loadmodule line. And whether the server is told what to do by another one.
+ */
+#ifndef REDIS_CONFIG_H
+#define REDIS_CONFIG_H
+
+#include "host.h"
+#include "redis_api.h"
+
+/* What commands are run with; and the same without limits, for what a primary or a file says. */
+extern struct command_settings redis_settings, redis_settings_obeyed;
+
+/* Registers everything, takes the values of the server's file, then those of the loadmodule line.
+ * False: something was wrong, and was logged. */
+bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
+/* Whether changes come from a primary, or from a file that is being loaded. */
+bool redis_config_obeys(void);
+
+#endif

@@ -1,0 +1,398 @@
+/*
+ * redis_host.c - see redis_host.h.
+ *
+ * What is replicated determines the result, whatever the replica's configuration:
+ *
+ *     one item that was added or removed    the command as it is: the replica's filter has the same
+ *                                           hash and the same content, so it does the same
+ *     several items                         the hashes of those that were (redis_replay.h)
+ *     a new filter                          its shape and its secret
+ *     MERGE, FOLD, COMPACT, CLEAR, DROP     the command as it is; if it failed half-way, the content
+ *     REBUILD, LOAD, LOADCHUNK              the content, when it changes
+ *     windows                               to which time they were moved
+ *
+ * Nothing is replicated when nothing has changed. Windows move when somebody asks for them, or adds,
+ * here; replicas never move them by themselves.
+ *
+ * The key of a command, argv[1], is looked up once, before its handler runs. Others (BG.MERGE) are
+ * looked up when they are asked for. Signals and events come after the handler, when everything has
+ * happened.
+ */
+#include "redis_host.h"
+
+#include "args.h"
+#include "redis_config.h"
+#include "redis_memory.h"
+#include "redis_replay.h"
+#include "redis_reply.h"
+#include "redis_state.h"
+#include "redis_type.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Arguments ------------------------------------------------------------------------------------ */
+
+bool redis_argv_take(struct redis_argv *argv, RedisModuleString **of, size_t n)
+{
+    argv->of = n <= REDIS_ARGV_FEW ? argv->few : malloc(n * sizeof *argv->of);
+    for (size_t i = 0; argv->of && i < n; i++) {
+        argv->of[i].data = redis.StringPtrLen(of[i], &argv->of[i].len);
+    }
+    return argv->of != NULL;
+}
+
+void redis_argv_give(struct redis_argv *argv)
+{
+    if (argv->of != argv->few) {
+        free(argv->of);
+    }
+}
+
+/* ---- Keys ----------------------------------------------------------------------------------------- */
+
+bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
+                     struct object **object)
+{
+    RedisModuleKey *key = redis.OpenKey(ctx, name, mode);
+    bool fits = true;
+    *object = NULL;
+    if (!key) {
+        return true;
+    }
+    if (redis.ModuleTypeGetType(key) == redis_type) {
+        *object = redis.ModuleTypeGetValue(key);
+    } else {
+        fits = redis.KeyType(key) == REDIS_KEY_EMPTY;
+    }
+    redis.CloseKey(key);
+    return fits;
+}
+
+struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
+                                struct object *object)
+{
+    RedisModuleKey *key = redis.OpenKey(ctx, name, REDIS_WRITE);
+    void *old = NULL;
+    if (redis.ModuleTypeGetType(key) == redis_type) {
+        (void)redis.ModuleTypeReplaceValue(key, redis_type, object, &old);
+    } else {
+        (void)redis.ModuleTypeSetValue(key, redis_type, object);
+        redis_type_born();
+    }
+    redis.CloseKey(key);
+    return old;
+}
+
+void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
+                     const struct object *object, const char *verb)
+{
+    static const char *const families[] = { "bloom", "bloom", "cuckoo", "gate" };
+    const uint32_t family = object ? object->shape.family : 0;
+    char event[64];
+    (void)redis.SignalModifiedKey(ctx, key);
+    (void)snprintf(event, sizeof event, "%s.%s", families[family & 3], verb);
+    (void)redis.NotifyKeyspaceEvent(ctx, REDIS_NOTIFY_MODULE, event, key);
+}
+
+/* ---- The host --------------------------------------------------------------------------------------- */
+
+/* What has happened to argv[1]. */
+enum {
+    HAPPENED_CREATE = 1 << 0,
+    HAPPENED_ADD = 1 << 1,
+    HAPPENED_REMOVE = 1 << 2,
+    HAPPENED_ROTATE = 1 << 3,
+    HAPPENED_WHOLE = 1 << 4, /* what the command's name says */
+    HAPPENED_DROP = 1 << 5
+};
+
+struct redis_host {
+    struct host host;
+    struct redis_client client;
+    RedisModuleString **names;
+    const bg_bytes *argv;
+    size_t argc;
+    const struct command *command;
+    int mode;
+    struct object *first; /* of argv[1] */
+    struct object *old; /* one that was replaced, freed when the handler has returned */
+    uint32_t happened;
+    bool verbatim; /* the command was replicated as it is */
+    bool still;    /* time stands still: somebody else says when windows move */
+};
+
+static struct redis_host *host_of(struct host *host)
+{
+    return (struct redis_host *)host;
+}
+
+static void host_send_verbatim(struct redis_host *h)
+{
+    if (!h->verbatim) {
+        (void)redis.ReplicateVerbatim(h->client.ctx);
+        h->verbatim = true;
+    }
+}
+
+/* Names are arguments, so their bytes say which. */
+static size_t host_index(const struct redis_host *h, bg_bytes name)
+{
+    size_t i = 1;
+    while (i + 1 < h->argc && h->argv[i].data != name.data) {
+        i++;
+    }
+    return i;
+}
+
+static struct object *host_find(struct host *host, bg_bytes name)
+{
+    struct redis_host *h = host_of(host);
+    struct object *object = NULL;
+    const size_t i = host_index(h, name);
+    if (i == 1) {
+        return h->first;
+    }
+    (void)redis_host_find(h->client.ctx, h->names[i], h->mode, &object);
+    return object;
+}
+
+static bool host_is(const struct redis_host *h, const char *name)
+{
+    return strcmp(h->command->name, name) == 0;
+}
+
+static bool host_loads(const struct redis_host *h)
+{
+    return host_is(h, "BG.LOAD") || host_is(h, "BF.LOADCHUNK")
+           || host_is(h, "CF.LOADCHUNK");
+}
+
+/* Before an object gets its name: its secret, and the limit that its filter has. */
+static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
+{
+    if (!object->born_full || host_loads(h)) {
+        const uint64_t most = h->host.settings->max_filter_bytes;
+        const bool said = !object->born_full && object->shape.limit;
+        object->shape.limit = said ? object->shape.limit : most;
+    }
+    return redis_state_attach(object, info);
+}
+
+static bg_err host_create(struct host *host, bg_bytes name, struct object *object,
+                          bg_errinfo *info)
+{
+    struct redis_host *h = host_of(host);
+    const bool empty = !object->born_full;
+    const bg_err err = host_adopt(h, object, info);
+    (void)name; /* argv[1] */
+    if (err || h->first) {
+        return err ? err : BG_EBUSY;
+    }
+    (void)redis_host_place(h->client.ctx, h->names[1], object);
+    h->first = object;
+    h->happened |= empty ? HAPPENED_CREATE : HAPPENED_WHOLE;
+    if (empty) {
+        redis_replay_create(h->client.ctx, h->names[1], object);
+    } else { /* BG.MERGE */
+        host_send_verbatim(h);
+    }
+    return BG_OK;
+}
+
+static bg_err host_replace(struct host *host, bg_bytes name, struct object *object,
+                           bg_errinfo *info)
+{
+    struct redis_host *h = host_of(host);
+    const bool clears = host_is(h, "BG.CLEAR");
+    const bool as_it_is = clears && h->first && !h->first->foreign;
+    bg_err err = host_adopt(h, object, info);
+    (void)name; /* argv[1] */
+    if (!err && object->born_full && !as_it_is) {
+        err = redis_replay_content(h->client.ctx, h->names[1], object, info);
+    }
+    if (err) {
+        return err;
+    }
+    if (as_it_is) {
+        host_send_verbatim(h);
+    } else if (!object->born_full) {
+        redis_replay_create(h->client.ctx, h->names[1], object);
+    }
+    h->old = redis_host_place(h->client.ctx, h->names[1], object);
+    h->first = object;
+    h->happened |= HAPPENED_WHOLE;
+    return BG_OK;
+}
+
+static bool host_drop(struct host *host, bg_bytes name)
+{
+    struct redis_host *h = host_of(host);
+    (void)name; /* argv[1] */
+    if (!h->first) {
+        return false;
+    }
+    RedisModuleKey *key = redis.OpenKey(h->client.ctx, h->names[1], REDIS_WRITE);
+    (void)redis.DeleteKey(key);
+    redis.CloseKey(key);
+    h->first = NULL;
+    h->happened |= HAPPENED_DROP;
+    host_send_verbatim(h);
+    return true;
+}
+
+static bg_err host_record(struct host *host, struct object *object,
+                          const struct change *change, bg_errinfo *info)
+{
+    struct redis_host *h = host_of(host);
+    (void)object; /* that of argv[1] */
+    (void)info;
+    if (change->op != CHANGE_ROTATE && change->n == 1
+        && (h->argc == 3 || change->op == CHANGE_REMOVE)) {
+        host_send_verbatim(h);
+    } else {
+        redis_replay_change(h->client.ctx, h->names[1], change);
+    }
+    h->happened |= change->op == CHANGE_ADD      ? HAPPENED_ADD
+                   : change->op == CHANGE_REMOVE ? HAPPENED_REMOVE
+                                                 : HAPPENED_ROTATE;
+    return BG_OK;
+}
+
+static bg_err host_checkpoint(struct host *host, struct object *object,
+                              bg_errinfo *info)
+{
+    struct redis_host *h = host_of(host);
+    h->happened |= HAPPENED_WHOLE;
+    if (!h->client.failed && !host_is(h, "BG.REBUILD")) {
+        host_send_verbatim(h);
+        return BG_OK;
+    }
+    return redis_replay_content(h->client.ctx, h->names[1], object, info);
+}
+
+static uint64_t host_now(struct host *host)
+{
+    return host_of(host)->still ? 0 : (uint64_t)redis.Milliseconds();
+}
+
+static const struct host_ops host_ops = {
+    .find = host_find,
+    .create = host_create,
+    .replace = host_replace,
+    .drop = host_drop,
+    .record = host_record,
+    .checkpoint = host_checkpoint,
+    .now = host_now,
+};
+
+/* ---- Running ---------------------------------------------------------------------------------------- */
+
+/* Whether every key of a command is a filter, or is not there. */
+static bool host_keys_fit(struct redis_host *h)
+{
+    const struct command *c = h->command;
+    if (c->first_key == 0) {
+        return true;
+    }
+    if (!redis_host_find(h->client.ctx, h->names[1], h->mode, &h->first)) {
+        return false;
+    }
+    const size_t last = c->last_key < 0 ? h->argc - 1 : (size_t)c->last_key;
+    for (size_t i = 2; i <= last; i++) {
+        struct object *other = NULL;
+        if (!redis_host_find(h->client.ctx, h->names[i], h->mode, &other)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A window is moved to the present before it is asked. */
+static void host_tick(struct redis_host *h)
+{
+    if (h->first && h->first->shape.kind == BG_KIND_WINDOW && !redis_config_obeys()
+        && !redis.AvoidReplicaTraffic()) {
+        (void)object_tick(h->first, &h->host, NULL);
+    }
+}
+
+static void host_tell_all(struct redis_host *h)
+{
+    static const struct {
+        uint32_t what;
+        const char *verb;
+    } verbs[] = { { HAPPENED_CREATE, "reserve" },
+                  { HAPPENED_ROTATE, "rotate" },
+                  { HAPPENED_ADD, "add" },
+                  { HAPPENED_REMOVE, "del" } };
+    RedisModuleCtx *ctx = h->client.ctx;
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        if (h->happened & verbs[i].what) {
+            redis_host_tell(ctx, h->names[1], h->first, verbs[i].verb);
+        }
+    }
+    if (h->happened & HAPPENED_WHOLE) {
+        char verb[32];
+        const char *name = h->command->name + 3; /* behind "BF." */
+        size_t n = 0;
+        for (; name[n] && n < sizeof verb - 1; n++) {
+            verb[n] = (char)(name[n] | 32);
+        }
+        verb[n] = 0;
+        redis_host_tell(ctx, h->names[1], h->first, host_loads(h) ? "load" : verb);
+    }
+    if (h->happened & HAPPENED_DROP) {
+        (void)redis.SignalModifiedKey(ctx, h->names[1]);
+        (void)redis.NotifyKeyspaceEvent(ctx, REDIS_NOTIFY_GENERIC, "del", h->names[1]);
+    }
+}
+
+static void host_handle(struct redis_host *h)
+{
+    struct request request = { .host = &h->host,
+                               .command = h->command,
+                               .argv = h->argv,
+                               .argc = h->argc,
+                               .reply = { &redis_reply_ops, &h->client, 2 } };
+    if (!h->command->run_many) { /* those of single items are the same in both */
+        request.reply.protocol =
+            redis.GetContextFlags(h->client.ctx) & REDIS_CTX_RESP3 ? 3 : 2;
+    }
+    if (!command_arity_fits(h->command, h->argc)) {
+        args_arity(&request);
+    } else if (!host_keys_fit(h)) {
+        reply_error(&request.reply, ARGS_WRONGTYPE);
+    } else {
+        host_tick(h);
+        h->command->run(&request);
+    }
+}
+
+int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
+                   const struct command *command)
+{
+    const bool obeys = redis_config_obeys(), writes = command->flags & COMMAND_WRITE;
+    struct redis_argv words;
+    if (!redis_argv_take(&words, argv, (size_t)argc)) {
+        return redis.ReplyWithError(ctx, "ERR Insufficient memory");
+    }
+    struct redis_host h = {
+        .host = { &host_ops, obeys ? &redis_settings_obeyed : &redis_settings, true },
+        .client = { .ctx = ctx },
+        .names = argv,
+        .argv = words.of,
+        .argc = (size_t)argc,
+        .command = command,
+        .mode = writes ? REDIS_WRITE : REDIS_READ,
+        .still = obeys && writes
+    };
+    host_handle(&h);
+    if (h.happened) {
+        host_tell_all(&h);
+    }
+    redis_memory_free_object(h.old);
+    redis_argv_give(&words);
+    return REDIS_OK;
+}

@@ -1,0 +1,24 @@
+/* redis_info.c - see redis_info.h. Fields get the module's name as a prefix by the server. */
+#include "redis_info.h"
+
+#include "redis_memory.h"
+#include "redis_type.h"
+
+static void info_tell(RedisModuleInfoCtx *ctx, int for_crash_report)
+{
+    if (redis.InfoAddSection(ctx, "filters") != REDIS_OK) {
+        return; /* not asked for */
+    }
+    (void)redis.InfoAddFieldCString(ctx, "version", BG_VERSION);
+    (void)redis.InfoAddFieldULongLong(ctx, "filters", redis_type_count());
+    (void)redis.InfoAddFieldULongLong(ctx, "filter_bytes", redis_memory_used());
+    if (!for_crash_report) { /* which may come while the lock is held */
+        (void)redis.InfoAddFieldULongLong(ctx, "filters_being_freed",
+                                          redis_memory_waiting());
+    }
+}
+
+bool redis_info_register(RedisModuleCtx *ctx)
+{
+    return redis.RegisterInfoFunc(ctx, info_tell) == REDIS_OK;
+}

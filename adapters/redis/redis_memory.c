@@ -1,0 +1,184 @@
+/*
+ * redis_memory.c - see redis_memory.h.
+ *
+ * Alignment. The server promises that of malloc; what more is asked for is taken by asking for more
+ * bytes. The address that the server gave lies in the word before the one that is handed out.
+ *
+ * Threads. `reaper.lock` guards the list and the life of the thread, which is started with the first
+ * large object. A child of fork has no such thread; it frees what it frees at once.
+ */
+#include "redis_memory.h"
+
+#include "redis_api.h"
+#include "redis_secret.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- The allocator ----------------------------------------------------------------------------- */
+
+static _Atomic uint64_t memory_used;
+
+/* All of it zero. Where the server cannot give such memory it is made so by touching every page. */
+static void *memory_take(size_t bytes, int zeroed)
+{
+    if (!zeroed) {
+        return redis.TryAlloc(bytes);
+    }
+    if (redis.TryCalloc) {
+        return redis.TryCalloc(1, bytes);
+    }
+    void *memory = redis.TryAlloc(bytes);
+    if (memory) {
+        memset(memory, 0, bytes);
+    }
+    return memory;
+}
+
+static void *memory_allocate(void *context, size_t bytes, size_t alignment, int zeroed)
+{
+    (void)context;
+    const size_t least = _Alignof(max_align_t);
+    const size_t grid = alignment > least ? alignment : least;
+    if (bytes > SIZE_MAX / 2) {
+        return NULL;
+    }
+    char *given = memory_take(bytes + grid + sizeof given, zeroed);
+    if (!given) {
+        return NULL;
+    }
+    const uintptr_t from = (uintptr_t)given + sizeof given;
+    const size_t skip = (size_t)((grid - from % grid) % grid);
+    char *memory = given + sizeof given + skip;
+    memcpy(memory - sizeof given, &given, sizeof given);
+    atomic_fetch_add_explicit(&memory_used, bytes, memory_order_relaxed);
+    return memory;
+}
+
+static void memory_release(void *context, void *memory, size_t bytes)
+{
+    (void)context;
+    if (memory) {
+        void *given = NULL;
+        memcpy(&given, (char *)memory - sizeof given, sizeof given);
+        redis.Free(given);
+        atomic_fetch_sub_explicit(&memory_used, bytes, memory_order_relaxed);
+    }
+}
+
+const bg_allocator redis_allocator = { memory_allocate, memory_release, NULL };
+
+uint64_t redis_memory_used(void)
+{
+    return atomic_load_explicit(&memory_used, memory_order_relaxed);
+}
+
+/* ---- The thread that frees ----------------------------------------------------------------------- */
+
+enum { REAPER_LARGE = 1 << 20, REAPER_PATIENCE = 1000000 /* nanoseconds */ };
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t come, gone;
+    pthread_t thread;
+    pid_t process; /* that has the thread; 0: none */
+    bool stops;
+    struct object *first; /* linked by `entry`, which nobody else needs any more */
+    uint64_t waiting;     /* with the one that is being freed */
+} reaper = { .lock = PTHREAD_MUTEX_INITIALIZER,
+             .come = PTHREAD_COND_INITIALIZER,
+             .gone = PTHREAD_COND_INITIALIZER };
+
+static void *reaper_run(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&reaper.lock);
+    while (!reaper.stops || reaper.first) {
+        struct object *object = reaper.first;
+        if (!object) {
+            pthread_cond_wait(&reaper.come, &reaper.lock);
+            continue;
+        }
+        reaper.first = object->entry;
+        object->entry = NULL;
+        pthread_mutex_unlock(&reaper.lock);
+        object_free(object);
+        pthread_mutex_lock(&reaper.lock);
+        reaper.waiting--;
+        pthread_cond_broadcast(&reaper.gone);
+    }
+    pthread_mutex_unlock(&reaper.lock);
+    return NULL;
+}
+
+/* Whether there is a thread; `lock` is held. */
+static bool reaper_there(void)
+{
+    if (reaper.process == 0 && !reaper.stops) {
+        reaper.process =
+            pthread_create(&reaper.thread, NULL, reaper_run, NULL) ? 0 : getpid();
+    }
+    return reaper.process != 0 && reaper.process == getpid();
+}
+
+/* Waits until nothing waits, or for long enough; `lock` is held. */
+static void reaper_pause(void)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += REAPER_PATIENCE;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    while (reaper.waiting
+           && pthread_cond_timedwait(&reaper.gone, &reaper.lock, &until) != ETIMEDOUT) {
+    }
+}
+
+void redis_memory_free_object(struct object *object)
+{
+    if (!object) {
+        return;
+    }
+    redis_secret_leave(object->entry);
+    object->entry = NULL;
+    if (object_bytes(object) >= REAPER_LARGE) {
+        pthread_mutex_lock(&reaper.lock);
+        const bool handed = reaper_there();
+        if (handed) {
+            object->entry = reaper.first;
+            reaper.first = object;
+            reaper.waiting++;
+            pthread_cond_signal(&reaper.come);
+            reaper_pause();
+        }
+        pthread_mutex_unlock(&reaper.lock);
+        if (handed) {
+            return;
+        }
+    }
+    object_free(object);
+}
+
+uint64_t redis_memory_waiting(void)
+{
+    pthread_mutex_lock(&reaper.lock);
+    const uint64_t waiting = reaper.waiting;
+    pthread_mutex_unlock(&reaper.lock);
+    return waiting;
+}
+
+void redis_memory_stop(void)
+{
+    pthread_mutex_lock(&reaper.lock);
+    const bool there = reaper.process != 0;
+    reaper.stops = true;
+    pthread_cond_signal(&reaper.come);
+    pthread_mutex_unlock(&reaper.lock);
+    if (there) {
+        pthread_join(reaper.thread, NULL);
+    }
+}

@@ -1,0 +1,29 @@
+/*
+ * redis_memory.h - memory of filters, from the server: so that it is part of used_memory, and of
+ * what maxmemory is compared with. And getting rid of large filters without anybody waiting.
+ */
+#ifndef REDIS_MEMORY_H
+#define REDIS_MEMORY_H
+
+#include "object.h"
+
+/* The server's memory, aligned; never ends the server when there is none. MT-Safe. */
+extern const bg_allocator redis_allocator;
+
+/* Bytes that were taken from it, and not given back yet. */
+uint64_t redis_memory_used(void);
+
+/*
+ * Frees an object that nobody can find any more; a large one by a thread of its own. Its caller
+ * then waits for it for a moment, a millisecond at most: most allocators are done in no time, and
+ * whoever evicts filters should see their memory go before he evicts more of them. From any thread.
+ */
+void redis_memory_free_object(struct object *object);
+
+/* Objects that wait for that thread. */
+uint64_t redis_memory_waiting(void);
+
+/* Waits for it to end, with everything freed; called when the module is unloaded. */
+void redis_memory_stop(void);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * redis_module.c - what the server calls when it loads bloomgate.so, and when it lets go.
+ */
+#include "redis_api.h"
+#include "redis_commands.h"
+#include "redis_config.h"
+#include "redis_info.h"
+#include "redis_memory.h"
+#include "redis_replay.h"
+#include "redis_type.h"
+
+#include <stdio.h>
+
+#define MODULE_FACE __attribute__((visibility("default")))
+
+MODULE_FACE int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv,
+                                   int argc);
+MODULE_FACE int RedisModule_OnUnload(RedisModuleCtx *ctx);
+
+enum {
+    MODULE_VERSION =
+        BG_VERSION_MAJOR * 10000 + BG_VERSION_MINOR * 100 + BG_VERSION_PATCH
+};
+
+int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
+{
+    const char *missing = redis_api_load(ctx);
+    if (missing) { /* the server's log may be what is missing */
+        (void)fprintf(stderr,
+                      "bloomgate: this server lacks %s: Redis 7.0, Valkey 8.0 "
+                      "or later is needed\n",
+                      missing);
+        return REDIS_ERR;
+    }
+    if (redis.IsModuleNameBusy("bloomgate")) {
+        return REDIS_ERR;
+    }
+    redis.SetModuleAttribs(ctx, "bloomgate", MODULE_VERSION, REDIS_API_VERSION);
+    redis.SetModuleOptions(ctx, REDIS_OPTION_HANDLE_IO_ERRORS
+                                    | REDIS_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+                                    | REDIS_OPTION_HANDLE_REPL_ASYNC_LOAD);
+    return redis_type_register(ctx) && redis_commands_register(ctx)
+                   && redis_replay_register(ctx) && redis_info_register(ctx)
+                   && redis_config_register(ctx, argv, argc)
+               ? REDIS_OK
+               : REDIS_ERR;
+}
+
+/* Servers do not unload modules that have data types; this is for those that will. */
+int RedisModule_OnUnload(RedisModuleCtx *ctx)
+{
+    (void)ctx;
+    redis_memory_stop();
+    return REDIS_OK;
+}

@@ -1,0 +1,390 @@
+/*
+ * redis_replay.c - see redis_replay.h.
+ *
+ * Pieces of a content come one after the other, in one transaction or one file, so there is one
+ * place for them. It grows with what has come; another name, or a piece that does not follow, gives
+ * it up.
+ */
+#include "redis_replay.h"
+
+#include "args.h"
+#include "redis_config.h"
+#include "redis_host.h"
+#include "redis_memory.h"
+#include "redis_state.h"
+#include "redis_type.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLAY "BG.REPLAY"
+
+enum { REPLAY_PIECE = 16 << 20, REPLAY_HASH = 8 };
+
+/* ---- Sending ------------------------------------------------------------------------------------- */
+
+void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
+                         const struct object *object)
+{
+    char state[REDIS_STATE_TEXT];
+    const size_t n = redis_state_write(object, object_is_whole(object), state);
+    const bg_bytes secret = redis_state_secret(object);
+    (void)redis.Replicate(ctx, REPLAY, "scbb", key, "CREATE", state, n, secret.data,
+                          secret.len);
+}
+
+static void replay_put64(uint8_t *to, uint64_t value)
+{
+    for (size_t b = 0; b < REPLAY_HASH; b++) {
+        to[b] = (uint8_t)(value >> 8 * b);
+    }
+}
+
+static uint64_t replay_get64(const uint8_t *from)
+{
+    uint64_t value = 0;
+    for (size_t b = 0; b < REPLAY_HASH; b++) {
+        value |= (uint64_t)from[b] << 8 * b;
+    }
+    return value;
+}
+
+static void replay_send_hashes(RedisModuleCtx *ctx, RedisModuleString *key,
+                               const struct change *change)
+{
+    uint8_t bytes[OBJECT_BATCH * REPLAY_HASH];
+    const char *word = change->op == CHANGE_ADD ? "ADD" : "REMOVE";
+    for (size_t at = 0; at < change->n;) {
+        const size_t n = change->n - at < OBJECT_BATCH ? change->n - at : OBJECT_BATCH;
+        for (size_t i = 0; i < n; i++) {
+            replay_put64(bytes + REPLAY_HASH * i, change->hashes[at + i]);
+        }
+        (void)redis.Replicate(ctx, REPLAY, "scb", key, word, (const char *)bytes,
+                              n * REPLAY_HASH);
+        at += n;
+    }
+}
+
+void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
+                         const struct change *change)
+{
+    if (change->op == CHANGE_ROTATE) {
+        (void)redis.Replicate(ctx, REPLAY, "scl", key, "ROTATE",
+                              (long long)change->value);
+    } else if (change->hashes) {
+        replay_send_hashes(ctx, key, change);
+    } else {
+        for (size_t i = 0; i < change->n; i++) {
+            (void)redis.Replicate(ctx, REPLAY, "scb", key, "KEYS",
+                                  (const char *)change->keys[i].data,
+                                  change->keys[i].len);
+        }
+    }
+}
+
+bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
+                            const struct object *object, bg_errinfo *info)
+{
+    char state[REDIS_STATE_TEXT];
+    const bg_bytes secret = redis_state_secret(object);
+    void *bytes = NULL;
+    size_t n = 0;
+    const bg_err err = redis_state_encode(object, &bytes, &n, info);
+    if (err) {
+        return err;
+    }
+    for (size_t at = 0; at < n;) {
+        const size_t piece = n - at < REPLAY_PIECE ? n - at : REPLAY_PIECE;
+        (void)redis.Replicate(ctx, REPLAY, "scllb", key, "PUT", (long long)at,
+                              (long long)n, (const char *)bytes + at, piece);
+        at += piece;
+    }
+    free(bytes);
+    const size_t length = redis_state_write(object, n > 0, state);
+    (void)redis.Replicate(ctx, REPLAY, "scbb", key, n ? "DONE" : "CREATE", state,
+                          length, secret.data, secret.len);
+    return BG_OK;
+}
+
+void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
+                          const struct object *object)
+{
+    char state[REDIS_STATE_TEXT];
+    const bg_bytes secret = redis_state_secret(object);
+    bg_errinfo info = { 0 };
+    void *bytes = NULL;
+    size_t n = 0;
+    const bg_err err = redis_state_encode(object, &bytes, &n, &info);
+    if (err) { /* which then is of unknown content: "maybe" to everything */
+        redis.LogIOError(io, "warning", "the content of a filter cannot be saved: %s",
+                         info.message[0] ? info.message : bg_strerror(err));
+    }
+    for (size_t at = 0; at < n;) {
+        const size_t piece = n - at < REPLAY_PIECE ? n - at : REPLAY_PIECE;
+        redis.EmitAOF(io, REPLAY, "scllb", key, "PUT", (long long)at, (long long)n,
+                      (const char *)bytes + at, piece);
+        at += piece;
+    }
+    free(bytes);
+    const size_t length = redis_state_write(object, n > 0, state);
+    redis.EmitAOF(io, REPLAY, "scbb", key, n ? "DONE" : "CREATE", state, length,
+                  secret.data, secret.len);
+}
+
+/* ---- What is being put ------------------------------------------------------------------------------ */
+
+static struct {
+    char *name; /* whose, with the number of its database; NULL: nobody's */
+    size_t name_n;
+    int db;
+    uint64_t total;
+    uint8_t *bytes;
+    size_t n, room;
+} put;
+
+static void put_forget(void)
+{
+    free(put.name);
+    free(put.bytes);
+    memset(&put, 0, sizeof put);
+}
+
+static bool put_is_for(int db, bg_bytes name)
+{
+    return put.name && put.db == db && put.name_n == name.len
+           && memcmp(put.name, name.data, name.len) == 0;
+}
+
+static bool put_begin(int db, bg_bytes name, uint64_t total)
+{
+    put_forget();
+    put.name = malloc(name.len + 1);
+    if (!put.name) {
+        return false;
+    }
+    memcpy(put.name, name.data, name.len);
+    put.name_n = name.len;
+    put.db = db;
+    put.total = total;
+    return true;
+}
+
+static bool put_reserve(size_t needed)
+{
+    size_t room = put.room < SIZE_MAX / 2 ? 2 * put.room : SIZE_MAX;
+    room = room > put.total ? (size_t)put.total : room;
+    room = room < needed ? needed : room;
+    uint8_t *bytes = needed <= put.room ? put.bytes : realloc(put.bytes, room);
+    if (!bytes) {
+        return false;
+    }
+    put.room = needed <= put.room ? put.room : room;
+    put.bytes = bytes;
+    return true;
+}
+
+static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t total,
+                             bg_bytes piece)
+{
+    const uint64_t most = redis_settings.max_filter_bytes;
+    if (piece.len == 0 || total > SIZE_MAX || offset > total
+        || piece.len > total - offset) {
+        return "ERR a piece over the end of its content";
+    }
+    if (most && total / 2 > most && !redis_config_obeys()) {
+        return "ERR a content over max-filter-memory";
+    }
+    if (offset == 0 && !put_begin(db, name, total)) {
+        return "ERR Insufficient memory";
+    }
+    if (!put_is_for(db, name) || offset != put.n || total != put.total) {
+        put_forget();
+        return "ERR a piece that does not follow what has come so far";
+    }
+    if (!put_reserve(put.n + piece.len)) {
+        put_forget();
+        return "ERR Insufficient memory";
+    }
+    memcpy(put.bytes + put.n, piece.data, piece.len);
+    put.n += piece.len;
+    return NULL;
+}
+
+/* ---- Doing -------------------------------------------------------------------------------------------- */
+
+struct replay {
+    RedisModuleCtx *ctx;
+    RedisModuleString *key;
+    bg_bytes *argv;
+    size_t argc;
+    struct object *object; /* of the key, or NULL */
+    const char *verb;      /* what happened, for events; NULL: nothing yet */
+    char why[300];
+};
+
+static const char *replay_failed(struct replay *r, bg_err err, const bg_errinfo *info)
+{
+    (void)snprintf(r->why, sizeof r->why, "ERR %s",
+                   info->message[0] ? info->message : bg_strerror(err));
+    return r->why;
+}
+
+/* An object takes the name. */
+static const char *replay_place(struct replay *r, bg_bytes content)
+{
+    struct object *made = NULL;
+    bg_errinfo info = { 0 };
+    if (r->argc != 5) {
+        return "ERR expected a state and a secret";
+    }
+    const bg_err err =
+        redis_state_read(r->argv[3], r->argv[4], content, content.len == 0,
+                         !redis_config_obeys(), &made, &info);
+    if (err || !made) {
+        return replay_failed(r, err, &info);
+    }
+    struct object *old = redis_host_place(r->ctx, r->key, made);
+    redis_memory_free_object(old);
+    r->verb = content.len ? "load" : "reserve";
+    r->object = made;
+    return NULL;
+}
+
+static const char *replay_create(struct replay *r)
+{
+    return replay_place(r, (bg_bytes){ NULL, 0 });
+}
+
+static const char *replay_done(struct replay *r)
+{
+    if (!put_is_for(redis.GetSelectedDb(r->ctx), r->argv[1]) || put.n == 0
+        || put.n != put.total) {
+        return "ERR there is no content, or it is not complete";
+    }
+    const char *wrong = replay_place(r, (bg_bytes){ put.bytes, put.n });
+    put_forget();
+    return wrong;
+}
+
+static const char *replay_put(struct replay *r)
+{
+    uint64_t offset = 0, total = 0;
+    if (r->argc != 6 || !args_count(r->argv[3], &offset)
+        || !args_count(r->argv[4], &total)) {
+        return "ERR expected an offset, a total and bytes";
+    }
+    return put_piece(redis.GetSelectedDb(r->ctx), r->argv[1], offset, total,
+                     r->argv[5]);
+}
+
+static const char *replay_apply(struct replay *r, const struct change *change,
+                                const char *verb)
+{
+    bg_errinfo info = { 0 };
+    if (!r->object) {
+        return "ERR not found";
+    }
+    const bg_err err = object_apply(r->object, change, &info);
+    r->verb = verb;
+    return err ? replay_failed(r, err, &info) : NULL;
+}
+
+static const char *replay_hashes(struct replay *r, enum change_op op, const char *verb)
+{
+    uint64_t hashes[OBJECT_BATCH];
+    if (r->argc != 4 || r->argv[3].len == 0 || r->argv[3].len % REPLAY_HASH != 0) {
+        return "ERR expected hashes, 8 bytes each";
+    }
+    const uint8_t *bytes = r->argv[3].data;
+    const size_t all = r->argv[3].len / REPLAY_HASH;
+    const char *wrong = NULL;
+    for (size_t at = 0; !wrong && at < all;) {
+        const size_t n = all - at < OBJECT_BATCH ? all - at : OBJECT_BATCH;
+        for (size_t i = 0; i < n; i++) {
+            hashes[i] = replay_get64(bytes + REPLAY_HASH * (at + i));
+        }
+        const struct change change = { .op = op, .n = n, .hashes = hashes };
+        wrong = replay_apply(r, &change, verb);
+        at += n;
+    }
+    return wrong;
+}
+
+static const char *replay_add(struct replay *r)
+{
+    return replay_hashes(r, CHANGE_ADD, "add");
+}
+
+static const char *replay_remove(struct replay *r)
+{
+    return replay_hashes(r, CHANGE_REMOVE, "del");
+}
+
+static const char *replay_keys(struct replay *r)
+{
+    const struct change change = { .op = CHANGE_ADD,
+                                   .n = r->argc - 3,
+                                   .keys = r->argv + 3 };
+    return r->argc < 4 ? "ERR expected keys" : replay_apply(r, &change, "add");
+}
+
+static const char *replay_rotate(struct replay *r)
+{
+    struct change change = { .op = CHANGE_ROTATE };
+    if (r->argc != 4 || !args_count(r->argv[3], &change.value)) {
+        return "ERR expected milliseconds since 1970";
+    }
+    return replay_apply(r, &change, "rotate");
+}
+
+static const char *replay_run(struct replay *r)
+{
+    static const struct {
+        const char *word;
+        const char *(*run)(struct replay *r);
+    } words[] = { { "CREATE", replay_create }, { "ADD", replay_add },
+                  { "KEYS", replay_keys },     { "REMOVE", replay_remove },
+                  { "ROTATE", replay_rotate }, { "PUT", replay_put },
+                  { "DONE", replay_done } };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (args_is(r->argv[2], words[i].word)) {
+            return words[i].run(r);
+        }
+    }
+    return "ERR expected CREATE, ADD, KEYS, REMOVE, ROTATE, PUT or DONE";
+}
+
+static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
+{
+    struct redis_argv words;
+    if (argc < 4) {
+        return redis.WrongArity(ctx);
+    }
+    struct replay r = { .ctx = ctx, .key = argv[1], .argc = (size_t)argc };
+    const char *wrong = "ERR Insufficient memory";
+    if (redis_argv_take(&words, argv, (size_t)argc)) {
+        r.argv = words.of;
+        wrong = redis_host_find(ctx, argv[1], REDIS_WRITE, &r.object) ? replay_run(&r)
+                                                                      : ARGS_WRONGTYPE;
+        redis_argv_give(&words);
+    }
+    if (r.verb) {
+        redis_host_tell(ctx, argv[1], r.object, r.verb);
+    }
+    if (!wrong || r.verb) {
+        (void)redis.ReplicateVerbatim(ctx);
+    }
+    if (wrong && redis_config_obeys()) {
+        redis.Log(ctx, "warning", "what was replicated cannot be done: %s", wrong);
+    }
+    return wrong ? redis.ReplyWithError(ctx, wrong)
+                 : redis.ReplyWithSimpleString(ctx, "OK");
+}
+
+bool redis_replay_register(RedisModuleCtx *ctx)
+{
+    return redis.CreateCommand(ctx, "bg.replay", replay_command, "write deny-oom admin",
+                               1, 1, 1)
+           == REDIS_OK;
+}

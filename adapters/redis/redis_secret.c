@@ -1,0 +1,204 @@
+/* redis_secret.c - see redis_secret.h. A list: there are few, mostly one. */
+#include "redis_secret.h"
+
+#include "object.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct redis_secret {
+    struct redis_secret *next;
+    uint64_t holders;
+    uint8_t id[BG_KEY_ID_BYTES];
+    uint8_t secret[BG_SECRET_BYTES];
+};
+
+/* The current one is held by this table. */
+static struct {
+    pthread_mutex_t lock;
+    struct redis_secret *first, *current;
+} secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* ---- Ids --------------------------------------------------------------------------------------- */
+
+static bg_err secret_id(const uint8_t secret[BG_SECRET_BYTES],
+                        uint8_t id[BG_KEY_ID_BYTES], bg_errinfo *info)
+{
+    static const char *const texts[] = { "bloomgate key id 1", "bloomgate key id 2" };
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const bg_hash_spec how = { .profile = BG_HASH_KEYED24, .secret = secret };
+    bg_hasher hasher;
+    const bg_err err = bg_hasher_init(&hasher, &how, info);
+    for (size_t i = 0; !err && i < 2; i++) {
+        const uint64_t hash = bg_hash_str(&hasher, texts[i]);
+        for (size_t c = 0; c < 8; c++) {
+            id[8 * i + c] = (uint8_t)letters[hash >> 6 * c & 63];
+        }
+    }
+    bg_hasher_wipe(&hasher);
+    return err;
+}
+
+/* ---- The list; `lock` is held ------------------------------------------------------------------- */
+
+static struct redis_secret *secret_find(const uint8_t id[BG_KEY_ID_BYTES])
+{
+    struct redis_secret *s = secrets.first;
+    while (s && memcmp(s->id, id, BG_KEY_ID_BYTES) != 0) {
+        s = s->next;
+    }
+    return s;
+}
+
+static void secret_drop(struct redis_secret *held)
+{
+    if (!held || --held->holders > 0) {
+        return;
+    }
+    struct redis_secret **at = &secrets.first;
+    while (*at != held) {
+        at = &(*at)->next;
+    }
+    *at = held->next;
+    explicit_bzero(held, sizeof *held);
+    free(held);
+}
+
+/* Holds a secret, which is added to the list if it is not there. */
+static bg_err secret_take(const uint8_t secret[BG_SECRET_BYTES],
+                          struct redis_secret **held, bg_errinfo *info)
+{
+    uint8_t id[BG_KEY_ID_BYTES];
+    const bg_err err = secret_id(secret, id, info);
+    if (err) {
+        return err;
+    }
+    struct redis_secret *s = secret_find(id);
+    if (!s) {
+        s = calloc(1, sizeof *s);
+        if (!s) {
+            return object_error(info, BG_ENOMEM, "out of memory");
+        }
+        memcpy(s->id, id, sizeof s->id);
+        memcpy(s->secret, secret, sizeof s->secret);
+        s->next = secrets.first;
+        secrets.first = s;
+    }
+    s->holders++;
+    *held = s;
+    return BG_OK;
+}
+
+static bg_err secret_make(bg_errinfo *info)
+{
+    uint8_t random[BG_SECRET_BYTES];
+    if (secrets.current) {
+        return BG_OK;
+    }
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
+        return object_error(info, BG_EIO, "the system has no random numbers");
+    }
+    const bg_err err = secret_take(random, &secrets.current, info);
+    explicit_bzero(random, sizeof random);
+    return err;
+}
+
+/* ---- For handlers ---------------------------------------------------------------------------------- */
+
+static bg_err secret_current(void *context, bg_hash_spec *hash,
+                             uint8_t key_id[BG_KEY_ID_BYTES], bg_errinfo *info)
+{
+    (void)context;
+    pthread_mutex_lock(&secrets.lock);
+    const bg_err err = secret_make(info);
+    if (!err) {
+        hash->secret = secrets.current->secret;
+        memcpy(key_id, secrets.current->id, BG_KEY_ID_BYTES);
+    }
+    pthread_mutex_unlock(&secrets.lock);
+    return err;
+}
+
+static bg_err secret_of(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
+                        bg_hash_spec *hash, bg_errinfo *info)
+{
+    (void)context;
+    pthread_mutex_lock(&secrets.lock);
+    const struct redis_secret *found = secret_find(key_id);
+    found =
+        found ? found : secrets.current; /* the decoder finds out if that is wrong */
+    if (found) {
+        hash->secret = found->secret;
+    }
+    pthread_mutex_unlock(&secrets.lock);
+    return found ? BG_OK
+                 : object_error(
+                     info, BG_EINVAL,
+                     "the secret of this filter is not known here: it comes "
+                     "with RESTORE, MIGRATE, replication, or bloomgate.secret");
+}
+
+const struct secret_source redis_secrets = { secret_current, secret_of, NULL };
+
+/* ---- For the module ---------------------------------------------------------------------------------- */
+
+void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES])
+{
+    pthread_mutex_lock(&secrets.lock);
+    struct redis_secret *before = secrets.current;
+    secrets.current = NULL;
+    if (secret && secret_take(secret, &secrets.current, NULL)) {
+        secrets.current = before; /* no memory */
+        before = NULL;
+    }
+    secret_drop(before);
+    pthread_mutex_unlock(&secrets.lock);
+}
+
+bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],
+                         const uint8_t secret[BG_SECRET_BYTES],
+                         struct redis_secret **held, bg_errinfo *info)
+{
+    uint8_t id[BG_KEY_ID_BYTES];
+    *held = NULL;
+    bg_err err = secret_id(secret, id, info);
+    if (!err && memcmp(id, key_id, sizeof id) != 0) {
+        err = object_error(info, BG_EFORMAT, "the secret does not belong to its id");
+    }
+    if (!err) {
+        pthread_mutex_lock(&secrets.lock);
+        err = secret_take(secret, held, info);
+        pthread_mutex_unlock(&secrets.lock);
+    }
+    return err;
+}
+
+struct redis_secret *redis_secret_hold(uint8_t key_id[BG_KEY_ID_BYTES])
+{
+    pthread_mutex_lock(&secrets.lock);
+    struct redis_secret *found = secret_find(key_id);
+    found = found ? found : secrets.current;
+    if (found) {
+        found->holders++;
+        memcpy(key_id, found->id, BG_KEY_ID_BYTES);
+    }
+    pthread_mutex_unlock(&secrets.lock);
+    return found;
+}
+
+void redis_secret_leave(struct redis_secret *held)
+{
+    if (held) {
+        pthread_mutex_lock(&secrets.lock);
+        secret_drop(held);
+        pthread_mutex_unlock(&secrets.lock);
+    }
+}
+
+const uint8_t *redis_secret_bytes(const struct redis_secret *held)
+{
+    return held->secret;
+}

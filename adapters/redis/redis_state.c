@@ -1,0 +1,180 @@
+/* redis_state.c - see redis_state.h. */
+#include "redis_state.h"
+
+#include "dump.h"
+#include "redis_config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Writing ------------------------------------------------------------------------------------ */
+
+size_t redis_state_write(const struct object *object, bool whole,
+                         char text[REDIS_STATE_TEXT])
+{
+    const int n =
+        snprintf(text, REDIS_STATE_TEXT,
+                 "1 %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %d;",
+                 atomic_load(&object->items), atomic_load(&object->deleted),
+                 atomic_load(&object->expansions), atomic_load(&object->refused),
+                 atomic_load(&object->rotated), (int)atomic_load(&object->reshaped));
+    struct object_shape shape = object->shape;
+    shape.imported = shape.imported || !whole;
+    return (size_t)n + object_shape_write(&shape, text + n);
+}
+
+bg_bytes redis_state_secret(const struct object *object)
+{
+    const bool keyed = !object->foreign && object_shape_is_keyed(&object->shape);
+    return keyed && object->entry
+               ? (bg_bytes){ redis_secret_bytes(object->entry), BG_SECRET_BYTES }
+               : (bg_bytes){ "", 0 };
+}
+
+bg_err redis_state_encode(const struct object *object, void **bytes, size_t *n,
+                          bg_errinfo *info)
+{
+    *bytes = NULL;
+    *n = 0;
+    if (!object_is_whole(object)) {
+        return BG_OK;
+    }
+    return object->foreign ? dump_encode_foreign(object, bytes, n, info)
+                           : dump_encode_filter(object, bytes, n, info);
+}
+
+/* ---- Reading ------------------------------------------------------------------------------------ */
+
+struct state {
+    uint64_t items, deleted, expansions, refused, rotated, reshaped;
+    struct object_shape shape;
+};
+
+/* A number, and the byte behind it. */
+static bool state_number(const char **text, const char *end, char behind,
+                         uint64_t *value)
+{
+    uint64_t sum = 0;
+    const char *p = *text;
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+        const uint64_t digit = (uint64_t)(*p - '0');
+        if (sum > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        sum = sum * 10 + digit;
+    }
+    if (p == *text || p == end || *p != behind) {
+        return false;
+    }
+    *value = sum;
+    *text = p + 1;
+    return true;
+}
+
+static bg_err state_parse(bg_bytes text, struct state *state, bg_errinfo *info)
+{
+    const char *p = text.data, *end = p + text.len;
+    uint64_t version = 0;
+    if (text.len >= REDIS_STATE_TEXT || !state_number(&p, end, ' ', &version)
+        || version != 1 || !state_number(&p, end, ' ', &state->items)
+        || !state_number(&p, end, ' ', &state->deleted)
+        || !state_number(&p, end, ' ', &state->expansions)
+        || !state_number(&p, end, ' ', &state->refused)
+        || !state_number(&p, end, ' ', &state->rotated)
+        || !state_number(&p, end, ';', &state->reshaped) || state->reshaped > 1) {
+        return object_error(info, BG_EFORMAT,
+                            "state: expected version 1, six numbers and a shape");
+    }
+    return object_shape_read(p, (size_t)(end - p), &state->shape, info);
+}
+
+/* Holds the secret that came along; none is fine if none is needed. */
+static bg_err state_secret(const struct object_shape *shape, bg_bytes secret,
+                           struct redis_secret **held, bg_errinfo *info)
+{
+    const bool keyed = !shape->foreign && object_shape_is_keyed(shape);
+    *held = NULL;
+    if (secret.len != (keyed ? BG_SECRET_BYTES : 0)) {
+        return object_error(info, BG_EFORMAT, "a secret of %zu bytes, expected %d",
+                            secret.len, keyed ? BG_SECRET_BYTES : 0);
+    }
+    return keyed ? redis_secret_join(shape->key_id, secret.data, held, info) : BG_OK;
+}
+
+/* Decodes the content; its own limit, under which it may grow, is no reason to lose it. */
+static bg_err state_decode(const struct object_shape *shape, bg_bytes content,
+                           struct command_settings *settings, struct object **object,
+                           bg_errinfo *info)
+{
+    const uint64_t most = settings->max_filter_bytes;
+    bg_err err = BG_ENOMEM;
+    if (most && content.len / 2 > most) {
+        return object_error(info, BG_ENOMEM, "a filter of %zu bytes, the limit is %llu",
+                            content.len, (unsigned long long)most);
+    }
+    if (shape->limit && (!most || shape->limit < most)) {
+        settings->max_filter_bytes = shape->limit;
+        err = dump_decode(shape, settings, content.data, content.len, object, info);
+        settings->max_filter_bytes = most;
+    }
+    return err == BG_ENOMEM
+               ? dump_decode(shape, settings, content.data, content.len, object, info)
+               : err;
+}
+
+static bg_err state_make(const struct state *state, bg_bytes content, bool empty,
+                         bool limited, struct object **object, bg_errinfo *info)
+{
+    struct command_settings settings = redis_settings;
+    if (!limited) {
+        settings.max_filter_bytes = 0;
+    }
+    if (content.len) {
+        const bg_err err =
+            state_decode(&state->shape, content, &settings, object, info);
+        if (!err && *object) {
+            (*object)->shape.imported = state->shape.imported != 0;
+        }
+        return err;
+    }
+    if (state->shape.foreign || (!empty && !state->shape.imported)) {
+        return object_error(info, BG_EFORMAT, "a filter without its content");
+    }
+    return object_create(&state->shape, &settings, object, info);
+}
+
+bg_err redis_state_read(bg_bytes text, bg_bytes secret, bg_bytes content, bool empty,
+                        bool limited, struct object **object, bg_errinfo *info)
+{
+    struct state state;
+    struct redis_secret *held = NULL;
+    *object = NULL;
+    bg_err err = state_parse(text, &state, info);
+    err = err ? err : state_secret(&state.shape, secret, &held, info);
+    err = err ? err : state_make(&state, content, empty, limited, object, info);
+    if (err || !*object) {
+        redis_secret_leave(held);
+        return err;
+    }
+    (*object)->entry = held;
+    atomic_store(&(*object)->items, state.items);
+    atomic_store(&(*object)->deleted, state.deleted);
+    atomic_store(&(*object)->expansions, state.expansions);
+    atomic_store(&(*object)->refused, state.refused);
+    atomic_store(&(*object)->rotated, state.rotated);
+    atomic_store(&(*object)->reshaped, state.reshaped != 0);
+    return BG_OK;
+}
+
+bg_err redis_state_attach(struct object *object, bg_errinfo *info)
+{
+    if (object->entry || object->foreign || !object_shape_is_keyed(&object->shape)) {
+        return BG_OK;
+    }
+    object->entry = redis_secret_hold(object->shape.key_id);
+    return object->entry ? BG_OK
+                         : object_error(info, BG_EINVAL,
+                                        "the secret of this filter is not known here");
+}
