@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define BG_WRITE    (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
+#define BG_ADDS     (BG_WRITE | COMMAND_GROWS)
 #define BG_READ     (COMMAND_READONLY | COMMAND_FAST)
 #define BG_CHANGE   (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW)
 #define BG_EXAMINE  (COMMAND_READONLY | COMMAND_SLOW)
@@ -22,10 +23,10 @@ const struct command bg_commands[] = {
       "[WINDOW milliseconds | COUNT items | MANUAL] [GENERATIONS generations] [AGED] "
       "[SCATTERED] [ONEWINNER] [OVERFILL]",
       "Creates an empty filter of any kind", "O(1)", "0.1.0" },
-    { "BG.ADD", 3, BG_WRITE, BG_AT_NAME, bgc_add, bgc_add_many, "name item",
+    { "BG.ADD", 3, BG_ADDS, BG_AT_NAME, bgc_add, bgc_add_many, "name item",
       "Adds an item to a filter that there is; tells whether it is certainly new",
       "O(1)", "0.1.0" },
-    { "BG.MADD", -3, BG_WRITE, BG_AT_NAME, bgc_madd, NULL, "name item [item ...]",
+    { "BG.MADD", -3, BG_ADDS, BG_AT_NAME, bgc_madd, NULL, "name item [item ...]",
       "Adds several items to a filter that there is", "O(N) with N items", "0.1.0" },
     { "BG.EXISTS", 3, BG_READ | COMMAND_ASKS, BG_AT_NAME, bgc_exists, bgc_exists_many,
       "name item",

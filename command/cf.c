@@ -564,6 +564,7 @@ static void cf_debug(struct request *request)
 }
 
 #define CF_WRITE  (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
+#define CF_ADDS   (CF_WRITE | COMMAND_GROWS)
 #define CF_READ   (COMMAND_READONLY | COMMAND_FAST)
 #define CF_AT_KEY CATEGORY_CUCKOO, 1, 1, 1
 
@@ -573,17 +574,17 @@ const struct command cf_commands[] = {
       "[EXPANSION expansion] [ERROR error]",
       "Creates an empty filter that counts and deletes, for that many items", "O(1)",
       "0.1.0" },
-    { "CF.ADD", 3, CF_WRITE, CF_AT_KEY, cf_add, cf_add_many, "key item",
+    { "CF.ADD", 3, CF_ADDS, CF_AT_KEY, cf_add, cf_add_many, "key item",
       "Adds an item, once more if it is there; makes the filter if there is none",
       "O(1), but when the filter is doubled", "0.1.0" },
-    { "CF.ADDNX", 3, CF_WRITE, CF_AT_KEY, cf_addnx, NULL, "key item",
+    { "CF.ADDNX", 3, CF_ADDS, CF_AT_KEY, cf_addnx, NULL, "key item",
       "Adds an item unless it may be there; makes the filter if there is none",
       "O(1), but when the filter is doubled", "0.1.0" },
-    { "CF.INSERT", -4, CF_WRITE, CF_AT_KEY, cf_insert, NULL,
+    { "CF.INSERT", -4, CF_ADDS, CF_AT_KEY, cf_insert, NULL,
       "key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]",
       "Adds several items; says what filter to make if there is none",
       "O(N) with N items", "0.1.0" },
-    { "CF.INSERTNX", -4, CF_WRITE, CF_AT_KEY, cf_insertnx, NULL,
+    { "CF.INSERTNX", -4, CF_ADDS, CF_AT_KEY, cf_insertnx, NULL,
       "key [CAPACITY capacity] [ERROR error] [NOCREATE] ITEMS item [item ...]",
       "Adds those of several items that may not be there; says what filter to make if there is "
       "none",

@@ -25,7 +25,8 @@ enum {
     COMMAND_COUNTS = 1u << 10,    /* such a one that answers with a number */
     COMMAND_CONTAINER = 1u << 11, /* what it does is said by its second word */
     COMMAND_SUB = 1u << 12,       /* of such a one: "CLIENT|ID" */
-    COMMAND_AT_ONCE = 1u << 13    /* within MULTI, too: it is not queued */
+    COMMAND_AT_ONCE = 1u << 13,   /* within MULTI, too: it is not queued */
+    COMMAND_GROWS = 1u << 14 /* adds: fast, unless object_will_stall says otherwise */
 };
 
 /* ACL categories; those that follow from flags (read, write, fast, slow, admin, and dangerous for

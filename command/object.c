@@ -280,6 +280,19 @@ void object_about(const struct object *object, bg_slot_stats *stats)
     stats->refused += atomic_load(&object->refused);
 }
 
+bool object_will_stall(const struct object *object, size_t n)
+{
+    const uint64_t large = UINT64_C(1) << 20; /* a millisecond or two */
+    if (object->shape.family != OBJECT_CF || object->shape.expansion == 0
+        || !object->slot || object_bytes(object) < large) {
+        return false;
+    }
+    const uint64_t added = atomic_load_explicit(&object->items, memory_order_relaxed);
+    const uint64_t gone = atomic_load_explicit(&object->deleted, memory_order_relaxed);
+    const uint64_t items = added > gone ? added - gone : 0;
+    return items + n > object_capacity(object);
+}
+
 uint64_t object_capacity(const struct object *object)
 {
     return object->slot ? object_sum(object, false, bg_filter_capacity)

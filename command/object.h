@@ -271,6 +271,9 @@ void object_recount(struct object *object);
 
 /* ---- Figures, in no time ----------------------------------------------------------------- */
 
+/* Whether n more items may double it, and that takes so long that nobody else should wait. */
+bool object_will_stall(const struct object *object, size_t n);
+
 uint64_t object_bytes(const struct object *object);
 uint64_t object_capacity(const struct object *object);
 

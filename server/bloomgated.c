@@ -48,9 +48,9 @@ static void main_make_room(uint64_t clients)
 {
     const uint64_t room = startup_descriptors(clients);
     if (room < clients) {
-        log_warning("too few open files are allowed",
-                    LOG_FIELDS(log_count("maxclients", clients),
-                               log_count("room_for", room)));
+        log_warning(
+            "too few open files are allowed",
+            LOG_FIELDS(log_count("maxclients", clients), log_count("room_for", room)));
     }
 }
 

@@ -192,8 +192,8 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     const struct command *command = command_find(worker->server->commands, argv[0]);
     if (!command || !command->run_many
         || fronts_find(worker->server->fronts, command, argv, argc)
-        || session_refuses(&worker->session, &conn->client, command, argv, argc,
-                           text)) {
+        || session_refuses(&worker->session, &conn->client, command, argv, argc, text)
+        || session_stalls(&worker->session, command, argv[1], WORKER_RUN)) {
         return false;
     }
     conn->client.last = command;

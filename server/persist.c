@@ -467,8 +467,7 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
  * records since. One that is being loaded has neither. */
 static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 {
-    if (atomic_load(&entry->recorded)
-        && strcmp(entry->base.file, PERSIST_LOST) != 0) {
+    if (atomic_load(&entry->recorded) && strcmp(entry->base.file, PERSIST_LOST) != 0) {
         return entry->base.from;
     }
     entry->base.from = first;

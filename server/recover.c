@@ -314,8 +314,7 @@ static bg_err recovery_look(void *context, uint64_t sequence,
         founds_clear(&r->manifest);
         r->in_manifest = true;
         return BG_OK;
-    case JOURNAL_MANIFEST_ENTRY:
-        return recovery_create(&r->manifest, record, 0, info);
+    case JOURNAL_MANIFEST_ENTRY: return recovery_create(&r->manifest, record, 0, info);
     case JOURNAL_MANIFEST_END: return recovery_manifest_end(r, record, info);
     case JOURNAL_GAP:
         r->gap = true;

@@ -359,8 +359,8 @@ static void server_keep_alive(const struct server *server, uint64_t *told)
         return;
     }
     for (size_t i = 0; i < server->workers_count; i++) {
-        const uint64_t beat = atomic_load_explicit(&server->workers[i]->beat,
-                                                   memory_order_relaxed);
+        const uint64_t beat =
+            atomic_load_explicit(&server->workers[i]->beat, memory_order_relaxed);
         if (beat && beat + SERVER_BEAT + interval < now) {
             return;
         }

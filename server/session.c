@@ -550,6 +550,14 @@ void session_run_queued(struct session *session, const struct command *command,
     }
 }
 
+bool session_stalls(struct session *session, const struct command *command,
+                    bg_bytes name, size_t n)
+{
+    const struct entry *entry =
+        command->flags & COMMAND_GROWS ? session_find(session, name) : NULL;
+    return entry && object_will_stall(entry->object, n);
+}
+
 /* Sends what is wrong with a command; the MULTI that it is part of fails. */
 static void session_reject(struct client *client, const struct reply *reply,
                            const char *wrong)
@@ -601,7 +609,10 @@ static void session_run_known(struct session *session, struct client *client,
         session_forward(session, front, request);
     } else if (client->multi && !(command->flags & COMMAND_AT_ONCE)) {
         multi_queue(client, request, session->from->client_query_buffer_limit);
-    } else if (command->flags & COMMAND_SLOW && !session->is_job) {
+    } else if (!session->is_job
+               && (command->flags & COMMAND_SLOW
+                   || session_stalls(session, command, request->argv[1],
+                                     request->argc))) {
         session->deferred = true;
     } else {
         session_perform(session, request);

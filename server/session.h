@@ -90,6 +90,10 @@ struct entry *session_find(struct session *session, bg_bytes name);
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply);
 
+/* Whether adding n items to the filter of that name would keep an event loop waiting. */
+bool session_stalls(struct session *session, const struct command *command,
+                    bg_bytes name, size_t n);
+
 /* Runs a command that was found and whose arity fits, with all other checks: EXEC. */
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply);

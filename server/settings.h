@@ -131,7 +131,7 @@ struct settings {
     const char *log_file;
     const char *pid_file;
     int supervised; /* enum settings_damaged { DAMAGED_REFUSE, DAMAGED_DOUBT };
-enum settings_supervised */
+                       enum settings_supervised */
     uint64_t metrics_max_filters;
 };
 

@@ -19,6 +19,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOBS = str(os.cpu_count() or 1)
 
 passed = failed = 0
+durations = [] # of the tests of a phase: (seconds, name)
 
 
 def count(good, bad):
@@ -82,6 +83,7 @@ def ctest(preset, labels=".", env=None, wrapper=(), without="^$", skip="^$"):
             count(0, 1)
             report(f"ctest {preset}", output)
             return
+    durations.extend((float(case.get("time") or 0), case.get("name")) for case in cases)
     for case in cases:
         text = case.findtext("system-out") or ""
         tallies = re.findall(r"^(\d+) passed, (\d+) failed$", text, re.M)
@@ -193,10 +195,14 @@ def main():
     for phase in PHASES:
         if phase.__name__ in wanted:
             before, start = (passed, failed), time.monotonic()
+            durations.clear()
             print(f"== {phase.__name__}: {phase.__doc__}", flush=True)
             phase()
             print(f"   {passed - before[0]} passed, {failed - before[1]} failed "
                   f"in {time.monotonic() - start:.0f} s", flush=True)
+            if durations:
+                slowest = ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(durations, reverse=True)[:8])
+                print(f"   longest of {sum(seconds for seconds, _ in durations):.0f} s of tests: {slowest}", flush=True)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

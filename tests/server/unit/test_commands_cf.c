@@ -143,7 +143,7 @@ TEST(cf__wrong_types)
     fake_end(&h);
 }
 
-static bool was_refused[400000]; /* item of that number, by the last add_numbered */
+static bool was_refused[1200000]; /* item of that number, by the last add_numbered */
 
 /* Adds numbered items by pipelines; returns how many were refused. */
 static size_t add_numbered(struct fake *h, const char *name, size_t from, size_t to)
@@ -203,6 +203,32 @@ TEST(cf__grows_far_beyond_its_capacity)
     }
     CHECK_EQ(found_numbered(&h, "k", N / 2, N), N / 2);
     CHECK(found_numbered(&h, "k", 0, N / 2) <= 5);
+    fake_end(&h);
+}
+
+/* Whoever must not wait is told before, not only when it is too late; and seldom for nothing. */
+TEST(cf__tells_before_it_doubles)
+{
+    enum { FEW = 1000, N = 1200000 };
+    struct fake h;
+    fake_begin(&h);
+    h.no_keys = true;
+    CHECK_STR(fake(&h, "CF.RESERVE k 100000"), "+OK");
+    const struct object *object = h.entries[0].object;
+    size_t told = 0, doubled = 0;
+    for (size_t i = 0; i < N; i += FEW) {
+        const uint64_t before = atomic_load(&object->expansions);
+        const bool will = object_will_stall(object, FEW);
+        const bool large = object_bytes(object) >= 1 << 20;
+        CHECK_EQ(add_numbered(&h, "k", i, i + FEW), 0);
+        const bool did = atomic_load(&object->expansions) > before;
+        CHECK(!did || !large || will);
+        CHECK(!will || large);
+        told += will;
+        doubled += did && large;
+    }
+    CHECK_EQ(doubled, 2);
+    CHECK(told * FEW < N / 20);
     fake_end(&h);
 }
 

@@ -1,0 +1,174 @@
+"""Servers with the module in them: redis-server and valkey-server, each started in a folder of its
+own on a free port, asked in RESP, stopped, and their logs searched for complaints. And the runner of
+the scripts beside this one, which runs every test in each server that is installed.
+
+    import redis_host
+
+    def test_something(h):                       # h: a Host, emptied before each test
+        assert h.ask("BF.ADD", "k", "a") == 1
+
+    redis_host.main(__doc__)                     # the last line is "N passed, N failed"
+
+A script is called with the path of bloomgate.so, and parts of names of tests to be run; --server
+redis or --server valkey: in that one only."""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "server"))
+
+import service  # noqa: E402  pylint: disable=wrong-import-position
+from service import Closed, Connection, Error, Skip, free_port, run_one, wait_for  # noqa: E402,F401 pylint: disable=wrong-import-position,unused-import
+
+SERVERS = ("redis-server", "valkey-server")
+CRASH = re.compile(r"=== (REDIS|VALKEY) BUG REPORT|AddressSanitizer|runtime error:|LeakSanitizer|ThreadSanitizer")
+
+
+class Host(service.Service):
+    """A server with the module, and with these options of its configuration: port=1, save="" ...
+    `arguments`: what stands behind the module's path."""
+
+    def __init__(self, program, module, arguments=(), **options):
+        super().__init__(program)
+        self.module = module
+        self.arguments = arguments
+        self.options = options
+
+    def configure(self):
+        self.port = free_port()
+        path = os.path.join(self.folder, "server.conf")
+        options = {"port": self.port, "bind": "127.0.0.1", "dir": self.folder, "save": '""',
+                   "enable-debug-command": "yes", "repl-diskless-sync-delay": "0",
+                   "repl-ping-replica-period": "1", "cluster-node-timeout": "2000", "daemonize": "no",
+                   "auto-aof-rewrite-percentage": "0"}
+        options.update((name.replace("_", "-"), value) for name, value in self.options.items())
+        words = " ".join(str(word) for word in self.arguments)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(f"{name} {value}\n" for name, value in options.items()))
+            if self.module:
+                file.write(f"loadmodule {self.module} {words}\n")
+        return path
+
+    def launch(self):
+        path = self.configure()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([self.program, path], stdout=log, stderr=log, cwd=self.folder,
+                                            stdin=subprocess.DEVNULL, env={**os.environ, **self.env})
+
+    def start(self, wait=True):
+        self.forget()
+        for attempt in range(5):
+            self.launch()
+            if not wait or self.wait_until_ready():
+                return self
+            if "bind" not in self.read_log()[-2000:]:
+                break
+        raise AssertionError(f"the server did not start:\n{self.read_log()[-4000:]}")
+
+    def says_ready(self, answer):
+        return not isinstance(answer, Error) and b"\r\nloading:0" in answer
+
+    def stop(self, seconds=60):
+        super().stop(seconds)
+        self.check_log()
+
+    def check_log(self):
+        text = self.read_log()
+        assert not CRASH.search(text), text[-20000:]
+
+    def info(self, section, field):
+        """A field of INFO, as text."""
+        for line in self.ask("INFO", section).decode().splitlines():
+            name, _, value = line.partition(":")
+            if name == field:
+                return value
+        raise AssertionError(f"INFO {section} has no {field}")
+
+
+def replica_of(primary, *arguments, **options):
+    """A started server that follows another one."""
+    host = Host(primary.program, primary.module, arguments, replicaof=f"127.0.0.1 {primary.port}", **options)
+    host.start()
+    wait_for(lambda: host.info("replication", "master_link_status") == "up", what="the replica's link")
+    wait_for(lambda: host.info("persistence", "aof_rewrite_in_progress") == "0", what="the replica's AOF")
+    return host
+
+
+def caught_up(primary, replica):
+    """Until the replica has everything that the primary has sent."""
+    assert primary.ask("WAIT", 1, 30000) >= 1, replica.read_log()[-3000:]
+
+
+# ---- The runner ----------------------------------------------------------------------------------
+
+
+def run_in(program, module, tests, options):
+    good = bad = 0
+    shared = Host(program, module, **options)
+    try:
+        for test in tests:
+            if getattr(test, "alone", False):
+                result = run_one(test, Host(program, module))
+            else:
+                if shared.process is None or shared.process.poll() is not None:
+                    shared.start()
+                shared.forget()
+                shared.ask("FLUSHALL")
+                result = run_one(test, shared)
+            good, bad = good + (result is True), bad + (result is False)
+        if shared.process is not None:
+            result = run_one(test_stops, shared)
+            good, bad = good + (result is True), bad + (result is False)
+    finally:
+        shared.kill()
+        shared.remove()
+    return good, bad
+
+
+def test_stops(shared):
+    """It ends as it should."""
+    shared.stop()
+
+
+alone = service.alone  # marks a test that is given a Host that is not started, as a pattern
+
+
+def options_of(usage):
+    parser = argparse.ArgumentParser(description=usage)
+    parser.add_argument("module")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--server", default="")
+    parser.add_argument("--service", default="", help="path of bloomgated, to compare with")
+    parser.add_argument("--payloads", type=float, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_intermixed_args()
+
+
+OPTIONS = None
+
+
+def main(usage, **options):
+    global OPTIONS  # pylint: disable=global-statement
+    OPTIONS = options_of(usage)
+    caller = sys.modules["__main__"]
+    tests = [value for name, value in vars(caller).items()
+             if name.startswith("test_") and callable(value)
+             and (not OPTIONS.names or any(part in name for part in OPTIONS.names))]
+    good = bad = 0
+    servers = [name for name in SERVERS if OPTIONS.server in name and shutil.which(name)]
+    if not servers:
+        print(f"skipped: none of {', '.join(SERVERS)} is installed")
+        sys.exit(service.SKIPPED)
+    for name in servers:
+        start = time.monotonic()
+        print(f"# {name}", flush=True)
+        more = run_in(shutil.which(name), os.path.abspath(OPTIONS.module), tests, options)
+        good, bad = good + more[0], bad + more[1]
+        print(f"# {name}: {time.monotonic() - start:.1f} s", flush=True)
+    print(f"{good} passed, {bad} failed")
+    sys.exit(1 if bad or not good else 0)

@@ -1,0 +1,360 @@
+#!/usr/bin/env python3
+"""The same everywhere: after every command that writes, the filters of a primary, of a replica with
+another configuration, of what its RDB and its AOF load, and of DUMP and RESTORE have the same digest
+and the same figures. And what is written to the AOF and to replicas: nothing, if nothing changed.
+usage: test_module_same.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
+
+import redis_host
+from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
+
+# What each step does; every key is compared after every line. "LOAD:from:to" dumps a filter and loads
+# it under another name; "BIG:n" stands for n items.
+STORIES = {
+    "bloom": """
+        BF.ADD default a
+        BF.ADD default a
+        BF.MADD default a b c
+        BF.RESERVE grows 0.01 100
+        BF.MADD grows BIG:50
+        BF.MADD grows BIG:700
+        BF.ADD grows x
+        BF.INSERT inserted CAPACITY 50 ERROR 0.001 ITEMS a b c
+        BF.INSERT inserted ITEMS BIG:300
+        BF.INSERT inserted NOCREATE ITEMS d
+        BF.RESERVE fixed 0.01 10 NONSCALING
+        BF.MADD fixed BIG:30
+        BF.ADD fixed y
+        LOAD:grows:again
+        BF.ADD again z
+        LOAD:fixed:fixedtoo
+        BF.MADD fixedtoo BIG:20
+        EXPIRE again 1000
+        BG.CLEAR again
+        BF.ADD again a
+        COPY grows grows2
+        BF.ADD grows2 only-there
+        RENAME grows2 grows3
+        BF.ADD grows3 q""",
+    "cuckoo": """
+        CF.ADD default a
+        CF.ADD default a
+        CF.ADDNX default a
+        CF.ADDNX default b
+        CF.DEL default a
+        CF.DEL default nosuch
+        CF.RESERVE small 64 EXPANSION 1
+        CF.INSERT small ITEMS BIG:500
+        CF.INSERTNX small ITEMS BIG:600
+        CF.DEL small 1
+        CF.RESERVE strict 64 EXPANSION 0
+        CF.INSERT strict ITEMS BIG:200
+        CF.COMPACT small
+        DEL small
+        CF.RESERVE shrinks 64 EXPANSION 1
+        CF.INSERT shrinks ITEMS BIG:300
+        UNADD:shrinks:290
+        CF.COMPACT shrinks
+        CF.ADD shrinks z
+        LOAD:default:again
+        CF.ADD again c""",
+    "gates": """
+        BG.CREATE plain KIND blocked CAPACITY 1000 ERROR 0.01
+        BG.MADD plain BIG:400
+        BG.CREATE other KIND blocked CAPACITY 1000 ERROR 0.01
+        BG.MADD other c d e
+        BG.MERGE plain other
+        BG.MERGE merged plain other
+        BG.ADD merged f
+        BG.CREATE folds KIND blocked CAPACITY 1000 ERROR 0.01 FOLDS 3
+        BG.MADD folds BIG:400
+        BG.FOLD folds
+        BG.FOLD folds 2
+        BG.ADD folds z
+        BG.CLEAR folds
+        BG.CREATE counts KIND counting CAPACITY 500 ERROR 0.01
+        BG.MADD counts BIG:100
+        BG.DEL counts 7
+        BG.DEL counts nosuch
+        BG.DEL counts 8 IF 1
+        BG.CREATE cuckoo KIND cuckoo CAPACITY 500 ERROR 0.01
+        BG.MADD cuckoo BIG:300
+        BG.DEL cuckoo 3
+        BG.CREATE seeded KIND split CAPACITY 500 ERROR 0.01 HASH fast SEED 7
+        BG.MADD seeded BIG:300
+        BG.CREATE sharded KIND blocked CAPACITY 5000 ERROR 0.01 SHARDS 4
+        BG.MADD sharded BIG:1200
+        BG.REBUILD plain BEGIN 5000
+        BG.ADD plain meanwhile
+        BG.REBUILD plain ADD BIG:400
+        BG.REBUILD plain COMMIT
+        BG.ADD plain after
+        BG.REBUILD counts BEGIN 2000
+        BG.REBUILD counts ABORT
+        BG.MERGE counts plain
+        BG.MERGE plain nosuch
+        LOAD:counts:again
+        BG.DEL again 9
+        BG.DROP again
+        BG.DROP again
+        BG.CLEAR plain""",
+    "windows": """
+        BG.CREATE timed KIND window CAPACITY 1000 WINDOW 40000000000 GENERATIONS 4
+        BG.ADD timed a
+        BG.ROTATE timed
+        BG.MADD timed c d
+        BG.CREATE counted KIND window CAPACITY 1000 COUNT 50
+        BG.MADD counted BIG:120
+        BG.ADD counted x
+        BG.CREATE byhand KIND window CAPACITY 1000 MANUAL
+        BG.ADD byhand a
+        BG.ROTATE byhand
+        BG.ADD byhand b
+        BG.ROTATE byhand
+        BG.CREATE aged KIND window CAPACITY 1000 COUNT 50 AGED
+        BG.MADD aged BIG:120
+        LOAD:timed:again
+        BG.ADD again x""",
+    "transactions": """
+        MULTI
+        BF.ADD k a
+        BF.MADD k b c d
+        CF.ADD c a
+        EXEC
+        MULTI
+        BG.DROP k
+        BF.ADD k z
+        EXEC
+        EVAL "redis.call('BF.ADD', KEYS[1], ARGV[1]); return redis.call('BF.MADD', KEYS[1], ARGV[1], ARGV[2])" 1 k x y
+        DEL c
+        FLUSHALL
+        BF.ADD k a""",
+}
+
+FIGURES = (b"kind", b"family", b"capacity", b"items", b"deleted", b"layers", b"loading", b"window_moved")
+
+
+def words_of(line):
+    import shlex  # pylint: disable=import-outside-toplevel
+    words = []
+    for word in shlex.split(line):
+        if word.startswith("BIG:"):
+            words += [str(i) for i in range(int(word[4:]))]
+        else:
+            words.append(word)
+    return words
+
+
+def facts(host):
+    """What every filter of a server is, by name. Nothing here changes anything there."""
+    found = {}
+    names = sorted(host.ask("KEYS", "*"))
+    answers = host.connection.pipeline([words for name in names for words in
+                                        (("BG.INFO", name), ("BG.DIGEST", name), ("TTL", name))])
+    for i, name in enumerate(names):
+        reply, digest, ttl = answers[3 * i:3 * i + 3]
+        if isinstance(reply, Error):
+            found[name] = str(reply)
+            continue
+        about = dict(zip(reply[::2], reply[1::2]))
+        found[name] = [digest, *(about.get(figure) for figure in FIGURES), ttl > 0]
+    return found
+
+
+def dump(host, name):
+    """All chunks of BG.DUMP."""
+    chunks, cursor = [], 0
+    while True:
+        reply = host.ask("BG.DUMP", name, cursor, "SIZE", 1000)
+        assert not isinstance(reply, Error), reply
+        cursor, chunk = reply
+        chunks.append(chunk)
+        if cursor == 0:
+            return chunks
+
+
+def load(host, origin, name, compare):
+    for i, chunk in enumerate(dump(host, origin)):
+        reply = host.ask("BG.LOAD", name, chunk)
+        assert not isinstance(reply, Error), reply
+        if i == 0:
+            compare(f"the first chunk of {name}")
+
+
+def step(host, line, compare):
+    kind, *rest = line.split(":") if line[:4].isupper() else (line,)
+    if kind == "LOAD":
+        load(host, rest[0], rest[1], compare)
+    elif kind == "UNADD":
+        for i in range(int(rest[1])):
+            assert host.ask("CF.DEL", rest[0], i) == 1
+    else:
+        host.ask(*words_of(line))
+
+
+def restored(host, other):
+    """The filters of one server, by DUMP and RESTORE, in another one."""
+    other.ask("FLUSHALL")
+    for name in host.ask("KEYS", "*"):
+        reply = other.ask("RESTORE", name, 0, host.ask("DUMP", name))
+        assert reply == "OK", reply
+        ttl = host.ask("TTL", name)
+        if ttl > 0:
+            other.ask("EXPIRE", name, ttl)
+    return facts(other)
+
+
+def tell(story, line, what, expected, found):
+    differ = {name: (expected.get(name), found.get(name))
+              for name in {*expected, *found} if expected.get(name) != found.get(name)}
+    assert not differ, f"{story}, after '{line}': {what} differs: {differ}"
+
+
+def check_story(pattern, story, preamble):
+    options = {"appendonly": "yes", "appendfsync": "always", "aof_use_rdb_preamble": preamble}
+    primary = Host(pattern.program, pattern.module, **options)
+    other = Host(pattern.program, pattern.module, ["bf-initial-size", 999])
+    try:
+        primary.start()
+        other.start()
+        replica = replica_of(primary, "bf-error-rate", 0.2, "bf-initial-size", 7, "cf-initial-size", 4,
+                             "cf-max-expansions", 1, "max-filter-memory", 100, "hash", "fast", **options)
+        try:
+            follow_story(story, primary, replica, other)
+            primary.stop()
+            replica.stop()
+            other.stop()
+        finally:
+            replica.kill()
+            replica.remove()
+    finally:
+        for host in (primary, other):
+            host.kill()
+            host.remove()
+
+
+def follow_story(story, primary, replica, other):
+    queued = False
+
+    def compare(line):
+        expected = facts(primary)
+        caught_up(primary, replica)
+        tell(story, line, "the replica", expected, facts(replica))
+        tell(story, line, "DUMP and RESTORE", expected, restored(primary, other))
+        return expected
+
+    for line in STORIES[story].strip().splitlines():
+        line = line.strip()
+        step(primary, line, compare)
+        queued = (queued or line == "MULTI") and line != "EXEC"
+        if queued:
+            continue
+        expected = compare(line)
+        for command in (("DEBUG", "RELOAD"), ("DEBUG", "LOADAOF")):
+            for host, name in ((primary, "primary"), (replica, "replica")):
+                reply = host.ask(*command)
+                assert reply == "OK", f"{line}: {command} {reply}"
+                tell(story, line, f"the {name} after {' '.join(command)}", expected, facts(host))
+    rewrite(primary)
+    tell(story, "the end", "the rewritten AOF", facts(primary), restarted(primary))
+
+
+def rewrite(host):
+    assert not isinstance(host.ask("BGREWRITEAOF"), Error)
+    wait_for(lambda: host.info("persistence", "aof_rewrite_in_progress") == "0"
+             and host.info("persistence", "aof_rewrite_scheduled") == "0", what="the rewrite")
+    assert host.info("persistence", "aof_last_bgrewrite_status") == "ok"
+
+
+def restarted(host):
+    """What a server has after kill -9 and a new start, by its AOF."""
+    host.kill()
+    host.start()
+    return facts(host)
+
+
+@alone
+def test_bloom(pattern):
+    check_story(pattern, "bloom", "no")
+
+
+@alone
+def test_cuckoo(pattern):
+    check_story(pattern, "cuckoo", "yes")
+
+
+@alone
+def test_gates(pattern):
+    check_story(pattern, "gates", "no")
+
+
+@alone
+def test_windows(pattern):
+    check_story(pattern, "windows", "yes")
+
+
+@alone
+def test_windows_move(pattern):
+    """By asking the primary, and its replica follows; asking the replica moves nothing."""
+    with Host(pattern.program, pattern.module) as host:
+        replica = replica_of(host)
+        try:
+            host.ask("BG.CREATE", "w", "KIND", "window", "CAPACITY", 1000, "WINDOW", 300, "GENERATIONS", 4)
+            assert host.ask("BG.ADD", "w", "a") == 1
+            caught_up(host, replica)
+            start = facts(replica)
+            wait_for(lambda: host.ask("BG.EXISTS", "w", "a") == 0, what="the window to pass")
+            assert host.ask("BG.EXISTS", "w", "a") == 0
+            caught_up(host, replica)
+            assert replica.ask("BG.EXISTS", "w", "a") == 0
+            moved = facts(replica)
+            assert moved != start
+            second = int(replica.ask("TIME")[0])
+            wait_for(lambda: int(replica.ask("TIME")[0]) > second + 1, what="a second")
+            assert facts(replica) == moved, "the replica has moved its window by itself"
+        finally:
+            replica.kill()
+            replica.remove()
+
+
+@alone
+def test_transactions(pattern):
+    check_story(pattern, "transactions", "no")
+
+
+@alone
+def test_nothing_is_written_for_nothing(pattern):
+    """500 adds of a key that is there, questions, and refused commands: no byte for the AOF, none for
+    replicas."""
+    host = Host(pattern.program, pattern.module, appendonly="yes", appendfsync="always")
+    with host:
+        replica = replica_of(host, repl_ping_replica_period=3600)
+        try:
+            host.ask("CONFIG", "SET", "repl-ping-replica-period", 3600)
+            for command in ("BF.ADD", "BF.RESERVE r 0.01 5 NONSCALING", "BG.CREATE g KIND blocked CAPACITY 100",
+                            "BG.CREATE m KIND classic CAPACITY 100 ERROR 0.01 OVERFILL"):
+                name = command.split()[1] if " " in command else "k"
+                if " " in command:
+                    assert host.ask(*command.split()) == "OK"
+                assert host.ask("BF.ADD", name, "a") == 1
+            host.ask("BF.MADD", "r", "a", "b", "c", "d", "e")
+            caught_up(host, replica)
+            before = (int(host.info("persistence", "aof_current_size")),
+                      int(host.info("replication", "master_repl_offset")))
+            c = host.connect()
+            for name in ("k", "r", "g", "m"):
+                assert c.pipeline([("BF.ADD", name, "a")] * 500) == [0] * 500
+            for words in (("BF.MADD", "k", "a", "a"), ("BF.EXISTS", "k", "a"), ("BF.ADD", "r", "full"),
+                          ("BG.INFO", "k"), ("BF.INSERT", "k", "ITEMS", "a"), ("CF.DEL", "nosuch", "a"),
+                          ("BG.DROP", "nosuch"), ("BG.DUMP", "k", 0), ("BF.RESERVE", "k", "0.01", "10"),
+                          ("BG.MERGE", "k", "nosuch"), ("BG.FOLD", "k", 21), ("BG.DIGEST", "k")):
+                c.ask(*words)
+            c.close()
+            after = (int(host.info("persistence", "aof_current_size")),
+                     int(host.info("replication", "master_repl_offset")))
+            assert after == before, f"{before} -> {after}"
+        finally:
+            replica.kill()
+            replica.remove()
+
+
+redis_host.main(__doc__)
