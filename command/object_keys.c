@@ -51,6 +51,22 @@ struct adding {
     size_t fresh;                                 /* so many */
 };
 
+/* Without the arrays: they are filled as far as they are used, and clearing them costs more than
+ * adding a key. */
+static void adding_init(struct adding *a, struct object *object, struct host *host,
+                        uint64_t *is_new, size_t *done)
+{
+    a->object = object;
+    a->host = host;
+    a->keys = NULL;
+    a->n = 0;
+    a->is_new = is_new;
+    a->done = done;
+    a->check = 0;
+    a->fresh = 0;
+    *done = 0;
+}
+
 static bool adding_bit(const uint64_t *bits, size_t i)
 {
     return bits[i / 64] >> i % 64 & 1;
@@ -352,13 +368,10 @@ static bg_err adding_all(struct adding *a, bg_errinfo *info)
 bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
                        size_t n, uint64_t *is_new, size_t *done, bg_errinfo *info)
 {
-    struct adding a = { .object = object,
-                        .host = host,
-                        .keys = keys,
-                        .n = n,
-                        .is_new = is_new,
-                        .done = done };
-    *done = 0;
+    struct adding a;
+    adding_init(&a, object, host, is_new, done);
+    a.keys = keys;
+    a.n = n;
     bg_err err = object_takes(object, info);
     err = err ? err : object_tick(object, host, info);
     if (err || object->commutes) {
@@ -375,12 +388,10 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
 {
     uint64_t is_new = 0;
     size_t done = 0;
-    struct adding a = { .object = object,
-                        .host = host,
-                        .keys = &key,
-                        .n = 1,
-                        .is_new = &is_new,
-                        .done = &done };
+    struct adding a;
+    adding_init(&a, object, host, &is_new, &done);
+    a.keys = &key;
+    a.n = 1;
     *added = false;
     bg_err err = object_takes(object, info);
     if (err) {
@@ -550,9 +561,9 @@ static bg_err replay_add(struct object *object, const struct change *change,
             err = object_add_many(object, &host, change->keys + at, n, is_new, &done,
                                   info);
         } else {
-            struct adding a = {
-                .object = object, .host = &host, .n = n, .is_new = is_new, .done = &done
-            };
+            struct adding a;
+            adding_init(&a, object, &host, is_new, &done);
+            a.n = n;
             memset(is_new, 0, sizeof is_new);
             memcpy(a.hashes, change->hashes + at, n * sizeof *a.hashes);
             err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &a.check);

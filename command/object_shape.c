@@ -76,6 +76,10 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
         *info = (bg_errinfo){ .code = code };
         (void)snprintf(info->what, sizeof info->what, "%s", what);
         (void)snprintf(info->found, sizeof info->found, "%s", found);
+        for (char *c = info->found; *c; c++) { /* it may be anybody's bytes */
+            *c = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
+        }
+        found = info->found;
         (void)snprintf(info->expected, sizeof info->expected, "%s", expected);
         (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s",
                        what, found, expected);

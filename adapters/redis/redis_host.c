@@ -28,7 +28,6 @@
 #include "redis_state.h"
 #include "redis_type.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,12 +87,16 @@ struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
 void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
                      const struct object *object, const char *verb)
 {
-    static const char *const families[] = { "bloom", "bloom", "cuckoo", "gate" };
-    const uint32_t family = object ? object->shape.family : 0;
+    static const char *const families[] = { "bloom.", "bloom.", "cuckoo.", "gate." };
+    const char *family = families[object ? object->shape.family & 3 : 0];
+    const size_t before = strlen(family), n = strlen(verb);
     char event[64];
     (void)redis.SignalModifiedKey(ctx, key);
-    (void)snprintf(event, sizeof event, "%s.%s", families[family & 3], verb);
-    (void)redis.NotifyKeyspaceEvent(ctx, REDIS_NOTIFY_MODULE, event, key);
+    if (before + n < sizeof event) {
+        memcpy(event, family, before);
+        memcpy(event + before, verb, n + 1);
+        (void)redis.NotifyKeyspaceEvent(ctx, REDIS_NOTIFY_MODULE, event, key);
+    }
 }
 
 /* ---- The host --------------------------------------------------------------------------------------- */
