@@ -67,14 +67,15 @@ static inline uint64_t small_filter_turn(uint64_t x, unsigned bits)
 /*
  * The XOR of all 8-byte words, neighbours turned by different numbers of bits, and of layout and
  * length; then the XOR of its 8 bytes. Damage inside of one byte changes at most one bit of each
- * place mod 8, so the check differs; with other damage it agrees once in 256 times. Zeros do not
- * agree. There are four sums, so that they overlap.
+ * place mod 8, so the check differs; with other damage it agrees once in 256 times. The check of
+ * zeros is not zero. There are four sums, so that they overlap.
  */
 static uint8_t small_filter_check(const uint8_t *filter, size_t len)
 {
     const uint8_t *bits = filter + SMALL_HEADER;
     size_t n = len - SMALL_HEADER, i = 0;
-    uint64_t sum = UINT64_C(0x5a) ^ filter[0] ^ len * UINT64_C(0x9e3779b97f4a7c15) << 8;
+    uint64_t sum =
+        UINT64_C(0x80) ^ filter[0] ^ len * UINT64_C(0x9e3779b97f4a7c15) >> 57;
     uint64_t b = 0, c = 0, d = 0;
     if (n > SMALL_CHECKED) {
         n = 0; /* layout and length only */
