@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run demo test bench bench-cli bench-service bench-leveldb fuzz soak exhaustive format lint install cross coverage clean
+.PHONY: help deps build run demo routing test bench bench-cli bench-service bench-leveldb fuzz soak exhaustive format lint install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ run: build ## start the service with an example; ARGS="--port 7000" and so on
 
 demo: build ## show the kinds of filter: what each costs and what it gives
 	@build/bin/bgdemo $(ARGS)
+
+routing: build ## show three levels of filters over LevelDB nodes, published through Redis
+	@build/bin/example_15_routing_leveldb
 
 test: deps ## run everything that fits in a quarter of an hour
 	@tools/run_tests.py
