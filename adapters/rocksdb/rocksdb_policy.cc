@@ -290,6 +290,19 @@ const rocks::FilterPolicy *Produce(const std::string &name,
     return guard->get();
 }
 
+/* The factory that RocksDB calls. It drops the message, and does without a filter, when the
+ * name comes from an OPTIONS file: nobody would know. So it is said here as well. */
+const rocks::FilterPolicy *ProduceAloud(const std::string &name,
+                                        std::unique_ptr<const rocks::FilterPolicy> *guard,
+                                        std::string *error)
+{
+    const rocks::FilterPolicy *policy = Produce(name, guard, error);
+    if (policy == nullptr) {
+        fprintf(stderr, "%s\n", error->c_str());
+    }
+    return policy;
+}
+
 __attribute__((constructor)) void RegisterWhenLoaded()
 {
     RegisterFilterPolicy(rocks::ObjectLibrary::Default().get());
@@ -327,7 +340,8 @@ rocks::Status MakeFilterPolicy(const std::string &name,
 void RegisterFilterPolicy(rocks::ObjectLibrary *library)
 {
     library->AddFactory<const rocks::FilterPolicy>(
-        rocks::ObjectLibrary::PatternEntry(kName, true).AddSeparator(":", false), Produce);
+        rocks::ObjectLibrary::PatternEntry(kName, true).AddSeparator(":", false),
+        ProduceAloud);
 }
 
 } // namespace bloomgate

@@ -31,6 +31,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "bloomgate/hash.h"
@@ -45,8 +46,9 @@ enum class SstKind { kBlocked, kFuse, kRibbon };
 uint64_t HashKey(const char *data, size_t size);
 
 /* Hashes of a filter to be, in pieces, so that growing copies none of them and laying out
- * can give each piece back. A hash that equals one of the two before it is dropped: versions
- * of one key follow each other, with prefixes in between. */
+ * can give each piece back. A hash that equals one of the last two is dropped: versions of
+ * one key follow each other, with their prefix in between, which stays the same for many
+ * keys. */
 class HashPieces
 {
   public:
@@ -54,7 +56,11 @@ class HashPieces
 
     void Add(uint64_t hash)
     {
-        if (count_ != 0 && (hash == last_[0] || hash == last_[1])) {
+        if (count_ != 0 && hash == last_[0]) {
+            return;
+        }
+        if (count_ != 0 && hash == last_[1]) {
+            std::swap(last_[0], last_[1]); /* the other one is older now */
             return;
         }
         if (count_ % kPiece == 0) {
