@@ -291,12 +291,15 @@ static bg_err valkey_create(uint64_t items, double rate,
                             bg_errinfo *info)
 {
     struct foreign_part part;
+    bg_err err = foreign_check_version(options, 1, info);
+    if (err) {
+        return err;
+    }
     if (!valkey_solve(items, rate, 0.5, &part)) {
         return bgi_err(info, BG_EINVAL, "items, rate", "a filter of up to 256 hashes",
                        "%llu, %g", (unsigned long long)items, rate);
     }
-    const bg_err err =
-        foreign_make(&foreign_valkeybloom, options, 1, part.bytes, 0, foreign, info);
+    err = foreign_make(&foreign_valkeybloom, options, 1, part.bytes, 0, foreign, info);
     if (!err) {
         (*foreign)->parts[0] = part;
         (*foreign)->version = 1;
