@@ -217,14 +217,14 @@ TEST(valkeybloom__created_ones_have_the_sizes_of_the_original)
         double rate;
         uint64_t bits;
         uint32_t k;
-    } known[] = { { 1, 0.5, 8, 6 },       { 100, 0.01, 960, 7 },
+    } known[] = { { 1, 0.5, 8, 6 },           { 100, 0.01, 960, 7 },
                   { 1000, 0.001, 14384, 10 }, { 200, 0.005, 2208, 8 },
-                  { 7, 0.9, 8, 1 },       { 123456, 1e-9, 5325000, 30 } };
+                  { 7, 0.9, 8, 1 },           { 123456, 1e-9, 5325000, 30 } };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         bg_foreign_info about = { .struct_size = sizeof about };
         bg_foreign *f;
-        CHECK_OK(bg_foreign_create(BG_FOREIGN_VALKEYBLOOM, known[i].items, known[i].rate,
-                                   NULL, &f, NULL));
+        CHECK_OK(bg_foreign_create(BG_FOREIGN_VALKEYBLOOM, known[i].items,
+                                   known[i].rate, NULL, &f, NULL));
         CHECK_OK(bg_foreign_about(f, &about));
         CHECK_EQ(about.bits, known[i].bits);
         CHECK_EQ(about.k, known[i].k);

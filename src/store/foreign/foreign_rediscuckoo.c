@@ -167,9 +167,8 @@ static bg_err cuckoo_head(const struct cuckoo_chunk *chunk, struct cuckoo_head *
     }
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MOST
         || (head->filters > 1 && head->expansion == 0)) {
-        return foreign_refuse(info, at + 24, "filters",
-                              "1, or more where it expands", "%llu",
-                              (unsigned long long)head->filters);
+        return foreign_refuse(info, at + 24, "filters", "1, or more where it expands",
+                              "%llu", (unsigned long long)head->filters);
     }
     return cuckoo_count_slots(head, info);
 }
@@ -489,8 +488,9 @@ static bg_err cuckoo_create(uint64_t items, double rate,
         .buckets = 1, .bucket_size = 2, .iterations = 20, .expansion = 1, .filters = 1
     };
     if (rate < 4.0 / 255) {
-        return bgi_err(info, BG_EINVAL, "rate", "0.016 or more: its fingerprints have "
-                                                "8 bits",
+        return bgi_err(info, BG_EINVAL, "rate",
+                       "0.016 or more: its fingerprints have "
+                       "8 bits",
                        "%g", rate);
     }
     while (2 * head.buckets < items) {

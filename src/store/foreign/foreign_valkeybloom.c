@@ -38,10 +38,10 @@
 
 enum {
     VALKEY_HEADER = 1 + 4 + 8 + 8 + 1 + 8,
-    VALKEY_BLOOM = 1 + 8 + 4 + 32,            /* in front of the bits */
-    VALKEY_FRAME = 8 + VALKEY_BLOOM + 8 + 8,  /* around the bits of a filter */
-    VALKEY_SEED = 13,                         /* where in `bloom` */
-    VALKEY_RANDOM = 1                         /* above the expansion */
+    VALKEY_BLOOM = 1 + 8 + 4 + 32,           /* in front of the bits */
+    VALKEY_FRAME = 8 + VALKEY_BLOOM + 8 + 8, /* around the bits of a filter */
+    VALKEY_SEED = 13,                        /* where in `bloom` */
+    VALKEY_RANDOM = 1                        /* above the expansion */
 };
 
 /* ---- Sizes -------------------------------------------------------------------------- */
@@ -70,9 +70,8 @@ static bool valkey_solve(uint64_t capacity, double rate, double tightening,
                          struct foreign_part *part)
 {
     uint64_t bytes;
-    if (!(rate > DBL_MIN)
-        || !bgi_u64_from_double(valkey_bytes(capacity, rate), &bytes) || bytes == 0
-        || bytes > UINT64_MAX / 8) {
+    if (!(rate > DBL_MIN) || !bgi_u64_from_double(valkey_bytes(capacity, rate), &bytes)
+        || bytes == 0 || bytes > UINT64_MAX / 8) {
         return false;
     }
     const double k =
@@ -130,8 +129,9 @@ static bg_err valkey_head(struct foreign_input *input,
     }
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MOST
         || head->filters > (input->n - input->at) / VALKEY_FRAME) {
-        return foreign_refuse(info, 22, "filters", "1, or as many as there are bytes for",
-                              "%llu", (unsigned long long)head->filters);
+        return foreign_refuse(info, 22, "filters",
+                              "1, or as many as there are bytes for", "%llu",
+                              (unsigned long long)head->filters);
     }
     return BG_OK;
 }
@@ -192,15 +192,13 @@ static bg_err valkey_part(struct foreign_input *input, struct valkey_head *head,
         return foreign_refuse(info, counts, "items and capacity of a filter",
                               "16 bytes", "less");
     }
-    *part = (struct foreign_part){
-        .bits = 8 * bytes,
-        .bytes = bytes,
-        .items = foreign_le64(q),
-        .design = foreign_le64(q + 8),
-        .rate = valkey_rate(head->rate, head->tightening, n),
-        .own = head->tightening,
-        .k = foreign_le32(p + 17)
-    };
+    *part = (struct foreign_part){ .bits = 8 * bytes,
+                                   .bytes = bytes,
+                                   .items = foreign_le64(q),
+                                   .design = foreign_le64(q + 8),
+                                   .rate = valkey_rate(head->rate, head->tightening, n),
+                                   .own = head->tightening,
+                                   .k = foreign_le32(p + 17) };
     return valkey_check_part(part, part->items, counts, info);
 }
 
