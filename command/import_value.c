@@ -341,11 +341,13 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
 }
 
 bg_err import_value(bg_foreign_format format, int version, struct import_source *source,
-                    const struct command_settings *settings, struct object **object,
-                    bg_errinfo *info)
+                    const struct command_settings *settings, bool any_size,
+                    struct object **object, bg_errinfo *info)
 {
     const bool redis = format == BG_FOREIGN_REDISBLOOM;
-    struct import_file file = { .source = source, .most = import_most(settings) };
+    struct import_file file = { .source = source,
+                                .most = any_size ? UINT64_C(1) << 56
+                                                 : import_most(settings) };
     *object = NULL;
     if (!redis && format != BG_FOREIGN_VALKEYBLOOM) {
         return object_error(info, BG_ENOTSUP, "values of this format are not read");
@@ -357,6 +359,11 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
     bg_err err =
         redis ? import_redis(&file, version, info) : import_valkey(&file, info);
     err = err ? err : import_object(format, file.bytes, file.n, settings, object, info);
+    if (err == BG_ENOMEM && any_size && file.n) {
+        struct command_settings large = *settings;
+        large.max_filter_bytes = file.n;
+        err = import_object(format, file.bytes, file.n, &large, object, info);
+    }
     free(file.bytes);
     return err;
 }

@@ -44,10 +44,11 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
                      bg_errinfo *info);
 
 /* An object of fields, of REDISBLOOM or VALKEYBLOOM; `version` is what the module has saved them as.
+ * `any_size`: it may be larger than the settings allow, though not grow any more then.
  * Errors: those of import_object; BG_EFORMAT: cut short, or fields of another type; BG_EVERSION. */
 bg_err import_value(bg_foreign_format format, int version, struct import_source *source,
-                    const struct command_settings *settings, struct object **object,
-                    bg_errinfo *info);
+                    const struct command_settings *settings, bool any_size,
+                    struct object **object, bg_errinfo *info);
 
 /* The same fields of an object, in the newest version. BG_ENOTSUP: it is no such object. */
 bg_err export_value(const struct object *object, struct import_sink *sink,

@@ -319,6 +319,8 @@ static bg_err adding_foreign(struct adding *a, bg_errinfo *info)
 {
     struct object *object = a->object;
     const bool counts = object_counts(object);
+    bg_bytes changed[OBJECT_BATCH];
+    size_t n = 0;
     bg_err err = BG_OK;
     pthread_rwlock_wrlock(&object->foreign_lock);
     for (size_t i = 0; !err && i < a->n; i++) {
@@ -327,12 +329,14 @@ static bg_err adding_foreign(struct adding *a, bg_errinfo *info)
         if (counts || !there) {
             err = bg_foreign_add(object->foreign, key.data, key.len, info);
             a->is_new[i / 64] |= (uint64_t)(!err && !there) << i % 64;
+            changed[n] = key;
+            n += err == BG_OK;
         }
         *a->done += err == BG_OK;
     }
     pthread_rwlock_unlock(&object->foreign_lock);
     bg_errinfo why = { 0 };
-    const bg_err unrecorded = adding_record(a, NULL, a->keys, *a->done, &why);
+    const bg_err unrecorded = adding_record(a, NULL, changed, n, &why);
     if (unrecorded && counts) {
         adding_undo_foreign(a);
     }

@@ -547,7 +547,7 @@ static inline void fake_begin(struct fake *h)
                                              .cf_expansion_factor = 1,
                                              .cf_max_expansions = 32,
                                              .hash = BG_HASH_FAST };
-    h->host = (struct host){ &ops, &h->settings };
+    h->host = (struct host){ .ops = &ops, .settings = &h->settings };
     h->table = command_table_create(families, 3);
     h->items = calloc(FAKE_ITEMS, sizeof *h->items);
     h->text = calloc(1, FAKE_TEXT);

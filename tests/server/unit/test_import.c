@@ -415,8 +415,8 @@ static bg_err fields_load(struct fields *fields, bg_foreign_format format, int v
     bg_errinfo info = { 0 };
     fields->at = 0;
     fields->failed = false;
-    const bg_err err =
-        import_value(format, version, &fields->source, &no_limits, object, &info);
+    const bg_err err = import_value(format, version, &fields->source, &no_limits, false,
+                                    object, &info);
     CHECK_EQ(fields->held, 0);
     CHECK((err == BG_OK) == (*object != NULL));
     CHECK(!err || info.message[0]);
@@ -577,10 +577,15 @@ TEST(import__fields_over_the_limit)
     struct object *made = NULL;
     bg_errinfo info = { 0 };
     object_free(fields_make(&fields, BG_FOREIGN_REDISBLOOM, 5000, 40));
-    CHECK_EQ(
-        import_value(BG_FOREIGN_REDISBLOOM, 4, &fields.source, &settings, &made, &info),
-        BG_ENOMEM);
+    CHECK_EQ(import_value(BG_FOREIGN_REDISBLOOM, 4, &fields.source, &settings, false,
+                          &made, &info),
+             BG_ENOMEM);
     CHECK(made == NULL);
+    fields.at = 0;
+    CHECK_OK(import_value(BG_FOREIGN_REDISBLOOM, 4, &fields.source, &settings, true,
+                          &made, &info));
+    CHECK_EQ(atomic_load(&made->items), 40);
+    object_free(made);
     fields_end(&fields);
 }
 

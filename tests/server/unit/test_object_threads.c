@@ -109,7 +109,7 @@ static void *crowd_add(void *context)
 static void crowd_run(struct crowd *crowd, void *(*const *others)(void *), size_t n)
 {
     pthread_t threads[ADDERS + OTHERS];
-    crowd->host = (struct host){ &quiet_ops, &quiet_settings };
+    crowd->host = (struct host){ .ops = &quiet_ops, .settings = &quiet_settings };
     atomic_store(&crowd->adding, ADDERS);
     for (size_t i = 0; i < ADDERS + n; i++) {
         CHECK(!pthread_create(&threads[i], NULL,
