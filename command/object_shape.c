@@ -311,6 +311,16 @@ static bool shape_needs_secret(uint32_t profile)
     return false;
 }
 
+bool object_shape_is_foreign(const struct object_shape *shape)
+{
+    switch (shape->foreign) {
+    case BG_FOREIGN_REDISBLOOM:
+    case BG_FOREIGN_VALKEYBLOOM: return shape->family == OBJECT_BF;
+    case BG_FOREIGN_REDISCUCKOO: return shape->family == OBJECT_CF;
+    default: return false;
+    }
+}
+
 bool object_shape_is_keyed(const struct object_shape *shape)
 {
     return shape_needs_secret(shape->hash);

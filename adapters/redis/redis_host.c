@@ -22,6 +22,7 @@
 
 #include "args.h"
 #include "redis_config.h"
+#include "redis_import.h"
 #include "redis_memory.h"
 #include "redis_replay.h"
 #include "redis_reply.h"
@@ -60,7 +61,8 @@ bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
     if (!key) {
         return true;
     }
-    if (redis.ModuleTypeGetType(key) == redis_type) {
+    const RedisModuleType *type = redis.ModuleTypeGetType(key);
+    if (type && (type == redis_type || redis_import_is(type))) {
         *object = redis.ModuleTypeGetValue(key);
     } else {
         fits = redis.KeyType(key) == REDIS_KEY_EMPTY;
@@ -69,13 +71,33 @@ bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
     return fits;
 }
 
+/* A key that another module's value was loaded to gets a value of our own type; when it expires
+ * stays. */
+static void *host_place_over(RedisModuleKey *key, RedisModuleType *type,
+                             struct object *object)
+{
+    const long long expires = redis.GetAbsExpire(key);
+    void *old = NULL;
+    (void)redis.ModuleTypeReplaceValue(key, type, NULL, &old);
+    (void)redis.ModuleTypeSetValue(key, redis_type,
+                                   object); /* frees NULL, which counts */
+    if (expires != REDIS_NO_EXPIRE) {
+        (void)redis.SetAbsExpire(key, expires);
+    }
+    redis_type_born();
+    return old;
+}
+
 struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
                                 struct object *object)
 {
     RedisModuleKey *key = redis.OpenKey(ctx, name, REDIS_WRITE);
+    RedisModuleType *type = redis.ModuleTypeGetType(key);
     void *old = NULL;
-    if (redis.ModuleTypeGetType(key) == redis_type) {
-        (void)redis.ModuleTypeReplaceValue(key, redis_type, object, &old);
+    if (type && (type == redis_type || redis_import_fits(type, object))) {
+        (void)redis.ModuleTypeReplaceValue(key, type, object, &old);
+    } else if (redis_import_is(type)) {
+        old = host_place_over(key, type, object);
     } else {
         (void)redis.ModuleTypeSetValue(key, redis_type, object);
         redis_type_born();
@@ -169,7 +191,7 @@ static bool host_is(const struct redis_host *h, const char *name)
 static bool host_loads(const struct redis_host *h)
 {
     return host_is(h, "BG.LOAD") || host_is(h, "BF.LOADCHUNK")
-           || host_is(h, "CF.LOADCHUNK");
+           || host_is(h, "CF.LOADCHUNK") || host_is(h, "BF.LOAD");
 }
 
 /* Before an object gets its name: its secret, and the limit that its filter has. */
