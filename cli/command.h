@@ -47,6 +47,7 @@ struct command {
     X(keyring)                                                                         \
     X(canary)                                                                          \
     X(watch)                                                                           \
+    X(cluster)                                                                         \
     X(bench)                                                                           \
     X(completion)
 

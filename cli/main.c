@@ -54,6 +54,12 @@ static bool main_is(const char *name, const char *either, const char *other)
     return strcmp(name, either) == 0 || strcmp(name, other) == 0;
 }
 
+/* bloomgate --cluster NODES ACTION ...: the same as bloomgate cluster --cluster NODES ACTION ... */
+static bool main_is_cluster(const char *name)
+{
+    return strcmp(name, "--cluster") == 0 || strncmp(name, "--cluster=", 10) == 0;
+}
+
 /* bloomgate help [--man] [SUBCOMMAND]. Man pages are made that way when it is built. */
 static int main_help(char **items, size_t count)
 {
@@ -84,7 +90,7 @@ int main(int argc, char **argv)
     }
     const char *name = argv[1];
     char **rest = argv + 2;
-    const size_t count = (size_t)argc - 2;
+    size_t count = (size_t)argc - 2;
     if (main_is(name, "--help", "-h")) {
         return main_help(rest, 0);
     }
@@ -94,6 +100,11 @@ int main(int argc, char **argv)
     if (main_is(name, "--version", "version")) {
         printf("bloomgate %s\n", bg_version());
         return out_finish(CLI_OK);
+    }
+    if (main_is_cluster(name)) { /* which then is its own first option */
+        name = "cluster";
+        rest--;
+        count++;
     }
     if (name[0] == '-') {
         return say_usage("found '%s', expected a subcommand first", name);

@@ -65,6 +65,9 @@ void bgc_info(struct request *request);
 /* bg_plan.c */
 void bgc_plan(struct request *request);
 
+/* bg_sharded.c */
+void bgc_sharded(struct request *request);
+
 /* bg_gate.c */
 void bgc_lookup(struct request *request);
 void bgc_mlookup(struct request *request);

@@ -3,6 +3,7 @@
  * such a figure, so that what reads them there reads them here.
  */
 #include "cmd.h"
+#include "fronts.h"
 #include "jobs.h"
 #include "observer.h"
 #include "persist.h"
@@ -204,6 +205,20 @@ static void info_keyspace(const struct session *session, struct buffer *out)
     }
 }
 
+/* Filters over clusters: items, and what of them the cluster did not answer. */
+static void info_sharded(const struct session *session, struct buffer *out)
+{
+    struct front_facts f;
+    for (size_t i = 0; fronts_facts(session->server->fronts, i, &f); i++) {
+        info_line(out,
+                  "sharded_%s:shards=%u,state=%s,adds=%llu,failed=%llu,questions=%llu,"
+                  "unanswered=%llu",
+                  f.name, f.shards, f.down ? "down" : "up", (unsigned long long)f.adds,
+                  (unsigned long long)f.failed, (unsigned long long)f.questions,
+                  (unsigned long long)f.unanswered);
+    }
+}
+
 static const struct {
     const char *name; /* as it is asked for, in capitals */
     const char *title;
@@ -218,6 +233,7 @@ static const struct {
     { "CPU", "CPU", info_cpu },
     { "MODULES", "Modules", info_modules },
     { "CLUSTER", "Cluster", info_cluster },
+    { "SHARDED", "Sharded", info_sharded },
     { "KEYSPACE", "Keyspace", info_keyspace },
 };
 

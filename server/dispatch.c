@@ -12,6 +12,7 @@
  * is done, so replies stay in order.
  */
 #include "conn.h"
+#include "fronts.h"
 #include "log.h"
 #include "persist.h"
 #include "resp_reply.h"
@@ -190,6 +191,7 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     }
     const struct command *command = command_find(worker->server->commands, argv[0]);
     if (!command || !command->run_many
+        || fronts_find(worker->server->fronts, command, argv, argc)
         || session_refuses(&worker->session, &conn->client, command, argv, argc, text)
         || session_stalls(&worker->session, command, argv[1], WORKER_RUN)) {
         return false;

@@ -3,6 +3,7 @@
 
 #include "cmd.h"
 #include "dump.h"
+#include "fronts.h"
 #include "gate_settings.h"
 #include "gates.h"
 #include "jobs.h"
@@ -221,6 +222,7 @@ static bool server_make_gates(struct server *server, const struct settings *sett
 static bool server_make(struct server *server)
 {
     const struct settings *settings = settings_now(server->store);
+    char why[SETTINGS_WHY];
     quiet_init(&server->quiet);
     pthread_mutex_init(&server->reset_lock, NULL);
     server->slowlog = slowlog_create();
@@ -229,6 +231,9 @@ static bool server_make(struct server *server)
     server->commands = command_table_create(server_families, server_families_count);
     if (!server->commands || !server->slowlog) {
         return server_say("commands", "out of memory");
+    }
+    if (!fronts_create(settings, &server->fronts, why)) {
+        return server_say("sharded", why);
     }
     if (!server_make_data(server, settings) || !server_make_users(server, settings)
         || !server_make_threads(server, settings) || !listen_all(server)) {
@@ -408,8 +413,10 @@ static void server_drain(struct server *server)
 static void server_unmake(struct server *server)
 {
     observer_free(server->observer);
+    fronts_stop(server->fronts);
     jobs_free(server->jobs);
-    gates_free(server->gates); /* which jobs ask */
+    fronts_free(server->fronts); /* which jobs ask, */
+    gates_free(server->gates);   /* as they do these */
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }

@@ -9,6 +9,7 @@
  *        +-- persist   journal, snapshots, recovery      |     +-- conn      sockets, TLS, buffers
  *        +-- users, tls, settings                        |     +-- dispatch  RESP, pipelines
  *        +-- gates     filters before databases          |     +-- web       HTTP, JSON, dashboard
+ *        +-- fronts    filters over clusters             |
  *        +-- observer  figures that take reading, history +-- jobs      threads for what takes long
  */
 #ifndef SERVER_SERVER_H
@@ -55,6 +56,7 @@ struct worker;
 struct jobs;
 struct persist;
 struct gates;
+struct fronts;
 struct observer;
 struct slowlog;
 
@@ -68,6 +70,7 @@ struct server {
     bg_keyring *keyring;
     struct persist *persist; /* NULL: nothing is kept */
     struct gates *gates;     /* NULL: none */
+    struct fronts *fronts;   /* NULL: none */
     struct observer *observer;
     struct slowlog *slowlog;
     struct jobs *jobs;

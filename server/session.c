@@ -3,6 +3,7 @@
 
 #include "args.h"
 #include "cmd.h"
+#include "fronts.h"
 #include "log.h"
 #include "multi.h"
 #include "persist.h"
@@ -179,18 +180,27 @@ static bool session_host_drop(struct host *host, bg_bytes name)
     return catalog_drop(session->server->catalog, name, session->now, NULL) == BG_OK;
 }
 
+/* Adds of a client are limited in number; false: it has to wait. */
+static bool session_may_add(struct session *session, size_t n, bg_errinfo *info)
+{
+    uint64_t wait = 0;
+    if (!session->client || !session->client->user
+        || user_take(session->client->user, n, session->ticks, &wait)) {
+        return true;
+    }
+    *info = (bg_errinfo){ .code = BG_ELIMIT };
+    (void)snprintf(info->message, sizeof info->message,
+                   "insert-rate: %llu adds are too many now, try again in %llu ms",
+                   (unsigned long long)n, (unsigned long long)wait);
+    return false;
+}
+
 static bg_err session_host_record(struct host *host, struct object *object,
                                   const struct change *change, bg_errinfo *info)
 {
     struct session *session = session_in(host);
-    uint64_t wait = 0;
     session->wrote = true;
-    if (change->op == CHANGE_ADD && session->client && session->client->user
-        && !user_take(session->client->user, change->n, session->ticks, &wait)) {
-        *info = (bg_errinfo){ .code = BG_ELIMIT };
-        (void)snprintf(info->message, sizeof info->message,
-                       "insert-rate: %llu adds are too many now, try again in %llu ms",
-                       (unsigned long long)change->n, (unsigned long long)wait);
+    if (change->op == CHANGE_ADD && !session_may_add(session, change->n, info)) {
         return BG_ELIMIT;
     }
     if (!session->server->persist) {
@@ -556,6 +566,24 @@ static void session_reject(struct client *client, const struct reply *reply,
     reply_error(reply, wrong);
 }
 
+/* A request about a filter that is in a cluster: jobs forward it. */
+static void session_forward(struct session *session, struct front *front,
+                            struct request *request)
+{
+    bg_errinfo info = { 0 };
+    if (session->client->multi || !front_forwards(request->command)) {
+        multi_fail(session->client);
+        front_refuse(front, request);
+    } else if (!session->is_job) {
+        session->deferred = true;
+    } else if (request->command->flags & COMMAND_WRITE
+               && !session_may_add(session, request->argc - 2, &info)) {
+        reply_errorf(&request->reply, "LIMIT %s", info.message);
+    } else {
+        front_run(front, request);
+    }
+}
+
 static void session_run_known(struct session *session, struct client *client,
                               struct request *request)
 {
@@ -572,8 +600,13 @@ static void session_run_known(struct session *session, struct client *client,
         wrong = session_refuses(session, client, command, request->argv, request->argc,
                                 text);
     }
+    struct front *front = wrong ? NULL
+                                : fronts_find(session->server->fronts, command,
+                                              request->argv, request->argc);
     if (wrong) {
         session_reject(client, &request->reply, wrong);
+    } else if (front) {
+        session_forward(session, front, request);
     } else if (client->multi && !(command->flags & COMMAND_AT_ONCE)) {
         multi_queue(client, request, session->from->client_query_buffer_limit);
     } else if (!session->is_job

@@ -86,7 +86,7 @@ static void settings_set_text(struct settings_draft *draft, const char *where,
 {
     struct words words;
     if (setting->type != SETTING_LIST && setting->type != SETTING_USER
-        && setting->type != SETTING_GATE) {
+        && setting->type != SETTING_GATE && setting->type != SETTING_SHARDED) {
         (void)settings_draft_set(draft, where, setting->name, &text, 1);
         return;
     }
@@ -515,7 +515,8 @@ static size_t settings_field_bytes(enum setting_type type)
     case SETTING_SWITCH: return sizeof(bool);
     case SETTING_CHOICE: return sizeof(int);
     case SETTING_USER:
-    case SETTING_GATE: return sizeof(struct settings_lines);
+    case SETTING_GATE:
+    case SETTING_SHARDED: return sizeof(struct settings_lines);
     }
     return 0;
 }

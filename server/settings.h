@@ -33,7 +33,7 @@ struct gate_settings;
 
 enum {
     SETTINGS_LIST_MOST = 16,
-    SETTINGS_GATES_MOST = 256,
+    SETTINGS_GATES_MOST = 256, /* and of lines sharded */
     SETTINGS_CHANGES = 1024,
     SETTINGS_WHY = 400 /* longest message */
 };
@@ -122,6 +122,9 @@ struct settings {
     /* Gates */
     struct settings_lines gates; /* see settings_gate */
 
+    /* Clusters */
+    struct settings_lines sharded; /* see front_settings.h */
+
     /* Logs and metrics */
     uint64_t slowlog_from; /* microseconds */
     int log_level;         /* enum log_level */
@@ -202,7 +205,8 @@ enum setting_type {
     SETTING_SWITCH,  /* bool: yes, no */
     SETTING_CHOICE,  /* int: index in `choices` */
     SETTING_USER,    /* struct settings_lines */
-    SETTING_GATE     /* the same */
+    SETTING_GATE,    /* the same */
+    SETTING_SHARDED  /* the same */
 };
 
 /* When it can change. */

@@ -152,7 +152,8 @@ const char *settings_show(const struct setting *setting, const void *of, char *t
         break;
     case SETTING_LIST:
     case SETTING_USER:
-    case SETTING_GATE: settings_draft_several(setting, field, &several); break;
+    case SETTING_GATE:
+    case SETTING_SHARDED: settings_draft_several(setting, field, &several); break;
     }
     return text;
 }
@@ -201,7 +202,8 @@ bool settings_same(const struct setting *setting, const struct settings *a,
     case SETTING_CHOICE: return *(const int *)x == *(const int *)y;
     case SETTING_LIST: return settings_same_list(x, y);
     case SETTING_USER:
-    case SETTING_GATE: return settings_same_lines(x, y);
+    case SETTING_GATE:
+    case SETTING_SHARDED: return settings_same_lines(x, y);
     }
     return false;
 }

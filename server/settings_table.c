@@ -200,6 +200,13 @@ static const struct setting settings_rows[] = {
     ROW(gates, "gate", GATE, "", 0, 0, START, "NAME WORD...",
         "A filter in front of a database, a line each: a name and words NAME=VALUE. See GATES."),
 
+    SECTION("Clusters"),
+    ROW(sharded, "sharded", SHARDED, "", 0, 0, START, "NAME WORD...",
+        "A filter in shards over a Redis Cluster, a line each, for which the service answers: a name, nodes=HOST:PORT,... "
+        "of some of its nodes, and if need be shards=N (16), replicas=N that must have an add (0), timeout=TIME for an "
+        "answer (1s), patience=TIME to try again (2s), user=NAME, password=TEXT. Questions that the cluster does not "
+        "answer are answered \"maybe\"."),
+
     SECTION("Logs and metrics"),
     CHOICE(log_level, "log-level", "info", LIVE, level_names,
         "The least important lines that are written."),

@@ -4,6 +4,7 @@
  * A draft is filled in option by option; what is wrong is told with its place, what was found
  * and what was expected, and the field keeps what it had.
  */
+#include "front_settings.h"
 #include "gate_settings.h"
 #include "nearest.h"
 #include "number.h"
@@ -155,7 +156,8 @@ static void settings_value_expected(const struct setting *setting, char *text,
     case SETTING_LIST:
     case SETTING_CHOICE:
     case SETTING_USER:
-    case SETTING_GATE: (void)snprintf(text, room, "%s", setting->value); break;
+    case SETTING_GATE:
+    case SETTING_SHARDED: (void)snprintf(text, room, "%s", setting->value); break;
     }
 }
 
@@ -322,7 +324,8 @@ static bool settings_value_set(struct settings_draft *draft, const char *where,
         break;
     case SETTING_LIST:
     case SETTING_USER:
-    case SETTING_GATE: break;
+    case SETTING_GATE:
+    case SETTING_SHARDED: break;
     }
     return good || settings_value_wrong(draft, where, setting, text);
 }
@@ -422,6 +425,44 @@ bool settings_gate(const struct settings_line *line, struct gate_settings *gate,
     return good;
 }
 
+/* One more line of a name that is not there yet. */
+static bool settings_value_fits(struct settings_draft *draft, const char *where,
+                                const char *option, const char *name,
+                                const struct settings_lines *lines)
+{
+    for (size_t i = 0; i < lines->count; i++) {
+        if (strcmp(lines->items[i].words[0], name) == 0) {
+            settings_mistake(draft, where,
+                             "%s: found another '%.80s', the first is in %s", option,
+                             name, lines->items[i].where);
+            return false;
+        }
+    }
+    if (lines->count == SETTINGS_GATES_MOST) {
+        settings_mistake(draft, where, "%s: found more than %d", option,
+                         SETTINGS_GATES_MOST);
+        return false;
+    }
+    return true;
+}
+
+static bool settings_value_sharded(struct settings_draft *draft, const char *where,
+                                   char *const *words, size_t n,
+                                   struct settings_lines *lines)
+{
+    const struct settings_line line = { (const char *const *)words, n, where };
+    struct front_settings front;
+    char why[SETTINGS_WHY];
+    if (!settings_value_fits(draft, where, "sharded", words[0], lines)) {
+        return false;
+    }
+    if (!front_settings_read(&line, &front, why)) {
+        settings_mistake(draft, where, "sharded %.40s: %s", words[0], why);
+        return false;
+    }
+    return settings_value_line(draft, where, words, n, lines);
+}
+
 static bool settings_value_gate(struct settings_draft *draft, const char *where,
                                 char *const *words, size_t n,
                                 struct settings_lines *lines)
@@ -429,16 +470,7 @@ static bool settings_value_gate(struct settings_draft *draft, const char *where,
     const struct settings_line line = { (const char *const *)words, n, where };
     struct gate_settings gate;
     char why[SETTINGS_WHY];
-    for (size_t i = 0; i < lines->count; i++) {
-        if (strcmp(lines->items[i].words[0], words[0]) == 0) {
-            settings_mistake(draft, where,
-                             "gate: found another '%.80s', the first is in %s",
-                             words[0], lines->items[i].where);
-            return false;
-        }
-    }
-    if (lines->count == SETTINGS_GATES_MOST) {
-        settings_mistake(draft, where, "gate: found more than %d", SETTINGS_GATES_MOST);
+    if (!settings_value_fits(draft, where, "gate", words[0], lines)) {
         return false;
     }
     if (!settings_gate(&line, &gate, why)) {
@@ -478,7 +510,8 @@ bool settings_draft_set(struct settings_draft *draft, const char *where,
     }
     void *field = (char *)&draft->settings + setting->at;
     const bool several = setting->type == SETTING_LIST || setting->type == SETTING_USER
-                         || setting->type == SETTING_GATE;
+                         || setting->type == SETTING_GATE
+                         || setting->type == SETTING_SHARDED;
     if (n == 0 || (n > 1 && !several)) {
         settings_mistake(draft, where, "%s: found %zu values, expected %s%s", name, n,
                          several ? "" : "one: ", setting->value);
@@ -489,6 +522,7 @@ bool settings_draft_set(struct settings_draft *draft, const char *where,
         return settings_value_list(draft, where, setting, words, n, field);
     case SETTING_USER: return settings_value_line(draft, where, words, n, field);
     case SETTING_GATE: return settings_value_gate(draft, where, words, n, field);
+    case SETTING_SHARDED: return settings_value_sharded(draft, where, words, n, field);
     default: return settings_value_set(draft, where, setting, words[0], field);
     }
 }

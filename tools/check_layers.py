@@ -13,7 +13,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOMS = ["base", "hash", "kind", "filter", "live", "store", "gate"]
 
 # These stand outside of the library and see its public headers only.
-OUTSIDE = ["common", "command", "server", "cli", "adapters", "bindings", "examples", "tests/api"]
+OUTSIDE = ["common", "command", "cluster", "server", "cli", "adapters", "bindings", "examples", "tests/api"]
 
 PRINTS_OR_ENDS = ["printf", "fprintf", "vprintf", "vfprintf", "puts", "fputs", "putchar", "putc",
                   "perror", "exit", "_exit", "quick_exit", "abort", "signal", "sigaction"]

@@ -1,0 +1,47 @@
+/*
+ * cluster_actions.h - what bloomgate cluster does with a filter in shards (sharded_filter.h): keys
+ * that go there and back (cluster_keys.c), and work on the shards (cluster_shards.c).
+ */
+#ifndef CLI_CLUSTER_ACTIONS_H
+#define CLI_CLUSTER_ACTIONS_H
+
+#include "command.h"
+#include "records.h"
+#include "sharded_filter.h"
+
+struct cluster_settings {
+    struct common common;
+    struct key_options keys;
+    const char *nodes, *user;
+    uint64_t shards, batch, replicas;
+    double wait, timeout, patience; /* seconds */
+    const char *kind, *hash;
+    uint64_t items, seed;
+    double rate;
+    bool missing;                                /* create */
+    bool acknowledged;                           /* add */
+    bool invert, count, annotate, open_on_error; /* check */
+    bool force;                                  /* dump */
+};
+
+struct cluster_work {
+    const struct cluster_settings *settings;
+    const char *name;
+    struct cluster *cluster;
+    struct sharded filter;
+    const struct arguments *arguments; /* all of them: action, name, others */
+};
+
+/* Exit codes; what is wrong was said. */
+int cluster_create(struct cluster_work *work);
+int cluster_add(struct cluster_work *work);
+int cluster_check(struct cluster_work *work);
+int cluster_info(struct cluster_work *work);
+int cluster_merge(struct cluster_work *work);
+int cluster_dump(struct cluster_work *work);
+int cluster_drop(struct cluster_work *work);
+
+/* Says what a call went wrong with. */
+int cluster_say(const struct cluster_work *work, const bg_errinfo *why);
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * cluster_dump.c - bloomgate cluster dump: the shards of a filter as filter files.
+ *
+ * Each shard is read by BG.DUMP in chunks (dump.h) and kept in memory until its last chunk has come;
+ * its file is then written in one step. A shard that moves to another node meanwhile ends its dump, which
+ * begins anew there.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "cluster_actions.h"
+#include "dump_stream.h"
+#include "filter_file.h"
+#include "replace_file.h"
+#include "say.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t dump_cursor(const struct reply_item *item)
+{
+    char text[24] = "";
+    if (item->type == '$' && item->text.len < sizeof text) {
+        memcpy(text, item->text.data, item->text.len);
+    }
+    return item->type == ':' ? item->number : (int64_t)strtoull(text, NULL, 10);
+}
+
+/* A shard that is being dumped: what has come so far. */
+struct shard_dump {
+    uint8_t *bytes;
+    size_t used, total;
+    uint64_t stream;
+    int64_t cursor;
+    bool anew; /* the dump was cut off, since the shard has moved: once more */
+    bg_errinfo why;
+};
+
+/* Puts a chunk to its place; false: it does not follow. */
+static bool dump_keep(struct shard_dump *d, const struct dump_chunk *chunk)
+{
+    if (chunk->offset == 0) {
+        free(d->bytes);
+        d->bytes = NULL;
+        d->used = 0;
+        d->stream = chunk->stream;
+        d->total = (size_t)chunk->total;
+    }
+    if (chunk->stream != d->stream || chunk->offset != d->used) {
+        d->anew = true;
+        return false;
+    }
+    uint8_t *bytes = realloc(d->bytes, d->used + chunk->n + 1);
+    if (!bytes) {
+        (void)cluster_fail(&d->why, BG_ENOMEM, "out of memory");
+        return false;
+    }
+    memcpy(bytes + d->used, chunk->bytes, chunk->n);
+    d->bytes = bytes;
+    d->used += chunk->n;
+    return true;
+}
+
+/* (cursor, chunk); the last has cursor 0 and maybe no bytes. */
+static void dump_told(void *context, uint32_t shard, bg_bytes reply)
+{
+    struct shard_dump *d = context;
+    size_t at = 0;
+    struct dump_chunk chunk;
+    const struct reply_item list = reply_next(reply, &at),
+                            cursor = reply_next(reply, &at),
+                            data = reply_next(reply, &at);
+    (void)shard;
+    if (list.type == '-') {
+        d->anew = d->cursor > 0;
+        (void)cluster_fail(&d->why, BG_EIO, "%.*s",
+                           (int)(list.text.len < 200 ? list.text.len : 200),
+                           (const char *)list.text.data);
+        return;
+    }
+    if (list.type != '*' || list.number != 2 || data.type != '$') {
+        (void)cluster_fail(&d->why, BG_EFORMAT, "BG.DUMP: not a cursor and a chunk");
+        return;
+    }
+    d->cursor = dump_cursor(&cursor);
+    if (data.text.len && !dump_chunk_read(data.text, &chunk, &d->why)) {
+        (void)dump_keep(d, &chunk);
+    }
+}
+
+static bg_bytes dump_word(const char *word)
+{
+    return (bg_bytes){ word, strlen(word) };
+}
+
+static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *d)
+{
+    char cursor[24];
+    bg_errinfo why;
+    const int64_t chunks_most = 1 << 20; /* of a mebibyte each */
+    for (int64_t i = 0, tries = 0; i < chunks_most && !stop_wanted(); i++) {
+        (void)snprintf(cursor, sizeof cursor, "%" PRId64, d->cursor);
+        const bg_bytes words[] = { dump_word("BG.DUMP"), dump_word(cursor) };
+        const struct sharded_order order = {
+            .words = words, .count = 2, .told = dump_told, .context = d
+        };
+        d->why = (bg_errinfo){ .code = BG_OK };
+        if (sharded_one(&w->filter, shard, &order, &why)) {
+            return cluster_say(w, &why);
+        }
+        if (d->anew && ++tries < 5) {
+            *d = (struct shard_dump){ .bytes = d->bytes };
+            continue;
+        }
+        if (d->why.code || d->anew) {
+            return cluster_say(w, &d->why);
+        }
+        if (d->cursor == 0) {
+            return d->used && d->used == d->total
+                       ? CLI_OK
+                       : say_failed(CLI_DATA, "%s: shard %u: the dump is not whole",
+                                    w->name, shard);
+        }
+    }
+    return CLI_INTERRUPTED;
+}
+
+/* The filter file of a shard: what is behind the line at the beginning of the dump. */
+static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix)
+{
+    char path[4096];
+    struct shard_dump d = { .cursor = 0 };
+    const int n = snprintf(path, sizeof path, "%s.%u", prefix, shard);
+    int code = n > 0 && n < (int)sizeof path
+                   ? filter_may_write(path, w->settings->force)
+                   : say_failed(CLI_USAGE, "%s: too long", prefix);
+    code = code ? code : dump_read(w, shard, &d);
+    const uint8_t *line = d.used ? memchr(d.bytes, '\n', d.used) : NULL;
+    if (!code && !line) {
+        code =
+            say_failed(CLI_DATA, "%s: shard %u: the dump has no line at its beginning",
+                       w->name, shard);
+    }
+    if (!code) {
+        const size_t skip = (size_t)(line + 1 - d.bytes);
+        code = replace_file(path, line + 1, d.used - skip);
+    }
+    free(d.bytes);
+    return code;
+}
+
+int cluster_dump(struct cluster_work *w)
+{
+    if (w->arguments->count != 3) {
+        return say_usage("expected NAME and PREFIX");
+    }
+    const char *prefix = w->arguments->items[2];
+    int code = CLI_OK;
+    for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
+        code = dump_shard(w, i, prefix);
+    }
+    if (!code) {
+        say_note("%s.0 to %s.%u: %u shards", prefix, prefix, w->filter.tags.shards - 1,
+                 w->filter.tags.shards);
+    }
+    return code;
+}

@@ -1,0 +1,161 @@
+/*
+ * cluster_keys.c - bloomgate cluster add and check: keys of files and pipes to the shards of a filter.
+ *
+ * A chunk of records is a call: its keys go to all shards at once, in batches, and come back in the
+ * order of the input. One chunk is on its way at a time: the nodes are the ones who work side by side.
+ */
+#include "cluster_actions.h"
+#include "flow.h"
+#include "number.h"
+#include "out.h"
+#include "say.h"
+#include "stop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct cluster_keys {
+    struct cluster_work *work;
+    struct key_format format;
+    uint64_t keys, fresh, selected, unanswered;
+};
+
+static size_t keys_ones(const uint64_t *bits, size_t n)
+{
+    size_t ones = 0;
+    for (size_t i = 0; i < BG_BITMAP_WORDS(n); i++) {
+        ones += (size_t)__builtin_popcountll(bits[i]);
+    }
+    return ones;
+}
+
+/* Runs keys of all files through `work`. */
+static int keys_run(struct cluster_keys *k, const char *what,
+                    bool (*work)(struct flow *flow, struct chunk *chunk))
+{
+    const struct cluster_settings *o = k->work->settings;
+    const struct arguments *arguments = k->work->arguments;
+    int code = keys_format(&o->keys, &k->format);
+    struct flow flow = {
+        .format = &k->format, .threads = 1, .work = work, .context = k
+    };
+    return code ? code
+                : flow_files(&flow, arguments->items + 2, arguments->count - 2,
+                             o->keys.raw, what, o->common.progress);
+}
+
+/* ---- Adding ------------------------------------------------------------------------------------- */
+
+/* Prints the records of a chunk that are in for good, which the chunk's answers tell. */
+static bool add_print(struct flow *flow, struct chunk *chunk)
+{
+    const struct cluster_keys *k = flow->context;
+    if (!chunk_reserve_out(chunk, chunk->used + 1)) {
+        return flow_fail(flow, CLI_FULL);
+    }
+    const size_t n = chunk_select(&k->format, chunk, false, chunk->out);
+    return out_write(chunk->out, n) || flow_fail(flow, out_code());
+}
+
+static bool add_work(struct flow *flow, struct chunk *chunk)
+{
+    struct cluster_keys *k = flow->context;
+    const size_t words = BG_BITMAP_WORDS(chunk->count);
+    bg_errinfo why;
+    if (!chunk_reserve_answers(chunk, 2 * 64 * words)) {
+        return flow_fail(flow, CLI_FULL);
+    }
+    uint64_t *added = chunk->answers, *fresh = chunk->answers + words;
+    const bg_err err =
+        sharded_add(&k->work->filter, chunk->keys, chunk->count, added, fresh, &why);
+    k->keys += keys_ones(added, chunk->count);
+    k->fresh += keys_ones(fresh, chunk->count);
+    if (k->work->settings->acknowledged && !add_print(flow, chunk)) {
+        return false;
+    }
+    return !err || flow_fail(flow, cluster_say(k->work, &why));
+}
+
+int cluster_add(struct cluster_work *work)
+{
+    struct cluster_keys k = { .work = work };
+    char keys[NUMBER_TEXT], fresh[NUMBER_TEXT];
+    const int code = keys_run(&k, "adding", add_work);
+    say_note("%s: keys added: %s, certainly new: %s", work->name,
+             number_show(k.keys, keys), number_show(k.fresh, fresh));
+    return code;
+}
+
+/* ---- Asking ------------------------------------------------------------------------------------- */
+
+/* Every record, with a word in front. Returns how many bytes that are. */
+static size_t check_annotate(const struct cluster_keys *k, const struct chunk *chunk,
+                             char *to)
+{
+    char *at = to;
+    for (size_t i = 0; i < chunk->count; i++) {
+        const bool maybe = chunk->answers[i / 64] >> i % 64 & 1;
+        const bg_bytes record = chunk_record(&k->format, chunk, i);
+        const char *word = maybe ? "maybe\t" : "no\t";
+        memcpy(at, word, strlen(word));
+        at += strlen(word);
+        if (record.len) {
+            memcpy(at, record.data, record.len);
+        }
+        at += record.len;
+        *at++ = k->format.separator;
+    }
+    return (size_t)(at - to);
+}
+
+static bool check_print(struct flow *flow, struct chunk *chunk)
+{
+    const struct cluster_keys *k = flow->context;
+    const struct cluster_settings *o = k->work->settings;
+    if (!chunk_reserve_out(chunk,
+                           chunk->used + 1 + (o->annotate ? 8 * chunk->count : 0))) {
+        return flow_fail(flow, CLI_FULL);
+    }
+    const size_t n = o->annotate
+                         ? check_annotate(k, chunk, chunk->out)
+                         : chunk_select(&k->format, chunk, o->invert, chunk->out);
+    return out_write(chunk->out, n) || flow_fail(flow, out_code());
+}
+
+static bool check_work(struct flow *flow, struct chunk *chunk)
+{
+    struct cluster_keys *k = flow->context;
+    const struct cluster_settings *o = k->work->settings;
+    bg_errinfo why;
+    if (!chunk_reserve_answers(chunk, chunk->count)) {
+        return flow_fail(flow, CLI_FULL);
+    }
+    if (sharded_ask(&k->work->filter, chunk->keys, chunk->count, chunk->answers,
+                    &why)) {
+        if (!o->open_on_error || why.code == BG_ECANCELED) {
+            return flow_fail(flow, cluster_say(k->work, &why));
+        }
+        k->unanswered += chunk->count;
+    }
+    const size_t maybe = keys_ones(chunk->answers, chunk->count);
+    k->selected += o->invert ? chunk->count - maybe : maybe;
+    return o->count || check_print(flow, chunk);
+}
+
+int cluster_check(struct cluster_work *work)
+{
+    struct cluster_keys k = { .work = work };
+    const int code = keys_run(&k, "checking", check_work);
+    char lines[NUMBER_TEXT];
+    if (!code && work->settings->count) {
+        printf("%" PRIu64 "\n", k.selected);
+    }
+    if (k.unanswered) {
+        say_warning(
+            "%s: not all of the cluster answered; of %s lines some are \"maybe\" for "
+            "that reason",
+            work->name, number_show(k.unanswered, lines));
+    }
+    return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);
+}

@@ -1,0 +1,286 @@
+/*
+ * cluster_shards.c - bloomgate cluster create, info, merge and drop: the same for every shard.
+ *
+ * create sizes the shards for what falls to each of them (shard_capacity). merge unites shard i with
+ * the shards i of others: they are in one slot, and hold the keys of the same share, so the result is
+ * what one filter would be that got the keys of all.
+ */
+#include "cluster_actions.h"
+#include "number.h"
+#include "out.h"
+#include "say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bg_bytes shards_word(const char *word)
+{
+    return (bg_bytes){ word, strlen(word) };
+}
+
+/* ---- What shards say ---------------------------------------------------------------------------- */
+
+/* Answers that are +OK or numbers, or the first error. */
+struct shards_told {
+    uint32_t fine, there, ones;
+    uint32_t shard; /* who said it */
+    char wrong[200];
+};
+
+static void shards_told(void *context, uint32_t shard, bg_bytes reply)
+{
+    struct shards_told *told = context;
+    size_t at = 0;
+    const struct reply_item item = reply_next(reply, &at);
+    if (item.type != '-') {
+        told->fine++;
+        told->ones += item.type == ':' && item.number == 1;
+    } else if (reply_begins(item.text, "BUSYKEY")
+               || (item.text.len >= 15
+                   && memcmp(item.text.data, "ERR item exists", 15) == 0)) {
+        told->there++;
+    } else if (!told->wrong[0]) {
+        told->shard = shard;
+        (void)snprintf(told->wrong, sizeof told->wrong, "%.*s",
+                       (int)(item.text.len < 190 ? item.text.len : 190),
+                       (const char *)item.text.data);
+    }
+}
+
+/* An order to all shards whose answers are counted. */
+static int shards_order(struct cluster_work *w, struct sharded_order *order,
+                        struct shards_told *told)
+{
+    bg_errinfo why;
+    *told = (struct shards_told){ 0 };
+    order->told = shards_told;
+    order->context = told;
+    if (sharded_each(&w->filter, order, &why)) {
+        return cluster_say(w, &why);
+    }
+    if (told->wrong[0]) {
+        const bg_bytes name = w->filter.names[told->shard];
+        return say_failed(CLI_DATA, "%.*s: %s", (int)name.len, (const char *)name.data,
+                          told->wrong);
+    }
+    return CLI_OK;
+}
+
+/* ---- create and drop ---------------------------------------------------------------------------- */
+
+static int create_tell(struct cluster_work *w, const struct shards_told *told,
+                       uint64_t capacity)
+{
+    char items[NUMBER_TEXT];
+    if (told->there && !w->settings->missing) {
+        return say_failed(
+            CLI_DATA,
+            "%s: %u of %u shards were there already, and were left as they "
+            "are; --missing says that this is fine",
+            w->name, told->there, w->filter.tags.shards);
+    }
+    say_note("%s: %u shards made, for %s items each", w->name, told->fine,
+             number_show(capacity, items));
+    return CLI_OK;
+}
+
+int cluster_create(struct cluster_work *w)
+{
+    const struct cluster_settings *o = w->settings;
+    char capacity[24], rate[32], seed[24];
+    struct shards_told told;
+    bg_bytes words[12] = { shards_word("BG.CREATE") };
+    size_t n = 1;
+    if (o->items == 0) {
+        return say_usage("for how many keys? --items N is missing");
+    }
+    const uint64_t each = shard_capacity(o->items, w->filter.tags.shards);
+    (void)snprintf(capacity, sizeof capacity, "%" PRIu64, each);
+    (void)snprintf(rate, sizeof rate, "%.17g", o->rate > 0 ? o->rate : 0.01);
+    (void)snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
+    words[n++] = shards_word("CAPACITY");
+    words[n++] = shards_word(capacity);
+    words[n++] = shards_word("ERROR");
+    words[n++] = shards_word(rate);
+    if (o->kind) {
+        words[n++] = shards_word("KIND");
+        words[n++] = shards_word(o->kind);
+    }
+    if (o->hash) {
+        words[n++] = shards_word("HASH");
+        words[n++] = shards_word(o->hash);
+    }
+    if (o->seed) {
+        words[n++] = shards_word("SEED");
+        words[n++] = shards_word(seed);
+    }
+    struct sharded_order order = { .words = words, .count = n, .write = true };
+    const int code = shards_order(w, &order, &told);
+    return code ? code : create_tell(w, &told, each);
+}
+
+int cluster_drop(struct cluster_work *w)
+{
+    const bg_bytes word = shards_word("BG.DROP");
+    struct sharded_order order = { .words = &word, .count = 1, .write = true };
+    struct shards_told told;
+    const int code = shards_order(w, &order, &told);
+    if (!code) {
+        say_note("%s: %u of %u shards were there, and are dropped", w->name, told.ones,
+                 w->filter.tags.shards);
+    }
+    return code ? code : told.ones ? CLI_OK : CLI_NO;
+}
+
+/* ---- merge -------------------------------------------------------------------------------------- */
+
+int cluster_merge(struct cluster_work *w)
+{
+    const bg_bytes word = shards_word("BG.MERGE");
+    const size_t count = w->arguments->count - 2;
+    struct shards_told told;
+    bg_errinfo why;
+    int code = CLI_OK;
+    size_t opened = 0;
+    if (count == 0) {
+        return say_usage("expected NAME and one filter or more to be merged into it");
+    }
+    struct sharded *others = calloc(count, sizeof *others);
+    if (!others) {
+        return say_failed(CLI_FULL, "out of memory");
+    }
+    while (!code && opened < count) {
+        const char *name = w->arguments->items[2 + opened];
+        if (sharded_open(w->cluster, name, w->filter.tags.shards, &others[opened],
+                         &why)) {
+            code = cluster_say(w, &why);
+        } else {
+            opened++;
+        }
+    }
+    struct sharded_order order = { .words = &word,
+                                   .count = 1,
+                                   .others = others,
+                                   .others_count = count,
+                                   .write = true };
+    code = code ? code : shards_order(w, &order, &told);
+    while (opened > 0) {
+        sharded_close(&others[--opened]);
+    }
+    free(others);
+    if (!code) {
+        say_note("%s: %zu merged into it, shard by shard", w->name, count);
+    }
+    return code;
+}
+
+/* ---- info --------------------------------------------------------------------------------------- */
+
+struct shards_facts {
+    struct shards_told told;
+    uint64_t capacity, items, bytes;
+    double estimate, rate, fullest; /* sums; the largest share of a capacity */
+    char kind[32];
+};
+
+/* A number that may be written as a string, as doubles are. */
+static double facts_number(const struct reply_item *item)
+{
+    char text[40] = "";
+    if (item->type == ':') {
+        return (double)item->number;
+    }
+    if (item->type == '$' && item->text.len < sizeof text) {
+        memcpy(text, item->text.data, item->text.len);
+    }
+    return strtod(text, NULL);
+}
+
+static bool facts_is(const struct reply_item *name, const char *word)
+{
+    return name->type == '$' && name->text.len == strlen(word)
+           && memcmp(name->text.data, word, name->text.len) == 0;
+}
+
+static void facts_field(struct shards_facts *f, const struct reply_item *name,
+                        const struct reply_item *value, const struct reply_item *first)
+{
+    if (facts_is(name, "kind") && value->type == '$') {
+        (void)snprintf(f->kind, sizeof f->kind, "%.*s",
+                       (int)(value->text.len < 31 ? value->text.len : 31),
+                       (const char *)value->text.data);
+    } else if (facts_is(name, "capacity") && value->type == ':') {
+        f->capacity += (uint64_t)value->number;
+    } else if (facts_is(name, "items") && value->type == ':') {
+        f->items += (uint64_t)value->number;
+    } else if (facts_is(name, "bytes") && value->type == ':') {
+        f->bytes += (uint64_t)value->number;
+    } else if (facts_is(name, "predicted_rate")) {
+        f->rate += facts_number(value);
+    } else if (facts_is(name, "estimated_items")) {
+        f->estimate += facts_number(first);
+    } else if (facts_is(name, "fill")) {
+        const double fill = facts_number(value);
+        f->fullest = fill > f->fullest ? fill : f->fullest;
+    }
+}
+
+static void facts_told(void *context, uint32_t shard, bg_bytes reply)
+{
+    struct shards_facts *f = context;
+    size_t at = 0;
+    const struct reply_item list = reply_next(reply, &at);
+    shards_told(&f->told, shard, reply);
+    for (int64_t i = 0; list.type == '*' && i + 1 < list.number; i += 2) {
+        const struct reply_item name = reply_next(reply, &at);
+        const size_t begin = at;
+        const struct reply_item value = reply_next(reply, &at);
+        const struct reply_item first = reply_next(reply, &at); /* of a list */
+        at = begin;
+        reply_skip(reply, &at);
+        facts_field(f, &name, &value, &first);
+    }
+}
+
+static void info_print(const struct cluster_work *w, const struct shards_facts *f)
+{
+    char a[NUMBER_TEXT], b[NUMBER_TEXT];
+    const uint32_t shards = w->filter.tags.shards;
+    const struct cluster_counts counts = cluster_counts(w->cluster);
+    printf("%s\n  shards       %u, over a cluster of %zu node%s\n  kind         %s\n",
+           w->name, shards, counts.nodes, counts.nodes == 1 ? "" : "s", f->kind);
+    printf("  made for     %s keys, %s per shard\n", number_show(f->capacity, a),
+           number_show(f->capacity / shards, b));
+    printf("  size         %s\n", number_show_bytes(f->bytes, a));
+    printf("  keys in it   about %s\n", number_show((uint64_t)(f->estimate + 0.5), a));
+    printf("  fullest      %.1f %% of a shard's bits are set\n", 100 * f->fullest);
+    printf("  rate now     %s\n", number_show_rate(f->rate / shards, a));
+    for (uint32_t i = 0; i < shards; i++) {
+        char node[300];
+        const bg_bytes name = w->filter.names[i];
+        cluster_where(w->cluster, shard_slot(name), node, sizeof node);
+        printf("  %.*s\t%s\n", (int)name.len, (const char *)name.data, node);
+    }
+}
+
+int cluster_info(struct cluster_work *w)
+{
+    const bg_bytes word = shards_word("BG.INFO");
+    struct shards_facts facts = { .capacity = 0 };
+    const struct sharded_order order = {
+        .words = &word, .count = 1, .told = facts_told, .context = &facts
+    };
+    bg_errinfo why;
+    if (sharded_each(&w->filter, &order, &why)) {
+        return cluster_say(w, &why);
+    }
+    if (facts.told.wrong[0]) {
+        const bg_bytes name = w->filter.names[facts.told.shard];
+        return say_failed(CLI_DATA, "%.*s: %s", (int)name.len, (const char *)name.data,
+                          facts.told.wrong);
+    }
+    info_print(w, &facts);
+    return CLI_OK;
+}

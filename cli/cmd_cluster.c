@@ -1,0 +1,196 @@
+/*
+ * cmd_cluster.c - bloomgate cluster: one filter over a Redis Cluster, from the command line. It is also
+ * what bloomgate --cluster HOST:PORT ACTION NAME does.
+ *
+ * The first argument says what to do: actions are a table. All connect, compute the names of the shards
+ * of NAME, and go to work.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "cluster_actions.h"
+#include "nearest.h"
+#include "say.h"
+#include "stop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(field) offsetof(struct cluster_settings, field)
+static const struct option cluster_table[] = {
+    { "cluster", 'C', OPTION_TEXT, AT(nodes), "NODES",
+      "HOST:PORT[,HOST:PORT...] of some nodes, or of one server", NULL },
+    { "shards", 's', OPTION_COUNT, AT(shards), "S", "in how many shards it is (16)",
+      NULL },
+    { "replicas", 'w', OPTION_COUNT, AT(replicas), "N",
+      "an add is done when N replicas have it, too (0)", NULL },
+    { "wait", 0, OPTION_SECONDS, AT(wait), "T", "for these, before the next try (1s)",
+      NULL },
+    { "timeout", 0, OPTION_SECONDS, AT(timeout), "T", "for an answer (5s)", NULL },
+    { "patience", 0, OPTION_SECONDS, AT(patience), "T",
+      "to try again, after the last answer (30s)", NULL },
+    { "batch", 0, OPTION_COUNT, AT(batch), "N", "keys in one command (500)", NULL },
+    { "user", 0, OPTION_TEXT, AT(user), "NAME",
+      "with the password in BLOOMGATE_PASSWORD", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+static const struct option_group cluster_group = { "The cluster", cluster_table };
+
+static const struct option cluster_create_table[] = {
+    { "items", 'n', OPTION_COUNT, AT(items), "N",
+      "create: how many keys it is for, in all shards", NULL },
+    { "rate", 'p', OPTION_RATE, AT(rate), "P", "create: rate of false positives (1%)",
+      NULL },
+    { "kind", 'k', OPTION_TEXT, AT(kind), "KIND", "create: blocked if not said", NULL },
+    { "hash", 0, OPTION_TEXT, AT(hash), "PROFILE",
+      "create: fast or keyed; the server's default if not said", NULL },
+    { "seed", 0, OPTION_COUNT, AT(seed), "N", "create: of fast", NULL },
+    { "missing", 0, OPTION_FLAG, AT(missing), NULL,
+      "create: shards that are there are fine", NULL },
+    { "acknowledged", 0, OPTION_FLAG, AT(acknowledged), NULL,
+      "add: print each line when its key is in", NULL },
+    { "invert", 'v', OPTION_FLAG, AT(invert), NULL,
+      "check: print what certainly is no member", NULL },
+    { "count", 'c', OPTION_FLAG, AT(count), NULL,
+      "check: print only the number of these lines", NULL },
+    { "annotate", 'a', OPTION_FLAG, AT(annotate), NULL,
+      "check: every line, behind \"maybe\" or \"no\"", NULL },
+    { "open", 0, OPTION_FLAG, AT(open_on_error), NULL,
+      "check: nodes that do not answer say \"maybe\"", NULL },
+    { "force", 'f', OPTION_FLAG, AT(force), NULL, "dump: overwrite files", NULL },
+    { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
+};
+#undef AT
+static const struct option_group cluster_create_group = { "Actions",
+                                                          cluster_create_table };
+
+static const struct cluster_action {
+    const char *name;
+    int (*run)(struct cluster_work *work);
+} cluster_table_of_actions[] = {
+    { "create", cluster_create }, { "add", cluster_add },
+    { "check", cluster_check },   { "info", cluster_info },
+    { "merge", cluster_merge },   { "dump", cluster_dump },
+    { "drop", cluster_drop },
+};
+
+static const char *const cluster_actions[] = { "create", "add",  "check", "info",
+                                               "merge",  "dump", "drop",  NULL };
+enum { CLUSTER_ACTIONS = sizeof cluster_actions / sizeof *cluster_actions - 1 };
+
+static const struct cluster_action *cluster_find_action(const char *name)
+{
+    for (size_t i = 0; i < CLUSTER_ACTIONS; i++) {
+        if (strcmp(cluster_table_of_actions[i].name, name) == 0) {
+            return &cluster_table_of_actions[i];
+        }
+    }
+    const char *near = nearest_name(name, cluster_actions, CLUSTER_ACTIONS);
+    (void)say_usage(
+        "found '%s', expected create, add, check, info, merge, dump or drop%s%s%s",
+        name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return NULL;
+}
+
+int cluster_say(const struct cluster_work *work, const bg_errinfo *why)
+{
+    if (why->code == BG_ENOTFOUND) {
+        return say_failed(CLI_DATA, "%s; is %s really in %u shards (--shards)?",
+                          why->message, work->name, work->filter.tags.shards);
+    }
+    return say_error(why->code == BG_EINVAL ? NULL : work->name, why);
+}
+
+static uint32_t cluster_milliseconds(double seconds)
+{
+    const double most = 1e9;
+    return seconds <= 0            ? 0
+           : seconds > most / 1000 ? (uint32_t)most
+           : seconds < 0.001       ? 1
+                                   : (uint32_t)(seconds * 1000);
+}
+
+static int cluster_connect(struct cluster_work *w)
+{
+    const struct cluster_settings *o = w->settings;
+    const char *password =
+        getenv("BLOOMGATE_PASSWORD"); /* NOLINT(concurrency-mt-unsafe) */
+    const char *nodes =
+        o->nodes ? o->nodes
+                 : getenv("BLOOMGATE_CLUSTER"); /* NOLINT(concurrency-mt-unsafe) */
+    bg_errinfo why;
+    if (!nodes) {
+        return say_usage("which cluster? --cluster HOST:PORT is missing");
+    }
+    if (o->batch > 100000 || o->replicas > 1000) {
+        return say_usage("--batch is at most 100000, --replicas at most 1000");
+    }
+    const struct cluster_options how = { .nodes = nodes,
+                                         .user = o->user,
+                                         .password = password,
+                                         .timeout = cluster_milliseconds(o->timeout),
+                                         .patience = cluster_milliseconds(o->patience),
+                                         .replicas = (uint32_t)o->replicas,
+                                         .wait = cluster_milliseconds(o->wait),
+                                         .stop_fd = stop_fd() };
+    if (cluster_open(&how, &w->cluster, &why)) {
+        return say_error(NULL, &why);
+    }
+    if (sharded_open(w->cluster, w->name, o->shards ? o->shards : 16, &w->filter,
+                     &why)) {
+        return say_error(NULL, &why);
+    }
+    w->filter.batch = o->batch ? (size_t)o->batch : SHARDED_BATCH;
+    return CLI_OK;
+}
+
+static int cluster_command(void *options, const struct arguments *arguments)
+{
+    static struct cluster_work work;
+    if (arguments->count < 2) {
+        return say_usage("expected what to do, and the NAME of a filter");
+    }
+    const struct cluster_action *action = cluster_find_action(arguments->items[0]);
+    if (!action) {
+        return CLI_USAGE;
+    }
+    work.settings = options;
+    work.arguments = arguments;
+    work.name = arguments->items[1];
+    int code = cluster_connect(&work);
+    code = code ? code : action->run(&work);
+    sharded_close(&work.filter);
+    cluster_close(work.cluster);
+    return code;
+}
+
+const struct command command_cluster = {
+    .name = "cluster",
+    .summary = "work on one filter in shards over a Redis Cluster",
+    .usage = "[options] create|add|check|info|merge|dump|drop NAME [...]",
+    .about =
+        "A filter NAME in S shards is S filters under the names {tag}NAME/0ofS, {tag}NAME/1ofS and "
+        "so on, spread over the nodes of a cluster that has the module of bloomgate; a key belongs "
+        "to one of them. A single server, Redis or bloomgated, will do as well. Say the same "
+        "--shards each time. bloomgate --cluster NODES ACTION ... is the same command; "
+        "BLOOMGATE_CLUSTER may have the nodes.\n\n"
+        "create NAME makes the shards, each large enough for its share of --items. add NAME "
+        "[KEYS...] and check NAME [KEYS...] read keys from files or stdin. info NAME tells sizes, "
+        "rates, and which node has which shard. merge NAME OTHER... adds all keys of others of as "
+        "many shards and of one make. dump NAME PREFIX writes the shards to the files PREFIX.0, "
+        "PREFIX.1 and so on. drop NAME removes them.\n\n"
+        "Slots may move and primaries may fail meanwhile: what was not answered is sent again. With "
+        "--replicas 1 an add counts only when a replica has it, so that it outlives its "
+        "primary; --acknowledged prints the lines of which that is known. When nodes do not answer "
+        "for as long as --patience lasts, add and check fail; check --open takes them for \"maybe\" "
+        "instead. A shard that is not there is always an error.",
+    .size = sizeof(struct cluster_settings),
+    .uses = { { &cluster_group, 0 },
+              { &cluster_create_group, 0 },
+              { &key_options_group, offsetof(struct cluster_settings, keys) } },
+    .examples = { { "bloomgate cluster -C node1:6379 create -n 1e9 -p 0.1% seen",
+                    "a filter of 16 shards for a billion keys" },
+                  { "bloomgate cluster -C node1:6379 add -w 1 seen urls.txt",
+                    "each line, on a primary and a replica" } },
+    .words = cluster_actions,
+    .run = cluster_command,
+};

@@ -1,0 +1,589 @@
+/* cluster_client.c - see cluster_client.h. */
+#include "cluster_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct cluster {
+    struct cluster_options options;
+    struct slot_map map;
+    struct cluster_counts counts;
+    bool stale;      /* the map: ask for it before the next round */
+    uint16_t teller; /* who told the map last */
+    unsigned marker; /* of the last marker of WAIT */
+    char wrong[256]; /* what went wrong last */
+};
+
+enum {
+    CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
+    CLUSTER_BOUNCES = 5,    /* rounds of redirections alone, before a pause */
+    CLUSTER_OPENING = 1000, /* milliseconds to find a node that answers, at first */
+};
+
+bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
+{
+    if (info) {
+        *info = (bg_errinfo){ .code = code };
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(info->message, sizeof info->message, format, arguments);
+        va_end(arguments);
+    }
+    return code;
+}
+
+static int64_t cluster_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Remembers what a node did, or said. */
+static void cluster_note(struct cluster *c, uint16_t node, const char *what, size_t n)
+{
+    (void)snprintf(c->wrong, sizeof c->wrong, "%.120s:%u: %.*s",
+                   c->map.nodes[node]->host, c->map.nodes[node]->port,
+                   (int)(n < 120 ? n : 120), what);
+}
+
+static void cluster_note_link(struct cluster *c, uint16_t node)
+{
+    cluster_note(c, node, c->map.nodes[node]->wrong, strlen(c->map.nodes[node]->wrong));
+}
+
+static bg_bytes cluster_word(const char *word)
+{
+    return (bg_bytes){ word, strlen(word) };
+}
+
+/* A pause between attempts; BG_ECANCELED: somebody wants it to end. */
+static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
+{
+    struct pollfd stop = { .fd = c->options.stop_fd, .events = POLLIN };
+    return poll(&stop, 1, CLUSTER_PAUSE) > 0
+               ? cluster_fail(info, BG_ECANCELED, "stopped")
+               : BG_OK;
+}
+
+/* ---- One node ----------------------------------------------------------------------------------- */
+
+/* Opens a node's link for a round, with AUTH where it is new; false: it cannot be opened. */
+static bool cluster_begin(struct cluster *c, uint16_t node)
+{
+    struct node_link *link = c->map.nodes[node];
+    if (!link_begin(link)) {
+        cluster_note_link(c, node);
+        return false;
+    }
+    if (!link->fresh || !c->options.password) {
+        return true;
+    }
+    const char *user = c->options.user;
+    const bg_bytes words[] = { cluster_word("AUTH"), cluster_word(user ? user : ""),
+                               cluster_word(c->options.password) };
+    const bg_bytes without[] = { words[0], words[2] };
+    return user ? link_put(link, words, 3) : link_put(link, without, 2);
+}
+
+/* Takes the answer to AUTH, if one is due. False: refused, the link is closed. */
+static bool cluster_greeted(struct cluster *c, uint16_t node)
+{
+    struct node_link *link = c->map.nodes[node];
+    bg_bytes reply;
+    if (!link->fresh || !c->options.password) {
+        return true;
+    }
+    size_t at = 0;
+    if (!link_take(link, &reply)) {
+        return false;
+    }
+    const struct reply_item item = reply_next(reply, &at);
+    if (item.type == '-') {
+        link_break(link, "AUTH: %.*s", (int)(item.text.len < 100 ? item.text.len : 100),
+                   (const char *)item.text.data);
+        cluster_note_link(c, node);
+        return false;
+    }
+    return true;
+}
+
+/* ---- The map ------------------------------------------------------------------------------------ */
+
+/* What a node says to CLUSTER SLOTS. False: nothing of use, and `wrong` says what. */
+static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
+{
+    size_t at = 0;
+    const struct reply_item item = reply_next(reply, &at);
+    if (item.type == '-' && reply_begins(item.text, "ERR")) {
+        map_give_all(&c->map, node); /* it knows no clusters: it is none */
+        return true;
+    }
+    if (item.type == '-') {
+        cluster_note(c, node, item.text.data, item.text.len);
+        return false;
+    }
+    if (!map_read(&c->map, reply, node)) {
+        cluster_note(c, node, "it tells of no slots", 20);
+        return false;
+    }
+    return true;
+}
+
+/* Asks one node for the map. */
+static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
+{
+    struct node_link *link = c->map.nodes[node];
+    const bg_bytes words[] = { cluster_word("CLUSTER"), cluster_word("SLOTS") };
+    bg_bytes reply;
+    if (!cluster_begin(c, node)) {
+        return false;
+    }
+    if (!link_put(link, words, 2)) {
+        *err = BG_ENOMEM;
+        return false;
+    }
+    if (!links_exchange(&link, 1, (int)c->options.timeout, c->options.stop_fd)) {
+        *err = BG_ECANCELED;
+        return false;
+    }
+    c->counts.refreshed++;
+    if (!cluster_greeted(c, node)) {
+        return false;
+    }
+    if (!link_take(link, &reply)) {
+        cluster_note_link(c, node);
+        return false;
+    }
+    return cluster_read_map(c, node, reply);
+}
+
+/* Asks one node after the other. False: none knows; *err if it is no use to go on. */
+static bool cluster_refresh(struct cluster *c, bg_err *err)
+{
+    const size_t count = c->map.count; /* more may be added meanwhile */
+    for (size_t i = 0; i < count && !*err; i++) {
+        const uint16_t node = (uint16_t)((c->teller + i) % count);
+        if (cluster_ask_map(c, node, err)) {
+            c->teller = node;
+            c->stale = false;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Life --------------------------------------------------------------------------------------- */
+
+static bg_err cluster_read_nodes(struct cluster *c, bg_errinfo *info)
+{
+    const char *text = c->options.nodes ? c->options.nodes : "";
+    while (*text) {
+        const size_t n = strcspn(text, ",");
+        if (map_address(&c->map, (bg_bytes){ text, n }, MAP_NOBODY) == MAP_NOBODY) {
+            return cluster_fail(info, BG_EINVAL,
+                                "nodes: found '%.*s', expected HOST:PORT",
+                                (int)(n < 100 ? n : 100), text);
+        }
+        text += n + (text[n] == ',');
+    }
+    return c->map.count
+               ? BG_OK
+               : cluster_fail(info, BG_EINVAL,
+                              "nodes: found nothing, expected HOST:PORT[,...]");
+}
+
+static bg_err cluster_find(struct cluster *c, bg_errinfo *info)
+{
+    const uint32_t patience =
+        c->options.patience < CLUSTER_OPENING ? c->options.patience : CLUSTER_OPENING;
+    const int64_t end = cluster_now() + patience;
+    bg_err err = BG_OK;
+    while (!cluster_refresh(c, &err)) {
+        if (err) {
+            return cluster_fail(info, err, "%s", bg_strerror(err));
+        }
+        if (cluster_now() >= end) {
+            return cluster_fail(info, BG_EIO, "%s", c->wrong);
+        }
+        err = cluster_pause(c, info);
+        if (err) {
+            return err;
+        }
+    }
+    return BG_OK;
+}
+
+bg_err cluster_open(const struct cluster_options *options, struct cluster **cluster,
+                    bg_errinfo *info)
+{
+    struct cluster *c = calloc(1, sizeof *c);
+    *cluster = NULL;
+    if (!c) {
+        return cluster_fail(info, BG_ENOMEM, "out of memory");
+    }
+    c->options = *options;
+    c->options.timeout = options->timeout ? options->timeout : 5000;
+    c->options.patience = options->patience ? options->patience : 30000;
+    c->options.wait = options->wait ? options->wait : 1000;
+    map_init(&c->map);
+    bg_err err = cluster_read_nodes(c, info);
+    err = err ? err : cluster_find(c, info);
+    if (err) {
+        cluster_close(c);
+    } else {
+        *cluster = c;
+    }
+    return err;
+}
+
+void cluster_close(struct cluster *c)
+{
+    if (c) {
+        map_free(&c->map);
+        free(c);
+    }
+}
+
+struct cluster_counts cluster_counts(const struct cluster *c)
+{
+    struct cluster_counts counts = c->counts;
+    bool has[MAP_NODES] = { false };
+    counts.nodes = 0;
+    for (size_t i = 0; i < SHARD_SLOTS; i++) {
+        const uint16_t owner = c->map.owner[i];
+        if (owner != MAP_NOBODY && !has[owner]) {
+            has[owner] = true;
+            counts.nodes++;
+        }
+    }
+    return counts;
+}
+
+void cluster_where(const struct cluster *c, unsigned slot, char *text, size_t room)
+{
+    const uint16_t owner = c->map.owner[slot % SHARD_SLOTS];
+    if (owner == MAP_NOBODY) {
+        (void)snprintf(text, room, "nobody");
+    } else {
+        (void)snprintf(text, room, "%s:%u", c->map.nodes[owner]->host,
+                       c->map.nodes[owner]->port);
+    }
+}
+
+/* ---- A round: sending --------------------------------------------------------------------------- */
+
+/* What a round has done with a node. */
+struct cluster_turn {
+    bool begun, failed, writes;
+};
+
+/* Puts a request to its node; false: it goes out in a later round. *err: no memory. */
+static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
+                         struct cluster_turn *turns, bg_err *err)
+{
+    const bg_bytes asking = cluster_word("ASKING");
+    const uint16_t node = ask->next != MAP_NOBODY ? ask->next : c->map.owner[ask->slot];
+    ask->node = MAP_NOBODY;
+    if (node == MAP_NOBODY) {
+        (void)snprintf(c->wrong, sizeof c->wrong, "nobody has slot %u", ask->slot);
+        return false;
+    }
+    struct node_link *link = c->map.nodes[node];
+    if (!turns[node].begun && !turns[node].failed) {
+        turns[node].begun = cluster_begin(c, node);
+        turns[node].failed = !turns[node].begun;
+    }
+    if (turns[node].failed) {
+        return false;
+    }
+    if ((ask->asking && !link_put(link, &asking, 1))
+        || !link_put(link, ask->argv, ask->argc)) {
+        *err = BG_ENOMEM;
+        return false;
+    }
+    ask->node = node;
+    turns[node].writes = turns[node].writes || ask->write;
+    c->counts.requests++;
+    return true;
+}
+
+/* A number whose slot a node has, another one each time, for slots may be on their way elsewhere;
+ * false: it has none. */
+static bool cluster_marker(struct cluster *c, uint16_t node, char *text, size_t room)
+{
+    enum { TRIED = 4096 };
+    for (unsigned i = 0; i < TRIED; i++) {
+        c->marker = (c->marker + 1) % TRIED;
+        const int n = snprintf(text, room, "{%u}bloomgate/wait", c->marker);
+        if (c->map.owner[shard_slot((bg_bytes){ text, (size_t)n })] == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The marker and WAIT, behind the writes of a node. One that has no slot of its own yet gets no
+ * marker, and its writes will have to be repeated when it has. */
+static bool cluster_put_wait(struct cluster *c, uint16_t node)
+{
+    struct node_link *link = c->map.nodes[node];
+    char marker[40], replicas[16], wait[16];
+    (void)snprintf(replicas, sizeof replicas, "%u", c->options.replicas);
+    (void)snprintf(wait, sizeof wait, "%u", c->options.wait);
+    if (!cluster_marker(c, node, marker, sizeof marker)) {
+        const bg_bytes ping =
+            cluster_word("PING"); /* two answers, neither of which will do */
+        return link_put(link, &ping, 1) && link_put(link, &ping, 1);
+    }
+    const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
+                             cluster_word("1"), cluster_word("EX"),
+                             cluster_word("60") };
+    const bg_bytes words[] = { cluster_word("WAIT"), cluster_word(replicas),
+                               cluster_word(wait) };
+    return link_put(link, set, 5) && link_put(link, words, 3);
+}
+
+/* ---- A round: what came back -------------------------------------------------------------------- */
+
+static bool cluster_is_passing(bg_bytes text)
+{
+    static const char *const words[] = { "TRYAGAIN",   "CLUSTERDOWN", "LOADING",
+                                         "MASTERDOWN", "READONLY",    "NOREPLICAS",
+                                         "UNBLOCKED" };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (reply_begins(text, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum cluster_verdict { VERDICT_ANSWER, VERDICT_ELSEWHERE, VERDICT_LATER };
+
+/* What to do with a reply; `ask` knows where to go next. */
+static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask *ask,
+                                          bg_bytes reply)
+{
+    size_t at = 0;
+    const struct reply_item item = reply_next(reply, &at);
+    unsigned slot = 0;
+    uint16_t node = MAP_NOBODY;
+    ask->next = MAP_NOBODY;
+    ask->asking = false;
+    if (item.type != '-') {
+        return VERDICT_ANSWER;
+    }
+    const bool moved = reply_begins(item.text, "MOVED");
+    if (moved || reply_begins(item.text, "ASK")) {
+        const size_t skip = moved ? 6 : 4;
+        const bg_bytes rest = { (const char *)item.text.data + skip,
+                                item.text.len > skip ? item.text.len - skip : 0 };
+        cluster_note(c, ask->node, item.text.data, item.text.len);
+        if (!map_redirection(&c->map, rest, ask->node, &slot, &node)) {
+            return VERDICT_LATER;
+        }
+        if (moved) {
+            c->map.owner[slot] = node;
+            c->stale = true; /* more will have moved */
+            c->counts.moved++;
+        } else {
+            c->counts.asked++;
+        }
+        ask->next = node;
+        ask->asking = !moved;
+        return VERDICT_ELSEWHERE;
+    }
+    if (cluster_is_passing(item.text)) {
+        cluster_note(c, ask->node, item.text.data, item.text.len);
+        return VERDICT_LATER;
+    }
+    return VERDICT_ANSWER;
+}
+
+/* Whether WAIT, the last reply of a link, says that enough replicas have it all. Before, the marker
+ * must have been written: an error there is one of rights, or the slot has gone. */
+static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
+                           bg_bytes wait)
+{
+    size_t at = 0;
+    const struct reply_item set = reply_next(marker, &at);
+    at = 0;
+    const struct reply_item item = reply_next(wait, &at);
+    if (set.type != '+') {
+        cluster_note(c, node, set.text.data, set.type == '-' ? set.text.len : 0);
+        return false;
+    }
+    if (item.type == ':' && item.number >= (int64_t)c->options.replicas) {
+        return true;
+    }
+    if (item.type == '-') {
+        cluster_note(c, node, item.text.data, item.text.len);
+    } else {
+        char text[80];
+        const int n = snprintf(text, sizeof text, "%lld of %u replicas have the write",
+                               (long long)item.number, c->options.replicas);
+        cluster_note(c, node, text, (size_t)n);
+    }
+    return false;
+}
+
+/* Looks ahead to the last two replies of a link, behind `before` others. */
+static bool cluster_check_wait(struct cluster *c, uint16_t node, size_t before)
+{
+    struct node_link *link = c->map.nodes[node];
+    const size_t taken = link->taken;
+    bg_bytes marker = { NULL, 0 }, wait = { NULL, 0 };
+    bool good = true;
+    for (size_t i = 0; good && i < before; i++) {
+        good = link_take(link, &wait);
+    }
+    good = good && link_take(link, &marker) && link_take(link, &wait);
+    link->taken = taken;
+    return good && cluster_waited(c, node, marker, wait);
+}
+
+struct cluster_round {
+    struct cluster *cluster;
+    struct cluster_ask *asks;
+    size_t n, left;
+    cluster_answered *answered;
+    bool later; /* something has to wait for better times */
+};
+
+/* The replies of one node, in the order of its requests. */
+static void cluster_collect(struct cluster_round *r, uint16_t node, bool writes)
+{
+    struct cluster *c = r->cluster;
+    struct node_link *link = c->map.nodes[node];
+    const bool waits = writes && c->options.replicas;
+    const bool greeted = cluster_greeted(c, node);
+    const bool kept =
+        !waits
+        || (greeted
+            && cluster_check_wait(
+                c, node, link->expected - 2 - (link->fresh && c->options.password)));
+    for (size_t i = 0; i < r->n; i++) {
+        struct cluster_ask *ask = &r->asks[i];
+        bg_bytes reply = { NULL, 0 };
+        if (ask->done || ask->node != node) {
+            continue;
+        }
+        if (!greeted || (ask->asking && !link_take(link, &reply))
+            || !link_take(link, &reply)) {
+            ask->next = MAP_NOBODY;
+            ask->asking = false;
+            r->later = true;
+            if (greeted) {
+                cluster_note_link(c, node);
+            }
+            continue;
+        }
+        const enum cluster_verdict verdict = cluster_judge(c, ask, reply);
+        if (verdict == VERDICT_ANSWER && (kept || !ask->write)) {
+            ask->done = true;
+            r->left--;
+            r->answered(ask, reply);
+        } else if (verdict != VERDICT_ELSEWHERE) {
+            r->later = true;
+        }
+    }
+}
+
+static bg_err cluster_round(struct cluster_round *r, struct cluster_turn *turns,
+                            struct node_link **links)
+{
+    struct cluster *c = r->cluster;
+    bg_err err = BG_OK;
+    size_t count = 0;
+    memset(turns, 0, MAP_NODES * sizeof *turns);
+    for (size_t i = 0; i < r->n && !err; i++) {
+        if (!r->asks[i].done && !cluster_send(c, &r->asks[i], turns, &err)) {
+            r->asks[i].next = MAP_NOBODY;
+            r->asks[i].asking = false;
+            r->later = true;
+        }
+    }
+    for (size_t i = 0; i < c->map.count && !err; i++) {
+        if (turns[i].begun) {
+            links[count++] = c->map.nodes[i];
+            if (turns[i].writes && c->options.replicas
+                && !cluster_put_wait(c, (uint16_t)i)) {
+                err = BG_ENOMEM;
+            }
+        }
+    }
+    const uint32_t wait = c->options.replicas ? c->options.wait : 0;
+    if (!err
+        && !links_exchange(links, count, (int)(c->options.timeout + wait),
+                           c->options.stop_fd)) {
+        err = BG_ECANCELED;
+    }
+    const size_t nodes = c->map.count; /* redirections may add some */
+    for (size_t i = 0; i < nodes && !err; i++) {
+        if (turns[i].begun) {
+            cluster_collect(r, (uint16_t)i, turns[i].writes);
+        }
+    }
+    return err;
+}
+
+static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns,
+                             struct node_link **links, bg_errinfo *info)
+{
+    struct cluster *c = r->cluster;
+    int64_t end = cluster_now() + c->options.patience;
+    int bounces = 0;
+    bg_err err = BG_OK;
+    while (r->left && !err) {
+        if (c->stale) {
+            (void)cluster_refresh(c, &err); /* the old one will do for a while */
+        }
+        const size_t before = r->left;
+        r->later = false;
+        err = err ? err : cluster_round(r, turns, links);
+        if (err) {
+            return cluster_fail(info, err, "%s", bg_strerror(err));
+        }
+        if (r->left < before) {
+            end = cluster_now() + c->options.patience;
+            bounces = 0;
+        }
+        if (r->left && cluster_now() >= end) {
+            return cluster_fail(info, BG_EIO, "gave up: %s", c->wrong);
+        }
+        c->counts.repeated += r->left;
+        if (r->left && (r->later || ++bounces >= CLUSTER_BOUNCES)) {
+            c->stale = true;
+            err = cluster_pause(c, info);
+        }
+    }
+    return err;
+}
+
+bg_err cluster_call(struct cluster *c, struct cluster_ask *asks, size_t n,
+                    cluster_answered *answered, bg_errinfo *info)
+{
+    struct cluster_round round = {
+        .cluster = c, .asks = asks, .n = n, .left = n, .answered = answered
+    };
+    struct cluster_turn *turns = calloc(MAP_NODES, sizeof *turns);
+    struct node_link **links = calloc(MAP_NODES, sizeof(struct node_link *));
+    bg_err err =
+        turns && links ? BG_OK : cluster_fail(info, BG_ENOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        asks[i].done = false;
+        asks[i].slot = shard_slot(asks[i].argv[1]);
+        asks[i].next = asks[i].node = MAP_NOBODY;
+        asks[i].asking = false;
+    }
+    err = err ? err : cluster_rounds(&round, turns, links, info);
+    free(links);
+    free(turns);
+    return err;
+}

@@ -1,0 +1,83 @@
+/*
+ * cluster_client.h - requests to a Redis Cluster, or to a single server, until they are answered.
+ *
+ * A call takes any number of requests, each for one slot. In rounds it sends every request that is
+ * not answered to the node that has its slot, all nodes at once, and deals with what comes back:
+ *
+ *     MOVED                  the map is mended, the request goes to the other node
+ *     ASK                    once to the other node, behind ASKING
+ *     TRYAGAIN, CLUSTERDOWN, LOADING, MASTERDOWN, READONLY, NOREPLICAS, UNBLOCKED, and broken
+ *     connections            the map is asked for anew, a pause, and again
+ *     anything else          is the answer, errors as well
+ *
+ * It gives up when nothing was answered for as long as its patience lasts. A request whose answer was
+ * lost is sent again, so it may be carried out twice: requests must not mind (adds to sets of bits do
+ * not; counting filters count twice, which loses nothing).
+ *
+ * WAIT. Redis acknowledges a write before its replicas have it; a write that was acknowledged can be
+ * lost with its primary. With `replicas` set, a write counts as answered only when so many replicas
+ * have it, else it is sent again. WAIT waits for the last write of its own connection, and an add
+ * that changes nothing is no write: the bits may be there by somebody else, or by an attempt before,
+ * and on no replica yet. So a small write goes in between, SET {n}bloomgate/wait with an expiry, where
+ * {n} is in a slot of that node: what replicas have of it, they have of all before.
+ *
+ * Threads: a client belongs to one.
+ */
+#ifndef CLUSTER_CLUSTER_CLIENT_H
+#define CLUSTER_CLUSTER_CLIENT_H
+
+#include "slot_map.h"
+
+struct cluster_options {
+    const char *nodes;           /* "host:port,host:port" : some of the cluster's */
+    const char *user, *password; /* NULL: none */
+    uint32_t timeout;            /* milliseconds without an answer; 0: 5000 */
+    uint32_t patience; /* milliseconds to go on after the last success; 0: 30,000 */
+    uint32_t replicas; /* that must have a write; 0: no WAIT */
+    uint32_t wait;     /* milliseconds for these, in one attempt; 0: 1000 */
+    int stop_fd;       /* ends a call when it becomes readable; -1: none */
+};
+
+struct cluster;
+
+/* Finds out who has which slot. Errors: BG_EINVAL (nodes), BG_EIO, BG_ECANCELED, BG_ENOMEM; the
+ * message says which node said what. */
+bg_err cluster_open(const struct cluster_options *options, struct cluster **cluster,
+                    bg_errinfo *info);
+void cluster_close(struct cluster *cluster);
+
+struct cluster_ask {
+    const bg_bytes *argv; /* argv[1] is the key that says which slot */
+    size_t argc;
+    bool write;
+    void *context; /* for `answered` */
+
+    /* Inside. */
+    bool done;
+    unsigned slot;
+    uint16_t node, next; /* where it was sent; where a redirection sends it */
+    bool asking;         /* ... behind ASKING */
+};
+
+/* Called once for each request, in any order; the reply is valid within. */
+typedef void cluster_answered(struct cluster_ask *ask, bg_bytes reply);
+
+/* Errors: as above. What was answered before an error stays answered (done). */
+bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
+                    cluster_answered *answered, bg_errinfo *info);
+
+struct cluster_counts {
+    uint64_t requests, moved, asked, repeated, refreshed;
+    size_t nodes; /* that have slots */
+};
+struct cluster_counts cluster_counts(const struct cluster *cluster);
+
+/* "host:port" of the node that has a slot, as far as is known. */
+void cluster_where(const struct cluster *cluster, unsigned slot, char *text,
+                   size_t room);
+
+/* Fills in an error, and returns its code. */
+bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,326 @@
+/* node_link.c - see node_link.h. */
+#include "node_link.h"
+
+#include "text.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Bytes -------------------------------------------------------------------------------------- */
+
+static bool bytes_reserve(struct link_bytes *b, size_t more)
+{
+    if (more <= b->room - b->used) {
+        return true;
+    }
+    size_t room = b->room ? b->room : 16384;
+    while (room - b->used < more) {
+        room *= 2;
+    }
+    char *bytes = realloc(b->bytes, room);
+    if (!bytes) {
+        return false;
+    }
+    b->bytes = bytes;
+    b->room = room;
+    return true;
+}
+
+/* "$3\r\n" or "*2\r\n" */
+static void bytes_put_header(struct link_bytes *b, char type, size_t number)
+{
+    const int n = snprintf(b->bytes + b->used, 32, "%c%zu\r\n", type, number);
+    b->used += (size_t)n;
+}
+
+static void bytes_put(struct link_bytes *b, const void *bytes, size_t n)
+{
+    if (n) {
+        memcpy(b->bytes + b->used, bytes, n);
+        b->used += n;
+    }
+}
+
+bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc)
+{
+    size_t more = 32;
+    for (size_t i = 0; i < argc; i++) {
+        more += argv[i].len + 34;
+    }
+    if (!bytes_reserve(&link->out, more)) {
+        return false;
+    }
+    bytes_put_header(&link->out, '*', argc);
+    for (size_t i = 0; i < argc; i++) {
+        bytes_put_header(&link->out, '$', argv[i].len);
+        bytes_put(&link->out, argv[i].data, argv[i].len);
+        bytes_put(&link->out, "\r\n", 2);
+    }
+    link->expected++;
+    return true;
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------------ */
+
+bool link_name(struct node_link *link, const char *host, size_t n, uint16_t port)
+{
+    *link = (struct node_link){ .fd = -1, .port = port };
+    if (n == 0 || n >= sizeof link->host) {
+        return false;
+    }
+    memcpy(link->host, host, n);
+    return true;
+}
+
+void link_break(struct node_link *link, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(link->wrong, sizeof link->wrong, format, arguments);
+    va_end(arguments);
+    if (link->fd >= 0) {
+        (void)close(link->fd);
+        link->fd = -1;
+    }
+    link->attempt = (link->attempt + link->connecting) % LINK_ADDRESSES;
+    link->connecting = false;
+}
+
+void link_close(struct node_link *link)
+{
+    link_break(link, "closed");
+    free(link->out.bytes);
+    free(link->in.bytes);
+    link->out = link->in = (struct link_bytes){ 0 };
+}
+
+static bool link_open(struct node_link *link)
+{
+    const struct addrinfo how = { .ai_socktype = SOCK_STREAM };
+    struct addrinfo *found = NULL;
+    char port[8];
+    (void)snprintf(port, sizeof port, "%u", link->port);
+    const int code = getaddrinfo(link->host, port, &how, &found);
+    if (code) {
+        link_break(link, "%s", gai_strerror(code));
+        return false;
+    }
+    const struct addrinfo *a = found;
+    for (unsigned i = 0; i < link->attempt; i++) {
+        a = a->ai_next ? a->ai_next : found;
+    }
+    const int one = 1;
+    link->connecting = true;
+    link->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (link->fd < 0
+        || (connect(link->fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS)) {
+        link_break(link, "%s", text_errno(errno));
+    } else {
+        (void)setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    }
+    freeaddrinfo(found);
+    link->fresh = link->fd >= 0;
+    return link->fd >= 0;
+}
+
+/* What an ended round has left is thrown away; large buffers are given back. */
+static void link_empty(struct link_bytes *b)
+{
+    enum { KEPT = 4 << 20 };
+    if (b->room > KEPT) {
+        free(b->bytes);
+        *b = (struct link_bytes){ 0 };
+    }
+    b->used = 0;
+}
+
+bool link_begin(struct node_link *link)
+{
+    link->fresh = false;
+    link_empty(&link->out);
+    link_empty(&link->in);
+    link->sent = link->taken = link->expected = link->whole = link->begin = 0;
+    link->scan = (struct reply_scan){ 0 };
+    return link->fd >= 0 || link_open(link);
+}
+
+/* ---- A round ------------------------------------------------------------------------------------ */
+
+static bool link_is_busy(const struct node_link *link)
+{
+    return link->fd >= 0 && link->whole < link->expected;
+}
+
+static void link_send(struct node_link *link)
+{
+    if (link->connecting) {
+        int code = 0;
+        socklen_t n = sizeof code;
+        (void)getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &code, &n);
+        if (code) {
+            link_break(link, "%s", text_errno(code));
+            return;
+        }
+        link->connecting = false;
+    }
+    while (link->sent < link->out.used) {
+        const ssize_t n = send(link->fd, link->out.bytes + link->sent,
+                               link->out.used - link->sent, MSG_NOSIGNAL);
+        if (n < 0) {
+            if (errno != EAGAIN && errno != EINTR) {
+                link_break(link, "%s", text_errno(errno));
+            }
+            return;
+        }
+        link->sent += (size_t)n;
+    }
+}
+
+/* Counts the replies that are whole. */
+static void link_scan(struct node_link *link)
+{
+    while (link->whole < link->expected) {
+        const enum reply_state state = reply_scan(
+            &link->scan, link->in.bytes + link->begin, link->in.used - link->begin);
+        if (state == REPLY_BAD) {
+            link_break(link, "what it says is no reply of RESP");
+        }
+        if (state != REPLY_WHOLE) {
+            return;
+        }
+        link->begin += link->scan.at;
+        link->scan = (struct reply_scan){ 0 };
+        link->whole++;
+    }
+}
+
+/* False: no memory. */
+static bool link_receive(struct node_link *link)
+{
+    enum { AT_ONCE = 65536 };
+    if (link->in.used > LINK_MOST) {
+        link_break(link, "its replies are larger than %d bytes", (int)LINK_MOST);
+        return true;
+    }
+    if (!bytes_reserve(&link->in, AT_ONCE)) {
+        return false;
+    }
+    const ssize_t n = recv(link->fd, link->in.bytes + link->in.used, AT_ONCE, 0);
+    if (n > 0) {
+        link->in.used += (size_t)n;
+        link_scan(link);
+    } else if (n == 0) {
+        link_break(link, "it has closed the connection");
+    } else if (errno != EAGAIN && errno != EINTR) {
+        link_break(link, "%s", text_errno(errno));
+    }
+    return true;
+}
+
+static int64_t links_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Who waits for what, in the order of the links that are busy; returns how many. */
+static size_t links_watch(struct node_link *const *links, size_t n, struct pollfd *to)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (link_is_busy(links[i])) {
+            const bool sends =
+                links[i]->connecting || links[i]->sent < links[i]->out.used;
+            to[count++] =
+                (struct pollfd){ .fd = links[i]->fd,
+                                 .events = (short)(POLLIN | (sends ? POLLOUT : 0)) };
+        }
+    }
+    return count;
+}
+
+/* What poll has told; *moved: somebody got on. False: no memory. */
+static bool links_work(struct node_link *const *links, size_t n,
+                       const struct pollfd *told, bool *moved)
+{
+    for (size_t i = 0, at = 0; i < n; i++) {
+        if (!link_is_busy(links[i])) {
+            continue;
+        }
+        const short events = told[at++].revents;
+        *moved = *moved || events;
+        if (events & (POLLOUT | POLLERR | POLLHUP)) {
+            link_send(links[i]);
+        }
+        if (links[i]->fd >= 0 && events & (POLLIN | POLLHUP)
+            && !link_receive(links[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void links_break_busy(struct node_link *const *links, size_t n, const char *why)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (link_is_busy(links[i])) {
+            link_break(links[i], "%s", why);
+        }
+    }
+}
+
+bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd)
+{
+    struct pollfd *watched = calloc(n + 1, sizeof *watched);
+    int64_t end = links_now() + timeout;
+    bool good = watched != NULL;
+    while (good) {
+        const size_t count = links_watch(links, n, watched);
+        const int64_t left = end - links_now();
+        if (count == 0) {
+            break;
+        }
+        if (left <= 0) {
+            links_break_busy(links, n, "it does not answer");
+            break;
+        }
+        watched[count] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
+        const int told = poll(watched, count + 1, (int)left);
+        if (told < 0) {
+            good = errno == EINTR;
+            continue;
+        }
+        bool moved = false;
+        good = !watched[count].revents && links_work(links, n, watched, &moved);
+        end = moved ? links_now() + timeout : end;
+    }
+    if (!good) { /* answers that come later must not be taken for others */
+        links_break_busy(links, n, "the round was ended");
+    }
+    free(watched);
+    return good;
+}
+
+bool link_take(struct node_link *link, bg_bytes *reply)
+{
+    struct reply_scan scan = { 0 };
+    if (link->taken >= link->begin
+        || reply_scan(&scan, link->in.bytes + link->taken, link->begin - link->taken)
+               != REPLY_WHOLE) {
+        return false;
+    }
+    *reply = (bg_bytes){ link->in.bytes + link->taken, scan.at };
+    link->taken += scan.at;
+    return true;
+}

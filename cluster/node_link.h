@@ -1,0 +1,68 @@
+/*
+ * node_link.h - a connection to one node: requests go out in a pipeline, replies come back in order.
+ *
+ * Work is done in rounds. In a round, requests are put to any number of links (link_put), all of them
+ * are sent and all replies awaited at once (links_exchange), and then the replies of each link are
+ * taken in the order of its requests (link_take). A link that breaks in a round, or does not answer
+ * in time, or says what is no reply, is closed and has no replies beyond those that came whole: the
+ * caller sends what was not answered again, on a new connection. Sockets never block, so a full
+ * pipeline to one node holds up nobody.
+ *
+ * Memory: what is sent in a round, and what comes back, up to LINK_MOST.
+ * Threads: links belong to one thread.
+ */
+#ifndef CLUSTER_NODE_LINK_H
+#define CLUSTER_NODE_LINK_H
+
+#include "reply_scan.h"
+
+enum {
+    LINK_HOST = 256,
+    LINK_MOST = 512 << 20,
+    LINK_ADDRESSES = 16 /* of one name that are tried */
+};
+
+struct link_bytes {
+    char *bytes;
+    size_t used, room;
+};
+
+struct node_link {
+    char host[LINK_HOST];
+    uint16_t port;
+    int fd;           /* -1: closed */
+    bool fresh;       /* opened in this round */
+    bool connecting;  /* not known yet whether it can be */
+    unsigned attempt; /* which of its addresses is tried; the next after a failure */
+    struct link_bytes out, in;
+    size_t sent, taken;     /* of these */
+    size_t expected, whole; /* replies of this round */
+    struct reply_scan scan; /* of the reply that comes next; it begins at `begin` */
+    size_t begin;
+    char wrong[160]; /* why it was closed */
+};
+
+/* Names a node; the link is closed at first. False: the host's name is too long. */
+bool link_name(struct node_link *link, const char *host, size_t n, uint16_t port);
+
+/* Begins a round; opens the link if it is closed (`fresh` says so). False: `wrong` says why. */
+bool link_begin(struct node_link *link);
+
+/* A request, as an array of strings. False: no memory. */
+bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc);
+
+/* Sends all and waits for all replies: until nothing came for `timeout` milliseconds. `stop_fd`, unless
+ * -1, ends it when it becomes readable. False: no memory, or that it did. */
+bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd);
+
+/* The next reply of the round; false: there is none. */
+bool link_take(struct node_link *link, bg_bytes *reply);
+
+/* Closes it and says why. */
+void link_break(struct node_link *link, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Closes it and frees what it holds. */
+void link_close(struct node_link *link);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * sharded_filter.h - one filter in shards over a cluster: adding, asking, and work on each shard.
+ *
+ * Items are sorted by their shards (shard_names.h), and go in commands of up to `batch` items,
+ * BG.MADD and BG.MEXISTS, to all nodes at once. A shard that is not there is an error, never a "no".
+ * When a call fails, nothing is said about items that were not answered: ask again, or take them for
+ * "maybe"; adds can be repeated.
+ *
+ * Threads: belongs to one, as its cluster does.
+ */
+#ifndef CLUSTER_SHARDED_FILTER_H
+#define CLUSTER_SHARDED_FILTER_H
+
+#include "cluster_client.h"
+
+enum { SHARDED_BATCH = 500 };
+
+struct sharded {
+    struct cluster *cluster;
+    struct shard_tags tags;
+    char *texts;     /* the names of its shards, */
+    bg_bytes *names; /* in order */
+    size_t batch;    /* items in one command */
+};
+
+/* BG_EINVAL: the number of shards. */
+bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
+                    struct sharded *filter, bg_errinfo *info);
+void sharded_close(struct sharded *filter);
+
+/* Adds n items. Bits in `added` say which are in for good, bits in `is_new` which were certainly new:
+ * both valid after an error as well, which is BG_EFULL, BG_ENOTFOUND or that of cluster_call. */
+bg_err sharded_add(struct sharded *filter, const bg_bytes *items, size_t n,
+                   uint64_t *added, uint64_t *is_new, bg_errinfo *info);
+
+/* Which of n items it may contain; all of them, as far as is known, after an error. */
+bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
+                   uint64_t *maybe, bg_errinfo *info);
+
+/*
+ * The same command for every shard: words[0], the shard, and the other words. `others`, unless NULL,
+ * are more filters of as many shards, whose shards follow behind the shard (BG.MERGE). `told` gets the
+ * number of the shard and its reply, errors as well, in any order.
+ */
+struct sharded_order {
+    const bg_bytes *words;
+    size_t count;
+    const struct sharded *others;
+    size_t others_count;
+    bool write;
+    void (*told)(void *context, uint32_t shard, bg_bytes reply);
+    void *context;
+};
+bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
+                    bg_errinfo *info);
+
+/* One command for one shard, likewise. */
+bg_err sharded_one(struct sharded *filter, uint32_t shard,
+                   const struct sharded_order *order, bg_errinfo *info);
+
+#endif

@@ -1,0 +1,252 @@
+"""A real cluster on this machine: three primaries, a replica of each, with the module of bloomgate; in a
+folder of its own, on free ports, gone in the end.
+
+    with cluster_world.World("redis-server", MODULE) as world:
+        world.nodes[0].ask("CLUSTER", "INFO")"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+PRIMARIES, REPLICAS = 3, 1
+BUS = 10000  # the port of the cluster's own traffic lies so much higher
+
+
+class Failed(Exception):
+    """An error reply."""
+
+
+class Link:
+    """A connection that speaks RESP2."""
+
+    def __init__(self, port, timeout=30):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self.file = self.socket.makefile("rb")
+
+    def ask(self, *words):
+        parts = [b"*%d\r\n" % len(words)]
+        for word in words:
+            word = word if isinstance(word, bytes) else str(word).encode()
+            parts.append(b"$%d\r\n%s\r\n" % (len(word), word))
+        self.socket.sendall(b"".join(parts))
+        return self.reply()
+
+    def reply(self):
+        line = self.file.readline()
+        if not line.endswith(b"\r\n"):
+            raise ConnectionError("closed")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            raise Failed(rest.decode())
+        if kind == b"+":
+            return rest.decode()
+        if kind == b":":
+            return int(rest)
+        if kind == b"$":
+            return None if rest == b"-1" else self.file.read(int(rest) + 2)[:-2]
+        assert kind == b"*", line
+        return None if rest == b"-1" else [self.reply() for _ in range(int(rest))]
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+
+def free_port():
+    """One that is free, and the port of the bus as well."""
+    while True:
+        with socket.socket() as one, socket.socket() as other:
+            one.bind(("127.0.0.1", 0))
+            port = one.getsockname()[1]
+            if port + BUS > 65535:
+                continue
+            try:
+                other.bind(("127.0.0.1", port + BUS))
+            except OSError:
+                continue
+            return port
+
+
+def wait_for(condition, what, seconds=60):
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.02)
+
+
+class Node:
+    def __init__(self, world, number):
+        self.world, self.number = world, number
+        self.folder = os.path.join(world.folder, str(number))
+        os.mkdir(self.folder)
+        self.port, self.process, self.link = 0, None, None
+
+    def start(self):
+        for _ in range(10):  # somebody else may take the port before the server does
+            self.port = free_port()
+            self.launch()
+            if self.is_up():
+                return
+        raise AssertionError(f"the server did not start:\n{self.log()}")
+
+    def launch(self):
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(
+                [self.world.server, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
+                 "--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", str(self.world.node_timeout),
+                 "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
+                 "--loadmodule", self.world.module, *self.world.module_arguments],
+                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def is_up(self):
+        while self.process.poll() is None:
+            try:
+                return self.ask("PING") == "PONG"
+            except OSError:
+                time.sleep(0.01)
+        return False
+
+    def ask(self, *words):
+        if self.link is None:
+            self.link = Link(self.port)
+        try:
+            return self.link.ask(*words)
+        except OSError:
+            self.link.close()
+            self.link = None
+            raise
+
+    def info(self, section):
+        lines = self.ask("INFO", section).decode().split("\r\n")
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def name(self):
+        return self.ask("CLUSTER", "MYID").decode()
+
+    def log(self):
+        with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as file:
+            return file.read()[-4000:]
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.link:
+            self.link.close()
+            self.link = None
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+
+class World:
+    def __init__(self, server, module, *module_arguments, node_timeout=2000, primaries=PRIMARIES, replicas=REPLICAS):
+        self.server, self.module = server, os.path.abspath(module)
+        self.module_arguments, self.node_timeout = module_arguments, node_timeout
+        self.primaries, self.replicas = primaries, replicas
+        self.folder = tempfile.mkdtemp(prefix="bloomgate-cluster-")
+        self.nodes = []
+
+    def __enter__(self):
+        try:
+            self.nodes = [Node(self, i) for i in range(self.primaries * (1 + self.replicas))]
+            for node in self.nodes:
+                node.start()
+            done = subprocess.run(["redis-cli", "--cluster", "create", *(node.address() for node in self.nodes),
+                                   "--cluster-replicas", str(self.replicas), "--cluster-yes"],
+                                  capture_output=True, text=True, timeout=120)
+            assert done.returncode == 0, done.stdout + done.stderr
+            wait_for(self.is_ready, "the cluster")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for node in self.nodes:
+            node.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def is_ready(self):
+        """All nodes that are alive know all slots, and each replica follows its primary."""
+        for node in filter(Node.is_alive, self.nodes):
+            try:
+                state = dict(line.split(":", 1) for line in node.ask("CLUSTER", "INFO").decode().split("\r\n") if line)
+                about = node.info("replication")
+            except (OSError, Failed):
+                return False
+            if state["cluster_state"] != "ok" or about.get("master_link_status", "up") != "up" \
+                    or about["role"] == "master" and self.slots_of(node) \
+                    and int(about["connected_slaves"]) < self.replicas and all(map(Node.is_alive, self.nodes)):
+                return False
+        return True
+
+    def slots_of(self, node):
+        """How many slots a node has, by itself."""
+        mine = [line.split() for line in node.ask("CLUSTER", "NODES").decode().split("\n") if "myself" in line][0]
+        ranges = [word.split("-") for word in mine[8:] if not word.startswith("[")]
+        return sum(int(r[-1]) - int(r[0]) + 1 for r in ranges)
+
+    def primary_of(self, slot, asked=None):
+        """The node that has a slot, as one node that is alive sees it."""
+        asked = asked or next(filter(Node.is_alive, self.nodes))
+        for first, last, where, *_ in asked.ask("CLUSTER", "SLOTS"):
+            if first <= slot <= last:
+                return next((node for node in self.nodes if node.port == where[1]), None)
+        return None
+
+    def replica_of(self, primary):
+        name = primary.name()
+        for node in filter(Node.is_alive, self.nodes):
+            lines = node.ask("CLUSTER", "NODES").decode().split("\n")
+            mine = next(line.split() for line in lines if "myself" in line)
+            if mine[3] == name:
+                return node
+        return None
+
+    def addresses(self):
+        return ",".join(node.address() for node in self.nodes)
+
+    def any(self):
+        return next(filter(Node.is_alive, self.nodes))
+
+    def logs(self):
+        return "\n".join(f"--- {node.number}\n{node.log()}" for node in self.nodes)
+
+    def move_slot(self, slot, source, target):
+        """As redis-cli --cluster reshard moves one: key by key, then for good."""
+        source_name, target_name = source.name(), target.name()
+        target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source_name)
+        source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target_name)
+        while True:
+            keys = source.ask("CLUSTER", "GETKEYSINSLOT", slot, 10)
+            if not keys:
+                break
+            source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 20000, "KEYS", *keys)
+        for node in (target, source, *(n for n in self.nodes if n not in (source, target) and n.is_alive())):
+            try:
+                node.ask("CLUSTER", "SETSLOT", slot, "NODE", target_name)
+            except Failed as error:  # replicas take no orders
+                assert "SETSLOT only with masters" in str(error), error
+
+
+def stop(node):
+    """The node stands still, and goes on with `resume`."""
+    node.signal(signal.SIGSTOP)
+
+
+def resume(node):
+    node.signal(signal.SIGCONT)

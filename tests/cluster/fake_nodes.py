@@ -1,0 +1,176 @@
+"""Nodes of a cluster that are made up: sets in the place of filters, and every kind of trouble that a
+client may meet. Each node is a thread that answers RESP; `trouble` is asked before each command."""
+
+import socket
+import threading
+
+
+class Hang(Exception):
+    """The node does not answer any more on this connection."""
+
+
+class Cut(Exception):
+    """The node sends these bytes and closes the connection."""
+
+
+def crc16(data):
+    crc = 0
+    for byte in data:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
+    return crc
+
+
+def slot_of(key):
+    begin = key.find(b"{")
+    end = key.find(b"}", begin + 1)
+    if begin >= 0 and end > begin + 1:
+        key = key[begin + 1:end]
+    return crc16(key) % 16384
+
+
+class Node:
+    """A socket of its own; `cluster` knows the rest."""
+
+    def __init__(self, cluster, number):
+        self.cluster, self.number = cluster, number
+        self.keys = {}
+        self.seen = []  # commands, in order
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def accept(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        stream = connection.makefile("rb")
+        state = {"asking": False, "user": self.cluster.password is None}
+        hung = threading.Event()
+        try:
+            while True:
+                words = read_command(stream)
+                if words is None:
+                    break
+                self.seen.append(words)
+                connection.sendall(self.answer(words, state))
+        except Hang:
+            hung.wait(60)
+        except Cut as cut:
+            connection.sendall(cut.args[0])
+        except OSError:
+            pass
+        finally:
+            stream.close()
+            connection.close()
+
+    def answer(self, words, state):
+        name = words[0].upper()
+        if name == b"AUTH":
+            state["user"] = words[-1] == self.cluster.password
+            return b"+OK\r\n" if state["user"] else b"-WRONGPASS invalid username-password pair\r\n"
+        if not state["user"]:
+            return b"-NOAUTH Authentication required.\r\n"
+        trouble = self.cluster.trouble(self, words)
+        if trouble is not None:
+            return trouble
+        if name == b"CLUSTER":
+            return self.cluster.slots()
+        if name == b"ASKING":
+            state["asking"] = True
+            return b"+OK\r\n"
+        if name == b"WAIT":
+            return b":%d\r\n" % self.cluster.replicas
+        asking, state["asking"] = state["asking"], False
+        slot = slot_of(words[1])
+        elsewhere = self.redirect(slot, words[1], asking)
+        return elsewhere or self.run(name, words)
+
+    def redirect(self, slot, key, asking):
+        """MOVED or ASK, as a node of Redis does it."""
+        owner, target = self.cluster.owner(slot), self.cluster.moving.get(slot)
+        if owner is self:
+            if target is not None and key not in self.keys:
+                return b"-ASK %d %s\r\n" % (slot, target.address().encode())
+            return None
+        if target is self and asking:
+            return None
+        return b"-MOVED %d %s\r\n" % (slot, owner.address().encode())
+
+    def run(self, name, words):
+        members = self.keys.get(words[1])
+        if name == b"SET":
+            return b"+OK\r\n"
+        if name == b"BG.CREATE":
+            if members is not None:
+                return b"-ERR item exists\r\n"
+            self.keys[words[1]] = set()
+            return b"+OK\r\n"
+        if members is None:
+            return b"-NOFILTER no such filter\r\n"
+        if name == b"BG.MADD":
+            answers = []
+            for word in words[2:]:
+                answers.append(word not in members)
+                members.add(word)
+        else:
+            assert name == b"BG.MEXISTS", words
+            answers = [word in members for word in words[2:]]
+        return b"*%d\r\n" % len(answers) + b"".join(b":%d\r\n" % a for a in answers)
+
+
+class FakeCluster:
+    def __init__(self, nodes=3):
+        self.password = None
+        self.replicas = 1
+        self.trouble = lambda node, words: None
+        self.moving = {}     # slot: the node that it is moving to
+        self.told = None     # what CLUSTER SLOTS says, if it is not so
+        self.nodes = [Node(self, i) for i in range(nodes)]
+        self.owners = [i * nodes // 16384 for i in range(16384)]
+
+    def owner(self, slot):
+        return self.nodes[self.owners[slot]]
+
+    def slots(self):
+        owners = self.told or self.owners
+        ranges, begin = [], 0
+        for i in range(1, 16385):
+            if i == 16384 or owners[i] != owners[begin]:
+                node = self.nodes[owners[begin]]
+                ranges.append(b"*3\r\n:%d\r\n:%d\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n" % (begin, i - 1, node.port))
+                begin = i
+        return b"*%d\r\n" % len(ranges) + b"".join(ranges)
+
+    def addresses(self):
+        return ",".join(node.address() for node in self.nodes)
+
+    def members(self):
+        """All that was added, whatever it belongs to."""
+        return set().union(*(members for node in self.nodes for members in node.keys.values()))
+
+    def close(self):
+        for node in self.nodes:
+            node.listener.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept
+            node.listener.close()
+
+
+def read_command(stream):
+    line = stream.readline()
+    if not line:
+        return None
+    assert line[:1] == b"*", line
+    words = []
+    for _ in range(int(line[1:])):
+        length = int(stream.readline()[1:])
+        words.append(stream.read(length + 2)[:-2])
+    return words

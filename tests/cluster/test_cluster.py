@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""One filter over a real cluster, three primaries and three replicas, by the command line: names and
+routes as the documents have them, exact merges, slots that move and a primary that is killed while keys
+are being added. Every key that was acknowledged is found afterwards.
+usage: test_cluster.py BLOOMGATE MODULE [SERVER [SCALE]]      SERVER: redis-server, valkey-server"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+import cluster_world
+import shard_reference
+from cluster_world import wait_for
+
+PROGRAM, MODULE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+SERVER = sys.argv[3] if len(sys.argv) > 3 else "redis-server"
+SCALE = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+SHARDS = 16
+
+
+def cli(world, *arguments, keys=""):
+    done = subprocess.run([PROGRAM, "--cluster", world.addresses(), "--timeout", "2s", *arguments], input=keys,
+                          text=True, capture_output=True, timeout=300)
+    assert done.returncode in (0, 1), (done, world.logs())
+    return done
+
+
+def create(world, *names):
+    for name in names:
+        cli(world, "create", "-n", str(2000000 * SCALE), "-p", "0.1%", name)
+
+
+class Adder:
+    """The command line as it adds what it is fed, and what it has acknowledged so far. Keys come as long as
+    it is wanted, some thousand at a time, each batch when most of the one before is in."""
+
+    def __init__(self, world, name, *options):
+        self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", "60s",
+                                         "add", "-q", "--acknowledged", *options, name],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.name, self.sent, self.acknowledged, self.ended = name, 0, [], False
+        self.readers = [threading.Thread(target=self.read), threading.Thread(target=self.feed)]
+        for thread in self.readers:
+            thread.start()
+
+    def feed(self):
+        while not self.ended and self.process.poll() is None:
+            keys = [f"{self.name}-{self.sent + i}" for i in range(500)]
+            try:
+                self.process.stdin.write("".join(key + "\n" for key in keys))
+                self.process.stdin.flush()
+            except BrokenPipeError:
+                break
+            self.sent += len(keys)
+            time.sleep(0.005)  # so that a filter of the size that it has is enough
+            while self.sent - len(self.acknowledged) > 5000 and self.process.poll() is None:
+                time.sleep(0.001)
+        self.process.stdin.close()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.acknowledged.append(line.rstrip("\n"))
+
+    def wait_for(self, more):
+        """Until so many more are acknowledged."""
+        goal = len(self.acknowledged) + more
+        wait_for(lambda: len(self.acknowledged) >= goal or self.process.poll() is not None, f"{more} more keys", 120)
+        assert self.process.poll() is None, self.process.stderr.read()
+
+    def end(self):
+        self.ended = True
+        for thread in self.readers:
+            thread.join()
+        error = self.process.stderr.read()
+        assert self.process.wait() == 0, error
+        assert len(self.acknowledged) == self.sent, "all are in"
+        return self.acknowledged
+
+
+def check_all(world, name, keys):
+    """Every one of them may be contained; of others no more than the rate allows."""
+    text = "".join(key + "\n" for key in keys)
+    missing = cli(world, "check", "-v", name, keys=text).stdout.split()
+    assert not missing, f"{len(missing)} of {len(keys)} acknowledged keys are lost: {missing[:5]}"
+    others = "".join(f"other-{i}\n" for i in range(20000))
+    found = int(cli(world, "check", "-c", name, keys=others).stdout)
+    assert found < 20000 * 0.001 * 3, f"{found} false positives"
+
+
+def shard_slots(name):
+    return [shard_reference.slot(key) for key in shard_reference.names(name, SHARDS)]
+
+
+# ---- Tests, in this order --------------------------------------------------------------------------
+
+
+def test_names_and_routes(world):
+    node = world.any()
+    for shards in (1, 2, 7, 16, 100, 1024):
+        names = [key.decode() for key in node.ask("BG.SHARDED", "KEYS", "seen", shards)]
+        assert names == shard_reference.names("seen", shards)
+    keys = [f"key-{i}" for i in range(300)] + ["", "x" * 1000, "\0", "{a}b"]
+    told = [key.decode() for key in node.ask("BG.SHARDED", "SHARD", "seen", 37, *keys)]
+    names = shard_reference.names("seen", 37)
+    assert told == [names[shard_reference.route(key.encode(), 37)] for key in keys]
+    for key in names:
+        assert node.ask("CLUSTER", "KEYSLOT", key) == shard_reference.slot(key)
+    assert [len(set(key.split("/")[0] for key in names))] == [37]
+    plan = node.ask("BG.SHARDED", "PLAN", 1000000, 0.001, 16)
+    assert dict(zip(plan[::2], plan[1::2]))[b"capacity"] == shard_reference.capacity(1000000, 16)
+
+
+def test_merge_is_exact(world):
+    create(world, "a", "b", "both")
+    left = "".join(f"left-{i}\n" for i in range(30000))
+    right = "".join(f"right-{i}\n" for i in range(30000))
+    cli(world, "add", "a", keys=left)
+    cli(world, "add", "b", keys=right)
+    cli(world, "add", "both", keys=left + right)
+    cli(world, "merge", "a", "b")
+
+    def digests(name):
+        return [world.primary_of(shard_reference.slot(key)).ask("BG.DIGEST", key)
+                for key in shard_reference.names(name, SHARDS)]
+    assert digests("a") == digests("both")
+    assert digests("b") != digests("both")
+    assert int(cli(world, "check", "-c", "a", keys=left + right).stdout) == 60000
+
+
+def test_dump(world):
+    with tempfile.TemporaryDirectory() as folder:
+        cli(world, "dump", "both", os.path.join(folder, "d"))
+        keys = [f"left-{i}" for i in range(2000)]
+        owner = [shard_reference.route(key.encode(), SHARDS) for key in keys]
+        for i in range(SHARDS):
+            path = os.path.join(folder, f"d.{i}")
+            assert subprocess.run([PROGRAM, "info", path], capture_output=True).returncode in (0, 2)
+            verified = subprocess.run([PROGRAM, "info", "--json", path], capture_output=True, text=True)
+            assert "keyed" in verified.stdout + verified.stderr
+        # One whose hash is no secret can be asked from its files.
+        cli(world, "create", "-n", "10000", "--hash", "fast", "open")
+        cli(world, "add", "open", keys="".join(key + "\n" for key in keys))
+        cli(world, "dump", "open", os.path.join(folder, "o"))
+        for i in range(SHARDS):
+            mine = "".join(key + "\n" for key, shard in zip(keys, owner) if shard == i)
+            done = subprocess.run([PROGRAM, "check", "-v", os.path.join(folder, f"o.{i}")], input=mine, text=True,
+                                  capture_output=True)
+            assert done.stdout == "" and done.returncode == 1, done
+
+
+def test_info_and_drop(world):
+    text = cli(world, "info", "both").stdout
+    assert "16, over a cluster of 3 nodes" in text and "blocked" in text, text
+    assert cli(world, "drop", "b").returncode == 0
+    assert cli(world, "drop", "b").returncode == 1
+
+
+def test_slots_move_while_adding(world):
+    """By redis-cli, as an operator would; and those of the shards to and fro, by hand."""
+    create(world, "moved")
+    adder = Adder(world, "moved")
+    adder.wait_for(1000)
+    source, target = world.nodes[0], world.nodes[1]
+    done = subprocess.run(["redis-cli", "--cluster", "reshard", source.address(), "--cluster-from", source.name(),
+                           "--cluster-to", target.name(), "--cluster-slots", str(min(5000, 1100 * SCALE)), "--cluster-yes"],
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    moves = 0
+    for _ in range(2 * SCALE):
+        for slot in shard_slots("moved"):
+            owner = world.primary_of(slot, world.nodes[2])
+            other = world.nodes[(world.nodes.index(owner) + 1) % 3]
+            world.move_slot(slot, owner, other)
+            moves += 1
+            adder.wait_for(100)
+    keys = adder.end()
+    check_all(world, "moved", keys)
+    print(f"  {len(keys)} keys, {moves} moves of shards and those of redis-cli")
+
+
+def test_replica_that_lags(world):
+    """What is on a primary alone is not acknowledged, even if nothing is left to be added."""
+    create(world, "lag")
+    wait_for(world.is_ready, "all replicas")
+    name = shard_reference.names("lag", SHARDS)[0]
+    primary = world.primary_of(shard_reference.slot(name))
+    replica = world.replica_of(primary)
+    keys = [key for key in (f"lag-{i}" for i in range(2000)) if shard_reference.route(key.encode(), SHARDS) == 0]
+    text = "".join(key + "\n" for key in keys)
+    cluster_world.stop(replica)
+    try:
+        link = cluster_world.Link(primary.port)
+        link.ask("BG.MADD", name, *keys)  # somebody else adds them, without WAIT
+        link.close()
+        done = subprocess.run([PROGRAM, "--cluster", primary.address(), "--patience", "300ms", "add", "-w", "1",
+                               "--wait", "100ms", "--acknowledged", "lag"],
+                              input=text, text=True, capture_output=True, timeout=60)
+    finally:
+        cluster_world.resume(replica)
+    assert done.returncode == 4 and done.stdout == "", done
+    done = cli(world, "add", "-w", "1", "--acknowledged", "lag", keys=text)
+    assert done.stdout == text, done
+
+
+def test_primary_is_killed_while_adding(world):
+    create(world, "killed")
+    wait_for(world.is_ready, "all replicas")
+    adder = Adder(world, "killed", "-w", "1", "--wait", "200ms")
+    adder.wait_for(3000)
+    slots = shard_slots("killed")
+    victim = world.primary_of(slots[0])
+    heir = world.replica_of(victim)
+    before = len(adder.acknowledged)
+    victim.kill()
+    start = time.monotonic()
+    wait_for(lambda: heir.info("replication")["role"] == "master", "a failover", 60)
+    failover = time.monotonic() - start
+    # It has no replica now, so nothing of its slots can be acknowledged, until there is one again.
+    victim.launch()
+    adder.wait_for(3000)
+    keys = adder.end()
+    victim.kill()  # again, for the primaries that there are now hold everything
+    check_all(world, "killed", keys)
+    print(f"  {before} keys before, {len(keys) - before} after; the replica took over after {failover:.1f} s")
+
+
+def main():
+    if not shutil.which(SERVER) or not shutil.which("redis-cli"):
+        print(f"skipped: no {SERVER} or redis-cli here")
+        sys.exit(77)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    passed = failed = 0
+    with cluster_world.World(SERVER, MODULE) as world:
+        for name, test in list(globals().items()):
+            if not name.startswith("test_"):
+                continue
+            start = time.monotonic()
+            try:
+                test(world)
+                passed += 1
+                print(f"ok {name} ({time.monotonic() - start:.1f} s)", flush=True)
+            except Exception:  # pylint: disable=broad-except
+                failed += 1
+                print(f"FAILED {name}", flush=True)
+                traceback.print_exc(file=sys.stdout)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+main()

@@ -1,0 +1,27 @@
+#!/usr/bin/env python3
+"""The distributed crawl of the examples, on a cluster that is started for it.
+usage: test_crawl.py EXAMPLE MODULE [SERVER]"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import cluster_world
+
+EXAMPLE, MODULE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+SERVER = sys.argv[3] if len(sys.argv) > 3 else "redis-server"
+
+if not shutil.which(SERVER) or not shutil.which("redis-cli"):
+    print(f"skipped: no {SERVER} or redis-cli here")
+    sys.exit(77)
+with cluster_world.World(SERVER, MODULE) as world:
+    done = subprocess.run([EXAMPLE, world.addresses()], capture_output=True, text=True, timeout=120)
+    print(done.stdout + done.stderr, end="")
+    left = sum(node.ask("DBSIZE") for node in world.nodes)
+    rows = [line.split() for line in done.stdout.splitlines()[2:]]
+    good = done.returncode == 0 and left == 0 and len(rows) == 3 and int(rows[0][4]) < int(rows[2][4])
+    if not good:
+        print(f"exit code {done.returncode}, {left} keys are left")
+print("1 passed, 0 failed" if good else "0 passed, 1 failed")
+sys.exit(not good)

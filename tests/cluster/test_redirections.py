@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""The command line against made-up nodes: redirections, nodes that fail, lie, hang or talk nonsense.
+Whatever happens, no key that was acknowledged is missing, and none that is in is called absent.
+usage: test_redirections.py BLOOMGATE [PART OF A NAME...]"""
+
+import os
+import resource
+import subprocess
+import sys
+import traceback
+
+import fake_nodes
+
+PROGRAM = os.path.abspath(sys.argv[1])
+KEYS = [f"key-{i}" for i in range(2000)]
+INPUT = "".join(key + "\n" for key in KEYS)
+
+
+def run(cluster, *arguments, keys="", password=None, quick=False):
+    """The command; quick: it soon loses its patience."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    environment.pop("BLOOMGATE_PASSWORD", None)
+    if password:
+        environment["BLOOMGATE_PASSWORD"] = password
+    times = ["--patience", "0.4s", "--timeout", "0.2s"] if quick else ["--timeout", "1s", "--patience", "20s"]
+    return subprocess.run([PROGRAM, "--cluster", cluster.addresses(), *times, *arguments], input=keys, text=True,
+                          capture_output=True, timeout=60, env=environment)
+
+
+def made(nodes=3):
+    cluster = fake_nodes.FakeCluster(nodes)
+    done = run(cluster, "create", "-n", "1000", "f")
+    assert done.returncode == 0 and "16 shards made" in done.stderr, done
+    return cluster
+
+
+def add_and_check(cluster, *options):
+    done = run(cluster, "add", *options, "f", keys=INPUT)
+    assert done.returncode == 0, done
+    assert "keys added: 2,000" in done.stderr, done
+    cluster.trouble = lambda node, words: None
+    assert cluster.members() == {key.encode() for key in KEYS}
+    done = run(cluster, "check", "f", keys=INPUT + "absent\n")
+    assert done.stdout == INPUT and done.returncode == 0, done
+
+
+class Times:
+    """Trouble for the first n commands of a name, or of any."""
+
+    def __init__(self, n, what, name=None):
+        self.left, self.what, self.name = n, what, name
+
+    def __call__(self, node, words):
+        if self.left == 0 or words[0] in (b"AUTH", b"CLUSTER") or self.name and words[0] != self.name:
+            return None
+        self.left -= 1
+        return self.what() if callable(self.what) else self.what
+
+
+def raises(error):
+    def it():
+        raise error
+    return it
+
+
+def test_plain():
+    cluster = made()
+    add_and_check(cluster)
+    done = run(cluster, "create", "-n", "1000", "f")
+    assert done.returncode == 3 and "16 of 16 shards were there already" in done.stderr, done
+    assert run(cluster, "create", "--missing", "-n", "1000", "f").returncode == 0
+    assert all(node.keys for node in cluster.nodes), "shards are on all nodes"
+
+
+def test_moved():
+    cluster = made()
+    cluster.told = [0] * 16384  # all nodes say that the first has all
+    add_and_check(cluster)
+
+
+def test_moved_for_ever():
+    cluster = made(2)
+    cluster.trouble = lambda node, words: \
+        b"-MOVED 5 %s\r\n" % cluster.nodes[1 - node.number].address().encode() if words[0] == b"BG.MADD" else None
+    done = run(cluster, "add", "--acknowledged", "f", keys=INPUT, quick=True)
+    assert done.returncode == 4 and "gave up" in done.stderr and not done.stdout, done
+    assert sum(len(node.seen) for node in cluster.nodes) < 20000, "it pauses"
+
+
+def test_asked():
+    cluster = made(2)
+    for key in list(cluster.nodes[0].keys):  # the first has given its filters away, not yet its slots
+        cluster.moving[fake_nodes.slot_of(key)] = cluster.nodes[1]
+        cluster.nodes[1].keys[key] = cluster.nodes[0].keys.pop(key)
+    add_and_check(cluster)
+    assert [b"ASKING"] in cluster.nodes[1].seen
+
+
+def test_passing_errors():
+    for error in (b"TRYAGAIN later", b"CLUSTERDOWN The cluster is down", b"LOADING Redis is loading", b"READONLY no",
+                  b"MASTERDOWN link is down", b"UNBLOCKED force unblock"):
+        cluster = made()
+        cluster.trouble = Times(6, b"-" + error + b"\r\n")
+        add_and_check(cluster)
+
+
+def test_connections_that_break():
+    for cut in (b"", b"*3\r\n:1\r\n", b"$100\r\nabc", b"+O"):
+        cluster = made()
+        cluster.trouble = Times(4, raises(fake_nodes.Cut(cut)))
+        add_and_check(cluster)
+
+
+def test_hanging():
+    cluster = made()
+    cluster.trouble = Times(2, raises(fake_nodes.Hang()))
+    add_and_check(cluster)
+
+
+def test_nonsense():
+    for nonsense in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"*99999999999\r\n", b"\0\0\0\0", b"$-5\r\n", b"%1\r\n+a\r\n+b\r\n"):
+        cluster = made()
+        cluster.trouble = Times(3, nonsense)
+        add_and_check(cluster)
+
+
+def test_promises_take_no_memory():
+    cluster = made(1)
+    cluster.trouble = Times(10**9, b"*1000000000\r\n$2000000000\r\n")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    done = run(cluster, "check", "f", keys=INPUT, quick=True)
+    assert done.returncode == 4 and not done.stdout, done
+    after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    assert after < max(before, 200 * 1024), f"{after} KiB"  # sanitizers take some
+
+
+def test_wrong_answers():
+    """A list that is too short, or no list, is an error; nobody is called absent for it."""
+    for wrong in (b"*1\r\n:0\r\n", b"*0\r\n", b":0\r\n", b"+OK\r\n", b"$-1\r\n", b"*-1\r\n"):
+        cluster = made()
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        cluster.trouble = Times(1, wrong, b"BG.MEXISTS")
+        done = run(cluster, "check", "-v", "f", keys=INPUT, quick=True)
+        assert done.returncode == 4 and not done.stdout, (wrong, done)
+        cluster.trouble = Times(1, wrong, b"BG.MEXISTS")
+        done = run(cluster, "check", "-v", "--open", "f", keys=INPUT, quick=True)
+        assert done.returncode == 1 or wrong == b"*1\r\n:0\r\n", (wrong, done)
+        assert len(done.stdout.split()) <= 1, (wrong, done)  # the 0 that it did say
+
+
+def test_missing_filter():
+    cluster = made()
+    done = run(cluster, "-s", "8", "check", "f", keys=INPUT)
+    assert done.returncode == 3 and "really in 8 shards" in done.stderr and not done.stdout, done
+    done = run(cluster, "add", "g", keys=INPUT)
+    assert done.returncode == 3 and "NOFILTER" in done.stderr, done
+
+
+def test_nobody_answers():
+    cluster = made()
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    cluster.trouble = lambda node, words: b"-CLUSTERDOWN The cluster is down\r\n" if words[0] == b"BG.MEXISTS" else None
+    done = run(cluster, "check", "f", keys=INPUT, quick=True)
+    assert done.returncode == 4 and not done.stdout and "CLUSTERDOWN" in done.stderr, done
+    done = run(cluster, "check", "--open", "f", keys="absent\n", quick=True)
+    assert done.stdout == "absent\n" and "not all of the cluster answered" in done.stderr, done
+    cluster.close()
+    nowhere = fake_nodes.FakeCluster(1)
+    nowhere.close()
+    done = run(nowhere, "check", "f", keys=INPUT)
+    assert done.returncode == 4 and nowhere.addresses() in done.stderr, done
+
+
+def test_replicas():
+    """An add is acknowledged when the replicas have it, and not before."""
+    cluster = made()
+    cluster.replicas = 0
+    done = run(cluster, "add", "-w", "1", "--wait", "20ms", "--acknowledged", "f", keys=INPUT, quick=True)
+    assert done.returncode == 4 and not done.stdout, done
+    assert "0 of 1 replicas have the write" in done.stderr, done
+    cluster.replicas = 1
+    done = run(cluster, "add", "-w", "1", "--acknowledged", "f", keys=INPUT)
+    assert done.returncode == 0 and done.stdout == INPUT, done
+    for node in cluster.nodes:  # a write that is replicated for certain stands between
+        waits = [i for i, words in enumerate(node.seen) if words[0] == b"WAIT"]
+        assert waits and all(node.seen[i - 1][0] == b"SET" for i in waits), node.seen
+        assert all(cluster.owner(fake_nodes.slot_of(node.seen[i - 1][1])) is node for i in waits)
+    cluster.trouble = Times(3, b"-ASK 1 127.0.0.1:1\r\n", b"SET")  # a marker that was not written proves nothing
+    add_and_check(cluster, "-w", "1")
+
+
+def test_acknowledged_before_an_error():
+    cluster = made()
+    cluster.trouble = lambda node, words: b"-FULL no room\r\n" if words[0] == b"BG.MADD" and node.number == 1 else None
+    done = run(cluster, "add", "--acknowledged", "f", keys=INPUT)
+    assert done.returncode == 5 and "FULL" in done.stderr, done
+    assert {line.encode() for line in done.stdout.split()} == cluster.members()
+    assert 0 < len(done.stdout.split()) < len(KEYS)
+
+
+def test_passwords():
+    cluster = fake_nodes.FakeCluster(3)
+    cluster.password = b"open sesame"
+    done = run(cluster, "create", "-n", "1000", "f", quick=True)
+    assert done.returncode == 4 and "NOAUTH" in done.stderr, done
+    done = run(cluster, "create", "-n", "1000", "f", password="wrong", quick=True)
+    assert done.returncode == 4 and "WRONGPASS" in done.stderr, done
+    done = run(cluster, "create", "-n", "1000", "f", password="open sesame")
+    assert done.returncode == 0, done
+    done = run(cluster, "--user", "u", "add", "-w", "1", "f", keys=INPUT, password="open sesame")
+    assert done.returncode == 0, done
+    assert [b"AUTH", b"u", b"open sesame"] in cluster.nodes[0].seen
+
+
+def main():
+    passed = failed = 0
+    for name, test in list(globals().items()):
+        if name.startswith("test_") and (len(sys.argv) < 3 or any(part in name for part in sys.argv[2:])):
+            try:
+                test()
+                passed += 1
+            except Exception:  # pylint: disable=broad-except
+                print(f"FAILED {name}")
+                traceback.print_exc(file=sys.stdout)
+                failed += 1
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+main()
