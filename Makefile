@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run demo test bench bench-cli bench-service fuzz soak exhaustive format lint install cross coverage clean
+.PHONY: help deps build run demo routing test bench bench-cli bench-service bench-leveldb fuzz soak exhaustive format lint install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ run: build ## start the service with an example; ARGS="--port 7000" and so on
 demo: build ## show the kinds of filter: what each costs and what it gives
 	@build/bin/bgdemo $(ARGS)
 
+routing: build ## show three levels of filters over LevelDB nodes, published through Redis
+	@build/bin/example_15_routing_leveldb
+
 test: deps ## run everything that fits in a quarter of an hour
 	@tools/run_tests.py
 
@@ -38,6 +41,9 @@ bench-cli: build ## measure the command line against wc, bloom, grep, sort and a
 
 bench-service: build ## measure the service against redis-server; ARGS="--keys 1e8"
 	@bench/bench_service.py build/bin $(ARGS)
+
+bench-leveldb: build ## measure our filters in LevelDB against its own; ARGS="--n 1e6 --bits 12"
+	@build/bin/bench_leveldb $(ARGS)
 
 fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)

@@ -11,6 +11,7 @@
  */
 #include "args.h"
 #include "dump.h"
+#include "import_value.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -495,6 +496,10 @@ const struct command bf_commands[] = {
     { "BF.LOADCHUNK", 4, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM,
       1, 1, 1, dump_bf_load, NULL, "key iterator data",
       "Loads a piece of a dump, of ours or of RedisBloom; the last one makes the filter",
+      "O(N) with N bytes", "0.1.0" },
+    { "BF.LOAD", 3, COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW, CATEGORY_BLOOM, 1,
+      1, 1, import_bf_load, NULL, "key data",
+      "Loads a filter as valkey-bloom writes it to append-only files",
       "O(N) with N bytes", "0.1.0" },
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };

@@ -42,13 +42,13 @@ static bg_err files_encode(const struct object *object, void **bytes, size_t *n,
                            : dump_encode_filter(object, bytes, n, info);
 }
 
-/* Checks a filter of RedisBloom by reading what is written of it. */
-static bg_err files_verify_foreign(const void *bytes, size_t n, bg_report *report,
-                                   bg_errinfo *info)
+/* Checks a filter of another module by reading what is written of it. */
+static bg_err files_verify_foreign(const struct object *object, const void *bytes,
+                                   size_t n, bg_report *report, bg_errinfo *info)
 {
     bg_foreign *again = NULL;
-    const bg_err err =
-        bg_foreign_read(BG_FOREIGN_REDISBLOOM, bytes, n, NULL, &again, info);
+    const bg_err err = bg_foreign_read((bg_foreign_format)object->shape.foreign, bytes,
+                                       n, NULL, &again, info);
     bg_foreign_free(again);
     report->blocks = 1;
     return err;
@@ -64,7 +64,7 @@ static bg_err files_verify(const struct object *object,
     size_t n = 0;
     bg_err err = files_encode(object, &bytes, &n, info);
     if (!err && object->foreign) {
-        err = files_verify_foreign(bytes, n, report, info);
+        err = files_verify_foreign(object, bytes, n, report, info);
     } else if (!err) {
         err = object_hash_spec(&object->shape, settings, &hash, info);
         how.hash = &hash;
@@ -105,7 +105,7 @@ bg_err bgc_digest_of(const struct object *object, char text[BG_DIGEST_TEXT],
     void *bytes = NULL;
     size_t n = 0;
     const bg_err err = files_encode(object, &bytes, &n, info);
-    if (err || n < FILES_DIGEST + BG_DIGEST_BYTES) {
+    if (err || (!object->foreign && n < FILES_DIGEST + BG_DIGEST_BYTES)) {
         free(bytes);
         return err ? err : BG_EFORMAT;
     }

@@ -280,7 +280,8 @@ static void dump_scan(struct request *request, uint32_t families,
         return;
     }
     pthread_mutex_lock(&object->dumping);
-    const bool foreign = object->foreign != NULL;
+    const bool foreign =
+        object->foreign && object->shape.foreign != BG_FOREIGN_VALKEYBLOOM;
     const struct dump *dump = dump_take(request, object, iterator == 0, foreign);
     if (dump) {
         const enum dump_step step = foreign

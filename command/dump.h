@@ -5,7 +5,7 @@
  * its end was read, the next dump begins, or five minutes have passed. There is one per object.
  *
  *     stream    "bloomgate dump 1 SHAPE;ITEMS DELETED EXPANSIONS\n"   what it is (object.h)
- *               a filter file (bg_encode), or a dump of RedisBloom (docs/foreign.md)
+ *               a filter file (bg_encode), or a filter of another module (docs/foreign.md)
  *     chunk     magic 8 | checksum 8 | stream 8 | offset 8 | total 8 | bytes of the stream
  *
  * All numbers have their low byte first. `checksum` is the XXH64, seed 0, of all that follows it;
@@ -36,7 +36,7 @@ void dump_release(struct object *object);
 /* Frees a copy that nobody has read for too long. A host calls it from time to time. */
 void dump_expire(struct object *object, uint64_t now);
 
-/* A filter of RedisBloom as bytes; free() them. */
+/* A filter of another module as bytes; free() them. */
 bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 

@@ -7,8 +7,8 @@
  *
  *     ours         the stream, offset by offset
  *     RedisBloom   the records that bg_foreign_read takes: each 16 bytes of iterator and length,
- *                  then the header; each link's bits likewise. Chunks are put to where they
- *                  belong between these.
+ *                  then the header; each part's bytes likewise: the links of a Bloom filter, the
+ *                  filters of a cuckoo filter. Chunks are put to where they belong between these.
  *
  * Invariants, under `dumping`
  *   (L1) done <= total; the first `done` bytes have come, in order, without gaps
@@ -19,6 +19,7 @@
 
 #include "args.h"
 #include "dump_stream.h"
+#include "import_value.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,18 +28,23 @@ enum {
     LOAD_RECORD = 16,
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
-    REDIS_NONSCALING = 8,
+    CUCKOO_HEADER = 38,
+    CUCKOO_ADDRESS = 8, /* behind it, in some versions */
+    CUCKOO_FILTERS = 65536,
     LOAD_FIRST = 64 << 10
 };
 
 struct load {
-    bool foreign;
-    uint64_t stream;      /* ours: which */
-    uint64_t done, total; /* bytes of the stream, or of bits */
-    uint64_t size;        /* of all that is kept in the end, records included */
+    bg_foreign_format foreign; /* 0: ours */
+    uint64_t stream;           /* ours: which */
+    uint64_t done, total;      /* bytes of the stream, or of bits */
+    uint64_t size;             /* of all that is kept in the end, records included */
     uint8_t *bytes;
     size_t room;
-    size_t header; /* RedisBloom: bytes of its header */
+    size_t header;      /* RedisBloom: bytes of its header */
+    uint64_t first;     /* cuckoo filters: bytes of the first part, */
+    uint32_t expansion; /* and how much larger the next ones are */
+    bool in_one;        /* each part has to come as one chunk */
 };
 
 /* How a family of commands says what is wrong. */
@@ -47,8 +53,8 @@ struct load_words {
     const char *not_found;  /* there is nothing to go on with */
     const char *place;      /* a chunk that does not follow */
     const char *too_big;    /* a chunk over the end of a link */
-    const char *bad_header; /* the first chunk is wrong, or ... */
-    const char *bad;        /* ... all of them are */
+    const char *bad_header; /* the first chunk is wrong; NULL: as ... */
+    const char *bad;        /* ... if all of them are */
 };
 
 /* ---- What has come --------------------------------------------------------------------------- */
@@ -126,33 +132,61 @@ static bg_err load_begin(struct object *object, const struct load *load,
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
-/* RedisBloom: where in the records the bits from an offset on belong, and how many follow up to
- * the end of their link. The header has been checked, and the offset is below load->total. */
-static uint64_t load_link_place(const struct load *load, uint64_t offset,
+/* RedisBloom: a part, one after the other. */
+struct load_part {
+    uint64_t number, bytes;
+    uint64_t offset; /* in the bytes of all parts */
+    uint64_t place;  /* in the records */
+};
+
+static uint64_t load_link_bytes(const struct load *load, uint64_t number)
+{
+    return dump_get64(load->bytes + LOAD_RECORD + REDIS_HEADER + REDIS_LINK * number);
+}
+
+static struct load_part load_first_part(const struct load *load)
+{
+    return (struct load_part){ .bytes = load->foreign == BG_FOREIGN_REDISCUCKOO
+                                            ? load->first
+                                            : load_link_bytes(load, 0),
+                               .place = LOAD_RECORD + load->header + LOAD_RECORD };
+}
+
+/* There is one, as the header has been checked. */
+static void load_next_part(const struct load *load, struct load_part *part)
+{
+    part->offset += part->bytes;
+    part->place += part->bytes + LOAD_RECORD;
+    part->number++;
+    part->bytes = load->foreign == BG_FOREIGN_REDISCUCKOO
+                      ? part->bytes * load->expansion
+                      : load_link_bytes(load, part->number);
+}
+
+/* RedisBloom: where in the records the bytes from an offset on belong, and how many follow up to
+ * the end of their part. The header has been checked, and the offset is below load->total. */
+static uint64_t load_part_place(const struct load *load, uint64_t offset,
                                 uint64_t *left)
 {
-    const uint8_t *link = load->bytes + LOAD_RECORD + REDIS_HEADER;
-    uint64_t place = LOAD_RECORD + load->header + LOAD_RECORD;
-    while (offset >= dump_get64(link)) {
-        offset -= dump_get64(link);
-        place += dump_get64(link) + LOAD_RECORD;
-        link += REDIS_LINK;
+    struct load_part part = load_first_part(load);
+    while (offset - part.offset >= part.bytes) {
+        load_next_part(load, &part);
     }
-    *left = dump_get64(link) - offset;
-    return place + offset;
+    *left = part.bytes - (offset - part.offset);
+    return part.place + (offset - part.offset);
 }
 
 static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *left)
 {
     if (load->foreign) {
-        return load_link_place(load, offset, left);
+        return load_part_place(load, offset, left);
     }
     *left = load->total - offset;
     return offset;
 }
 
 /* Puts a chunk to its place: BG_EBUSY: it does not follow what has come; BG_EINVAL: it is over
- * the end of a link. One that has come before is fine if it is the same. */
+ * the end of a part, or less than one that has to come at once. One that has come before is fine if it is the same. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n, bg_errinfo *info)
 {
@@ -162,7 +196,7 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
         return BG_EBUSY;
     }
     const uint64_t place = load_place(load, offset, &left);
-    if (n > left) {
+    if (n > left || (load->in_one && n != left)) {
         return BG_EINVAL;
     }
     if (offset < load->done) {
@@ -185,57 +219,35 @@ static void load_write_records(struct load *load)
 {
     dump_put64(load->bytes, 1);
     dump_put64(load->bytes + 8, load->header);
-    for (uint64_t offset = 0; offset < load->total;) {
-        uint64_t left = 0;
-        const uint64_t place = load_link_place(load, offset, &left);
-        offset += left;
-        dump_put64(load->bytes + place - LOAD_RECORD, 1 + offset);
-        dump_put64(load->bytes + place - LOAD_RECORD + 8, left);
+    struct load_part part = load_first_part(load);
+    for (;;) {
+        const uint64_t end = part.offset + part.bytes;
+        dump_put64(load->bytes + part.place - LOAD_RECORD, 1 + end);
+        dump_put64(load->bytes + part.place - LOAD_RECORD + 8, part.bytes);
+        if (end == load->total) {
+            return;
+        }
+        load_next_part(load, &part);
     }
 }
 
-static bg_err load_read_foreign(const void *bytes, size_t n,
+static bg_err load_read_foreign(bg_foreign_format format, const void *bytes, size_t n,
                                 const struct command_settings *settings,
                                 bg_foreign **foreign, bg_errinfo *info)
 {
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     how.max_bytes = settings->max_filter_bytes;
     how.allocator = settings->allocator;
-    return bg_foreign_read(BG_FOREIGN_REDISBLOOM, bytes, n, &how, foreign, info);
+    return bg_foreign_read(format, bytes, n, &how, foreign, info);
 }
 
 /* A filter of RedisBloom from its records. */
 static bg_err load_finish_foreign(struct request *request, struct load *load,
                                   struct object **made, bg_errinfo *info)
 {
-    bg_foreign *foreign = NULL;
-    const uint8_t *header = load->bytes + LOAD_RECORD;
-    const bool nonscaling = dump_get32(header + 12) & REDIS_NONSCALING;
-    struct object_shape shape = { .family = OBJECT_BF,
-                                  .kind = BG_KIND_SCALABLE,
-                                  .imported = 1,
-                                  .foreign = BG_FOREIGN_REDISBLOOM,
-                                  .nonscaling = nonscaling,
-                                  .expansion =
-                                      nonscaling ? 0 : dump_get32(header + 16) };
     load_write_records(load);
-    bg_err err = load_read_foreign(load->bytes, (size_t)load->size,
-                                   request->host->settings, &foreign, info);
-    if (err) {
-        return err;
-    }
-    double rate;
-    const uint64_t bits = dump_get64(header + REDIS_HEADER + 24);
-    memcpy(&rate, &bits, sizeof rate); /* checked by now: above 0, below 1 */
-    shape.rate = nonscaling || rate > 0.5 ? rate : 2 * rate;
-    shape.items = dump_get64(header + REDIS_HEADER + 44);
-    err = object_adopt(&shape, NULL, foreign, made, info);
-    if (err) {
-        bg_foreign_free(foreign);
-    } else {
-        object_recount(*made);
-    }
-    return err;
+    return import_object(load->foreign, load->bytes, (size_t)load->size,
+                         request->host->settings, made, info);
 }
 
 static bg_err load_decode(const struct object_shape *shape,
@@ -274,11 +286,12 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
                                   bg_errinfo *info)
 {
     bg_foreign *foreign = NULL;
-    if (shape->foreign != BG_FOREIGN_REDISBLOOM || shape->family != OBJECT_BF) {
+    if (!object_shape_is_foreign(shape)) {
         return object_error(info, BG_EFORMAT, "a dump of an unknown format, %u",
                             shape->foreign);
     }
-    bg_err err = load_read_foreign(bytes, n, settings, &foreign, info);
+    bg_err err = load_read_foreign((bg_foreign_format)shape->foreign, bytes, n,
+                                   settings, &foreign, info);
     if (!err) {
         err = object_adopt(shape, NULL, foreign, made, info);
         if (err) {
@@ -491,7 +504,7 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
         || (data.len - REDIS_HEADER) / REDIS_LINK != dump_get32(p + 8)) {
         return object_error(info, BG_EFORMAT, "a header of %zu bytes", data.len);
     }
-    *load = (struct load){ .foreign = true, .header = data.len };
+    *load = (struct load){ .foreign = BG_FOREIGN_REDISBLOOM, .header = data.len };
     load->size = LOAD_RECORD + data.len;
     for (size_t at = REDIS_HEADER; at < data.len; at += REDIS_LINK) {
         const uint64_t bytes = dump_get64(p + at);
@@ -505,12 +518,53 @@ static bg_err load_read_header(bg_bytes data, const struct command_settings *set
     return BG_OK;
 }
 
+/* The same of a cuckoo filter; the decoder checks the rest of it. */
+static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *settings,
+                               struct load *load, bg_errinfo *info)
+{
+    const uint8_t *p = data.data;
+    const uint64_t most = load_most(settings);
+    if (data.len != CUCKOO_HEADER && data.len != CUCKOO_HEADER + CUCKOO_ADDRESS) {
+        return object_error(info, BG_EFORMAT, "a header of %zu bytes", data.len);
+    }
+    const uint64_t buckets = dump_get64(p + 8), filters = dump_get64(p + 24);
+    const uint32_t slots = p[32] | (uint32_t)p[33] << 8;
+    *load = (struct load){ .foreign = BG_FOREIGN_REDISCUCKOO,
+                           .header = data.len,
+                           .expansion = p[36] | (uint32_t)p[37] << 8 };
+    load->in_one = filters > 1 && load->expansion > 1;
+    load->size = LOAD_RECORD + data.len;
+    if (buckets == 0 || slots == 0 || filters == 0 || filters > CUCKOO_FILTERS
+        || (load->expansion == 0 && filters > 1)) {
+        return object_error(info, BG_EFORMAT, "%llu filters of %llu buckets of %u",
+                            (unsigned long long)filters, (unsigned long long)buckets,
+                            slots);
+    }
+    uint64_t bytes = buckets > UINT32_MAX ? UINT64_MAX : buckets * slots;
+    load->first = bytes;
+    for (uint64_t i = 0; i < filters; i++) {
+        if (bytes > UINT32_MAX || bytes > most || load->total + bytes > most) {
+            return load_too_large(bytes, most, info);
+        }
+        load->total += bytes;
+        load->size += bytes + LOAD_RECORD;
+        bytes *= load->expansion;
+    }
+    return BG_OK;
+}
+
 static void load_redis_header(struct request *request, const struct load_words *words,
                               bg_bytes data)
 {
     struct load anew;
     bg_errinfo info = { 0 };
-    bg_err err = load_read_header(data, request->host->settings, &anew, &info);
+    bg_err err = words->families == ARGS_CF
+                     ? load_read_cuckoo(data, request->host->settings, &anew, &info)
+                     : load_read_header(data, request->host->settings, &anew, &info);
+    if (err == BG_EFORMAT && words->bad_header) {
+        reply_errorf(&request->reply, "%s: %s", words->bad_header, info.message);
+        return;
+    }
     if (err) {
         load_refuse(request, words, err, &info);
         return;
@@ -589,20 +643,19 @@ void dump_cf_load(struct request *request)
         .not_found = "ERR Invalid position",
         .place = "ERR Invalid position",
         .too_big = "ERR Couldn't load chunk!",
+        .bad_header = "ERR Invalid header",
         .bad = "ERR Couldn't load chunk!",
     };
     uint64_t iterator = 0;
+    const bg_bytes data = request->argv[3];
     if (!args_count(request->argv[2], &iterator) || iterator == 0) {
         reply_error(&request->reply, words.place);
-    } else if (dump_chunk_is(request->argv[3])) {
-        load_stream(request, &words, request->argv[3], iterator);
+    } else if (dump_chunk_is(data)) {
+        load_stream(request, &words, data, iterator);
+    } else if (iterator == 1) {
+        load_redis_header(request, &words, data);
     } else {
-        reply_error(
-            &request->reply,
-            iterator == 1
-                ? "ERR Invalid header: dumps of RedisBloom's own cuckoo filters cannot "
-                  "be read, only those of CF.SCANDUMP here"
-                : words.place);
+        load_redis_bits(request, &words, iterator, data);
     }
 }
 

@@ -122,7 +122,7 @@ struct host {
     const struct command_settings *settings;
     bool
         ordered; /* one request after the other, and what was done is never half lost: a key
-                     that is found was added, whatever the kind of filter */
+                    that is found was added, whatever the kind of filter */
 };
 
 struct request {

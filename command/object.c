@@ -203,8 +203,10 @@ uint64_t object_count(const struct object *object, bg_bytes key)
     if (object->slot) {
         return bg_slot_count(object->slot, key.data, key.len);
     }
-    uint64_t maybe = 0;
-    return object_may_contain_many(object, &key, 1, &maybe);
+    pthread_rwlock_rdlock(object_foreign_lock(object));
+    const uint64_t count = bg_foreign_count(object->foreign, key.data, key.len);
+    pthread_rwlock_unlock(object_foreign_lock(object));
+    return count;
 }
 
 uint64_t object_probe(const struct object *object, bg_bytes key)
@@ -380,7 +382,10 @@ static bg_err object_needs_filter(const struct object *object, const char *what,
                                   bg_errinfo *info)
 {
     if (object->foreign) {
-        return object_error(info, BG_ENOTSUP, "a filter of RedisBloom cannot be %s",
+        return object_error(info, BG_ENOTSUP, "a filter of %s cannot be %s",
+                            object->shape.foreign == BG_FOREIGN_VALKEYBLOOM
+                                ? "valkey-bloom"
+                                : "RedisBloom",
                             what);
     }
     if (!object_is_whole(object)) {
@@ -479,15 +484,22 @@ bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo
     return BG_OK;
 }
 
-/* What a filter of RedisBloom becomes when it is emptied: one of ours. */
-static void object_shape_native(const struct object *object, struct object_shape *shape)
+/* What a foreign filter becomes when it is emptied: one of ours. */
+static void object_shape_native(const struct object *object,
+                                const struct command_settings *settings,
+                                struct object_shape *shape)
 {
     const bg_foreign_info about = object_foreign_about(object);
     shape->foreign = 0;
     shape->imported = 0;
+    shape->items = about.design ? about.design : 1;
+    if (shape->family == OBJECT_CF) {
+        shape->max_expansions = settings->cf_max_expansions;
+        object_shape_quotient(shape);
+        return;
+    }
     shape->kind = shape->nonscaling ? BG_KIND_BLOCKED : BG_KIND_SCALABLE;
     shape->width = shape->nonscaling ? 0 : 2;
-    shape->items = about.design ? about.design : 1;
 }
 
 bg_err object_emptied(const struct object *object,
@@ -497,7 +509,7 @@ bg_err object_emptied(const struct object *object,
     struct object_shape shape = object->shape;
     *empty = NULL;
     if (object->foreign) {
-        object_shape_native(object, &shape);
+        object_shape_native(object, settings, &shape);
         bg_err err = object_shape_hash(&shape, settings->hash, settings, info);
         return err ? err : object_create(&shape, settings, empty, info);
     }

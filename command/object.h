@@ -6,7 +6,8 @@
  *     CF   what CF.RESERVE makes: a quotient filter, which counts and deletes as a cuckoo filter
  *          does, and is doubled when it is full instead of being chained
  *     BG   any kind, by BG.CREATE or from a file
- *     and of BF: one that was imported from RedisBloom, with its own bits and hash (foreign)
+ *     and of BF and CF: one that was imported from RedisBloom or valkey-bloom, with its own bits
+ *          and hash (foreign)
  *
  * A shape is what is needed to make an empty one, as text in journals and files. It does not
  * change: an object whose filter was replaced by one of another size (rebuilt, folded, loaded
@@ -83,6 +84,9 @@ size_t object_shape_write(const struct object_shape *shape,
 bg_err object_shape_read(const char *text, size_t len, struct object_shape *shape,
                          bg_errinfo *info);
 
+/* Whether it is of a foreign format that objects of its family can have. */
+bool object_shape_is_foreign(const struct object_shape *shape);
+
 /* Whether a hash needs a secret. */
 bool object_shape_is_keyed(const struct object_shape *shape);
 
@@ -108,7 +112,7 @@ struct object {
     bool commutes;  /* sets of bits: adds in any order, and again, come to the same */
     bool born_full; /* it was not empty when it was made: from a file, a copy */
     bg_slot *slot;  /* without a filter in it: unknown content; or NULL: */
-    bg_foreign *foreign; /* a RedisBloom filter, with a lock of its own */
+    bg_foreign *foreign; /* a filter of another module, with a lock of its own */
     pthread_rwlock_t foreign_lock;
     pthread_mutex_t writing;
     _Atomic uint64_t

@@ -51,6 +51,22 @@ struct adding {
     size_t fresh;                                 /* so many */
 };
 
+/* Without the arrays: they are filled as far as they are used, and clearing them costs more than
+ * adding a key. */
+static void adding_init(struct adding *a, struct object *object, struct host *host,
+                        uint64_t *is_new, size_t *done)
+{
+    a->object = object;
+    a->host = host;
+    a->keys = NULL;
+    a->n = 0;
+    a->is_new = is_new;
+    a->done = done;
+    a->check = 0;
+    a->fresh = 0;
+    *done = 0;
+}
+
 static bool adding_bit(const uint64_t *bits, size_t i)
 {
     return bits[i / 64] >> i % 64 & 1;
@@ -296,24 +312,51 @@ static bg_err adding_keys(struct adding *a, bg_errinfo *info)
     return err;
 }
 
+/* Takes back what was added and cannot be recorded, where that can be done. */
+static void adding_undo_foreign(struct adding *a)
+{
+    bg_err err = BG_OK;
+    pthread_rwlock_wrlock(&a->object->foreign_lock);
+    for (size_t i = 0; !err && i < *a->done; i++) {
+        err = bg_foreign_remove(a->object->foreign, a->keys[i].data, a->keys[i].len,
+                                NULL);
+    }
+    pthread_rwlock_unlock(&a->object->foreign_lock);
+    *a->done = 0;
+}
+
+static bool object_counts(const struct object *object)
+{
+    return bg_kind_traits((bg_kind)object->shape.kind) & BG_CAN_REMOVE;
+}
+
 /* Keys of a foreign filter: its own hash, and a lock of its own. */
 static bg_err adding_foreign(struct adding *a, bg_errinfo *info)
 {
     struct object *object = a->object;
+    const bool counts = object_counts(object);
+    bg_bytes changed[OBJECT_BATCH];
+    size_t n = 0;
     bg_err err = BG_OK;
     pthread_rwlock_wrlock(&object->foreign_lock);
     for (size_t i = 0; !err && i < a->n; i++) {
         const bg_bytes key = a->keys[i];
-        if (!bg_foreign_may_contain(object->foreign, key.data, key.len)) {
+        const bool there = bg_foreign_may_contain(object->foreign, key.data, key.len);
+        if (counts || !there) {
             err = bg_foreign_add(object->foreign, key.data, key.len, info);
-            a->is_new[i / 64] |= (uint64_t)(err == BG_OK) << i % 64;
+            a->is_new[i / 64] |= (uint64_t)(!err && !there) << i % 64;
+            changed[n] = key;
+            n += err == BG_OK;
         }
         *a->done += err == BG_OK;
     }
     pthread_rwlock_unlock(&object->foreign_lock);
-    atomic_fetch_add_explicit(&object->items, adding_counts(a), memory_order_relaxed);
     bg_errinfo why = { 0 };
-    const bg_err unrecorded = adding_record(a, NULL, a->keys, *a->done, &why);
+    const bg_err unrecorded = adding_record(a, NULL, changed, n, &why);
+    if (unrecorded && counts) {
+        adding_undo_foreign(a);
+    }
+    atomic_fetch_add_explicit(&object->items, adding_counts(a), memory_order_relaxed);
     if (unrecorded) {
         *a->done = 0;
         *info = why;
@@ -352,13 +395,10 @@ static bg_err adding_all(struct adding *a, bg_errinfo *info)
 bg_err object_add_many(struct object *object, struct host *host, const bg_bytes *keys,
                        size_t n, uint64_t *is_new, size_t *done, bg_errinfo *info)
 {
-    struct adding a = { .object = object,
-                        .host = host,
-                        .keys = keys,
-                        .n = n,
-                        .is_new = is_new,
-                        .done = done };
-    *done = 0;
+    struct adding a;
+    adding_init(&a, object, host, is_new, done);
+    a.keys = keys;
+    a.n = n;
     bg_err err = object_takes(object, info);
     err = err ? err : object_tick(object, host, info);
     if (err || object->commutes) {
@@ -375,12 +415,10 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
 {
     uint64_t is_new = 0;
     size_t done = 0;
-    struct adding a = { .object = object,
-                        .host = host,
-                        .keys = &key,
-                        .n = 1,
-                        .is_new = &is_new,
-                        .done = &done };
+    struct adding a;
+    adding_init(&a, object, host, &is_new, &done);
+    a.keys = &key;
+    a.n = 1;
     *added = false;
     bg_err err = object_takes(object, info);
     if (err) {
@@ -408,7 +446,7 @@ bg_err object_add_absent(struct object *object, struct host *host, bg_bytes key,
 static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
 {
     bg_pin pin;
-    bool known = false, alone = false;
+    bool known = object->foreign != NULL, alone = known;
     if (object->slot) {
         bg_slot_pin(object->slot, &pin);
         known = bg_pin_filter(&pin, 0, NULL) != NULL;
@@ -436,18 +474,37 @@ static bg_err object_may_remove(const struct object *object, bg_errinfo *info)
     return err;
 }
 
+/* Its own hash: keys are recorded. */
+static bg_err object_remove_foreign(struct object *object, struct host *host,
+                                    bg_bytes key, bg_errinfo *info)
+{
+    const struct change change = { .op = CHANGE_REMOVE, .n = 1, .keys = &key };
+    bg_err err = host->ops->record(host, object, &change, info);
+    if (!err) {
+        pthread_rwlock_wrlock(&object->foreign_lock);
+        err = bg_foreign_remove(object->foreign, key.data, key.len, info);
+        pthread_rwlock_unlock(&object->foreign_lock);
+    }
+    return err;
+}
+
 static bg_err object_remove_within(struct object *object, struct host *host,
                                    bg_bytes key, uint64_t count, bg_errinfo *info)
 {
     uint64_t hash = 0, check = 0;
     bg_err err = object_may_remove(object, info);
-    err = err ? err : bg_slot_hash_many(object->slot, &key, 1, &hash, &check);
+    if (!err && object->slot) {
+        err = bg_slot_hash_many(object->slot, &key, 1, &hash, &check);
+    }
     if (err) {
         return err;
     }
     const uint64_t there = object_probe(object, key);
     if (there == 0 || (count != 0 && there != count)) {
         return BG_ENOTFOUND;
+    }
+    if (object->foreign) {
+        return object_remove_foreign(object, host, key, info);
     }
     const struct change change = { .op = CHANGE_REMOVE, .n = 1, .hashes = &hash };
     err = host->ops->record(host, object, &change, info);
@@ -550,9 +607,9 @@ static bg_err replay_add(struct object *object, const struct change *change,
             err = object_add_many(object, &host, change->keys + at, n, is_new, &done,
                                   info);
         } else {
-            struct adding a = {
-                .object = object, .host = &host, .n = n, .is_new = is_new, .done = &done
-            };
+            struct adding a;
+            adding_init(&a, object, &host, is_new, &done);
+            a.n = n;
             memset(is_new, 0, sizeof is_new);
             memcpy(a.hashes, change->hashes + at, n * sizeof *a.hashes);
             err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &a.check);
@@ -566,6 +623,22 @@ static bg_err replay_add(struct object *object, const struct change *change,
     return err;
 }
 
+static bg_err replay_remove_foreign(struct object *object, const struct change *change)
+{
+    bg_err err = BG_OK;
+    pthread_rwlock_wrlock(&object->foreign_lock);
+    for (size_t i = 0; !err && i < change->n; i++) {
+        err = bg_foreign_remove(object->foreign, change->keys[i].data,
+                                change->keys[i].len, NULL);
+        if (!err) {
+            atomic_fetch_add(&object->deleted, 1);
+        }
+        err = err == BG_ENOTFOUND ? BG_OK : err;
+    }
+    pthread_rwlock_unlock(&object->foreign_lock);
+    return err;
+}
+
 bg_err object_apply(struct object *object, const struct change *change,
                     bg_errinfo *info)
 {
@@ -574,9 +647,13 @@ bg_err object_apply(struct object *object, const struct change *change,
     if (!object_is_whole(object)) { /* it may contain everything, this too */
         return BG_OK;
     }
-    if (!object->slot && !(change->op == CHANGE_ADD && change->keys)) {
+    if (!object->slot && (!change->keys || change->op == CHANGE_ROTATE)) {
         return object_error(info, BG_EFORMAT,
-                            "a filter of RedisBloom can only have had keys added");
+                            "a filter of another module can only have had keys added "
+                            "or removed");
+    }
+    if (!object->slot && change->op == CHANGE_REMOVE) {
+        return replay_remove_foreign(object, change);
     }
     if (change->op == CHANGE_REMOVE && !change->hashes) {
         return object_error(info, BG_EFORMAT, "a removal without hashes");

@@ -76,6 +76,10 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
         *info = (bg_errinfo){ .code = code };
         (void)snprintf(info->what, sizeof info->what, "%s", what);
         (void)snprintf(info->found, sizeof info->found, "%s", found);
+        for (char *c = info->found; *c; c++) { /* it may be anybody's bytes */
+            *c = (char)(*c >= ' ' && *c <= '~' ? *c : '?');
+        }
+        found = info->found;
         (void)snprintf(info->expected, sizeof info->expected, "%s", expected);
         (void)snprintf(info->message, sizeof info->message, "%s: found %s, expected %s",
                        what, found, expected);
@@ -305,6 +309,16 @@ static bool shape_needs_secret(uint32_t profile)
     BG_HASHES(SHAPE_SECRET)
 #undef SHAPE_SECRET
     return false;
+}
+
+bool object_shape_is_foreign(const struct object_shape *shape)
+{
+    switch (shape->foreign) {
+    case BG_FOREIGN_REDISBLOOM:
+    case BG_FOREIGN_VALKEYBLOOM: return shape->family == OBJECT_BF;
+    case BG_FOREIGN_REDISCUCKOO: return shape->family == OBJECT_CF;
+    default: return false;
+    }
 }
 
 bool object_shape_is_keyed(const struct object_shape *shape)

@@ -78,7 +78,8 @@ static void keyspace_encoding(struct request *request)
     if (!entry) {
         reply_null(&request->reply);
     } else if (entry->object->foreign) {
-        reply_text(&request->reply, "redisbloom");
+        reply_text(&request->reply,
+                   bg_foreign_name((bg_foreign_format)entry->object->shape.foreign));
     } else {
         reply_text(&request->reply, bg_kind_name((bg_kind)entry->object->shape.kind));
     }

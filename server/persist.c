@@ -245,13 +245,20 @@ static bg_err persist_save_file(struct persist *persist, const struct object *ob
     return err;
 }
 
+static const char *persist_ending(const struct object *object)
+{
+    return !object->foreign                                  ? ".bg"
+           : object->shape.foreign == BG_FOREIGN_VALKEYBLOOM ? ".valkeybloom"
+                                                             : ".redisbloom";
+}
+
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
     bg_filter *copy = NULL;
     bg_err err = BG_OK;
     *base = (struct entry_base){ .from = 0 };
-    if (!persist_new_name(object->foreign ? ".redisbloom" : ".bg", base)) {
+    if (!persist_new_name(persist_ending(object), base)) {
         return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
     }
     if (object->foreign) {

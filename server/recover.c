@@ -357,7 +357,8 @@ static bg_err recovery_read_whole(const char *path, void **bytes, size_t *n,
     return BG_OK;
 }
 
-static bg_err recovery_open_foreign(const struct found *found, const char *path,
+static bg_err recovery_open_foreign(const struct found *found,
+                                    const struct object_shape *shape, const char *path,
                                     bg_foreign **foreign, bg_errinfo *info)
 {
     char digest[BG_DIGEST_TEXT];
@@ -369,7 +370,8 @@ static bg_err recovery_open_foreign(const struct found *found, const char *path,
     }
     persist_foreign_digest(bytes, n, digest);
     err = strcmp(digest, found->base.digest) == 0
-              ? bg_foreign_read(BG_FOREIGN_REDISBLOOM, bytes, n, NULL, foreign, info)
+              ? bg_foreign_read((bg_foreign_format)shape->foreign, bytes, n, NULL,
+                                foreign, info)
               : persist_fail(info, BG_ECHECKSUM, "digest %s, expected %s", digest,
                              found->base.digest);
     free(bytes);
@@ -426,8 +428,8 @@ static bg_err recovery_open(const struct recovery *r, const struct found *found,
         return recovery_create_empty(r, shape, object, info);
     }
     persist_path(r->persist, found->base.file, path);
-    bg_err err = strstr(found->base.file, ".redisbloom")
-                     ? recovery_open_foreign(found, path, &foreign, info)
+    bg_err err = shape->foreign
+                     ? recovery_open_foreign(found, shape, path, &foreign, info)
                      : recovery_open_file(r, found, shape, path, &filter, info);
     if (!err) {
         err = object_adopt(shape, filter, foreign, object, info);

@@ -526,9 +526,9 @@ static void session_perform(struct session *session, struct request *request)
     const uint64_t began = slowlog_clock();
     session_changes(session, request->command);
     request->command->run(request);
-    const uint64_t took = slowlog_clock() - began;
-    if (took >= SLOWLOG_NANOSECONDS && session->server->slowlog) {
-        slowlog_note(session->server->slowlog, session, request, took / 1000);
+    const uint64_t took = (slowlog_clock() - began) / 1000;
+    if (took >= session->from->slowlog_from && session->server->slowlog) {
+        slowlog_note(session->server->slowlog, session, request, took);
     }
 }
 

@@ -126,8 +126,9 @@ struct settings {
     struct settings_lines sharded; /* see front_settings.h */
 
     /* Logs and metrics */
-    int log_level;  /* enum log_level */
-    int log_format; /* enum log_format */
+    uint64_t slowlog_from; /* microseconds */
+    int log_level;         /* enum log_level */
+    int log_format;        /* enum log_format */
     const char *log_file;
     const char *pid_file;
     int supervised; /* enum settings_damaged { DAMAGED_REFUSE, DAMAGED_DOUBT };

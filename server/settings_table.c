@@ -212,6 +212,8 @@ static const struct setting settings_rows[] = {
         "The least important lines that are written."),
     CHOICE(log_format, "log-format", "logfmt", LIVE, format_names,
         "Lines as name=value, or as JSON."),
+    ROW(slowlog_from, "slowlog-log-slower-than", COUNT, "10000", 0, 3600e6, LIVE, "MICROSECONDS",
+        "Requests that took so long are kept for SLOWLOG, the last 128 of them; 0 keeps every one that is run alone."),
     ROW(log_file, "log-file", TEXT, "", 0, 0, START, "PATH",
         "Where they go; stderr if it is not said. SIGHUP opens it again."),
     ROW(pid_file, "pid-file", TEXT, "", 0, 0, START, "PATH",

@@ -1,8 +1,8 @@
 /*
  * slowlog.h - requests that took long, the last ones: SLOWLOG.
  *
- * What is kept of a request is what it was and about which filters; its items are not, since they
- * are other people's data. Log-ins are not kept at all.
+ * The settings say what is long. What is kept of a request is what it was and about which filters;
+ * its items are not, since they are other people's data. Log-ins are not kept at all.
  *
  * Requests of a pipeline that are answered together are not timed: they are as short as a batch.
  *
@@ -18,7 +18,6 @@ enum {
     SLOWLOG_WORDS = 8,  /* of one */
     SLOWLOG_WORD = 128  /* bytes of one word */
 };
-#define SLOWLOG_NANOSECONDS UINT64_C(10000000) /* from when on one took long */
 
 struct slowlog;
 

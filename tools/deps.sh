@@ -27,6 +27,8 @@ packages=(
     zsh fish mandoc
     # the engines that adapters run in: their tools (the libraries are above)
     rocksdb-tools
+    # a client of Redis for an example
+    libhiredis-dev
 )
 # Of Debian's backports: the other server that the Redis module runs in.
 backports=(valkey-server)

@@ -155,7 +155,7 @@ def dev():
 def asan():
     """addresses and undefined behaviour"""
     if build("asan-ubsan"):
-        ctest("asan-ubsan", "unit|api|examples|fuzz|cli|server",
+        ctest("asan-ubsan", "unit|api|examples|fuzz|cli|server|adapters",
               {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"})
 
 
@@ -166,7 +166,7 @@ def tsan():
         fixed = ["setarch", platform.machine(), "-R"]
         fixed = fixed if run([*fixed, "true"])[0] else ()
         options = {"TSAN_OPTIONS": "halt_on_error=1"}
-        ctest("tsan", "conc|unit|cli|server", options, fixed, "signals|service", ONE_THREAD)
+        ctest("tsan", "conc|unit|cli|server|adapters", options, fixed, "signals|service", ONE_THREAD)
         # The sanitizer does not see vector loads: the scalar path is the one it can prove.
         ctest("tsan", "conc", {**options, "BLOOMGATE_CPU": "scalar"}, fixed)
 

@@ -278,6 +278,8 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(void, CloseKey, (RedisModuleKey *))                                       \
     REQUIRED(int, KeyType, (RedisModuleKey *))                                         \
     REQUIRED(int, DeleteKey, (RedisModuleKey *))                                       \
+    REQUIRED(long long, GetAbsExpire, (RedisModuleKey *))                              \
+    REQUIRED(int, SetAbsExpire, (RedisModuleKey *, long long milliseconds))            \
     REQUIRED(int, SignalModifiedKey, (RedisModuleCtx *, RedisModuleString * name))     \
     REQUIRED(int, NotifyKeyspaceEvent,                                                 \
              (RedisModuleCtx *, int type, const char *event, RedisModuleString *name)) \
@@ -293,6 +295,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleKey *, RedisModuleType *, void *value, void **old))           \
     /* files of the server */                                                          \
     REQUIRED(void, SaveUnsigned, (RedisModuleIO *, uint64_t value))                    \
+    REQUIRED(void, SaveDouble, (RedisModuleIO *, double value))                        \
     REQUIRED(uint64_t, LoadUnsigned, (RedisModuleIO *))                                \
     REQUIRED(int64_t, LoadSigned, (RedisModuleIO *))                                   \
     REQUIRED(double, LoadDouble, (RedisModuleIO *))                                    \

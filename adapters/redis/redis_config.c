@@ -9,6 +9,9 @@
  * Two names of one value: when the module is loaded the server sets every name that its file does
  * not have to what is usual. So what is usual changes nothing then.
  *
+ * max-filter-memory 0 is half of the machine's memory: without a limit one command could ask for more
+ * than there is, which a system that overcommits memory grants, and ends the server for later.
+ *
  * Threads. The server's main thread; other threads of ours are given copies.
  */
 #include "redis_config.h"
@@ -19,6 +22,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CONFIG_USUAL                                                                   \
     {                                                                                  \
@@ -38,8 +42,18 @@ bool redis_config_obeys(void)
     return config_is_replica || config_is_loading;
 }
 
+static uint64_t config_limit; /* max-filter-memory, as it was said */
+
+/* Half of the machine's memory: the usual limit of a filter. */
+static uint64_t config_half(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
+    return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 2 : 0;
+}
+
 static void config_changed(void)
 {
+    redis_settings.max_filter_bytes = config_limit ? config_limit : config_half();
     redis_settings_obeyed = redis_settings;
     redis_settings_obeyed.max_filter_bytes = 0;
 }
@@ -50,33 +64,35 @@ static struct config_number {
     const char *name;
     const char *old; /* in loadmodule lines, or NULL */
     long long usual, least, most;
-    size_t at, bytes; /* in command_settings */
+    void *at;
+    size_t bytes;
     unsigned flags;
 } config_numbers[] = {
 #define NUMBER(name, old, usual, least, most, field, flags)                            \
     {                                                                                  \
-        name, old, usual, least, most, offsetof(struct command_settings, field),       \
-            sizeof redis_settings.field, flags                                         \
+        name, old, usual, least, most, &(field), sizeof(field), flags                  \
     }
-    NUMBER("bf-initial-size", "INITIAL_SIZE", 100, 1, 1LL << 30, bf_initial_size,
+    NUMBER("bf-initial-size", "INITIAL_SIZE", 100, 1, 1LL << 30,
+           redis_settings.bf_initial_size, REDIS_CONFIG_UNPREFIXED),
+    NUMBER("bf-expansion-factor", NULL, 2, 0, 32768, redis_settings.bf_expansion_factor,
            REDIS_CONFIG_UNPREFIXED),
-    NUMBER("bf-expansion-factor", NULL, 2, 0, 32768, bf_expansion_factor,
+    NUMBER("cf-bucket-size", NULL, 2, 1, 255, redis_settings.cf_bucket_size,
            REDIS_CONFIG_UNPREFIXED),
-    NUMBER("cf-bucket-size", NULL, 2, 1, 255, cf_bucket_size, REDIS_CONFIG_UNPREFIXED),
-    NUMBER("cf-initial-size", NULL, 1024, 2, 1LL << 30, cf_initial_size,
+    NUMBER("cf-initial-size", NULL, 1024, 2, 1LL << 30, redis_settings.cf_initial_size,
            REDIS_CONFIG_UNPREFIXED),
-    NUMBER("cf-max-iterations", NULL, 20, 1, 65535, cf_max_iterations,
+    NUMBER("cf-max-iterations", NULL, 20, 1, 65535, redis_settings.cf_max_iterations,
            REDIS_CONFIG_UNPREFIXED),
-    NUMBER("cf-expansion-factor", NULL, 1, 0, 32768, cf_expansion_factor,
+    NUMBER("cf-expansion-factor", NULL, 1, 0, 32768, redis_settings.cf_expansion_factor,
            REDIS_CONFIG_UNPREFIXED),
-    NUMBER("cf-max-expansions", "CF_MAX_EXPANSIONS", 32, 1, 65536, cf_max_expansions,
-           REDIS_CONFIG_UNPREFIXED),
-    NUMBER("max-filter-memory", NULL, 0, 0, 1LL << 56, max_filter_bytes,
+    NUMBER("cf-max-expansions", "CF_MAX_EXPANSIONS", 32, 1, 65536,
+           redis_settings.cf_max_expansions, REDIS_CONFIG_UNPREFIXED),
+    NUMBER("max-filter-memory", NULL, 0, 0, 1LL << 56, config_limit,
            REDIS_CONFIG_MEMORY),
     /* those of valkey-bloom */
-    NUMBER("bloom-capacity", NULL, 100, 1, 1LL << 30, bf_initial_size, 0),
-    NUMBER("bloom-expansion", NULL, 2, 0, 32768, bf_expansion_factor, 0),
-    NUMBER("bloom-memory-usage-limit", NULL, 0, 0, 1LL << 56, max_filter_bytes,
+    NUMBER("bloom-capacity", NULL, 100, 1, 1LL << 30, redis_settings.bf_initial_size,
+           0),
+    NUMBER("bloom-expansion", NULL, 2, 0, 32768, redis_settings.bf_expansion_factor, 0),
+    NUMBER("bloom-memory-usage-limit", NULL, 0, 0, 1LL << 56, config_limit,
            REDIS_CONFIG_MEMORY),
 #undef NUMBER
 };
@@ -86,7 +102,7 @@ enum { CONFIG_NUMBERS = sizeof config_numbers / sizeof *config_numbers };
 static long long config_get_number(const char *name, void *context)
 {
     const struct config_number *number = context;
-    const char *at = (const char *)&redis_settings + number->at;
+    const void *at = number->at;
     uint32_t small = 0;
     uint64_t large = 0;
     (void)name;
@@ -102,7 +118,7 @@ static int config_set_number(const char *name, long long value, void *context,
                              RedisModuleString **error)
 {
     const struct config_number *number = context;
-    char *at = (char *)&redis_settings + number->at;
+    void *at = number->at;
     const uint32_t small = (uint32_t)value;
     const uint64_t large = (uint64_t)value;
     (void)name;

@@ -22,13 +22,13 @@
 
 #include "args.h"
 #include "redis_config.h"
+#include "redis_import.h"
 #include "redis_memory.h"
 #include "redis_replay.h"
 #include "redis_reply.h"
 #include "redis_state.h"
 #include "redis_type.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +61,8 @@ bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
     if (!key) {
         return true;
     }
-    if (redis.ModuleTypeGetType(key) == redis_type) {
+    const RedisModuleType *type = redis.ModuleTypeGetType(key);
+    if (type && (type == redis_type || redis_import_is(type))) {
         *object = redis.ModuleTypeGetValue(key);
     } else {
         fits = redis.KeyType(key) == REDIS_KEY_EMPTY;
@@ -70,13 +71,33 @@ bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
     return fits;
 }
 
+/* A key that another module's value was loaded to gets a value of our own type; when it expires
+ * stays. */
+static void *host_place_over(RedisModuleKey *key, RedisModuleType *type,
+                             struct object *object)
+{
+    const long long expires = redis.GetAbsExpire(key);
+    void *old = NULL;
+    (void)redis.ModuleTypeReplaceValue(key, type, NULL, &old);
+    (void)redis.ModuleTypeSetValue(key, redis_type,
+                                   object); /* frees NULL, which counts */
+    if (expires != REDIS_NO_EXPIRE) {
+        (void)redis.SetAbsExpire(key, expires);
+    }
+    redis_type_born();
+    return old;
+}
+
 struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
                                 struct object *object)
 {
     RedisModuleKey *key = redis.OpenKey(ctx, name, REDIS_WRITE);
+    RedisModuleType *type = redis.ModuleTypeGetType(key);
     void *old = NULL;
-    if (redis.ModuleTypeGetType(key) == redis_type) {
-        (void)redis.ModuleTypeReplaceValue(key, redis_type, object, &old);
+    if (type && (type == redis_type || redis_import_fits(type, object))) {
+        (void)redis.ModuleTypeReplaceValue(key, type, object, &old);
+    } else if (redis_import_is(type)) {
+        old = host_place_over(key, type, object);
     } else {
         (void)redis.ModuleTypeSetValue(key, redis_type, object);
         redis_type_born();
@@ -88,12 +109,16 @@ struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
 void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
                      const struct object *object, const char *verb)
 {
-    static const char *const families[] = { "bloom", "bloom", "cuckoo", "gate" };
-    const uint32_t family = object ? object->shape.family : 0;
+    static const char *const families[] = { "bloom.", "bloom.", "cuckoo.", "gate." };
+    const char *family = families[object ? object->shape.family & 3 : 0];
+    const size_t before = strlen(family), n = strlen(verb);
     char event[64];
     (void)redis.SignalModifiedKey(ctx, key);
-    (void)snprintf(event, sizeof event, "%s.%s", families[family & 3], verb);
-    (void)redis.NotifyKeyspaceEvent(ctx, REDIS_NOTIFY_MODULE, event, key);
+    if (before + n < sizeof event) {
+        memcpy(event, family, before);
+        memcpy(event + before, verb, n + 1);
+        (void)redis.NotifyKeyspaceEvent(ctx, REDIS_NOTIFY_MODULE, event, key);
+    }
 }
 
 /* ---- The host --------------------------------------------------------------------------------------- */
@@ -166,7 +191,7 @@ static bool host_is(const struct redis_host *h, const char *name)
 static bool host_loads(const struct redis_host *h)
 {
     return host_is(h, "BG.LOAD") || host_is(h, "BF.LOADCHUNK")
-           || host_is(h, "CF.LOADCHUNK");
+           || host_is(h, "CF.LOADCHUNK") || host_is(h, "BF.LOAD");
 }
 
 /* Before an object gets its name: its secret, and the limit that its filter has. */

@@ -142,6 +142,13 @@ static bg_err state_make(const struct state *state, bg_bytes content, bool empty
     if (state->shape.foreign || (!empty && !state->shape.imported)) {
         return object_error(info, BG_EFORMAT, "a filter without its content");
     }
+    if (limited && settings.max_filter_bytes
+        && state->shape.limit > settings.max_filter_bytes) {
+        return object_error(info, BG_ENOMEM,
+                            "a filter with a limit of %llu bytes, here it is %llu",
+                            (unsigned long long)state->shape.limit,
+                            (unsigned long long)settings.max_filter_bytes);
+    }
     return object_create(&state->shape, &settings, object, info);
 }
 

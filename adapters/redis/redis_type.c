@@ -17,6 +17,7 @@
 
 #include "bg_handlers.h"
 #include "redis_config.h"
+#include "redis_import.h"
 #include "redis_memory.h"
 #include "redis_replay.h"
 #include "redis_state.h"
@@ -162,7 +163,8 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;
-    return 1 + (size_t)(object_bytes(value) / 4096);
+    return value ? 1 + (size_t)(object_bytes(value) / 4096)
+                 : 1; /* what redis_host_place took out */
 }
 
 static void type_free(void *value)
@@ -219,5 +221,5 @@ bool redis_type_register(RedisModuleCtx *ctx)
         .copy2 = type_copy,
     };
     redis_type = redis.CreateDataType(ctx, "bloomgate", TYPE_VERSION, &methods);
-    return redis_type != NULL;
+    return redis_type != NULL && redis_import_register(ctx, &methods);
 }

@@ -4,7 +4,7 @@
  * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
  * a filter; kind.h which kinds there are; hash.h how keys become hashes; builder.h makes
  * filters of all keys at once; loader.h fills one with several threads; window.h those that
- * forget; file.h keeps filters in files; foreign.h reads and writes those of other software;
+ * forget; file.h keeps filters in files, packed.h in blocks of others; foreign.h reads and writes those of other software;
  * oplog.h keeps what happened to a filter since it was saved; slot.h, gate.h, registry.h,
  * admission.h, keyring.h and metrics.h are for filters that serve; err.h says how errors are
  * told; cpu.h which instructions are used.
@@ -33,6 +33,7 @@
 #include "bloomgate/loader.h"
 #include "bloomgate/metrics.h"
 #include "bloomgate/oplog.h"
+#include "bloomgate/packed.h"
 #include "bloomgate/plan.h"
 #include "bloomgate/registry.h"
 #include "bloomgate/slot.h"

@@ -47,7 +47,9 @@ extern "C" {
     X(SQUID, 11, squid)                                                                \
     X(BFV1, 12, bfv1)                                                                  \
     X(ROCKSDB, 13, rocksdb)                                                            \
-    X(LEVELDB, 14, leveldb)
+    X(LEVELDB, 14, leveldb)                                                            \
+    X(VALKEYBLOOM, 15, valkeybloom)                                                    \
+    X(REDISCUCKOO, 16, rediscuckoo)
 
 typedef enum bg_foreign_format {
 #define BG_FOREIGN_ENUM(NAME, number, name) BG_FOREIGN_##NAME = (number),
@@ -68,7 +70,8 @@ typedef enum bg_keys {
 enum {
     BG_FOREIGN_CAN_WRITE = 1 << 0,
     BG_FOREIGN_CAN_CREATE = 1 << 1, /* an empty one, and adds */
-    BG_FOREIGN_WANTS_KEYS = 1 << 2  /* bg_foreign_options.keys must be said */
+    BG_FOREIGN_WANTS_KEYS = 1 << 2, /* bg_foreign_options.keys must be said */
+    BG_FOREIGN_CAN_REMOVE = 1 << 3  /* it counts adds, and takes them back */
 };
 
 typedef struct bg_foreign bg_foreign;
@@ -143,6 +146,18 @@ BG_API bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key,
  * has a bound. Thread safety: MT-Excl. */
 BG_API BG_MUST_CHECK bg_err bg_foreign_add(bg_foreign *foreign, const void *key,
                                            size_t len, bg_errinfo *info);
+
+/*
+ * Takes back one add of a key; only of a key that was added. Errors: BG_ENOTSUP unless
+ * BG_FOREIGN_CAN_REMOVE; BG_ENOTFOUND: it is certainly not there. Thread safety: MT-Excl.
+ */
+BG_API BG_MUST_CHECK bg_err bg_foreign_remove(bg_foreign *foreign, const void *key,
+                                              size_t len, bg_errinfo *info);
+
+/* How often a key may have been added, less what was removed; 0 or 1 unless the format can
+ * remove. */
+BG_API uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key,
+                                 size_t len);
 
 /*
  * Writes it. `bytes` NULL: only says how many it takes. Errors: BG_ENOTSUP unless

@@ -13,6 +13,7 @@
 #include "bloomgate/filter.h"
 
 #include "base/bits.h"
+#include "filter/batch.h"
 #include "filter/handle.h"
 #include "hash/hash_batch.h"
 
@@ -190,19 +191,32 @@ static size_t batch_all_maybe(uint64_t *maybe, size_t n)
     return n;
 }
 
-static size_t batch_query(const bg_filter *filter, struct bgi_keys keys, bool hashed,
-                          size_t n, uint64_t *maybe)
+/* `hasher` NULL: the keys are hashes. */
+static size_t batch_look(const struct bgi_core *core, const bg_hasher *hasher,
+                         struct bgi_keys keys, size_t n, uint64_t *maybe)
 {
-    if (!filter) {
-        return batch_all_maybe(maybe, n);
-    }
     /* The kind's has_word leaves the core alone; `struct batch` serves adds as well. */
-    struct batch b = { .core = (struct bgi_core *)(uintptr_t)&filter->core,
-                       .hasher = hashed ? NULL : &filter->hasher,
+    struct batch b = { .core = (struct bgi_core *)(uintptr_t)core,
+                       .hasher = hasher,
                        .keys = keys,
                        .n = n,
                        .bitmap = maybe };
     return batch_run(&b);
+}
+
+static size_t batch_query(const bg_filter *filter, struct bgi_keys keys, bool hashed,
+                          size_t n, uint64_t *maybe)
+{
+    return filter ? batch_look(&filter->core, hashed ? NULL : &filter->hasher, keys, n,
+                               maybe)
+                  : batch_all_maybe(maybe, n);
+}
+
+size_t bgi_batch_ask(const struct bgi_core *core, const uint64_t *hashes, size_t n,
+                     uint64_t *maybe)
+{
+    return core ? batch_look(core, NULL, bgi_keys_u64(hashes), n, maybe)
+                : batch_all_maybe(maybe, n);
 }
 
 size_t bg_filter_may_contain_many(const bg_filter *filter, const bg_bytes *keys,

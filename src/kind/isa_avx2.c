@@ -160,9 +160,10 @@ BGI_INLINE ISA_TARGET uint32_t line_avx2_found(__m256i words, __m256i top5)
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(sign));
 }
 
+/* Lines are aligned, but for those of packed filters, which are only read. */
 BGI_INLINE ISA_TARGET __m256i line_avx2_load(const void *p)
 {
-    return _mm256_load_si256((const __m256i *)p);
+    return _mm256_loadu_si256((const __m256i *)p);
 }
 
 /* ORs `bits` into 32 bytes; returns those that were missing. */

@@ -77,9 +77,10 @@ line_words_needed8(const uint64_t *hashes, const uint16_t *rotations, uint16_t *
 
 typedef __m256i line_split;
 
+/* Lines are aligned, but for those of packed filters, which are only read. */
 BGI_INLINE ISA_TARGET __m256i line_avx512_load(const void *p)
 {
-    return _mm256_load_si256((const __m256i *)p);
+    return _mm256_loadu_si256((const __m256i *)p);
 }
 
 BGI_INLINE ISA_TARGET __m256i line_avx512_product(uint32_t x, const uint32_t *salts)

@@ -381,6 +381,28 @@ bg_err bg_foreign_add(bg_foreign *foreign, const void *key, size_t len,
     return BG_OK;
 }
 
+bg_err bg_foreign_remove(bg_foreign *foreign, const void *key, size_t len,
+                         bg_errinfo *info)
+{
+    if (!foreign || (!key && len)) {
+        return bgi_err(info, BG_EINVAL, "foreign, key", "a filter and a key", "NULL");
+    }
+    bgi_err_clear(info);
+    if (!foreign->format->remove) {
+        return bgi_err(info, BG_ENOTSUP, "format", "one that can remove keys", "%s",
+                       foreign->format->name);
+    }
+    const bg_err err = foreign->format->remove(foreign, key, len);
+    return err ? bgi_err(info, err, "key", "one that was added", "none") : BG_OK;
+}
+
+uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key, size_t len)
+{
+    return foreign && foreign->format->times
+               ? foreign->format->times(foreign, key, len)
+               : bg_foreign_may_contain(foreign, key, len);
+}
+
 /* ---- Writing, and what is in it ------------------------------------------------------ */
 
 bg_err bg_foreign_write(const bg_foreign *foreign, void *bytes, size_t room,

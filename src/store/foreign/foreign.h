@@ -74,6 +74,9 @@ struct foreign_format {
     /* ... or where k positions do not say it all, such as where adds are counted: */
     bool (*has)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*add)(bg_foreign *foreign, const void *key, size_t len, bg_errinfo *info);
+    /* Formats that count: how often, and one less (BG_ENOTFOUND). Or NULL. */
+    uint64_t (*times)(const bg_foreign *foreign, const void *key, size_t len);
+    bg_err (*remove)(bg_foreign *foreign, const void *key, size_t len);
     /* Size of what `write` writes, and that. Or NULL. */
     uint64_t (*written)(const bg_foreign *foreign);
     void (*write)(const bg_foreign *foreign, unsigned char *to);

@@ -1,6 +1,7 @@
 #include "store/foreign/foreign_hashes.h"
 
 #include "base/bits.h"
+#include "hash/siphash.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -212,6 +213,34 @@ uint64_t foreign_murmur64a(const void *key, size_t len, uint64_t seed)
     h = len % 8 ? (h ^ k) * m : h;
     h = (h ^ h >> 47) * m;
     return h ^ h >> 47;
+}
+
+/* ---- SipHash --------------------------------------------------------------------------- */
+
+/* One word of the message, SipHash-1-3. */
+static void hashes_sip_word(uint64_t v[4], uint64_t word)
+{
+    v[3] ^= word;
+    BGI_SIPHASH_ROUND(v[0], v[1], v[2], v[3]);
+    v[0] ^= word;
+}
+
+/* What Rust's Hash gives to a hasher for a slice of bytes: the length in 8 bytes, then them. */
+uint64_t foreign_siphash13_rust(const void *key, size_t len, const uint64_t secret[2])
+{
+    const unsigned char *p = key;
+    uint64_t v[4] = { secret[0] ^ BGI_SIPHASH_V0, secret[1] ^ BGI_SIPHASH_V1,
+                      secret[0] ^ BGI_SIPHASH_V2, secret[1] ^ BGI_SIPHASH_V3 };
+    hashes_sip_word(v, len);
+    for (size_t i = 0; i < len / 8; i++) {
+        hashes_sip_word(v, bgi_load_le64(p + 8 * i));
+    }
+    hashes_sip_word(v, bgi_siphash_last(p, len) + ((uint64_t)8 << 56));
+    v[2] ^= 0xff;
+    for (int i = 0; i < 3; i++) {
+        BGI_SIPHASH_ROUND(v[0], v[1], v[2], v[3]);
+    }
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
 /* ---- The others ----------------------------------------------------------------------- */

@@ -13,10 +13,11 @@
  *     murmur2_hadoop            Hadoop                   tail reversed, signed
  *     murmur2_hbase             HBase                    tail signed
  *     murmur64a                 RedisBloom               as published
+ *     siphash13_rust            valkey-bloom             the length first, in 8 bytes
  *     jenkins                   Hadoop                   lookup3, as published
  *     fnv1_64                   DCSO                     FNV-1, not FNV-1a
  *
- * None of them is keyed: whoever chooses the keys can choose collisions. All work on any
+ * None of them is keyed, but for SipHash: whoever chooses the keys can choose collisions. All work on any
  * address and give the same numbers on every machine. A key may be NULL when it is empty.
  */
 #ifndef BGI_FOREIGN_HASHES_H
@@ -39,6 +40,7 @@ uint32_t foreign_murmur3_spark(const void *key, size_t len, uint32_t seed);
 uint32_t foreign_murmur2_hadoop(const void *key, size_t len, uint32_t seed);
 uint32_t foreign_murmur2_hbase(const void *key, size_t len, uint32_t seed);
 uint64_t foreign_murmur64a(const void *key, size_t len, uint64_t seed);
+uint64_t foreign_siphash13_rust(const void *key, size_t len, const uint64_t secret[2]);
 uint32_t foreign_jenkins(const void *key, size_t len, uint32_t seed);
 uint64_t foreign_fnv1_64(const void *key, size_t len);
 

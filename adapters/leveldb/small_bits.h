@@ -1,0 +1,87 @@
+/*
+ * small_bits.h - how small filters read bits out of bytes, and how a hash becomes the equation
+ * of a ribbon: what the maker and the asker of a filter must do alike.
+ */
+#ifndef SMALL_BITS_H
+#define SMALL_BITS_H
+
+#include "small_filter.h"
+
+/* 8 bytes, little-endian on every machine; compilers make one load of it. */
+static inline uint64_t small_word(const uint8_t *p)
+{
+    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16
+           | (uint64_t)p[3] << 24 | (uint64_t)p[4] << 32 | (uint64_t)p[5] << 40
+           | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56;
+}
+
+/* The bytes from `byte` on, fewer than 9 of them, above which there are zeros. */
+static inline uint64_t small_last_word(const uint8_t *bytes, size_t n, size_t byte)
+{
+    uint64_t word = 0;
+    if (n >= 8 && byte < n) {
+        return small_word(bytes + n - 8) >> (8 * (byte - (n - 8)));
+    }
+    for (size_t i = byte; i < n; i++) {
+        word |= (uint64_t)bytes[i] << (8 * (i - byte));
+    }
+    return word;
+}
+
+/* 64 bits from bit `at`; the 9 bytes from there on are read. */
+static inline uint64_t small_bits_inside(const uint8_t *bytes, size_t at)
+{
+    unsigned shift = at % 8;
+    return small_word(bytes + at / 8) >> shift
+           | (uint64_t)bytes[at / 8 + 8] << 1 << (63 - shift);
+}
+
+/* 64 bits from bit `at` of n bytes; what lies beyond the end is zero and is not read. */
+static inline uint64_t small_bits(const uint8_t *bytes, size_t n, size_t at)
+{
+    if (at / 8 + 9 <= n) {
+        return small_bits_inside(bytes, at);
+    }
+    return small_last_word(bytes, n, at / 8) >> at % 8;
+}
+
+/* Spreads all bits of x over all bits of the result. */
+static inline uint64_t small_mix(uint64_t x)
+{
+    x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return x ^ x >> 32;
+}
+
+static inline uint32_t small_parity(uint64_t x)
+{
+    return (uint32_t)__builtin_parityll(x);
+}
+
+/* Ones for the lowest `n` of 64 bits. */
+static inline uint64_t small_ones(size_t n)
+{
+    return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1;
+}
+
+/*
+ * The equation of a hash in a ribbon of so many columns (1 .. 2^32 - 1). Up to SMALL_DENSE
+ * columns it spans all of them, else that many from a start that the hash chooses. Hashes are
+ * well mixed, so their own bits serve as values and start.
+ */
+static inline struct small_equation small_equation_of(uint64_t hash, uint32_t seed,
+                                                      size_t columns)
+{
+    uint64_t x = hash + seed * UINT64_C(0x9e3779b97f4a7c15);
+    struct small_equation e = { .values = (uint32_t)x };
+    e.low = small_mix(x) & small_ones(columns);
+    if (columns > 64) {
+        e.high = small_mix(x ^ UINT64_C(0xe7037ed1a0b428db)) & small_ones(columns - 64);
+    }
+    if (columns > SMALL_DENSE) {
+        e.start = (uint32_t)((x >> 32) * (columns - SMALL_DENSE + 1) >> 32);
+    }
+    return e;
+}
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * redis_import.c - see redis_import.h.
+ *
+ * A server finds a type by the nine characters of its name and hands over the version that the value
+ * was saved with, and then the fields one by one. It knows their types: asked for another one it
+ * reports an error, and gives nothing more. So fields in another order than expected are refused, never
+ * taken for something else.
+ */
+#include "redis_import.h"
+
+#include "import_value.h"
+#include "redis_config.h"
+#include "redis_type.h"
+
+#include <string.h>
+
+enum { IMPORT_BLOOM, IMPORT_VALKEY, IMPORT_CUCKOO, IMPORT_TYPES };
+
+/* `version` is that of what is saved. */
+static const struct {
+    const char *name;
+    bg_foreign_format format;
+    int version;
+} import_types[IMPORT_TYPES] = {
+    [IMPORT_BLOOM] = { "MBbloom--", BG_FOREIGN_REDISBLOOM, 4 },
+    [IMPORT_VALKEY] = { "bloomfltr", BG_FOREIGN_VALKEYBLOOM, 1 },
+    [IMPORT_CUCKOO] = { "MBbloomCF", BG_FOREIGN_REDISCUCKOO, 4 },
+};
+
+static RedisModuleType
+    *import_registered[IMPORT_TYPES]; /* NULL: somebody else has it */
+
+bool redis_import_is(const RedisModuleType *type)
+{
+    for (size_t i = 0; type && i < IMPORT_TYPES; i++) {
+        if (import_registered[i] == type) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool redis_import_fits(const RedisModuleType *type, const struct object *object)
+{
+    for (size_t i = 0; type && object->foreign && i < IMPORT_TYPES; i++) {
+        if (import_registered[i] == type) {
+            return object->shape.foreign == import_types[i].format;
+        }
+    }
+    return false;
+}
+
+/* ---- Loading ---------------------------------------------------------------------------------------- */
+
+struct import_io {
+    struct import_source source;
+    struct import_sink sink;
+    RedisModuleIO *io;
+};
+
+static RedisModuleIO *import_of_source(struct import_source *source)
+{
+    return ((struct import_io *)(void *)((char *)source
+                                         - offsetof(struct import_io, source)))
+        ->io;
+}
+
+static uint64_t import_load_number(struct import_source *source)
+{
+    return redis.LoadUnsigned(import_of_source(source));
+}
+
+static double import_load_real(struct import_source *source)
+{
+    return redis.LoadDouble(import_of_source(source));
+}
+
+static void *import_load_bytes(struct import_source *source, size_t *n)
+{
+    return redis.LoadStringBuffer(import_of_source(source), n);
+}
+
+static void import_load_drop(struct import_source *source, void *bytes)
+{
+    (void)source;
+    redis.Free(bytes);
+}
+
+static bool import_load_failed(struct import_source *source)
+{
+    return redis.IsIOError(import_of_source(source));
+}
+
+/* What a file of the server has is loaded whatever its size; clients keep to the limit. */
+static void *import_load(RedisModuleIO *io, int version, size_t which)
+{
+    struct import_io from = { .source = { import_load_number, import_load_real,
+                                          import_load_bytes, import_load_drop,
+                                          import_load_failed },
+                              .io = io };
+    struct object *object = NULL;
+    bg_errinfo info = { 0 };
+    const bg_err err =
+        import_value(import_types[which].format, version, &from.source, &redis_settings,
+                     redis_config_obeys(), &object, &info);
+    if (err || !object) {
+        redis.LogIOError(io, "warning", "a %s that cannot be loaded: %s",
+                         import_types[which].name,
+                         info.message[0] ? info.message : bg_strerror(err));
+        return NULL;
+    }
+    object->shape.limit = redis_settings.max_filter_bytes;
+    redis_type_born();
+    return object;
+}
+
+static void *import_load_bloom(RedisModuleIO *io, int version)
+{
+    return import_load(io, version, IMPORT_BLOOM);
+}
+
+static void *import_load_valkey(RedisModuleIO *io, int version)
+{
+    return import_load(io, version, IMPORT_VALKEY);
+}
+
+static void *import_load_cuckoo(RedisModuleIO *io, int version)
+{
+    redis.LogIOError(
+        io, "warning",
+        "a cuckoo filter of RedisBloom (MBbloomCF, version %d): it cannot be "
+        "loaded from an RDB file or by RESTORE. Move it by CF.SCANDUMP and "
+        "CF.LOADCHUNK; see docs/migration.md",
+        version);
+    return NULL;
+}
+
+/* ---- Saving ------------------------------------------------------------------------------------------ */
+
+static RedisModuleIO *import_of_sink(struct import_sink *sink)
+{
+    return ((struct import_io *)(void *)((char *)sink
+                                         - offsetof(struct import_io, sink)))
+        ->io;
+}
+
+static void import_save_number(struct import_sink *sink, uint64_t value)
+{
+    redis.SaveUnsigned(import_of_sink(sink), value);
+}
+
+static void import_save_real(struct import_sink *sink, double value)
+{
+    redis.SaveDouble(import_of_sink(sink), value);
+}
+
+static void import_save_bytes(struct import_sink *sink, const void *bytes, size_t n)
+{
+    redis.SaveStringBuffer(import_of_sink(sink), bytes, n);
+}
+
+static void import_save(RedisModuleIO *io, void *value)
+{
+    struct import_io to = {
+        .sink = { import_save_number, import_save_real, import_save_bytes }, .io = io
+    };
+    bg_errinfo info = { 0 };
+    const bg_err err = export_value(value, &to.sink, &info);
+    if (err) { /* what is saved is then no value, and will not be loaded: never one that says no */
+        redis.LogIOError(io, "warning", "a filter cannot be saved: %s",
+                         info.message[0] ? info.message : bg_strerror(err));
+    }
+}
+
+bool redis_import_register(RedisModuleCtx *ctx, const struct redis_type_methods *ours)
+{
+    void *(*const loads[IMPORT_TYPES])(RedisModuleIO * io, int version) = {
+        import_load_bloom, import_load_valkey, import_load_cuckoo
+    };
+    for (size_t i = 0; i < IMPORT_TYPES; i++) {
+        struct redis_type_methods methods = *ours;
+        methods.rdb_load = loads[i];
+        methods.rdb_save = import_save;
+        import_registered[i] = redis.CreateDataType(ctx, import_types[i].name,
+                                                    import_types[i].version, &methods);
+        if (!import_registered[i]) {
+            redis.Log(ctx, "notice",
+                      "another module has the type %s: its values stay there",
+                      import_types[i].name);
+        }
+    }
+    return true;
+}

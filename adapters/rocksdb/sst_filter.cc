@@ -1,0 +1,412 @@
+/*
+ * sst_filter.cc - laying out a filter of a table file, and opening one.
+ *
+ * Invariants
+ *   (I1) What is laid out answers "maybe" to all of its hashes.
+ *   (I2) Any bytes can be opened; what is not wholly understood answers "maybe".
+ *   (I3) A place of a group is below the places of the next group, so that neighbouring
+ *        groups share at most one line, and `packed.h` finds the line as of any hash.
+ *
+ * The price of a line is the share of keys that it would answer "maybe" by mistake: each of
+ * its n keys has set one bit in k of 8 lanes of 64 bits, or of 16 lanes of 32.
+ */
+#include "sst_filter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "bloomgate/builder.h"
+#include "bloomgate/filter.h"
+#include "bloomgate/plan.h"
+
+namespace bloomgate
+{
+
+const uint64_t kSstSteps[16] = {
+    0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u,
+    0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u,
+    0x1d8e4e27c47d124fu, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u, 0x27d4eb2f165667c5u,
+    0x85ebca77c2b2ae63u, 0xff51afd7ed558ccdu, 0xc4ceb9fe1a85ec53u, 0x632be59bd9b4e019u,
+};
+
+namespace
+{
+
+constexpr size_t kTrailer = 8;
+constexpr size_t kLineBytes = 64;
+constexpr size_t kGroupLines = 16;
+constexpr size_t kEvenLines = 512; /* from here on, a multiple of kGroupLines */
+constexpr size_t kPriced = 512; /* keys of a line; beyond, all are alike */
+constexpr unsigned char kVersion = 1;
+constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
+
+struct FilterFree {
+    void operator()(bg_filter *filter) const { bg_filter_free(filter); }
+    void operator()(bg_builder *builder) const { bg_builder_free(builder); }
+};
+using FilterPointer = std::unique_ptr<bg_filter, FilterFree>;
+using BuilderPointer = std::unique_ptr<bg_builder, FilterFree>;
+
+const bg_hasher &Hasher()
+{
+    static const bg_hasher hasher = [] {
+        bg_hasher made;
+        bg_hash_spec spec = {};
+        spec.profile = BG_HASH_FAST;
+        if (bg_hasher_init(&made, &spec, nullptr) != BG_OK) {
+            abort(); /* the default profile is always there */
+        }
+        return made;
+    }();
+    return hasher;
+}
+
+/* ---- The bytes around a packed filter ------------------------------------------------ */
+
+void PutTrailer(unsigned char *to, uint64_t groups)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        to[i] = static_cast<unsigned char>(groups >> 8 * i);
+    }
+    to[4] = kVersion;
+    memcpy(to + 5, kMark, sizeof kMark);
+}
+
+size_t StepBytes(uint64_t groups)
+{
+    return static_cast<size_t>((groups + 1) / 2);
+}
+
+/* The packed filter, the steps and the trailer, in memory of RocksDB's kind. */
+size_t Pack(const bg_filter *filter, uint64_t groups, const std::vector<unsigned char> &steps,
+            std::unique_ptr<const char[]> *buffer)
+{
+    size_t packed = 0;
+    if (bg_packed_write(filter, nullptr, 0, &packed, nullptr) != BG_OK) {
+        return 0;
+    }
+    const size_t all = packed + steps.size() + kTrailer;
+    std::unique_ptr<char[]> block(new char[all]);
+    if (bg_packed_write(filter, block.get(), packed, &packed, nullptr) != BG_OK) {
+        return 0;
+    }
+    if (!steps.empty()) {
+        memcpy(block.get() + packed, steps.data(), steps.size());
+    }
+    PutTrailer(reinterpret_cast<unsigned char *>(block.get()) + packed + steps.size(),
+               groups);
+    *buffer = std::move(block);
+    return all;
+}
+
+/* ---- Balance ------------------------------------------------------------------------- */
+
+/* The hashes of each group together. */
+struct Grouped {
+    std::unique_ptr<uint64_t[]> hashes;
+    size_t count = 0;
+    std::vector<size_t> ends; /* of the groups */
+};
+
+void Group(HashPieces *from, bool keep, uint64_t groups, Grouped *to)
+{
+    to->hashes.reset(new uint64_t[from->count()]); /* not zeroed */
+    to->count = from->count();
+    to->ends.assign(groups + 1, 0);
+    for (size_t p = 0; p < from->pieces(); p++) {
+        for (size_t i = 0; i < from->piece_count(p); i++) {
+            to->ends[SstHigh(from->piece(p)[i], groups) + 1]++;
+        }
+    }
+    for (size_t g = 0; g < groups; g++) {
+        to->ends[g + 1] += to->ends[g];
+    }
+    for (size_t p = 0; p < from->pieces(); p++) {
+        for (size_t i = 0; i < from->piece_count(p); i++) {
+            const uint64_t hash = from->piece(p)[i];
+            to->hashes[to->ends[SstHigh(hash, groups)]++] = hash;
+        }
+        if (!keep) {
+            from->Drop(p);
+        }
+    }
+}
+
+/* Finds the way to deal the keys of a group to its lines that costs least. */
+class Balance
+{
+  public:
+    Balance(uint64_t groups, uint64_t lines, const std::vector<float> &price)
+        : groups_(groups), lines_(lines), span_(UINT64_MAX / groups), price_(price)
+    {
+    }
+
+    unsigned Best(uint64_t group, const uint64_t *hashes, size_t count)
+    {
+        rests_.resize(count);
+        for (size_t i = 0; i < count; i++) {
+            rests_[i] = hashes[i] * groups_;
+        }
+        unsigned best = 0;
+        float least = Price(group, kSstSteps[0]);
+        for (unsigned i = 1; i < 16; i++) {
+            const float price = Price(group, kSstSteps[i]);
+            if (price < least) {
+                least = price;
+                best = i;
+            }
+        }
+        return best;
+    }
+
+  private:
+    /* Lines within the group count from where the group begins, in 1/2^24: precise enough to
+     * price, if not to place. */
+    float Price(uint64_t group, uint64_t step)
+    {
+        uint16_t loads[2 * kGroupLines] = { 0 };
+        const uint64_t begin = group * span_ * lines_ >> 40;
+        const uint64_t wide = SstHigh(span_, lines_ << 24);
+        for (const uint64_t rest : rests_) {
+            loads[(begin + ((rest * step >> 40) * wide >> 24)) >> 24 & (2 * kGroupLines - 1)]++;
+        }
+        float sum = 0;
+        for (const uint16_t load : loads) {
+            sum += price_[load < kPriced ? load : kPriced - 1];
+        }
+        return sum;
+    }
+
+    const uint64_t groups_, lines_, span_;
+    const std::vector<float> &price_;
+    std::vector<uint64_t> rests_;
+};
+
+/* Adds hashes at their places. */
+void AddPlaced(bg_filter *filter, const SstPlaces &places, const Grouped &grouped)
+{
+    uint64_t placed[512];
+    for (size_t i = 0; i < grouped.count;) {
+        const size_t n = std::min(std::size(placed), grouped.count - i);
+        for (size_t j = 0; j < n; j++) {
+            placed[j] = places.Of(grouped.hashes[i + j]);
+        }
+        (void)bg_filter_add_many_hash(filter, placed, n, nullptr);
+        i += n;
+    }
+}
+
+/* ---- Sealed kinds -------------------------------------------------------------------- */
+
+/* The spec of the best filter of a static kind in so many bytes; false: there is none. */
+bool SealedSpec(SstKind kind, size_t keys, size_t bytes, bg_spec *spec)
+{
+    struct Choice {
+        uint32_t k, width;
+    };
+    static const Choice fuse[] = { { 32, 3 }, { 32, 4 }, { 16, 3 }, { 16, 4 }, { 8, 3 }, { 8, 4 } };
+    bg_plan_request request = bg_plan_request_default();
+    bg_plan plan;
+    bg_spec &s = request.spec;
+    s.items = keys;
+    s.kind = kind == SstKind::kFuse ? BG_KIND_FUSE : BG_KIND_RIBBON;
+    const auto fits = [&](uint32_t k, uint32_t width) {
+        s.k = k;
+        s.width = width;
+        s.rate = std::ldexp(1.0, -static_cast<int>(k));
+        return static_cast<double>(k) * static_cast<double>(keys) <= 8.0 * static_cast<double>(bytes)
+               && bg_plan_make(&request, &plan, nullptr) == BG_OK && plan.bytes <= bytes;
+    };
+    bool found = false;
+    if (kind == SstKind::kFuse) {
+        for (const Choice &choice : fuse) {
+            found = found || fits(choice.k, choice.width);
+        }
+    } else {
+        const size_t most = std::min<size_t>(32, 8 * bytes / keys);
+        for (size_t k = most; k > 0 && k + 3 > most && !found; k--) {
+            found = fits(static_cast<uint32_t>(k), 0);
+        }
+    }
+    *spec = s;
+    return found;
+}
+
+} // namespace
+
+uint64_t HashKey(const char *data, size_t size)
+{
+    return bg_hash_bytes(&Hasher(), data, size);
+}
+
+void HashPieces::Clear()
+{
+    pieces_.clear();
+    count_ = 0;
+}
+
+/* ---- Shapes -------------------------------------------------------------------------- */
+
+SstShape::SstShape(double bits_per_key) : bits_(bits_per_key), k_(6), price_(kPriced)
+{
+    bg_plan_request request = bg_plan_request_default();
+    bg_plan plan;
+    request.spec.kind = BG_KIND_BLOCKED;
+    request.spec.items = 1000000;
+    request.spec.bits_per_key = bits_;
+    if (bg_plan_make(&request, &plan, nullptr) == BG_OK) {
+        k_ = plan.k;
+    }
+    const double lanes = k_ <= 8 ? 8 : 16, lane_bits = 512 / lanes, k = k_;
+    for (size_t n = 0; n < kPriced; n++) {
+        const double free = std::pow(1 - 1 / lane_bits, k / lanes * static_cast<double>(n));
+        price_[n] = static_cast<float>(std::pow(1 - free, k));
+    }
+}
+
+size_t SstShape::Lines(size_t keys) const
+{
+    const double bytes = static_cast<double>(keys) * bits_ / 8 - 2 * kTrailer;
+    const double lines = std::ceil(bytes / (kLineBytes + 0.5 / kGroupLines));
+    if (lines < kEvenLines) {
+        return lines < 1 ? 1 : static_cast<size_t>(lines);
+    }
+    /* The nearest: groups whose ends are ends of lines are balanced better. */
+    return static_cast<size_t>(lines / kGroupLines + 0.5) * kGroupLines;
+}
+
+size_t SstShape::Bytes(size_t keys) const
+{
+    const size_t lines = Lines(keys);
+    return lines * kLineBytes + StepBytes(std::max<size_t>(1, lines / kGroupLines))
+           + 2 * kTrailer;
+}
+
+size_t SstShape::Keys(size_t bytes) const
+{
+    const double keys = 8.0 * static_cast<double>(bytes) / bits_;
+    return keys < 1 ? 1 : static_cast<size_t>(keys);
+}
+
+double SstShape::Rate(size_t keys, size_t bytes) const
+{
+    const double rate = bg_predict_rate(BG_KIND_BLOCKED, bytes / kLineBytes * kLineBytes,
+                                        k_, std::max<size_t>(1, keys));
+    return rate >= 0 ? rate : 1;
+}
+
+size_t SstShape::LayOut(SstKind kind, HashPieces *hashes, bool keep,
+                        std::unique_ptr<const char[]> *buffer) const
+{
+    size_t bytes = 0;
+    if (hashes->count() != 0 && kind != SstKind::kBlocked) {
+        bytes = LayOutSealed(kind, hashes, keep, buffer);
+    }
+    if (hashes->count() != 0 && bytes == 0) {
+        bytes = LayOutBlocked(hashes, keep, buffer);
+    }
+    if (!keep) {
+        hashes->Clear();
+    }
+    return bytes;
+}
+
+size_t SstShape::LayOutSealed(SstKind kind, HashPieces *hashes, bool keep,
+                              std::unique_ptr<const char[]> *buffer) const
+{
+    bg_spec spec;
+    bg_builder *builder = nullptr;
+    bg_filter *filter = nullptr;
+    const double room = static_cast<double>(hashes->count()) * bits_ / 8;
+    if (!SealedSpec(kind, hashes->count(), static_cast<size_t>(room), &spec)
+        || bg_builder_create(&spec, &builder, nullptr) != BG_OK) {
+        return 0;
+    }
+    const BuilderPointer builder_owner(builder);
+    for (size_t p = 0; p < hashes->pieces(); p++) {
+        if (bg_builder_add_many_hash(builder, hashes->piece(p), hashes->piece_count(p))
+            != BG_OK) {
+            return 0;
+        }
+    }
+    (void)keep; /* should it fail, blocked needs them */
+    if (bg_builder_finish(builder, &filter, nullptr) != BG_OK) {
+        return 0;
+    }
+    const FilterPointer filter_owner(filter);
+    return Pack(filter, 0, {}, buffer);
+}
+
+size_t SstShape::LayOutBlocked(HashPieces *hashes, bool keep,
+                               std::unique_ptr<const char[]> *buffer) const
+{
+    const size_t lines = Lines(hashes->count());
+    const uint64_t groups = std::max<size_t>(1, lines / kGroupLines);
+    bg_spec spec = bg_spec_default();
+    bg_filter *filter = nullptr;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.flags = BG_EXCLUSIVE;
+    spec.bytes = lines * kLineBytes;
+    spec.k = k_;
+    if (groups > UINT32_MAX || bg_filter_create(&spec, &filter, nullptr) != BG_OK) {
+        return 0;
+    }
+    const FilterPointer filter_owner(filter);
+    Grouped grouped;
+    Group(hashes, keep, groups, &grouped);
+    std::vector<unsigned char> steps(StepBytes(groups), 0);
+    Balance balance(groups, lines, price_);
+    for (size_t g = 0, begin = 0; g < groups; begin = grouped.ends[g++]) {
+        const unsigned best =
+            balance.Best(g, grouped.hashes.get() + begin, grouped.ends[g] - begin);
+        steps[g / 2] = static_cast<unsigned char>(steps[g / 2] | best << g % 2 * 4);
+    }
+    SstPlaces places;
+    places.Begin(groups, steps.data());
+    AddPlaced(filter, places, grouped);
+    return Pack(filter, groups, steps, buffer);
+}
+
+/* ---- Asking -------------------------------------------------------------------------- */
+
+bool SstAsked::Open(const char *data, size_t size)
+{
+    const unsigned char *bytes = reinterpret_cast<const unsigned char *>(data);
+    if (size < kTrailer || bytes[size - 4] != kVersion
+        || memcmp(bytes + size - 3, kMark, sizeof kMark) != 0) {
+        return false;
+    }
+    const unsigned char *trailer = bytes + size - kTrailer;
+    const uint64_t groups = trailer[0] | static_cast<uint64_t>(trailer[1]) << 8
+                            | static_cast<uint64_t>(trailer[2]) << 16
+                            | static_cast<uint64_t>(trailer[3]) << 24;
+    if (StepBytes(groups) > size - kTrailer) {
+        return false;
+    }
+    const size_t packed = size - kTrailer - StepBytes(groups);
+    const void *from = data;
+    if (reinterpret_cast<uintptr_t>(data) % BG_PACKED_ALIGNMENT != 0) {
+        copy_.reset(new uint64_t[packed / 8 + 1]);
+        memcpy(copy_.get(), data, packed);
+        from = copy_.get();
+    }
+    if (bg_packed_open(from, packed, &packed_, nullptr) != BG_OK) {
+        copy_.reset();
+        return false;
+    }
+    places_.Begin(groups, bytes + packed);
+    return true;
+}
+
+uint64_t SstAsked::MayMatch64(uint64_t *hashes, size_t count) const
+{
+    uint64_t maybe = 0;
+    for (size_t i = 0; i < count; i++) {
+        hashes[i] = places_.Of(hashes[i]);
+    }
+    (void)bg_packed_may_contain_many_hash(packed_, hashes, count, &maybe);
+    return maybe;
+}
+
+} // namespace bloomgate

@@ -1,0 +1,486 @@
+/* import_value.c - see import_value.h. */
+#include "import_value.h"
+
+#include "args.h"
+#include "dump.h"
+#include "dump_stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    IMPORT_RECORD =
+        16, /* in front of a header and of the bits of a link: docs/foreign.md */
+    REDIS_HEADER = 20,
+    REDIS_LINK = 53,
+    REDIS_NONSCALING = 8,
+    REDIS_VERSION = 4,
+    REDIS_GROWTH = 2, /* before it was saved */
+    VALKEY_HEADER = 30,
+    VALKEY_VERSION = 1,
+    IMPORT_PARTS = 65536
+};
+
+/* ---- Shapes ---------------------------------------------------------------------------------------- */
+
+static double import_get_real(const uint8_t *p)
+{
+    const uint64_t bits = dump_get64(p);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* What the decoder has found right. */
+static struct object_shape import_shape_redis(const uint8_t *file)
+{
+    const uint8_t *header = file + IMPORT_RECORD, *link = header + REDIS_HEADER;
+    const bool nonscaling = dump_get32(header + 12) & REDIS_NONSCALING;
+    const double rate = import_get_real(link + 24);
+    return (struct object_shape){ .family = OBJECT_BF,
+                                  .kind = BG_KIND_SCALABLE,
+                                  .imported = 1,
+                                  .foreign = BG_FOREIGN_REDISBLOOM,
+                                  .nonscaling = nonscaling,
+                                  .expansion = nonscaling ? 0 : dump_get32(header + 16),
+                                  .rate = nonscaling || rate > 0.5 ? rate : 2 * rate,
+                                  .items = dump_get64(link + 44) };
+}
+
+static struct object_shape import_shape_valkey(const uint8_t *file)
+{
+    const uint32_t expansion = dump_get32(file + 1);
+    const uint64_t first =
+        dump_get64(file + VALKEY_HEADER); /* bytes of the first filter */
+    const uint8_t *capacity = file + VALKEY_HEADER + 8 + first + 8;
+    return (struct object_shape){ .family = OBJECT_BF,
+                                  .kind = BG_KIND_SCALABLE,
+                                  .imported = 1,
+                                  .foreign = BG_FOREIGN_VALKEYBLOOM,
+                                  .nonscaling = expansion == 0,
+                                  .expansion = expansion,
+                                  .rate = import_get_real(file + 5),
+                                  .items = dump_get64(capacity) };
+}
+
+static struct object_shape import_shape_cuckoo(const uint8_t *file)
+{
+    const uint8_t *header = file + IMPORT_RECORD;
+    const uint32_t bucket_size = header[32] | (uint32_t)header[33] << 8;
+    return (struct object_shape){
+        .family = OBJECT_CF,
+        .kind = BG_KIND_CUCKOO,
+        .imported = 1,
+        .foreign = BG_FOREIGN_REDISCUCKOO,
+        .items = dump_get64(header + 8) * bucket_size,
+        .bucket_size = bucket_size,
+        .max_iterations = header[34] | (uint32_t)header[35] << 8,
+        .expansion = header[36] | (uint32_t)header[37] << 8,
+    };
+}
+
+bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
+                     const struct command_settings *settings, struct object **object,
+                     bg_errinfo *info)
+{
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    bg_foreign *foreign = NULL;
+    struct object_shape shape;
+    *object = NULL;
+    if (format != BG_FOREIGN_REDISBLOOM && format != BG_FOREIGN_VALKEYBLOOM
+        && format != BG_FOREIGN_REDISCUCKOO) {
+        return object_error(info, BG_ENOTSUP, "filters of this format make no objects");
+    }
+    how.max_bytes = settings->max_filter_bytes;
+    how.allocator = settings->allocator;
+    bg_err err = bg_foreign_read(format, bytes, n, &how, &foreign, info);
+    if (err) {
+        return err;
+    }
+    shape = format == BG_FOREIGN_REDISBLOOM    ? import_shape_redis(bytes)
+            : format == BG_FOREIGN_REDISCUCKOO ? import_shape_cuckoo(bytes)
+                                               : import_shape_valkey(bytes);
+    err = object_adopt(&shape, NULL, foreign, object, info);
+    if (err || !*object) {
+        bg_foreign_free(foreign);
+        return err;
+    }
+    object_recount(*object);
+    if (format
+        == BG_FOREIGN_REDISCUCKOO) { /* where items are those that are still in */
+        const uint64_t deleted =
+            dump_get64((const uint8_t *)bytes + IMPORT_RECORD + 16);
+        atomic_fetch_add(&(*object)->items, deleted);
+        atomic_store(&(*object)->deleted, deleted);
+    }
+    return BG_OK;
+}
+
+/* ---- Fields, put together --------------------------------------------------------------------------- */
+
+/* A file on its way. */
+struct import_file {
+    struct import_source *source;
+    uint64_t most; /* bytes that it may have */
+    uint8_t *bytes;
+    size_t n, room;
+};
+
+/* The most bytes that a file may have, for filters of the size that is allowed. */
+static uint64_t import_most(const struct command_settings *settings)
+{
+    const uint64_t most = settings->max_filter_bytes;
+    return most && most < UINT64_MAX / 4 ? most + most / 64 + ((uint64_t)4 << 20)
+                                         : UINT64_C(1) << 56;
+}
+
+/* Room for n bytes more, zeroed; NULL: too many, or no memory. */
+static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *info)
+{
+    if (n > file->most || file->n > file->most - n) {
+        (void)object_error(info, BG_ENOMEM, "a filter of more than %llu bytes",
+                           (unsigned long long)file->most);
+        return NULL;
+    }
+    const size_t needed = file->n + (size_t)n;
+    if (needed > file->room) {
+        const size_t room = needed < SIZE_MAX / 2 ? needed + needed / 4 : needed;
+        uint8_t *bytes = realloc(file->bytes, room);
+        if (!bytes) {
+            (void)object_error(info, BG_ENOMEM, "no memory for a filter of %zu bytes",
+                               needed);
+            return NULL;
+        }
+        file->bytes = bytes;
+        file->room = room;
+    }
+    uint8_t *to = file->bytes + file->n;
+    memset(to, 0, (size_t)n);
+    file->n = needed;
+    return to;
+}
+
+static bg_err import_short(bg_errinfo *info)
+{
+    return object_error(info, BG_EFORMAT,
+                        "the value is cut short, or its fields are of other types");
+}
+
+static bool import_failed(const struct import_file *file)
+{
+    return file->source->failed(file->source);
+}
+
+static uint64_t import_number(const struct import_file *file)
+{
+    return import_failed(file) ? 0 : file->source->number(file->source);
+}
+
+static uint64_t import_real(const struct import_file *file)
+{
+    const double value = import_failed(file) ? 0 : file->source->real(file->source);
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static void import_put32(uint8_t *p, uint64_t value)
+{
+    for (int i = 0; i < 4; i++) {
+        p[i] = (uint8_t)(value >> 8 * i);
+    }
+}
+
+/* The next string, behind `before` bytes; *at is where these are, *n its length. */
+static bg_err import_string(struct import_file *file, size_t before, size_t *at,
+                            size_t *n, bg_errinfo *info)
+{
+    *n = 0;
+    void *bytes = import_failed(file) ? NULL : file->source->bytes(file->source, n);
+    if (!bytes || import_failed(file)) {
+        if (bytes) {
+            file->source->drop(file->source, bytes);
+        }
+        return import_short(info);
+    }
+    *at = file->n;
+    uint8_t *to = import_room(file, (uint64_t)before + *n, info);
+    if (to && *n) {
+        memcpy(to + before, bytes, *n);
+    }
+    file->source->drop(file->source, bytes);
+    return to ? BG_OK : BG_ENOMEM;
+}
+
+static bg_err import_beyond(const char *what, uint64_t value, bg_errinfo *info)
+{
+    return object_error(info, BG_EFORMAT, "%s: found %llu, which is out of range", what,
+                        (unsigned long long)value);
+}
+
+/* ---- RedisBloom --------------------------------------------------------------------------------------- */
+
+/* The numbers of a link into their place in the header, the bits behind everything. */
+static bg_err import_redis_link(struct import_file *file, int version, uint64_t number,
+                                uint64_t *done, bg_errinfo *info)
+{
+    const size_t place = IMPORT_RECORD + REDIS_HEADER + REDIS_LINK * (size_t)number;
+    const uint64_t entries = import_number(file), error = import_real(file),
+                   hashes = import_number(file), per_entry = import_real(file);
+    const uint64_t bits = version > 0 ? import_number(file) : 0,
+                   n2 = version > 0 ? import_number(file) : 0;
+    size_t at = 0, n = 0;
+    const bg_err err = import_string(file, IMPORT_RECORD, &at, &n, info);
+    if (err) {
+        return err;
+    }
+    const uint64_t size = import_number(file);
+    if (import_failed(file)) {
+        return import_short(info);
+    }
+    if (hashes > UINT32_MAX || n2 > UINT8_MAX) {
+        return import_beyond(n2 > UINT8_MAX ? "n2 of a link" : "hashes of a link",
+                             n2 > UINT8_MAX ? n2 : hashes, info);
+    }
+    *done += n;
+    dump_put64(file->bytes + at, 1 + *done);
+    dump_put64(file->bytes + at + 8, n);
+    uint8_t *link = file->bytes + place;
+    dump_put64(link, n);
+    dump_put64(link + 8, version > 0 ? bits : 8 * (uint64_t)n);
+    dump_put64(link + 16, size);
+    dump_put64(link + 24, error);
+    dump_put64(link + 32, per_entry);
+    import_put32(link + 40, hashes);
+    dump_put64(link + 44, entries);
+    link[52] = (uint8_t)n2;
+    return BG_OK;
+}
+
+static bg_err import_redis(struct import_file *file, int version, bg_errinfo *info)
+{
+    const uint64_t size = import_number(file), links = import_number(file);
+    const uint64_t options = version >= 2 ? import_number(file) : 0;
+    const uint64_t growth = version >= 4 ? import_number(file) : REDIS_GROWTH;
+    uint64_t done = 0;
+    bg_err err = BG_OK;
+    if (import_failed(file)) {
+        return import_short(info);
+    }
+    if (links == 0 || links > IMPORT_PARTS || options > UINT32_MAX
+        || growth > UINT32_MAX) {
+        return options > UINT32_MAX  ? import_beyond("options", options, info)
+               : growth > UINT32_MAX ? import_beyond("growth", growth, info)
+                                     : import_beyond("links", links, info);
+    }
+    uint8_t *p =
+        import_room(file, IMPORT_RECORD + REDIS_HEADER + REDIS_LINK * links, info);
+    if (!p) {
+        return BG_ENOMEM;
+    }
+    dump_put64(p, 1);
+    dump_put64(p + 8, REDIS_HEADER + REDIS_LINK * links);
+    dump_put64(p + IMPORT_RECORD, size);
+    import_put32(p + IMPORT_RECORD + 8, links);
+    import_put32(p + IMPORT_RECORD + 12, options);
+    import_put32(p + IMPORT_RECORD + 16, growth);
+    for (uint64_t i = 0; !err && i < links; i++) {
+        err = import_redis_link(file, version, i, &done, info);
+    }
+    return err;
+}
+
+/* ---- valkey-bloom --------------------------------------------------------------------------------------- */
+
+static bg_err import_valkey_filter(struct import_file *file, bool last,
+                                   bg_errinfo *info)
+{
+    const uint64_t capacity = import_number(file),
+                   items = last ? import_number(file) : capacity;
+    size_t at = 0, n = 0;
+    const bg_err err = import_string(file, 8, &at, &n, info);
+    uint8_t *counts = err ? NULL : import_room(file, 16, info);
+    if (!counts) {
+        return err ? err : BG_ENOMEM;
+    }
+    dump_put64(file->bytes + at, n);
+    dump_put64(counts, items);
+    dump_put64(counts + 8, capacity);
+    return BG_OK;
+}
+
+static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
+{
+    const uint64_t filters = import_number(file), expansion = import_number(file),
+                   rate = import_real(file), tightening = import_real(file),
+                   random = import_number(file);
+    bg_err err = BG_OK;
+    if (import_failed(file)) {
+        return import_short(info);
+    }
+    if (filters == 0 || filters > IMPORT_PARTS || expansion > UINT32_MAX
+        || random > 1) {
+        return expansion > UINT32_MAX ? import_beyond("expansion", expansion, info)
+               : random > 1           ? import_beyond("random seed", random, info)
+                                      : import_beyond("filters", filters, info);
+    }
+    uint8_t *p = import_room(file, VALKEY_HEADER, info);
+    if (!p) {
+        return BG_ENOMEM;
+    }
+    p[0] = 1;
+    import_put32(p + 1, expansion);
+    dump_put64(p + 5, rate);
+    dump_put64(p + 13, tightening);
+    p[21] = (uint8_t)random;
+    dump_put64(p + 22, filters);
+    for (uint64_t i = 0; !err && i < filters; i++) {
+        err = import_valkey_filter(file, i + 1 == filters, info);
+    }
+    return err;
+}
+
+bg_err import_value(bg_foreign_format format, int version, struct import_source *source,
+                    const struct command_settings *settings, bool any_size,
+                    struct object **object, bg_errinfo *info)
+{
+    const bool redis = format == BG_FOREIGN_REDISBLOOM;
+    struct import_file file = { .source = source,
+                                .most = any_size ? UINT64_C(1) << 56
+                                                 : import_most(settings) };
+    *object = NULL;
+    if (!redis && format != BG_FOREIGN_VALKEYBLOOM) {
+        return object_error(info, BG_ENOTSUP, "values of this format are not read");
+    }
+    if (redis ? version < 0 || version > REDIS_VERSION : version != VALKEY_VERSION) {
+        return object_error(info, BG_EVERSION, "version %d, expected %s", version,
+                            redis ? "0 to 4" : "1");
+    }
+    bg_err err =
+        redis ? import_redis(&file, version, info) : import_valkey(&file, info);
+    err = err ? err : import_object(format, file.bytes, file.n, settings, object, info);
+    if (err == BG_ENOMEM && any_size && file.n) {
+        struct command_settings large = *settings;
+        large.max_filter_bytes = file.n;
+        err = import_object(format, file.bytes, file.n, &large, object, info);
+    }
+    free(file.bytes);
+    return err;
+}
+
+/* ---- Objects, taken apart ---------------------------------------------------------------------------------- */
+
+static void export_redis(const uint8_t *file, struct import_sink *sink)
+{
+    const uint8_t *header = file + IMPORT_RECORD;
+    const uint32_t links = dump_get32(header + 8);
+    const uint8_t *record = header + dump_get64(file + 8);
+    sink->number(sink, dump_get64(header));
+    sink->number(sink, links);
+    sink->number(sink, dump_get32(header + 12));
+    sink->number(sink, dump_get32(header + 16));
+    for (uint32_t i = 0; i < links; i++) {
+        const uint8_t *link = header + REDIS_HEADER + REDIS_LINK * (size_t)i;
+        sink->number(sink, dump_get64(link + 44));
+        sink->real(sink, import_get_real(link + 24));
+        sink->number(sink, dump_get32(link + 40));
+        sink->real(sink, import_get_real(link + 32));
+        sink->number(sink, dump_get64(link + 8));
+        sink->number(sink, link[52]);
+        sink->bytes(sink, record + IMPORT_RECORD, (size_t)dump_get64(link));
+        sink->number(sink, dump_get64(link + 16));
+        record += IMPORT_RECORD + dump_get64(link);
+    }
+}
+
+/* Links above 16 MiB are several records: their bits are moved together. */
+static void export_join(uint8_t *file, size_t n)
+{
+    const uint8_t *header = file + IMPORT_RECORD, *from = header + dump_get64(file + 8);
+    uint8_t *to = file + (from - file);
+    const uint32_t links = dump_get32(header + 8);
+    for (uint32_t i = 0; i < links; i++) {
+        uint64_t left = dump_get64(header + REDIS_HEADER + REDIS_LINK * (size_t)i);
+        to += IMPORT_RECORD;
+        while (left > 0 && from < file + n) {
+            const uint64_t piece = dump_get64(from + 8);
+            memmove(to, from + IMPORT_RECORD, (size_t)piece);
+            to += piece;
+            from += IMPORT_RECORD + piece;
+            left -= piece;
+        }
+    }
+}
+
+static void export_valkey(const uint8_t *file, struct import_sink *sink)
+{
+    const uint64_t filters = dump_get64(file + 22);
+    const uint8_t *p = file + VALKEY_HEADER;
+    sink->number(sink, filters);
+    sink->number(sink, dump_get32(file + 1));
+    sink->real(sink, import_get_real(file + 5));
+    sink->real(sink, import_get_real(file + 13));
+    sink->number(sink, file[21]);
+    for (uint64_t i = 0; i < filters; i++) {
+        const uint64_t n = dump_get64(p);
+        sink->number(sink, dump_get64(p + 8 + n + 8));
+        if (i + 1 == filters) {
+            sink->number(sink, dump_get64(p + 8 + n));
+        }
+        sink->bytes(sink, p + 8, (size_t)n);
+        p += 8 + n + 16;
+    }
+}
+
+bg_err export_value(const struct object *object, struct import_sink *sink,
+                    bg_errinfo *info)
+{
+    const bool redis = object->shape.foreign == BG_FOREIGN_REDISBLOOM;
+    void *bytes = NULL;
+    size_t n = 0;
+    if (!object->foreign
+        || (!redis && object->shape.foreign != BG_FOREIGN_VALKEYBLOOM)) {
+        return object_error(info, BG_ENOTSUP, "a filter of another kind");
+    }
+    const bg_err err = dump_encode_foreign(object, &bytes, &n, info);
+    if (!err && redis) {
+        export_join(bytes, n);
+        export_redis(bytes, sink);
+    } else if (!err) {
+        export_valkey(bytes, sink);
+    }
+    free(bytes);
+    return err;
+}
+
+/* ---- BF.LOAD ---------------------------------------------------------------------------------------------- */
+
+void import_bf_load(struct request *request)
+{
+    static const char busy[] = "BUSYKEY Target key name already exists.";
+    struct host *host = request->host;
+    struct object *object = NULL;
+    bg_errinfo info = { 0 };
+    if (host->ops->find(host, request->argv[1])) {
+        reply_error(&request->reply, busy);
+        return;
+    }
+    bg_err err = import_object(BG_FOREIGN_VALKEYBLOOM, request->argv[2].data,
+                               request->argv[2].len, host->settings, &object, &info);
+    if (!err) {
+        err = host->ops->create(host, request->argv[1], object, &info);
+        if (err) {
+            object_free(object);
+        }
+    }
+    switch (err) {
+    case BG_OK: reply_ok(&request->reply); break;
+    case BG_EBUSY: reply_error(&request->reply, busy); break;
+    case BG_EFORMAT:
+    case BG_EVERSION:
+        reply_errorf(&request->reply, "ERR bloom object decoding failed: %s",
+                     info.message);
+        break;
+    default: args_failed(request, err, &info, ""); break;
+    }
+}

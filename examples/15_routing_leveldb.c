@@ -1,0 +1,358 @@
+/*
+ * 15_routing_leveldb.c - the three levels of a distributed store, and what each of them spares.
+ *
+ * Four nodes, each with a LevelDB of its own. A record is where it was written, and who asks for
+ * it does not know where that was: a client asks a router, the router asks the nodes, a node
+ * reads blocks of its tables. Most keys that are asked for do not exist.
+ *
+ *   client   has a filter over the whole cluster: a "no" is the end of the question
+ *   router   has a filter for each node: only nodes that may have the key are asked
+ *   tables   have a filter for each block (bg_leveldb): only blocks that may have it are read
+ *
+ * The upper two levels are published through Redis. A node keeps two filters, one of its own
+ * and its share of the cluster's, hashes a key once for both, and publishes them before it
+ * acknowledges what it wrote; shares are merged into the cluster's filter. So whoever has read
+ * the filters after an acknowledgement is never told "no" for what was acknowledged.
+ *
+ *   example_15_routing_leveldb [SOCKET]     of a Redis; else a redis-server is started
+ */
+#define _DEFAULT_SOURCE /* mkdtemp */
+
+#include <bloomgate/bloomgate.h>
+#include <bloomgate_leveldb.h>
+
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NODES = 4, RECORDS = 15000, LATER = 1000, ASKED = 40000, SKIPPED = 77 };
+enum { TABLES = 1, ROUTER = 2, CLIENT = 4 }; /* the levels that are in use */
+
+struct node {
+    leveldb_t *db;
+    leveldb_options_t *options;
+    bg_filter *own, *share;
+    char path[96];
+};
+
+struct cluster {
+    struct node nodes[NODES];
+    leveldb_filterpolicy_t *policy;
+    bg_leveldb_codec *codec;
+    leveldb_readoptions_t *read;
+    leveldb_writeoptions_t *write;
+    bg_hasher hasher;
+    redisContext *redis;
+    int levels;
+    bg_filter *at_router[NODES], *at_client;             /* as they came from Redis */
+    unsigned long router_calls, node_calls, blocks_read; /* made, */
+    unsigned long spared_router, spared_nodes, spared_blocks; /* ... and not made */
+    unsigned long lost;
+    char folder[64];
+};
+
+static pid_t server = -1; /* the Redis that was started here */
+
+static void must(bool good, const char *what)
+{
+    if (!good) {
+        (void)(server > 0 && kill(server, SIGTERM));
+        (void)fprintf(stderr, "15_routing: %s failed\n", what);
+        exit(1); // NOLINT(concurrency-mt-unsafe): one thread
+    }
+}
+
+/* ---- Tables: a policy that counts, and that can be switched off -------------------------- */
+
+static char *tables_make(void *cluster, const char *const *keys, const size_t *lengths,
+                         int n, size_t *bytes)
+{
+    return bg_leveldb_codec_make(((struct cluster *)cluster)->codec, keys, lengths,
+                                 (size_t)n, bytes);
+}
+
+static unsigned char tables_may_match(void *cluster, const char *key, size_t len,
+                                      const char *filter, size_t bytes)
+{
+    struct cluster *c = cluster;
+    bool maybe = !(c->levels & TABLES)
+                 || bg_leveldb_codec_may_match(c->codec, key, len, filter, bytes);
+    c->blocks_read += maybe; /* LevelDB reads the block now */
+    c->spared_blocks += !maybe;
+    return maybe;
+}
+
+static const char *tables_name(void *cluster)
+{
+    return bg_leveldb_codec_name(((struct cluster *)cluster)->codec);
+}
+
+static void tables_free(void *cluster)
+{
+    bg_leveldb_codec_free(((struct cluster *)cluster)->codec);
+}
+
+/* ---- Redis: filters as files, under names ------------------------------------------------ */
+
+static void publish(redisContext *redis, const char *name, int number,
+                    const bg_filter *filter)
+{
+    size_t bytes = 0;
+    must(bg_encode(filter, NULL, NULL, 0, &bytes, NULL) == BG_OK,
+         "asking for the size");
+    char *file = malloc(bytes);
+    must(file && bg_encode(filter, NULL, file, bytes, &bytes, NULL) == BG_OK,
+         "encoding");
+    redisReply *reply =
+        redisCommand(redis, "SET routing:%s:%d %b", name, number, file, bytes);
+    must(reply && reply->type == REDIS_REPLY_STATUS, "SET");
+    freeReplyObject(reply);
+    free(file);
+}
+
+/* Takes the place of *filter, if it is whole; bytes of strangers are checked before. */
+static void fetch(redisContext *redis, const char *name, int number, bg_filter **filter)
+{
+    bg_filter *fresh = NULL;
+    redisReply *reply = redisCommand(redis, "GET routing:%s:%d", name, number);
+    must(reply && reply->type == REDIS_REPLY_STRING
+             && bg_decode(reply->str, (size_t)reply->len, NULL, &fresh, NULL) == BG_OK,
+         "GET");
+    freeReplyObject(reply);
+    bg_filter_free(*filter);
+    *filter = fresh;
+}
+
+/* Connects, once the server listens. */
+static redisContext *connect_to(const char *socket)
+{
+    for (int tries = 0; tries < 1000; tries++) {
+        redisContext *redis = redisConnectUnix(socket);
+        if (redis && !redis->err) {
+            return redis;
+        }
+        redisFree(redis);
+        (void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
+    }
+    must(false, "connecting to Redis");
+    return NULL;
+}
+
+static pid_t start_redis(char *socket)
+{
+    extern char **environ;
+    char *words[] = {
+        "redis-server", "--port", "0", "--unixsocket", socket, "--logfile", "/dev/null",
+        "--save",       "",       NULL
+    };
+    pid_t pid;
+    return posix_spawnp(&pid, words[0], NULL, NULL, words, environ) == 0 ? pid : -1;
+}
+
+/* ---- Writing ----------------------------------------------------------------------------- */
+
+static size_t key_of(unsigned long number, char key[32])
+{
+    return (size_t)snprintf(key, 32, "order-%lu", number * 2654435761u % 1000000007u);
+}
+
+/* The truth first, then the filters. */
+static void node_write(struct cluster *c, struct node *node, unsigned long number)
+{
+    char key[32], value[100] = "a record", *error = NULL;
+    size_t len = key_of(number, key);
+    leveldb_put(node->db, c->write, key, len, value, sizeof value, &error);
+    must(!error, "put");
+    uint64_t hash = bg_hash_bytes(&c->hasher, key, len); /* one for both */
+    (void)bg_filter_add_hash(node->own, hash);
+    (void)bg_filter_add_hash(node->share, hash);
+}
+
+/* Writes records [from, to), each to some node, and makes them known to router and client. */
+static void write_and_publish(struct cluster *c, unsigned long from, unsigned long to)
+{
+    for (unsigned long i = from; i < to; i++) {
+        node_write(c, &c->nodes[i * 7 / 3 % NODES], i);
+    }
+    bg_filter *all = NULL;
+    for (int i = 0; i < NODES; i++) {
+        leveldb_compact_range(c->nodes[i].db, NULL, 0, NULL,
+                              0); /* out of memory, into tables */
+        publish(c->redis, "node", i, c->nodes[i].own);
+        publish(c->redis, "share", i, c->nodes[i].share);
+    }
+    for (int i = 0; i < NODES; i++) { /* any one may do this: it needs no node */
+        bg_filter *share = NULL;
+        fetch(c->redis, "share", i, i ? &share : &all);
+        must(!share || bg_filter_merge(all, share, NULL) == BG_OK, "merging");
+        bg_filter_free(share);
+    }
+    publish(c->redis, "cluster", 0, all);
+    bg_filter_free(all); /* now they are acknowledged */
+}
+
+static void fetch_all(struct cluster *c)
+{
+    for (int i = 0; i < NODES; i++) {
+        fetch(c->redis, "node", i, &c->at_router[i]);
+    }
+    fetch(c->redis, "cluster", 0, &c->at_client);
+}
+
+/* ---- Reading ----------------------------------------------------------------------------- */
+
+static bool node_get(struct cluster *c, struct node *node, const char *key, size_t len)
+{
+    char *error = NULL;
+    size_t bytes;
+    char *value = leveldb_get(node->db, c->read, key, len, &bytes, &error);
+    must(!error, "get");
+    bool found = value != NULL;
+    leveldb_free(value);
+    c->node_calls++;
+    return found;
+}
+
+static bool router_get(struct cluster *c, const char *key, size_t len, uint64_t hash)
+{
+    bool found = false;
+    c->router_calls++;
+    for (int i = 0; !found && i < NODES; i++) {
+        if (!(c->levels & ROUTER)
+            || bg_filter_may_contain_hash(c->at_router[i], hash)) {
+            found = node_get(c, &c->nodes[i], key, len);
+        } else {
+            c->spared_nodes++;
+        }
+    }
+    return found;
+}
+
+static bool client_get(struct cluster *c, unsigned long number)
+{
+    char key[32];
+    size_t len = key_of(number, key);
+    uint64_t hash = bg_hash_bytes(&c->hasher, key, len);
+    if (!(c->levels & CLIENT) || bg_filter_may_contain_hash(c->at_client, hash)) {
+        return router_get(c, key, len, hash);
+    }
+    c->spared_router++;
+    return false;
+}
+
+/* Asks for ASKED keys, of which one in five is there, and compares with the truth. */
+static unsigned long ask(struct cluster *c, int levels, unsigned long records,
+                         const char *name)
+{
+    c->levels = levels;
+    c->router_calls = c->node_calls = c->blocks_read = 0;
+    c->spared_router = c->spared_nodes = c->spared_blocks = 0;
+    for (unsigned long i = 0; i < ASKED; i++) {
+        unsigned long number = i * 7919 % (5 * records);
+        c->lost += client_get(c, number) != (number < records);
+    }
+    printf("%-23s %7lu %7lu %7lu %14lu %7lu %7lu\n", name, c->router_calls,
+           c->node_calls, c->blocks_read, c->spared_router, c->spared_nodes,
+           c->spared_blocks);
+    return c->router_calls + c->node_calls + c->blocks_read;
+}
+
+static bool show(struct cluster *c, unsigned long records)
+{
+    printf(
+        "\n%d gets, %lu records on %d nodes\n"
+        "                          calls   calls  blocks         spared  spared  spared\n"
+        "filters in use         to router to nodes   read      by client  router  tables\n",
+        ASKED, records, NODES);
+    unsigned long none = ask(c, 0, records, "none");
+    unsigned long tables = ask(c, TABLES, records, "tables");
+    unsigned long router = ask(c, TABLES | ROUTER, records, "tables, router");
+    unsigned long client =
+        ask(c, TABLES | ROUTER | CLIENT, records, "tables, router, client");
+    (void)ask(c, CLIENT, records, "client alone");
+    return client < router && router < tables && tables < none && client < none / 8;
+}
+
+/* ---- Life -------------------------------------------------------------------------------- */
+
+static void cluster_start(struct cluster *c)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.rate = 0.01;
+    must(bg_hasher_init(&c->hasher, &spec.hash, NULL) == BG_OK
+             && bg_leveldb_codec_create(NULL, &c->codec, NULL) == BG_OK,
+         "hashing");
+    c->policy = leveldb_filterpolicy_create(c, tables_free, tables_make,
+                                            tables_may_match, tables_name);
+    c->read = leveldb_readoptions_create();
+    c->write = leveldb_writeoptions_create();
+    for (int i = 0; i < NODES; i++) {
+        struct node *node = &c->nodes[i];
+        char *error = NULL;
+        (void)snprintf(node->path, sizeof node->path, "%s/node-%d", c->folder, i);
+        node->options = leveldb_options_create();
+        leveldb_options_set_create_if_missing(node->options, 1);
+        leveldb_options_set_filter_policy(node->options, c->policy);
+        node->db = leveldb_open(node->options, node->path, &error);
+        must(node->db != NULL, "opening a node");
+        spec.items = (RECORDS + LATER) / NODES; /* about what a node will have */
+        must(bg_filter_create(&spec, &node->own, NULL) == BG_OK, "a node's filter");
+        spec.items =
+            RECORDS + LATER; /* of the cluster, the same for all: so they merge */
+        must(bg_filter_create(&spec, &node->share, NULL) == BG_OK, "a share");
+    }
+}
+
+static void cluster_end(struct cluster *c)
+{
+    char *error = NULL;
+    for (int i = 0; i < NODES; i++) {
+        struct node *node = &c->nodes[i];
+        leveldb_close(node->db);
+        leveldb_destroy_db(node->options, node->path, &error);
+        leveldb_options_destroy(node->options);
+        bg_filter_free(node->own);
+        bg_filter_free(node->share);
+        bg_filter_free(c->at_router[i]);
+    }
+    bg_filter_free(c->at_client);
+    leveldb_filterpolicy_destroy(c->policy);
+    leveldb_readoptions_destroy(c->read);
+    leveldb_writeoptions_destroy(c->write);
+    redisFree(c->redis);
+    must(!error && rmdir(c->folder) == 0, "removing the folder");
+}
+
+int main(int count, char **words)
+{
+    static struct cluster c = { .folder = "/tmp/bloomgate-example-XXXXXX" };
+    char socket[96];
+    must(mkdtemp(c.folder) != NULL, "making a folder");
+    (void)snprintf(socket, sizeof socket, "%s/redis.sock", c.folder);
+    if (count < 2 && (server = start_redis(socket)) < 0) {
+        printf("skipped: there is no redis-server\n");
+        return rmdir(c.folder) == 0 ? SKIPPED : 1;
+    }
+    c.redis = connect_to(count < 2 ? socket : words[1]);
+    cluster_start(&c);
+    write_and_publish(&c, 0, RECORDS);
+    fetch_all(&c);
+    bool right = show(&c, RECORDS);
+    write_and_publish(&c, RECORDS, RECORDS + LATER);
+    fetch_all(&c); /* after this, what was acknowledged is found */
+    right = show(&c, RECORDS + LATER) && right;
+    printf("\n%lu wrong answers\n", c.lost);
+    if (server > 0) {
+        freeReplyObject(redisCommand(c.redis, "SHUTDOWN NOSAVE"));
+        must(waitpid(server, NULL, 0) == server, "waiting for Redis");
+        (void)unlink(socket);
+    }
+    cluster_end(&c);
+    return right && c.lost == 0 ? 0 : 1;
+}

@@ -1,0 +1,605 @@
+/*
+ * foreign_rediscuckoo.c - the cuckoo filters of RedisBloom, as CF.SCANDUMP tells them.
+ *
+ * A file is what a client got from CF.SCANDUMP, each answer as in foreign_redisbloom.c:
+ *
+ *     u64 iterator | u64 length | bytes          little-endian; then the next
+ *
+ *     iterator 1   the header: u64 items | u64 buckets | u64 deleted | u64 filters |
+ *                  u16 bucket size | u16 iterations | u16 expansion, 38 bytes; there may be
+ *                  8 more, which are an address of memory and mean nothing
+ *     then         the slots of the filters, one byte each, bucket by bucket; the iterator is
+ *                  that of the chunk before plus the length
+ *     iterator 0   the end; may be left out, and is not written
+ *
+ * A slot is empty (0) or has a fingerprint. A key's hash h is MurmurHash64A with seed 0, its
+ * fingerprint f = h % 255 + 1; it is in bucket h or h ^ f * 0x5bd1e995, each modulo the number
+ * of buckets, which is a power of two; in any of the filters. The n-th filter, counted from 0,
+ * has buckets * expansion^n of them.
+ *
+ * Where this is known from, and what keeps a mistake from becoming a false "no", is told in
+ * docs/foreign.md. In short: the layout is that of the example in the documentation of the
+ * command, in which the fingerprint and the bucket of a key can be seen; what the example
+ * leaves open is compared with the data:
+ *   (I1) there are as many fingerprints as the header says items: fields that mean something
+ *        else would not agree with what is counted
+ *   (I2) where filters differ in size, each comes as one chunk: so their order is seen
+ *   (I3) the slots of all filters are there before memory is taken; no chunk reaches over the
+ *        end of a filter
+ *   (I4) buckets and expansion are powers of two; a filter has less than 2^32 slots, since
+ *        RedisBloom computes places in 32 bits
+ *
+ * Adding puts a fingerprint into the first free slot of its two buckets, last filter first; if
+ * there is none, fingerprints of the last filter move to their other bucket, `iterations` of
+ * them at most; if that frees none either, they move back and the chain grows. It never has
+ * more than CUCKOO_FILTERS_MOST filters by that: copies of one key fill two buckets only, and
+ * would make it grow without end.
+ *
+ * In memory: a part has one slot a byte; `bits` is 8 times that. own_small is the bucket size.
+ */
+#include "base/checked.h"
+#include "store/foreign/foreign.h"
+#include "store/foreign/foreign_hashes.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    CUCKOO_RECORD = 16,
+    CUCKOO_HEADER = 38,
+    CUCKOO_ADDRESS = 8, /* behind the header, in some versions */
+    CUCKOO_CHUNK_MOST = 16 << 20,
+    CUCKOO_EXPANSION_MOST = 32768,
+    CUCKOO_BUCKET_MOST = 255,
+    CUCKOO_FILTERS_MOST = 64,
+    CUCKOO_ITERATIONS_MOST = 65535
+};
+
+/* extra[] of a filter; `seed` says how long its header was. */
+enum { CUCKOO_DELETED = 0, CUCKOO_EXPANSION = 1, CUCKOO_ITERATIONS = 2 };
+
+static bool cuckoo_is_power(uint64_t x)
+{
+    return x && !(x & (x - 1));
+}
+
+/* ---- Reading ------------------------------------------------------------------------- */
+
+struct cuckoo_chunk {
+    const unsigned char *bytes;
+    uint64_t iterator, length;
+    size_t at; /* where it begins, for errors */
+};
+
+/* The next record; false when it is not whole. */
+static bool cuckoo_next(struct foreign_input *input, struct cuckoo_chunk *chunk)
+{
+    chunk->at = input->at;
+    const unsigned char *p = foreign_take(input, CUCKOO_RECORD);
+    if (!p) {
+        return false;
+    }
+    chunk->iterator = foreign_le64(p);
+    chunk->length = foreign_le64(p + 8);
+    chunk->bytes = foreign_take(input, chunk->length);
+    return chunk->bytes != NULL;
+}
+
+static bg_err cuckoo_bad_chunk(const struct cuckoo_chunk *chunk, const char *expected,
+                               bg_errinfo *info)
+{
+    return foreign_refuse(info, chunk->at, "chunk", expected, "%llu, %llu bytes",
+                          (unsigned long long)chunk->iterator,
+                          (unsigned long long)chunk->length);
+}
+
+/* What a header says. */
+struct cuckoo_head {
+    uint64_t items, buckets, deleted, filters;
+    uint32_t bucket_size, iterations, expansion;
+    uint64_t slots; /* of all filters */
+    size_t at;      /* of the header */
+};
+
+static uint32_t cuckoo_le16(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8;
+}
+
+/* Slots of the n-th filter; false: more than there can be. */
+static bool cuckoo_slots(uint64_t buckets, uint32_t expansion, uint32_t bucket_size,
+                         uint32_t n, uint64_t *slots)
+{
+    for (uint32_t i = 0; i < n && expansion != 1; i++) {
+        if (!bgi_mul_u64(buckets, expansion, &buckets) || buckets > UINT32_MAX) {
+            return false;
+        }
+    }
+    return bgi_mul_u64(buckets, bucket_size, slots) && *slots <= UINT32_MAX;
+}
+
+static bg_err cuckoo_count_slots(struct cuckoo_head *head, bg_errinfo *info)
+{
+    head->slots = 0;
+    for (uint32_t i = 0; i < head->filters; i++) {
+        uint64_t slots;
+        if (!cuckoo_slots(head->buckets, head->expansion, head->bucket_size, i, &slots)
+            || !bgi_add_u64(head->slots, slots, &head->slots)) {
+            return foreign_refuse(info, head->at + 8, "buckets",
+                                  "less than 2^32 slots in a filter", "%llu",
+                                  (unsigned long long)head->buckets);
+        }
+    }
+    return BG_OK;
+}
+
+static bg_err cuckoo_head(const struct cuckoo_chunk *chunk, struct cuckoo_head *head,
+                          bg_errinfo *info)
+{
+    const unsigned char *p = chunk->bytes;
+    const size_t at = chunk->at + CUCKOO_RECORD;
+    if (chunk->iterator != 1
+        || (chunk->length != CUCKOO_HEADER
+            && chunk->length != CUCKOO_HEADER + CUCKOO_ADDRESS)) {
+        return cuckoo_bad_chunk(chunk, "the header, with iterator 1", info);
+    }
+    *head = (struct cuckoo_head){ .items = foreign_le64(p),
+                                  .buckets = foreign_le64(p + 8),
+                                  .deleted = foreign_le64(p + 16),
+                                  .filters = foreign_le64(p + 24),
+                                  .bucket_size = cuckoo_le16(p + 32),
+                                  .iterations = cuckoo_le16(p + 34),
+                                  .expansion = cuckoo_le16(p + 36),
+                                  .at = at };
+    if (!cuckoo_is_power(head->buckets)) {
+        return foreign_refuse(info, at + 8, "buckets", "a power of two", "%llu",
+                              (unsigned long long)head->buckets);
+    }
+    if (head->bucket_size == 0 || head->bucket_size > CUCKOO_BUCKET_MOST) {
+        return foreign_refuse(info, at + 32, "bucket size", "1 .. 255", "%u",
+                              head->bucket_size);
+    }
+    if (head->expansion > CUCKOO_EXPANSION_MOST
+        || (head->expansion && !cuckoo_is_power(head->expansion))) {
+        return foreign_refuse(info, at + 36, "expansion",
+                              "0, or a power of two up to 32768", "%u",
+                              head->expansion);
+    }
+    if (head->filters == 0 || head->filters > FOREIGN_PARTS_MOST
+        || (head->filters > 1 && head->expansion == 0)) {
+        return foreign_refuse(info, at + 24, "filters", "1, or more where it expands",
+                              "%llu", (unsigned long long)head->filters);
+    }
+    return cuckoo_count_slots(head, info);
+}
+
+static void cuckoo_adopt(bg_foreign *f, const struct cuckoo_head *head)
+{
+    uint64_t offset = 0;
+    f->extra[CUCKOO_DELETED] = head->deleted;
+    f->extra[CUCKOO_EXPANSION] = head->expansion;
+    f->extra[CUCKOO_ITERATIONS] = head->iterations;
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint64_t slots = 0;
+        (void)cuckoo_slots(head->buckets, head->expansion, head->bucket_size, i,
+                           &slots);
+        f->parts[i] = (struct foreign_part){ .bits = 8 * slots,
+                                             .bytes = slots,
+                                             .offset = offset,
+                                             .design = slots,
+                                             .own_small = head->bucket_size,
+                                             .k = 2 };
+        offset += slots;
+    }
+}
+
+/* Whether filters differ in size, so that each has to come in one piece (I2). */
+static bool cuckoo_differ(const bg_foreign *f)
+{
+    return f->count > 1 && f->extra[CUCKOO_EXPANSION] > 1;
+}
+
+/* The slots: chunk after chunk, each inside of one filter. */
+static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
+{
+    struct cuckoo_chunk chunk = { 0 };
+    uint64_t done = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
+        while (done < end) {
+            if (!cuckoo_next(input, &chunk)) {
+                return cuckoo_bad_chunk(&chunk, "a whole one", info);
+            }
+            if (chunk.length == 0 || chunk.length > end - done
+                || (cuckoo_differ(f) && chunk.length != f->parts[i].bytes)
+                || chunk.iterator != 1 + done + chunk.length) {
+                return cuckoo_bad_chunk(
+                    &chunk, "the one that follows, up to the filter's end", info);
+            }
+            memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
+            done += chunk.length;
+        }
+    }
+    if (input->at < input->n
+        && (!cuckoo_next(input, &chunk) || chunk.iterator || chunk.length
+            || input->at < input->n)) {
+        return cuckoo_bad_chunk(&chunk, "no more", info);
+    }
+    return BG_OK;
+}
+
+static uint64_t cuckoo_taken(const bg_foreign *f, const struct foreign_part *part)
+{
+    const unsigned char *slot = f->bytes + part->offset;
+    uint64_t taken = 0;
+    for (uint64_t i = 0; i < part->bytes; i++) {
+        taken += slot[i] != 0;
+    }
+    return taken;
+}
+
+/* Counts what is there, and compares (I1). Deleted ones may be counted among the items. */
+static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
+                           bg_errinfo *info)
+{
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        f->parts[i].items = cuckoo_taken(f, &f->parts[i]);
+        taken += f->parts[i].items;
+    }
+    if (taken == head->items
+        || (head->deleted <= head->items && taken == head->items - head->deleted)) {
+        return BG_OK;
+    }
+    return foreign_refuse(info, head->at, "items", "as many as there are fingerprints",
+                          "%llu of %llu", (unsigned long long)head->items,
+                          (unsigned long long)taken);
+}
+
+static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *options,
+                          bg_foreign **foreign, bg_errinfo *info)
+{
+    struct cuckoo_chunk header = { 0 };
+    struct cuckoo_head head;
+    bg_foreign *f;
+    if (!cuckoo_next(&input, &header)) {
+        return cuckoo_bad_chunk(&header, "a whole one", info);
+    }
+    bg_err err = cuckoo_head(&header, &head, info);
+    if (!err && head.slots > input.n - input.at) {
+        err = foreign_refuse(info, head.at, "slots of the filters",
+                             "at most what follows", "%llu",
+                             (unsigned long long)head.slots);
+    }
+    err = err ? err
+              : foreign_make(&foreign_rediscuckoo, options, (uint32_t)head.filters,
+                             head.slots, input.n, &f, info);
+    if (err) {
+        return err;
+    }
+    f->seed = header.length;
+    cuckoo_adopt(f, &head);
+    err = cuckoo_fill(&input, f, info);
+    err = err ? err : cuckoo_weigh(f, &head, info);
+    if (err) {
+        bg_foreign_free(f);
+        return err;
+    }
+    *foreign = f;
+    return BG_OK;
+}
+
+/* ---- Keys ----------------------------------------------------------------------------- */
+
+struct cuckoo_key {
+    uint64_t hash, other;
+    unsigned char print;
+};
+
+static uint64_t cuckoo_alternative(uint64_t at, unsigned char print)
+{
+    return at ^ (uint64_t)print * 0x5bd1e995u;
+}
+
+static struct cuckoo_key cuckoo_hash(const void *key, size_t len)
+{
+    const uint64_t hash = foreign_murmur64a(key, len, 0);
+    const unsigned char print = (unsigned char)(hash % 255 + 1);
+    return (struct cuckoo_key){ hash, cuckoo_alternative(hash, print), print };
+}
+
+static uint64_t cuckoo_bucket(const struct foreign_part *part, uint64_t hash)
+{
+    return hash & (part->bytes / part->own_small - 1);
+}
+
+static unsigned char *cuckoo_slots_of(const bg_foreign *f,
+                                      const struct foreign_part *part, uint64_t bucket)
+{
+    return f->bytes + part->offset + bucket * part->own_small;
+}
+
+/* The slot of a bucket with this in it; NULL: none. */
+static unsigned char *cuckoo_find(const bg_foreign *f, const struct foreign_part *part,
+                                  uint64_t bucket, unsigned char print)
+{
+    return memchr(cuckoo_slots_of(f, part, bucket), print, part->own_small);
+}
+
+/* In either bucket of a key. */
+static unsigned char *cuckoo_find_either(const bg_foreign *f,
+                                         const struct foreign_part *part,
+                                         const struct cuckoo_key *k,
+                                         unsigned char print)
+{
+    unsigned char *slot = cuckoo_find(f, part, cuckoo_bucket(part, k->hash), print);
+    return slot ? slot : cuckoo_find(f, part, cuckoo_bucket(part, k->other), print);
+}
+
+static bool cuckoo_has(const bg_foreign *f, const void *key, size_t len)
+{
+    const struct cuckoo_key k = cuckoo_hash(key, len);
+    for (uint32_t i = 0; i < f->count; i++) {
+        if (cuckoo_find_either(f, &f->parts[i], &k, k.print)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
+{
+    const struct cuckoo_key k = cuckoo_hash(key, len);
+    uint64_t times = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct foreign_part *part = &f->parts[i];
+        const uint64_t buckets[2] = { cuckoo_bucket(part, k.hash),
+                                      cuckoo_bucket(part, k.other) };
+        for (int b = 0; b < (buckets[0] == buckets[1] ? 1 : 2); b++) {
+            const unsigned char *slot = cuckoo_slots_of(f, part, buckets[b]);
+            for (uint32_t j = 0; j < part->own_small; j++) {
+                times += slot[j] == k.print;
+            }
+        }
+    }
+    return times;
+}
+
+static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
+{
+    const struct cuckoo_key k = cuckoo_hash(key, len);
+    for (uint32_t i = f->count; i-- > 0;) {
+        unsigned char *slot = cuckoo_find_either(f, &f->parts[i], &k, k.print);
+        if (slot) {
+            *slot = 0;
+            f->parts[i].items--;
+            f->extra[CUCKOO_DELETED]++;
+            return BG_OK;
+        }
+    }
+    return BG_ENOTFOUND;
+}
+
+/* ---- Adding --------------------------------------------------------------------------- */
+
+/* Puts a fingerprint where there is room, last filter first. */
+static bool cuckoo_put(bg_foreign *f, const struct cuckoo_key *k)
+{
+    for (uint32_t i = f->count; i-- > 0;) {
+        unsigned char *slot = cuckoo_find_either(f, &f->parts[i], k, 0);
+        if (slot) {
+            *slot = k->print;
+            f->parts[i].items++;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Swaps a fingerprint with the one in a slot of a bucket. */
+static void cuckoo_swap(unsigned char *slot, unsigned char *print)
+{
+    const unsigned char old = *slot;
+    *slot = *print;
+    *print = old;
+}
+
+/* The victim of the n-th move: each slot of a bucket in turn. */
+static unsigned char *cuckoo_victim(const bg_foreign *f,
+                                    const struct foreign_part *part, uint64_t bucket,
+                                    uint64_t n)
+{
+    return cuckoo_slots_of(f, part, bucket) + n % part->own_small;
+}
+
+/*
+ * Makes room in the last filter: the fingerprint takes the place of another one, which goes to
+ * its other bucket, and so on. If no move finds a free slot, all are undone: going back, the
+ * one in hand was the last victim, and the bucket before is the alternative of the one that was
+ * put there.
+ */
+static bool cuckoo_push(bg_foreign *f, const struct cuckoo_key *k)
+{
+    struct foreign_part *part = &f->parts[f->count - 1];
+    const uint64_t moves = f->extra[CUCKOO_ITERATIONS];
+    uint64_t bucket = cuckoo_bucket(part, k->hash);
+    unsigned char print = k->print;
+    for (uint64_t n = 0; n < moves; n++) {
+        cuckoo_swap(cuckoo_victim(f, part, bucket, n), &print);
+        bucket = cuckoo_bucket(part, cuckoo_alternative(bucket, print));
+        unsigned char *slot = cuckoo_find(f, part, bucket, 0);
+        if (slot) {
+            *slot = print;
+            part->items++;
+            return true;
+        }
+    }
+    for (uint64_t n = moves; n-- > 0;) {
+        bucket = cuckoo_bucket(part, cuckoo_alternative(bucket, print));
+        cuckoo_swap(cuckoo_victim(f, part, bucket, n), &print);
+    }
+    return false;
+}
+
+static bg_err cuckoo_grow(bg_foreign *f, bg_errinfo *info)
+{
+    const uint32_t size = f->parts[0].own_small;
+    const uint64_t expansion = f->extra[CUCKOO_EXPANSION];
+    struct foreign_part part = { .own_small = size, .k = 2, .offset = f->size };
+    uint64_t slots, bytes;
+    if (expansion == 0 || f->count >= CUCKOO_FILTERS_MOST) {
+        return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
+                       "%u filters", f->count);
+    }
+    if (!cuckoo_slots(f->parts[0].bytes / size, (uint32_t)expansion, size, f->count,
+                      &slots)
+        || !bgi_add_u64(f->size, slots, &bytes)) {
+        return bgi_err(info, BG_EFULL, "filter", "less than 2^32 slots in the next",
+                       "%u filters", f->count);
+    }
+    part.bytes = part.design = slots;
+    part.bits = 8 * slots;
+    const bg_err err = foreign_grow(f, f->count + 1, bytes, info);
+    if (!err) {
+        f->parts[f->count - 1] = part;
+    }
+    return err;
+}
+
+static bg_err cuckoo_add(bg_foreign *f, const void *key, size_t len, bg_errinfo *info)
+{
+    const struct cuckoo_key k = cuckoo_hash(key, len);
+    if (cuckoo_put(f, &k) || cuckoo_push(f, &k)) {
+        return BG_OK;
+    }
+    const bg_err err = cuckoo_grow(f, info);
+    if (!err) {
+        (void)cuckoo_put(f, &k); /* the new one is empty */
+    }
+    return err;
+}
+
+/* Buckets of two, as CF.RESERVE makes them. */
+static bg_err cuckoo_create(uint64_t items, double rate,
+                            const bg_foreign_options *options, bg_foreign **foreign,
+                            bg_errinfo *info)
+{
+    struct cuckoo_head head = {
+        .buckets = 1, .bucket_size = 2, .iterations = 20, .expansion = 1, .filters = 1
+    };
+    if (rate < 4.0 / 255) {
+        return bgi_err(info, BG_EINVAL, "rate",
+                       "0.016 or more: its fingerprints have "
+                       "8 bits",
+                       "%g", rate);
+    }
+    while (2 * head.buckets < items) {
+        head.buckets *= 2;
+    }
+    bg_err err = cuckoo_count_slots(&head, info);
+    if (err) {
+        return bgi_err(info, BG_EINVAL, "items", "below 2^32", "%llu",
+                       (unsigned long long)items);
+    }
+    err = foreign_make(&foreign_rediscuckoo, options, 1, head.slots, 0, foreign, info);
+    if (!err) {
+        (*foreign)->seed = CUCKOO_HEADER + CUCKOO_ADDRESS;
+        cuckoo_adopt(*foreign, &head);
+    }
+    return err;
+}
+
+/* ---- Writing, and what is in it ---------------------------------------------------------- */
+
+static uint64_t cuckoo_chunk_most(const bg_foreign *f)
+{
+    return cuckoo_differ(f) ? UINT32_MAX : CUCKOO_CHUNK_MOST;
+}
+
+static uint64_t cuckoo_written(const bg_foreign *f)
+{
+    const uint64_t most = cuckoo_chunk_most(f);
+    uint64_t bytes = CUCKOO_RECORD + f->seed + f->size;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const uint64_t slots = f->parts[i].bytes;
+        bytes += CUCKOO_RECORD * (slots / most + (slots % most != 0));
+    }
+    return bytes;
+}
+
+static unsigned char *cuckoo_write_record(unsigned char *to, uint64_t iterator,
+                                          uint64_t length)
+{
+    foreign_put_le64(to, iterator);
+    foreign_put_le64(to + 8, length);
+    return to + CUCKOO_RECORD;
+}
+
+static void cuckoo_put_le16(unsigned char *p, uint64_t value)
+{
+    p[0] = (unsigned char)value;
+    p[1] = (unsigned char)(value >> 8);
+}
+
+static unsigned char *cuckoo_write_header(const bg_foreign *f, unsigned char *to)
+{
+    uint64_t items = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        items += f->parts[i].items;
+    }
+    to = cuckoo_write_record(to, 1, f->seed);
+    memset(to, 0, (size_t)f->seed);
+    foreign_put_le64(to, items);
+    foreign_put_le64(to + 8, f->parts[0].bytes / f->parts[0].own_small);
+    foreign_put_le64(to + 16, f->extra[CUCKOO_DELETED]);
+    foreign_put_le64(to + 24, f->count);
+    cuckoo_put_le16(to + 32, f->parts[0].own_small);
+    cuckoo_put_le16(to + 34, f->extra[CUCKOO_ITERATIONS]);
+    cuckoo_put_le16(to + 36, f->extra[CUCKOO_EXPANSION]);
+    return to + f->seed;
+}
+
+static void cuckoo_write(const bg_foreign *f, unsigned char *to)
+{
+    const uint64_t most = cuckoo_chunk_most(f);
+    to = cuckoo_write_header(f, to);
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint64_t at = f->parts[i].offset;
+        const uint64_t end = at + f->parts[i].bytes;
+        while (at < end) {
+            const uint64_t length = end - at < most ? end - at : most;
+            to = cuckoo_write_record(to, 1 + at + length, length);
+            memcpy(to, f->bytes + at, (size_t)length);
+            to += length;
+            at += length;
+        }
+    }
+}
+
+/* A fingerprint is what it takes here for a key to be found by chance; `ones` counts them. */
+static void cuckoo_about(const bg_foreign *f, bg_foreign_info *about)
+{
+    double no = 1;
+    about->ones = about->items;
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct foreign_part *part = &f->parts[i];
+        const double full = (double)part->items / (double)part->bytes;
+        no *= pow(1 - 1.0 / 255, 2.0 * part->own_small * full);
+    }
+    about->rate = 1 - no;
+}
+
+const struct foreign_format foreign_rediscuckoo = {
+    .id = BG_FOREIGN_REDISCUCKOO,
+    .name = "rediscuckoo",
+    .traits = BG_FOREIGN_CAN_WRITE | BG_FOREIGN_CAN_CREATE | BG_FOREIGN_CAN_REMOVE,
+    .read = cuckoo_read,
+    .create = cuckoo_create,
+    .has = cuckoo_has,
+    .add = cuckoo_add,
+    .times = cuckoo_times,
+    .remove = cuckoo_remove,
+    .written = cuckoo_written,
+    .write = cuckoo_write,
+    .about = cuckoo_about,
+};

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Payloads of DUMP and of BG.DUMP, changed in every way, given back by RESTORE, BG.LOAD,
+BF.LOADCHUNK and BG.REPLAY to a server that is used afterwards. It refuses them or has a filter that
+works: it never ends, and never leaks. The checksum of RESTORE is made right again, as an attacker
+would do it.
+
+    --payloads 1e6    so many random ones instead of a few thousand, in each server
+
+usage: test_module_hostile.py PATH-OF-BLOOMGATE.SO [--server redis] [--payloads N] [PART-OF-A-NAME...]"""
+
+import random
+
+import redis_host
+from redis_host import Error, wait_for
+
+# ---- CRC-64 as RESTORE has it (Jones, reflected) ---------------------------------------------------
+
+TABLE = []
+for _i in range(256):
+    _c = _i
+    for _ in range(8):
+        _c = _c >> 1 ^ (0x95ac9329ac4bc9b5 if _c & 1 else 0)
+    TABLE.append(_c)
+
+
+def crc64(data):
+    crc = 0
+    for byte in data:
+        crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    return crc
+
+
+def sealed(body):
+    """What DUMP gives, less its checksum, with the right one."""
+    return body + crc64(body).to_bytes(8, "little")
+
+
+# ---- Victims ---------------------------------------------------------------------------------------
+
+MAKERS = {
+    "scalable": (("BF.RESERVE", "v", 0.01, 20), ("BF.MADD", "v", *range(50))),
+    "fixed": (("BF.RESERVE", "v", 0.01, 20, "NONSCALING"), ("BF.MADD", "v", *range(15))),
+    "quotient": (("CF.RESERVE", "v", 32), ("CF.INSERT", "v", "ITEMS", *range(30))),
+    "counting": (("BG.CREATE", "v", "KIND", "counting", "CAPACITY", 20, "ERROR", 0.05), ("BG.MADD", "v", *range(9))),
+    "cuckoo": (("BG.CREATE", "v", "KIND", "cuckoo", "CAPACITY", 20, "ERROR", 0.05), ("BG.MADD", "v", *range(9))),
+    "window": (("BG.CREATE", "v", "KIND", "window", "CAPACITY", 20, "MANUAL"), ("BG.MADD", "v", *range(9))),
+    "classic": (("BG.CREATE", "v", "KIND", "classic", "CAPACITY", 20, "HASH", "fast"), ("BG.MADD", "v", *range(9))),
+    "unknown": (),
+}
+
+
+def make(h, kind):
+    h.ask("DEL", "v")
+    for words in MAKERS[kind]:
+        reply = h.ask(*words)
+        assert not isinstance(reply, Error), (words, reply)
+    if kind == "unknown":  # of which one chunk of several has come
+        h.ask("BF.ADD", "w", "a")
+        h.ask("BG.LOAD", "v", h.ask("BG.DUMP", "w", 0, "SIZE", 100)[1])
+        h.ask("DEL", "w")
+
+
+TRAFFIC = (("BF.ADD", "t", "a"), ("BF.EXISTS", "t", "a"), ("BF.MADD", "t", "b", "c"), ("CF.ADD", "t", "d"),
+           ("CF.DEL", "t", "d"), ("BG.INFO", "t"), ("BF.INFO", "t"), ("CF.INFO", "t"), ("BG.DIGEST", "t"),
+           ("BG.VERIFY", "t"), ("BG.ROTATE", "t"), ("BG.FOLD", "t"), ("BG.MERGE", "t2", "t"), ("BG.MERGE", "t", "t2"),
+           ("CF.COMPACT", "t"), ("BF.CARD", "t"), ("MEMORY", "USAGE", "t"), ("BG.DUMP", "t", 0), ("COPY", "t", "t3"),
+           ("DEBUG", "DIGEST-VALUE", "t"), ("BG.CLEAR", "t"), ("BG.ADD", "t", "x"), ("DEL", "t", "t2", "t3"))
+
+
+def use(h):
+    """Everything that can be done with what was let in, and it is gone again."""
+    h.connection.pipeline(TRAFFIC)
+
+
+def restore_all(h, bodies, accepted):
+    """RESTOREs many payloads; what gets in is used."""
+    replies = h.connection.pipeline([("RESTORE", "t", 0, sealed(body)) if i % 2 == 0 else ("DEL", "t")
+                                     for body in bodies for i in range(2)])[::2]
+    for body, reply in zip(bodies, replies):
+        if not isinstance(reply, Error):
+            accepted.append(body)
+            assert h.ask("RESTORE", "t", 0, sealed(body), "REPLACE") == "OK"
+            found = h.ask("BG.MEXISTS", "t", *range(9))  # all of which were added to every victim
+            assert found == [1] * 9 or str(found).startswith("WRONGTYPE"), f"a false no: {found}, {body!r}"
+            use(h)
+
+
+def connect(h):
+    h.forget()
+    assert h.ask("PING") == "PONG"
+
+
+def test_every_byte(h):
+    """Each byte of a payload changed in some ways, and each payload cut after each byte."""
+    for kind in MAKERS:
+        connect(h)
+        make(h, kind)
+        whole = h.ask("DUMP", "v")
+        body = whole[:-8]
+        assert crc64(body).to_bytes(8, "little") == whole[-8:], "not the server's checksum"
+        step = 1 if redis_host.OPTIONS.payloads else max(1, len(body) // 120)
+        bodies = []
+        for i in range(0, len(body), step):
+            for change in (0x01, 0x80, 0xff):
+                bodies.append(body[:i] + bytes([body[i] ^ change]) + body[i + 1:])
+            bodies.append(body[:i] + body[-2:])
+        accepted = []
+        for i in range(0, len(bodies), 200):
+            restore_all(h, bodies[i:i + 200], accepted)
+        print(f"  {kind}: {len(bodies)} payloads of {len(body)} bytes, {len(accepted)} were let in", flush=True)
+        assert h.ask("RESTORE", "again", 0, whole, "REPLACE") == "OK"
+        assert h.ask("BG.DIGEST", "again") == h.ask("BG.DIGEST", "v")
+
+
+def mutated(rng, data, pool):
+    """Some bytes changed, cut, doubled, or taken from another payload."""
+    data = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+        how, at = rng.randrange(7), rng.randrange(max(1, len(data)))
+        if how == 0 and data:
+            data[at] = rng.randrange(256)
+        elif how == 1 and data:
+            data[at] ^= 1 << rng.randrange(8)
+        elif how == 2:
+            data[at:at + 8] = rng.choice((0, 1, 2**31, 2**32, 2**63, 2**64 - 1, 2**40)).to_bytes(8, "little")
+        elif how == 3:
+            del data[at:at + rng.randrange(1, 64)]
+        elif how == 4:
+            data[at:at] = data[at:at + rng.randrange(1, 64)]
+        elif how == 5:
+            other = rng.choice(pool)
+            start = rng.randrange(len(other))
+            data[at:at + 32] = other[start:start + rng.randrange(1, 64)]
+        else:
+            data[at:at + 4] = bytes(rng.randrange(256) for _ in range(4))
+    return bytes(data)
+
+
+def payloads(usual):
+    return int(redis_host.OPTIONS.payloads or usual)
+
+
+def test_random_restore(h):
+    rng = random.Random(redis_host.OPTIONS.seed)
+    connect(h)
+    pool = []
+    for kind in MAKERS:
+        make(h, kind)
+        pool.append(h.ask("DUMP", "v")[:-8])
+    total, accepted = payloads(3000), []
+    for _ in range(0, total, 500):
+        restore_all(h, [mutated(rng, rng.choice(pool), pool) for _ in range(500)], accepted)
+        assert h.process.poll() is None
+    print(f"  {total} payloads, {len(accepted)} were let in", flush=True)
+    assert h.ask("BF.ADD", "after", "a") == 1
+
+
+def chunk_sealed(chunk):
+    """A chunk of BG.DUMP with its checksum made right, if there is an XXH64 to make it with."""
+    try:
+        import xxhash  # pylint: disable=import-outside-toplevel
+    except ImportError:
+        return chunk
+    return chunk[:8] + xxhash.xxh64(chunk[16:]).intdigest().to_bytes(8, "little") + chunk[16:]
+
+
+def redisbloom_header(links):
+    import struct  # pylint: disable=import-outside-toplevel
+    return struct.pack("<QIII", 5, len(links), 4, 2) + b"".join(
+        struct.pack("<QQQddIQB", n, n * 8, 5, 0.01, 9.585, 7, 10, 0) for n in links)
+
+
+def test_random_chunks(h):
+    """BG.LOAD, BF.LOADCHUNK, CF.LOADCHUNK and BG.REPLAY."""
+    rng = random.Random(redis_host.OPTIONS.seed + 1)
+    connect(h)
+    pool, states = [], []
+    for kind in MAKERS:
+        make(h, kind)
+        if kind == "unknown":
+            continue
+        cursor = 0
+        while True:
+            cursor, chunk = h.ask("BG.DUMP", "v", cursor, "SIZE", rng.choice((200, 1000, 100000)))
+            pool.append(chunk)
+            if cursor == 0:
+                break
+    pool.append(redisbloom_header([16]))
+    pool.append(redisbloom_header([16, 32]))
+    states += [b"1 0 0 0 0 0 0;family=bf kind=scalable items=100 rate=0.01 width=2 hash=fast",
+               b"1 9 9 9 9 9 1;family=bg kind=window items=100 rate=0.01 window_count=5 hash=fast",
+               b"1 0 0 0 0 0 0;family=cf kind=quotient items=100 k=20 hash=fast expansion=1 imported=1"]
+    total, good = payloads(3000), 0
+    words = ("CREATE", "ADD", "KEYS", "REMOVE", "ROTATE", "PUT", "DONE", "NOSUCH")
+    for _ in range(0, total, 500):
+        requests = []
+        for _ in range(500):
+            data = mutated(rng, rng.choice(pool), pool) if rng.random() < 0.8 else rng.choice(pool)
+            how = rng.randrange(8)
+            if how < 3:
+                requests.append(("BG.LOAD", "t", chunk_sealed(data)))
+            elif how < 5:
+                iterator = rng.choice((1, len(data) - 39, len(data) + 1, rng.randrange(1, 500)))
+                requests.append((rng.choice(("BF.LOADCHUNK", "CF.LOADCHUNK")), "t", iterator, chunk_sealed(data)))
+            elif how == 5:
+                requests.append(("BG.REPLAY", "t", rng.choice(("CREATE", "DONE")),
+                                 mutated(rng, rng.choice(states), states), b""))
+            elif how == 6:
+                requests.append(("BG.REPLAY", "t", "PUT", rng.choice((0, 0, 10, 2**40)), rng.choice((len(data), 99, 2**60)),
+                                 data))
+            else:
+                requests.append(("BG.REPLAY", "t", rng.choice(words), data[:rng.choice((8, 16, 9))]))
+            if rng.random() < 0.2:
+                requests.append(("DEL", "t"))
+        replies = h.connection.pipeline(requests)
+        good += sum(not isinstance(reply, Error) for reply in replies)
+        use(h)
+        assert h.process.poll() is None
+    print(f"  {total} payloads, {good} were taken", flush=True)
+    assert h.ask("BF.ADD", "after", "a") == 1
+
+
+def test_nothing_leaks(h):
+    """The same hostile payloads again and again: memory stays where it was."""
+    connect(h)
+    rng = random.Random(5)
+    pool = []
+    for kind in MAKERS:
+        make(h, kind)
+        pool.append(h.ask("DUMP", "v")[:-8])
+    bodies = [mutated(rng, rng.choice(pool), pool) for _ in range(400)]
+
+    def round_of(n):
+        for _ in range(n):
+            restore_all(h, bodies, [])
+        h.ask("FLUSHALL")
+        h.ask("MEMORY", "PURGE")
+        wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters to go")
+        return h.memory(), int(h.info("bloomgate", "bloomgate_filter_bytes"))
+    round_of(3)
+    before, zero = round_of(1)
+    assert zero == 0, zero
+    after, zero = round_of(8)
+    assert zero == 0, zero
+    assert after < before + (4 << 20), f"{before} -> {after}"
+
+
+redis_host.main(__doc__, arguments=["max-filter-memory", 64 << 20],
+                rdbcompression="no")

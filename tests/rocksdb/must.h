@@ -1,0 +1,37 @@
+/*
+ * must.h - the harness for tests in C++, where that of C does not compile: it counts, goes on,
+ * and ends with the same last line.
+ */
+#ifndef MUST_H
+#define MUST_H
+
+#include <cstdio>
+
+struct MustCase {
+    const char *name;
+    void (*run)();
+};
+
+inline unsigned must_wrong = 0;
+
+#define MUST(condition)                                                                \
+    ((condition) ? (void)0                                                             \
+                 : (void)(must_wrong++,                                                \
+                          std::printf("%s:%d: %s\n", __FILE__, __LINE__, #condition)))
+
+/* Runs all cases, prints which failed, returns what main returns. */
+template <size_t N> int MustRun(const MustCase (&cases)[N])
+{
+    unsigned failed = 0;
+    for (const MustCase &test : cases) {
+        const unsigned before = must_wrong;
+        test.run();
+        std::printf("%s %s\n", must_wrong == before ? "ok" : "FAILED", test.name);
+        std::fflush(stdout);
+        failed += must_wrong != before;
+    }
+    std::printf("%u passed, %u failed\n", static_cast<unsigned>(N) - failed, failed);
+    return failed != 0;
+}
+
+#endif
