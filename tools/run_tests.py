@@ -141,7 +141,7 @@ def instruction_sets():
 
 # Tests of what is the same under every instruction set, or has one thread only: no need to run them again.
 NO_INSTRUCTIONS = "test_(static|oplog|file|golden|gate|registry|slot|foreign|key|metrics|secrets|bucket|admission)"
-ONE_THREAD = "test_(ribbon|fuse|estimate|model|solve|plan|hash)$"
+ONE_THREAD = "test_(ribbon|fuse|estimate|model|solve|plan|hash|small_filter)$"
 
 
 def dev():

@@ -3,9 +3,9 @@
  *
  * LevelDB makes a filter for every data block: some 37 keys of 16 bytes with values of 100. Its
  * own is a Bloom filter of about 47 bytes, whose k positions come from one 32-bit hash by double
- * hashing; in so few bits the positions of a key often meet, and it answers "maybe" to 1 in 70
+ * hashing; in so few bits the positions of a key often meet, and it answers "maybe" to 1 in 100
  * absent keys at 10 bits per key. A Bloom filter with well mixed positions would do so to 1 in
- * 120. But all keys are known when a filter is made, and there are few of them; so the usual
+ * 125. But all keys are known when a filter is made, and there are few of them; so the usual
  * objections to solving equations (time, memory, columns to spare) have little weight, and
  * what is possible comes within reach: 1 in 2^10.
  *
