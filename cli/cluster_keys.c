@@ -97,9 +97,9 @@ static size_t check_annotate(const struct cluster_keys *k, const struct chunk *c
     for (size_t i = 0; i < chunk->count; i++) {
         const bool maybe = chunk->answers[i / 64] >> i % 64 & 1;
         const bg_bytes record = chunk_record(&k->format, chunk, i);
-        const char *word = maybe ? "maybe\t" : "no\t";
-        memcpy(at, word, strlen(word));
-        at += strlen(word);
+        const size_t n = maybe ? sizeof "maybe\t" - 1 : sizeof "no\t" - 1;
+        memcpy(at, maybe ? "maybe\t" : "no\t", n);
+        at += n;
         if (record.len) {
             memcpy(at, record.data, record.len);
         }

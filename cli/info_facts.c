@@ -78,6 +78,8 @@ static double info_foreign_keys(const bg_foreign_info *f)
                    : 0;
     case BG_FOREIGN_PARQUET:
     case BG_FOREIGN_REDISBLOOM:
+    case BG_FOREIGN_VALKEYBLOOM:
+    case BG_FOREIGN_REDISCUCKOO:
     case BG_FOREIGN_BIP158:
     case BG_FOREIGN_ROCKSDB:
     case BG_FOREIGN_LEVELDB:

@@ -337,9 +337,9 @@ static bool cluster_put_wait(struct cluster *c, uint16_t node)
     (void)snprintf(replicas, sizeof replicas, "%u", c->options.replicas);
     (void)snprintf(wait, sizeof wait, "%u", c->options.wait);
     if (!cluster_marker(c, node, marker, sizeof marker)) {
-        const bg_bytes ping =
-            cluster_word("PING"); /* two answers, neither of which will do */
-        return link_put(link, &ping, 1) && link_put(link, &ping, 1);
+        const bg_bytes pings[] = { cluster_word("PING"), cluster_word("PING") };
+        return link_put(link, &pings[0], 1)
+               && link_put(link, &pings[1], 1); /* neither answer will do */
     }
     const bg_bytes set[] = { cluster_word("SET"), cluster_word(marker),
                              cluster_word("1"), cluster_word("EX"),
@@ -574,15 +574,18 @@ bg_err cluster_call(struct cluster *c, struct cluster_ask *asks, size_t n,
     };
     struct cluster_turn *turns = calloc(MAP_NODES, sizeof *turns);
     struct node_link **links = calloc(MAP_NODES, sizeof(struct node_link *));
-    bg_err err =
-        turns && links ? BG_OK : cluster_fail(info, BG_ENOMEM, "out of memory");
+    if (!turns || !links) {
+        free(links);
+        free(turns);
+        return cluster_fail(info, BG_ENOMEM, "out of memory");
+    }
     for (size_t i = 0; i < n; i++) {
         asks[i].done = false;
         asks[i].slot = shard_slot(asks[i].argv[1]);
         asks[i].next = asks[i].node = MAP_NOBODY;
         asks[i].asking = false;
     }
-    err = err ? err : cluster_rounds(&round, turns, links, info);
+    const bg_err err = cluster_rounds(&round, turns, links, info);
     free(links);
     free(turns);
     return err;

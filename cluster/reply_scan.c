@@ -28,8 +28,11 @@ static enum reply_state scan_item(const char *bytes, size_t n, struct reply_item
 {
     const size_t look = n < REPLY_LINE ? n : REPLY_LINE;
     const char *end = look ? memchr(bytes, '\r', look) : NULL;
-    *item = (struct reply_item){ .type = n ? bytes[0] : '+' };
-    if (!memchr("+-:$*", item->type, 5)) {
+    *item = (struct reply_item){ .type = '+' };
+    if (n) {
+        item->type = bytes[0];
+    }
+    if (item->type == 0 || !strchr("+-:$*", item->type)) {
         return REPLY_BAD;
     }
     if (!end) {

@@ -78,7 +78,7 @@ static bool job_sort(struct sharded_job *job)
     const size_t n = job->n, most = n / job->filter->batch + shards;
     size_t begins[SHARDS_MOST + 1] = { 0 };
     job->shards = malloc(n * sizeof *job->shards);
-    job->order = malloc(n * sizeof *job->order);
+    job->order = calloc(n, sizeof *job->order);
     job->argv = malloc((n + 2 * most) * sizeof *job->argv);
     job->asks = calloc(most, sizeof *job->asks);
     job->parts = calloc(most, sizeof *job->parts);
@@ -165,49 +165,52 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Bits of `done` and `answers` for n items. */
-static bg_err sharded_items(struct sharded *filter, const char *word, bool write,
-                            const bg_bytes *items, size_t n, uint64_t *done,
-                            uint64_t *answers, bg_errinfo *info)
+/* Sends a job's items, which are some, with a command. */
+static bg_err job_run(struct sharded_job *job, const char *word, bool write)
 {
-    struct sharded_job job = { .filter = filter,
-                               .items = items,
-                               .n = n,
-                               .done = done,
-                               .answers = answers,
-                               .info = info };
-    memset(done, 0, BG_BITMAP_WORDS(n) * sizeof *done);
-    memset(answers, 0, BG_BITMAP_WORDS(n) * sizeof *answers);
-    if (n == 0) {
-        return BG_OK;
-    }
-    bg_err err = BG_ENOMEM;
-    if (job_sort(&job)) {
-        job_divide(&job, (bg_bytes){ word, strlen(word) }, write);
-        err = cluster_call(filter->cluster, job.asks, job.count, job_answered, info);
+    struct sharded *filter = job->filter;
+    bg_err err = BG_OK;
+    if (job_sort(job)) {
+        job_divide(job, (bg_bytes){ word, strlen(word) }, write);
+        err = cluster_call(filter->cluster, job->asks, job->count, job_answered,
+                           job->info);
     } else {
-        err = cluster_fail(info, BG_ENOMEM, "out of memory");
+        err = cluster_fail(job->info, BG_ENOMEM, "out of memory");
     }
-    job_free(&job);
-    return err ? err : job.err;
+    job_free(job);
+    return err ? err : job->err;
 }
 
 bg_err sharded_add(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *added, uint64_t *is_new, bg_errinfo *info)
 {
-    return sharded_items(filter, "BG.MADD", true, items, n, added, is_new, info);
+    struct sharded_job job = { .filter = filter,
+                               .items = items,
+                               .n = n,
+                               .done = added,
+                               .answers = is_new,
+                               .info = info };
+    memset(added, 0, BG_BITMAP_WORDS(n) * sizeof *added);
+    memset(is_new, 0, BG_BITMAP_WORDS(n) * sizeof *is_new);
+    return n ? job_run(&job, "BG.MADD", true) : BG_OK;
 }
 
 bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *maybe, bg_errinfo *info)
 {
-    uint64_t *done = malloc((BG_BITMAP_WORDS(n) + 1) * sizeof *done);
+    uint64_t *done = calloc(BG_BITMAP_WORDS(n) + 1, sizeof *done);
+    struct sharded_job job = { .filter = filter,
+                               .items = items,
+                               .n = n,
+                               .done = done,
+                               .answers = maybe,
+                               .info = info };
     if (!done) {
         memset(maybe, 0xff, BG_BITMAP_WORDS(n) * sizeof *maybe);
         return cluster_fail(info, BG_ENOMEM, "out of memory");
     }
-    const bg_err err =
-        sharded_items(filter, "BG.MEXISTS", false, items, n, done, maybe, info);
+    memset(maybe, 0, BG_BITMAP_WORDS(n) * sizeof *maybe);
+    const bg_err err = n ? job_run(&job, "BG.MEXISTS", false) : BG_OK;
     for (size_t i = 0; i < n; i++) { /* what was not answered is "maybe" */
         maybe[i / 64] |= (~done[i / 64] >> i % 64 & 1) << i % 64;
     }

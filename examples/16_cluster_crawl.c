@@ -28,13 +28,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKERS = 4, PAGES = 50000, LINKS = 400000, SHARDS = 16, BATCH_MOST = 8000, URL = 48 };
+enum {
+    WORKERS = 4,
+    PAGES = 50000,
+    LINKS = 400000,
+    SHARDS = 16,
+    BATCH_MOST = 8000,
+    URL = 48
+};
 
 struct crawl {
     const char *nodes;
     char name[32]; /* of the shared filter */
     unsigned batch;
-    pthread_barrier_t round; /* workers merge at the same times, as they would by the clock */
+    pthread_barrier_t
+        round; /* workers merge at the same times, as they would by the clock */
     atomic_uint fetched[PAGES];
 };
 
@@ -42,7 +50,8 @@ struct worker {
     pthread_t thread;
     struct crawl *crawl;
     unsigned number;
-    unsigned long local, shared, requests; /* links that the one filter dropped, and the other */
+    unsigned long local, shared,
+        requests; /* links that the one filter dropped, and the other */
     bool failed;
     char urls[BATCH_MOST][URL];
     unsigned pages[BATCH_MOST];
@@ -102,7 +111,8 @@ static unsigned worker_read(struct worker *me, bg_filter *known, uint64_t first,
         if (link >= LINKS) {
             break;
         }
-        const int length = snprintf(me->urls[n], URL, "https://example.org/%u.html", page);
+        const int length =
+            snprintf(me->urls[n], URL, "https://example.org/%u.html", page);
         if (bg_filter_add(known, me->urls[n], (size_t)length)) {
             me->pages[n] = page;
             urls[n] = (bg_bytes){ me->urls[n], (size_t)length };
@@ -149,7 +159,8 @@ static void *worker_run(void *argument)
     struct sharded shared = { 0 };
     bg_filter *known = NULL;
     bg_bytes urls[BATCH_MOST];
-    me->failed = bg_filter_create(&spec, &known, NULL) || cluster_open(&how, &cluster, NULL)
+    me->failed = bg_filter_create(&spec, &known, NULL)
+                 || cluster_open(&how, &cluster, NULL)
                  || sharded_open(cluster, me->crawl->name, SHARDS, &shared, NULL);
     const unsigned share = LINKS / WORKERS, batch = me->crawl->batch;
     for (unsigned first = 0; first < share; first += batch) {
@@ -266,9 +277,10 @@ int main(int argc, char **argv)
     }
     web_make();
     printf("%d workers, %d links to %d pages\n", WORKERS, LINKS, PAGES);
-    printf(" batch   requests  dropped by their own, by the shared filter; fetched twice, "
-           "predicted; missed\n");
-    const bool right = crawl_run(argv[1], 500) && crawl_run(argv[1], 2000)
-                       && crawl_run(argv[1], 8000);
+    printf(
+        " batch   requests  dropped by their own, by the shared filter; fetched twice, "
+        "predicted; missed\n");
+    const bool right =
+        crawl_run(argv[1], 500) && crawl_run(argv[1], 2000) && crawl_run(argv[1], 8000);
     return right ? 0 : 1;
 }

@@ -20,8 +20,10 @@ static const struct front_word {
     { "nodes", FRONT_TEXT, AT(nodes), 0, 0, "HOST:PORT,HOST:PORT..." },
     { "shards", FRONT_COUNT, AT(shards), 1, SHARDS_MOST, "1 to 1024" },
     { "replicas", FRONT_COUNT, AT(replicas), 0, 100, "0 to 100" },
-    { "timeout", FRONT_SECONDS, AT(timeout), 0.001, 60, "a time such as 1s, up to 60s" },
-    { "patience", FRONT_SECONDS, AT(patience), 0.001, 60, "a time such as 2s, up to 60s" },
+    { "timeout", FRONT_SECONDS, AT(timeout), 0.001, 60,
+      "a time such as 1s, up to 60s" },
+    { "patience", FRONT_SECONDS, AT(patience), 0.001, 60,
+      "a time such as 2s, up to 60s" },
     { "user", FRONT_TEXT, AT(user), 0, 0, "a name" },
     { "password", FRONT_TEXT, AT(password), 0, 0, "a password" },
 };
@@ -41,7 +43,8 @@ static bool front_set(const struct front_word *word, const char *text,
         return number_count(text, count) && (double)*count >= word->least
                && (double)*count <= word->most;
     case FRONT_SECONDS:
-        return number_seconds(text, real) && *real >= word->least && *real <= word->most;
+        return number_seconds(text, real) && *real >= word->least
+               && *real <= word->most;
     }
     return false;
 }
@@ -84,7 +87,8 @@ bool front_settings_read(const struct settings_line *line, struct front_settings
         }
     }
     if (!front->nodes) {
-        (void)snprintf(why, SETTINGS_WHY, "nodes: found nothing, expected HOST:PORT,...");
+        (void)snprintf(why, SETTINGS_WHY,
+                       "nodes: found nothing, expected HOST:PORT,...");
         return false;
     }
     return true;

@@ -145,7 +145,8 @@ static struct front *fronts_named(const struct fronts *fronts, bg_bytes name)
 {
     for (size_t i = 0; i < fronts->count; i++) {
         const struct front *front = &fronts->items[i];
-        if (front->name_len == name.len && memcmp(front->name, name.data, name.len) == 0) {
+        if (front->name_len == name.len
+            && memcmp(front->name, name.data, name.len) == 0) {
             return (struct front *)(uintptr_t)front;
         }
     }
@@ -170,9 +171,10 @@ struct front *fronts_find(const struct fronts *fronts, const struct command *com
 
 bool front_forwards(const struct command *command)
 {
-    static const char *const names[] = { "BF.ADD",    "BF.MADD",    "BF.EXISTS",
-                                         "BF.MEXISTS", "BG.ADD",    "BG.MADD",
-                                         "BG.EXISTS", "BG.MEXISTS" };
+    static const char *const names[] = {
+        "BF.ADD", "BF.MADD", "BF.EXISTS", "BF.MEXISTS",
+        "BG.ADD", "BG.MADD", "BG.EXISTS", "BG.MEXISTS"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(command->name, names[i]) == 0) {
             return true;
@@ -184,11 +186,12 @@ bool front_forwards(const struct command *command)
 void front_refuse(const struct front *front, struct request *request)
 {
     char name[64];
-    reply_errorf(&request->reply,
-                 "ERR '%s' is in shards over a cluster: ADD, MADD, EXISTS and MEXISTS of "
-                 "BF.* and BG.* are forwarded, outside of MULTI; not %s",
-                 args_show((bg_bytes){ front->name, front->name_len }, name),
-                 request->command->name);
+    reply_errorf(
+        &request->reply,
+        "ERR '%s' is in shards over a cluster: ADD, MADD, EXISTS and MEXISTS of "
+        "BF.* and BG.* are forwarded, outside of MULTI; not %s",
+        args_show((bg_bytes){ front->name, front->name_len }, name),
+        request->command->name);
 }
 
 /* ---- The pool ----------------------------------------------------------------------------------- */
@@ -251,8 +254,8 @@ struct front_bits {
 };
 
 /* Asks the cluster; what is not answered is not done. */
-static bg_err front_call(struct front *front, const bg_bytes *items, size_t n, bool adds,
-                         struct front_bits *bits, bg_errinfo *info)
+static bg_err front_call(struct front *front, const bg_bytes *items, size_t n,
+                         bool adds, struct front_bits *bits, bg_errinfo *info)
 {
     const uint64_t rests_until = atomic_load(&front->rests_until);
     if (server_ticks() < rests_until) {
@@ -261,7 +264,8 @@ static bg_err front_call(struct front *front, const bg_bytes *items, size_t n, b
     struct front_client *client = front_take(front, info);
     bg_err err = client ? BG_OK : BG_EIO;
     if (client) {
-        err = adds ? sharded_add(&client->filter, items, n, bits->done, bits->answers, info)
+        err = adds ? sharded_add(&client->filter, items, n, bits->done, bits->answers,
+                                 info)
                    : sharded_ask(&client->filter, items, n, bits->answers, info);
         front_give_back(front, client);
     }
@@ -269,7 +273,8 @@ static bg_err front_call(struct front *front, const bg_bytes *items, size_t n, b
     return err;
 }
 
-static void front_tell(struct request *request, const uint64_t *bits, size_t n, bool list)
+static void front_tell(struct request *request, const uint64_t *bits, size_t n,
+                       bool list)
 {
     if (list) {
         reply_array(&request->reply, n);
@@ -287,8 +292,8 @@ static void front_fail(struct request *request, bg_err err, const bg_errinfo *in
                      info->message);
     } else if (err == BG_EFULL) {
         reply_errorf(&request->reply,
-                     "FULL the shard '%.*s' has as many items as it was made for", shard,
-                     info->message);
+                     "FULL the shard '%.*s' has as many items as it was made for",
+                     shard, info->message);
     } else {
         reply_errorf(&request->reply, "FAILED the cluster did not answer: %s",
                      info->message);

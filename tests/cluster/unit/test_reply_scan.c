@@ -35,8 +35,16 @@ static enum reply_state at_once(const char *text, size_t n, size_t *length)
 TEST(ends_are_found)
 {
     static const char *const whole[] = {
-        "+OK\r\n", "-ERR no\r\n", ":-12\r\n", "$0\r\n\r\n", "$5\r\na\r\nbc\r\n", "$-1\r\n",
-        "*0\r\n",  "*-1\r\n",     "+\r\n",    "*2\r\n:1\r\n*2\r\n$1\r\nx\r\n+y\r\n",
+        "+OK\r\n",
+        "-ERR no\r\n",
+        ":-12\r\n",
+        "$0\r\n\r\n",
+        "$5\r\na\r\nbc\r\n",
+        "$-1\r\n",
+        "*0\r\n",
+        "*-1\r\n",
+        "+\r\n",
+        "*2\r\n:1\r\n*2\r\n$1\r\nx\r\n+y\r\n",
         "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"
     };
     for (size_t i = 0; i < COUNT(whole); i++) {
@@ -56,10 +64,23 @@ TEST(ends_are_found)
 TEST(what_is_no_reply)
 {
     static const char *const bad[] = {
-        "OK\r\n",  "%1\r\n",  ":\r\n",        ":1x\r\n",         ":--1\r\n",
-        ":1\rx",   "$-2\r\n", "$1\r\nab\r\n", "*-2\r\n",         "$99999999999\r\n",
-        "*x\r\n",  "\r\n",    "$1a\r\n",      "*3000000000\r\n", ":1234567890123456789\r\n",
-        "*1\r\n!", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"
+        "OK\r\n",
+        "%1\r\n",
+        ":\r\n",
+        ":1x\r\n",
+        ":--1\r\n",
+        ":1\rx",
+        "$-2\r\n",
+        "$1\r\nab\r\n",
+        "*-2\r\n",
+        "$99999999999\r\n",
+        "*x\r\n",
+        "\r\n",
+        "$1a\r\n",
+        "*3000000000\r\n",
+        ":1234567890123456789\r\n",
+        "*1\r\n!",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n"
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         size_t length = 0;
@@ -82,7 +103,8 @@ TEST(a_line_has_a_limit)
 
 TEST(items)
 {
-    static const char text[] = "*4\r\n:7\r\n*2\r\n+a\r\n$-1\r\n$2\r\nbc\r\n-MOVED 1 x:2\r\n";
+    static const char text[] =
+        "*4\r\n:7\r\n*2\r\n+a\r\n$-1\r\n$2\r\nbc\r\n-MOVED 1 x:2\r\n";
     const bg_bytes reply = { text, sizeof text - 1 };
     size_t at = 0;
     struct reply_item item = reply_next(reply, &at);
@@ -91,10 +113,12 @@ TEST(items)
     CHECK(item.type == ':' && item.number == 7);
     reply_skip(reply, &at); /* the list */
     item = reply_next(reply, &at);
-    CHECK(item.type == '$' && item.text.len == 2 && memcmp(item.text.data, "bc", 2) == 0);
+    CHECK(item.type == '$' && item.text.len == 2
+          && memcmp(item.text.data, "bc", 2) == 0);
     item = reply_next(reply, &at);
     CHECK(item.type == '-' && reply_begins(item.text, "MOVED"));
-    CHECK(!reply_begins(item.text, "MOVE") && !reply_begins(item.text, "MOVED 1 x:2 y"));
+    CHECK(!reply_begins(item.text, "MOVE")
+          && !reply_begins(item.text, "MOVED 1 x:2 y"));
     item = reply_next(reply, &at);
     CHECK_EQ(item.type, 0);
     reply_skip(reply, &at);

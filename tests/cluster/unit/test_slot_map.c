@@ -30,13 +30,15 @@ static void unmake(struct slot_map *map)
 TEST(slots_of_a_cluster)
 {
     struct slot_map *map = make();
-    CHECK(map_read(map,
-                   bytes("*2\r\n"
-                         "*4\r\n:0\r\n:8191\r\n" NODE("$9\r\n127.0.0.1\r\n", "7000")
-                             NODE("$9\r\n127.0.0.1\r\n", "7003")
-                         "*3\r\n:8192\r\n:16383\r\n" NODE("$-1\r\n", "7001")),
-                   0));
-    CHECK_EQ(map->count, 2); /* replicas are not kept; a host that is not said is the same */
+    CHECK(map_read(
+        map,
+        bytes("*2\r\n"
+              "*4\r\n:0\r\n:8191\r\n" NODE("$9\r\n127.0.0.1\r\n", "7000")
+                  NODE("$9\r\n127.0.0.1\r\n",
+                       "7003") "*3\r\n:8192\r\n:16383\r\n" NODE("$-1\r\n", "7001")),
+        0));
+    CHECK_EQ(map->count,
+             2); /* replicas are not kept; a host that is not said is the same */
     CHECK_EQ(map->owner[0], 0);
     CHECK_EQ(map->owner[8191], 0);
     CHECK_EQ(map->owner[8192], 1);
@@ -81,9 +83,10 @@ TEST(redirections)
     CHECK_STR(map->nodes[node]->host, "::1");
     CHECK(map_redirection(map, bytes("0 [::1]:6382"), 0, &slot, &node));
     CHECK_EQ(map->count, 4);
-    static const char *const bad[] = { "",        "x h:1", "16384 h:1", "5",     "5 ",
-                                       "5 h",     "5 h:",  "5 h:0",     "5 h:x", "5 h:65536",
-                                       "5 h:1 x", "5h:1",  "-1 h:1" };
+    static const char *const bad[] = { "",      "x h:1",     "16384 h:1", "5",
+                                       "5 ",    "5 h",       "5 h:",      "5 h:0",
+                                       "5 h:x", "5 h:65536", "5 h:1 x",   "5h:1",
+                                       "-1 h:1" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         if (map_redirection(map, bytes(bad[i]), 0, &slot, &node)) {
             check_fail(__FILE__, __LINE__, "'%s' was understood", bad[i]);
@@ -96,8 +99,8 @@ TEST(redirections)
 TEST(nodes_are_limited)
 {
     struct slot_map *map = make();
-    for (uint16_t port = 1; port <= MAP_NODES + 10; port++) {
-        const uint16_t node = map_node(map, bytes("h"), port);
+    for (unsigned port = 1; port <= MAP_NODES + 10; port++) {
+        const uint16_t node = map_node(map, bytes("h"), (uint16_t)port);
         CHECK_EQ(node, port < MAP_NODES ? port : MAP_NOBODY);
     }
     char host[LINK_HOST + 1];
