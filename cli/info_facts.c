@@ -82,9 +82,7 @@ static double info_foreign_keys(const bg_foreign_info *f)
     case BG_FOREIGN_REDISCUCKOO:
     case BG_FOREIGN_BIP158:
     case BG_FOREIGN_ROCKSDB:
-    case BG_FOREIGN_LEVELDB:
-    case BG_FOREIGN_VALKEYBLOOM:
-    case BG_FOREIGN_REDISCUCKOO: break;
+    case BG_FOREIGN_LEVELDB: break;
     }
     return 0;
 }
