@@ -117,12 +117,28 @@ const struct command bg_commands[] = {
     { NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL },
 };
 
+/* Whether a host has what a command needs: files, gates. */
+static bool bgc_help_tells(const struct command *c, const struct host_ops *ops)
+{
+    if (c->run == bgc_publish || c->run == bgc_reload) {
+        return ops->path != NULL;
+    }
+    return (c->run != bgc_lookup && c->run != bgc_mlookup) || ops->lookup != NULL;
+}
+
 void bgc_help(struct request *request)
 {
-    size_t n = sizeof bg_commands / sizeof *bg_commands - 1;
+    const struct host_ops *ops = request->host->ops;
+    size_t n = 0;
+    for (const struct command *c = bg_commands; c->name; c++) {
+        n += bgc_help_tells(c, ops);
+    }
     reply_array(&request->reply, 2 * n);
     for (const struct command *c = bg_commands; c->name; c++) {
         char line[600];
+        if (!bgc_help_tells(c, ops)) {
+            continue;
+        }
         (void)snprintf(line, sizeof line, "%s%s%s", c->name, c->syntax[0] ? " " : "",
                        c->syntax);
         reply_text(&request->reply, line);

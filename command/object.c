@@ -261,9 +261,13 @@ static bg_foreign_info object_foreign_about(const struct object *object)
 uint64_t object_bytes(const struct object *object)
 {
     const uint64_t held = atomic_load(&object->held);
-    return held
-           + (object->slot ? object_sum(object, true, bg_filter_size_bytes)
-                           : object_foreign_about(object).bits / 8);
+    if (object->slot) {
+        return held + object_sum(object, true, bg_filter_size_bytes);
+    }
+    pthread_rwlock_rdlock(object_foreign_lock(object));
+    const uint64_t bytes = bg_foreign_size_bytes(object->foreign);
+    pthread_rwlock_unlock(object_foreign_lock(object));
+    return held + bytes;
 }
 
 bool object_grows(const struct object *object)

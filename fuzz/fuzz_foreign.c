@@ -36,6 +36,7 @@ static void check_read_again(const bg_foreign *foreign, const bg_foreign_options
     bg_foreign *again = NULL;
     FUZZ_MUST(bg_foreign_about(foreign, &about) == BG_OK);
     FUZZ_MUST(about.rate >= 0 && about.rate <= 1);
+    FUZZ_MUST(bg_foreign_size_bytes(foreign) <= MEMORY_MOST);
     const bg_foreign_format format = (bg_foreign_format)about.format;
     bg_err err = bg_foreign_write(foreign, NULL, 0, &n, NULL);
     if (!(bg_foreign_traits(format) & BG_FOREIGN_CAN_WRITE)) {

@@ -21,6 +21,7 @@ struct bg_leveldb_codec {
     bg_hasher hasher;
     uint32_t bits_per_key;
     bool bloom;
+    bool popcnt; /* see small_filter.h */
     char name[sizeof BG_LEVELDB_NAME + 17];
 };
 
@@ -93,6 +94,7 @@ bg_err bg_leveldb_codec_create(const bg_leveldb_options *options,
     made->bits_per_key =
         options->bits_per_key ? options->bits_per_key : CODEC_DEFAULT_BITS;
     made->bloom = options->kind == BG_KIND_CLASSIC;
+    made->popcnt = small_filter_can_popcnt();
     codec_take_name(made, &options->hash);
     *codec = made;
     return BG_OK;
@@ -181,5 +183,6 @@ bool bg_leveldb_codec_may_match(const bg_leveldb_codec *codec, const char *key,
         return true;
     }
     return small_filter_may_match((const uint8_t *)filter, bytes,
-                                  bg_hash_bytes(&codec->hasher, key, len));
+                                  bg_hash_bytes(&codec->hasher, key, len),
+                                  codec->popcnt);
 }

@@ -3,9 +3,9 @@
  *
  * LevelDB makes a filter for every data block: some 37 keys of 16 bytes with values of 100. Its
  * own is a Bloom filter of about 47 bytes, whose k positions come from one 32-bit hash by double
- * hashing; in so few bits the positions of a key often meet, and it answers "maybe" to 1 in 70
+ * hashing; in so few bits the positions of a key often meet, and it answers "maybe" to 1 in 100
  * absent keys at 10 bits per key. A Bloom filter with well mixed positions would do so to 1 in
- * 120. But all keys are known when a filter is made, and there are few of them; so the usual
+ * 125. But all keys are known when a filter is made, and there are few of them; so the usual
  * objections to solving equations (time, memory, columns to spare) have little weight, and
  * what is possible comes within reach: 1 in 2^10.
  *
@@ -138,88 +138,136 @@ static void small_filter_bloom_add(uint8_t *bits, uint64_t m, uint32_t k, uint64
 
 /* ---- Ribbons ------------------------------------------------------------------------- */
 
-/* Whether row r of a ribbon yields another value than the hash has, in bit 0. */
-static inline uint32_t small_filter_miss(const uint8_t *bits, size_t n, size_t columns,
-                                         const struct small_equation *e, uint32_t r)
+/* What is compiled twice, with and without an instruction that counts ones; in it `popcnt` is a
+ * constant. */
+#define SMALL_INLINE __attribute__((always_inline)) static inline
+
+/* A hash and the ribbon that it is looked for in. */
+struct small_question {
+    const uint8_t *bits;
+    size_t n, columns;
+    struct small_equation e;
+};
+
+/* Whether row r yields another value than the hash has, in bit 0, if `x` is what the hash has
+ * coefficients for. */
+SMALL_INLINE uint32_t small_filter_differs(const struct small_question *q, uint32_t r,
+                                           uint64_t x, bool popcnt)
 {
-    size_t at = r * columns + e->start;
-    uint64_t x = small_bits(bits, n, at) & e->low;
-    if (columns > 64) {
-        x ^= small_bits(bits, n, at + 64) & e->high;
+    uint32_t parity = popcnt ? (uint32_t)__builtin_popcountll(x) : small_parity(x);
+    return (parity ^ q->e.values >> r) & 1;
+}
+
+SMALL_INLINE uint32_t small_filter_miss(const struct small_question *q, uint32_t r,
+                                        bool popcnt)
+{
+    size_t at = r * q->columns + q->e.start;
+    uint64_t x = small_bits(q->bits, q->n, at) & q->e.low;
+    if (q->columns > 64) {
+        x ^= small_bits(q->bits, q->n, at + 64) & q->e.high;
     }
-    return small_parity(x) ^ (e->values >> r & 1);
+    return small_filter_differs(q, r, x, popcnt);
 }
 
 /* The same where all bytes that it loads are there. */
-static inline uint32_t small_filter_near_miss(const uint8_t *bits, size_t columns,
-                                              const struct small_equation *e,
-                                              uint32_t r)
+SMALL_INLINE uint32_t small_filter_near_miss(const struct small_question *q, uint32_t r,
+                                             bool popcnt)
 {
-    size_t at = r * columns + e->start;
-    uint64_t x = small_word(bits + at / 8) >> at % 8;
-    if (columns > 57) { /* else 8 bytes are enough */
-        x |= (uint64_t)bits[at / 8 + 8] << 1 << (63 - at % 8);
+    size_t at = r * q->columns + q->e.start;
+    uint64_t x = small_word(q->bits + at / 8) >> at % 8;
+    if (q->columns > 57) { /* else 8 bytes are enough */
+        x |= (uint64_t)q->bits[at / 8 + 8] << 1 << (63 - at % 8);
     }
-    x &= e->low;
-    if (columns > 64) {
-        x ^= small_bits_inside(bits, at + 64) & e->high;
+    x &= q->e.low;
+    if (q->columns > 64) {
+        x ^= small_bits_inside(q->bits, at + 64) & q->e.high;
     }
-    return small_parity(x) ^ (e->values >> r & 1);
+    return small_filter_differs(q, r, x, popcnt);
+}
+
+/* Whether row r may be loaded without looking where the bits end. */
+SMALL_INLINE bool small_filter_is_near(const struct small_question *q, uint32_t r)
+{
+    size_t bytes = q->columns <= 57 ? 8 : q->columns <= 64 ? 9 : 17;
+    return (r * q->columns + q->e.start) / 8 + bytes <= q->n;
 }
 
 /*
- * Four rows first: a branch after each would be guessed wrongly every other time, one after
- * four goes one way 15 times in 16. This is the way of most filters and most questions.
+ * Four rows at once: a branch after each would be guessed wrongly every other time, one after
+ * four goes one way 15 times in 16.
  */
-static inline bool small_filter_near_miss_in_four(const uint8_t *bits, size_t columns,
-                                                  const struct small_equation *e)
+SMALL_INLINE bool small_filter_miss_in_four(const struct small_question *q, uint32_t r,
+                                            bool popcnt)
 {
-    return (small_filter_near_miss(bits, columns, e, 0)
-            | small_filter_near_miss(bits, columns, e, 1)
-            | small_filter_near_miss(bits, columns, e, 2)
-            | small_filter_near_miss(bits, columns, e, 3))
-           != 0;
+    uint32_t miss = 0;
+    if (small_filter_is_near(q, r + 3)) {
+        miss = small_filter_near_miss(q, r, popcnt)
+               | small_filter_near_miss(q, r + 1, popcnt)
+               | small_filter_near_miss(q, r + 2, popcnt)
+               | small_filter_near_miss(q, r + 3, popcnt);
+    } else {
+        for (uint32_t i = r; i < r + 4; i++) {
+            miss |= small_filter_miss(q, i, popcnt);
+        }
+    }
+    return miss != 0;
 }
 
-/* Whether the first four rows may be loaded without looking where the bits end. */
-static inline bool small_filter_is_near(size_t n, size_t columns, uint32_t rows,
-                                        const struct small_equation *e)
+SMALL_INLINE bool small_filter_ribbon_has(const uint8_t *bits, uint32_t n,
+                                          uint32_t layout, uint64_t hash, bool popcnt)
 {
-    size_t bytes = columns <= 57 ? 8 : columns <= 64 ? 9 : 17;
-    return rows >= 4 && (3 * columns + e->start) / 8 + bytes <= n;
-}
-
-static bool small_filter_ribbon_has(const uint8_t *bits, uint32_t n, uint32_t rows,
-                                    uint32_t seed, uint64_t hash)
-{
-    uint32_t columns = n * 8 / rows;
+    uint32_t rows = layout / SMALL_SEEDS + 1, columns = n * 8 / rows;
     if (columns == 0) {
         return true;
     }
-    struct small_equation e = small_equation_of(hash, seed, columns);
-    uint32_t r = 0;
-    if (small_filter_is_near(n, columns, rows, &e)) {
-        if (small_filter_near_miss_in_four(bits, columns, &e)) {
+    const struct small_question q = {
+        bits, n, columns, small_equation_of(hash, layout % SMALL_SEEDS, columns)
+    };
+    for (uint32_t r = 0; rows < 4 && r < rows; r++) {
+        if (small_filter_miss(&q, r, popcnt)) {
             return false;
         }
-        r = 4;
     }
-    for (; r < rows; r += 4) { /* a row that is looked at twice does no harm */
-        uint32_t first = r + 4 <= rows || rows < 4 ? r : rows - 4;
-        uint32_t miss = 0;
-        for (uint32_t i = first; i < first + 4 && i < rows; i++) {
-            miss |= small_filter_miss(bits, n, columns, &e, i);
-        }
-        if (miss) {
+    for (uint32_t r = 0; rows >= 4 && r < rows;
+         r += 4) { /* the last of them perhaps twice */
+        if (small_filter_miss_in_four(&q, r + 4 <= rows ? r : rows - 4, popcnt)) {
             return false;
         }
     }
     return true;
 }
 
+static bool small_filter_ribbon_plain(const uint8_t *bits, uint32_t n, uint32_t layout,
+                                      uint64_t hash)
+{
+    return small_filter_ribbon_has(bits, n, layout, hash, false);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("popcnt"))) static bool
+small_filter_ribbon_popcnt(const uint8_t *bits, uint32_t n, uint32_t layout,
+                           uint64_t hash)
+{
+    return small_filter_ribbon_has(bits, n, layout, hash, true);
+}
+
+bool small_filter_can_popcnt(void)
+{
+    return __builtin_cpu_supports("popcnt") != 0;
+}
+#else
+#define small_filter_ribbon_popcnt small_filter_ribbon_plain
+
+bool small_filter_can_popcnt(void)
+{
+    return false;
+}
+#endif
+
 /* ---- Asking -------------------------------------------------------------------------- */
 
-bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash)
+bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash,
+                            bool popcnt)
 {
     if (len <= SMALL_HEADER || len > UINT32_MAX / 8) {
         return true;
@@ -234,8 +282,8 @@ bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash)
         return small_filter_bloom_has(bits, n * UINT64_C(8), layout - SMALL_BLOOM + 1,
                                       hash);
     }
-    return small_filter_ribbon_has(bits, n, layout / SMALL_SEEDS + 1,
-                                   layout % SMALL_SEEDS, hash);
+    return popcnt ? small_filter_ribbon_popcnt(bits, n, layout, hash)
+                  : small_filter_ribbon_plain(bits, n, layout, hash);
 }
 
 /* ---- Making -------------------------------------------------------------------------- */

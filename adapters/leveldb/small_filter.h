@@ -54,8 +54,13 @@ size_t small_filter_make(const struct small_shape *shape, const uint64_t *hashes
 
 /*
  * False: the hash was certainly not among those that the filter was made of. Bytes that are
- * not a whole filter of this layout may be of any set: true.
+ * not a whole filter of this layout may be of any set: true. With `popcnt`, which needs
+ * small_filter_can_popcnt, the answer is the same and faster.
  */
-bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash);
+bool small_filter_may_match(const uint8_t *filter, size_t len, uint64_t hash,
+                            bool popcnt);
+
+/* Whether the processor has an instruction that counts ones. */
+bool small_filter_can_popcnt(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include "redis_commands.h"
 
 #include "redis_host.h"
+#include "redis_syntax.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -123,14 +124,19 @@ static bool commands_describe(RedisModuleCommand *made, const struct command *c)
         1, sizeof(struct redis_command_history), sizeof(struct redis_command_keys),
         sizeof(struct redis_command_argument)
     };
+    static struct redis_syntax syntax; /* the server copies it */
     struct redis_command_keys keys[3];
     commands_keys(c, keys);
+    if (!redis_syntax_read(c, &syntax)) {
+        return false;
+    }
     const struct redis_command_info info = { .version = &version,
                                              .summary = c->summary,
                                              .complexity = c->complexity,
                                              .since = c->since,
                                              .arity = c->arity,
-                                             .key_specs = keys };
+                                             .key_specs = keys,
+                                             .args = syntax.arguments };
     return redis.SetCommandInfo(made, &info) == REDIS_OK;
 }
 

@@ -150,13 +150,16 @@ static void type_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value)
 
 /* ---- The rest -------------------------------------------------------------------------------------- */
 
-enum { TYPE_OVERHEAD = 2048 }; /* of an object without its filters, about */
+/* What an object needs besides its bits, about: those that grow have a table of layers. */
+enum { TYPE_OVERHEAD = 2 << 10, TYPE_OVERHEAD_GROWS = 12 << 10 };
 
 static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t samples)
 {
     (void)ctx;
     (void)samples;
-    return (size_t)object_bytes(value) + TYPE_OVERHEAD;
+    const struct object *object = value;
+    return (size_t)object_bytes(object)
+           + (object_grows(object) ? TYPE_OVERHEAD_GROWS : TYPE_OVERHEAD);
 }
 
 /* In the server's units, of which it does 64 at once: pages. */

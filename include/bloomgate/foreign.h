@@ -167,8 +167,12 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_write(const bg_foreign *foreign, void *by
                                              size_t room, size_t *written,
                                              bg_errinfo *info);
 
+/* What is in it. Cost: one pass over its bits, which are counted. */
 BG_API BG_MUST_CHECK bg_err bg_foreign_about(const bg_foreign *foreign,
                                              bg_foreign_info *about);
+
+/* Bytes of its bits, in no time; 0 for NULL. */
+BG_API uint64_t bg_foreign_size_bytes(const bg_foreign *foreign);
 
 /*
  * Parquet's filters and the kind `split` under xxh64 with seed 0 are the same bits: these

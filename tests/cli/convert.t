@@ -19,7 +19,7 @@ $ bloomgate info i.bg | grep 'keys  '; bloomgate check -c i.bg keys
 1000
 
 # Every format that can be made: all keys are found in it, and it is written again as it is.
-$ for f in guava go dcso redisbloom bip37 spark hadoop cassandra squid bfv1 parquet; do bloomgate convert -q --from-keys keys --items 1000 --to $f $f.out; echo $f $(bloomgate check -c --format $f $f.out keys); bloomgate convert -q --format $f --to $f $f.out again.$f; cmp $f.out again.$f; done
+$ for f in guava go dcso redisbloom bip37 spark hadoop cassandra squid bfv1 parquet valkeybloom; do bloomgate convert -q --from-keys keys --items 1000 --to $f $f.out; echo $f $(bloomgate check -c --format $f $f.out keys); bloomgate convert -q --format $f --to $f $f.out again.$f; cmp $f.out again.$f; done
 guava 1000
 go 1000
 dcso 1000
@@ -31,6 +31,9 @@ cassandra 1000
 squid 1000
 bfv1 1000
 parquet 1000
+valkeybloom 1000
+$ bloomgate convert -q --from-keys keys --items 2000 --rate 2% --to rediscuckoo cuckoo.out; bloomgate check -c cuckoo.out keys; bloomgate convert -q --to rediscuckoo cuckoo.out again.cuckoo; cmp cuckoo.out again.cuckoo
+1000
 $ bloomgate convert -q --from-keys keys --items 1000 --rate 1/784931 --block-key 000102030405060708090a0b0c0d0e0f --to bip158 bip158.out; bloomgate check -c --format bip158 --block-key 000102030405060708090a0b0c0d0e0f bip158.out keys
 1000
 
@@ -87,7 +90,7 @@ $ bloomgate convert --to auto s.bg no
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --to nothing s.bg no
-! bloomgate convert: --to: found 'nothing', expected one of auto, bloomgate, parquet, guava, go, dcso, redisbloom, bip37, bip158, spark, hadoop, cassandra, squid, bfv1, rocksdb, leveldb
+! bloomgate convert: --to: found 'nothing', expected one of auto, bloomgate, parquet, guava, go, dcso, redisbloom, bip37, bip158, spark, hadoop, cassandra, squid, bfv1, rocksdb, leveldb, valkeybloom, rediscuckoo
 ! Try 'bloomgate convert --help'.
 ? 2
 $ bloomgate convert --to parquet s.bg

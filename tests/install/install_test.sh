@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs a build into an empty folder and uses it as a stranger would.
-# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx|cli
+# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx|cli|leveldb
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -78,6 +78,24 @@ test_cli() { # it runs from where it lies, with all that belongs to it beside it
     cmp "$share/bash-completion/completions/bloomgate" <("$bloomgate" completion bash)
     cmp "$share/zsh/site-functions/_bloomgate" <("$bloomgate" completion zsh)
     cmp "$share/fish/vendor_completions.d/bloomgate.fish" <("$bloomgate" completion fish)
+}
+
+test_leveldb() { # its header as C and C++, its library shared and static, its names
+    level() { pkg-config "$@" libbloomgate_leveldb; }
+    [ "$(level --modversion)" = "$version" ]
+    for language in c:c99 c:c17 c++:c++17; do
+        echo '#include <bloomgate_leveldb.h>' | gcc -x ${language%:*} -std=${language#*:} -Wall -Wextra \
+            -Wpedantic -Wconversion -Werror -fsyntax-only $(level --cflags) -
+    done
+    g++ -std=c++17 -fno-rtti -Wall -Wextra -Wpedantic -Werror "$here/consumer_leveldb.cc" -o shared \
+        $(level --cflags --libs)
+    LD_LIBRARY_PATH=$lib ./shared "$temp/db"
+    LD_LIBRARY_PATH=$lib ldd shared | grep -q "$lib/libbloomgate_leveldb.so"
+    g++ -std=c++17 -fno-rtti "$here/consumer_leveldb.cc" -o static $(level --cflags) \
+        "$lib/libbloomgate_leveldb.a" "$lib/libbloomgate.a" -lleveldb
+    ./static "$temp/db"
+    must_fail grep -v '^bg_leveldb_' <(nm -D --defined-only --without-symbol-versions \
+        "$lib/libbloomgate_leveldb.so" | awk '$2 != "A" { print $3 }')
 }
 
 set -x # the last line shown is the one that failed

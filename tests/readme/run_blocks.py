@@ -35,8 +35,9 @@ def run_program(text, folder, env):
     source, program = os.path.join(folder, "block.c"), os.path.join(folder, "block")
     with open(source, "w", encoding="utf-8") as f:
         f.write(text)
+    package = "libbloomgate_leveldb" if "bloomgate_leveldb.h" in text else "libbloomgate"
     compile_it = f"gcc -std=c17 -Wall -Wextra -Werror {source} -o {program} " \
-                 "$(pkg-config --cflags --libs libbloomgate) -pthread -lm"
+                 f"$(pkg-config --cflags --libs {package}) -pthread -lm"
     subprocess.run(compile_it, shell=True, check=True, env=env)
     subprocess.run([program], check=True, env=env, cwd=folder, timeout=60,
                    stdout=subprocess.DEVNULL)

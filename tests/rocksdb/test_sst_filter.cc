@@ -52,7 +52,7 @@ double Rate(const SstAsked &asked, uint64_t questions)
 void keys_are_found_at_any_size()
 {
     for (const SstKind kind : { SstKind::kBlocked, SstKind::kFuse, SstKind::kRibbon }) {
-        for (const uint64_t keys : { 1, 2, 7, 50, 51, 52, 400, 1000, 8192, 8193, 30000 }) {
+        for (const uint64_t keys : { 1u, 2u, 7u, 50u, 51u, 52u, 400u, 1000u, 8192u, 8193u, 30000u }) {
             for (const double bits : { 2.0, 6.5, 10.0, 18.5, 64.0 }) {
                 const Block block = LayOut(bits, kind, keys);
                 SstAsked asked;
@@ -208,7 +208,7 @@ void nothing_makes_nothing()
 void sizes_are_foreseen()
 {
     const SstShape shape(10);
-    for (const size_t keys : { 1000, 3277, 100000 }) {
+    for (const size_t keys : { 1000u, 3277u, 100000u }) {
         const Block block = LayOut(10, SstKind::kBlocked, keys);
         MUST(shape.Bytes(keys) == block.size);
         const double back = static_cast<double>(shape.Keys(block.size));

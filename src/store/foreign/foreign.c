@@ -447,6 +447,11 @@ static uint64_t foreign_ones(const bg_foreign *foreign, const struct foreign_par
     return ones < part->bits ? ones : part->bits;
 }
 
+uint64_t bg_foreign_size_bytes(const bg_foreign *foreign)
+{
+    return foreign ? foreign->size : 0;
+}
+
 bg_err bg_foreign_about(const bg_foreign *foreign, bg_foreign_info *about)
 {
     if (!foreign || !about || about->struct_size != sizeof *about) {

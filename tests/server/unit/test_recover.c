@@ -826,6 +826,59 @@ TEST(recover__filters_of_redisbloom)
     world_close(&w);
 }
 
+/* So have those of valkey-bloom, and cuckoo filters, from which keys are removed as well. */
+TEST(recover__filters_of_other_modules)
+{
+    static const struct {
+        bg_foreign_format format;
+        uint32_t family, kind;
+        const char *ending, *add, *remove;
+    } others[] = {
+        { BG_FOREIGN_VALKEYBLOOM, OBJECT_BF, BG_KIND_SCALABLE, ".valkeybloom", "BF.ADD",
+          NULL },
+        { BG_FOREIGN_REDISCUCKOO, OBJECT_CF, BG_KIND_CUCKOO, ".redisbloom", "CF.ADD",
+          "CF.DEL" },
+    };
+    for (size_t o = 0; o < sizeof others / sizeof *others; o++) {
+        const char *folder = scratch_path(o ? "cuckoo" : "valkey");
+        const struct object_shape shape = { .family = others[o].family,
+                                            .kind = others[o].kind,
+                                            .imported = 1,
+                                            .expansion = 2,
+                                            .foreign = others[o].format };
+        bg_foreign *foreign = NULL;
+        struct object *object = NULL;
+        must_open(folder);
+        CHECK_OK(bg_foreign_create(others[o].format, 100, 0.02, NULL, &foreign, NULL));
+        CHECK_OK(bg_foreign_add(foreign, "k0", 2, NULL));
+        CHECK_OK(object_adopt(&shape, NULL, foreign, &object, NULL));
+        session_begin(&w.session);
+        struct host *host = &w.session.host;
+        CHECK_OK(host->ops->create(host, (bg_bytes){ "f", 1 }, object, NULL));
+        session_end(&w.session);
+        CHECK(strstr(base_of("f"), others[o].ending) != NULL);
+        for (unsigned i = 1; i < 4; i++) {
+            for (unsigned k = 50 * i; k < 50 * i + 50; k++) {
+                (void)world_ask(&w, "%s f k%u", others[o].add, k);
+            }
+            if (others[o].remove) {
+                CHECK_STR(world_ask(&w, "%s f k%u", others[o].remove, 50 * i), ":1");
+            }
+            CHECK_EQ(strncmp(world_ask(&w, "BG.DIGEST f"), "$", 1), 0);
+            char before[64];
+            (void)snprintf(before, sizeof before, "%s", world_ask(&w, "BG.DIGEST f"));
+            again(folder);
+            CHECK_STR(world_ask(&w, "BG.DIGEST f"), before);
+            CHECK(knows("f"));
+            if (i > 1) {
+                ok("SAVE");
+            }
+        }
+        CHECK_EQ(count_files(folder), 1);
+        world_close(&w);
+    }
+}
+
 /* One folder, one service. */
 TEST(recover__a_folder_is_for_one)
 {

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""RocksDB's own filters against ours, in RocksDB's own db_bench, as it is packaged: databases of the
+same keys that differ in the name of the filter policy alone, no block cache, gets of absent keys.
+
+    blocks read      of the same absent gets in each database; what is not read was avoided
+    us/op            as db_bench says, and processor time per get of the whole process: rounds in turn,
+                     and the median of the rounds; the ratio is the median of those of each round
+
+usage: bench_rocksdb.py BUILD-FOLDER [--keys N] [--reads N] [--rounds N] [--folder PATH]"""
+
+import argparse
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+OPTIONS = """[Version]
+  rocksdb_version=7.8.3
+  options_file_version=1.1
+[DBOptions]
+  create_if_missing=true
+  max_background_jobs=2
+[CFOptions "default"]
+  compression=kNoCompression
+  disable_auto_compactions={manual}
+  level0_slowdown_writes_trigger=1000
+  level0_stop_writes_trigger=1000
+[TableOptions/BlockBasedTable "default"]
+  filter_policy={policy}
+  no_block_cache=true
+"""
+
+
+class Database:
+    """A database of its own folder, filled when it is made."""
+
+    def __init__(self, args, policy, levels):
+        self.policy, self.args = policy, args
+        self.folder = tempfile.mkdtemp(prefix="db-", dir=args.folder)
+        self.options = os.path.join(self.folder, "OPTIONS-given")
+        with open(self.options, "w", encoding="utf-8") as f:
+            f.write(OPTIONS.format(policy=policy, manual="true" if levels else "false"))
+        self.bench("fillseq,compact" if not levels else "fillrandom", "--disable_wal=1")
+        self.micros, self.cpu = [], []
+
+    def bench(self, benchmarks, *more):
+        command = ["db_bench", f"--options_file={self.options}", f"--db={self.folder}/db",
+                   f"--num={self.args.keys}", f"--benchmarks={benchmarks}", "--value_size=32", *more]
+        done = subprocess.run(command, env={**os.environ, "LD_PRELOAD": self.args.library}, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0 or "bits per key must" in done.stdout:
+            sys.exit(f"{' '.join(command)}\n{done.stdout}")
+        return done.stdout
+
+    def bits(self):
+        """Of the filters, per entry in them."""
+        text = subprocess.run(["sst_dump", f"--file={self.folder}/db", "--show_properties", "--command=none"],
+                              env={**os.environ, "LD_PRELOAD": self.args.library}, text=True, check=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+        sizes = sum(map(int, re.findall(r"filter block size: (\d+)", text)))
+        return 8 * sizes / sum(map(int, re.findall(r"# entries for filter: (\d+)", text)))
+
+    def blocks_read(self):
+        text = self.read("--perf_level=2", "--seed=7")
+        return int(re.search(r"\bblock_read_count = (\d+)", text).group(1))
+
+    def read(self, *more):
+        text = self.bench("readmissing", "--use_existing_db=1", f"--reads={self.args.reads}", *more)
+        if not re.search(rf"\(0 of {self.args.reads} found\)", text):
+            sys.exit(text)
+        return text
+
+    def round(self, seed):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        text = self.read(f"--seed={seed}")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        self.micros.append(float(re.search(r"^readmissing\s*:\s*([\d.]+) micros/op", text, re.M).group(1)))
+        self.cpu.append(1e6 * seconds / self.args.reads)
+
+    def remove(self):
+        shutil.rmtree(self.folder)
+
+
+def median_ratio(ours, theirs):
+    return statistics.median(a / b for a, b in zip(ours, theirs))
+
+
+def compare(args, title, theirs, ours, levels=False):
+    """One pair, in turn; `ours` may name the bits of theirs as {bits}."""
+    first = Database(args, theirs, levels)
+    bits = first.bits()
+    second = Database(args, ours.format(bits=f"{bits:.3f}"), levels)
+    print(f"\n{title}\n{'policy':24} {'bits/key':>8} {'blocks read':>12} {'avoided':>10} {'us/op':>7} {'cpu us':>7}")
+    for i in range(args.rounds):
+        for database in [first, second] if i % 2 == 0 else [second, first]:
+            database.round(100 + i)
+    reads = [database.blocks_read() for database in [first, second]]
+    for database, blocks in zip([first, second], reads):
+        print(f"{database.policy:24} {database.bits():8.3f} {blocks:12} {args.reads - blocks:10} "
+              f"{statistics.median(database.micros):7.3f} {statistics.median(database.cpu):7.3f}")
+    print(f"ours : theirs            blocks read {reads[1] / reads[0]:.3f}, us/op {median_ratio(second.micros, first.micros):.3f}, "
+          f"cpu {median_ratio(second.cpu, first.cpu):.3f}", flush=True)
+    for database in [first, second]:
+        database.remove()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build")
+    parser.add_argument("--keys", type=lambda s: int(float(s)), default=10000000)
+    parser.add_argument("--reads", type=lambda s: int(float(s)), default=1000000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--folder", default=tempfile.gettempdir(), help="where the databases are made")
+    args = parser.parse_args()
+    args.library = os.path.abspath(os.path.join(args.build, "lib/libbloomgate_rocksdb.so"))
+    if not shutil.which("db_bench") or not os.path.exists(args.library):
+        sys.exit("needs db_bench (Debian: rocksdb-tools) and the adapter (Debian: librocksdb-dev, then make build)")
+    print(f"{args.keys} keys, {args.reads} absent gets, {args.rounds} rounds; no block cache, one thread")
+    compare(args, "One level, 10 bits per key", "bloomfilter:10", "bloomgate:10")
+    compare(args, "One level, the bits of RocksDB's ribbon", "ribbonfilter:10", "bloomgate:{bits}:ribbon")
+    compare(args, "One level, fuse in up to 10 bits", "bloomfilter:10", "bloomgate:10:fuse")
+    compare(args, "All files in level 0, so that each get asks all filters", "bloomfilter:10", "bloomgate:10", True)
+
+
+if __name__ == "__main__":
+    main()
