@@ -127,7 +127,7 @@ def test_loaded_in_pieces(h):
             assert h.ask("BG.EXISTS", "l", "anything") == 1, "it may contain everything until it is there"
             assert str(h.ask("BG.ADD", "l", "x")).startswith("ERR")
         assert h.ask("BG.LOAD", "l", chunk)[1] > LARGE
-    assert int(h.info("bloomgate", "bloomgate_background_loads")) > 0
+    wait_for(lambda: int(h.info("bloomgate", "bloomgate_background_loads")) > 0, what="the thread")
     assert h.ask("BG.DIGEST", "l") == digest
     assert h.ask("BG.EXISTS", "l", "nothing") == 0 and h.ask("BG.EXISTS", "l", "7") == 1
     for chunk in chunks[:-1]:
