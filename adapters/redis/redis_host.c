@@ -118,7 +118,8 @@ void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
     (void)redis.SignalModifiedKey(ctx, key);
     if (before + n < sizeof event) {
         memcpy(event, family, before);
-        memcpy(event + before, verb, n + 1);
+        memcpy(event + before, verb, n);
+        event[before + n] = 0;
         (void)redis.NotifyKeyspaceEvent(ctx, REDIS_NOTIFY_MODULE, event, key);
     }
 }
