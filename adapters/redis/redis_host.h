@@ -16,7 +16,7 @@ int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
                    const struct command *command);
 
 /* Arguments as bytes: few of them in place. */
-enum { REDIS_ARGV_FEW = 32 };
+enum { REDIS_ARGV_FEW = 128 };
 
 struct redis_argv {
     bg_bytes *of;
