@@ -45,6 +45,9 @@ bench-service: build ## measure the service against redis-server; ARGS="--keys 1
 bench-leveldb: build ## measure our filters in LevelDB against its own; ARGS="--n 1e6 --bits 12"
 	@build/bin/bench_leveldb $(ARGS)
 
+bench-rocksdb: build ## measure filters inside RocksDB against its own; ARGS="--keys 1e6"
+	@bench/bench_rocksdb.py build $(ARGS)
+
 fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs a build into an empty folder and uses it as a stranger would.
-# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx|cli
+# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx|cli|rocksdb
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -78,6 +78,14 @@ test_cli() { # it runs from where it lies, with all that belongs to it beside it
     cmp "$share/bash-completion/completions/bloomgate" <("$bloomgate" completion bash)
     cmp "$share/zsh/site-functions/_bloomgate" <("$bloomgate" completion zsh)
     cmp "$share/fish/vendor_completions.d/bloomgate.fish" <("$bloomgate" completion fish)
+}
+
+test_rocksdb() { # the program names the policy by its function, and by its name
+    g++ -std=c++17 -fno-rtti -Wall -Wextra -Werror -I"$prefix/include" "$here/consumer_rocksdb.cc" \
+        -o consumer -L"$lib" -lbloomgate_rocksdb -lrocksdb
+    LD_LIBRARY_PATH=$lib ./consumer
+    must_fail needs_library "$lib/libbloomgate_rocksdb.so" # one file that is loaded alone
+    [ "$(nm -DC --defined-only "$lib/libbloomgate_rocksdb.so" | grep -vc ' bloomgate::')" = 0 ]
 }
 
 set -x # the last line shown is the one that failed
