@@ -48,6 +48,9 @@ bench-redis: build ## measure the module inside of redis-server; ARGS="--server 
 bench-leveldb: build ## measure our filters in LevelDB against its own; ARGS="--n 1e6 --bits 12"
 	@build/bin/bench_leveldb $(ARGS)
 
+bench-rocksdb: build ## measure filters inside RocksDB against its own; ARGS="--keys 1e6"
+	@bench/bench_rocksdb.py build $(ARGS)
+
 fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
