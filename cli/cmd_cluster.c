@@ -166,7 +166,7 @@ static int cluster_command(void *options, const struct arguments *arguments)
 const struct command command_cluster = {
     .name = "cluster",
     .summary = "work on one filter in shards over a Redis Cluster",
-    .usage = "[options] create|add|check|info|merge|dump|drop NAME [...]",
+    .usage = "[options] ACTION NAME [...]",
     .about =
         "A filter NAME in S shards is S filters under the names {tag}NAME/0ofS, {tag}NAME/1ofS and "
         "so on, spread over the nodes of a cluster that has the module of bloomgate; a key belongs "

@@ -5,6 +5,7 @@ are being added. Every key that was acknowledged is found afterwards.
 usage: test_cluster.py BLOOMGATE MODULE [SERVER [SCALE]]      SERVER: redis-server, valkey-server"""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,14 +15,20 @@ import threading
 import time
 import traceback
 
-import cluster_world
-import shard_reference
-from cluster_world import wait_for
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/cli"))
+
+import check_documents  # noqa: E402
+import cluster_world  # noqa: E402
+import shard_reference  # noqa: E402
+import transcript  # noqa: E402
+from cluster_world import wait_for  # noqa: E402
 
 PROGRAM, MODULE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SERVER = sys.argv[3] if len(sys.argv) > 3 else "redis-server"
 SCALE = int(sys.argv[4]) if len(sys.argv) > 4 else 1
 SHARDS = 16
+DOCUMENT = os.path.join(ROOT, "docs/cluster.md")
 
 
 def cli(world, *arguments, keys=""):
@@ -152,6 +159,23 @@ def test_dump(world):
             done = subprocess.run([PROGRAM, "check", "-v", os.path.join(folder, f"o.{i}")], input=mine, text=True,
                                   capture_output=True)
             assert done.stdout == "" and done.returncode == 1, done
+
+
+def test_documents(world):
+    """What docs/cluster.md shows: lines of a shell, and a program in Python."""
+    with open(DOCUMENT, encoding="utf-8") as file:
+        text = file.read()
+    environment = {**transcript.surroundings(PROGRAM), "BLOOMGATE_CLUSTER": world.addresses()}
+    tally = [0, 0]
+    with tempfile.TemporaryDirectory() as folder:
+        for block in check_documents.BLOCK.findall(text):
+            check_documents.play(block, folder, environment, tally)
+    assert tally[0] >= 3 and tally[1] == 0, tally
+    program = re.search(r"^```python\n(.*?)^```$", text, re.S | re.M).group(1)
+    done = subprocess.run(["/usr/bin/python3", "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 or "No module named 'redis'" in done.stderr, done.stderr
+    cli(world, "drop", "seen")
+    cli(world, "drop", "visits")
 
 
 def test_info_and_drop(world):
