@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run demo routing test bench bench-cli bench-service bench-leveldb fuzz soak exhaustive format lint install cross coverage clean
+.PHONY: help deps build run demo routing test bench bench-cli bench-service bench-redis bench-leveldb fuzz soak exhaustive format lint install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,8 +42,14 @@ bench-cli: build ## measure the command line against wc, bloom, grep, sort and a
 bench-service: build ## measure the service against redis-server; ARGS="--keys 1e8"
 	@bench/bench_service.py build/bin $(ARGS)
 
+bench-redis: build ## measure the module inside of redis-server; ARGS="--server valkey-server others"
+	@bench/bench_redis.py build $(ARGS)
+
 bench-leveldb: build ## measure our filters in LevelDB against its own; ARGS="--n 1e6 --bits 12"
 	@build/bin/bench_leveldb $(ARGS)
+
+bench-rocksdb: build ## measure filters inside RocksDB against its own; ARGS="--keys 1e6"
+	@bench/bench_rocksdb.py build $(ARGS)
 
 fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@$(call configured_build,fuzz)

@@ -40,7 +40,7 @@ class Database:
 
     def __init__(self, args, policy, levels):
         self.policy, self.args = policy, args
-        self.folder = tempfile.mkdtemp(prefix="db-", dir=args.folder)
+        self.folder = tempfile.mkdtemp(prefix="bloomgate-rocksdb-", dir=args.folder)
         self.options = os.path.join(self.folder, "OPTIONS-given")
         with open(self.options, "w", encoding="utf-8") as f:
             f.write(OPTIONS.format(policy=policy, manual="true" if levels else "false"))

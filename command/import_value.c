@@ -143,8 +143,9 @@ static uint8_t *import_room(struct import_file *file, uint64_t n, bg_errinfo *in
         return NULL;
     }
     const size_t needed = file->n + (size_t)n;
-    if (needed > file->room) {
-        const size_t room = needed < SIZE_MAX / 2 ? needed + needed / 4 : needed;
+    if (needed > file->room || !file->bytes) {
+        const size_t room =
+            needed < SIZE_MAX / 2 ? needed + needed / 4 + IMPORT_RECORD : needed;
         uint8_t *bytes = realloc(file->bytes, room);
         if (!bytes) {
             (void)object_error(info, BG_ENOMEM, "no memory for a filter of %zu bytes",

@@ -50,8 +50,8 @@ static void ask_bytes(const bg_leveldb_codec *codec, struct fuzz_input *in)
 
 static void ask_made(const bg_leveldb_codec *codec, struct fuzz_input *in)
 {
-    const char *keys[MOST_KEYS];
-    size_t lengths[MOST_KEYS], n = 0, bytes;
+    const char *keys[MOST_KEYS] = { 0 };
+    size_t lengths[MOST_KEYS] = { 0 }, n = 0, bytes;
     uint32_t where = fuzz_u32(in);
     uint8_t flip = fuzz_byte(in);
     while (in->left > 0 && n < MOST_KEYS) {

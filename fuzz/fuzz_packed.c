@@ -49,9 +49,10 @@ static void open_bytes(struct fuzz_input *in, bool made_good)
 
 static bg_filter *some_filter(struct fuzz_input *in, const uint64_t *hashes, size_t n)
 {
-    static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_SPLIT, BG_KIND_CLASSIC,
-                                     BG_KIND_PARTITIONED, BG_KIND_REGISTER,
-                                     BG_KIND_FUSE, BG_KIND_RIBBON, BG_KIND_BLOCKED };
+    static const bg_kind kinds[] = { BG_KIND_BLOCKED,  BG_KIND_SPLIT,
+                                     BG_KIND_CLASSIC,  BG_KIND_PARTITIONED,
+                                     BG_KIND_REGISTER, BG_KIND_FUSE,
+                                     BG_KIND_RIBBON,   BG_KIND_BLOCKED };
     bg_spec spec = BG_SPEC_INIT;
     bg_builder *builder;
     bg_filter *filter = NULL;

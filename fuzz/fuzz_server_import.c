@@ -16,7 +16,7 @@
 
 #include <stdlib.h>
 
-enum { MEMORY_MOST = 1 << 14, FIELDS_MOST = 4096 };
+enum { MEMORY_MOST = 1 << 14, FIELDS_MOST = 4096, KEYS = 8 };
 
 /* Fields out of an input. */
 struct fuzz_fields {
@@ -174,7 +174,8 @@ static void check_again(const struct object *object)
     FUZZ_MUST(n == m);
     /* valkey-bloom does not save the items of filters that are full, and a stranger may lie */
     FUZZ_MUST(format == BG_FOREIGN_VALKEYBLOOM || memcmp(a, b, n) == 0);
-    for (char c = 'a'; c < 'i'; c++) {
+    for (int i = 0; i < KEYS; i++) {
+        const char c = (char)('a' + i);
         const bg_bytes key = { &c, 1 };
         FUZZ_MUST(object_count(again, key) == object_count(object, key));
     }
@@ -201,7 +202,8 @@ static void use(struct object *object)
     static const struct host_ops ops = { .record = accept };
     struct host host = { .ops = &ops, .settings = &limits };
     check_again(object);
-    for (char c = 'a'; c < 'i'; c++) {
+    for (int i = 0; i < KEYS; i++) {
+        const char c = (char)('a' + i);
         const bg_bytes key = { &c, 1 };
         uint64_t is_new = 0;
         size_t done = 0;

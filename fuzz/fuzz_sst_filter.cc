@@ -58,7 +58,8 @@ void OpenBytes(const unsigned char *bytes, size_t n, size_t offset)
 /* The marks of both layouts, so that what they guard is reached. */
 void MakeGood(unsigned char *bytes, size_t n)
 {
-    static const unsigned char outer[] = { 1, 'b', 'g', 'R' }, inner[] = { 1, 'b', 'g' };
+    static const unsigned char outer[] = { 1, 'b', 'g', 'R' },
+                               inner[] = { 1, 'b', 'g' };
     if (n < 24) {
         return;
     }

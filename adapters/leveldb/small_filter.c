@@ -38,7 +38,7 @@
  * Invariants
  *   (S1) What make() wrote is answered "maybe" for each of its hashes.
  *   (S2) may_match() reads filter[0 .. len) and nothing else, for any bytes.
- *   (S3) Damage inside of one byte never makes a "no" of a "maybe".
+ *   (S3) Damage inside of one byte never makes a "no" of a "maybe" (up to SMALL_CHECKED bytes).
  *
  * Source of the idea: P. Dillinger, S. Walzer, Ribbon filter, 2021.
  */

@@ -272,6 +272,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(RedisModuleString *, CreateString,                                        \
              (RedisModuleCtx *, const char *bytes, size_t n))                          \
     REQUIRED(void, FreeString, (RedisModuleCtx *, RedisModuleString *))                \
+    REQUIRED(void, RetainString, (RedisModuleCtx *, RedisModuleString *))              \
     /* keys */                                                                         \
     REQUIRED(RedisModuleKey *, OpenKey,                                                \
              (RedisModuleCtx *, RedisModuleString * name, int mode))                   \

@@ -204,10 +204,12 @@ static bool commands_own_categories(RedisModuleCtx *ctx)
 
 bool redis_commands_register(RedisModuleCtx *ctx)
 {
-    const struct command *const families[] = { bf_commands, cf_commands, bg_commands };
+    enum { FAMILIES = 3 };
+    const struct command *const families[FAMILIES] = { bf_commands, cf_commands,
+                                                       bg_commands };
     const bool own = commands_own_categories(ctx);
     size_t number = 0;
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+    for (size_t f = 0; f < FAMILIES; f++) {
         for (const struct command *c = families[f]; c->name; c++) {
             if (commands_fit(c) && !commands_add(ctx, c, number++, own)) {
                 return false;

@@ -21,6 +21,7 @@
 #include "redis_host.h"
 
 #include "args.h"
+#include "dump_load.h"
 #include "redis_config.h"
 #include "redis_import.h"
 #include "redis_memory.h"
@@ -28,6 +29,7 @@
 #include "redis_reply.h"
 #include "redis_state.h"
 #include "redis_type.h"
+#include "redis_worker.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +118,8 @@ void redis_host_tell(RedisModuleCtx *ctx, RedisModuleString *key,
     (void)redis.SignalModifiedKey(ctx, key);
     if (before + n < sizeof event) {
         memcpy(event, family, before);
-        memcpy(event + before, verb, n + 1);
+        memcpy(event + before, verb, n);
+        event[before + n] = 0;
         (void)redis.NotifyKeyspaceEvent(ctx, REDIS_NOTIFY_MODULE, event, key);
     }
 }
@@ -144,6 +147,7 @@ struct redis_host {
     struct object *first; /* of argv[1] */
     struct object *old; /* one that was replaced, freed when the handler has returned */
     uint32_t happened;
+    int protocol;  /* of the client, 2 or 3 */
     bool verbatim; /* the command was replicated as it is */
     bool still;    /* time stands still: somebody else says when windows move */
 };
@@ -205,6 +209,8 @@ static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo
     return redis_state_attach(object, info);
 }
 
+enum { HOST_JOB_NAMES = 4, HOST_JOB_LARGE = 4 << 20 };
+
 static bg_err host_create(struct host *host, bg_bytes name, struct object *object,
                           bg_errinfo *info)
 {
@@ -226,6 +232,14 @@ static bg_err host_create(struct host *host, bg_bytes name, struct object *objec
     return BG_OK;
 }
 
+/* The object takes the place of the one that was found. */
+static void host_put(struct redis_host *h, struct object *object)
+{
+    h->old = redis_host_place(h->client.ctx, h->names[1], object);
+    h->first = object;
+    h->happened |= HAPPENED_WHOLE;
+}
+
 static bg_err host_replace(struct host *host, bg_bytes name, struct object *object,
                            bg_errinfo *info)
 {
@@ -245,9 +259,7 @@ static bg_err host_replace(struct host *host, bg_bytes name, struct object *obje
     } else if (!object->born_full) {
         redis_replay_create(h->client.ctx, h->names[1], object);
     }
-    h->old = redis_host_place(h->client.ctx, h->names[1], object);
-    h->first = object;
-    h->happened |= HAPPENED_WHOLE;
+    host_put(h, object);
     return BG_OK;
 }
 
@@ -374,6 +386,144 @@ static void host_tell_all(struct redis_host *h)
     }
 }
 
+/* ---- Loading by another thread ------------------------------------------------------------------------- */
+
+/*
+ * When the last chunk of a large dump has come, all of it is verified and decoded. That takes a second
+ * per gigabyte or two, so the client waits, and the server does not: the handler runs on the thread of
+ * redis_worker.h. Nobody else can do anything with the object meanwhile, since its content is unknown;
+ * it is held, so that it stays when its key goes. The keyspace is touched with the server's lock.
+ */
+struct host_job {
+    struct redis_host h;
+    struct command_settings settings;
+    RedisModuleBlockedClient *client;
+    struct redis_argv words;
+    RedisModuleString *names[HOST_JOB_NAMES];
+    struct object *object;
+};
+
+static void host_run_request(struct redis_host *h)
+{
+    struct request request = { .host = &h->host,
+                               .command = h->command,
+                               .argv = h->argv,
+                               .argc = h->argc,
+                               .reply = { &redis_reply_ops, &h->client, h->protocol } };
+    h->command->run(&request);
+}
+
+/* Whether the name still stands for the object; the server's lock is held. */
+static bool host_job_finds(const struct redis_host *h)
+{
+    struct object *now = NULL;
+    return redis_host_find(h->client.ctx, h->names[1], REDIS_WRITE, &now)
+           && now == h->first;
+}
+
+static struct object *host_job_find(struct host *host, bg_bytes name)
+{
+    (void)name;
+    return host_of(host)->first;
+}
+
+static bg_err host_job_replace(struct host *host, bg_bytes name, struct object *object,
+                               bg_errinfo *info)
+{
+    struct redis_host *h = host_of(host);
+    void *bytes = NULL;
+    size_t n = 0;
+    (void)name;
+    bg_err err = host_adopt(h, object, info);
+    err = err ? err : redis_state_encode(object, &bytes, &n, info);
+    if (err) {
+        return err;
+    }
+    redis.ThreadSafeContextLock(h->client.ctx);
+    if (!host_job_finds(h)) {
+        err = object_error(info, BG_ECANCELED,
+                           "the name stands for something else by now");
+    } else {
+        redis_replay_bytes(h->client.ctx, h->names[1], object, bytes, n);
+        host_put(h, object);
+        host_tell_all(h);
+    }
+    redis.ThreadSafeContextUnlock(h->client.ctx);
+    free(bytes);
+    return err;
+}
+
+static const struct host_ops host_job_ops = {
+    .find = host_job_find,
+    .replace = host_job_replace,
+    .now = host_now,
+};
+
+static void host_job_run(void *context)
+{
+    struct host_job *job = context;
+    job->h.client.ctx = redis.GetThreadSafeContext(job->client);
+    host_run_request(&job->h);
+    redis.ThreadSafeContextLock(job->h.client.ctx);
+    for (size_t i = 0; i < job->h.argc; i++) {
+        redis.FreeString(NULL, job->names[i]);
+    }
+    redis.ThreadSafeContextUnlock(job->h.client.ctx);
+    redis.FreeThreadSafeContext(job->h.client.ctx);
+    (void)redis.UnblockClient(job->client, NULL);
+    redis_memory_free_object(job->h.old);
+    redis_memory_release(job->object);
+    free(job);
+}
+
+/* Hands a request to the thread; false: it has to be run here. */
+static bool host_job_begin(struct redis_host *h)
+{
+    struct host_job *job = h->argc <= HOST_JOB_NAMES && redis_worker_there()
+                               ? calloc(1, sizeof *job)
+                               : NULL;
+    if (!job) {
+        return false;
+    }
+    job->h = *h;
+    job->settings = *h->host.settings;
+    job->object = h->first;
+    for (size_t i = 0; i < h->argc; i++) {
+        job->names[i] = h->names[i];
+        redis.RetainString(NULL, h->names[i]);
+    }
+    job->h.names = job->names;
+    (void)redis_argv_take(&job->words, job->names, h->argc); /* in place */
+    job->h.argv = job->words.of;
+    job->h.host.ops = &host_job_ops;
+    job->h.host.settings = &job->settings;
+    job->client = redis.BlockClient(h->client.ctx, NULL, NULL, NULL, 0);
+    redis_memory_hold(job->object);
+    redis_worker_run(host_job_run, job);
+    return true;
+}
+
+/* Whether this is the last chunk of a large dump, and the client may wait. */
+static bool host_job_fits(struct redis_host *h, int flags)
+{
+    uint64_t done = 0, total = 0;
+    const int alone = REDIS_CTX_LUA | REDIS_CTX_MULTI | REDIS_CTX_DENY_BLOCKING
+                      | REDIS_CTX_REPLICATED | REDIS_CTX_LOADING;
+    return h->first && host_loads(h) && h->argc > 2 && !(flags & alone)
+           && !redis_config_obeys() && atomic_load(&h->first->held) > 0
+           && load_progress(h->first, &done, &total) && total >= HOST_JOB_LARGE
+           && total - done <= h->argv[h->argc - 1].len;
+}
+
+/* ---- One request ---------------------------------------------------------------------------------------- */
+
+/* An object that is held by the thread is not to be waited for. */
+static bool host_must_wait(const struct redis_host *h)
+{
+    return h->first && h->command->flags & COMMAND_SLOW
+           && redis_memory_is_held(h->first);
+}
+
 static void host_handle(struct redis_host *h)
 {
     struct request request = { .host = &h->host,
@@ -381,17 +531,21 @@ static void host_handle(struct redis_host *h)
                                .argv = h->argv,
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
+    int flags = 0;
     if (!h->command->run_many) { /* those of single items are the same in both */
-        request.reply.protocol =
-            redis.GetContextFlags(h->client.ctx) & REDIS_CTX_RESP3 ? 3 : 2;
+        flags = redis.GetContextFlags(h->client.ctx);
+        h->protocol = flags & REDIS_CTX_RESP3 ? 3 : 2;
     }
     if (!command_arity_fits(h->command, h->argc)) {
         args_arity(&request);
     } else if (!host_keys_fit(h)) {
         reply_error(&request.reply, ARGS_WRONGTYPE);
-    } else {
+    } else if (host_must_wait(h)) {
+        reply_error(&request.reply,
+                    "TRYAGAIN the last chunk of this filter is being checked");
+    } else if (!host_job_fits(h, flags) || !host_job_begin(h)) {
         host_tick(h);
-        h->command->run(&request);
+        host_run_request(h);
     }
 }
 
@@ -411,6 +565,7 @@ int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
         .argc = (size_t)argc,
         .command = command,
         .mode = writes ? REDIS_WRITE : REDIS_READ,
+        .protocol = 2,
         .still = obeys && writes
     };
     host_handle(&h);

@@ -16,7 +16,7 @@ int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
                    const struct command *command);
 
 /* Arguments as bytes: few of them in place. */
-enum { REDIS_ARGV_FEW = 32 };
+enum { REDIS_ARGV_FEW = 128 };
 
 struct redis_argv {
     bg_bytes *of;
@@ -27,11 +27,11 @@ bool redis_argv_take(struct redis_argv *argv, RedisModuleString **of, size_t n);
 void redis_argv_give(struct redis_argv *argv);
 
 /* The object of a key, or NULL; false: it is of another type. `mode`: REDIS_READ or REDIS_WRITE. */
-bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *key, int mode,
+bool redis_host_find(RedisModuleCtx *ctx, RedisModuleString *name, int mode,
                      struct object **object);
 
 /* An object becomes the value of a key that is empty or has another object, which is returned. */
-struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *key,
+struct object *redis_host_place(RedisModuleCtx *ctx, RedisModuleString *name,
                                 struct object *object);
 
 /* Tells clients that watch or cache a key, and those who listen to events, that it has changed. */

@@ -3,6 +3,7 @@
 
 #include "redis_memory.h"
 #include "redis_type.h"
+#include "redis_worker.h"
 
 static void info_tell(RedisModuleInfoCtx *ctx, int for_crash_report)
 {
@@ -12,6 +13,7 @@ static void info_tell(RedisModuleInfoCtx *ctx, int for_crash_report)
     (void)redis.InfoAddFieldCString(ctx, "version", BG_VERSION);
     (void)redis.InfoAddFieldULongLong(ctx, "filters", redis_type_count());
     (void)redis.InfoAddFieldULongLong(ctx, "filter_bytes", redis_memory_used());
+    (void)redis.InfoAddFieldULongLong(ctx, "background_loads", redis_worker_done());
     if (!for_crash_report) { /* which may come while the lock is held */
         (void)redis.InfoAddFieldULongLong(ctx, "filters_being_freed",
                                           redis_memory_waiting());

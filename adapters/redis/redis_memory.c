@@ -138,9 +138,50 @@ static void reaper_pause(void)
     }
 }
 
+/* ---- Holding --------------------------------------------------------------------------------------- */
+
+enum { HELD_ONE = 2, HELD_DOOMED = 1 }; /* in `id`, under `lock` */
+
+void redis_memory_hold(struct object *object)
+{
+    pthread_mutex_lock(&reaper.lock);
+    object->id += HELD_ONE;
+    pthread_mutex_unlock(&reaper.lock);
+}
+
+void redis_memory_release(struct object *object)
+{
+    pthread_mutex_lock(&reaper.lock);
+    object->id -= HELD_ONE;
+    const bool last = object->id == HELD_DOOMED;
+    pthread_mutex_unlock(&reaper.lock);
+    if (last) {
+        object->id = 0;
+        redis_memory_free_object(object);
+    }
+}
+
+bool redis_memory_is_held(const struct object *object)
+{
+    pthread_mutex_lock(&reaper.lock);
+    const bool held = object->id >= HELD_ONE;
+    pthread_mutex_unlock(&reaper.lock);
+    return held;
+}
+
+/* Whether somebody holds it, who then frees it. */
+static bool memory_is_left(struct object *object)
+{
+    pthread_mutex_lock(&reaper.lock);
+    const bool held = object->id >= HELD_ONE;
+    object->id |= held ? HELD_DOOMED : 0;
+    pthread_mutex_unlock(&reaper.lock);
+    return held;
+}
+
 void redis_memory_free_object(struct object *object)
 {
-    if (!object) {
+    if (!object || memory_is_left(object)) {
         return;
     }
     redis_secret_leave(object->entry);

@@ -20,6 +20,12 @@ uint64_t redis_memory_used(void);
  */
 void redis_memory_free_object(struct object *object);
 
+/* While an object is held it is not freed: whoever would have done it leaves it to the last holder. The
+ * count is the object's `id`. */
+void redis_memory_hold(struct object *object);
+void redis_memory_release(struct object *object);
+bool redis_memory_is_held(const struct object *object);
+
 /* Objects that wait for that thread. */
 uint64_t redis_memory_waiting(void);
 

@@ -83,28 +83,33 @@ void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
     }
 }
 
-bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
-                            const struct object *object, bg_errinfo *info)
+void redis_replay_bytes(RedisModuleCtx *ctx, RedisModuleString *key,
+                        const struct object *object, const void *bytes, size_t n)
 {
     char state[REDIS_STATE_TEXT];
     const bg_bytes secret = redis_state_secret(object);
-    void *bytes = NULL;
-    size_t n = 0;
-    const bg_err err = redis_state_encode(object, &bytes, &n, info);
-    if (err) {
-        return err;
-    }
     for (size_t at = 0; at < n;) {
         const size_t piece = n - at < REPLAY_PIECE ? n - at : REPLAY_PIECE;
         (void)redis.Replicate(ctx, REPLAY, "scllb", key, "PUT", (long long)at,
                               (long long)n, (const char *)bytes + at, piece);
         at += piece;
     }
-    free(bytes);
     const size_t length = redis_state_write(object, n > 0, state);
     (void)redis.Replicate(ctx, REPLAY, "scbb", key, n ? "DONE" : "CREATE", state,
                           length, secret.data, secret.len);
-    return BG_OK;
+}
+
+bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
+                            const struct object *object, bg_errinfo *info)
+{
+    void *bytes = NULL;
+    size_t n = 0;
+    const bg_err err = redis_state_encode(object, &bytes, &n, info);
+    if (!err) {
+        redis_replay_bytes(ctx, key, object, bytes, n);
+    }
+    free(bytes);
+    return err;
 }
 
 void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,

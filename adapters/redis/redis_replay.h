@@ -25,8 +25,12 @@ void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct object *object);
 void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct change *change);
+/* ... all of an object; the same with its content encoded before (redis_state_encode). */
 bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
                             const struct object *object, bg_errinfo *info);
+
+void redis_replay_bytes(RedisModuleCtx *ctx, RedisModuleString *key,
+                        const struct object *object, const void *bytes, size_t n);
 
 /* Writes an object to an AOF that is being rewritten. */
 void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,

@@ -155,7 +155,7 @@ static bg_err state_make(const struct state *state, bg_bytes content, bool empty
 bg_err redis_state_read(bg_bytes text, bg_bytes secret, bg_bytes content, bool empty,
                         bool limited, struct object **object, bg_errinfo *info)
 {
-    struct state state;
+    struct state state = { 0 };
     struct redis_secret *held = NULL;
     *object = NULL;
     bg_err err = state_parse(text, &state, info);

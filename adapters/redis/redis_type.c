@@ -172,8 +172,8 @@ static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 
 static void type_free(void *value)
 {
-    redis_memory_free_object(value);
     atomic_fetch_sub(&type_count, 1);
+    redis_memory_free_object(value);
 }
 
 static void *type_copy(RedisModuleKeyOptCtx *ctx, const void *value)

@@ -32,9 +32,9 @@
 #define BLOOMGATE_ROCKSDB_VERSION (ROCKSDB_MAJOR * 100 + ROCKSDB_MINOR)
 
 #if BLOOMGATE_ROCKSDB_VERSION < 700
-#error "RocksDB before 7.0 is not supported by this adapter; its filters were built otherwise."
+#error "RocksDB before 7.0 has another interface to filters: 7.0 to 11.9 are known."
 #elif BLOOMGATE_ROCKSDB_VERSION > 1109
-#error "The order of FilterBitsBuilder's functions is not known for this version of RocksDB."
+#error "This RocksDB's order of functions is not known: 7.0 to 11.9 are. See above."
 #endif
 
 #define BLOOMGATE_ROCKSDB_HAS_ALT   (BLOOMGATE_ROCKSDB_VERSION >= 906)

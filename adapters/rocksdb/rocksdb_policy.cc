@@ -68,14 +68,18 @@ class Builder : public rocks::FilterBitsBuilder
     }
 #endif
 
-    size_t EstimateEntriesAdded() override { return finished_ ? 0 : hashes_.count(); }
+    size_t EstimateEntriesAdded() override
+    {
+        return finished_ ? 0 : hashes_.count();
+    }
 
     rocks::Slice Finish(std::unique_ptr<const char[]> *buffer) override
     {
         return Finish(buffer, nullptr);
     }
 
-    rocks::Slice Finish(std::unique_ptr<const char[]> *buffer, rocks::Status *status) override
+    rocks::Slice Finish(std::unique_ptr<const char[]> *buffer,
+                        rocks::Status *status) override
     {
         if (finished_) {
             hashes_.Clear();
@@ -108,10 +112,16 @@ class Builder : public rocks::FilterBitsBuilder
                          "bloomgate: the new filter denies a key that was added");
     }
 
-    size_t ApproximateNumEntries(size_t bytes) override { return shape_.Keys(bytes); }
+    size_t ApproximateNumEntries(size_t bytes) override
+    {
+        return shape_.Keys(bytes);
+    }
 
 #if BLOOMGATE_ROCKSDB_HAS_SPACE
-    size_t CalculateSpace(size_t entries) override { return shape_.Bytes(entries); }
+    size_t CalculateSpace(size_t entries) override
+    {
+        return shape_.Bytes(entries);
+    }
     double EstimatedFpRate(size_t entries, size_t bytes) override
     {
         return shape_.Rate(entries, bytes);
@@ -200,21 +210,32 @@ class Policy : public rocks::FilterPolicy
         }
     }
 
-    const char *Name() const override { return kName; }
-    const char *CompatibilityName() const override { return kCompatibilityName; }
-    std::string GetId() const override { return id_; }
+    const char *Name() const override
+    {
+        return kName;
+    }
+    const char *CompatibilityName() const override
+    {
+        return kCompatibilityName;
+    }
+    std::string GetId() const override
+    {
+        return id_;
+    }
 
     rocks::FilterBitsBuilder *
     GetBuilderWithContext(const rocks::FilterBuildingContext &context) const override
     {
-        const bool to_be_ingested = context.level_at_creation < 0
-                                    && context.reason == rocks::TableFileCreationReason::kMisc;
+        const bool to_be_ingested =
+            context.level_at_creation < 0
+            && context.reason == rocks::TableFileCreationReason::kMisc;
         const bool lasts = context.is_bottommost || to_be_ingested;
         return new Builder(&shape_, lasts ? kind_ : SstKind::kBlocked,
                            context.table_options.detect_filter_construct_corruption);
     }
 
-    rocks::FilterBitsReader *GetFilterBitsReader(const rocks::Slice &content) const override
+    rocks::FilterBitsReader *
+    GetFilterBitsReader(const rocks::Slice &content) const override
     {
         return new Reader(content);
     }
@@ -253,26 +274,27 @@ std::string Parse(const std::string &name, Parsed *to)
         return "";
     }
     const size_t second = name.find(':', first + 1);
-    const std::string bits = name.substr(first + 1, second == std::string::npos
-                                                        ? second
-                                                        : second - first - 1);
-    const std::string kind = second == std::string::npos ? "blocked" : name.substr(second + 1);
+    const std::string bits = name.substr(
+        first + 1, second == std::string::npos ? second : second - first - 1);
+    const std::string kind =
+        second == std::string::npos ? "blocked" : name.substr(second + 1);
     if (!ParseBits(bits, &to->millibits) || to->millibits < kLeastBits
         || to->millibits > kMostBits) {
         return "bloomgate:<bits>[:<kind>]: bits per key must be a number from 2 to 64, with up "
                "to three decimals, found '"
                + bits + "'";
     }
-    const auto *found = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                     [&](const NamedKind &k) { return kind == k.name; });
+    const auto *found =
+        std::find_if(std::begin(kKinds), std::end(kKinds),
+                     [&](const NamedKind &k) { return kind == k.name; });
     if (found == std::end(kKinds)) {
-        return "bloomgate:<bits>[:<kind>]: kind must be blocked, fuse or ribbon, found '" + kind
-               + "'";
+        return "bloomgate:<bits>[:<kind>]: kind must be blocked, fuse or ribbon, found '"
+               + kind + "'";
     }
     to->kind = found->kind;
     if (to->kind == SstKind::kFuse && to->millibits < kLeastFuseBits) {
-        return "bloomgate:<bits>:fuse: fuse takes at least 9 bits per key, found '" + bits
-               + "'; ribbon does with fewer";
+        return "bloomgate:<bits>:fuse: fuse takes at least 9 bits per key, found '"
+               + bits + "'; ribbon does with fewer";
     }
     return "";
 }
@@ -292,9 +314,9 @@ const rocks::FilterPolicy *Produce(const std::string &name,
 
 /* The factory that RocksDB calls. It drops the message, and does without a filter, when the
  * name comes from an OPTIONS file: nobody would know. So it is said here as well. */
-const rocks::FilterPolicy *ProduceAloud(const std::string &name,
-                                        std::unique_ptr<const rocks::FilterPolicy> *guard,
-                                        std::string *error)
+const rocks::FilterPolicy *
+ProduceAloud(const std::string &name, std::unique_ptr<const rocks::FilterPolicy> *guard,
+             std::string *error)
 {
     const rocks::FilterPolicy *policy = Produce(name, guard, error);
     if (policy == nullptr) {
@@ -316,7 +338,7 @@ const rocks::FilterPolicy *NewFilterPolicy(double bits_per_key, BottomKind botto
     parsed.kind = static_cast<SstKind>(bottom);
     const unsigned least = parsed.kind == SstKind::kFuse ? kLeastFuseBits : kLeastBits;
     const double wanted = bits_per_key * 1000 + 0.5;
-    parsed.millibits = !(wanted > least)     ? least
+    parsed.millibits = !(wanted > least)    ? least
                        : wanted > kMostBits ? kMostBits
                                             : static_cast<unsigned>(wanted);
     return new Policy(parsed);
@@ -328,7 +350,8 @@ rocks::Status MakeFilterPolicy(const std::string &name,
     std::unique_ptr<const rocks::FilterPolicy> guard;
     std::string error;
     if (name != kName && name.compare(0, sizeof kName, std::string(kName) + ":") != 0) {
-        return rocks::Status::InvalidArgument("the name must begin with 'bloomgate'", name);
+        return rocks::Status::InvalidArgument("the name must begin with 'bloomgate'",
+                                              name);
     }
     if (Produce(name, &guard, &error) == nullptr) {
         return rocks::Status::InvalidArgument(error, name);

@@ -23,27 +23,28 @@
 namespace bloomgate
 {
 
-const uint64_t kSstSteps[16] = {
-    0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u, 0x94d049bb133111ebu, 0xd6e8feb86659fd93u,
-    0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu, 0x8ebc6af09c88c6e3u, 0x589965cc75374cc3u,
-    0x1d8e4e27c47d124fu, 0xc2b2ae3d27d4eb4fu, 0x165667b19e3779f9u, 0x27d4eb2f165667c5u,
-    0x85ebca77c2b2ae63u, 0xff51afd7ed558ccdu, 0xc4ceb9fe1a85ec53u, 0x632be59bd9b4e019u,
-};
-
 namespace
 {
 
 constexpr size_t kTrailer = 8;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kGroupLines = 16;
-constexpr size_t kEvenLines = 512; /* from here on, a multiple of kGroupLines */
+constexpr size_t kEvenLines = 1024; /* from here on, groups are of exactly 16 lines */
+constexpr size_t kAlignedFrom = 128 << 10; /* bytes that get zeros before them */
+constexpr uint64_t kMostGroups = 0xffffff;
 constexpr size_t kPriced = 512; /* keys of a line; beyond, all are alike */
 constexpr unsigned char kVersion = 1;
 constexpr unsigned char kMark[3] = { 'b', 'g', 'R' };
 
 struct FilterFree {
-    void operator()(bg_filter *filter) const { bg_filter_free(filter); }
-    void operator()(bg_builder *builder) const { bg_builder_free(builder); }
+    void operator()(bg_filter *filter) const
+    {
+        bg_filter_free(filter);
+    }
+    void operator()(bg_builder *builder) const
+    {
+        bg_builder_free(builder);
+    }
 };
 using FilterPointer = std::unique_ptr<bg_filter, FilterFree>;
 using BuilderPointer = std::unique_ptr<bg_builder, FilterFree>;
@@ -64,38 +65,52 @@ const bg_hasher &Hasher()
 
 /* ---- The bytes around a packed filter ------------------------------------------------ */
 
-void PutTrailer(unsigned char *to, uint64_t groups)
+void PutTrailer(unsigned char *to, uint64_t groups, size_t zeros)
 {
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 3; i++) {
         to[i] = static_cast<unsigned char>(groups >> 8 * i);
     }
+    to[3] = static_cast<unsigned char>(zeros);
     to[4] = kVersion;
     memcpy(to + 5, kMark, sizeof kMark);
 }
 
-size_t StepBytes(uint64_t groups)
+/* Of 11 to 31 lines each, 16 if there are many; their number is odd. */
+uint64_t Groups(size_t lines)
+{
+    return lines / kGroupLines | 1;
+}
+
+size_t WayBytes(uint64_t groups)
 {
     return static_cast<size_t>((groups + 1) / 2);
 }
 
-/* The packed filter, the steps and the trailer, in memory of RocksDB's kind. */
-size_t Pack(const bg_filter *filter, uint64_t groups, const std::vector<unsigned char> &steps,
+/* The packed filter, the ways and the trailer, in memory of RocksDB's kind. */
+size_t Pack(const bg_filter *filter, uint64_t groups,
+            const std::vector<unsigned char> &ways,
             std::unique_ptr<const char[]> *buffer)
 {
     size_t packed = 0;
     if (bg_packed_write(filter, nullptr, 0, &packed, nullptr) != BG_OK) {
         return 0;
     }
-    const size_t all = packed + steps.size() + kTrailer;
-    std::unique_ptr<char[]> block(new char[all]);
-    if (bg_packed_write(filter, block.get(), packed, &packed, nullptr) != BG_OK) {
+    const size_t most = packed >= kAlignedFrom ? kLineBytes - 8 : 0;
+    std::unique_ptr<char[]> block(new char[most + packed + ways.size() + kTrailer]);
+    const size_t zeros =
+        std::min(most, -reinterpret_cast<uintptr_t>(block.get()) % kLineBytes);
+    char *at = block.get() + zeros;
+    memset(block.get(), 0, zeros);
+    if (bg_packed_write(filter, at, packed, &packed, nullptr) != BG_OK) {
         return 0;
     }
-    if (!steps.empty()) {
-        memcpy(block.get() + packed, steps.data(), steps.size());
+    at += packed;
+    if (!ways.empty()) {
+        memcpy(at, ways.data(), ways.size());
+        at += ways.size();
     }
-    PutTrailer(reinterpret_cast<unsigned char *>(block.get()) + packed + steps.size(),
-               groups);
+    PutTrailer(reinterpret_cast<unsigned char *>(at), groups, zeros);
+    const size_t all = static_cast<size_t>(at - block.get()) + kTrailer;
     *buffer = std::move(block);
     return all;
 }
@@ -149,9 +164,9 @@ class Balance
             rests_[i] = hashes[i] * groups_;
         }
         unsigned best = 0;
-        float least = Price(group, kSstSteps[0]);
+        float least = Price(group, 0);
         for (unsigned i = 1; i < 16; i++) {
-            const float price = Price(group, kSstSteps[i]);
+            const float price = Price(group, i);
             if (price < least) {
                 least = price;
                 best = i;
@@ -163,13 +178,14 @@ class Balance
   private:
     /* Lines within the group count from where the group begins, in 1/2^24: precise enough to
      * price, if not to place. */
-    float Price(uint64_t group, uint64_t step)
+    float Price(uint64_t group, unsigned way)
     {
         uint16_t loads[2 * kGroupLines] = { 0 };
         const uint64_t begin = group * span_ * lines_ >> 40;
         const uint64_t wide = SstHigh(span_, lines_ << 24);
         for (const uint64_t rest : rests_) {
-            loads[(begin + ((rest * step >> 40) * wide >> 24)) >> 24 & (2 * kGroupLines - 1)]++;
+            loads[(begin + ((SstTurn(rest, way) >> 40) * wide >> 24)) >> 24
+                  & (2 * kGroupLines - 1)]++;
         }
         float sum = 0;
         for (const uint16_t load : loads) {
@@ -205,7 +221,8 @@ bool SealedSpec(SstKind kind, size_t keys, size_t bytes, bg_spec *spec)
     struct Choice {
         uint32_t k, width;
     };
-    static const Choice fuse[] = { { 32, 3 }, { 32, 4 }, { 16, 3 }, { 16, 4 }, { 8, 3 }, { 8, 4 } };
+    static const Choice fuse[] = { { 32, 3 }, { 32, 4 }, { 16, 3 },
+                                   { 16, 4 }, { 8, 3 },  { 8, 4 } };
     bg_plan_request request = bg_plan_request_default();
     bg_plan plan;
     bg_spec &s = request.spec;
@@ -215,8 +232,10 @@ bool SealedSpec(SstKind kind, size_t keys, size_t bytes, bg_spec *spec)
         s.k = k;
         s.width = width;
         s.rate = std::ldexp(1.0, -static_cast<int>(k));
-        return static_cast<double>(k) * static_cast<double>(keys) <= 8.0 * static_cast<double>(bytes)
-               && bg_plan_make(&request, &plan, nullptr) == BG_OK && plan.bytes <= bytes;
+        return static_cast<double>(k) * static_cast<double>(keys)
+                   <= 8.0 * static_cast<double>(bytes)
+               && bg_plan_make(&request, &plan, nullptr) == BG_OK
+               && plan.bytes <= bytes;
     };
     bool found = false;
     if (kind == SstKind::kFuse) {
@@ -260,7 +279,8 @@ SstShape::SstShape(double bits_per_key) : bits_(bits_per_key), k_(6), price_(kPr
     }
     const double lanes = k_ <= 8 ? 8 : 16, lane_bits = 512 / lanes, k = k_;
     for (size_t n = 0; n < kPriced; n++) {
-        const double free = std::pow(1 - 1 / lane_bits, k / lanes * static_cast<double>(n));
+        const double free =
+            std::pow(1 - 1 / lane_bits, k / lanes * static_cast<double>(n));
         price_[n] = static_cast<float>(std::pow(1 - free, k));
     }
 }
@@ -273,14 +293,13 @@ size_t SstShape::Lines(size_t keys) const
         return lines < 1 ? 1 : static_cast<size_t>(lines);
     }
     /* The nearest: groups whose ends are ends of lines are balanced better. */
-    return static_cast<size_t>(lines / kGroupLines + 0.5) * kGroupLines;
+    return (2 * static_cast<size_t>(lines / (2 * kGroupLines)) + 1) * kGroupLines;
 }
 
 size_t SstShape::Bytes(size_t keys) const
 {
     const size_t lines = Lines(keys);
-    return lines * kLineBytes + StepBytes(std::max<size_t>(1, lines / kGroupLines))
-           + 2 * kTrailer;
+    return lines * kLineBytes + WayBytes(Groups(lines)) + 2 * kTrailer;
 }
 
 size_t SstShape::Keys(size_t bytes) const
@@ -291,8 +310,9 @@ size_t SstShape::Keys(size_t bytes) const
 
 double SstShape::Rate(size_t keys, size_t bytes) const
 {
-    const double rate = bg_predict_rate(BG_KIND_BLOCKED, bytes / kLineBytes * kLineBytes,
-                                        k_, std::max<size_t>(1, keys));
+    const double rate =
+        bg_predict_rate(BG_KIND_BLOCKED, bytes / kLineBytes * kLineBytes, k_,
+                        std::max<size_t>(1, keys));
     return rate >= 0 ? rate : 1;
 }
 
@@ -342,30 +362,30 @@ size_t SstShape::LayOutBlocked(HashPieces *hashes, bool keep,
                                std::unique_ptr<const char[]> *buffer) const
 {
     const size_t lines = Lines(hashes->count());
-    const uint64_t groups = std::max<size_t>(1, lines / kGroupLines);
+    const uint64_t groups = Groups(lines);
     bg_spec spec = bg_spec_default();
     bg_filter *filter = nullptr;
     spec.kind = BG_KIND_BLOCKED;
     spec.flags = BG_EXCLUSIVE;
     spec.bytes = lines * kLineBytes;
     spec.k = k_;
-    if (groups > UINT32_MAX || bg_filter_create(&spec, &filter, nullptr) != BG_OK) {
+    if (groups > kMostGroups || bg_filter_create(&spec, &filter, nullptr) != BG_OK) {
         return 0;
     }
     const FilterPointer filter_owner(filter);
     Grouped grouped;
     Group(hashes, keep, groups, &grouped);
-    std::vector<unsigned char> steps(StepBytes(groups), 0);
+    std::vector<unsigned char> ways(WayBytes(groups), 0);
     Balance balance(groups, lines, price_);
     for (size_t g = 0, begin = 0; g < groups; begin = grouped.ends[g++]) {
         const unsigned best =
             balance.Best(g, grouped.hashes.get() + begin, grouped.ends[g] - begin);
-        steps[g / 2] = static_cast<unsigned char>(steps[g / 2] | best << g % 2 * 4);
+        ways[g / 2] = static_cast<unsigned char>(ways[g / 2] | best << g % 2 * 4);
     }
     SstPlaces places;
-    places.Begin(groups, steps.data());
+    places.Begin(groups, ways.data());
     AddPlaced(filter, places, grouped);
-    return Pack(filter, groups, steps, buffer);
+    return Pack(filter, groups, ways, buffer);
 }
 
 /* ---- Asking -------------------------------------------------------------------------- */
@@ -379,23 +399,24 @@ bool SstAsked::Open(const char *data, size_t size)
     }
     const unsigned char *trailer = bytes + size - kTrailer;
     const uint64_t groups = trailer[0] | static_cast<uint64_t>(trailer[1]) << 8
-                            | static_cast<uint64_t>(trailer[2]) << 16
-                            | static_cast<uint64_t>(trailer[3]) << 24;
-    if (StepBytes(groups) > size - kTrailer) {
+                            | static_cast<uint64_t>(trailer[2]) << 16;
+    const size_t zeros = trailer[3];
+    if (zeros % 8 != 0 || WayBytes(groups) + zeros > size - kTrailer) {
         return false;
     }
-    const size_t packed = size - kTrailer - StepBytes(groups);
-    const void *from = data;
+    const size_t packed = size - kTrailer - WayBytes(groups) - zeros;
+    words_ = data + zeros;
     if (reinterpret_cast<uintptr_t>(data) % BG_PACKED_ALIGNMENT != 0) {
         copy_.reset(new uint64_t[packed / 8 + 1]);
-        memcpy(copy_.get(), data, packed);
-        from = copy_.get();
+        memcpy(copy_.get(), words_, packed);
+        words_ = reinterpret_cast<const char *>(copy_.get());
     }
-    if (bg_packed_open(from, packed, &packed_, nullptr) != BG_OK) {
+    if (bg_packed_open(words_, packed, &packed_, nullptr) != BG_OK) {
         copy_.reset();
         return false;
     }
-    places_.Begin(groups, bytes + packed);
+    places_.Begin(groups, bytes + zeros + packed);
+    stride_ = packed / std::max<uint64_t>(1, groups);
     return true;
 }
 

@@ -6,24 +6,34 @@
  *
  * Layout, version 1 (low bytes first):
  *
+ *     [ zeros                    ]  up to 56 bytes, a multiple of 8
  *     [ packed filter            ]  bloomgate/packed.h: blocked, fuse or ribbon
- *     [ steps, 4 bits per group  ]  blocked: see below
- *     [ groups, 4 bytes          ]  0: hashes are used as they are
+ *     [ ways, 4 bits per group   ]  blocked: see below
+ *     [ groups, 3 bytes          ]  0: hashes are used as they are
+ *     [ zeros, 1 byte            ]  how many there are at the beginning
  *     [ 1, the version           ]
  *     [ 'b' 'g' 'R'              ]
+ *
+ * Zeros. A line should not straddle two lines of the processor's cache. Where in memory
+ * RocksDB will put the block is not known, but memory of this size tends to begin at the same
+ * place within a line whenever one allocator gives it (glibc: 16 bytes into a page), so the
+ * memory that the filter is laid out in tells how many zeros are wanted. If it turns out
+ * otherwise, two lines are read instead of one.
  *
  * Balance. A blocked filter is as good as its lines are evenly filled: by chance some get
  * many more keys than others, and these answer "maybe" far too often. Here all keys are
  * known when a filter is laid out, so the lines are taken in groups of 16, and for each
  * group that one of 16 ways to deal its keys to its lines is chosen which gives the fewest
- * false positives. That takes 6 % of them away, for 1/32 bit per line and two
- * multiplications per look-up: what a filter would have that is 1.2 % larger.
+ * false positives. That takes 6 % of them away, for 1/4 bit per line and one multiplication
+ * per look-up: what a filter would have that is 1.2 % larger.
  *
  *     hash x groups = [ group | rest ]            the two halves of one product
- *     place         = group x span + (rest x step[group] x span >> 64)
+ *     place         = group x span + (turned x span >> 64)
  *
- * with span = 2^64 / groups. A place is a hash again, in the same group: its high bits choose
- * the line, its low bits the pattern. `step` is one of 16 odd numbers.
+ * with span = 2^64 / groups, and `turned` being the rest, rotated by 4 bits times what the
+ * group has chosen: so the ways differ in which 4 bits of it name the line. The number of
+ * groups is odd, which makes all bits of the rest as good as those of the hash. A place is a
+ * hash again, in the same group: its high bits choose the line, its low bits the pattern.
  */
 #ifndef SST_FILTER_H
 #define SST_FILTER_H
@@ -72,14 +82,26 @@ class HashPieces
         count_++;
     }
 
-    size_t count() const { return count_; }
-    size_t pieces() const { return pieces_.size(); }
-    const uint64_t *piece(size_t i) const { return pieces_[i].get(); }
+    size_t count() const
+    {
+        return count_;
+    }
+    size_t pieces() const
+    {
+        return pieces_.size();
+    }
+    const uint64_t *piece(size_t i) const
+    {
+        return pieces_[i].get();
+    }
     size_t piece_count(size_t i) const
     {
         return i + 1 < pieces_.size() ? kPiece : count_ - i * kPiece;
     }
-    void Drop(size_t i) { pieces_[i].reset(); }
+    void Drop(size_t i)
+    {
+        pieces_[i].reset();
+    }
     void Clear();
 
   private:
@@ -93,7 +115,10 @@ class SstShape
 {
   public:
     explicit SstShape(double bits_per_key);
-    double bits_per_key() const { return bits_; }
+    double bits_per_key() const
+    {
+        return bits_;
+    }
 
     /* Bytes of a filter for so many keys, and the other way round. */
     size_t Bytes(size_t keys) const;
@@ -122,16 +147,17 @@ class SstShape
 
 /* Where hashes of a blocked filter are. */
 struct SstPlaces {
-    uint64_t groups = 0;                  /* 0: where they say themselves */
-    uint64_t span = 0;                    /* of a group */
-    const unsigned char *steps = nullptr; /* 4 bits per group */
+    uint64_t groups = 0;                 /* 0: where they say themselves */
+    uint64_t span = 0;                   /* of a group */
+    const unsigned char *ways = nullptr; /* 4 bits per group */
 
     void Begin(uint64_t how_many, const unsigned char *of_groups)
     {
         groups = how_many;
         span = how_many != 0 ? UINT64_MAX / how_many : 0;
-        steps = of_groups;
+        ways = of_groups;
     }
+    unsigned Way(uint64_t group) const;
     uint64_t Of(uint64_t hash) const;
 };
 
@@ -144,7 +170,10 @@ class SstAsked
 {
   public:
     SstAsked() = default;
-    ~SstAsked() { bg_packed_free(packed_); }
+    ~SstAsked()
+    {
+        bg_packed_free(packed_);
+    }
     SstAsked(const SstAsked &) = delete;
     SstAsked &operator=(const SstAsked &) = delete;
 
@@ -152,31 +181,41 @@ class SstAsked
      * "maybe". Once per object. */
     bool Open(const char *data, size_t size);
 
-    bool MayMatch(uint64_t hash) const
-    {
-        return bg_packed_may_contain_hash(packed_, places_.Of(hash));
-    }
+    bool MayMatch(uint64_t hash) const;
 
     /* The same for up to 64 hashes, one bit of the result each. Changes them. */
     uint64_t MayMatch64(uint64_t *hashes, size_t count) const;
 
-    bool copied() const { return copy_ != nullptr; }
+    bool copied() const
+    {
+        return copy_ != nullptr;
+    }
 
   private:
     bg_packed *packed_ = nullptr;
     SstPlaces places_;
+    const char *words_ = nullptr;
+    size_t stride_ = 0; /* bytes from group to group, about */
     std::unique_ptr<uint64_t[]> copy_;
 };
 
 /* ---- What is short enough to be here ------------------------------------------------ */
 
-/* Odd, with bits everywhere. */
-extern const uint64_t kSstSteps[16];
-
 inline uint64_t SstHigh(uint64_t a, uint64_t b)
 {
     __extension__ using wide = unsigned __int128;
     return static_cast<uint64_t>(static_cast<wide>(a) * b >> 64);
+}
+
+inline uint64_t SstTurn(uint64_t rest, unsigned way)
+{
+    const unsigned by = 4 * way;
+    return rest << by | rest >> (-by & 63);
+}
+
+inline unsigned SstPlaces::Way(uint64_t group) const
+{
+    return ways[group / 2] >> group % 2 * 4 & 15;
 }
 
 inline uint64_t SstPlaces::Of(uint64_t hash) const
@@ -185,8 +224,16 @@ inline uint64_t SstPlaces::Of(uint64_t hash) const
         return hash;
     }
     const uint64_t group = SstHigh(hash, groups);
-    const uint64_t step = kSstSteps[steps[group / 2] >> group % 2 * 4 & 15];
-    return group * span + SstHigh(hash * groups * step, span);
+    return group * span + SstHigh(SstTurn(hash * groups, Way(group)), span);
+}
+
+/* The line is known only when the way of its group is. But the page that it is in is known
+ * before, and if it has not been used for a while finding it takes as long as the line: so it
+ * is asked for first. */
+inline bool SstAsked::MayMatch(uint64_t hash) const
+{
+    __builtin_prefetch(words_ + SstHigh(hash, places_.groups) * stride_);
+    return bg_packed_may_contain_hash(packed_, places_.Of(hash));
 }
 
 } // namespace bloomgate

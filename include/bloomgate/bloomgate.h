@@ -4,10 +4,10 @@
  * Reading order: filter.h is what most programs need; spec.h and plan.h say how to size
  * a filter; kind.h which kinds there are; hash.h how keys become hashes; builder.h makes
  * filters of all keys at once; loader.h fills one with several threads; window.h those that
- * forget; file.h keeps filters in files, packed.h in blocks of others; foreign.h reads and writes those of other software;
- * oplog.h keeps what happened to a filter since it was saved; slot.h, gate.h, registry.h,
- * admission.h, keyring.h and metrics.h are for filters that serve; err.h says how errors are
- * told; cpu.h which instructions are used.
+ * forget; file.h keeps filters in files, packed.h in blocks of somebody else's file; foreign.h
+ * reads and writes those of other software; oplog.h keeps what happened to a filter since it
+ * was saved; slot.h, gate.h, registry.h, admission.h, keyring.h and metrics.h are for filters
+ * that serve; err.h says how errors are told; cpu.h which instructions are used.
  *
  * The library opens no sockets, and no files but those that it is told to and the kernel's
  * description of the caches (once), prints nothing, never exits, installs no signal handlers,

@@ -30,13 +30,10 @@
 #include "filter/batch.h"
 #include "filter/content.h"
 
+#include <assert.h>
 #include <string.h>
 
-enum {
-    PACKED_TAIL = 8,
-    PACKED_VERSION = 1,
-    PACKED_NUMBERS_MAX = UINT16_MAX
-};
+enum { PACKED_TAIL = 8, PACKED_VERSION = 1, PACKED_NUMBERS_MAX = UINT16_MAX };
 
 static const char packed_mark[2] = { BGI_BIG_ENDIAN ? 'B' : 'b',
                                      BGI_BIG_ENDIAN ? 'G' : 'g' };
@@ -90,8 +87,8 @@ bg_err bg_packed_write(const bg_filter *filter, void *to, size_t room, size_t *b
                        bg_errinfo *info)
 {
     if (!filter || !bytes) {
-        return bgi_err(info, BG_EINVAL, "filter",
-                       "a filter, and where to put the size", "NULL");
+        return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the size",
+                       "NULL");
     }
     *bytes = 0;
     uint64_t numbers = filter->kind->composed ? 0 : packed_numbers(filter, NULL);
@@ -160,8 +157,7 @@ static bg_err packed_split(const unsigned char *bytes, size_t n,
         || bgi_recipe_plain(kind, parts->words / unit, k, &parts->geometry) != BG_OK) {
         return packed_refuse(n, info);
     }
-    parts->state =
-        kind->state_bytes ? kind->state_bytes(parts->geometry.units, k) : 0;
+    parts->state = kind->state_bytes ? kind->state_bytes(parts->geometry.units, k) : 0;
     return BG_OK;
 }
 
@@ -200,21 +196,23 @@ static bool packed_restore(bg_packed *p, const struct packed_parts *parts,
 
 bg_err bg_packed_open(const void *bytes, size_t n, bg_packed **packed, bg_errinfo *info)
 {
-    struct packed_parts parts;
+    struct packed_parts parts = { 0 };
     struct bgi_memory memory;
     if (!bytes || !packed || (uintptr_t)bytes % BG_PACKED_ALIGNMENT != 0) {
         if (packed) {
             *packed = NULL;
         }
-        return bgi_err(info, BG_EINVAL, "bytes",
-                       "an address that is a multiple of 8, and where to put the handle",
-                       "%p", bytes);
+        return bgi_err(
+            info, BG_EINVAL, "bytes",
+            "an address that is a multiple of 8, and where to put the handle", "%p",
+            bytes);
     }
     *packed = NULL;
     bg_err err = packed_split(bytes, n, &parts, info);
     if (err) {
         return err;
     }
+    assert(parts.geometry.kind);
     if (!bgi_memory_take(&memory, sizeof(bg_packed) + parts.state, NULL, true)) {
         return bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%zu bytes",
                        sizeof(bg_packed) + parts.state);

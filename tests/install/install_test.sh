@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs a build into an empty folder and uses it as a stranger would.
-# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx|cli|leveldb
+# usage: install_test.sh BUILD-FOLDER pkg_config|static|cmake|negative|soname|cxx|cli|leveldb|rocksdb
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -96,6 +96,14 @@ test_leveldb() { # its header as C and C++, its library shared and static, its n
     ./static "$temp/db"
     must_fail grep -v '^bg_leveldb_' <(nm -D --defined-only --without-symbol-versions \
         "$lib/libbloomgate_leveldb.so" | awk '$2 != "A" { print $3 }')
+}
+
+test_rocksdb() { # the program names the policy by its function, and by its name
+    g++ -std=c++17 -fno-rtti -Wall -Wextra -Werror -I"$prefix/include" "$here/consumer_rocksdb.cc" \
+        -o consumer -L"$lib" -lbloomgate_rocksdb -lrocksdb
+    LD_LIBRARY_PATH=$lib ./consumer
+    must_fail needs_library "$lib/libbloomgate_rocksdb.so" # one file that is loaded alone
+    [ "$(nm -DC --defined-only "$lib/libbloomgate_rocksdb.so" | grep -vc ' bloomgate::')" = 0 ]
 }
 
 set -x # the last line shown is the one that failed

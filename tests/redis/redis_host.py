@@ -10,7 +10,8 @@ the scripts beside this one, which runs every test in each server that is instal
     redis_host.main(__doc__)                     # the last line is "N passed, N failed"
 
 A script is called with the path of bloomgate.so, and parts of names of tests to be run; --server
-redis or --server valkey: in that one only."""
+redis or --server valkey: in that one only. For a module that was built with sanitizers, BG_PRELOAD is
+the path of their library, which servers are started with."""
 
 import argparse
 import os
@@ -36,6 +37,9 @@ class Host(service.Service):
     def __init__(self, program, module, arguments=(), **options):
         super().__init__(program)
         self.module = module
+        if os.environ.get("BG_PRELOAD"):
+            self.env = {"LD_PRELOAD": os.environ["BG_PRELOAD"],
+                        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:abort_on_error=0"}
         self.arguments = arguments
         self.options = options
 

@@ -27,6 +27,7 @@ STORIES = {
         BF.INSERT j FOO ITEMS a | BF.INSERT n CAPACITY 3 NONSCALING ITEMS a b c d e | BF.ADD n f | BF.MADD n a f g | BF.INFO n
         BF.DEBUG k | BF.DEBUG nosuch | BF.SCANDUMP nosuch 0 | BF.SCANDUMP k x | BF.SCANDUMP k 77 | BF.LOADCHUNK k x y
         BF.LOADCHUNK nosuch 5 abc | BF.LOADCHUNK k 1 abc | BF.LOADCHUNK q 1 abc | BF.LOADCHUNK q 0 abc
+        BF.LOAD k abc | BF.LOAD new abc | BF.LOAD | EXISTS new
         CF.ADD k a | CF.EXISTS k a | CF.INFO k | BF.ADD "" "" | BF.EXISTS "" ""
         bf.add k lower | Bf.Exists k lower""",
     "cuckoo": """
@@ -60,6 +61,7 @@ STORIES = {
         BG.REBUILD h BEGIN 50 ERROR 0.1 | BG.REBUILD h ABORT | BG.REBUILD h ABORT | BG.REBUILD nosuch STATUS
         BG.INFO nosuch | BG.VERIFY nosuch | BG.VERIFY h | BG.DIGEST nosuch | BG.DUMP nosuch 0 | BG.DUMP h x | BG.DUMP h 999999
         BG.DUMP h 0 SIZE 0 | BG.LOAD nosuch | BG.LOAD x abc | BG.LOAD h abc | BG.PLAN 1000 0.01 | BG.PLAN x | BG.PLAN 1000 2
+        BG.SHARDED KEYS big 4 | BG.SHARDED SHARD big 4 a b c | BG.SHARDED PLAN 1000000 0.01 4 | BG.SHARDED FOO | BG.SHARDED KEYS big 0
         BG.CREATE s HASH fast SEED 5 CAPACITY 100 KIND classic ERROR 0.01 | BG.MADD s a b | BG.DIGEST s""",
 }
 

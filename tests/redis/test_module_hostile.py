@@ -8,10 +8,11 @@ an attacker would make right.
 
 usage: test_module_hostile.py PATH-OF-BLOOMGATE.SO [--server redis] [--payloads N] [PART-OF-A-NAME...]"""
 
+import os
 import random
 
 import redis_host
-from redis_host import Error, wait_for
+from redis_host import Error, Skip, wait_for
 
 
 def sealed(body):
@@ -205,6 +206,8 @@ def test_random_chunks(h):
 
 def test_nothing_leaks(h):
     """The same hostile payloads again and again: memory stays where it was."""
+    if os.environ.get("BG_PRELOAD"):
+        raise Skip("sanitizers keep what was freed")
     connect(h)
     rng = random.Random(5)
     pool = []

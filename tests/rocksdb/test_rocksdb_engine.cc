@@ -48,10 +48,16 @@ class Scratch
         char name[] = "/tmp/bloomgate_rocksdb.XXXXXX";
         path_ = mkdtemp(name);
     }
-    ~Scratch() { std::filesystem::remove_all(path_); }
+    ~Scratch()
+    {
+        std::filesystem::remove_all(path_);
+    }
     Scratch(const Scratch &) = delete;
     Scratch &operator=(const Scratch &) = delete;
-    std::string operator/(const char *name) const { return path_ + "/" + name; }
+    std::string operator/(const char *name) const
+    {
+        return path_ + "/" + name;
+    }
 
   private:
     std::string path_;
@@ -79,8 +85,8 @@ Options MakeOptions(const Setting &setting)
     if (setting.policy == "none") {
         table.filter_policy = nullptr;
     } else {
-        const Status made =
-            FilterPolicy::CreateFromString(ConfigOptions(), setting.policy, &table.filter_policy);
+        const Status made = FilterPolicy::CreateFromString(
+            ConfigOptions(), setting.policy, &table.filter_policy);
         MUST(made.ok() && table.filter_policy != nullptr);
     }
     table.no_block_cache = !setting.partitioned;
@@ -102,7 +108,8 @@ Options MakeOptions(const Setting &setting)
 class Store
 {
   public:
-    Store(const std::string &path, const Setting &setting) : options_(MakeOptions(setting))
+    Store(const std::string &path, const Setting &setting)
+        : options_(MakeOptions(setting))
     {
         DB *db = nullptr;
         const Status opened = DB::Open(options_, path, &db);
@@ -133,7 +140,10 @@ class Store
         Compact();
     }
 
-    void Compact() { MUST(db_->CompactRange({}, nullptr, nullptr).ok()); }
+    void Compact()
+    {
+        MUST(db_->CompactRange({}, nullptr, nullptr).ok());
+    }
 
     int Lost()
     {
@@ -157,8 +167,8 @@ class Store
             const std::vector<Slice> keys(texts.begin(), texts.end());
             std::vector<PinnableSlice> values(50);
             std::vector<Status> states(50);
-            db_->MultiGet({}, db_->DefaultColumnFamily(), 50, keys.data(), values.data(),
-                          states.data());
+            db_->MultiGet({}, db_->DefaultColumnFamily(), 50, keys.data(),
+                          values.data(), states.data());
             for (int i = begin; i < begin + 50; i++) {
                 const Status &state = states[static_cast<size_t>(i - begin)];
                 lost += i % 2 == 0 ? !state.ok() : !state.IsNotFound();
@@ -196,7 +206,10 @@ class Store
         return get_perf_context()->block_read_count;
     }
 
-    uint64_t Ticker(Tickers which) { return options_.statistics->getTickerCount(which); }
+    uint64_t Ticker(Tickers which)
+    {
+        return options_.statistics->getTickerCount(which);
+    }
 
     uint64_t FilterBytes()
     {
@@ -209,7 +222,10 @@ class Store
         return bytes;
     }
 
-    DB *operator->() { return db_.get(); }
+    DB *operator->()
+    {
+        return db_.get();
+    }
 
   private:
     Options options_;
@@ -235,7 +251,8 @@ Setting Named(const char *policy)
 std::vector<Setting> Settings()
 {
     std::vector<Setting> all;
-    for (const char *policy : { "bloomgate:10", "bloomgate:9.5:fuse", "bloomgate:8:ribbon" }) {
+    for (const char *policy :
+         { "bloomgate:10", "bloomgate:9.5:fuse", "bloomgate:8:ribbon" }) {
         all.push_back(Named(policy));
         all.push_back(Named(policy));
         all.back().partitioned = true;
@@ -272,7 +289,8 @@ void no_key_is_lost()
 void absent_keys_cost_no_reads()
 {
     const Scratch scratch;
-    for (const char *policy : { "none", "bloomgate:10", "bloomgate:10:fuse", "bloomgate:10:ribbon" }) {
+    for (const char *policy :
+         { "none", "bloomgate:10", "bloomgate:10:fuse", "bloomgate:10:ribbon" }) {
         const bool filtered = strcmp(policy, "none") != 0;
         Store store(scratch / policy, Named(policy));
         store.Fill(0, kKeys);
@@ -293,7 +311,8 @@ void the_bottom_has_its_own_kind()
     const Scratch scratch;
     Store store(scratch / "db", Named("bloomgate:12:fuse"));
     store.Fill(0, kKeys);
-    const double keys = kKeys / 2, above = 8 * static_cast<double>(store.FilterBytes()) / keys;
+    const double keys = kKeys / 2,
+                 above = 8 * static_cast<double>(store.FilterBytes()) / keys;
     MUST(above > 11.9 && above < 13);
     store.Compact();
     CompactRangeOptions all;
@@ -379,9 +398,11 @@ struct Made {
 
 void verification_finds_what_is_missing()
 {
-    for (const char *name : { "bloomgate:10", "bloomgate:10:fuse", "bloomgate:10:ribbon" }) {
+    for (const char *name :
+         { "bloomgate:10", "bloomgate:10:fuse", "bloomgate:10:ribbon" }) {
         Made made(name, true);
-        for (int round = 0; round < 3; round++) { /* builders serve partition after partition */
+        for (int round = 0; round < 3;
+             round++) { /* builders serve partition after partition */
             MUST(made.builder->EstimateEntriesAdded() == 0);
             for (int i = 0; i < 3000; i++) {
                 made.builder->AddKey(Key(round * 5000 + i));
@@ -421,9 +442,10 @@ void readers_take_any_bytes_and_any_batch()
         made.builder->AddKey(Key(i));
     }
     const std::string good = made.builder->Finish(&made.buffer).ToString();
-    for (const std::string &content :
-         { good, good.substr(1), good + "x", std::string(), std::string(100, '\xff') }) {
-        const std::unique_ptr<FilterBitsReader> reader(made.policy->GetFilterBitsReader(content));
+    for (const std::string &content : { good, good.substr(1), good + "x", std::string(),
+                                        std::string(100, '\xff') }) {
+        const std::unique_ptr<FilterBitsReader> reader(
+            made.policy->GetFilterBitsReader(content));
         for (const int n : { 1, 32, 64, 65, 200 }) {
             std::vector<std::string> texts;
             std::vector<Slice> keys;
@@ -438,7 +460,8 @@ void readers_take_any_bytes_and_any_batch()
             const std::unique_ptr<bool[]> maybe(new bool[static_cast<size_t>(n)]);
             reader->MayMatch(n, pointers.data(), maybe.get());
             for (int i = 0; i < n; i++) {
-                MUST(maybe[static_cast<size_t>(i)] == reader->MayMatch(keys[static_cast<size_t>(i)]));
+                MUST(maybe[static_cast<size_t>(i)]
+                     == reader->MayMatch(keys[static_cast<size_t>(i)]));
                 MUST(maybe[static_cast<size_t>(i)] || (content == good && i >= 100));
             }
         }
@@ -458,15 +481,18 @@ void names_are_explained()
          { Wrong{ "bloomgate:0", "from 2 to 64" }, Wrong{ "bloomgate:x", "found 'x'" },
            Wrong{ "bloomgate:10:nothing", "blocked, fuse or ribbon, found 'nothing'" },
            Wrong{ "bloomgate:", "found ''" }, Wrong{ "bloomgate:65", "from 2 to 64" },
-           Wrong{ "bloomgate:-3", "found '-3'" }, Wrong{ "bloomgate:1e1", "found '1e1'" },
-           Wrong{ "bloomgate:10.1234", "three decimals" }, Wrong{ "bloomgate:.5", "found '.5'" },
-           Wrong{ "bloomgate:10:", "found ''" }, Wrong{ "bloomgate:10:fuse:", "found 'fuse:'" },
+           Wrong{ "bloomgate:-3", "found '-3'" },
+           Wrong{ "bloomgate:1e1", "found '1e1'" },
+           Wrong{ "bloomgate:10.1234", "three decimals" },
+           Wrong{ "bloomgate:.5", "found '.5'" }, Wrong{ "bloomgate:10:", "found ''" },
+           Wrong{ "bloomgate:10:fuse:", "found 'fuse:'" },
            Wrong{ "bloomgate:8:fuse", "at least 9" } }) {
         std::shared_ptr<const FilterPolicy> policy;
         const Status ours = bloomgate::MakeFilterPolicy(wrong.name, &policy);
         MUST(ours.IsInvalidArgument() && policy == nullptr);
         MUST(ours.ToString().find(wrong.said) != std::string::npos);
-        const Status theirs = FilterPolicy::CreateFromString(ConfigOptions(), wrong.name, &policy);
+        const Status theirs =
+            FilterPolicy::CreateFromString(ConfigOptions(), wrong.name, &policy);
         MUST(theirs.IsInvalidArgument() && policy == nullptr);
         MUST(theirs.ToString().find(wrong.said) != std::string::npos);
     }
@@ -477,13 +503,15 @@ void names_are_explained()
 
 void names_come_back()
 {
-    for (const char *name : { "bloomgate:10", "bloomgate:9.5:fuse", "bloomgate:7.125:ribbon",
-                              "bloomgate:64", "bloomgate:2:ribbon" }) {
+    for (const char *name :
+         { "bloomgate:10", "bloomgate:9.5:fuse", "bloomgate:7.125:ribbon",
+           "bloomgate:64", "bloomgate:2:ribbon" }) {
         std::shared_ptr<const FilterPolicy> policy, again;
         MUST(bloomgate::MakeFilterPolicy(name, &policy).ok());
         MUST(policy->GetId() == name);
         MUST(std::string(policy->CompatibilityName()) == "bloomgate.v1");
-        MUST(FilterPolicy::CreateFromString(ConfigOptions(), policy->GetId(), &again).ok());
+        MUST(FilterPolicy::CreateFromString(ConfigOptions(), policy->GetId(), &again)
+                 .ok());
         MUST(again->GetId() == name);
     }
     std::shared_ptr<const FilterPolicy> policy;
@@ -507,11 +535,13 @@ int main()
         { "no key is lost", no_key_is_lost },
         { "absent keys cost no reads", absent_keys_cost_no_reads },
         { "the bottom has its own kind", the_bottom_has_its_own_kind },
-        { "files to be ingested are for the bottom", files_to_be_ingested_are_for_the_bottom },
+        { "files to be ingested are for the bottom",
+          files_to_be_ingested_are_for_the_bottom },
         { "policies read each other", policies_read_each_other },
         { "built-in filters are left alone", built_in_filters_are_left_alone },
         { "verification finds what is missing", verification_finds_what_is_missing },
-        { "readers take any bytes and any batch", readers_take_any_bytes_and_any_batch },
+        { "readers take any bytes and any batch",
+          readers_take_any_bytes_and_any_batch },
         { "names are explained", names_are_explained },
         { "names come back", names_come_back },
     };

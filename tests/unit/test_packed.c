@@ -132,8 +132,10 @@ static bool ask_any(const unsigned char *bytes, size_t n)
 
 TEST(packed__survives_any_tail_and_any_cut)
 {
-    static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_CLASSIC, BG_KIND_SPLIT,
-                                     BG_KIND_REGISTER, BG_KIND_FUSE, BG_KIND_RIBBON };
+    static const bg_kind kinds[] = {
+        BG_KIND_BLOCKED,  BG_KIND_CLASSIC, BG_KIND_SPLIT,
+        BG_KIND_REGISTER, BG_KIND_FUSE,    BG_KIND_RIBBON
+    };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t n;
         unsigned char *bytes = packed_sample(kinds[i], &n);

@@ -260,7 +260,7 @@ static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *
                           bg_foreign **foreign, bg_errinfo *info)
 {
     struct cuckoo_chunk header = { 0 };
-    struct cuckoo_head head;
+    struct cuckoo_head head = { 0 };
     bg_foreign *f;
     if (!cuckoo_next(&input, &header)) {
         return cuckoo_bad_chunk(&header, "a whole one", info);

@@ -208,7 +208,7 @@ static bg_err valkey_parts(struct foreign_input input, struct valkey_head *head,
 {
     *all = 0;
     for (uint32_t i = 0; i < head->filters; i++) {
-        struct foreign_part part;
+        struct foreign_part part = { 0 };
         const unsigned char *bits = NULL;
         const bg_err err = valkey_part(&input, head, i, &part, &bits, info);
         if (err || !bits) {
@@ -240,7 +240,7 @@ static void valkey_adopt(bg_foreign *f, const struct valkey_head *head)
 static bg_err valkey_read(struct foreign_input input, const bg_foreign_options *options,
                           bg_foreign **foreign, bg_errinfo *info)
 {
-    struct valkey_head head;
+    struct valkey_head head = { 0 };
     uint64_t bytes = 0;
     bg_foreign *f = NULL;
     bg_err err = valkey_head(&input, options, &head, info);

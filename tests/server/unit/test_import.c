@@ -8,6 +8,8 @@
 #include "dump_stream.h"
 #include "import_value.h"
 
+static const struct command_settings no_limits;
+
 /* ---- Files ------------------------------------------------------------------------------------- */
 
 struct file {
@@ -116,6 +118,7 @@ TEST(import__bf_load)
     CHECK_STR(fake(&h, "BF.ADD k new"), ":0");
     fake_replay(&h);
     check_copy(h.entries[0].object, 500);
+    CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
     CHECK_EQ(fake(&h, "BG.VERIFY k")[0], '[');
     CHECK_EQ(fake(&h, "BG.DIGEST k")[0], '$');
     CHECK_STR(fake(&h, "BG.CLEAR k"), "+OK"); /* it is one of ours then */
@@ -234,6 +237,41 @@ TEST(import__cuckoo_filter_is_dumped_as_it_came)
         }
     } while (iterator);
     CHECK_EQ(at, file.n);
+    free(file.bytes);
+    fake_end(&h);
+}
+
+/* Filters of different sizes: each has to come in one piece, since their order is not told. */
+TEST(import__cuckoo_filters_of_different_sizes)
+{
+    struct fake h;
+    struct file one = foreign_file(BG_FOREIGN_REDISCUCKOO, 32, 0.02, 10);
+    struct object *object = NULL;
+    struct file file = { 0 };
+    void *bytes = NULL;
+    char key[32];
+    one.bytes[16 + 36] = 2; /* expansion */
+    CHECK_OK(import_object(BG_FOREIGN_REDISCUCKOO, one.bytes, one.n, &no_limits,
+                           &object, NULL));
+    for (size_t i = 10; i < 200; i++) {
+        CHECK_OK(bg_foreign_add(object->foreign, key, item_key(key, i), NULL));
+    }
+    CHECK(object_layers(object) >= 3);
+    CHECK_OK(dump_encode_foreign(object, &bytes, &file.n, NULL));
+    file.bytes = bytes;
+    fake_begin(&h);
+    CHECK_STR(load_records(&h, "k", &file), "+OK");
+    check_items(&h, "CF.EXISTS", "k", 200);
+    CHECK_EQ(fake(&h, "BG.INFO k")[0], '[');
+    CHECK_STR(fake(&h, "BG.ADD k more"), ":1");
+    CHECK_STR(fake(&h, "BG.DEL k more"), ":1");
+    /* half of the first one */
+    CHECK_STR(load_chunk(&h, "half", 1, file.bytes + 16, 46), "+OK");
+    CHECK_STR(load_chunk(&h, "half", 1 + 16, file.bytes + 16 + 46 + 16, 16),
+              "-ERR Couldn't load chunk!");
+    CHECK_STR(load_chunk(&h, "half", 1 + 32, file.bytes + 16 + 46 + 16, 32), "+OK");
+    object_free(object);
+    free(one.bytes);
     free(file.bytes);
     fake_end(&h);
 }
@@ -405,8 +443,6 @@ static void fields_end(struct fields *fields)
         free(fields->of[i].bytes);
     }
 }
-
-static const struct command_settings no_limits;
 
 /* Loads what there is; every string is given back. */
 static bg_err fields_load(struct fields *fields, bg_foreign_format format, int version,

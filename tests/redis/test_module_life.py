@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Filters as values of the server: copied, renamed, migrated, expired, unlinked when they are large,
+saved by a child, killed with the server and there again.
+usage: test_module_life.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
+BG_TEST_SCALE=16: with filters of 1 GiB."""
+
+import random
+import signal
+
+import redis_host
+from redis_host import Error, Host, alone, replica_of, wait_for
+from service import work
+
+LARGE = work(64) << 20  # bytes
+
+
+def large(h, name, items=2000):
+    """A filter of LARGE bytes with some items."""
+    assert h.ask("BG.CREATE", name, "KIND", "blocked", "BYTES", LARGE, "K", 8) == "OK"
+    assert h.ask("BG.MADD", name, *range(items)) == [1] * items
+
+
+def freed(h):
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="memory to come back")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="filters to go")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread")
+
+
+def test_large_ones_go(h):
+    """By every way that a value can go."""
+    for words in (("UNLINK", "k"), ("DEL", "k"), ("BG.DROP", "k"), ("FLUSHALL", "SYNC"), ("FLUSHALL", "ASYNC"),
+                  ("SET", "k", "x"), ("PEXPIRE", "k", 1), ("RENAME", "other", "k")):
+        large(h, "k")
+        if words[0] == "RENAME":
+            h.ask("SET", "other", "x")
+        before = int(h.info("memory", "used_memory"))
+        assert before > LARGE, "its memory is the server's"
+        assert not isinstance(h.ask(*words), Error), words
+        wait_for(lambda: int(h.info("memory", "used_memory")) < before - LARGE // 2, what="used_memory to fall")
+        freed(h)
+        h.ask("FLUSHALL")
+        assert h.ask("BF.ADD", "after", "a") == 1
+        h.ask("DEL", "after")
+    large(h, "k")
+    h.ask("SET", "small", "x")
+    h.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    h.ask("OBJECT", "FREQ", "k")
+    assert h.ask("CONFIG", "SET", "maxmemory", LARGE // 2) == "OK"
+    wait_for(lambda: h.ask("EXISTS", "k") == 0, what="eviction")
+    h.ask("CONFIG", "SET", "maxmemory", 0)
+    freed(h)
+
+
+def test_copied(h):
+    h.ask("BF.RESERVE", "k", 0.01, 100)
+    h.ask("BF.MADD", "k", *range(300))
+    h.ask("PEXPIRE", "k", 10**8)
+    assert h.ask("COPY", "k", "l") == 1 and h.ask("COPY", "k", "l") == 0 and h.ask("COPY", "k", "m", "DB", 3) == 1
+    assert h.ask("BG.DIGEST", "l") == h.ask("BG.DIGEST", "k") and h.ask("PTTL", "l") > 0
+    h.ask("BF.ADD", "l", "only there")
+    assert h.ask("BF.EXISTS", "k", "only there") == 0
+    assert h.ask("BF.CARD", "k") + 1 == h.ask("BF.CARD", "l")
+    h.ask("SELECT", 3)
+    assert h.ask("BF.EXISTS", "m", "7") == 1
+    assert h.ask("SWAPDB", 0, 3) == "OK"
+    assert h.ask("BF.EXISTS", "k", "7") == 1
+    h.forget()
+    values = [h.ask("DEBUG", "DIGEST-VALUE", name) for name in ("m", "nosuch")]
+    h.ask("COPY", "m", "n")
+    assert h.ask("DEBUG", "DIGEST-VALUE", "n") == values[0] != values[1]
+    h.ask("BF.ADD", "n", "x")
+    assert h.ask("DEBUG", "DIGEST-VALUE", "n") != values[0], "the digest knows the content"
+
+
+@alone
+def test_migrated(pattern):
+    with Host(pattern.program, pattern.module) as a, Host(pattern.program, pattern.module, ["bf-initial-size", 7]) as b:
+        a.ask("BF.MADD", "k", *range(500))
+        a.ask("CF.ADD", "c", "x")
+        a.ask("CF.ADD", "c", "x")
+        a.ask("BG.CREATE", "w", "KIND", "window", "CAPACITY", 100, "WINDOW", 10**9)
+        a.ask("BG.ADD", "w", "x")
+        digests = [a.ask("BG.DIGEST", name) for name in "kcw"]
+        assert a.ask("MIGRATE", "127.0.0.1", b.port, "", 0, 10000, "KEYS", "k", "c", "w") == "OK"
+        assert a.ask("DBSIZE") == 0
+        assert [b.ask("BG.DIGEST", name) for name in "kcw"] == digests
+        assert b.ask("BF.MEXISTS", "k", *range(500)) == [1] * 500
+        assert b.ask("CF.COUNT", "c", "x") == 2 and b.ask("BG.EXISTS", "w", "x") == 1
+        assert b.ask("BF.ADD", "k", "more") == 1
+        # ... and a filter that was made there is of another secret, so it is not merged by mistake
+        b.ask("BF.RESERVE", "new", 0.01, 100)
+        assert str(b.ask("BG.MERGE", "new", "k")).startswith("INCOMPATIBLE")
+
+
+def dumped(h, name, command, at="SCANDUMP"):
+    """All pieces of BF.SCANDUMP or CF.SCANDUMP."""
+    iterator, pieces = 0, []
+    while True:
+        iterator, data = h.ask(f"{command}.{at}", name, iterator)
+        if iterator == 0:
+            return pieces
+        pieces.append((iterator, data))
+
+
+def test_dumped_and_loaded(h):
+    h.ask("BF.MADD", "k", *range(1000))
+    h.ask("CF.RESERVE", "c", 100)
+    h.ask("CF.INSERT", "c", "ITEMS", *range(300))
+    for name, command in (("k", "BF"), ("c", "CF")):
+        for iterator, data in dumped(h, name, command):
+            assert h.ask(f"{command}.LOADCHUNK", name + "2", iterator, data) == "OK"
+        assert h.ask("BG.DIGEST", name + "2") == h.ask("BG.DIGEST", name)
+        assert h.ask(f"{command}.MEXISTS", name + "2", *range(300)) == [1] * 300
+
+
+def test_loaded_in_pieces(h):
+    """A large one, while others go on; and the name may be given to something else meanwhile."""
+    large(h, "k")
+    digest, cursor, chunks = h.ask("BG.DIGEST", "k"), 0, []
+    while True:
+        cursor, chunk = h.ask("BG.DUMP", "k", cursor, "SIZE", 16 << 20)
+        chunks.append(chunk)
+        if cursor == 0:
+            break
+    for i, chunk in enumerate(chunks):
+        if i:
+            assert h.ask("BG.EXISTS", "l", "anything") == 1, "it may contain everything until it is there"
+            assert str(h.ask("BG.ADD", "l", "x")).startswith("ERR")
+        assert h.ask("BG.LOAD", "l", chunk)[1] > LARGE
+    wait_for(lambda: int(h.info("bloomgate", "bloomgate_background_loads")) > 0, what="the thread")
+    assert h.ask("BG.DIGEST", "l") == digest
+    assert h.ask("BG.EXISTS", "l", "nothing") == 0 and h.ask("BG.EXISTS", "l", "7") == 1
+    for chunk in chunks[:-1]:
+        h.ask("BG.LOAD", "m", chunk)
+    with h.connect() as c:
+        c.send(redis_host.service.encode("BG.LOAD", "m", chunks[-1]))
+        h.ask("DEL", "m")
+        h.ask("SET", "m", "x")
+        answer = c.reply()
+        assert isinstance(answer, (list, Error)), answer
+    assert h.ask("GET", "m") == b"x"
+    h.ask("FLUSHALL")
+    freed(h)
+
+
+def test_dropped_while_loading(h):
+    """The client goes away, the key goes away."""
+    large(h, "k")
+    cursor, chunks = 0, []
+    while True:
+        cursor, chunk = h.ask("BG.DUMP", "k", cursor, "SIZE", 64 << 20)
+        chunks.append(chunk)
+        if cursor == 0:
+            break
+    for end in ("close", "flush"):
+        for chunk in chunks[:-1]:
+            h.ask("BG.LOAD", "l", chunk)
+        c = h.connect()
+        c.send(redis_host.service.encode("BG.LOAD", "l", chunks[-1]))
+        if end == "flush":
+            h.ask("FLUSHALL")
+        c.close()
+        assert h.ask("PING") == "PONG"
+        h.ask("BF.ADD", "x", "a")
+    h.ask("FLUSHALL")
+    freed(h)
+
+
+@alone
+def test_saved_by_a_child(pattern):
+    """BGSAVE while adds go on; what was there at its beginning is in the file."""
+    h = Host(pattern.program, pattern.module)
+    with h:
+        h.ask("BF.RESERVE", "k", 0.01, 10000)
+        h.ask("CF.RESERVE", "c", 10000)
+        h.ask("BF.MADD", "k", *range(5000))
+        h.ask("CF.INSERT", "c", "ITEMS", *range(5000))
+        assert not isinstance(h.ask("BGSAVE"), Error)
+        with h.connect() as c:
+            for i in range(5000, 9000, 100):
+                c.ask("BF.MADD", "k", *range(i, i + 100))
+                c.ask("CF.INSERT", "c", "ITEMS", *range(i, i + 100))
+        wait_for(lambda: h.info("persistence", "rdb_bgsave_in_progress") == "0", what="BGSAVE")
+        assert h.info("persistence", "rdb_last_bgsave_status") == "ok"
+        h.kill()
+        h.start()
+        assert h.ask("BF.MEXISTS", "k", *range(5000)) == [1] * 5000
+        assert h.ask("CF.MEXISTS", "c", *range(5000)) == [1] * 5000
+
+
+def check_killed(pattern, fsync):
+    """kill -9 in the middle of adds, and every one that was acknowledged is there again. (Without fsync
+    the system still has what was written: only a crash of the machine would lose it.)"""
+    rng = random.Random(3)
+    h = Host(pattern.program, pattern.module, appendonly="yes", appendfsync=fsync)
+    with h:
+        acknowledged = {"b": set(), "c": set(), "w": set()}
+        h.ask("BF.RESERVE", "b", 0.01, 100)
+        h.ask("CF.RESERVE", "c", 64)
+        h.ask("BG.CREATE", "w", "KIND", "window", "CAPACITY", 10000, "MANUAL")
+        for round_number in range(3):
+            c = h.connect()
+            rounds = rng.randrange(20, 60)
+            for i in range(rounds):
+                items = [f"{round_number}-{i}-{j}" for j in range(20)]
+                for name, words in (("b", ("BF.MADD", "b")), ("c", ("CF.INSERT", "c", "ITEMS")), ("w", ("BG.MADD", "w"))):
+                    c.ask(*words, *items)
+                    acknowledged[name].update(items)
+                c.ask("BF.ADD", "b", f"one-{round_number}-{i}")
+                acknowledged["b"].add(f"one-{round_number}-{i}")
+                if i == rounds // 2:
+                    h.ask("BGREWRITEAOF")
+            c.send(b"".join(redis_host.service.encode("BF.ADD", "b", f"unheard-{i}") for i in range(200)))
+            h.process.send_signal(signal.SIGKILL)
+            h.process.wait()
+            c.close()
+            h.start()
+            for name, items in acknowledged.items():
+                items = sorted(items)
+                assert h.ask("BG.MEXISTS", name, *items) == [1] * len(items), f"{name}: lost"
+
+
+@alone
+def test_killed_always(pattern):
+    check_killed(pattern, "always")
+
+
+@alone
+def test_killed_everysec(pattern):
+    check_killed(pattern, "everysec")
+
+
+@alone
+def test_failover(pattern):
+    """A replica becomes the primary: its filters take adds, and keep their secret and their limits."""
+    with Host(pattern.program, pattern.module) as a:
+        b = replica_of(a, "max-filter-memory", 1 << 20)
+        try:
+            a.ask("BF.MADD", "k", *range(1000))
+            a.ask("CF.RESERVE", "c", 64)
+            a.ask("WAIT", 1, 10000)
+            assert str(b.ask("BF.ADD", "k", "x")).startswith("READONLY")
+            assert b.ask("BF.EXISTS", "k", 7) == 1
+            assert b.ask("REPLICAOF", "NO", "ONE") == "OK"
+            assert b.ask("BF.ADD", "k", "x") == 1
+            assert b.ask("BF.ADD", "new", "x") == 1
+            assert str(b.ask("BF.RESERVE", "large", 0.01, 10**8)).startswith("ERR Insufficient memory")
+            assert b.ask("CF.INSERT", "c", "ITEMS", *range(500)) == [1] * 500
+            assert b.ask("BG.MERGE", "merged", "k", "k") == "OK"
+            b.stop()
+        finally:
+            b.kill()
+            b.remove()
+
+
+redis_host.main(__doc__)
