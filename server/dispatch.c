@@ -9,7 +9,8 @@
  * request that is different, or when it is long.
  *
  * What takes long is handed to a job with a copy of its arguments; the connection reads on when it
- * is done, so replies stay in order.
+ * is done, so replies stay in order. So is a run about a filter that is elsewhere (fronts.h), with the
+ * request that ended it: that one has been read already, and is the next job.
  */
 #include "conn.h"
 #include "fronts.h"
@@ -19,6 +20,7 @@
 #include "server.h"
 #include "worker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +34,10 @@ struct resp_job {
     bool wrote;
     bool has_ticket; /* BG.LOOKUP: its first half is done */
     struct gates_ticket ticket;
+    struct front *front;           /* a run that is forwarded; NULL: one request */
+    const struct command *command; /* of that run */
+    struct resp_job *then;         /* the request behind it, to be run next; or */
+    char farewell[256]; /* the error behind it, with which the connection ends */
     size_t argc;
     bg_bytes *argv; /* and behind it the bytes */
 };
@@ -45,6 +51,21 @@ static void resp_job_run(struct job *job, struct session *session)
     session_run(session, &mine->client, mine->argv, mine->argc, &reply);
     session->client = NULL;
     mine->wrote = session->wrote;
+}
+
+/* A run that is forwarded to a cluster. */
+static void resp_job_forward(struct job *job, struct session *session)
+{
+    struct resp_job *mine = (struct resp_job *)job;
+    struct request request = { .host = &session->host,
+                               .command = mine->command,
+                               .argv = mine->argv,
+                               .argc = mine->argc,
+                               .reply =
+                                   resp_reply_to(&mine->out, mine->client.protocol) };
+    session->client = &mine->client;
+    session_forward(session, mine->front, &request, true);
+    session->client = NULL;
 }
 
 /* What a job did to its copy of a client is so; what happened to the connection meanwhile, too. */
@@ -79,11 +100,32 @@ static void resp_hush(struct conn *conn, size_t waiting)
     }
 }
 
+static void resp_job_free(struct resp_job *job)
+{
+    if (job) {
+        buffer_free(&job->out);
+        free(job);
+    }
+}
+
+/* Goes on with the request behind a run, or with what has come since. */
+static void resp_job_next(struct conn *conn, struct resp_job *then)
+{
+    if (then) {
+        then->client = conn->client;
+        conn->busy = true;
+        jobs_submit(conn->worker->server->jobs, &then->job);
+    } else {
+        conn_continue(conn);
+    }
+}
+
 static void resp_job_done(struct job *job)
 {
     struct resp_job *mine = (struct resp_job *)job;
     struct conn *conn = mine->conn;
     const size_t waiting = buffer_waiting(&conn->out);
+    const size_t replies = mine->front ? mine->argc - 2 : 1;
     resp_job_merge(&conn->client, &mine->client);
     if (conn_job_done(conn)) {
         if (buffer_waiting(&mine->out)) { /* SHUTDOWN, for one, sends nothing */
@@ -91,21 +133,27 @@ static void resp_job_done(struct job *job)
                        buffer_waiting(&mine->out));
         }
         conn->out.overflow = conn->out.overflow || mine->out.overflow;
-        resp_count_errors(conn, waiting, 1);
+        resp_count_errors(conn, waiting, replies);
         if (conn->client.mute) {
             resp_hush(conn, waiting);
         }
         if (mine->wrote) {
             conn_wrote(conn);
         }
-        conn_continue(conn);
+        if (mine->farewell[0]) {
+            const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
+            reply_error(&reply, mine->farewell);
+            conn->client.close = true;
+        }
+        resp_job_next(conn, mine->then);
+        mine->then = NULL;
     }
-    buffer_free(&mine->out);
-    free(mine);
+    resp_job_free(mine->then);
+    resp_job_free(mine);
 }
 
-/* Copies a request and hands it on; false: no memory. */
-static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
+/* A job for a copy of a request; NULL: no memory. */
+static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < argc; i++) {
@@ -113,7 +161,7 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
     }
     struct resp_job *job = malloc(sizeof *job + argc * sizeof *job->argv + bytes);
     if (!job) {
-        return false;
+        return NULL;
     }
     *job = (struct resp_job){
         .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
@@ -122,10 +170,6 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
         .argc = argc,
         .argv = (bg_bytes *)(job + 1)
     };
-    struct session *session = &conn->worker->session;
-    job->has_ticket = job->job.must = session->has_ticket;
-    job->ticket = session->ticket;
-    session->has_ticket = false;
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };
@@ -135,6 +179,20 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
         to += argv[i].len;
     }
     buffer_init(&job->out, conn->out.limit);
+    return job;
+}
+
+/* Copies a request and hands it on; false: no memory. */
+static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
+{
+    struct session *session = &conn->worker->session;
+    struct resp_job *job = resp_copy(conn, argv, argc);
+    if (!job) {
+        return false;
+    }
+    job->has_ticket = job->job.must = session->has_ticket;
+    job->ticket = session->ticket;
+    session->has_ticket = false;
     conn->busy = true;
     jobs_submit(conn->worker->server->jobs, &job->job);
     return true;
@@ -147,12 +205,48 @@ static bool bytes_equal(bg_bytes a, bg_bytes b)
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
+/* Hands a run to a job that forwards it, with the request behind it, if any (argc is not 0): that one must
+ * wait for its turn, since replies come in order. NULL: no memory, which was answered. */
+static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
+                                    size_t argc)
+{
+    struct worker *worker = conn->worker;
+    struct run *run = &worker->run;
+    bg_bytes words[2 + WORKER_RUN] = { run->command_name, run->name };
+    memcpy(words + 2, run->items, run->n * sizeof *words);
+    struct resp_job *job = resp_copy(conn, words, 2 + run->n);
+    struct resp_job *then = argc ? resp_copy(conn, argv, argc) : NULL;
+    atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);
+    if (!job || (argc && !then)) {
+        const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
+        resp_job_free(job);
+        resp_job_free(then);
+        for (size_t i = 0; i < run->n + (argc ? 1 : 0); i++) {
+            reply_error(&reply, "ERR out of memory");
+        }
+        run->n = 0;
+        return NULL;
+    }
+    job->job.run = resp_job_forward;
+    job->front = run->front;
+    job->command = run->command;
+    job->then = then;
+    run->n = 0;
+    conn->busy = true;
+    jobs_submit(worker->server->jobs, &job->job);
+    return job; /* which is ours until its `done`, on this thread */
+}
+
 /* Answers what was gathered. */
 static void run_flush(struct conn *conn)
 {
     struct worker *worker = conn->worker;
     struct run *run = &worker->run;
     if (run->n == 0) {
+        return;
+    }
+    if (run->front) {
+        (void)run_forward(conn, NULL, 0);
         return;
     }
     const bg_bytes argv[3] = { run->command_name, run->name, run->items[0] };
@@ -190,12 +284,16 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
         return false;
     }
     const struct command *command = command_find(worker->server->commands, argv[0]);
-    if (!command || !command->run_many
-        || fronts_find(worker->server->fronts, command, argv, argc)
-        || session_refuses(&worker->session, &conn->client, command, argv, argc, text)
-        || session_stalls(&worker->session, command, argv[1], WORKER_RUN)) {
+    if (!command || !command->run_many) {
         return false;
     }
+    struct front *front = fronts_find(worker->server->fronts, command, argv, argc);
+    if ((front && !front_forwards(command))
+        || session_refuses(&worker->session, &conn->client, command, argv, argc, text)
+        || (!front && session_stalls(&worker->session, command, argv[1], WORKER_RUN))) {
+        return false;
+    }
+    run->front = front;
     conn->client.last = command;
     run->command = command;
     run->command_name = argv[0];
@@ -213,6 +311,10 @@ static void resp_request(struct conn *conn, const bg_bytes *argv, size_t argc)
     struct run *run = &worker->run;
     if (run_takes(run, argv, argc)) {
         run->items[run->n++] = argv[2];
+        return;
+    }
+    if (run->n > 0 && run->front) {
+        (void)run_forward(conn, argv, argc);
         return;
     }
     run_flush(conn);
@@ -247,6 +349,23 @@ static void resp_set_limits(struct conn *conn)
     conn->limits.request = settings->client_query_buffer_limit;
 }
 
+/* What came is no request, and nothing that follows can be understood: says so behind all replies, and
+ * ends the connection. */
+static void resp_end(struct conn *conn)
+{
+    const struct run *run = &conn->worker->run;
+    struct resp_job *job = run->n > 0 && run->front ? run_forward(conn, NULL, 0) : NULL;
+    if (job) {
+        (void)snprintf(job->farewell, sizeof job->farewell, "ERR %s",
+                       conn->parser.error);
+        return;
+    }
+    run_flush(conn);
+    const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
+    reply_errorf(&reply, "ERR %s", conn->parser.error);
+    conn->client.close = true;
+}
+
 static size_t resp_input(struct conn *conn, char *bytes, size_t n)
 {
     size_t at = 0, requests = 0;
@@ -261,10 +380,8 @@ static size_t resp_input(struct conn *conn, char *bytes, size_t n)
             break;
         }
         if (result == RESP_ERROR) {
-            run_flush(conn);
-            const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
-            reply_errorf(&reply, "ERR %s", conn->parser.error);
-            conn->client.close = true;
+            resp_end(conn);
+            at = n;
             break;
         }
         conn->turn--;

@@ -273,12 +273,11 @@ static bg_err front_call(struct front *front, const bg_bytes *items, size_t n,
     return err;
 }
 
-static void front_tell(struct request *request, const uint64_t *bits, size_t n,
-                       bool list)
+/* How answers are sent: as one, as a list, or as one for each of many requests. */
+enum front_form { FRONT_ONE, FRONT_LIST, FRONT_MANY };
+
+static void front_tell(struct request *request, const uint64_t *bits, size_t n)
 {
-    if (list) {
-        reply_array(&request->reply, n);
-    }
     for (size_t i = 0; i < n; i++) {
         reply_boolean(&request->reply, bits[i / 64] >> i % 64 & 1);
     }
@@ -300,9 +299,22 @@ static void front_fail(struct request *request, bg_err err, const bg_errinfo *in
     }
 }
 
+/* The adds of many requests, of which some failed. */
+static void front_tell_many(struct request *request, const struct front_bits *bits,
+                            size_t n, bg_err err, const bg_errinfo *info)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (bits->done[i / 64] >> i % 64 & 1) {
+            reply_boolean(&request->reply, bits->answers[i / 64] >> i % 64 & 1);
+        } else {
+            front_fail(request, err, info);
+        }
+    }
+}
+
 /* Whether each was new, up to the first that is not in; then why. */
-static void front_add(struct front *front, struct request *request, size_t n, bool list,
-                      struct front_bits *bits)
+static void front_add(struct front *front, struct request *request, size_t n,
+                      enum front_form form, struct front_bits *bits)
 {
     bg_errinfo info = { 0 };
     const bg_err err = front_call(front, request->argv + 2, n, true, bits, &info);
@@ -312,46 +324,57 @@ static void front_add(struct front *front, struct request *request, size_t n, bo
     }
     atomic_fetch_add(&front->adds, n);
     atomic_fetch_add(&front->failed, err ? n - in : 0);
-    if (!err) {
-        front_tell(request, bits->answers, n, list);
-    } else if (in == 0 || !list) {
-        front_fail(request, err, &info);
-    } else {
-        reply_array(&request->reply, in + 1);
-        front_tell(request, bits->answers, in, false);
+    if (err && form == FRONT_MANY) {
+        front_tell_many(request, bits, n, err, &info);
+        return;
+    }
+    if (form == FRONT_LIST && (!err || in > 0)) {
+        reply_array(&request->reply, err ? in + 1 : n);
+    }
+    front_tell(request, bits->answers, err ? in : n);
+    if (err) {
         front_fail(request, err, &info);
     }
 }
 
 /* Doubt is "maybe". */
-static void front_ask(struct front *front, struct request *request, size_t n, bool list,
-                      struct front_bits *bits)
+static void front_ask(struct front *front, struct request *request, size_t n,
+                      enum front_form form, struct front_bits *bits)
 {
     bg_errinfo info = { 0 };
     memset(bits->answers, 0xff, BG_BITMAP_WORDS(n) * sizeof *bits->answers);
     const bg_err err = front_call(front, request->argv + 2, n, false, bits, &info);
     atomic_fetch_add(&front->questions, n);
     if (err == BG_ENOTFOUND) {
-        front_fail(request, err, &info);
+        for (size_t i = 0; i < (form == FRONT_MANY ? n : 1); i++) {
+            front_fail(request, err, &info);
+        }
         return;
     }
     atomic_fetch_add(&front->unanswered, err ? n : 0);
-    front_tell(request, bits->answers, n, list);
+    if (form == FRONT_LIST) {
+        reply_array(&request->reply, n);
+    }
+    front_tell(request, bits->answers, n);
 }
 
-void front_run(struct front *front, struct request *request)
+void front_run(struct front *front, struct request *request, bool many)
 {
     const struct command *command = request->command;
     const size_t n = request->argc - 2, words = BG_BITMAP_WORDS(n);
-    const bool list = command->arity < 0;
+    const enum front_form form = many                 ? FRONT_MANY
+                                 : command->arity < 0 ? FRONT_LIST
+                                                      : FRONT_ONE;
     uint64_t *memory = calloc(2 * words, sizeof *memory);
     struct front_bits bits = { memory, memory + words };
     if (!memory) {
-        reply_error(&request->reply, "ERR out of memory");
+        for (size_t i = 0; i < (many ? n : 1); i++) {
+            reply_error(&request->reply, "ERR out of memory");
+        }
     } else if (command->flags & COMMAND_WRITE) {
-        front_add(front, request, n, list, &bits);
+        front_add(front, request, n, form, &bits);
     } else {
-        front_ask(front, request, n, list, &bits);
+        front_ask(front, request, n, form, &bits);
     }
     free(memory);
 }

@@ -4,8 +4,8 @@
  *
  *     client -- BF.EXISTS seen x --> worker --> job thread --> the node that has x's shard
  *
- * Adds and questions of BF.* and BG.*, single and several, are forwarded; a request is a batch of its
- * own. That is done by job threads, so event loops wait for nobody. Each job takes a client of the cluster
+ * Adds and questions of BF.* and BG.*, single and several, are forwarded: a request is a batch, and so is
+ * a run of single ones in a pipeline (dispatch.c). That is done by job threads, so event loops wait for nobody. Each job takes a client of the cluster
  * out of the front's pool, or opens one.
  *
  * What the cluster does not answer is doubt: questions are answered "maybe", adds with the error FAILED.
@@ -39,8 +39,9 @@ struct front *fronts_find(const struct fronts *fronts, const struct command *com
 bool front_forwards(const struct command *command);
 void front_refuse(const struct front *front, struct request *request);
 
-/* Answers a request that is forwarded. Waits for the cluster: on job threads only. */
-void front_run(struct front *front, struct request *request);
+/* Answers a request that is forwarded; or, `many`, as many requests about one item as it has items, with
+ * a reply each. Waits for the cluster: on job threads only. */
+void front_run(struct front *front, struct request *request, bool many);
 
 struct front_facts {
     const char *name;

@@ -566,21 +566,32 @@ static void session_reject(struct client *client, const struct reply *reply,
     reply_error(reply, wrong);
 }
 
-/* A request about a filter that is in a cluster: jobs forward it. */
-static void session_forward(struct session *session, struct front *front,
-                            struct request *request)
+void session_forward(struct session *session, struct front *front,
+                     struct request *request, bool many)
 {
     bg_errinfo info = { 0 };
+    const size_t n = request->argc - 2;
+    if (!(request->command->flags & COMMAND_WRITE)
+        || session_may_add(session, n, &info)) {
+        front_run(front, request, many);
+        return;
+    }
+    for (size_t i = 0; i < (many ? n : 1); i++) {
+        reply_errorf(&request->reply, "LIMIT %s", info.message);
+    }
+}
+
+/* A request about a filter that is in a cluster: jobs forward it. */
+static void session_run_front(struct session *session, struct front *front,
+                              struct request *request)
+{
     if (session->client->multi || !front_forwards(request->command)) {
         multi_fail(session->client);
         front_refuse(front, request);
     } else if (!session->is_job) {
         session->deferred = true;
-    } else if (request->command->flags & COMMAND_WRITE
-               && !session_may_add(session, request->argc - 2, &info)) {
-        reply_errorf(&request->reply, "LIMIT %s", info.message);
     } else {
-        front_run(front, request);
+        session_forward(session, front, request, false);
     }
 }
 
@@ -606,7 +617,7 @@ static void session_run_known(struct session *session, struct client *client,
     if (wrong) {
         session_reject(client, &request->reply, wrong);
     } else if (front) {
-        session_forward(session, front, request);
+        session_run_front(session, front, request);
     } else if (client->multi && !(command->flags & COMMAND_AT_ONCE)) {
         multi_queue(client, request, session->from->client_query_buffer_limit);
     } else if (!session->is_job

@@ -109,6 +109,12 @@ void session_enter(struct session *session);
 /* Between the parts of something long: lets go of all entries that were found so far. */
 void session_let_go(struct session *session);
 
+/* Forwards a request to a cluster, or a run of them (front_run): on job threads, all else having been
+ * checked. */
+struct front;
+void session_forward(struct session *session, struct front *front,
+                     struct request *request, bool many);
+
 /* The checks alone: what is wrong with running a command, as an error; NULL: nothing. */
 const char *session_refuses(struct session *session, const struct client *client,
                             const struct command *command, const bg_bytes *argv,

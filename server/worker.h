@@ -28,10 +28,13 @@ enum {
 };
 
 /* Requests of one pipeline that can be answered together. */
+struct front;
+
 struct run {
     const struct command *command; /* NULL: none */
     bg_bytes command_name;         /* as it was sent */
     bg_bytes name;
+    struct front *front; /* that it is forwarded to; NULL: it is answered here */
     size_t n;
     bg_bytes items[WORKER_RUN];
 };

@@ -192,9 +192,10 @@ def test_slots_move_while_adding(world):
     adder.wait_for(1000)
     source, target = world.nodes[0], world.nodes[1]
     done = subprocess.run(["redis-cli", "--cluster", "reshard", source.address(), "--cluster-from", source.name(),
-                           "--cluster-to", target.name(), "--cluster-slots", str(min(5000, 1100 * SCALE)), "--cluster-yes"],
+                           "--cluster-to", target.name(), "--cluster-slots", str(min(5000, 300 * SCALE)), "--cluster-yes"],
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    assert world.primary_of(shard_slots("moved")[0], world.nodes[2]) is target, "a shard was among them"
     moves = 0
     for _ in range(2 * SCALE):
         for slot in shard_slots("moved"):
@@ -238,16 +239,19 @@ def test_primary_is_killed_while_adding(world):
     adder = Adder(world, "killed", "-w", "1", "--wait", "200ms")
     adder.wait_for(3000)
     slots = shard_slots("killed")
-    victim = world.primary_of(slots[0])
-    heir = world.replica_of(victim)
-    before = len(adder.acknowledged)
-    victim.kill()
-    start = time.monotonic()
-    wait_for(lambda: heir.info("replication")["role"] == "master", "a failover", 60)
-    failover = time.monotonic() - start
-    # It has no replica now, so nothing of its slots can be acknowledged, until there is one again.
-    victim.launch()
-    adder.wait_for(3000)
+    victim, failover = None, 0
+    for i in range(SCALE):
+        wait_for(world.is_ready, "all replicas")
+        victim = world.primary_of(slots[5 * i % SHARDS])
+        heir = world.replica_of(victim)
+        before = len(adder.acknowledged)
+        victim.kill()
+        start = time.monotonic()
+        wait_for(lambda node=heir: node.info("replication")["role"] == "master", "a failover", 60)
+        failover = time.monotonic() - start
+        # It has no replica now, so nothing of its slots can be acknowledged, until there is one again.
+        victim.launch()
+        adder.wait_for(3000)
     keys = adder.end()
     victim.kill()  # again, for the primaries that there are now hold everything
     check_all(world, "killed", keys)

@@ -77,6 +77,34 @@ def test_replies_stay_in_order(program):
 
 
 @service.alone
+def test_pipelines_are_batches(program):
+    """Runs of single requests, what stands between them, and one that the run does not end with."""
+    with Front(program) as (front, s):
+        with s.connect() as c:
+            adds = [("BF.ADD", "seen", key) for key in KEYS]
+            asks = [("BG.EXISTS", "seen", key) for key in ["x", *KEYS, "y"]]
+            for node in front.cluster.nodes:
+                node.seen.clear()
+            answers = c.pipeline([*adds, ("PING",), *asks, ("BF.ADD", "local", "a"), *adds[:3]])
+            assert answers == [1] * 300 + ["PONG", 0] + [1] * 300 + [0, 1, 0, 0, 0], answers
+            sent = sum(words[0].startswith(b"BG.") for node in front.cluster.nodes for words in node.seen)
+            assert sent < 200, f"{sent} requests"
+            c.send(b"".join(service.encode(*words) for words in
+                            [*asks[:2], ("CLIENT", "REPLY", "SKIP"), *asks[:1], ("PING",), *asks[:1], ("MULTI",), ("PING",),
+                             ("EXEC",), ("QUIT",)]))
+            assert [c.reply() for _ in range(8)] == [0, 1, "PONG", 0, "OK", "QUEUED", ["PONG"], "OK"]
+        with s.connect() as c:  # what is no request is said behind the replies to those that are
+            c.send(service.encode(*asks[0]) + service.encode(*asks[1]) + b"*1\r\n$x\r\n" + service.encode("PING"))
+            assert [c.reply(), c.reply()] == [0, 1]
+            assert c.reply().startswith("ERR Protocol error") and c.is_closed()
+        front.down()
+        with s.connect() as c:
+            answers = c.pipeline([*asks[:5], *adds[:5], *asks[:1]])
+            assert answers[:5] == [1] * 5 and answers[10] == 1, answers
+            assert all(a.startswith("FAILED") for a in answers[5:10]), answers
+
+
+@service.alone
 def test_doubt_is_maybe(program):
     with Front(program) as (front, s):
         assert s.ask("BF.ADD", "seen", "a") == 1
