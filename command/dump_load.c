@@ -28,8 +28,7 @@ enum {
     LOAD_RECORD = 16,
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
-    CUCKOO_HEADER = 38,
-    CUCKOO_ADDRESS = 8, /* behind it, in some versions */
+    CUCKOO_HEADER = 46,
     CUCKOO_FILTERS = 65536,
     LOAD_FIRST = 64 << 10
 };
@@ -524,7 +523,7 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
 {
     const uint8_t *p = data.data;
     const uint64_t most = load_most(settings);
-    if (data.len != CUCKOO_HEADER && data.len != CUCKOO_HEADER + CUCKOO_ADDRESS) {
+    if (data.len != CUCKOO_HEADER) {
         return object_error(info, BG_EFORMAT, "a header of %zu bytes", data.len);
     }
     const uint64_t buckets = dump_get64(p + 8), filters = dump_get64(p + 24);

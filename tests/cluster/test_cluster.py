@@ -27,6 +27,7 @@ from cluster_world import wait_for  # noqa: E402
 PROGRAM, MODULE = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 SERVER = sys.argv[3] if len(sys.argv) > 3 else "redis-server"
 SCALE = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+ROOM = 500000 * SCALE  # keys that a filter is made for
 SHARDS = 16
 DOCUMENT = os.path.join(ROOT, "docs/cluster.md")
 
@@ -40,12 +41,13 @@ def cli(world, *arguments, keys=""):
 
 def create(world, *names):
     for name in names:
-        cli(world, "create", "-n", str(2000000 * SCALE), "-p", "0.1%", name)
+        cli(world, "create", "-n", str(ROOM), "-p", "0.1%", name)
 
 
 class Adder:
     """The command line as it adds what it is fed, and what it has acknowledged so far. Keys come as long as
-    it is wanted, some thousand at a time, each batch when most of the one before is in."""
+    it is wanted, some thousand at a time, each batch when most of the one before is in; when the filter is
+    full, the same ones again."""
 
     def __init__(self, world, name, *options):
         self.process = subprocess.Popen([PROGRAM, "--cluster", world.addresses(), "--timeout", "1s", "--patience", "60s",
@@ -58,14 +60,13 @@ class Adder:
 
     def feed(self):
         while not self.ended and self.process.poll() is None:
-            keys = [f"{self.name}-{self.sent + i}" for i in range(500)]
+            keys = [f"{self.name}-{(self.sent + i) % ROOM}" for i in range(500)]
             try:
                 self.process.stdin.write("".join(key + "\n" for key in keys))
                 self.process.stdin.flush()
             except BrokenPipeError:
                 break
             self.sent += len(keys)
-            time.sleep(0.005)  # so that a filter of the size that it has is enough
             while self.sent - len(self.acknowledged) > 5000 and self.process.poll() is None:
                 time.sleep(0.001)
         self.process.stdin.close()

@@ -156,20 +156,6 @@ TEST(rediscuckoo__makes_the_example)
     bg_foreign_free(f);
 }
 
-TEST(rediscuckoo__a_header_without_the_address)
-{
-    struct bytes b = bytes_copy(example, EXPANSION + 2);
-    b.at[LENGTH] = 38;
-    bytes_append(&b, example + CHUNK, sizeof example - CHUNK);
-    bg_foreign *f = foreign_must(BG_FOREIGN_REDISCUCKOO, &b, NULL);
-    CHECK(bg_foreign_may_contain(f, "item1", 5));
-    struct bytes written = bytes_written(f);
-    CHECK(bytes_same(&b, &written));
-    bytes_drop(&written);
-    bytes_drop(&b);
-    bg_foreign_free(f);
-}
-
 TEST(rediscuckoo__grows_and_loses_nothing)
 {
     static const unsigned sizes[] = { 1, 2, 4, 8 };

@@ -33,13 +33,13 @@
  */
 #include "base/checked.h"
 #include "store/foreign/foreign.h"
+#include "store/foreign/foreign_chunks.h"
 #include "store/foreign/foreign_hashes.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    REDIS_RECORD = 16, /* iterator and length */
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     REDIS_CHUNK_MOST = 16 << 20,
@@ -69,34 +69,6 @@ static double redis_hashes(double bits_per_entry)
 }
 
 /* ---- Reading ----------------------------------------------------------------------- */
-
-struct redis_chunk {
-    const unsigned char *bytes;
-    uint64_t iterator, length;
-    size_t at; /* where it begins, for errors */
-};
-
-/* The next record; false when it is not whole. */
-static bool redis_next(struct foreign_input *input, struct redis_chunk *chunk)
-{
-    chunk->at = input->at;
-    const unsigned char *p = foreign_take(input, REDIS_RECORD);
-    if (!p) {
-        return false;
-    }
-    chunk->iterator = foreign_le64(p);
-    chunk->length = foreign_le64(p + 8);
-    chunk->bytes = foreign_take(input, chunk->length);
-    return chunk->bytes != NULL;
-}
-
-static bg_err redis_bad_chunk(const struct redis_chunk *chunk, const char *expected,
-                              bg_errinfo *info)
-{
-    return foreign_refuse(info, chunk->at, "chunk", expected, "%llu, %llu bytes",
-                          (unsigned long long)chunk->iterator,
-                          (unsigned long long)chunk->length);
-}
 
 /* The fields of a link that no other depends on. */
 static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part *part,
@@ -143,13 +115,13 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
 }
 
 /* The header but for its links, and how many bytes of bits they have. */
-static bg_err redis_header(const struct redis_chunk *chunk, uint64_t *bytes,
+static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
                            bg_errinfo *info)
 {
     const unsigned char *p = chunk->bytes;
-    const size_t at = chunk->at + REDIS_RECORD;
+    const size_t at = chunk->at + FOREIGN_CHUNK;
     if (chunk->iterator != 1 || chunk->length < REDIS_HEADER) {
-        return redis_bad_chunk(chunk, "the header, with iterator 1", info);
+        return foreign_chunk_bad(chunk, "the header, with iterator 1", info);
     }
     const uint64_t links = foreign_le32(p + 8);
     const uint32_t options = foreign_le32(p + 12), growth = foreign_le32(p + 16);
@@ -183,14 +155,14 @@ static bg_err redis_header(const struct redis_chunk *chunk, uint64_t *bytes,
     return BG_OK;
 }
 
-static bg_err redis_links(const struct redis_chunk *header, bg_foreign *f,
+static bg_err redis_links(const struct foreign_chunk *header, bg_foreign *f,
                           bg_errinfo *info)
 {
     uint64_t offset = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t from = REDIS_HEADER + REDIS_LINK * (uint64_t)i;
         bg_err err =
-            redis_link(header->bytes + from, header->at + REDIS_RECORD + (size_t)from,
+            redis_link(header->bytes + from, header->at + FOREIGN_CHUNK + (size_t)from,
                        &f->parts[i], info);
         if (err) {
             return err;
@@ -204,17 +176,17 @@ static bg_err redis_links(const struct redis_chunk *header, bg_foreign *f,
 /* The bits: chunk after chunk, each inside of one link. */
 static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
 {
-    struct redis_chunk chunk = { 0 };
+    struct foreign_chunk chunk = { 0 };
     uint64_t done = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
         while (done < end) {
-            if (!redis_next(input, &chunk)) {
-                return redis_bad_chunk(&chunk, "a whole one", info);
+            if (!foreign_chunk_next(input, &chunk)) {
+                return foreign_chunk_bad(&chunk, "a whole one", info);
             }
             if (chunk.length == 0 || chunk.length > end - done
                 || chunk.iterator != 1 + done + chunk.length) {
-                return redis_bad_chunk(
+                return foreign_chunk_bad(
                     &chunk, "the one that follows, up to the link's end", info);
             }
             memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
@@ -222,9 +194,9 @@ static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo 
         }
     }
     if (input->at < input->n
-        && (!redis_next(input, &chunk) || chunk.iterator || chunk.length
+        && (!foreign_chunk_next(input, &chunk) || chunk.iterator || chunk.length
             || input->at < input->n)) {
-        return redis_bad_chunk(&chunk, "no more", info);
+        return foreign_chunk_bad(&chunk, "no more", info);
     }
     return BG_OK;
 }
@@ -232,17 +204,17 @@ static bg_err redis_bits(struct foreign_input *input, bg_foreign *f, bg_errinfo 
 static bg_err redis_read(struct foreign_input input, const bg_foreign_options *options,
                          bg_foreign **foreign, bg_errinfo *info)
 {
-    struct redis_chunk header = { 0 };
+    struct foreign_chunk header = { 0 };
     uint64_t bytes = 0;
-    if (!redis_next(&input, &header)) {
-        return redis_bad_chunk(&header, "a whole one", info);
+    if (!foreign_chunk_next(&input, &header)) {
+        return foreign_chunk_bad(&header, "a whole one", info);
     }
     bg_err err = redis_header(&header, &bytes, info);
     if (err) {
         return err;
     }
     if (bytes > input.n - input.at) {
-        return foreign_refuse(info, header.at + REDIS_RECORD, "bytes of the links",
+        return foreign_refuse(info, header.at + FOREIGN_CHUNK, "bytes of the links",
                               "at most what follows", "%llu",
                               (unsigned long long)bytes);
     }
@@ -381,22 +353,14 @@ static uint64_t redis_header_bytes(const bg_foreign *f)
 
 static uint64_t redis_written(const bg_foreign *f)
 {
-    uint64_t bytes = REDIS_RECORD + redis_header_bytes(f);
+    uint64_t bytes = FOREIGN_CHUNK + redis_header_bytes(f);
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t link = f->parts[i].bytes;
         const uint64_t chunks =
             link / REDIS_CHUNK_MOST + (link % REDIS_CHUNK_MOST != 0);
-        bytes += link + REDIS_RECORD * chunks;
+        bytes += link + FOREIGN_CHUNK * chunks;
     }
     return bytes;
-}
-
-static unsigned char *redis_write_record(unsigned char *to, uint64_t iterator,
-                                         uint64_t length)
-{
-    foreign_put_le64(to, iterator);
-    foreign_put_le64(to + 8, length);
-    return to + REDIS_RECORD;
 }
 
 static void redis_write_link(const struct foreign_part *part, unsigned char *to)
@@ -414,7 +378,7 @@ static void redis_write_link(const struct foreign_part *part, unsigned char *to)
 static unsigned char *redis_write_header(const bg_foreign *f, unsigned char *to)
 {
     uint64_t size = 0;
-    to = redis_write_record(to, 1, redis_header_bytes(f));
+    to = foreign_chunk_begin(to, 1, redis_header_bytes(f));
     for (uint32_t i = 0; i < f->count; i++) {
         size += f->parts[i].items;
         redis_write_link(&f->parts[i], to + REDIS_HEADER + REDIS_LINK * (uint64_t)i);
@@ -435,7 +399,7 @@ static void redis_write(const bg_foreign *f, unsigned char *to)
         while (at < end) {
             const uint64_t length =
                 end - at < REDIS_CHUNK_MOST ? end - at : REDIS_CHUNK_MOST;
-            to = redis_write_record(to, 1 + at + length, length);
+            to = foreign_chunk_begin(to, 1 + at + length, length);
             memcpy(to, f->bytes + at, (size_t)length);
             to += length;
             at += length;

@@ -6,8 +6,8 @@
  *     u64 iterator | u64 length | bytes          little-endian; then the next
  *
  *     iterator 1   the header: u64 items | u64 buckets | u64 deleted | u64 filters |
- *                  u16 bucket size | u16 iterations | u16 expansion, 38 bytes; there may be
- *                  8 more, which are an address of memory and mean nothing
+ *                  u16 bucket size | u16 iterations | u16 expansion | 8 bytes, an address of
+ *                  memory, which means nothing
  *     then         the slots of the filters, one byte each, bucket by bucket; the iterator is
  *                  that of the chunk before plus the length
  *     iterator 0   the end; may be left out, and is not written
@@ -39,15 +39,14 @@
  */
 #include "base/checked.h"
 #include "store/foreign/foreign.h"
+#include "store/foreign/foreign_chunks.h"
 #include "store/foreign/foreign_hashes.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    CUCKOO_RECORD = 16,
-    CUCKOO_HEADER = 38,
-    CUCKOO_ADDRESS = 8, /* behind the header, in some versions */
+    CUCKOO_HEADER = 46,
     CUCKOO_CHUNK_MOST = 16 << 20,
     CUCKOO_EXPANSION_MOST = 32768,
     CUCKOO_BUCKET_MOST = 255,
@@ -55,7 +54,7 @@ enum {
     CUCKOO_ITERATIONS_MOST = 65535
 };
 
-/* extra[] of a filter; `seed` says how long its header was. */
+/* extra[] of a filter. */
 enum { CUCKOO_DELETED = 0, CUCKOO_EXPANSION = 1, CUCKOO_ITERATIONS = 2 };
 
 static bool cuckoo_is_power(uint64_t x)
@@ -64,34 +63,6 @@ static bool cuckoo_is_power(uint64_t x)
 }
 
 /* ---- Reading ------------------------------------------------------------------------- */
-
-struct cuckoo_chunk {
-    const unsigned char *bytes;
-    uint64_t iterator, length;
-    size_t at; /* where it begins, for errors */
-};
-
-/* The next record; false when it is not whole. */
-static bool cuckoo_next(struct foreign_input *input, struct cuckoo_chunk *chunk)
-{
-    chunk->at = input->at;
-    const unsigned char *p = foreign_take(input, CUCKOO_RECORD);
-    if (!p) {
-        return false;
-    }
-    chunk->iterator = foreign_le64(p);
-    chunk->length = foreign_le64(p + 8);
-    chunk->bytes = foreign_take(input, chunk->length);
-    return chunk->bytes != NULL;
-}
-
-static bg_err cuckoo_bad_chunk(const struct cuckoo_chunk *chunk, const char *expected,
-                               bg_errinfo *info)
-{
-    return foreign_refuse(info, chunk->at, "chunk", expected, "%llu, %llu bytes",
-                          (unsigned long long)chunk->iterator,
-                          (unsigned long long)chunk->length);
-}
 
 /* What a header says. */
 struct cuckoo_head {
@@ -133,15 +104,13 @@ static bg_err cuckoo_count_slots(struct cuckoo_head *head, bg_errinfo *info)
     return BG_OK;
 }
 
-static bg_err cuckoo_head(const struct cuckoo_chunk *chunk, struct cuckoo_head *head,
+static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head *head,
                           bg_errinfo *info)
 {
     const unsigned char *p = chunk->bytes;
-    const size_t at = chunk->at + CUCKOO_RECORD;
-    if (chunk->iterator != 1
-        || (chunk->length != CUCKOO_HEADER
-            && chunk->length != CUCKOO_HEADER + CUCKOO_ADDRESS)) {
-        return cuckoo_bad_chunk(chunk, "the header, with iterator 1", info);
+    const size_t at = chunk->at + FOREIGN_CHUNK;
+    if (chunk->iterator != 1 || chunk->length != CUCKOO_HEADER) {
+        return foreign_chunk_bad(chunk, "the header, with iterator 1", info);
     }
     *head = (struct cuckoo_head){ .items = foreign_le64(p),
                                   .buckets = foreign_le64(p + 8),
@@ -202,18 +171,18 @@ static bool cuckoo_differ(const bg_foreign *f)
 /* The slots: chunk after chunk, each inside of one filter. */
 static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
 {
-    struct cuckoo_chunk chunk = { 0 };
+    struct foreign_chunk chunk = { 0 };
     uint64_t done = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t end = f->parts[i].offset + f->parts[i].bytes;
         while (done < end) {
-            if (!cuckoo_next(input, &chunk)) {
-                return cuckoo_bad_chunk(&chunk, "a whole one", info);
+            if (!foreign_chunk_next(input, &chunk)) {
+                return foreign_chunk_bad(&chunk, "a whole one", info);
             }
             if (chunk.length == 0 || chunk.length > end - done
                 || (cuckoo_differ(f) && chunk.length != f->parts[i].bytes)
                 || chunk.iterator != 1 + done + chunk.length) {
-                return cuckoo_bad_chunk(
+                return foreign_chunk_bad(
                     &chunk, "the one that follows, up to the filter's end", info);
             }
             memcpy(f->bytes + done, chunk.bytes, (size_t)chunk.length);
@@ -221,9 +190,9 @@ static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo
         }
     }
     if (input->at < input->n
-        && (!cuckoo_next(input, &chunk) || chunk.iterator || chunk.length
+        && (!foreign_chunk_next(input, &chunk) || chunk.iterator || chunk.length
             || input->at < input->n)) {
-        return cuckoo_bad_chunk(&chunk, "no more", info);
+        return foreign_chunk_bad(&chunk, "no more", info);
     }
     return BG_OK;
 }
@@ -259,11 +228,11 @@ static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
 static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *options,
                           bg_foreign **foreign, bg_errinfo *info)
 {
-    struct cuckoo_chunk header = { 0 };
+    struct foreign_chunk header = { 0 };
     struct cuckoo_head head = { 0 };
     bg_foreign *f;
-    if (!cuckoo_next(&input, &header)) {
-        return cuckoo_bad_chunk(&header, "a whole one", info);
+    if (!foreign_chunk_next(&input, &header)) {
+        return foreign_chunk_bad(&header, "a whole one", info);
     }
     bg_err err = cuckoo_head(&header, &head, info);
     if (!err && head.slots > input.n - input.at) {
@@ -277,7 +246,6 @@ static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *
     if (err) {
         return err;
     }
-    f->seed = header.length;
     cuckoo_adopt(f, &head);
     err = cuckoo_fill(&input, f, info);
     err = err ? err : cuckoo_weigh(f, &head, info);
@@ -503,7 +471,6 @@ static bg_err cuckoo_create(uint64_t items, double rate,
     }
     err = foreign_make(&foreign_rediscuckoo, options, 1, head.slots, 0, foreign, info);
     if (!err) {
-        (*foreign)->seed = CUCKOO_HEADER + CUCKOO_ADDRESS;
         cuckoo_adopt(*foreign, &head);
     }
     return err;
@@ -519,20 +486,12 @@ static uint64_t cuckoo_chunk_most(const bg_foreign *f)
 static uint64_t cuckoo_written(const bg_foreign *f)
 {
     const uint64_t most = cuckoo_chunk_most(f);
-    uint64_t bytes = CUCKOO_RECORD + f->seed + f->size;
+    uint64_t bytes = FOREIGN_CHUNK + CUCKOO_HEADER + f->size;
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t slots = f->parts[i].bytes;
-        bytes += CUCKOO_RECORD * (slots / most + (slots % most != 0));
+        bytes += FOREIGN_CHUNK * (slots / most + (slots % most != 0));
     }
     return bytes;
-}
-
-static unsigned char *cuckoo_write_record(unsigned char *to, uint64_t iterator,
-                                          uint64_t length)
-{
-    foreign_put_le64(to, iterator);
-    foreign_put_le64(to + 8, length);
-    return to + CUCKOO_RECORD;
 }
 
 static void cuckoo_put_le16(unsigned char *p, uint64_t value)
@@ -547,8 +506,8 @@ static unsigned char *cuckoo_write_header(const bg_foreign *f, unsigned char *to
     for (uint32_t i = 0; i < f->count; i++) {
         items += f->parts[i].items;
     }
-    to = cuckoo_write_record(to, 1, f->seed);
-    memset(to, 0, (size_t)f->seed);
+    to = foreign_chunk_begin(to, 1, CUCKOO_HEADER);
+    memset(to, 0, CUCKOO_HEADER);
     foreign_put_le64(to, items);
     foreign_put_le64(to + 8, f->parts[0].bytes / f->parts[0].own_small);
     foreign_put_le64(to + 16, f->extra[CUCKOO_DELETED]);
@@ -556,7 +515,7 @@ static unsigned char *cuckoo_write_header(const bg_foreign *f, unsigned char *to
     cuckoo_put_le16(to + 32, f->parts[0].own_small);
     cuckoo_put_le16(to + 34, f->extra[CUCKOO_ITERATIONS]);
     cuckoo_put_le16(to + 36, f->extra[CUCKOO_EXPANSION]);
-    return to + f->seed;
+    return to + CUCKOO_HEADER;
 }
 
 static void cuckoo_write(const bg_foreign *f, unsigned char *to)
@@ -568,7 +527,7 @@ static void cuckoo_write(const bg_foreign *f, unsigned char *to)
         const uint64_t end = at + f->parts[i].bytes;
         while (at < end) {
             const uint64_t length = end - at < most ? end - at : most;
-            to = cuckoo_write_record(to, 1 + at + length, length);
+            to = foreign_chunk_begin(to, 1 + at + length, length);
             memcpy(to, f->bytes + at, (size_t)length);
             to += length;
             at += length;

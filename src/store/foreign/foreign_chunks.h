@@ -1,0 +1,52 @@
+/*
+ * foreign_chunks.h - what a client of RedisBloom gets of a dump, as a file: the answers of
+ * SCANDUMP in their order, each as
+ *
+ *     u64 iterator | u64 length | bytes          little-endian
+ */
+#ifndef BGI_FOREIGN_CHUNKS_H
+#define BGI_FOREIGN_CHUNKS_H
+
+#include "store/foreign/foreign.h"
+
+enum { FOREIGN_CHUNK = 16 }; /* bytes in front of a chunk's own */
+
+struct foreign_chunk {
+    const unsigned char *bytes;
+    uint64_t iterator, length;
+    size_t at; /* where it begins, for errors */
+};
+
+/* The next one; false when it is not whole. */
+static inline bool foreign_chunk_next(struct foreign_input *input,
+                                      struct foreign_chunk *chunk)
+{
+    chunk->at = input->at;
+    const unsigned char *p = foreign_take(input, FOREIGN_CHUNK);
+    if (!p) {
+        return false;
+    }
+    chunk->iterator = foreign_le64(p);
+    chunk->length = foreign_le64(p + 8);
+    chunk->bytes = foreign_take(input, chunk->length);
+    return chunk->bytes != NULL;
+}
+
+static inline bg_err foreign_chunk_bad(const struct foreign_chunk *chunk,
+                                       const char *expected, bg_errinfo *info)
+{
+    return foreign_refuse(info, chunk->at, "chunk", expected, "%llu, %llu bytes",
+                          (unsigned long long)chunk->iterator,
+                          (unsigned long long)chunk->length);
+}
+
+/* Writes what is in front of a chunk; returns where its bytes go. */
+static inline unsigned char *foreign_chunk_begin(unsigned char *to, uint64_t iterator,
+                                                 uint64_t length)
+{
+    foreign_put_le64(to, iterator);
+    foreign_put_le64(to + 8, length);
+    return to + FOREIGN_CHUNK;
+}
+
+#endif
