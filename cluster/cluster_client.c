@@ -15,6 +15,7 @@ struct cluster {
     struct cluster_counts counts;
     bool stale;      /* the map: ask for it before the next round */
     uint16_t teller; /* who told the map last */
+    int64_t end;     /* when its patience ends, by cluster_now */
     unsigned marker; /* of the last marker of WAIT */
     char wrong[256]; /* what went wrong last */
 };
@@ -163,11 +164,12 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
     return cluster_read_map(c, node, reply);
 }
 
-/* Asks one node after the other. False: none knows; *err if it is no use to go on. */
+/* Asks one node after the other, one at least, as long as there is time. False: none knows; *err if it is
+ * no use to go on. */
 static bool cluster_refresh(struct cluster *c, bg_err *err)
 {
     const size_t count = c->map.count; /* more may be added meanwhile */
-    for (size_t i = 0; i < count && !*err; i++) {
+    for (size_t i = 0; i < count && !*err && (i == 0 || cluster_now() < c->end); i++) {
         const uint16_t node = (uint16_t)((c->teller + i) % count);
         if (cluster_ask_map(c, node, err)) {
             c->teller = node;
@@ -202,13 +204,13 @@ static bg_err cluster_find(struct cluster *c, bg_errinfo *info)
 {
     const uint32_t patience =
         c->options.patience < CLUSTER_OPENING ? c->options.patience : CLUSTER_OPENING;
-    const int64_t end = cluster_now() + patience;
     bg_err err = BG_OK;
+    c->end = cluster_now() + patience;
     while (!cluster_refresh(c, &err)) {
         if (err) {
             return cluster_fail(info, err, "%s", bg_strerror(err));
         }
-        if (cluster_now() >= end) {
+        if (cluster_now() >= c->end) {
             return cluster_fail(info, BG_EIO, "%s", c->wrong);
         }
         err = cluster_pause(c, info);
@@ -537,9 +539,9 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
                              struct node_link **links, bg_errinfo *info)
 {
     struct cluster *c = r->cluster;
-    int64_t end = cluster_now() + c->options.patience;
     int bounces = 0;
     bg_err err = BG_OK;
+    c->end = cluster_now() + c->options.patience;
     while (r->left && !err) {
         if (c->stale) {
             (void)cluster_refresh(c, &err); /* the old one will do for a while */
@@ -551,10 +553,10 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
             return cluster_fail(info, err, "%s", bg_strerror(err));
         }
         if (r->left < before) {
-            end = cluster_now() + c->options.patience;
+            c->end = cluster_now() + c->options.patience;
             bounces = 0;
         }
-        if (r->left && cluster_now() >= end) {
+        if (r->left && cluster_now() >= c->end) {
             return cluster_fail(info, BG_EIO, "gave up: %s", c->wrong);
         }
         c->counts.repeated += r->left;

@@ -117,6 +117,17 @@ def test_hanging():
     add_and_check(cluster)
 
 
+def test_nobody_but_hanging_nodes():
+    """Each takes its time; all together no more than the patience allows."""
+    cluster = made(20)
+    for node in cluster.nodes:
+        node.seen.clear()
+    cluster.trouble = lambda node, words: raises(fake_nodes.Hang())()  # CLUSTER SLOTS as well
+    done = run(cluster, "check", "f", keys=INPUT, quick=True)
+    assert done.returncode == 4 and "does not answer" in done.stderr, done
+    assert 1 <= sum(bool(node.seen) for node in cluster.nodes) < 10, "not one after the other to the last"
+
+
 def test_nonsense():
     for nonsense in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"*99999999999\r\n", b"\0\0\0\0", b"$-5\r\n", b"%1\r\n+a\r\n+b\r\n"):
         cluster = made()
