@@ -306,7 +306,13 @@ static bg_err host_checkpoint(struct host *host, struct object *object,
         host_send_verbatim(h);
         return BG_OK;
     }
-    return redis_replay_content(h->client.ctx, h->names[1], object, info);
+    const bg_err err = redis_replay_content(h->client.ctx, h->names[1], object, info);
+    if (err) {
+        redis.Log(h->client.ctx, "warning",
+                  "a filter has changed and cannot be replicated: %s",
+                  bg_strerror(err));
+    }
+    return err;
 }
 
 static uint64_t host_now(struct host *host)
