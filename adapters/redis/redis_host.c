@@ -527,10 +527,10 @@ static bool host_job_fits(struct redis_host *h, int flags)
     uint64_t done = 0, total = 0;
     const int alone = REDIS_CTX_LUA | REDIS_CTX_MULTI | REDIS_CTX_DENY_BLOCKING
                       | REDIS_CTX_REPLICATED | REDIS_CTX_LOADING;
-    return h->first && host_loads(h) && h->argc > 2 && !(flags & alone)
-           && !redis_config_obeys() && atomic_load(&h->first->held) > 0
-           && load_progress(h->first, &done, &total) && total >= HOST_JOB_LARGE
-           && total - done <= h->argv[h->argc - 1].len;
+    return h->command->flags & COMMAND_SLOW && h->first && host_loads(h) && h->argc > 2
+           && !(flags & alone) && !redis_config_obeys()
+           && atomic_load(&h->first->held) > 0 && load_progress(h->first, &done, &total)
+           && total >= HOST_JOB_LARGE && total - done <= h->argv[h->argc - 1].len;
 }
 
 /* ---- One request ---------------------------------------------------------------------------------------- */
