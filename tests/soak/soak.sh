@@ -62,5 +62,11 @@ python3 tests/server/existence_drill.py "$build/bin" --ids $((20000000 * $2)) ||
 # Its memory: half an hour at scale 10.
 echo "== steady_drill, $((180 * $2)) s"
 python3 tests/server/steady_drill.py "$build/bin/bloomgated" --seconds $((180 * $2)) || status=1
+# Clusters whose slots move and whose primaries are killed, so many times.
+for server in redis-server valkey-server; do
+    echo "== test_cluster, $server"
+    /usr/bin/python3 tests/cluster/test_cluster.py "$build/bin/bloomgate" "$build/lib/bloomgate.so" "$server" "$2" ||
+        [ $? = 77 ] || status=1
+done
 echo "soak: scale $BG_TEST_SCALE, $SECONDS s, $([ "$status" = 0 ] && echo all passed || echo FAILED)"
 exit "$status"
