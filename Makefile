@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run demo routing test bench bench-cli bench-service bench-redis bench-leveldb fuzz soak exhaustive format lint install cross coverage clean
+.PHONY: help deps build run demo routing test bench bench-cli bench-service bench-redis bench-leveldb fuzz soak exhaustive format lint analyze install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ format: ## apply .clang-format
 
 lint: deps ## check format, layers and clang-tidy
 	@tools/run_tests.py lint
+
+analyze: deps ## run clang's static analyzer on what is shipped
+	@tools/run_tests.py analyze
 
 cross: deps ## unit tests on aarch64, s390x and i386, under qemu
 	@tools/run_tests.py cross

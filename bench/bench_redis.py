@@ -161,7 +161,7 @@ class Bench:
         found = {}
         for _ in range(5):
             for name, per, pipeline in (("BF.MEXISTS", 100, 1), ("BF.EXISTS", 1, 100)):
-                output, used = self.bgload(server, command=f"{name} seen", per=per, pipeline=pipeline, connections=4,
+                output, used = self.bgload(server, command=f"{name} seen", per=per, pipeline=pipeline, connections=16,
                                            seconds=3, range=keys)
                 found.setdefault(name, []).append((output["keys_per_second"], used / (output["requests"] * per) * 1e6))
         rows = {name: {"rate": statistics.median(f[0] for f in runs), "cpu_us": statistics.median(f[1] for f in runs)}

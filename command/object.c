@@ -182,6 +182,10 @@ static pthread_rwlock_t *object_foreign_lock(const struct object *object)
 size_t object_may_contain_many(const struct object *object, const bg_bytes *keys,
                                size_t n, uint64_t *maybe)
 {
+    if (object->slot && n == 1) { /* without what prepares a batch */
+        maybe[0] = bg_slot_may_contain(object->slot, keys->data, keys->len);
+        return (size_t)maybe[0];
+    }
     if (object->slot) {
         return bg_slot_may_contain_many(object->slot, keys, n, maybe);
     }

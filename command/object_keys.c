@@ -85,7 +85,11 @@ static void adding_probe(struct adding *a)
     bg_slot_pin(a->object->slot, &pin);
     const bg_filter *base = object_base(&pin);
     if (base && bg_hasher_check(bg_filter_hasher(base)) == a->check) {
-        (void)bg_filter_may_contain_many_hash(base, a->hashes, a->n, a->seen);
+        if (a->n == 1) {
+            a->seen[0] = bg_filter_may_contain_hash(base, a->hashes[0]);
+        } else {
+            (void)bg_filter_may_contain_many_hash(base, a->hashes, a->n, a->seen);
+        }
     }
     const bool alone = !bg_pin_filter(&pin, 1, NULL);
     bg_slot_unpin(a->object->slot, &pin);

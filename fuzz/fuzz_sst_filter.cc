@@ -86,7 +86,8 @@ void LayOutKeys(struct fuzz_input *in)
     const uint8_t what = fuzz_byte(in);
     const SstShape &shape = Shape(what % 16);
     const SstKind kind = static_cast<SstKind>(what / 16 % 3);
-    const size_t random = fuzz_byte(in) * 4u, given = fuzz_byte(in) % 16;
+    const size_t few = fuzz_byte(in), random = few < 240 ? few / 8 : (few - 239) * 64;
+    const size_t given = fuzz_byte(in) % 16;
     HashPieces hashes;
     for (size_t i = 0; i < random; i++) {
         hashes.Add(Some(i * 7));

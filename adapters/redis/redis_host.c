@@ -211,24 +211,44 @@ static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo
 
 enum { HOST_JOB_NAMES = 4, HOST_JOB_LARGE = 4 << 20 };
 
+/* ... and if it does not get it after all. */
+static bg_err host_abandon(struct object *object, bg_err err)
+{
+    redis_secret_leave(object->entry);
+    object->entry = NULL;
+    return err;
+}
+
+/* Replicates an object that gets a name: as it was made, as the command does it anywhere, or all of it. */
+static bg_err host_send_object(struct redis_host *h, const struct object *object,
+                               bool anywhere, bg_errinfo *info)
+{
+    if (!object->born_full) {
+        redis_replay_create(h->client.ctx, h->names[1], object);
+    } else if (anywhere) {
+        host_send_verbatim(h);
+    } else {
+        return redis_replay_content(h->client.ctx, h->names[1], object, info);
+    }
+    return BG_OK;
+}
+
 static bg_err host_create(struct host *host, bg_bytes name, struct object *object,
                           bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    const bool empty = !object->born_full;
-    const bg_err err = host_adopt(h, object, info);
     (void)name; /* argv[1] */
-    if (err || h->first) {
-        return err ? err : BG_EBUSY;
+    if (h->first) {
+        return BG_EBUSY;
     }
+    bg_err err = host_adopt(h, object, info);
+    err = err ? err : host_send_object(h, object, host_is(h, "BG.MERGE"), info);
+    if (err) {
+        return host_abandon(object, err);
+    }
+    h->happened |= object->born_full ? HAPPENED_WHOLE : HAPPENED_CREATE;
     (void)redis_host_place(h->client.ctx, h->names[1], object);
     h->first = object;
-    h->happened |= empty ? HAPPENED_CREATE : HAPPENED_WHOLE;
-    if (empty) {
-        redis_replay_create(h->client.ctx, h->names[1], object);
-    } else { /* BG.MERGE */
-        host_send_verbatim(h);
-    }
     return BG_OK;
 }
 
@@ -244,20 +264,12 @@ static bg_err host_replace(struct host *host, bg_bytes name, struct object *obje
                            bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    const bool clears = host_is(h, "BG.CLEAR");
-    const bool as_it_is = clears && h->first && !h->first->foreign;
+    const bool anywhere = host_is(h, "BG.CLEAR") && !(h->first && h->first->foreign);
     bg_err err = host_adopt(h, object, info);
     (void)name; /* argv[1] */
-    if (!err && object->born_full && !as_it_is) {
-        err = redis_replay_content(h->client.ctx, h->names[1], object, info);
-    }
+    err = err ? err : host_send_object(h, object, anywhere, info);
     if (err) {
-        return err;
-    }
-    if (as_it_is) {
-        host_send_verbatim(h);
-    } else if (!object->born_full) {
-        redis_replay_create(h->client.ctx, h->names[1], object);
+        return host_abandon(object, err);
     }
     host_put(h, object);
     return BG_OK;
@@ -306,7 +318,13 @@ static bg_err host_checkpoint(struct host *host, struct object *object,
         host_send_verbatim(h);
         return BG_OK;
     }
-    return redis_replay_content(h->client.ctx, h->names[1], object, info);
+    const bg_err err = redis_replay_content(h->client.ctx, h->names[1], object, info);
+    if (err) {
+        redis.Log(h->client.ctx, "warning",
+                  "a filter has changed and cannot be replicated: %s",
+                  bg_strerror(err));
+    }
+    return err;
 }
 
 static uint64_t host_now(struct host *host)
@@ -437,7 +455,7 @@ static bg_err host_job_replace(struct host *host, bg_bytes name, struct object *
     bg_err err = host_adopt(h, object, info);
     err = err ? err : redis_state_encode(object, &bytes, &n, info);
     if (err) {
-        return err;
+        return host_abandon(object, err);
     }
     redis.ThreadSafeContextLock(h->client.ctx);
     if (!host_job_finds(h)) {
@@ -450,7 +468,7 @@ static bg_err host_job_replace(struct host *host, bg_bytes name, struct object *
     }
     redis.ThreadSafeContextUnlock(h->client.ctx);
     free(bytes);
-    return err;
+    return err ? host_abandon(object, err) : BG_OK;
 }
 
 static const struct host_ops host_job_ops = {
@@ -509,10 +527,10 @@ static bool host_job_fits(struct redis_host *h, int flags)
     uint64_t done = 0, total = 0;
     const int alone = REDIS_CTX_LUA | REDIS_CTX_MULTI | REDIS_CTX_DENY_BLOCKING
                       | REDIS_CTX_REPLICATED | REDIS_CTX_LOADING;
-    return h->first && host_loads(h) && h->argc > 2 && !(flags & alone)
-           && !redis_config_obeys() && atomic_load(&h->first->held) > 0
-           && load_progress(h->first, &done, &total) && total >= HOST_JOB_LARGE
-           && total - done <= h->argv[h->argc - 1].len;
+    return h->command->flags & COMMAND_SLOW && h->first && host_loads(h) && h->argc > 2
+           && !(flags & alone) && !redis_config_obeys()
+           && atomic_load(&h->first->held) > 0 && load_progress(h->first, &done, &total)
+           && total >= HOST_JOB_LARGE && total - done <= h->argv[h->argc - 1].len;
 }
 
 /* ---- One request ---------------------------------------------------------------------------------------- */

@@ -9,7 +9,8 @@
  * Which kind. Static filters are smaller, but take several times as long to make, so they
  * pay where files live long. RocksDB says where a file goes: the bottommost level gets the
  * policy's own kind, and so do files whose place is not known because they are written to be
- * ingested (SstFileWriter); all others are blocked.
+ * ingested (SstFileWriter); all others are blocked, with as many bits as give them the same
+ * rate: a get asks all levels, and those above hold few of the keys.
  *
  * Names. One factory serves "bloomgate" and "bloomgate:<anything>", so that what is wrong
  * with a name can be said. The compatibility name, by which RocksDB finds filter blocks in
@@ -202,7 +203,9 @@ class Policy : public rocks::FilterPolicy
 {
   public:
     explicit Policy(const Parsed &parsed)
-        : shape_(parsed.millibits / 1000.0), kind_(parsed.kind), id_(kName)
+        : shape_(parsed.millibits / 1000.0),
+          above_(SstShape::BlockedBits(parsed.kind, parsed.millibits / 1000.0)),
+          kind_(parsed.kind), id_(kName)
     {
         id_ += ":" + BitsText(parsed.millibits);
         if (kind_ != SstKind::kBlocked) {
@@ -230,7 +233,7 @@ class Policy : public rocks::FilterPolicy
             context.level_at_creation < 0
             && context.reason == rocks::TableFileCreationReason::kMisc;
         const bool lasts = context.is_bottommost || to_be_ingested;
-        return new Builder(&shape_, lasts ? kind_ : SstKind::kBlocked,
+        return new Builder(lasts ? &shape_ : &above_, lasts ? kind_ : SstKind::kBlocked,
                            context.table_options.detect_filter_construct_corruption);
     }
 
@@ -241,7 +244,8 @@ class Policy : public rocks::FilterPolicy
     }
 
   private:
-    const SstShape shape_;
+    const SstShape shape_; /* of the bottommost level ... */
+    const SstShape above_; /* ... and of the others */
     const SstKind kind_;
     std::string id_;
 };

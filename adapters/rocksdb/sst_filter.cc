@@ -285,6 +285,25 @@ SstShape::SstShape(double bits_per_key) : bits_(bits_per_key), k_(6), price_(kPr
     }
 }
 
+double SstShape::BlockedBits(SstKind kind, double bits)
+{
+    constexpr size_t keys = 1000000;
+    bg_plan_request request = bg_plan_request_default();
+    bg_plan plan;
+    bg_spec sealed;
+    if (kind == SstKind::kBlocked
+        || !SealedSpec(kind, keys, static_cast<size_t>(keys * bits / 8), &sealed)) {
+        return bits;
+    }
+    request.spec.kind = BG_KIND_BLOCKED;
+    request.spec.items = keys;
+    request.spec.rate = sealed.rate;
+    if (bg_plan_make(&request, &plan, nullptr) != BG_OK) {
+        return 64; /* there is no such rate */
+    }
+    return std::min(64.0, std::max(bits, plan.bits_per_key));
+}
+
 size_t SstShape::Lines(size_t keys) const
 {
     const double bytes = static_cast<double>(keys) * bits_ / 8 - 2 * kTrailer;

@@ -115,6 +115,11 @@ class SstShape
 {
   public:
     explicit SstShape(double bits_per_key);
+
+    /* The bits per key with which blocked filters have the rate of that kind in `bits`, at
+     * least as many and up to 64. */
+    static double BlockedBits(SstKind kind, double bits);
+
     double bits_per_key() const
     {
         return bits_;

@@ -284,7 +284,8 @@ def test_secret(pattern):
 
 
 def test_info(h):
-    assert h.info("bloomgate", "bloomgate_filters") == "0"
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filters") == "0", what="those of other tests to go")
+    wait_for(lambda: h.info("bloomgate", "bloomgate_filter_bytes") == "0", what="their memory")
     before = int(h.info("memory", "used_memory"))
     h.ask("BF.RESERVE", "k", 0.01, 10**6)
     assert h.info("bloomgate", "bloomgate_filters") == "1"

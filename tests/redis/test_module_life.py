@@ -2,7 +2,7 @@
 """Filters as values of the server: copied, renamed, migrated, expired, unlinked when they are large,
 saved by a child, killed with the server and there again.
 usage: test_module_life.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
-BG_TEST_SCALE=16: with filters of 1 GiB."""
+BG_TEST_SCALE=64: with filters of 1 GiB."""
 
 import random
 import signal
@@ -11,7 +11,7 @@ import redis_host
 from redis_host import Error, Host, alone, replica_of, wait_for
 from service import work
 
-LARGE = work(64) << 20  # bytes
+LARGE = work(16) << 20  # bytes
 
 
 def large(h, name, items=2000):

@@ -4,6 +4,9 @@ another configuration, of what its RDB and its AOF load, and of DUMP and RESTORE
 and the same figures. And what is written to the AOF and to replicas: nothing, if nothing changed.
 usage: test_module_same.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
+import shlex
+import struct
+
 import redis_host
 from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
 
@@ -134,7 +137,6 @@ FIGURES = (b"kind", b"family", b"capacity", b"items", b"deleted", b"layers", b"l
 
 
 def words_of(line):
-    import shlex  # pylint: disable=import-outside-toplevel
     words = []
     for word in shlex.split(line):
         if word.startswith("BIG:"):
@@ -337,11 +339,15 @@ def test_nothing_is_written_for_nothing(pattern):
                     assert host.ask(*command.split()) == "OK"
                 assert host.ask("BF.ADD", name, "a") == 1
             host.ask("BF.MADD", "r", "a", "b", "c", "d", "e")
+            assert host.ask("BF.LOADCHUNK", "f", 1, struct.pack("<QIIIQQQddIQB", 0, 1, 4, 2, 16, 128, 0, 0.01, 9.585, 7, 10,
+                                                                0)) == "OK"
+            assert host.ask("BF.LOADCHUNK", "f", 17, bytes(16)) == "OK"  # an empty filter of RedisBloom
+            assert host.ask("BF.ADD", "f", "a") == 1
             caught_up(host, replica)
             before = (int(host.info("persistence", "aof_current_size")),
                       int(host.info("replication", "master_repl_offset")))
             c = host.connect()
-            for name in ("k", "r", "g", "m"):
+            for name in ("k", "r", "g", "m", "f"):
                 assert c.pipeline([("BF.ADD", name, "a")] * 500) == [0] * 500
             for words in (("BF.MADD", "k", "a", "a"), ("BF.EXISTS", "k", "a"), ("BF.ADD", "r", "full"),
                           ("BG.INFO", "k"), ("BF.INSERT", "k", "ITEMS", "a"), ("CF.DEL", "nosuch", "a"),

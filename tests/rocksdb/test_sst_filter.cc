@@ -228,6 +228,18 @@ void sizes_are_foreseen()
     MUST(shape.Rate(100000, 0) == 1);
 }
 
+void blocked_filters_can_have_the_same_rate()
+{
+    MUST(SstShape::BlockedBits(SstKind::kBlocked, 10) == 10);
+    const double ribbon = SstShape::BlockedBits(SstKind::kRibbon, 7.2);
+    MUST(ribbon > 10.2 && ribbon < 10.8); /* 1 in 128 */
+    const double fuse = SstShape::BlockedBits(SstKind::kFuse, 10);
+    MUST(fuse > 11.8 && fuse < 12.6); /* 1 in 256 */
+    MUST(SstShape::BlockedBits(SstKind::kFuse, 17) == 17);
+    MUST(SstShape::BlockedBits(SstKind::kFuse, 64) == 64);
+    MUST(SstShape::BlockedBits(SstKind::kRibbon, 40) == 64);
+}
+
 } // namespace
 
 int main()
@@ -242,6 +254,8 @@ int main()
         { "repeated keys count once", repeated_keys_count_once },
         { "nothing makes nothing", nothing_makes_nothing },
         { "sizes are foreseen", sizes_are_foreseen },
+        { "blocked filters can have the same rate",
+          blocked_filters_can_have_the_same_rate },
     };
     return MustRun(cases);
 }

@@ -1,0 +1,44 @@
+#!/bin/bash
+# Versions of RocksDB: the adapter compiles with the functions that each of them has, and refuses those
+# that it does not know. The headers are the installed ones, with another number.
+# usage: check_versions.sh COMPILER ROCKSDB-INCLUDE INCLUDE...
+set -euo pipefail
+compiler=$1 installed=$2
+shift 2
+adapter=$(cd "$(dirname "$0")/../../adapters/rocksdb" && pwd)
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+passed=0 failed=0
+
+compile() { # VERSION FILE: only looks at it
+    mkdir -p "$temp/$1/rocksdb"
+    sed "s/^#define ROCKSDB_MAJOR .*/#define ROCKSDB_MAJOR ${1%.*}/; s/^#define ROCKSDB_MINOR .*/#define ROCKSDB_MINOR ${1#*.}/" \
+        "$installed/rocksdb/version.h" >"$temp/$1/rocksdb/version.h"
+    "$compiler" -std=c++17 -fno-rtti -Wall -Wextra -Werror -fsyntax-only -x c++ -I"$temp/$1" "${includes[@]}" \
+        "$adapter/$2" >"$temp/log" 2>&1
+}
+
+judge() { # WHAT STATUS
+    if [ "$2" = 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $1"
+        cat "$temp/log"
+    fi
+}
+
+includes=(-I"$adapter")
+for include in "$@"; do
+    includes+=(-I"$include")
+done
+for version in 7.0 9.6 10.9 11.9; do
+    compile $version rocksdb_policy.cc && status=0 || status=1
+    judge "RocksDB $version compiles" $status
+done
+for version in 6.29 11.10 12.0; do
+    if ! compile $version rocksdb_interface.h && grep -q '7.0 to 11.9 are' "$temp/log"; then status=0; else status=1; fi
+    judge "RocksDB $version is refused" $status
+done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
