@@ -212,7 +212,7 @@ def tell(story, line, what, expected, found):
 
 
 def check_story(pattern, story, preamble):
-    options = {"appendonly": "yes", "appendfsync": "always", "aof_use_rdb_preamble": preamble}
+    options = {"appendonly": "yes", "appendfsync": "no", "aof_use_rdb_preamble": preamble}
     primary = Host(pattern.program, pattern.module, **options)
     other = Host(pattern.program, pattern.module, ["bf-initial-size", 999])
     try:
