@@ -6,7 +6,7 @@ same keys that differ in the name of the filter policy alone, no block cache, ge
     us/op            as db_bench says, and processor time per get of the whole process: rounds in turn,
                      and the median of the rounds; the ratio is the median of those of each round
 
-usage: bench_rocksdb.py BUILD-FOLDER [--keys N] [--reads N] [--rounds N] [--folder PATH]"""
+usage: bench_rocksdb.py BUILD-FOLDER [--keys N] [--reads N] [--rounds N] [--part N] [--folder PATH]"""
 
 import argparse
 import os
@@ -109,22 +109,30 @@ def compare(args, title, theirs, ours, levels=False):
         database.remove()
 
 
+PAIRS = [
+    ("One level, 10 bits per key", "bloomfilter:10", "bloomgate:10"),
+    ("One level, the bits of RocksDB's ribbon", "ribbonfilter:10", "bloomgate:{bits}:ribbon"),
+    ("One level, fuse in up to 10 bits", "bloomfilter:10", "bloomgate:10:fuse"),
+    ("All files in level 0, so that each get asks all filters", "bloomfilter:10", "bloomgate:10", True),
+]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--keys", type=lambda s: int(float(s)), default=10000000)
     parser.add_argument("--reads", type=lambda s: int(float(s)), default=1000000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--part", type=int, choices=range(1, len(PAIRS) + 1), help="only one of the comparisons")
     parser.add_argument("--folder", default=tempfile.gettempdir(), help="where the databases are made")
     args = parser.parse_args()
     args.library = os.path.abspath(os.path.join(args.build, "lib/libbloomgate_rocksdb.so"))
     if not shutil.which("db_bench") or not os.path.exists(args.library):
         sys.exit("needs db_bench (Debian: rocksdb-tools) and the adapter (Debian: librocksdb-dev, then make build)")
     print(f"{args.keys} keys, {args.reads} absent gets, {args.rounds} rounds; no block cache, one thread")
-    compare(args, "One level, 10 bits per key", "bloomfilter:10", "bloomgate:10")
-    compare(args, "One level, the bits of RocksDB's ribbon", "ribbonfilter:10", "bloomgate:{bits}:ribbon")
-    compare(args, "One level, fuse in up to 10 bits", "bloomfilter:10", "bloomgate:10:fuse")
-    compare(args, "All files in level 0, so that each get asks all filters", "bloomfilter:10", "bloomgate:10", True)
+    for part, pair in enumerate(PAIRS, 1):
+        if not args.part or part == args.part:
+            compare(args, *pair)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ includes=(-I"$adapter")
 for include in "$@"; do
     includes+=(-I"$include")
 done
-for version in 7.0 9.6 10.9 11.9; do
+for version in 9.6 11.9; do # of one order each; the installed one is of the third
     compile $version rocksdb_policy.cc && status=0 || status=1
     judge "RocksDB $version compiles" $status
 done
