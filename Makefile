@@ -10,7 +10,7 @@ C_FILES = $(shell find . -name '.?*' -prune -o -name 'build*' -prune -o -name '*
 configured_build = cmake --preset $(1) >/dev/null && cmake --build --preset $(1) -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build run demo routing test bench bench-cli bench-service bench-redis bench-leveldb fuzz soak exhaustive format lint analyze install cross coverage clean
+.PHONY: help deps build run demo routing test bench bench-cli bench-service bench-redis bench-leveldb bench-rocksdb fuzz soak exhaustive format lint analyze install cross coverage clean
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
