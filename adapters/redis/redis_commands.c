@@ -70,6 +70,7 @@ static void commands_categories(const struct command *c, bool own, char *text,
                                 size_t room)
 {
     text[0] = 0;
+    commands_add_word(text, room, c->flags & COMMAND_ADMIN, "admin dangerous");
     commands_add_word(text, room, c->flags & COMMAND_WRITE, "write");
     commands_add_word(text, room, c->flags & COMMAND_READONLY, "read");
     commands_add_word(text, room, c->flags & COMMAND_FAST, "fast");
@@ -155,8 +156,10 @@ static bool commands_fit(const struct command *c)
     return true;
 }
 
-static bool commands_add(RedisModuleCtx *ctx, const struct command *c, size_t number,
-                         bool own)
+static bool commands_own; /* whether there are categories of our own */
+
+bool redis_commands_add(RedisModuleCtx *ctx, const struct command *c,
+                        redis_command_function run)
 {
     char flags[128], categories[128], name[32];
     size_t n = 0;
@@ -166,24 +169,22 @@ static bool commands_add(RedisModuleCtx *ctx, const struct command *c, size_t nu
     }
     name[n] = 0;
     commands_flags(c, flags, sizeof flags);
-    if (number >= COMMANDS_MOST
-        || redis.CreateCommand(ctx, name, commands_run[number], flags, c->first_key,
-                               c->last_key, c->key_step)
-               != REDIS_OK) {
+    if (redis.CreateCommand(ctx, name, run, flags, c->first_key, c->last_key,
+                            c->key_step)
+        != REDIS_OK) {
         redis.Log(ctx, "warning",
                   "the command %s cannot be registered: is another "
                   "module with such commands loaded?",
                   c->name);
         return false;
     }
-    commands_of[number] = c;
     RedisModuleCommand *made = redis.GetCommand(ctx, name);
     if (!made || !commands_describe(made, c)) {
         redis.Log(ctx, "warning", "the command %s cannot be described", c->name);
         return false;
     }
     if (redis.SetCommandACLCategories) {
-        commands_categories(c, own, categories, sizeof categories);
+        commands_categories(c, commands_own, categories, sizeof categories);
         if (redis.SetCommandACLCategories(made, categories) != REDIS_OK) {
             redis.Log(ctx, "notice", "no ACL categories for %s", c->name);
         }
@@ -207,13 +208,18 @@ bool redis_commands_register(RedisModuleCtx *ctx)
     enum { FAMILIES = 3 };
     const struct command *const families[FAMILIES] = { bf_commands, cf_commands,
                                                        bg_commands };
-    const bool own = commands_own_categories(ctx);
     size_t number = 0;
+    commands_own = commands_own_categories(ctx);
     for (size_t f = 0; f < FAMILIES; f++) {
         for (const struct command *c = families[f]; c->name; c++) {
-            if (commands_fit(c) && !commands_add(ctx, c, number++, own)) {
+            if (!commands_fit(c)) {
+                continue;
+            }
+            if (number == COMMANDS_MOST
+                || !redis_commands_add(ctx, c, commands_run[number])) {
                 return false;
             }
+            commands_of[number++] = c;
         }
     }
     return true;

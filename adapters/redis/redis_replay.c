@@ -8,6 +8,7 @@
 #include "redis_replay.h"
 
 #include "args.h"
+#include "redis_commands.h"
 #include "redis_config.h"
 #include "redis_host.h"
 #include "redis_memory.h"
@@ -389,7 +390,21 @@ static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
 
 bool redis_replay_register(RedisModuleCtx *ctx)
 {
-    return redis.CreateCommand(ctx, "bg.replay", replay_command, "write deny-oom admin",
-                               1, 1, 1)
-           == REDIS_OK;
+    static const struct command row = {
+        "BG.REPLAY",
+        -4,
+        COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_ADMIN,
+        CATEGORY_GATE,
+        1,
+        1,
+        1,
+        NULL,
+        NULL,
+        "key <CREATE state secret | ADD hashes | KEYS item [item ...] | REMOVE hashes | "
+        "ROTATE milliseconds | PUT offset total piece | DONE state secret>",
+        "For servers: a change of a filter, as replicas and append-only files get it",
+        "O(N) with N bytes",
+        "0.1.0"
+    };
+    return redis_commands_add(ctx, &row, replay_command);
 }
