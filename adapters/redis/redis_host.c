@@ -549,8 +549,9 @@ static void host_handle(struct redis_host *h)
                                .argv = h->argv,
                                .argc = h->argc,
                                .reply = { &redis_reply_ops, &h->client, 2 } };
-    int flags = 0;
-    if (!h->command->run_many) { /* those of single items are the same in both */
+    int flags =
+        0; /* finding them takes time, and answers about items are the same in both protocols */
+    if (!h->command->run_many && !(h->command->flags & COMMAND_ASKS)) {
         flags = redis.GetContextFlags(h->client.ctx);
         h->protocol = flags & REDIS_CTX_RESP3 ? 3 : 2;
     }
