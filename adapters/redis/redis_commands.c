@@ -215,8 +215,12 @@ bool redis_commands_register(RedisModuleCtx *ctx)
             if (!commands_fit(c)) {
                 continue;
             }
-            if (number == COMMANDS_MOST
-                || !redis_commands_add(ctx, c, commands_run[number])) {
+            if (number == COMMANDS_MOST) {
+                redis.Log(ctx, "warning", "there are more than %d commands",
+                          COMMANDS_MOST);
+                return false;
+            }
+            if (!redis_commands_add(ctx, c, commands_run[number])) {
                 return false;
             }
             commands_of[number++] = c;
