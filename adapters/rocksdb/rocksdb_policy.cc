@@ -204,7 +204,10 @@ class Policy : public rocks::FilterPolicy
   public:
     explicit Policy(const Parsed &parsed)
         : shape_(parsed.millibits / 1000.0),
-          above_(SstShape::BlockedBits(parsed.kind, parsed.millibits / 1000.0)),
+          above_(parsed.kind == SstKind::kBlocked
+                     ? shape_
+                     : SstShape(
+                         SstShape::BlockedBits(parsed.kind, shape_.bits_per_key()))),
           kind_(parsed.kind), id_(kName)
     {
         id_ += ":" + BitsText(parsed.millibits);
