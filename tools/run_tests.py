@@ -179,7 +179,7 @@ def tsan():
         # Without address randomisation, which newer kernels use more of than this TSan can map.
         fixed = ["setarch", platform.machine(), "-R"]
         fixed = fixed if run([*fixed, "true"])[0] else ()
-        ctest("tsan", "conc|unit|cli|server|adapters", {"TSAN_OPTIONS": "halt_on_error=1", "BLOOMGATE_CPU": "scalar"}, fixed,
+        ctest("tsan", "conc|unit|cli|server", {"TSAN_OPTIONS": "halt_on_error=1", "BLOOMGATE_CPU": "scalar"}, fixed,
               "signals|service")
 
 

@@ -151,7 +151,7 @@ static void type_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value)
 /* ---- The rest -------------------------------------------------------------------------------------- */
 
 /* What an object needs besides its bits, about: those that grow have a table of layers. */
-enum { TYPE_OVERHEAD = 2 << 10, TYPE_OVERHEAD_GROWS = 12 << 10 };
+enum { TYPE_OVERHEAD = 2 << 10, TYPE_OVERHEAD_GROWS = 5 << 10 };
 
 static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t samples)
 {

@@ -57,10 +57,10 @@
  * is made whenever a sixteenth of the capacity has been added since.
  *
  * Concurrency.
- *   (I1) layers[0 .. count-1] are complete before `count` is raised (release), and never
- *        change afterwards but for their words and counters; only clear, which needs the
- *        filter for itself, lowers it. A reader takes count once (acquire) and needs
- *        nothing else: it never waits.
+ *   (I1) Layers 0 .. count-1, and the memory they are in, are complete before `count` is
+ *        raised (release), and never change afterwards but for their words and counters;
+ *        only clear, which needs the filter for itself, lowers it. A reader takes count
+ *        once (acquire) and needs nothing else: it never waits.
  *   (I2) Growth happens under a lock that only those take who found the last layer full.
  *        They look again once they have it, so exactly one layer is made.
  *   (I3) An add puts its key into the layer that was the last one when it looked; if
@@ -84,7 +84,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SCALABLE_ROOM = 4096, SCALABLE_RETRY = 16 };
+enum { SCALABLE_ROOM = 4096, SCALABLE_RETRY = 16, SCALABLE_FEW = 4 };
 
 /* The counters have a line of their own: adds write them, look-ups read the rest. */
 struct scalable_layer { /* NOLINT(clang-analyzer-optin.performance.Padding) */
@@ -101,8 +101,19 @@ struct scalable {
     uint64_t seen_bytes; /* of all layers */
     uint32_t count;      /* layers in use, 1 or more */
     unsigned char growing;
-    struct scalable_layer layers[LADDER_LAYERS];
+    struct scalable_layer few[SCALABLE_FEW];
+    struct bgi_memory many; /* all others, if there are any */
 };
+
+/* Layer i, which may be one that is to come. There is memory for it. */
+static struct scalable_layer *scalable_layer(const struct scalable *s, uint32_t i)
+{
+    const struct scalable_layer *layer =
+        i < SCALABLE_FEW
+            ? &s->few[i]
+            : (const struct scalable_layer *)s->many.base + (i - SCALABLE_FEW);
+    return (struct scalable_layer *)(uintptr_t)layer;
+}
 
 static const struct bgi_kind *scalable_pick(uint32_t width, uint32_t flags);
 
@@ -128,6 +139,16 @@ static bool scalable_exclusive(const struct scalable *s)
 
 /* ---- Growing --------------------------------------------------------------------- */
 
+/* Makes room for layer i to come. Readers do not look there before there is such a layer. */
+static bool scalable_reserve(struct scalable *s, uint32_t i)
+{
+    const bg_allocator *own = &s->filter.allocator;
+    return i < SCALABLE_FEW || s->many.base
+           || bgi_memory_take(
+               &s->many, (LADDER_LAYERS - SCALABLE_FEW) * sizeof(struct scalable_layer),
+               own->allocate ? own : NULL, true);
+}
+
 /* Makes the next layer. Under the lock, or before anybody else knows the filter. */
 static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
 {
@@ -147,7 +168,10 @@ static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
     bg_spec spec = BG_SPEC_INIT;
     spec.flags = s->filter.flags & ~(uint32_t)BG_SCATTERED;
     spec.allocator = s->filter.allocator.allocate ? &s->filter.allocator : NULL;
-    struct scalable_layer *layer = &s->layers[i];
+    if (!scalable_reserve(s, i)) {
+        return bgi_err(info, BG_ENOMEM, "memory", "room for more layers", "none");
+    }
+    struct scalable_layer *layer = scalable_layer(s, i);
     bg_err err = bgi_filter_make(&g, &spec, &s->filter.hasher, &layer->filter, info);
     if (err) {
         return err;
@@ -178,7 +202,7 @@ static void scalable_unlock(struct scalable *s)
 static void scalable_grow(struct scalable *s, uint32_t last)
 {
     scalable_lock(s);
-    struct scalable_layer *full = &s->layers[last];
+    struct scalable_layer *full = scalable_layer(s, last);
     if (s->count == last + 1 && scalable_push(s, NULL) != BG_OK) {
         uint64_t pause = full->capacity / SCALABLE_RETRY + 1;
         uint64_t added = __atomic_load_n(&full->added, __ATOMIC_RELAXED);
@@ -192,7 +216,7 @@ static uint64_t scalable_room(struct scalable *s, uint32_t *last)
 {
     *last = scalable_count(s) - 1;
     for (int turn = 0; turn < 2; turn++) {
-        struct scalable_layer *layer = &s->layers[*last];
+        struct scalable_layer *layer = scalable_layer(s, *last);
         uint64_t added = __atomic_load_n(&layer->added, __ATOMIC_RELAXED);
         uint64_t until = __atomic_load_n(&layer->retry, __ATOMIC_RELAXED);
         if (added < until) {
@@ -206,7 +230,7 @@ static uint64_t scalable_room(struct scalable *s, uint32_t *last)
 
 static void scalable_note(struct scalable *s, uint32_t layer, uint64_t keys)
 {
-    uint64_t *added = &s->layers[layer].added;
+    uint64_t *added = &scalable_layer(s, layer)->added;
     if (scalable_exclusive(s)) {
         *added += keys;
     } else if (keys) {
@@ -220,7 +244,7 @@ static void scalable_note(struct scalable *s, uint32_t layer, uint64_t keys)
 static bool scalable_has_in(const struct scalable *s, uint32_t count, uint64_t hash)
 {
     for (uint32_t i = count; i-- > 0;) {
-        const struct bgi_core *layer = &s->layers[i].filter->core;
+        const struct bgi_core *layer = &scalable_layer(s, i)->filter->core;
         if (layer->has(layer, hash)) {
             return true;
         }
@@ -242,7 +266,7 @@ static bool scalable_add(struct bgi_core *core, uint64_t hash)
         return false;
     }
     (void)scalable_room(s, &last);
-    struct bgi_core *layer = &s->layers[last].filter->core;
+    struct bgi_core *layer = &scalable_layer(s, last)->filter->core;
     bool is_new = layer->add(layer, hash);
     scalable_note(s, last, is_new);
     return is_new;
@@ -256,7 +280,7 @@ static void scalable_layers(const struct scalable *s, uint32_t count,
 {
     layers_begin(layers, (uint32_t)__builtin_ctz(s->ladder.growth));
     for (uint32_t i = count; i-- > 0;) {
-        layers_push(layers, s->layers[i].filter);
+        layers_push(layers, scalable_layer(s, i)->filter);
     }
 }
 
@@ -298,7 +322,7 @@ static uint64_t scalable_add_word(struct bgi_core *core, const struct bgi_word *
     struct layers below;
     scalable_layers(s, last, &below);
     uint64_t seen = last ? layers_has_word(&below, word, next) : 0;
-    uint64_t is_new = layers_add_word(&s->layers[last].filter->core, word,
+    uint64_t is_new = layers_add_word(&scalable_layer(s, last)->filter->core, word,
                                       layers_all(word) & ~seen, next);
     scalable_note(s, last, bgi_popcount64(is_new));
     return is_new;
@@ -318,9 +342,10 @@ static void scalable_destroy(bg_filter *filter)
 {
     struct scalable *s = (struct scalable *)(void *)filter;
     for (uint32_t i = 0; i < s->count; i++) {
-        bg_filter_free(s->layers[i].filter);
+        bg_filter_free(scalable_layer(s, i)->filter);
     }
     s->count = 0;
+    bgi_memory_give(&s->many);
 }
 
 /* An empty handle, without a layer. */
@@ -419,8 +444,12 @@ static bg_err scalable_copy(const bg_filter *filter, bg_filter **copy, bg_errinf
     }
     assert(c);
     for (uint32_t i = 0; i < count && !err; i++) {
-        const struct scalable_layer *from = &s->layers[i];
-        struct scalable_layer *to = &c->layers[i];
+        if (!scalable_reserve(c, i)) {
+            err = bgi_err(info, BG_ENOMEM, "memory", "room for more layers", "none");
+            break;
+        }
+        const struct scalable_layer *from = scalable_layer(s, i);
+        struct scalable_layer *to = scalable_layer(c, i);
         to->capacity = from->capacity;
         to->added = __atomic_load_n(&from->added, __ATOMIC_RELAXED);
         to->retry = __atomic_load_n(&from->retry, __ATOMIC_RELAXED);
@@ -442,14 +471,14 @@ static void scalable_clear(bg_filter *filter)
 {
     struct scalable *s = (struct scalable *)(void *)filter;
     while (s->count > 1) {
-        struct scalable_layer *layer = &s->layers[--s->count];
+        struct scalable_layer *layer = scalable_layer(s, --s->count);
         s->seen_bytes -= bg_filter_size_bytes(layer->filter);
         bg_filter_free(layer->filter);
         layer->filter = NULL;
     }
-    bg_filter_clear(s->layers[0].filter);
-    s->layers[0].added = 0;
-    s->layers[0].retry = s->layers[0].capacity;
+    bg_filter_clear(scalable_layer(s, 0)->filter);
+    scalable_layer(s, 0)->added = 0;
+    scalable_layer(s, 0)->retry = scalable_layer(s, 0)->capacity;
 }
 
 /* ---- What is in it --------------------------------------------------------------- */
@@ -459,7 +488,7 @@ static uint64_t scalable_bytes(const bg_filter *filter)
     const struct scalable *s = (const struct scalable *)(const void *)filter;
     uint64_t bytes = 0;
     for (uint32_t i = scalable_count(s); i-- > 0;) {
-        bytes += bg_filter_size_bytes(s->layers[i].filter);
+        bytes += bg_filter_size_bytes(scalable_layer(s, i)->filter);
     }
     return bytes;
 }
@@ -469,7 +498,7 @@ static uint64_t scalable_capacity(const bg_filter *filter)
     const struct scalable *s = (const struct scalable *)(const void *)filter;
     uint64_t keys = 0;
     for (uint32_t i = scalable_count(s); i-- > 0;) {
-        keys += s->layers[i].capacity;
+        keys += scalable_layer(s, i)->capacity;
     }
     return keys;
 }
@@ -494,7 +523,7 @@ static void scalable_measure(const struct bgi_core *core, struct bgi_measure *m)
     const double z = 1.959963984540054;
     double right = 1, variance = 0;
     for (uint32_t i = scalable_count(s); i-- > 0;) {
-        const struct scalable_layer *layer = &s->layers[i];
+        const struct scalable_layer *layer = scalable_layer(s, i);
         bg_info info = scalable_info(layer->filter);
         uint64_t added = __atomic_load_n(&layer->added, __ATOMIC_RELAXED);
         double error = (info.items.value - info.items.low) / z;
@@ -526,7 +555,8 @@ static bool scalable_equal(const bg_filter *a, const bg_filter *b)
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        if (!bg_filter_equal(sa->layers[i].filter, sb->layers[i].filter)) {
+        if (!bg_filter_equal(scalable_layer(sa, i)->filter,
+                             scalable_layer(sb, i)->filter)) {
             return false;
         }
     }
@@ -559,11 +589,13 @@ static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
     }
     scalable_unlock(s);
     for (uint32_t i = 0; i < count && !err; i++) {
-        uint64_t a = __atomic_load_n(&s->layers[i].added, __ATOMIC_RELAXED);
-        uint64_t b = __atomic_load_n(&other->layers[i].added, __ATOMIC_RELAXED);
-        err = bg_filter_merge(s->layers[i].filter, other->layers[i].filter, NULL);
+        uint64_t a = __atomic_load_n(&scalable_layer(s, i)->added, __ATOMIC_RELAXED);
+        uint64_t b =
+            __atomic_load_n(&scalable_layer(other, i)->added, __ATOMIC_RELAXED);
+        err = bg_filter_merge(scalable_layer(s, i)->filter,
+                              scalable_layer(other, i)->filter, NULL);
         if (!err) {
-            scalable_recount(&s->layers[i], a, b);
+            scalable_recount(scalable_layer(s, i), a, b);
         }
     }
     return err;
@@ -619,7 +651,7 @@ static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *ho
 static bg_filter *scalable_part(const bg_filter *filter, uint32_t i)
 {
     const struct scalable *s = (const struct scalable *)(const void *)filter;
-    return i < scalable_count(s) ? s->layers[i].filter : NULL;
+    return i < scalable_count(s) ? scalable_layer(s, i)->filter : NULL;
 }
 
 /* For every layer how many keys were new in it. */
@@ -628,7 +660,7 @@ static uint64_t scalable_numbers(const bg_filter *filter, uint64_t *to)
     const struct scalable *s = (const struct scalable *)(const void *)filter;
     uint32_t count = scalable_count(s);
     for (uint32_t i = 0; to && i < count; i++) {
-        to[i] = __atomic_load_n(&s->layers[i].added, __ATOMIC_RELAXED);
+        to[i] = __atomic_load_n(&scalable_layer(s, i)->added, __ATOMIC_RELAXED);
     }
     return count;
 }
@@ -643,8 +675,8 @@ static bool scalable_restore(bg_filter *filter, const uint64_t *numbers, uint64_
     while (!err && s->count < n) {
         err = scalable_push(s, NULL);
     }
-    for (uint64_t i = 0; !err && i < n; i++) {
-        s->layers[i].added = numbers[i];
+    for (uint32_t i = 0; !err && i < n; i++) {
+        scalable_layer(s, i)->added = numbers[i];
     }
     s->max_bytes = max_bytes;
     return !err;
@@ -690,9 +722,9 @@ static bg_err scalable_unite(const struct scalable *s, bg_filter **united,
                              bg_errinfo *info)
 {
     uint32_t last = scalable_count(s) - 1;
-    bg_err err = bg_filter_copy(s->layers[last].filter, united, info);
+    bg_err err = bg_filter_copy(scalable_layer(s, last)->filter, united, info);
     for (uint32_t i = last; !err && i-- > 0;) {
-        const bg_filter *small = s->layers[i].filter;
+        const bg_filter *small = scalable_layer(s, i)->filter;
         uint64_t ratio = (*united)->core.units / small->core.units;
         if (s->ladder.kind->id == BG_KIND_CLASSIC) {
             scalable_unfold_bits(small, *united, ratio);

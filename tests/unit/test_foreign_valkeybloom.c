@@ -130,7 +130,7 @@ static struct bytes empty_object(uint32_t expansion, double rate, uint64_t bytes
     bgi_store_le64(b.at + BYTES, bytes);
     b.at[HASHES] = k;
     CHECK(bytes <= sizeof zeros);
-    bytes_append(&b, zeros, bytes);
+    bytes_append(&b, zeros, (size_t)bytes);
     bgi_store_le64(counts + 8, capacity);
     bytes_append(&b, counts, sizeof counts);
     return b;

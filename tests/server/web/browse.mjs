@@ -707,6 +707,7 @@ async function tryGone(browser) {
   await signIn(window);
   await go(window, "#/");
   await until("it is live", () => page.locator(".live-state.on").count());
+  await until("filters are shown", () => page.locator("table.filters tbody tr").count());
   const rows = await page.locator("table.filters tbody tr").count();
   await context.setOffline(true);
   await until("a server that is gone is said to be gone", () => page.getByRole("alert").getByText("The server is gone").count());
