@@ -151,8 +151,9 @@ def instruction_sets():
     return ["scalar"] + ["avx2"] * ("avx2" in flags) + ["avx512"] * wide
 
 
-# Pure arithmetic, which takes long under emulation.
+# Pure arithmetic, which takes long under emulation; commands with one thread, of no use to search for races.
 ARITHMETIC = "test_(estimate|model|solve|plan)$"
+ONE_THREAD = "cli_(bench|documents|plan|check_completion|options|info|keyring)$"
 
 
 # Each of the builds below uses another instruction set: dev the best one that there is, asan the one
@@ -180,7 +181,7 @@ def tsan():
         fixed = ["setarch", platform.machine(), "-R"]
         fixed = fixed if run([*fixed, "true"])[0] else ()
         ctest("tsan", "conc|unit|cli|server", {"TSAN_OPTIONS": "halt_on_error=1", "BLOOMGATE_CPU": "scalar"}, fixed,
-              "signals|service")
+              "signals|service", ONE_THREAD)
 
 
 def release():
