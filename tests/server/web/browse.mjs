@@ -116,9 +116,9 @@ async function go(window, hash) {
 // Stops the clock of the page, and waits until what was asked has been answered and drawn.
 async function settle(window) {
   const { page } = window;
-  const button = page.locator("#pause");
-  if (await button.count() && await button.getAttribute("aria-pressed") === "false") {
-    await button.click();
+  const button = page.locator("#pause[aria-pressed=false]");
+  if (await button.count()) { // unless the page before had it, and was still there
+    await button.click({ timeout: 1000 }).catch(() => null);
   }
   await until("everything is answered", () => window.state.waiting === 0);
   await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
