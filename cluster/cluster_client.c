@@ -109,6 +109,7 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
     }
     size_t at = 0;
     if (!link_take(link, &reply)) {
+        cluster_note_link(c, node);
         return false;
     }
     const struct reply_item item = reply_next(reply, &at);

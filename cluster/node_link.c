@@ -287,8 +287,10 @@ static bool link_receive(struct node_link *link, bool *more)
         link->in.used += (size_t)n;
         link_scan(link);
         *more = link->secrecy && link_is_busy(link);
-    } else if (n == 0) {
-        link_break(link, "it has closed the connection");
+    } else if (n == 0 || (errno == ECONNRESET && link->fresh)) {
+        const bool mute = link->fresh && !link->in.used && !link->secrecy;
+        link_break(link, "it has closed the connection%s",
+                   mute ? "; expected a reply: is it a port with TLS?" : "");
     } else {
         link_failed(link);
     }

@@ -19,6 +19,7 @@ struct node_tls {
 struct node_secrecy {
     SSL *ssl;
     short sending, receiving; /* what these wait for; 0: they did not have to */
+    bool asked; /* for a certificate that there is not, and nothing was received since */
     char wrong[NODE_TLS_WHY];
 };
 
@@ -32,6 +33,17 @@ static int tls_no_password(char *to, int room, int writing, void *context)
         *to = 0;
     }
     return 0; /* there is nobody to ask */
+}
+
+/* A node asks for a certificate, and there is none. Whether it insists is known later, and by TLS 1.3 perhaps
+ * only by its breaking off. */
+static int tls_no_certificate(SSL *ssl, X509 **certificate, EVP_PKEY **key)
+{
+    struct node_secrecy *s = SSL_get_app_data(ssl);
+    (void)certificate;
+    (void)key;
+    s->asked = true;
+    return 0;
 }
 
 static bool tls_bad_file(const char *what, const char *path, char why[NODE_TLS_WHY])
@@ -74,6 +86,7 @@ static bool tls_prepare(SSL_CTX *context)
                                   | SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_default_passwd_cb(context, tls_no_password);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    SSL_CTX_set_client_cert_cb(context, tls_no_certificate);
     return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1
            && SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1;
 }
@@ -130,7 +143,7 @@ struct node_secrecy *node_tls_connect(const struct node_tls *tls, const char *ho
     bool good = s != NULL;
     if (good) {
         s->ssl = SSL_new(tls->context);
-        good = s->ssl && SSL_set_fd(s->ssl, fd) == 1
+        good = s->ssl && SSL_set_app_data(s->ssl, s) == 1 && SSL_set_fd(s->ssl, fd) == 1
                && (strcmp(name, "*") == 0 || tls_expect(s->ssl, name));
     }
     if (!good) {
@@ -165,13 +178,14 @@ static void tls_failed(struct node_secrecy *s)
     const long verdict = SSL_get_verify_result(s->ssl);
     const unsigned long code = ERR_peek_error();
     const char *reason = ERR_reason_error_string(code);
-    const char *hint =
-        ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER ? "; expected a port with TLS"
-        : ERR_GET_REASON(code) == SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED
-            ? "; expected tls-cert and tls-key"
-            : "";
+    const char *hint = ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER
+                           ? "; expected a port with TLS"
+                           : "";
     if (verdict != X509_V_OK) {
         tls_distrusted(s, verdict);
+    } else if (s->asked) {
+        (void)snprintf(s->wrong, sizeof s->wrong,
+                       "TLS: it asks for a certificate; expected tls-cert and tls-key");
     } else {
         (void)snprintf(s->wrong, sizeof s->wrong, "TLS: %s%s",
                        reason ? reason : "it has closed the connection", hint);
@@ -186,9 +200,9 @@ static int tls_outcome(struct node_secrecy *s, int result, short *waits)
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) {
         *waits = why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
         errno = EAGAIN;
-    } else if (why == SSL_ERROR_ZERO_RETURN) {
+    } else if (why == SSL_ERROR_ZERO_RETURN && !s->asked) {
         return 0;
-    } else if (why == SSL_ERROR_SYSCALL && before && ERR_peek_error() == 0) {
+    } else if (why == SSL_ERROR_SYSCALL && before && ERR_peek_error() == 0 && !s->asked) {
         errno = before;
     } else {
         tls_failed(s);
@@ -236,6 +250,7 @@ ssize_t node_tls_receive(struct node_secrecy *s, void *bytes, size_t n)
     errno = 0;
     s->receiving = 0;
     const int result = SSL_read_ex(s->ssl, bytes, n, &done);
+    s->asked = s->asked && result != 1;
     return result == 1 ? (ssize_t)done : tls_outcome(s, result, &s->receiving);
 }
 

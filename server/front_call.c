@@ -27,6 +27,15 @@ void front_client_free(struct front_client *client)
     }
 }
 
+void front_clients_free(struct front_client *list)
+{
+    while (list) {
+        struct front_client *next = list->next;
+        front_client_free(list);
+        list = next;
+    }
+}
+
 struct front_client *front_open(struct front *front, uint32_t patience,
                                 bg_errinfo *info)
 {
@@ -70,6 +79,7 @@ static void front_give_back(struct front *front, struct front_client *client)
 void front_mark(struct front *front, const uint8_t *states, const char *why)
 {
     const bg_bytes name = { front->settings.name, front->name_len };
+    struct front_client *idle = NULL;
     uint32_t down = 0;
     bool fine = true;
     pthread_mutex_lock(&front->lock);
@@ -79,7 +89,7 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
         }
         const uint8_t state = atomic_load(&front->shard[i].state);
         down += state == FRONT_DOWN;
-        fine = fine && state == FRONT_UP;
+        fine = fine && state == FRONT_UP && !atomic_load(&front->shard[i].no_adds);
     }
     if (fine || *why) {
         (void)snprintf(front->wrong, sizeof front->wrong, "%s", fine ? "" : why);
@@ -92,7 +102,12 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
         log_event(LOG_EVENT_SOURCE, name, "the cluster answers again");
     }
     front->said = down > 0;
+    if (down) { /* they may have old passwords, and an old map */
+        idle = front->idle;
+        front->idle = NULL;
+    }
     pthread_mutex_unlock(&front->lock);
+    front_clients_free(idle);
 }
 
 /* Whether items of a shard are not sent. */

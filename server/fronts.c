@@ -56,11 +56,7 @@ static bool front_init(struct front *front, const struct front_settings *from, i
 static void front_fini(struct front *front)
 {
     front_watch_join(front);
-    while (front->idle) {
-        struct front_client *client = front->idle;
-        front->idle = client->next;
-        front_client_free(client);
-    }
+    front_clients_free(front->idle);
     pthread_mutex_destroy(&front->lock);
     free(front->shard);
     front_settings_free(&front->settings);

@@ -58,9 +58,11 @@ struct fronts {
 struct front_client *front_open(struct front *front, uint32_t patience,
                                 bg_errinfo *info);
 void front_client_free(struct front_client *client); /* NULL is allowed */
+void front_clients_free(struct front_client *list);
 
 /* Gives a state to shards, of which `states` has one each, FRONT_STATES to leave it; keeps why, if given,
- * and says in the log when the first goes down and when the last is back. */
+ * and says in the log when the first goes down and when the last is back. While some are down, no client is
+ * kept in the pool. */
 void front_mark(struct front *front, const uint8_t *states, const char *why);
 
 /* Watches until `stop` is readable. */
