@@ -280,7 +280,8 @@ static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
         c->options.password = c->password;
     }
     if (!err && c->options.user && !c->options.password) {
-        err = cluster_fail(info, BG_EINVAL, "user %.100s: found no password, expected one",
+        err = cluster_fail(info, BG_EINVAL,
+                           "user %.100s: found no password, expected one",
                            c->options.user);
     }
     return err;
@@ -328,8 +329,8 @@ bg_err cluster_open(const struct cluster_options *options, struct cluster **clus
 bg_err cluster_options_check(const struct cluster_options *options, bg_errinfo *info)
 {
     struct cluster *c = cluster_make(options);
-    bg_err err = c ? cluster_load(c, info)
-                   : cluster_fail(info, BG_ENOMEM, "out of memory");
+    bg_err err =
+        c ? cluster_load(c, info) : cluster_fail(info, BG_ENOMEM, "out of memory");
     err = err ? err : cluster_read_nodes(c, info);
     cluster_close(c);
     return err;
@@ -388,7 +389,8 @@ bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view
             err = link_put(c->map.nodes[i], &ping, 1) ? BG_OK : BG_ENOMEM;
         }
     }
-    if (!err && !links_exchange(links, count, (int)c->options.timeout, c->options.stop_fd)) {
+    if (!err
+        && !links_exchange(links, count, (int)c->options.timeout, c->options.stop_fd)) {
         err = BG_ECANCELED;
     }
     for (size_t i = 0; i < count && !err; i++) {

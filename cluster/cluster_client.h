@@ -33,13 +33,13 @@
 
 /* What clients have done and met with, counted as it happens. */
 struct cluster_tally {
-    _Atomic uint64_t requests;                      /* that were sent to nodes, */
-    _Atomic uint64_t repeated;                      /* and had to be sent again */
-    _Atomic uint64_t moved, asked;                  /* MOVED and ASK, */
+    _Atomic uint64_t requests;                       /* that were sent to nodes, */
+    _Atomic uint64_t repeated;                       /* and had to be sent again */
+    _Atomic uint64_t moved, asked;                   /* MOVED and ASK, */
     _Atomic uint64_t tryagain, clusterdown, passing; /* and others that pass */
-    _Atomic uint64_t unopened, broken;              /* connections */
-    _Atomic uint64_t refreshed; /* questions for the map; */
-    _Atomic int64_t told;       /* when one was answered last, by cluster_now; 0: never */
+    _Atomic uint64_t unopened, broken;               /* connections */
+    _Atomic uint64_t refreshed;                      /* questions for the map; */
+    _Atomic int64_t told; /* when one was answered last, by cluster_now; 0: never */
 };
 
 struct cluster_options {

@@ -300,9 +300,13 @@ static bool link_receive(struct node_link *link, bool *more)
 static short link_waits(const struct node_link *link)
 {
     const bool sends = !link->greeting && link->sent < link->out.used;
-    return link->connecting ? POLLOUT
-           : link->secrecy  ? node_tls_waits(link->secrecy, sends)
-                            : (short)(POLLIN | (sends ? POLLOUT : 0));
+    if (link->connecting) {
+        return POLLOUT;
+    }
+    if (link->secrecy) {
+        return node_tls_waits(link->secrecy, sends);
+    }
+    return (short)(POLLIN | (sends ? POLLOUT : 0));
 }
 
 /* Who waits for what, in the order of the links that are busy; returns how many. */
@@ -311,8 +315,8 @@ static size_t links_watch(struct node_link *const *links, size_t n, struct pollf
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         if (link_is_busy(links[i])) {
-            to[count++] = (struct pollfd){ .fd = links[i]->fd,
-                                           .events = link_waits(links[i]) };
+            to[count++] =
+                (struct pollfd){ .fd = links[i]->fd, .events = link_waits(links[i]) };
         }
     }
     return count;

@@ -34,20 +34,21 @@ struct link_bytes {
 /* How links are opened, and how often that failed: of all links that share it. */
 struct link_how {
     const struct node_tls *tls; /* NULL: none */
-    uint32_t connect;           /* milliseconds until a link is open; 0: as long as a round */
-    _Atomic uint64_t *unopened, *broken; /* links that were not; links that were, until */
+    uint32_t connect; /* milliseconds until a link is open; 0: as long as a round */
+    _Atomic uint64_t *unopened,
+        *broken; /* links that were not; links that were, until */
 };
 
 struct node_link {
     char host[LINK_HOST];
     uint16_t port;
-    const struct link_how *how; /* NULL: as if it were all zero */
+    const struct link_how *how;   /* NULL: as if it were all zero */
     struct node_secrecy *secrecy; /* NULL: no TLS */
-    int fd;             /* -1: closed */
-    bool fresh;         /* opened in this round */
-    bool connecting;    /* not known yet whether it can be */
-    bool greeting;      /* TLS is not agreed on yet */
-    int64_t open_until; /* when it has to be open, by links_now */
+    int fd;                       /* -1: closed */
+    bool fresh;                   /* opened in this round */
+    bool connecting;              /* not known yet whether it can be */
+    bool greeting;                /* TLS is not agreed on yet */
+    int64_t open_until;           /* when it has to be open, by links_now */
     unsigned attempt; /* which of its addresses is tried; the next after a failure */
     struct link_bytes out, in;
     size_t sent, taken;     /* of these */

@@ -19,7 +19,8 @@ struct node_tls {
 struct node_secrecy {
     SSL *ssl;
     short sending, receiving; /* what these wait for; 0: they did not have to */
-    bool asked; /* for a certificate that there is not, and nothing was received since */
+    bool
+        asked; /* for a certificate that there is not, and nothing was received since */
     char wrong[NODE_TLS_WHY];
 };
 
@@ -202,7 +203,8 @@ static int tls_outcome(struct node_secrecy *s, int result, short *waits)
         errno = EAGAIN;
     } else if (why == SSL_ERROR_ZERO_RETURN && !s->asked) {
         return 0;
-    } else if (why == SSL_ERROR_SYSCALL && before && ERR_peek_error() == 0 && !s->asked) {
+    } else if (why == SSL_ERROR_SYSCALL && before && ERR_peek_error() == 0
+               && !s->asked) {
         errno = before;
     } else {
         tls_failed(s);

@@ -22,7 +22,7 @@ struct node_tls_options {
     bool on;
     const char *ca;         /* a file of certificates; NULL: the system's */
     const char *cert, *key; /* of this client, files as well; NULL: none */
-    const char *name;       /* in all nodes' certificates; NULL: each one's host; "*": any */
+    const char *name; /* in all nodes' certificates; NULL: each one's host; "*": any */
 };
 
 struct node_tls;     /* a context */

@@ -18,9 +18,9 @@ enum { SHARDED_BATCH = 500 };
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
-    char *texts;     /* the names of its shards, */
-    bg_bytes *names; /* in order */
-    size_t batch;    /* items in one command */
+    char *texts;            /* the names of its shards, */
+    bg_bytes *names;        /* in order */
+    size_t batch;           /* items in one command */
     bool lost[SHARDS_MOST]; /* shards that did not answer all of the last call */
 };
 

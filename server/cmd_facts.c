@@ -215,20 +215,21 @@ static void info_sharded(const struct session *session, struct buffer *out)
         const uint64_t questions = f.asked[FRONT_MAYBE] + f.asked[FRONT_NO]
                                    + f.asked[FRONT_UNREACHED]
                                    + f.asked[FRONT_ASK_REFUSED];
-        info_line(out,
-                  "sharded_%s:shards=%u,state=%s,adds=%llu,failed=%llu,questions=%llu,"
-                  "unanswered=%llu,adds_unknown=%llu,shards_down=%u,shards_missing=%u,"
-                  "nodes=%u,nodes_reached=%u,map_age=%.0f,moved=%llu,ask=%llu,"
-                  "tryagain=%llu,clusterdown=%llu,repeated=%llu,connections_failed=%llu",
-                  f.name, f.shards, f.state,
-                  info_number(f.added[FRONT_NEW] + f.added[FRONT_OLD] + failed),
-                  info_number(failed), info_number(questions),
-                  info_number(f.asked[FRONT_UNREACHED] + f.asked[FRONT_ASK_REFUSED]),
-                  info_number(f.added[FRONT_UNKNOWN]), f.states[FRONT_DOWN],
-                  f.states[FRONT_MISSING], f.nodes, f.reached, f.map_age,
-                  info_number(f.moved), info_number(f.ask), info_number(f.tryagain),
-                  info_number(f.clusterdown), info_number(f.repeated),
-                  info_number(f.unopened + f.broken));
+        info_line(
+            out,
+            "sharded_%s:shards=%u,state=%s,adds=%llu,failed=%llu,questions=%llu,"
+            "unanswered=%llu,adds_unknown=%llu,shards_down=%u,shards_missing=%u,"
+            "nodes=%u,nodes_reached=%u,map_age=%.0f,moved=%llu,ask=%llu,"
+            "tryagain=%llu,clusterdown=%llu,repeated=%llu,connections_failed=%llu",
+            f.name, f.shards, f.state,
+            info_number(f.added[FRONT_NEW] + f.added[FRONT_OLD] + failed),
+            info_number(failed), info_number(questions),
+            info_number(f.asked[FRONT_UNREACHED] + f.asked[FRONT_ASK_REFUSED]),
+            info_number(f.added[FRONT_UNKNOWN]), f.states[FRONT_DOWN],
+            f.states[FRONT_MISSING], f.nodes, f.reached, f.map_age,
+            info_number(f.moved), info_number(f.ask), info_number(f.tryagain),
+            info_number(f.clusterdown), info_number(f.repeated),
+            info_number(f.unopened + f.broken));
     }
 }
 

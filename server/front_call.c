@@ -162,11 +162,10 @@ static bg_err front_send(struct front *front, const struct front_work *work,
         }
         return info->code;
     }
-    const bg_err err = work->adds
-                           ? sharded_add(&client->filter, sent->items, sent->n,
-                                         sent->done, sent->answers, info)
-                           : sharded_ask(&client->filter, sent->items, sent->n,
-                                         sent->done, sent->answers, info);
+    const bg_err err = work->adds ? sharded_add(&client->filter, sent->items, sent->n,
+                                                sent->done, sent->answers, info)
+                                  : sharded_ask(&client->filter, sent->items, sent->n,
+                                                sent->done, sent->answers, info);
     memcpy(sent->lost, client->filter.lost, sizeof sent->lost);
     if (memchr(sent->lost, true, sizeof sent->lost)) {
         front_client_free(client); /* the next one reads passwords and the map anew */
@@ -182,6 +181,7 @@ static void front_blame(struct front *front, const struct front_sent *sent, bool
 {
     uint8_t states[SHARDS_MOST];
     bool some = false;
+    memset(states, FRONT_STATES, sizeof states);
     for (uint32_t i = 0; i < front->shards; i++) {
         states[i] = sent->lost[i] ? FRONT_DOWN : FRONT_STATES;
         some = some || sent->lost[i];
@@ -209,8 +209,14 @@ static void front_settle(struct front *front, struct front_work *work,
         work->done[to / 64] |= (uint64_t)done << to % 64;
         work->answers[to / 64] |= (uint64_t)(done && yes) << to % 64;
         work->unreached = work->unreached || lost;
-        asked[lost ? FRONT_UNREACHED : !done ? FRONT_ASK_REFUSED : yes ? FRONT_MAYBE : FRONT_NO]++;
-        added[lost ? FRONT_UNKNOWN : !done ? FRONT_ADD_REFUSED : yes ? FRONT_NEW : FRONT_OLD]++;
+        asked[lost    ? FRONT_UNREACHED
+              : !done ? FRONT_ASK_REFUSED
+              : yes   ? FRONT_MAYBE
+                      : FRONT_NO]++;
+        added[lost    ? FRONT_UNKNOWN
+              : !done ? FRONT_ADD_REFUSED
+              : yes   ? FRONT_NEW
+                      : FRONT_OLD]++;
     }
     for (size_t i = 0; work->adds && i < FRONT_ADDED; i++) {
         atomic_fetch_add(&front->added[i], added[i]);
@@ -301,7 +307,8 @@ void front_about(struct front *front, struct front_facts *f)
                                .shards = front->shards,
                                .nodes = atomic_load(&front->nodes),
                                .reached = atomic_load(&front->reached),
-                               .map_age = told ? (double)(cluster_now() - told) / 1e3 : -1,
+                               .map_age =
+                                   told ? (double)(cluster_now() - told) / 1e3 : -1,
                                .commands = atomic_load(&tally->requests),
                                .repeated = atomic_load(&tally->repeated),
                                .moved = atomic_load(&tally->moved),

@@ -193,7 +193,8 @@ static void front_fail(struct request *request, bg_err err,
     const char *message = work->info.message;
     const int shard = (int)strcspn(message, ":"); /* its name comes first */
     if (err == BG_ENOTFOUND) {
-        reply_errorf(&request->reply, "NOFILTER there is no shard '%.*s'", shard, message);
+        reply_errorf(&request->reply, "NOFILTER there is no shard '%.*s'", shard,
+                     message);
     } else if (err == BG_EFULL) {
         reply_errorf(&request->reply,
                      "FULL the shard '%.*s' has as many items as it was made for",

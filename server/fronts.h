@@ -66,9 +66,10 @@ struct front_work {
     const bg_bytes *items;
     size_t n;
     bool adds;
-    uint64_t *done;    /* bits: added, or answered; */
-    uint64_t *answers; /* new, or "maybe", which is also the answer of what is not done */
-    bool unreached;    /* some are not, as a shard could not be reached */
+    uint64_t *done; /* bits: added, or answered; */
+    uint64_t
+        *answers;   /* new, or "maybe", which is also the answer of what is not done */
+    bool unreached; /* some are not, as a shard could not be reached */
     bg_errinfo info;
 };
 
@@ -103,7 +104,7 @@ struct front_facts {
     uint32_t shards;
     uint32_t states[FRONT_STATES]; /* shards */
     uint32_t no_adds;              /* shards that are up, but take no adds */
-    const char *state; /* in a word: starting, up, partly, down */
+    const char *state;             /* in a word: starting, up, partly, down */
     uint32_t nodes, reached;
     double map_age; /* seconds; negative: nobody has told it yet */
     uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];

@@ -53,8 +53,8 @@ struct http_state {
 
 enum { WEB_TABLES = 6 };
 static const struct web_route *const web_tables[WEB_TABLES] = {
-    web_filter_routes, web_key_routes, web_file_routes, web_service_routes,
-    web_gate_routes,   web_front_routes
+    web_filter_routes,  web_key_routes,  web_file_routes,
+    web_service_routes, web_gate_routes, web_front_routes
 };
 
 /* ---- Answers -------------------------------------------------------------------------------- */

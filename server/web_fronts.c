@@ -103,8 +103,8 @@ static void fronts_list(struct web_request *request)
     }
     json_list(&json.json, "fronts");
     for (size_t i = 0; fronts_facts(request->session->server->fronts, i, &f); i++) {
-        if (user_may_touch(request->client->user,
-                           (bg_bytes){ f.name, strlen(f.name) }, USER_READ)) {
+        if (user_may_touch(request->client->user, (bg_bytes){ f.name, strlen(f.name) },
+                           USER_READ)) {
             json_object(&json.json, NULL);
             fronts_json(&json.json, &f);
             json_close(&json.json, '}');

@@ -20,7 +20,8 @@ static void own_front(const struct own *own, const char *form,
                       const struct front_facts *front, const char *more, double value)
 {
     char labels[240];
-    (void)snprintf(labels, sizeof labels, "%s{filter=\"%s\"%s}", form, front->name, more);
+    (void)snprintf(labels, sizeof labels, "%s{filter=\"%s\"%s}", form, front->name,
+                   more);
     own_sample(own, labels, value);
 }
 
@@ -52,9 +53,10 @@ static void own_fronts_state(struct own *own, const struct own_fronts *all)
     {
         own_front(own, "", f, "", f->no_adds);
     }
-    OWN_EACH_FRONT("bloomgate_front_nodes", OWN_GAUGE,
-                   "Nodes of the cluster that have slots, by whether they answered when "
-                   "they were last asked.")
+    OWN_EACH_FRONT(
+        "bloomgate_front_nodes", OWN_GAUGE,
+        "Nodes of the cluster that have slots, by whether they answered when "
+        "they were last asked.")
     {
         own_front_by(own, f, "state", "reached", f->reached);
         own_front_by(own, f, "state", "lost",
@@ -70,7 +72,8 @@ static void own_fronts_state(struct own *own, const struct own_fronts *all)
 static void own_fronts_keys(struct own *own, const struct own_fronts *all)
 {
     static const char *const asked[] = { "maybe", "no", "unreachable", "refused" };
-    static const char *const added[] = { "new", "maybe_present", "rejected", "unknown" };
+    static const char *const added[] = { "new", "maybe_present", "rejected",
+                                         "unknown" };
     OWN_EACH_FRONT(
         "bloomgate_front_checked_keys", OWN_COUNTER,
         "Keys asked for over a cluster, by the answer of their shard; unreachable: it "
@@ -94,9 +97,10 @@ static void own_fronts_keys(struct own *own, const struct own_fronts *all)
 
 static void own_fronts_traffic(struct own *own, const struct own_fronts *all)
 {
-    OWN_EACH_FRONT("bloomgate_front_commands", OWN_COUNTER,
-                   "Commands that were sent to nodes of the cluster, those of the watch "
-                   "included.")
+    OWN_EACH_FRONT(
+        "bloomgate_front_commands", OWN_COUNTER,
+        "Commands that were sent to nodes of the cluster, those of the watch "
+        "included.")
     {
         own_front(own, "", f, "", (double)f->commands);
     }
@@ -157,8 +161,8 @@ void own_fronts(struct own *own, struct server *server, const struct user *user)
     for (size_t i = 0; found.items && i < count; i++) {
         struct front_facts *f = &found.items[found.n];
         (void)fronts_facts(server->fronts, i, f);
-        found.n += user_may_touch(user, (bg_bytes){ f->name, strlen(f->name) },
-                                  USER_READ);
+        found.n +=
+            user_may_touch(user, (bg_bytes){ f->name, strlen(f->name) }, USER_READ);
     }
     if (found.n > 0) {
         own_fronts_state(own, all);

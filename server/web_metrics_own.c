@@ -14,8 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-void own_family(struct own *own, const char *name, enum own_type type,
-                const char *help)
+void own_family(struct own *own, const char *name, enum own_type type, const char *help)
 {
     static const char *const types[] = { "gauge", "counter", "histogram" };
     char line[512];

@@ -163,10 +163,11 @@ static void web_no_filter(struct web_request *request, bg_bytes name)
     const bool over = fronts_named(request->session->server->fronts, name) != NULL;
     (void)args_show(name, shown);
     if (over && user_may_touch(request->client->user, name, USER_READ)) {
-        web_error(request, 422, "not_supported",
-                  "%s is in shards over a cluster: found another request, expected check "
-                  "or add, or GET of /api/v1/fronts",
-                  shown);
+        web_error(
+            request, 422, "not_supported",
+            "%s is in shards over a cluster: found another request, expected check "
+            "or add, or GET of /api/v1/fronts",
+            shown);
     } else {
         web_error(request, 404, "not_found", "there is no filter %s", shown);
     }

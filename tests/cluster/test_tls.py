@@ -20,6 +20,8 @@ from http_asker import Asker  # noqa: E402
 
 KEYS = [f"key-{i}" for i in range(200)]
 NAMES = shard_reference.names("seen", 16)
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/cluster.md"), encoding="utf-8") as document:
+    RIGHTS = document.read().split("`ACL SETUSER front on >... ")[1].split("`")[0]
 
 
 class Tried:
@@ -90,6 +92,17 @@ def test_password_in_a_file(t):
     assert code and "password-file: " in said and "No such file" in said, said
     code, _, said = t.run("info", "seen", *t.tls, "--user", "default", password=None)
     assert code and "user default: found no password, expected one" in said, said
+
+
+def test_least_rights(t):
+    """What docs/cluster.md says a user needs is enough."""
+    for node in t.world.nodes:
+        node.ask("ACL", "SETUSER", "front", "on", ">least", *RIGHTS.split())
+    for words in (("add", "seen"), ("check", "seen")):
+        code, _, said = t.run(*words, *t.tls, "--user", "front", password="least", keys=["a", "b"])
+        assert code == 0, said
+    code, _, said = t.run("drop", "seen", *t.tls, "--user", "front", password="least")
+    assert code and "NOPERM" in said, said
 
 
 def test_what_is_refused(t):
