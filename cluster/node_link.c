@@ -267,12 +267,12 @@ static void link_scan(struct node_link *link)
     }
 }
 
-/* What came, up to what a call gives; *more: there may be more that poll does not know of. False: no
- * memory. */
-static bool link_receive(struct node_link *link, bool *more)
+/* False: no memory. */
+static bool link_receive(struct node_link *link)
 {
-    enum { AT_ONCE = 65536 };
-    *more = false;
+    enum {
+        AT_ONCE = 65536
+    }; /* more than a record of TLS: nothing is left where poll does not see it */
     if (link->in.used > LINK_MOST) {
         link_break(link, "its replies are larger than %d bytes", (int)LINK_MOST);
         return true;
@@ -286,7 +286,6 @@ static bool link_receive(struct node_link *link, bool *more)
     if (n > 0) {
         link->in.used += (size_t)n;
         link_scan(link);
-        *more = link->secrecy && link_is_busy(link);
     } else if (n == 0 || (errno == ECONNRESET && link->fresh)) {
         const bool mute = link->fresh && !link->in.used && !link->secrecy;
         link_break(link, "it has closed the connection%s",
@@ -325,17 +324,14 @@ static size_t links_watch(struct node_link *const *links, size_t n, struct pollf
 /* Gets on with a link. False: no memory. */
 static bool link_work(struct node_link *link, short events)
 {
-    bool more = events & (POLLIN | POLLHUP) || link->secrecy, good = true;
     if (link_is_opening(link) && !link_opens(link)) {
         return true;
     }
     if (link->secrecy || events & (POLLOUT | POLLERR | POLLHUP)) {
         link_send(link);
     }
-    while (more && good && link->fd >= 0) {
-        good = link_receive(link, &more);
-    }
-    return good;
+    return link->fd < 0 || !(link->secrecy || events & (POLLIN | POLLHUP))
+           || link_receive(link);
 }
 
 /* What poll has told; *moved: somebody got on. False: no memory. */
