@@ -11,6 +11,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -211,6 +212,10 @@ static void info_sharded(const struct session *session, struct buffer *out)
 {
     struct front_facts f;
     for (size_t i = 0; fronts_facts(session->server->fronts, i, &f); i++) {
+        if (!user_may_touch(session->client->user, (bg_bytes){ f.name, strlen(f.name) },
+                            USER_READ)) {
+            continue;
+        }
         const uint64_t failed = f.added[FRONT_ADD_REFUSED] + f.added[FRONT_UNKNOWN];
         const uint64_t questions = f.asked[FRONT_MAYBE] + f.asked[FRONT_NO]
                                    + f.asked[FRONT_UNREACHED]

@@ -1,8 +1,8 @@
 /*
  * front_call.c - items of a front on their way to the cluster and back, and what is counted of it.
  *
- * Items of shards that are down stay here. The others are sent; shards that did not answer all of theirs
- * are down from then on, and for adds, if the watch finds that they answer questions, without adds.
+ * Items of shards that are down stay here, and adds also if their shard takes none. The others are sent;
+ * shards that did not answer all of theirs are down from then on, or take no adds.
  */
 #include "fronts_inside.h"
 #include "log.h"
@@ -76,12 +76,24 @@ static void front_give_back(struct front *front, struct front_client *client)
 
 /* ---- Shards ------------------------------------------------------------------------------------- */
 
-void front_mark(struct front *front, const uint8_t *states, const char *why)
+/* Says when something begins and when it is over; *said: it has begun. */
+static void front_say(const struct front *front, uint32_t shards, bool *said,
+                      const char *what, const char *over, const char *why)
 {
     const bg_bytes name = { front->settings.name, front->name_len };
+    if (shards && !*said) {
+        log_event(LOG_EVENT_SOURCE, name, "the cluster %s, in %u of %u shards: %s",
+                  what, shards, front->shards, why);
+    } else if (!shards && *said) {
+        log_event(LOG_EVENT_SOURCE, name, "the cluster %s again", over);
+    }
+    *said = shards > 0;
+}
+
+void front_mark(struct front *front, const uint8_t *states, const char *why)
+{
     struct front_client *idle = NULL;
-    uint32_t down = 0;
-    bool fine = true;
+    uint32_t down = 0, up = 0, no_adds = 0;
     pthread_mutex_lock(&front->lock);
     for (uint32_t i = 0; i < front->shards; i++) {
         if (states[i] != FRONT_STATES) {
@@ -89,19 +101,15 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
         }
         const uint8_t state = atomic_load(&front->shard[i].state);
         down += state == FRONT_DOWN;
-        fine = fine && state == FRONT_UP && !atomic_load(&front->shard[i].no_adds);
+        up += state == FRONT_UP;
+        no_adds += atomic_load(&front->shard[i].no_adds);
     }
+    const bool fine = up == front->shards && !no_adds;
     if (fine || *why) {
         (void)snprintf(front->wrong, sizeof front->wrong, "%s", fine ? "" : why);
     }
-    if (down && !front->said) {
-        log_event(LOG_EVENT_SOURCE, name,
-                  "the cluster does not answer, in %u of %u shards: %s", down,
-                  front->shards, why);
-    } else if (!down && front->said) {
-        log_event(LOG_EVENT_SOURCE, name, "the cluster answers again");
-    }
-    front->said = down > 0;
+    front_say(front, down, &front->said_down, "does not answer", "answers", why);
+    front_say(front, no_adds, &front->said_no_adds, "takes no adds", "takes adds", why);
     if (down) { /* they may have old passwords, and an old map */
         idle = front->idle;
         front->idle = NULL;
@@ -175,7 +183,8 @@ static bg_err front_send(struct front *front, const struct front_work *work,
     return err;
 }
 
-/* Shards that did not answer are left alone from now on. */
+/* Shards that did not answer are left alone from now on; after an add, as far as adds are concerned: it may
+ * be for want of replicas. */
 static void front_blame(struct front *front, const struct front_sent *sent, bool adds,
                         const bg_errinfo *info)
 {
@@ -183,10 +192,11 @@ static void front_blame(struct front *front, const struct front_sent *sent, bool
     bool some = false;
     memset(states, FRONT_STATES, sizeof states);
     for (uint32_t i = 0; i < front->shards; i++) {
-        states[i] = sent->lost[i] ? FRONT_DOWN : FRONT_STATES;
         some = some || sent->lost[i];
         if (sent->lost[i] && adds) {
             atomic_store(&front->shard[i].no_adds, true);
+        } else if (sent->lost[i]) {
+            states[i] = FRONT_DOWN;
         }
     }
     if (some) {

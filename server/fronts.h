@@ -17,11 +17,11 @@
  * (front_watch.c), asks all shards once a second, with or without traffic: it finds shards that went down
  * before a client does, and brings them back.
  *
- *     shard   up --- no answer to a request, or to the watch ---> down
+ *     shard   up --- no answer to a question, or to the watch ---> down
  *             down --- an answer to the watch ---> up
  *
- * An add may fail for want of replicas where questions are answered. Such a shard refuses adds until the
- * watch has had replicas acknowledge a write there.
+ * An add may fail for want of replicas where questions are answered. So a shard that did not answer an add
+ * takes no adds until the watch has had replicas acknowledge a write there.
  *
  * Threads: all functions may be called by any, but for making, starting and freeing.
  */

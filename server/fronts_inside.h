@@ -35,10 +35,10 @@ struct front {
     struct cluster_options options;
     uint32_t shards;
     struct front_shard *shard;
-    pthread_mutex_t lock; /* of the pool, `wrong` and `said` */
+    pthread_mutex_t lock; /* of the pool, and of the next three */
     struct front_client *idle;
     char wrong[256]; /* why shards are not up */
-    bool said;       /* that some are not */
+    bool said_down, said_no_adds;
     struct cluster_tally tally;
     _Atomic uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];
     struct front_timing timing[2];
@@ -61,7 +61,7 @@ void front_client_free(struct front_client *client); /* NULL is allowed */
 void front_clients_free(struct front_client *list);
 
 /* Gives a state to shards, of which `states` has one each, FRONT_STATES to leave it; keeps why, if given,
- * and says in the log when the first goes down and when the last is back. While some are down, no client is
+ * and says in the log when the first goes down or takes no adds, and when the last is back. While some are down, no client is
  * kept in the pool. */
 void front_mark(struct front *front, const uint8_t *states, const char *why);
 

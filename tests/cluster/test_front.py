@@ -168,6 +168,7 @@ def test_rights_and_rates(program):
             assert c.ask("AUTH", "other", "pw-of-other-and-long") == "OK"
             assert c.ask("BF.ADD", "seen", "a").startswith("NOPERM")
             assert c.ask("BF.EXISTS", "seen", "a").startswith("NOPERM")
+            assert b"seen" not in c.ask("INFO", "sharded")
             assert c.ask("AUTH", "few", "pw-of-few-and-long") == "OK"
             assert c.ask("BF.MADD", "seen", *KEYS[:200]).startswith("LIMIT insert-rate")
 
@@ -311,13 +312,15 @@ def test_adds_wait_for_replicas(program):
         assert s.ask("BF.MADD", "seen", "a", "b") == [1, 1]
         front.cluster.replicas = 0
         assert "0 of 1 replicas have the write" in s.ask("BF.ADD", "seen", "c")
-        facts = service.wait_for(lambda: (lambda f: f if f["shards"]["unwritable"] else None)(Asker(s).told("GET", "/api/v1/fronts/seen", 200)),
-                                 what="a shard that takes no adds")
+        assert s.ask("BF.EXISTS", "seen", "c") == 1 and s.ask("BF.EXISTS", "seen", "x") == 0
+        facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
         assert facts["state"] == "up" and facts["shards"]["unwritable"] == 1, facts
         assert s.ask("BF.MEXISTS", "seen", "a", "x") == [1, 0]
         assert "replicas have the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "known to take none"
         front.cluster.replicas = 1
         service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be taken again")
+        log = s.read_log()
+        assert "takes no adds, in 1 of 16 shards: " in log and "takes adds again" in log and "does not answer" not in log, log
 
 
 @service.alone
