@@ -648,10 +648,15 @@ static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *ho
     return err;
 }
 
-static bg_filter *scalable_part(const bg_filter *filter, uint32_t i)
+static bg_filter **scalable_part(const bg_filter *filter, uint32_t i)
 {
     const struct scalable *s = (const struct scalable *)(const void *)filter;
-    return i < scalable_count(s) ? scalable_layer(s, i)->filter : NULL;
+    return i < scalable_count(s) ? &scalable_layer(s, i)->filter : NULL;
+}
+
+static struct bgi_memory *scalable_more(bg_filter *filter)
+{
+    return &((struct scalable *)(void *)filter)->many;
 }
 
 /* For every layer how many keys were new in it. */
@@ -851,6 +856,7 @@ static const struct bgi_composed scalable_composed = {
     .recipe = scalable_recipe,
     .remake = scalable_remake,
     .part = scalable_part,
+    .more = scalable_more,
     .numbers = scalable_numbers,
     .restore = scalable_restore,
 };
