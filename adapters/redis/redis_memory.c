@@ -48,7 +48,8 @@ static size_t memory_grid(size_t alignment)
     return alignment > least ? alignment : least;
 }
 
-/* Where in what the server gave there is room, and a multiple of the grid. */
+/* Where in what the server gave there is room for the word, and a multiple of the grid behind it:
+ * at most a grid further on, since what it gave is a multiple of the word's size. */
 static char *memory_place(char *given, size_t grid)
 {
     const uintptr_t from = (uintptr_t)given + sizeof given;
@@ -74,7 +75,7 @@ static void *memory_allocate(void *context, size_t bytes, size_t alignment, int 
     if (bytes > SIZE_MAX / 2) {
         return NULL;
     }
-    char *given = memory_take(bytes + grid + sizeof given, zeroed);
+    char *given = memory_take(bytes + grid, zeroed);
     if (!given) {
         return NULL;
     }
@@ -164,6 +165,26 @@ int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object)
         (void)redis.DefragCursorSet(ctx, defrag.at);
     }
     return defrag.stopped;
+}
+
+/* Moves nothing, and adds up what the server has given for the pieces. */
+static void *defrag_measure(void *context, void *memory, size_t bytes, size_t alignment)
+{
+    size_t *sum = context;
+    (void)bytes;
+    (void)alignment;
+    *sum += redis.MallocSize(memory_given(memory));
+    return NULL;
+}
+
+size_t redis_memory_of(struct object *object)
+{
+    size_t sum = 0;
+    const bg_mover measure = { defrag_measure, &sum };
+    if (!redis_memory_is_held(object)) {
+        object_relocate(&object, &measure);
+    }
+    return sum;
 }
 
 uint64_t redis_memory_moves(void)

@@ -18,6 +18,10 @@ uint64_t redis_memory_used(void);
  * Not 0: not all of them yet, call again. An object that is held stays where it is. */
 int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
 
+/* What the server counts for an object; 0: that cannot be said now, or is not the server's. On the
+ * main thread, as the above. */
+size_t redis_memory_of(struct object *object);
+
 /* Pieces that were moved so far. */
 uint64_t redis_memory_moves(void);
 

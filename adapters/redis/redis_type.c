@@ -147,16 +147,18 @@ static void type_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value)
 
 /* ---- The rest -------------------------------------------------------------------------------------- */
 
-/* What an object needs besides its bits, about: those that grow have a table of layers. */
-enum { TYPE_OVERHEAD = 2 << 10, TYPE_OVERHEAD_GROWS = 5 << 10 };
+/* What an object needs besides its bits, about. */
+enum { TYPE_OVERHEAD = 3 << 10 };
 
+/* As the server counts it, and what is held for a dump; about, while somebody works on it. */
 static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t samples)
 {
     (void)ctx;
     (void)samples;
-    const struct object *object = value;
-    return (size_t)object_bytes(object)
-           + (object_grows(object) ? TYPE_OVERHEAD_GROWS : TYPE_OVERHEAD);
+    struct object *object = (struct object *)(uintptr_t)value;
+    const size_t given = redis_memory_of(object);
+    return given ? given + (size_t)atomic_load(&object->held)
+                 : (size_t)object_bytes(object) + TYPE_OVERHEAD;
 }
 
 /* In the server's units, of which it does 64 at once: pages; and pieces, if there are many. */

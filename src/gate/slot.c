@@ -259,6 +259,7 @@ void bg_slot_free(bg_slot *slot)
         view_release(&view->retired);
     }
     slot_destroy_locks(slot);
+    bgi_memory_give(&slot->failure);
     bgi_memory_give(&memory);
 }
 
@@ -286,7 +287,9 @@ bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mover, bg_errinfo *info)
     atomic_init(&s->view, view_relocate(atomic_load(&s->view), mover));
     slot_destroy_locks(s);
     (void)pthread_mutex_destroy(&s->own_grace.lock);
-    const struct bgi_move move = bgi_memory_move(s->memory, mover);
+    struct bgi_move move = bgi_memory_move(s->failure, mover);
+    s->failure.base = bgi_moved(&move, s->failure.base);
+    move = bgi_memory_move(s->memory, mover);
     s = bgi_moved(&move, s);
     s->memory.base = bgi_moved(&move, s->memory.base);
     s->lines = bgi_moved(&move, s->lines);
@@ -425,7 +428,10 @@ void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why)
 {
     (void)pthread_mutex_lock(&slot->told);
     ++*counter;
-    slot->last_failure = *why;
+    if (slot->failure.base
+        || bgi_memory_take(&slot->failure, sizeof *why, slot_allocator(slot), true)) {
+        *(bg_errinfo *)slot->failure.base = *why;
+    }
     (void)pthread_mutex_unlock(&slot->told);
 }
 

@@ -292,7 +292,10 @@ TEST(relocate__busy_slots_stay)
     CHECK_EQ(m.moved, 0);
     bg_rebuild_abort(rebuild);
 
+    CHECK(bg_slot_reload(slot, "/no/such/file", NULL, NULL) != BG_OK);
     CHECK_OK(bg_slot_relocate(&slot, &m.mover, &info));
+    CHECK_OK(bg_slot_relocate(&slot, &m.mover, &info));
+    CHECK_EQ(stats_of(slot).last_failure.code, BG_EIO);
     CHECK_EQ(count_keys(slot, 0, 100), 100);
     CHECK_EQ(bg_slot_relocate(NULL, &m.mover, NULL), BG_EINVAL);
     CHECK_EQ(bg_slot_relocate(&slot, NULL, NULL), BG_EINVAL);
