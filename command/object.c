@@ -86,8 +86,8 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     if (!foreign) {
         bg_slot_options how = BG_SLOT_OPTIONS_INIT;
         how.allocator = object_allocator(made);
-        how.flags = (shape->sealed ? BG_SLOT_SEALED : 0)
-                    | (how.allocator ? BG_SLOT_SMALL : 0);
+        how.flags =
+            (shape->sealed ? BG_SLOT_SEALED : 0) | (how.allocator ? BG_SLOT_SMALL : 0);
         const bg_err err = bg_slot_create(filter, &how, &made->slot, info);
         if (err) {
             object_give(made);

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline void *fuzz_allocate(void *context, size_t bytes, size_t alignment, int zeroed)
+static inline void *fuzz_allocate(void *context, size_t bytes, size_t alignment,
+                                  int zeroed)
 {
     (void)context;
     void *memory =
@@ -26,7 +27,8 @@ static inline void fuzz_release(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-static inline void *fuzz_move(void *context, void *memory, size_t bytes, size_t alignment)
+static inline void *fuzz_move(void *context, void *memory, size_t bytes,
+                              size_t alignment)
 {
     void *to = fuzz_allocate(context, bytes, alignment, 0);
     if (to) {

@@ -281,8 +281,8 @@ bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mover, bg_errinfo *info)
     bgi_err_clear(info);
     bg_slot *s = *slot;
     if (slot_is_busy(s)) {
-        return bgi_err(info, BG_EBUSY, "slot", "one that nobody uses",
-                       "%s under way", s->rebuilding ? "a rebuild" : "a pin");
+        return bgi_err(info, BG_EBUSY, "slot", "one that nobody uses", "%s under way",
+                       s->rebuilding ? "a rebuild" : "a pin");
     }
     atomic_init(&s->view, view_relocate(atomic_load(&s->view), mover));
     slot_destroy_locks(s);

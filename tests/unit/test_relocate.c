@@ -14,8 +14,8 @@ static const uint8_t relocate_secret[BG_SECRET_BYTES] = "sixteen of bytes";
 
 static bg_bytes key_of(uint64_t i, char text[24])
 {
-    return (bg_bytes){ text, (size_t)snprintf(text, 24, "key-%llu",
-                                              (unsigned long long)i) };
+    return (bg_bytes){ text,
+                       (size_t)snprintf(text, 24, "key-%llu", (unsigned long long)i) };
 }
 
 static void check_keys(const bg_filter *filter, uint64_t n)

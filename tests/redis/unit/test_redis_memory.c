@@ -120,8 +120,7 @@ static void server_begin(struct fake *h)
 
 static struct fake_entry *entry_of(struct fake *h, const char *name)
 {
-    struct fake_entry *entry =
-        fake_find_entry(h, (bg_bytes){ name, strlen(name) });
+    struct fake_entry *entry = fake_find_entry(h, (bg_bytes){ name, strlen(name) });
     CHECK(entry != NULL);
     return entry;
 }
@@ -146,7 +145,8 @@ TEST(module_memory__objects_of_every_sort_are_moved)
         { "BF.RESERVE k 0.01 5000 NONSCALING", "BF.ADD k %d" },
         { "CF.RESERVE k 64", "CF.ADD k %d" },
         { "BG.CREATE k KIND cuckoo CAPACITY 5000 ERROR 0.01", "BG.ADD k %d" },
-        { "BG.CREATE k KIND counting CAPACITY 5000 ERROR 0.01 SHARDS 8", "BG.ADD k %d" },
+        { "BG.CREATE k KIND counting CAPACITY 5000 ERROR 0.01 SHARDS 8",
+          "BG.ADD k %d" },
         { "BG.CREATE k CAPACITY 5000 MANUAL", "BG.ADD k %d" },
     };
     for (size_t s = 0; s < sizeof sorts / sizeof *sorts; s++) {
@@ -172,7 +172,8 @@ TEST(module_memory__objects_of_every_sort_are_moved)
 TEST(module_memory__many_pieces_in_several_calls)
 {
     struct fake h;
-    RedisModuleDefragCtx once = { .hurry = true }, late = { .late = true, .hurry = true };
+    RedisModuleDefragCtx once = { .hurry = true },
+                         late = { .late = true, .hurry = true };
     server_begin(&h);
     CHECK_STR(fake(&h, "BG.CREATE k KIND blocked CAPACITY 5000 ERROR 0.01 SHARDS 200"),
               "+OK");
