@@ -160,8 +160,8 @@ void object_free(struct object *object)
 void object_relocate(struct object **object, const bg_mover *mover)
 {
     struct object *o = *object;
-    if (o->rebuild || (o->slot && bg_slot_relocate(&o->slot, mover, NULL))) {
-        return;
+    if (o->slot && bg_slot_relocate(&o->slot, mover, NULL)) {
+        return; /* it is being rebuilt */
     }
     bg_foreign_relocate(&o->foreign, mover);
     if (object_allocator(o)) {

@@ -133,6 +133,8 @@ static size_t defragment(struct fake_entry *entry, RedisModuleDefragCtx *ctx)
         CHECK(ctx->late && calls < 10000);
         calls++;
     }
+    CHECK_EQ(pthread_mutex_trylock(&entry->object->writing), 0); /* a lock that works */
+    CHECK_EQ(pthread_mutex_unlock(&entry->object->writing), 0);
     return calls;
 }
 
