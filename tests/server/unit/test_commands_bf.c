@@ -1,5 +1,6 @@
 /* BF.*: arguments, replies and words of both protocols, growth, what is recorded. */
 #include "server/support/fake_host.h"
+#include "support/scratch.h"
 
 TEST(bf__words_and_replies)
 {
@@ -207,10 +208,8 @@ TEST(bf__items_of_any_bytes)
 TEST(bf__keyed)
 {
     struct fake h;
-    char folder[] = "/tmp/fake-XXXXXX", path[64];
     bg_keyring *ring = NULL;
-    CHECK(mkdtemp(folder) != NULL);
-    (void)snprintf(path, sizeof path, "%s/ring", folder);
+    const char *path = scratch_path("ring");
     CHECK_OK(bg_keyring_append(path, "first", NULL));
     CHECK_OK(bg_keyring_open(path, &ring, NULL));
     fake_begin(&h);
@@ -225,8 +224,6 @@ TEST(bf__keyed)
     CHECK_STR((const char *)h.entries[0].object->shape.key_id, "first");
     fake_end(&h);
     bg_keyring_free(ring);
-    (void)unlink(path);
-    (void)rmdir(folder);
 }
 
 TEST(shape__reads_what_it_wrote)
