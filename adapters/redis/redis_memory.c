@@ -24,7 +24,7 @@
 
 /* ---- The allocator ----------------------------------------------------------------------------- */
 
-static _Atomic uint64_t memory_used, memory_moves;
+static _Atomic uint64_t memory_used;
 
 /* All of it zero. Where the server cannot give such memory it is made so by touching every page. */
 static void *memory_take(size_t bytes, int zeroed)
@@ -105,6 +105,8 @@ uint64_t redis_memory_used(void)
 
 enum { DEFRAG_STEP = 16 }; /* pieces between two looks at the time */
 
+static _Atomic uint64_t defrag_moves;
+
 /* One call of the server. An object of many pieces is done in several of them. */
 struct defrag {
     RedisModuleDefragCtx *ctx;
@@ -146,7 +148,7 @@ static void *defrag_move(void *context, void *memory, size_t bytes, size_t align
     char *place = memory_place(moved, memory_grid(alignment));
     memmove(place, moved + skip, bytes);
     memory_note(place, moved);
-    atomic_fetch_add_explicit(&memory_moves, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&defrag_moves, 1, memory_order_relaxed);
     return place;
 }
 
@@ -189,7 +191,7 @@ size_t redis_memory_of(struct object *object)
 
 uint64_t redis_memory_moves(void)
 {
-    return atomic_load_explicit(&memory_moves, memory_order_relaxed);
+    return atomic_load_explicit(&defrag_moves, memory_order_relaxed);
 }
 
 /* ---- The thread that frees ----------------------------------------------------------------------- */

@@ -584,13 +584,14 @@ static bool scalable_equal(const bg_filter *a, const bg_filter *b)
 /* ---- Merging --------------------------------------------------------------------- */
 
 /* After a merge: keys of both count once where the fill says so. */
-static void scalable_recount(struct scalable *s, uint32_t i, uint64_t a, uint64_t b)
+static void scalable_recount(const struct scalable_layer *layer, uint64_t *added,
+                             uint64_t a, uint64_t b)
 {
-    bg_info info = scalable_info(scalable_layer(s, i)->filter);
+    bg_info info = scalable_info(layer->filter);
     uint64_t most = a + b, least = a > b ? a : b;
     uint64_t keys = info.items.value < (double)most ? (uint64_t)info.items.value : most;
     keys = keys > least ? keys : least;
-    (void)__atomic_fetch_add(&scalable_adds(s, i)->added, keys - a, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(added, keys - a, __ATOMIC_RELAXED);
 }
 
 static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
@@ -612,7 +613,7 @@ static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
         err = bg_filter_merge(scalable_layer(s, i)->filter,
                               scalable_layer(other, i)->filter, NULL);
         if (!err) {
-            scalable_recount(s, i, a, b);
+            scalable_recount(scalable_layer(s, i), &scalable_adds(s, i)->added, a, b);
         }
     }
     return err;
