@@ -171,6 +171,39 @@ TEST(module_memory__objects_of_every_sort_are_moved)
     }
 }
 
+/* Copies of it are the server's as well. */
+TEST(module_memory__filters_of_others_are_moved)
+{
+    struct fake h;
+    const struct object_shape shape = { .family = OBJECT_BF,
+                                        .imported = 1,
+                                        .expansion = 2,
+                                        .foreign = BG_FOREIGN_REDISBLOOM };
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
+    bg_foreign *foreign = NULL;
+    struct fake_entry entry = { .object = NULL };
+    struct object *copy = NULL;
+    server_begin(&h);
+    how.allocator = &redis_allocator;
+    CHECK_OK(bg_foreign_create(shape.foreign, 100, 0.01, &how, &foreign, NULL));
+    CHECK_OK(bg_foreign_add(foreign, "apple", 5, NULL));
+    CHECK_OK(object_adopt(&shape, NULL, foreign, &entry.object, NULL));
+    for (int i = 0; i < 10; i++) {
+        RedisModuleDefragCtx ctx = { .late = false };
+        (void)defragment(&entry, &ctx);
+        CHECK_EQ(ctx.moved, 2);
+        CHECK_EQ(object_count(entry.object, (bg_bytes){ "apple", 5 }), 1);
+    }
+    const size_t one = redis_memory_of(entry.object);
+    CHECK_EQ(server_live, one);
+    CHECK_OK(object_copy(entry.object, &copy, NULL));
+    CHECK_EQ(server_live, one + redis_memory_of(copy));
+    object_free(copy);
+    object_free(entry.object);
+    fake_end(&h);
+    CHECK_EQ(server_live, 0);
+}
+
 TEST(module_memory__many_pieces_in_several_calls)
 {
     struct fake h;
