@@ -105,6 +105,8 @@ static const char *bf_read_expansion(bg_bytes argument, struct bf_wish *wish)
     return NULL;
 }
 
+static const char bf_arity[] = "a value is missing"; /* to be said as args_arity does */
+
 /* One option at argv[*i], and its value; *i is left at the last word that was read. */
 static const char *bf_read_option(const struct request *request, size_t *i, size_t end,
                                   bool inserting, struct bf_wish *wish)
@@ -113,14 +115,12 @@ static const char *bf_read_option(const struct request *request, size_t *i, size
         const char *word;
         bool in_reserve;
         const char *(*read)(bg_bytes argument, struct bf_wish *wish);
-        const char *missing;
-    } valued[] = { { "EXPANSION", true, bf_read_expansion, "ERR no expansion" },
-                   { "CAPACITY", false, bf_read_capacity, "ERR bad capacity" },
-                   { "ERROR", false, bf_read_error, "ERR bad error rate" },
-                   { "TIGHTENING", false, bf_read_tightening,
-                     "ERR bad tightening ratio" },
-                   { "SEED", false, bf_read_seed, "ERR invalid seed" },
-                   { "VALIDATESCALETO", false, bf_read_scale_to, "ERR bad capacity" } };
+    } valued[] = { { "EXPANSION", true, bf_read_expansion },
+                   { "CAPACITY", false, bf_read_capacity },
+                   { "ERROR", false, bf_read_error },
+                   { "TIGHTENING", false, bf_read_tightening },
+                   { "SEED", false, bf_read_seed },
+                   { "VALIDATESCALETO", false, bf_read_scale_to } };
     const bg_bytes word = request->argv[*i];
     if (args_is(word, "NONSCALING")) {
         wish->nonscaling = true;
@@ -133,7 +133,7 @@ static const char *bf_read_option(const struct request *request, size_t *i, size
     for (size_t v = 0; v < sizeof valued / sizeof *valued; v++) {
         if ((inserting || valued[v].in_reserve) && args_is(word, valued[v].word)) {
             if (*i + 1 >= end) {
-                return valued[v].missing;
+                return inserting ? bf_arity : "ERR no expansion";
             }
             return valued[v].read(request->argv[++*i], wish);
         }
@@ -394,12 +394,13 @@ static void bf_insert(struct request *request)
         i++;
     }
     const bool items = i < request->argc; /* ITEMS was said */
+    wrong = !wrong && items && i + 1 == request->argc ? bf_arity : wrong;
     wrong = wrong ? wrong : bf_check(&wish);
     wrong = wrong || !wish.scale_to ? wrong : bf_check_scale(request, &wish);
-    if (wrong) {
-        reply_error(&request->reply, wrong);
-    } else if (items && i + 1 == request->argc) {
+    if (wrong == bf_arity) {
         args_arity(request);
+    } else if (wrong) {
+        reply_error(&request->reply, wrong);
     } else {
         i += items;
         bf_add_list(request, &wish, request->argv + i, request->argc - i);

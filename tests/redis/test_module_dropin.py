@@ -262,10 +262,10 @@ def test_options_of_valkey_bloom(h):
     for words, reply in (
             (("k",), []), (("k", "CAPACITY", 1000), []), (("k", "ITEMS"), "ERR wrong number of arguments"),
             (("x", "NOCREATE"), "ERR not found"), (("x", "SEED", "short"), "ERR invalid seed"),
-            (("x", "SEED"), "ERR invalid seed"), (("x", "TIGHTENING", "x"), "ERR bad tightening ratio"),
+            (("x", "SEED"), "ERR wrong number of arguments"), (("x", "TIGHTENING", "x"), "ERR bad tightening ratio"),
             (("x", "TIGHTENING", 0), "ERR (0 < tightening ratio range < 1)"),
             (("x", "TIGHTENING", 1), "ERR (0 < tightening ratio range < 1)"),
-            (("x", "VALIDATESCALETO", 0), "ERR bad capacity"), (("x", "VALIDATESCALETO"), "ERR bad capacity"),
+            (("x", "VALIDATESCALETO", 0), "ERR bad capacity"), (("x", "VALIDATESCALETO"), "ERR wrong number of arguments"),
             (("x", "NONSCALING", "VALIDATESCALETO", 100),
              "ERR cannot use NONSCALING and VALIDATESCALETO options together"),
             (("x", "SEED", SEED, "VALIDATESCALETO", 100), "ERR cannot use SEED and VALIDATESCALETO options together"),
