@@ -289,6 +289,16 @@ def test_options_of_valkey_bloom(h):
         h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "0")
 
 
+def test_limit_of_a_seeded_filter(h):
+    """It is that of the time when the filter was made, also after it was loaded elsewhere."""
+    h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "20kb")
+    assert h.ask("BF.INSERT", "k", "CAPACITY", 1000, "SEED", SEED) == []
+    h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", "0")
+    assert h.ask("DEBUG", "RELOAD") == "OK"
+    assert isinstance(h.ask("BF.MADD", "k", *range(50000))[-1], Error)
+    assert h.ask("BF.INFO", "k", "SIZE")[0] <= 20480
+
+
 def test_info_of_valkey_bloom(h):
     h.ask("BF.RESERVE", "k", 0.003, 100)
     with h.connect() as c:
