@@ -10,7 +10,7 @@ import struct
 import threading
 
 import redis_host
-from redis_host import Error, Host, Skip, alone, wait_for
+from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
 
 # ---- Configuration -------------------------------------------------------------------------------
 
@@ -78,6 +78,21 @@ def test_file_of_redisbloom(pattern):
     with Host(pattern.program, pattern.module, ["NAME", "BF", "ERROR_RATE", 0.002, "INITIAL_SIZE", 321,
                                                 "CF_MAX_EXPANSIONS", 9]) as h:
         check_values(h, {"bf-error-rate": "0.002", "bf-initial-size": "321", "cf-max-expansions": "9"}, "bf.")
+        check_replica_of_another_name(h)
+
+
+def check_replica_of_another_name(h):
+    h.ask("BF.ADD", "before", "a")
+    replica = replica_of(h)
+    try:
+        assert b"bloomgate" in module_names(replica)
+        h.ask("BF.MADD", "after", "a", "b")
+        caught_up(h, replica)
+        for name in ("before", "after"):
+            assert replica.ask("BG.DIGEST", name) == h.ask("BG.DIGEST", name), name
+    finally:
+        replica.kill()
+        replica.remove()
 
 
 @alone
