@@ -117,7 +117,10 @@ def run_in(program, module, tests, options):
     try:
         for test in tests:
             if getattr(test, "alone", False):
-                result = run_one(test, Host(program, module))
+                pattern = Host(program, module)
+                result = run_one(test, pattern)
+                pattern.kill()
+                pattern.remove()
             else:
                 if shared.process is None or shared.process.poll() is not None:
                     shared.start()
