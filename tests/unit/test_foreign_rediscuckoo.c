@@ -2,7 +2,7 @@
  * Cuckoo filters of RedisBloom: the example of its documentation is read, "item1" found where the
  * example shows it, and everything that does not agree with itself is refused: a filter that is
  * read wrongly would answer "no" to what it has. What RedisBloom itself has written is in
- * foreign/redisbloom.samples and compared by foreign/test_redisbloom_samples.py.
+ * foreign/redisbloom/samples.json and compared by foreign/test_redisbloom_samples.py.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -284,7 +284,7 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused64(FILTERS, 4, "slots of the filters");
     refused64(FILTERS, UINT64_MAX, "filters");
     refused16(BUCKET_SIZE, 0, "bucket size");
-    refused16(BUCKET_SIZE, 256, "slots of the filters");
+    refused16(BUCKET_SIZE, 256, "bucket size");
     refused16(BUCKET_SIZE, 1, "chunk");
     refused16(EXPANSION, 3, "expansion");
     refused16(EXPANSION, 65535, "expansion");

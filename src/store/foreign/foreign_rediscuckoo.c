@@ -48,6 +48,7 @@ enum {
     CUCKOO_ADDRESS = 8, /* behind it, in old versions */
     CUCKOO_CHUNK_MOST = 16 << 20,
     CUCKOO_EXPANSION_MOST = 32768,
+    CUCKOO_BUCKET_MOST = 255, /* of 300, old versions say 300 and have 300 % 256 */
     CUCKOO_FILTERS_MOST = 64
 };
 
@@ -124,8 +125,8 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
         return foreign_refuse(info, at + 8, "buckets", "a power of two", "%llu",
                               (unsigned long long)head->buckets);
     }
-    if (head->bucket_size == 0) {
-        return foreign_refuse(info, at + 32, "bucket size", "1 .. 65535", "%u",
+    if (head->bucket_size == 0 || head->bucket_size > CUCKOO_BUCKET_MOST) {
+        return foreign_refuse(info, at + 32, "bucket size", "1 .. 255", "%u",
                               head->bucket_size);
     }
     if (head->expansion > CUCKOO_EXPANSION_MOST
