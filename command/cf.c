@@ -514,7 +514,7 @@ static struct cf_figures cf_measure(const struct object *object)
                                 .buckets = slots / bucket,
                                 .filters = object_layers(object),
                                 .items = added > gone ? added - gone : 0,
-                                .deletes = gone,
+                                .deletes = object_deleted(object),
                                 .bucket_size = bucket,
                                 .expansion = object->shape.expansion,
                                 .iterations = object->shape.max_iterations };

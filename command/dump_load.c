@@ -29,7 +29,7 @@ enum {
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     CUCKOO_HEADER = 38,
-    CUCKOO_HEADER_OLD = 46, /* of RedisBloom 2.2.7 to 2.2.13: docs/foreign.md */
+    CUCKOO_HEADER_OLD = 46, /* of RedisBloom 2.2.7 to 2.2.10: docs/foreign.md */
     CUCKOO_FILTERS = 65536,
     LOAD_FIRST = 64 << 10
 };

@@ -421,8 +421,8 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
-/* A format whose values are read. RedisBloom wrote version 3 with one hash up to 2.0.0 and with another
- * one from 2.0.3 on, so that nobody knows by which to ask such a value. */
+/* A format whose values are read. RedisBloom wrote version 3 with one hash up to 2.0.1 and with another
+ * one from 2.0.2 on, so that nobody knows by which to ask such a value. */
 static const struct import_kind {
     bg_foreign_format format;
     int version;

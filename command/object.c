@@ -320,6 +320,12 @@ uint32_t object_layers(const struct object *object)
                         : object_foreign_about(object).parts;
 }
 
+uint64_t object_deleted(const struct object *object)
+{
+    return object->foreign ? object_foreign_about(object).removed
+                           : atomic_load(&object->deleted);
+}
+
 static bool object_add_up(void *context, uint64_t prefix, uint64_t count)
 {
     uint64_t *sum = context;

@@ -288,4 +288,7 @@ bool object_grows(const struct object *object);
 void object_about(const struct object *object, bg_slot_stats *stats);
 uint32_t object_layers(const struct object *object);
 
+/* Items that were deleted, as INFO tells: of RedisBloom's since it last made room by that. */
+uint64_t object_deleted(const struct object *object);
+
 #endif

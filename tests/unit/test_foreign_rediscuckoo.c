@@ -10,7 +10,7 @@
 #include "base/bits.h"
 
 /* CF.RESERVE cf 8, CF.ADD cf item1, then CF.SCANDUMP, as its documentation prints it: the header
- * with 8 bytes that mean nothing, as versions 2.2.7 to 2.2.13 have them, and 4 buckets of 2. */
+ * with 8 bytes that mean nothing, as versions 2.2.7 to 2.2.10 have them, and 4 buckets of 2. */
 static const unsigned char example[16 + 46 + 16 + 8] = {
     0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x2e, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00,
@@ -201,6 +201,31 @@ TEST(rediscuckoo__removes_what_was_added)
     bg_foreign_free(f);
 }
 
+/* What can move to earlier filters does, when more than a tenth was deleted, and the last ones go. */
+TEST(rediscuckoo__gives_filters_back)
+{
+    for (unsigned expansion = 1; expansion <= 4; expansion *= 2) {
+        char key[32];
+        bg_foreign *f = made(expansion, 2, 100);
+        const uint32_t parts = about_of(f).parts;
+        CHECK(parts > 1);
+        for (int i = 0; i < 99; i++) {
+            CHECK_OK(bg_foreign_remove(f, key, key_of(key, i), NULL));
+            const bg_foreign_info about = about_of(f);
+            CHECK_EQ(about.items, (uint64_t)(99 - i));
+            CHECK(about.removed <= about.items / 10 || about.parts == 1);
+            CHECK_EQ(count_items(f, i + 1, 100), (size_t)(99 - i));
+        }
+        CHECK_EQ(about_of(f).parts, 1);
+        check_written(f, 0);
+        CHECK_OK(add_items(f, 100, 200)); /* and it grows again, by empty ones */
+        CHECK_EQ(count_items(f, 100, 200), 100);
+        CHECK_EQ(about_of(f).items, 101);
+        check_written(f, 0);
+        bg_foreign_free(f);
+    }
+}
+
 TEST(rediscuckoo__counts_copies_up_to_a_bound)
 {
     bg_foreign *f = made(1, 2, 0);
@@ -279,6 +304,7 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused64(BUCKETS, 2, "chunk");
     refused64(BUCKETS, UINT64_C(1) << 31, "buckets");
     refused64(BUCKETS, UINT64_C(1) << 63, "buckets");
+    refused64(DELETED, UINT64_C(1) << 63, "deleted");
     refused64(FILTERS, 0, "filters");
     refused64(FILTERS, 2, "chunk");
     refused64(FILTERS, 4, "slots of the filters");

@@ -31,7 +31,7 @@
  *        later makes the chain grow by `growth` times that, not by what a stranger says
  *   (I6) the sizes of links add up to the size; a chain of several links has a growth
  *
- * What RedisBloom 2.2.2 to 8.8 writes is what is accepted: docs/foreign.md.
+ * What RedisBloom 2.2.1 to 8.8 writes is what is accepted: docs/foreign.md.
  */
 #include "base/checked.h"
 #include "store/foreign/foreign.h"

@@ -6,7 +6,7 @@
  *     u64 iterator | u64 length | bytes          little-endian; then the next
  *
  *     iterator 1   the header: u64 items | u64 buckets | u64 deleted | u64 filters |
- *                  u16 bucket size | u16 iterations | u16 expansion; versions 2.2.7 to 2.2.13
+ *                  u16 bucket size | u16 iterations | u16 expansion; versions 2.2.7 to 2.2.10
  *                  have 8 bytes more, an address of memory, which means nothing
  *     then         the slots of the filters, one byte each, bucket by bucket, at most 16 MiB a
  *                  time and of one filter only; the iterator is that of the chunk before plus
@@ -31,7 +31,12 @@
  * there is none, fingerprints of the last filter move to their other bucket, `iterations` of
  * them at most; if that frees none either, they move back and the chain grows. It never has
  * more than CUCKOO_FILTERS_MOST filters by that: copies of one key fill two buckets only, and
- * would make it grow without end. RedisBloom does the same: the same adds make the same bytes.
+ * would make it grow without end. Removing takes a fingerprint out of the last filter that has it.
+ * When more than a tenth of the items was removed since, those of the last filter move to the first
+ * one that has room for them; if that empties it, it goes, and the next one's do.
+ *
+ * RedisBloom does all that in the same way: the same adds and removes make the same bytes, so that
+ * a replica of it stays one.
  *
  * In memory: a part has one slot a byte; `bits` is 8 times that. own_small is the bucket size.
  */
@@ -134,6 +139,10 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
         return foreign_refuse(info, at + 36, "expansion",
                               "0, or a power of two up to 32768", "%u",
                               head->expansion);
+    }
+    if (head->deleted > INT64_MAX) {
+        return foreign_refuse(info, at + 16, "deleted", "below 2^63", "%llu",
+                              (unsigned long long)head->deleted);
     }
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MOST
         || (head->filters > 1 && head->expansion == 0)) {
@@ -326,6 +335,47 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
     return times;
 }
 
+/* Moves what is in the last filter to the first one before it that has room; true: it is empty. Buckets of
+ * a smaller filter follow from those of a larger one, as both are powers of two. */
+static bool cuckoo_empty_last(bg_foreign *f)
+{
+    struct foreign_part *last = &f->parts[f->count - 1];
+    unsigned char *from = f->bytes + last->offset;
+    for (uint64_t i = 0; i < last->bytes && last->items > 0; i++) {
+        const uint64_t bucket = i / last->own_small;
+        const struct cuckoo_key k = { bucket, cuckoo_alternative(bucket, from[i]),
+                                      from[i] };
+        for (uint32_t to = 0; k.print && to < f->count - 1; to++) {
+            unsigned char *slot = cuckoo_find_either(f, &f->parts[to], &k, 0);
+            if (slot) {
+                *slot = k.print;
+                from[i] = 0;
+                f->parts[to].items++;
+                last->items--;
+                break;
+            }
+        }
+    }
+    return last->items == 0;
+}
+
+/* Filters at the end that can be emptied go, when more than a tenth of the items was deleted. */
+static void cuckoo_rearrange(bg_foreign *f)
+{
+    uint64_t items = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        items += f->parts[i].items;
+    }
+    if (f->count == 1 || f->extra[CUCKOO_DELETED] <= items / 10) {
+        return;
+    }
+    while (f->count > 1 && cuckoo_empty_last(f)) {
+        f->count--;
+        f->size -= f->parts[f->count].bytes;
+    }
+    f->extra[CUCKOO_DELETED] = 0;
+}
+
 static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
 {
     const struct cuckoo_key k = cuckoo_hash(key, len);
@@ -335,6 +385,7 @@ static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
             *slot = 0;
             f->parts[i].items--;
             f->extra[CUCKOO_DELETED]++;
+            cuckoo_rearrange(f);
             return BG_OK;
         }
     }
@@ -527,6 +578,7 @@ static void cuckoo_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double no = 1;
     about->ones = about->items;
+    about->removed = f->extra[CUCKOO_DELETED];
     for (uint32_t i = 0; i < f->count; i++) {
         const struct foreign_part *part = &f->parts[i];
         const double full = (double)part->items / (double)part->bytes;
