@@ -313,10 +313,11 @@ static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
     if (err) {
         return err;
     }
-    if (n != buckets * bucket_size) {
+    const uint64_t slots = buckets * bucket_size;
+    if (n != slots) {
         return object_error(info, BG_EFORMAT,
                             "bytes of a filter: found %zu, expected %llu", n,
-                            (unsigned long long)(buckets * bucket_size));
+                            (unsigned long long)slots);
     }
     *done += n;
     dump_put64(file->bytes + at, 1 + *done);
