@@ -367,7 +367,11 @@ Settings TakeSettings(int count, char **words)
 int main(int count, char **words)
 {
     Settings s = TakeSettings(count, words);
-    std::string pattern = (s.folder.empty() ? "/tmp" : s.folder) + "/bench-leveldb-XXXXXX";
+    if (s.folder.empty()) {
+        const char *said = std::getenv("TMPDIR");
+        s.folder = said && *said ? said : "/tmp";
+    }
+    std::string pattern = s.folder + "/bench-leveldb-XXXXXX";
     if (!mkdtemp(&pattern[0])) {
         std::perror(pattern.c_str());
         return 1;

@@ -331,6 +331,7 @@ static void cluster_end(struct cluster *c)
 
 int main(int count, char **words)
 {
+    /* Not where TMPDIR says: the path of a socket must be short. */
     static struct cluster c = { .folder = "/tmp/bloomgate-example-XXXXXX" };
     char socket[96];
     must(mkdtemp(c.folder) != NULL, "making a folder");

@@ -113,6 +113,9 @@ static const char *const templates[] = {
     "BF.LOADCHUNK %n 1 %h",
     "BF.LOADCHUNK %n %t %b",
     "BG.MLOOKUP %w %i %i",
+    "BF.INSERT %n CAPACITY %c ERROR %r TIGHTENING %r SEED 0123456789abcdef0123456789abcdef ITEMS %i",
+    "BF.INSERT %n SEED 0123456789abcdef0123456789abcdef EXPANSION %c %w %c ITEMS %i",
+    "BF.INSERT %n CAPACITY %c VALIDATESCALETO %c",
 };
 enum { TEMPLATES = sizeof templates / sizeof *templates };
 
@@ -171,7 +174,7 @@ struct world {
 
 struct arguments {
     bg_bytes argv[WORDS];
-    char text[WORDS][32];
+    char text[WORDS][40];
     uint8_t *changed; /* a piece of which a byte is another one */
     size_t argc;
 };

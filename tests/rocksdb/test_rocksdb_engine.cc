@@ -45,8 +45,10 @@ class Scratch
   public:
     Scratch()
     {
-        char name[] = "/tmp/bloomgate_rocksdb.XXXXXX";
-        path_ = mkdtemp(name);
+        path_ = std::filesystem::temp_directory_path() / "bloomgate_rocksdb.XXXXXX";
+        if (!mkdtemp(path_.data())) {
+            std::abort();
+        }
     }
     ~Scratch()
     {

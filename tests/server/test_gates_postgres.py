@@ -30,6 +30,7 @@ class Server:
     """PostgreSQL with a unix socket in its folder, and no other door."""
 
     def __init__(self):
+        # Not where TMPDIR says: a socket's path is short, and "postgres" has to get there.
         self.folder = tempfile.mkdtemp(prefix="bloomgate-pg-", dir="/tmp")
         if os.geteuid() == 0:
             user = pwd.getpwnam("postgres")

@@ -6,6 +6,7 @@
 
 #include "support/check.h"
 #include "support/filters.h"
+#include "support/temporary.h"
 
 #include "bloomgate/bloomgate.h"
 
@@ -145,11 +146,11 @@ static inline unsigned char *files_encode(const bg_filter *filter, uint64_t gene
 /* A folder for files of this program; files_clean removes it with what is in it. */
 static inline const char *files_folder(void)
 {
-    static char folder[64]; /* also of children */
+    static char folder[256]; /* also of children */
     if (!*folder) {
         /* The time, as a process that failed may have left one with the same number. */
-        (void)snprintf(folder, sizeof folder, "/tmp/bloomgate-test-%ld-%lld",
-                       (long)getpid(), (long long)time(NULL));
+        (void)snprintf(folder, sizeof folder, "%s/bloomgate-test-%ld-%lld",
+                       temporary_root(), (long)getpid(), (long long)time(NULL));
     }
     (void)mkdir(folder, 0700);
     return folder;
@@ -157,7 +158,7 @@ static inline const char *files_folder(void)
 
 static inline char *files_path(const char *name)
 {
-    static char paths[8][256];
+    static char paths[8][512];
     static unsigned next;
     char *path = paths[next++ % 8];
     (void)snprintf(path, sizeof paths[0], "%s/%s", files_folder(), name);
@@ -166,7 +167,7 @@ static inline char *files_path(const char *name)
 
 static inline void files_clean(void)
 {
-    char path[512];
+    char path[1024];
     DIR *folder = opendir(files_folder());
     CHECK(folder);
     for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {

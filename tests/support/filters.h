@@ -110,6 +110,38 @@ static inline bg_info info_of(const bg_filter *filter)
     return info;
 }
 
+/* Keys first .. first + n - 1, in batches; how many of them were new. */
+static inline size_t add_range(bg_filter *filter, uint64_t first, size_t n)
+{
+    uint64_t keys[500];
+    size_t added = 0;
+    for (size_t done = 0; done < n;) {
+        size_t step = n - done < 500 ? n - done : 500;
+        for (size_t i = 0; i < step; i++) {
+            keys[i] = first + done + i;
+        }
+        added += bg_filter_add_many_u64(filter, keys, step, NULL);
+        done += step;
+    }
+    return added;
+}
+
+/* How many of them it may contain. */
+static inline size_t ask_range(const bg_filter *filter, uint64_t first, size_t n)
+{
+    uint64_t keys[500];
+    size_t maybe = 0;
+    for (size_t done = 0; done < n;) {
+        size_t step = n - done < 500 ? n - done : 500;
+        for (size_t i = 0; i < step; i++) {
+            keys[i] = first + done + i;
+        }
+        maybe += bg_filter_may_contain_many_u64(filter, keys, step, NULL);
+        done += step;
+    }
+    return maybe;
+}
+
 static inline void random_hashes(uint64_t *hashes, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

@@ -40,6 +40,21 @@ static inline void bytes_append(struct bytes *b, const void *from, size_t n)
     *b = grown;
 }
 
+/* Numbers as most formats have them, the least byte first. */
+static inline void bytes_put64(struct bytes *b, size_t at, uint64_t value)
+{
+    for (size_t i = 0; i < 8; i++) {
+        b->at[at + i] = (unsigned char)(value >> 8 * i);
+    }
+}
+
+static inline void bytes_put_double(struct bytes *b, size_t at, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bytes_put64(b, at, bits);
+}
+
 static inline void bytes_drop(struct bytes *b)
 {
     free(b->at);
@@ -128,6 +143,30 @@ static inline void foreign_truncations(bg_foreign_format format, const struct by
         CHECK(err == BG_EFORMAT || err == BG_EVERSION || err == BG_ECHECKSUM
               || err == BG_ENOMEM || err == BG_EINVAL);
     }
+}
+
+/* Adds "item:<from>" and so on, up to the first that fails. */
+static inline bg_err foreign_add_items(bg_foreign *foreign, int from, int to)
+{
+    bg_err err = BG_OK;
+    char key[32];
+    for (int i = from; !err && i < to; i++) {
+        const int n = snprintf(key, sizeof key, "item:%d", i);
+        err = bg_foreign_add(foreign, key, (size_t)n, NULL);
+    }
+    return err;
+}
+
+/* How many of them it may contain. */
+static inline size_t foreign_count_items(const bg_foreign *foreign, int from, int to)
+{
+    size_t maybe = 0;
+    char key[32];
+    for (int i = from; i < to; i++) {
+        const int n = snprintf(key, sizeof key, "item:%d", i);
+        maybe += bg_foreign_may_contain(foreign, key, (size_t)n);
+    }
+    return maybe;
 }
 
 /* With one byte changed it is refused, or asked and written without harm; returns how

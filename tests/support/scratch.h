@@ -6,6 +6,7 @@
 #define TESTS_SCRATCH_H
 
 #include "support/check.h"
+#include "support/temporary.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -25,7 +26,11 @@ static inline int scratch_remove(const char *path, const struct stat *info, int 
 
 static inline char *scratch_name(void)
 {
-    static char folder[] = "/tmp/bloomgate-scratch-XXXXXX";
+    static char folder[256];
+    if (!*folder) {
+        (void)snprintf(folder, sizeof folder, "%s/bloomgate-scratch-XXXXXX",
+                       temporary_root());
+    }
     return folder;
 }
 
@@ -49,12 +54,23 @@ static inline const char *scratch_folder(void)
 }
 
 /* A path in it; good for the next 15 calls. */
-static inline const char *scratch_path(const char *name)
+static inline char *scratch_path(const char *name)
 {
     static char paths[16][512];
     static unsigned next;
     char *path = paths[next++ % 16];
     (void)snprintf(path, sizeof paths[0], "%s/%s", scratch_folder(), name);
+    return path;
+}
+
+/* A new folder in it; its path, good for the next 15 calls. */
+static inline char *scratch_fresh(void)
+{
+    static unsigned made;
+    char name[16];
+    (void)snprintf(name, sizeof name, "%u", made++);
+    char *path = scratch_path(name);
+    CHECK(mkdir(path, 0700) == 0);
     return path;
 }
 

@@ -31,26 +31,6 @@ static bg_foreign *make_set(uint64_t items)
     return f;
 }
 
-static void add_items(bg_foreign *f, int from, int to)
-{
-    for (int i = from; i < to; i++) {
-        char key[32];
-        int len = snprintf(key, sizeof key, "item:%d", i);
-        CHECK_OK(bg_foreign_add(f, key, (size_t)len, NULL));
-    }
-}
-
-static size_t count_items(const bg_foreign *f, int from, int to)
-{
-    size_t maybe = 0;
-    for (int i = from; i < to; i++) {
-        char key[32];
-        int len = snprintf(key, sizeof key, "item:%d", i);
-        maybe += bg_foreign_may_contain(f, key, (size_t)len);
-    }
-    return maybe;
-}
-
 static void refused(const void *bytes, size_t n, const char *what)
 {
     bg_foreign_options how = with_secret();
@@ -70,7 +50,7 @@ static void check_five(const bg_foreign *f)
     CHECK(bg_foreign_may_contain(f, NULL, 0));
     CHECK(bg_foreign_may_contain(f, "\x00\xff\x80", 3));
     CHECK(bg_foreign_may_contain(f, many, sizeof many));
-    CHECK_EQ(count_items(f, 0, 1000), 0);
+    CHECK_EQ(foreign_count_items(f, 0, 1000), 0);
 }
 
 TEST(bip158__five_items)
@@ -127,15 +107,15 @@ TEST(bip158__sets_of_all_sizes)
     for (size_t i = 0; i < count; i++) {
         bg_foreign_options how = with_secret();
         bg_foreign *f = make_set(1); /* so that the table has to grow */
-        add_items(f, 0, sets[i].items);
-        add_items(f, 0, sets[i].items / 2);
-        CHECK_EQ(count_items(f, 0, sets[i].items), (size_t)sets[i].items);
+        CHECK_OK(foreign_add_items(f, 0, sets[i].items));
+        CHECK_OK(foreign_add_items(f, 0, sets[i].items / 2));
+        CHECK_EQ(foreign_count_items(f, 0, sets[i].items), (size_t)sets[i].items);
         struct bytes b = bytes_written(f);
         CHECK_EQ(b.n, sets[i].bytes);
         CHECK_EQ(foreign_xxh64(b.at, b.n), sets[i].sum);
         bg_foreign *g = foreign_must(BG_FOREIGN_BIP158, &b, &how);
-        CHECK_EQ(count_items(g, 0, sets[i].items), (size_t)sets[i].items);
-        CHECK(count_items(g, 1000000, 1010000) <= 2); /* 0.013 expected */
+        CHECK_EQ(foreign_count_items(g, 0, sets[i].items), (size_t)sets[i].items);
+        CHECK(foreign_count_items(g, 1000000, 1010000) <= 2); /* 0.013 expected */
         bytes_drop(&b);
         bg_foreign_free(f);
         bg_foreign_free(g);
@@ -183,12 +163,12 @@ TEST(bip158__a_failed_growth_changes_nothing)
     how.allocator = &c.hooks;
     bg_foreign *f;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_BIP158, 64, 0.01, &how, &f, NULL));
-    add_items(f, 0, 64);
+    CHECK_OK(foreign_add_items(f, 0, 64));
     c.fail_at = c.calls + 1;
     CHECK_EQ(bg_foreign_add(f, "plum", 4, NULL), BG_ENOMEM);
     CHECK(!bg_foreign_may_contain(f, "plum", 4));
-    CHECK_EQ(count_items(f, 0, 64), 64);
-    add_items(f, 0, 300);
+    CHECK_EQ(foreign_count_items(f, 0, 64), 64);
+    CHECK_OK(foreign_add_items(f, 0, 300));
     struct bytes b = bytes_written(f);
     CHECK_EQ(foreign_xxh64(b.at, b.n), 0x51cf8f938ae27d46);
     bytes_drop(&b);
@@ -203,7 +183,7 @@ TEST(bip158__every_truncation)
 {
     bg_foreign_options how = with_secret();
     bg_foreign *f = make_set(300);
-    add_items(f, 0, 300);
+    CHECK_OK(foreign_add_items(f, 0, 300));
     struct bytes b = bytes_written(f);
     foreign_truncations(BG_FOREIGN_BIP158, &b, &how);
     foreign_faults(BG_FOREIGN_BIP158, &b, &how);
@@ -217,7 +197,7 @@ TEST(bip158__damage)
 {
     bg_foreign_options how = with_secret();
     bg_foreign *f = make_set(100);
-    add_items(f, 0, 100);
+    CHECK_OK(foreign_add_items(f, 0, 100));
     struct bytes b = bytes_written(f);
     (void)foreign_damage(BG_FOREIGN_BIP158, &b, &how, 3000);
     bytes_drop(&b);
@@ -252,7 +232,7 @@ TEST(bip158__cve_2013_5700_no_items)
     struct bytes b = bytes_copy("", 1);
     bg_foreign *f = foreign_must(BG_FOREIGN_BIP158, &b, &how);
     CHECK(!bg_foreign_may_contain(f, "", 0));
-    CHECK_EQ(count_items(f, 0, 100), 0);
+    CHECK_EQ(foreign_count_items(f, 0, 100), 0);
     struct bytes again = bytes_written(f);
     CHECK(bytes_same(&again, &b));
     bytes_drop(&again);

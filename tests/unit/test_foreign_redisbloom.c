@@ -58,22 +58,10 @@ static struct bytes small_copy(void)
     return bytes_copy(small, sizeof small);
 }
 
-static void put64(struct bytes *b, size_t at, uint64_t value)
-{
-    bgi_store_le64(b->at + at, value);
-}
-
 static void put32(struct bytes *b, size_t at, uint32_t value)
 {
     value = bgi_le32(value);
     memcpy(b->at + at, &value, 4);
-}
-
-static void put_double(struct bytes *b, size_t at, double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, 8);
-    put64(b, at, bits);
 }
 
 static void refused(struct bytes *b, const char *what)
@@ -86,7 +74,7 @@ static void refused(struct bytes *b, const char *what)
 static void refused64(size_t at, uint64_t value, const char *what)
 {
     struct bytes b = small_copy();
-    put64(&b, at, value);
+    bytes_put64(&b, at, value);
     refused(&b, what);
 }
 
@@ -100,32 +88,8 @@ static void refused32(size_t at, uint32_t value, const char *what)
 static void refused_double(size_t at, double value, const char *what)
 {
     struct bytes b = small_copy();
-    put_double(&b, at, value);
+    bytes_put_double(&b, at, value);
     refused(&b, what);
-}
-
-static bg_err add_items(bg_foreign *f, int from, int to)
-{
-    for (int i = from; i < to; i++) {
-        char key[32];
-        int len = snprintf(key, sizeof key, "item:%d", i);
-        bg_err err = bg_foreign_add(f, key, (size_t)len, NULL);
-        if (err) {
-            return err;
-        }
-    }
-    return BG_OK;
-}
-
-static size_t count_items(const bg_foreign *f, int from, int to)
-{
-    size_t maybe = 0;
-    for (int i = from; i < to; i++) {
-        char key[32];
-        int len = snprintf(key, sizeof key, "item:%d", i);
-        maybe += bg_foreign_may_contain(f, key, (size_t)len);
-    }
-    return maybe;
 }
 
 /* ---- What is right ----------------------------------------------------------------- */
@@ -135,8 +99,8 @@ TEST(redisbloom__reads_and_writes_the_same)
     struct bytes b = small_copy();
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     bg_foreign_info about = { .struct_size = sizeof about };
-    CHECK_EQ(count_items(f, 0, 10), 10);
-    CHECK(count_items(f, 100, 200) < 20);
+    CHECK_EQ(foreign_count_items(f, 0, 10), 10);
+    CHECK(foreign_count_items(f, 100, 200) < 20);
     CHECK_OK(bg_foreign_about(f, &about));
     CHECK_EQ(about.parts, 2);
     CHECK_EQ(about.items, 10);
@@ -153,8 +117,8 @@ TEST(redisbloom__grows_as_redisbloom_does)
 {
     bg_foreign *f;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, NULL, &f, NULL));
-    CHECK_OK(add_items(f, 0, 10));
-    CHECK_OK(add_items(f, 0, 10)); /* what may be there is not added again */
+    CHECK_OK(foreign_add_items(f, 0, 10));
+    CHECK_OK(foreign_add_items(f, 0, 10)); /* what may be there is not added again */
     struct bytes b = bytes_written(f), expected = small_copy();
     CHECK(bytes_same(&b, &expected));
     bytes_drop(&b);
@@ -166,8 +130,8 @@ TEST(redisbloom__five_thousand_keys_in_three_links)
 {
     bg_foreign *f;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 1000, 0.01, NULL, &f, NULL));
-    CHECK_OK(add_items(f, 0, 5000));
-    CHECK_EQ(count_items(f, 0, 5000), 5000);
+    CHECK_OK(foreign_add_items(f, 0, 5000));
+    CHECK_EQ(foreign_count_items(f, 0, 5000), 5000);
     struct bytes b = bytes_written(f);
     CHECK_EQ(b.n, 11707);
     CHECK_EQ(foreign_xxh64(b.at, b.n), 0x3e499e3906372464);
@@ -180,9 +144,9 @@ TEST(redisbloom__goes_on_after_reading)
     struct bytes b = small_copy();
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL), *g;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, NULL, &g, NULL));
-    CHECK_OK(add_items(f, 10, 300));
-    CHECK_OK(add_items(g, 0, 300));
-    CHECK_EQ(count_items(f, 0, 300), 300);
+    CHECK_OK(foreign_add_items(f, 10, 300));
+    CHECK_OK(foreign_add_items(g, 0, 300));
+    CHECK_EQ(foreign_count_items(f, 0, 300), 300);
     struct bytes x = bytes_written(f), y = bytes_written(g);
     CHECK(bytes_same(&x, &y));
     bytes_drop(&x);
@@ -207,14 +171,14 @@ TEST(redisbloom__large_links_are_cut)
 {
     bg_foreign *f;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 12200000, 0.01, NULL, &f, NULL));
-    CHECK_OK(add_items(f, 0, 1));
+    CHECK_OK(foreign_add_items(f, 0, 1));
     struct bytes b = bytes_written(f);
     const size_t first = 16 + 20 + 53, chunk = 16 << 20;
     CHECK_EQ(bgi_load_le64(b.at + first), 1 + chunk);
     CHECK_EQ(bgi_load_le64(b.at + first + 8), chunk);
     CHECK(b.n > first + 2 * 16 + chunk);
     bg_foreign *g = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
-    CHECK_EQ(count_items(g, 0, 1), 1);
+    CHECK_EQ(foreign_count_items(g, 0, 1), 1);
     bg_foreign_free(g);
     bg_foreign_free(f);
     bytes_drop(&b);
@@ -226,17 +190,18 @@ TEST(redisbloom__rounded_links)
     struct bytes b = small_copy();
     b.at[OPTIONS] = 4;
     b.at[N2] = 7; /* the same as 128 bits */
-    put64(&b, BITS, 0);
+    bytes_put64(&b, BITS, 0);
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
-    CHECK_EQ(count_items(f, 0, 10), 10);
+    CHECK_EQ(foreign_count_items(f, 0, 10), 10);
     struct bytes again = bytes_written(f);
     CHECK(bytes_same(&again, &b));
-    CHECK_EQ(add_items(f, 10, 100), BG_ENOTSUP); /* another link would be rounded too */
+    CHECK_EQ(foreign_add_items(f, 10, 100),
+             BG_ENOTSUP); /* another link would be rounded too */
     bytes_drop(&again);
     bg_foreign_free(f);
     b.at[N2] = 1; /* two of the bits: the ones behind them are out of reach */
     f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
-    (void)count_items(f, 0, 1000);
+    (void)foreign_count_items(f, 0, 1000);
     bg_foreign_info about = { .struct_size = sizeof about };
     CHECK_OK(bg_foreign_about(f, &about));
     CHECK(about.rate >= 0 && about.rate <= 1 && about.ones <= about.bits);
@@ -250,8 +215,8 @@ TEST(redisbloom__one_that_may_not_grow_is_full)
     b.at[OPTIONS] = 1 | 4 | 8;
     put32(&b, GROWTH, 0);
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
-    CHECK_EQ(add_items(f, 10, 300), BG_EFULL);
-    CHECK_EQ(count_items(f, 0, 10), 10);
+    CHECK_EQ(foreign_add_items(f, 10, 300), BG_EFULL);
+    CHECK_EQ(foreign_count_items(f, 0, 10), 10);
     bg_foreign_free(f);
     bytes_drop(&b);
 }
@@ -265,9 +230,9 @@ TEST(redisbloom__one_that_grows_by_nothing_is_full)
     bg_foreign_free(f);
     put32(&b, GROWTH, 0);
     f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
-    CHECK_OK(add_items(f, 0, 10));
-    CHECK_EQ(add_items(f, 10, 11), BG_EFULL);
-    CHECK_EQ(count_items(f, 0, 10), 10);
+    CHECK_OK(foreign_add_items(f, 0, 10));
+    CHECK_EQ(foreign_add_items(f, 10, 11), BG_EFULL);
+    CHECK_EQ(foreign_count_items(f, 0, 10), 10);
     bg_foreign_free(f);
     bytes_drop(&b);
 }
@@ -275,10 +240,10 @@ TEST(redisbloom__one_that_grows_by_nothing_is_full)
 TEST(redisbloom__numbers_that_end)
 {
     struct bytes b = small_copy();
-    put64(&b, NEXT_LINK + 16, UINT64_MAX - 8); /* sizes are 2^64 - 1 in all */
-    put64(&b, SIZE, UINT64_MAX);
+    bytes_put64(&b, NEXT_LINK + 16, UINT64_MAX - 8); /* sizes are 2^64 - 1 in all */
+    bytes_put64(&b, SIZE, UINT64_MAX);
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
-    CHECK_EQ(add_items(f, 1000, 2000), BG_EFULL);
+    CHECK_EQ(foreign_add_items(f, 1000, 2000), BG_EFULL);
     bg_foreign_free(f);
     bytes_drop(&b);
 }
@@ -287,9 +252,9 @@ TEST(redisbloom__numbers_that_end)
 TEST(redisbloom__entries_beyond_the_bits)
 {
     struct bytes b = small_copy();
-    put64(&b, NEXT_LINK + 44, UINT64_C(1) << 59);
-    put64(&b, NEXT_LINK + 16, UINT64_C(1) << 59);
-    put64(&b, SIZE, (UINT64_C(1) << 59) + 8);
+    bytes_put64(&b, NEXT_LINK + 44, UINT64_C(1) << 59);
+    bytes_put64(&b, NEXT_LINK + 16, UINT64_C(1) << 59);
+    bytes_put64(&b, SIZE, (UINT64_C(1) << 59) + 8);
     refused(&b, "entries of a link");
     refused64(ENTRIES, UINT64_MAX, "entries of a link");
     refused64(ENTRIES, 12, "entries of a link"); /* 132 bits */
@@ -302,8 +267,8 @@ TEST(redisbloom__growth_is_bounded)
     bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     how.max_bytes = 1000;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, &how, &f, NULL));
-    CHECK_EQ(add_items(f, 0, 5000), BG_ENOMEM);
-    CHECK(count_items(f, 0, 100) == 100);
+    CHECK_EQ(foreign_add_items(f, 0, 5000), BG_ENOMEM);
+    CHECK(foreign_count_items(f, 0, 100) == 100);
     bg_foreign_free(f);
     CHECK_EQ(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 1e-90, NULL, &f, NULL),
              BG_EINVAL);
@@ -317,13 +282,13 @@ TEST(redisbloom__a_failed_link_changes_nothing)
     how.allocator = &c.hooks;
     bg_foreign *f;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, &how, &f, NULL));
-    CHECK_OK(add_items(f, 0, 8));
+    CHECK_OK(foreign_add_items(f, 0, 8));
     struct bytes before = bytes_written(f);
     c.fail_at = c.calls + 1;
-    CHECK_EQ(add_items(f, 8, 9), BG_ENOMEM);
+    CHECK_EQ(foreign_add_items(f, 8, 9), BG_ENOMEM);
     struct bytes after = bytes_written(f);
     CHECK(bytes_same(&before, &after));
-    CHECK_OK(add_items(f, 0, 10));
+    CHECK_OK(foreign_add_items(f, 0, 10));
     bytes_drop(&after);
     after = bytes_written(f);
     struct bytes expected = small_copy();
@@ -379,8 +344,8 @@ TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
     struct bytes b = small_copy();
     b.n = CHUNK + 16 + 16;
     bytes_append(&b, small + b.n + 16, 32);
-    put64(&b, CHUNK, 49);
-    put64(&b, CHUNK_LENGTH, 48);
+    bytes_put64(&b, CHUNK, 49);
+    bytes_put64(&b, CHUNK_LENGTH, 48);
     refused(&b, "chunk");
 }
 
@@ -388,18 +353,18 @@ TEST(redisbloom__cve_2024_25115_chunk_over_two_links)
 TEST(redisbloom__cve_2024_55656_sizes_that_wrap)
 {
     struct bytes b = small_copy();
-    put64(&b, BYTES, UINT64_MAX - 15);
-    put64(&b, BITS, (UINT64_MAX - 15) * 8);
-    put64(&b, NEXT_LINK, 64);
-    put64(&b, NEXT_LINK + 8, 512);
+    bytes_put64(&b, BYTES, UINT64_MAX - 15);
+    bytes_put64(&b, BITS, (UINT64_MAX - 15) * 8);
+    bytes_put64(&b, NEXT_LINK, 64);
+    bytes_put64(&b, NEXT_LINK + 8, 512);
     refused(&b, "size");
     b = small_copy();
-    put64(&b, ITEMS, UINT64_MAX);
-    put64(&b, NEXT_LINK + 16, 11);
+    bytes_put64(&b, ITEMS, UINT64_MAX);
+    bytes_put64(&b, NEXT_LINK + 16, 11);
     refused(&b, "size");
     b = small_copy();
-    put64(&b, BYTES, UINT64_C(1) << 61); /* bits are 0 modulo 2^64 */
-    put64(&b, BITS, 0);
+    bytes_put64(&b, BYTES, UINT64_C(1) << 61); /* bits are 0 modulo 2^64 */
+    bytes_put64(&b, BITS, 0);
     refused(&b, "bytes of the links");
 }
 
@@ -418,7 +383,7 @@ TEST(redisbloom__red_184456_n2_above_63)
     for (unsigned n2 = 8; n2 < 256; n2++) { /* 2^8 is more than 128 bits */
         struct bytes b = small_copy();
         b.at[N2] = (unsigned char)n2;
-        put64(&b, BITS, 0);
+        bytes_put64(&b, BITS, 0);
         refused(&b, "n2 of a link");
     }
     struct bytes b = small_copy();
@@ -429,11 +394,11 @@ TEST(redisbloom__red_184456_n2_above_63)
 TEST(redisbloom__mod_13409_header_and_chunks_differ)
 {
     struct bytes b = small_copy();
-    put64(&b, BYTES, 32); /* as long together, but not each */
-    put64(&b, BITS, 256);
-    put64(&b, NEXT_LINK, 16);
-    put64(&b, NEXT_LINK + 8, 128);
-    put64(&b, NEXT_LINK + 44, 8);
+    bytes_put64(&b, BYTES, 32); /* as long together, but not each */
+    bytes_put64(&b, BITS, 256);
+    bytes_put64(&b, NEXT_LINK, 16);
+    bytes_put64(&b, NEXT_LINK + 8, 128);
+    bytes_put64(&b, NEXT_LINK + 44, 8);
     bg_foreign *f = NULL;
     CHECK_EQ(foreign_try(BG_FOREIGN_REDISBLOOM, b.at, b.n, NULL, &f, NULL), BG_EFORMAT);
     refused(&b, "chunk");
@@ -451,8 +416,8 @@ TEST(redisbloom__mod_15943_links_beyond_the_header)
 TEST(redisbloom__batch_2025_11_empty_chain)
 {
     struct bytes b = small_copy();
-    put64(&b, LENGTH, 20);
-    put64(&b, SIZE, 0);
+    bytes_put64(&b, LENGTH, 20);
+    bytes_put64(&b, SIZE, 0);
     put32(&b, LINKS, 0);
     b.n = LINK;
     refused(&b, "links");
@@ -488,15 +453,15 @@ TEST(redisbloom__mod_18487_hashes_near_int_max)
     refused32(HASHES, 9, "hashes of a link");
     struct bytes b = small_copy();
     put32(&b, HASHES, INT_MAX);
-    put_double(&b, PER_ENTRY, INT_MAX / 0.693147180559945);
+    bytes_put_double(&b, PER_ENTRY, INT_MAX / 0.693147180559945);
     refused(&b, "bits per entry of a link");
 }
 
 TEST(redisbloom__cve_2013_5700_no_bits)
 {
     struct bytes b = small_copy();
-    put64(&b, BYTES, 0);
-    put64(&b, BITS, 0);
+    bytes_put64(&b, BYTES, 0);
+    bytes_put64(&b, BITS, 0);
     refused(&b, "bits of a link");
     refused64(ENTRIES, 0, "entries of a link");
 }

@@ -74,7 +74,7 @@ static void refused(struct bytes *b, bg_err err, const char *what)
 static void refused64(size_t at, uint64_t value, const char *what)
 {
     struct bytes b = small_copy();
-    bgi_store_le64(b.at + at, value);
+    bytes_put64(&b, at, value);
     refused(&b, BG_EFORMAT, what);
 }
 
@@ -87,31 +87,9 @@ static void refused_byte(size_t at, unsigned char value, bg_err err, const char 
 
 static void refused_double(size_t at, double value, const char *what)
 {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    refused64(at, bits, what);
-}
-
-static bg_err add_items(bg_foreign *f, int from, int to)
-{
-    bg_err err = BG_OK;
-    for (int i = from; !err && i < to; i++) {
-        char key[32];
-        const int len = snprintf(key, sizeof key, "item:%d", i);
-        err = bg_foreign_add(f, key, (size_t)len, NULL);
-    }
-    return err;
-}
-
-static size_t count_items(const bg_foreign *f, int from, int to)
-{
-    size_t maybe = 0;
-    for (int i = from; i < to; i++) {
-        char key[32];
-        const int len = snprintf(key, sizeof key, "item:%d", i);
-        maybe += bg_foreign_may_contain(f, key, (size_t)len);
-    }
-    return maybe;
+    struct bytes b = small_copy();
+    bytes_put_double(&b, at, value);
+    refused(&b, BG_EFORMAT, what);
 }
 
 /* An empty object with that seed, of one filter. */
@@ -121,13 +99,11 @@ static struct bytes empty_object(uint32_t expansion, double rate, uint64_t bytes
     struct bytes b = bytes_copy(small, ITEMS - 10);
     static const unsigned char zeros[1 << 16];
     unsigned char counts[16] = { 0 };
-    uint64_t bits;
-    memcpy(&bits, &rate, sizeof bits);
     bgi_store_le32(b.at + EXPANSION, expansion);
-    bgi_store_le64(b.at + RATE, bits);
-    bgi_store_le64(b.at + FILTERS, 1);
-    bgi_store_le64(b.at + LENGTH, 45 + bytes);
-    bgi_store_le64(b.at + BYTES, bytes);
+    bytes_put_double(&b, RATE, rate);
+    bytes_put64(&b, FILTERS, 1);
+    bytes_put64(&b, LENGTH, 45 + bytes);
+    bytes_put64(&b, BYTES, bytes);
     b.at[HASHES] = k;
     CHECK(bytes <= sizeof zeros);
     bytes_append(&b, zeros, (size_t)bytes);
@@ -157,8 +133,8 @@ TEST(valkeybloom__reads_and_writes_the_same)
     struct bytes b = small_copy();
     bg_foreign *f = foreign_must(BG_FOREIGN_VALKEYBLOOM, &b, NULL);
     bg_foreign_info about = { .struct_size = sizeof about };
-    CHECK_EQ(count_items(f, 0, 30), 30);
-    CHECK(count_items(f, 1000, 2000) < 60);
+    CHECK_EQ(foreign_count_items(f, 0, 30), 30);
+    CHECK(foreign_count_items(f, 1000, 2000) < 60);
     CHECK_OK(bg_foreign_about(f, &about));
     CHECK_EQ(about.parts, 3);
     CHECK_EQ(about.items, 30);
@@ -176,8 +152,8 @@ TEST(valkeybloom__grows_as_valkey_bloom_does)
 {
     struct bytes b = empty_object(2, 0.01, 10, 7, 8);
     bg_foreign *f = foreign_must(BG_FOREIGN_VALKEYBLOOM, &b, NULL);
-    CHECK_OK(add_items(f, 0, 30));
-    CHECK_OK(add_items(f, 0, 30)); /* what may be there is not added again */
+    CHECK_OK(foreign_add_items(f, 0, 30));
+    CHECK_OK(foreign_add_items(f, 0, 30)); /* what may be there is not added again */
     struct bytes grown = bytes_written(f), expected = small_copy();
     CHECK(bytes_same(&grown, &expected));
     bytes_drop(&grown);
@@ -190,8 +166,8 @@ TEST(valkeybloom__twenty_thousand_keys_in_four_filters)
 {
     struct bytes b = empty_object(3, 0.001, 1798, 10, 1000);
     bg_foreign *f = foreign_must(BG_FOREIGN_VALKEYBLOOM, &b, NULL);
-    CHECK_OK(add_items(f, 0, 20000));
-    CHECK_EQ(count_items(f, 0, 20000), 20000);
+    CHECK_OK(foreign_add_items(f, 0, 20000));
+    CHECK_EQ(foreign_count_items(f, 0, 20000), 20000);
     struct bytes grown = bytes_written(f);
     CHECK_EQ(grown.n, 90590);
     CHECK_EQ(foreign_xxh64(grown.at, grown.n), 0x1fe96a9971f12a24);
@@ -204,8 +180,8 @@ TEST(valkeybloom__without_expansion_it_is_full)
 {
     struct bytes b = empty_object(0, 0.01, 10, 7, 8);
     bg_foreign *f = foreign_must(BG_FOREIGN_VALKEYBLOOM, &b, NULL);
-    CHECK_EQ(add_items(f, 0, 100), BG_EFULL);
-    CHECK_EQ(count_items(f, 0, 8), 8);
+    CHECK_EQ(foreign_add_items(f, 0, 100), BG_EFULL);
+    CHECK_EQ(foreign_count_items(f, 0, 8), 8);
     bytes_drop(&b);
     bg_foreign_free(f);
 }
@@ -242,10 +218,10 @@ TEST(valkeybloom__a_seed_makes_another_filter)
     CHECK_OK(bg_foreign_create(BG_FOREIGN_VALKEYBLOOM, 100, 0.01, &how, &f, NULL));
     how.seed = 1;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_VALKEYBLOOM, 100, 0.01, &how, &g, NULL));
-    CHECK_OK(add_items(f, 0, 100));
-    CHECK_OK(add_items(g, 0, 100));
-    CHECK_EQ(count_items(f, 0, 100), 100);
-    CHECK_EQ(count_items(g, 0, 100), 100);
+    CHECK_OK(foreign_add_items(f, 0, 100));
+    CHECK_OK(foreign_add_items(g, 0, 100));
+    CHECK_EQ(foreign_count_items(f, 0, 100), 100);
+    CHECK_EQ(foreign_count_items(g, 0, 100), 100);
     struct bytes a = bytes_written(f), b = bytes_written(g);
     CHECK(a.n == b.n && !bytes_same(&a, &b));
     bytes_drop(&a);
@@ -313,8 +289,8 @@ TEST(valkeybloom__growth_keeps_to_the_bound)
     struct bytes b = empty_object(UINT32_MAX, 0.01, 10, 7, 8);
     how.max_bytes = 1 << 16;
     bg_foreign *f = foreign_must(BG_FOREIGN_VALKEYBLOOM, &b, &how);
-    CHECK_EQ(add_items(f, 0, 100), BG_ENOMEM);
-    CHECK_EQ(count_items(f, 0, 8), 8);
+    CHECK_EQ(foreign_add_items(f, 0, 100), BG_ENOMEM);
+    CHECK_EQ(foreign_count_items(f, 0, 8), 8);
     bytes_drop(&b);
     bg_foreign_free(f);
 }

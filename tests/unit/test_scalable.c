@@ -19,37 +19,6 @@ static bg_spec scalable_spec(uint64_t items, double rate)
     return spec;
 }
 
-/* Keys first .. first + n - 1, in batches. */
-static size_t add_range(bg_filter *filter, uint64_t first, size_t n)
-{
-    uint64_t keys[500];
-    size_t added = 0;
-    for (size_t done = 0; done < n;) {
-        size_t step = n - done < 500 ? n - done : 500;
-        for (size_t i = 0; i < step; i++) {
-            keys[i] = first + done + i;
-        }
-        added += bg_filter_add_many_u64(filter, keys, step, NULL);
-        done += step;
-    }
-    return added;
-}
-
-static size_t ask_range(const bg_filter *filter, uint64_t first, size_t n)
-{
-    uint64_t keys[500];
-    size_t maybe = 0;
-    for (size_t done = 0; done < n;) {
-        size_t step = n - done < 500 ? n - done : 500;
-        for (size_t i = 0; i < step; i++) {
-            keys[i] = first + done + i;
-        }
-        maybe += bg_filter_may_contain_many_u64(filter, keys, step, NULL);
-        done += step;
-    }
-    return maybe;
-}
-
 static const uint64_t absent = (uint64_t)1 << 40;
 
 static bg_plan plan_of(const bg_spec *spec, double growth)

@@ -6,7 +6,7 @@ enum { KEYS = 1000, BYTES = 8192 };
 
 static uint64_t hashes[2 * KEYS];
 
-static void add_range(bg_filter *filter, size_t from, size_t to)
+static void add_keys(bg_filter *filter, size_t from, size_t to)
 {
     (void)bg_filter_add_many_hash(filter, hashes + from, to - from, NULL);
 }
@@ -26,21 +26,21 @@ static void check_fold(bg_kind kind, uint32_t k, uint32_t flags)
     uint64_t units = 16 * (1 + 256 / kind_unit_bytes(kind, k));
     bg_spec spec = exact_spec(kind, units, k, flags);
     bg_filter *large = must_create(&spec);
-    add_range(large, 0, KEYS);
+    add_keys(large, 0, KEYS);
     CHECK_EQ(info_of(large).foldable >= FOLDS, true);
     for (uint32_t times = 1; times <= FOLDS; times++) {
         bg_filter *folded = NULL;
         spec = exact_spec(kind, units >> times, k, flags);
         bg_filter *small = must_create(&spec);
-        add_range(small, 0, KEYS);
+        add_keys(small, 0, KEYS);
         CHECK_OK(bg_filter_fold(large, times, &folded, NULL));
         CHECK(bg_filter_equal(folded, small));
         CHECK_EQ(bg_filter_size_bytes(folded), bg_filter_size_bytes(large) >> times);
         CHECK_EQ(info_of(folded).flags, flags);
         check_members(folded, 0, KEYS);
         /* It is a whole filter: it goes on taking keys. */
-        add_range(folded, KEYS, KEYS + 10);
-        add_range(small, KEYS, KEYS + 10);
+        add_keys(folded, KEYS, KEYS + 10);
+        add_keys(small, KEYS, KEYS + 10);
         CHECK(bg_filter_equal(folded, small));
         bg_filter_free(folded);
         bg_filter_free(small);
@@ -66,7 +66,7 @@ TEST(fold__down_to_one_unit)
         bg_kind kind = kind_at(i);
         bg_spec spec = exact_spec(kind, 1024, kind_k_usual(kind), 0);
         bg_filter *filter = must_create(&spec), *one = NULL, *none = NULL;
-        add_range(filter, 0, 20);
+        add_keys(filter, 0, 20);
         CHECK_EQ(info_of(filter).foldable, 10);
         CHECK_OK(bg_filter_fold(filter, 10, &one, NULL));
         CHECK_EQ(info_of(one).units, 1);
@@ -120,9 +120,9 @@ TEST(merge__equals_adding_both)
         bg_spec right = exact_spec(kind, 200, k, i & 2 ? BG_EXCLUSIVE : 0);
         bg_filter *a = must_create(&left), *b = must_create(&right);
         bg_filter *both = must_create(&left), *before = NULL;
-        add_range(a, 0, KEYS);
-        add_range(b, KEYS / 2, 2 * KEYS);
-        add_range(both, 0, 2 * KEYS);
+        add_keys(a, 0, KEYS);
+        add_keys(b, KEYS / 2, 2 * KEYS);
+        add_keys(both, 0, 2 * KEYS);
         CHECK_OK(bg_filter_copy(b, &before, NULL));
         CHECK_OK(bg_filter_merge(a, b, NULL));
         CHECK(bg_filter_equal(a, both));
@@ -140,7 +140,7 @@ TEST(merge__with_itself_changes_nothing)
     for (uint32_t flags = 0; flags <= BG_EXCLUSIVE; flags++) {
         bg_spec spec = exact_spec(BG_KIND_BLOCKED, 50, 6, flags);
         bg_filter *filter = must_create(&spec), *copy = NULL;
-        add_range(filter, 0, KEYS / 10);
+        add_keys(filter, 0, KEYS / 10);
         CHECK_OK(bg_filter_copy(filter, &copy, NULL));
         CHECK_OK(bg_filter_merge(filter, filter, NULL));
         CHECK(bg_filter_equal(filter, copy));
@@ -243,7 +243,7 @@ TEST(merge__takes_filters_of_another_mode_and_set)
         spec.flags = BG_EXCLUSIVE;
         bg_filter *b = must_create(&spec);
         CHECK_OK(bg_cpu_select(before));
-        add_range(b, 0, 100);
+        add_keys(b, 0, 100);
         CHECK(bg_filter_compatible(a, b));
         CHECK_OK(bg_filter_merge(a, b, NULL));
         CHECK(bg_filter_equal(a, b));
@@ -260,12 +260,12 @@ TEST(copy__is_equal_and_independent)
     random_hashes(hashes, 2 * KEYS);
     for (int i = 0; i < KIND_COUNT; i++) {
         bg_filter *filter = make_filter(kind_at(i), BYTES, 0), *copy = NULL;
-        add_range(filter, 0, KEYS / 2);
+        add_keys(filter, 0, KEYS / 2);
         CHECK_OK(bg_filter_copy(filter, &copy, NULL));
         CHECK(bg_filter_equal(filter, copy));
         CHECK_EQ(info_of(copy).units, info_of(filter).units);
         CHECK_EQ(info_of(copy).k, info_of(filter).k);
-        add_range(copy, KEYS / 2, KEYS);
+        add_keys(copy, KEYS / 2, KEYS);
         CHECK(!bg_filter_equal(filter, copy));
         CHECK(bg_filter_compatible(filter, copy));
         bg_filter_clear(filter);
@@ -336,12 +336,12 @@ TEST(clear__forgets_everything_and_goes_on)
     for (int i = 0; i < KIND_COUNT * 4; i++) {
         bg_filter *filter = make_filter(kind_at(i / 4), sizes[i % 4], 0);
         bg_filter *fresh = make_filter(kind_at(i / 4), sizes[i % 4], 0);
-        add_range(filter, 0, KEYS);
+        add_keys(filter, 0, KEYS);
         bg_filter_clear(filter);
         CHECK(bg_filter_equal(filter, fresh));
         CHECK_EQ(info_of(filter).ones, 0);
         CHECK_EQ(bg_filter_may_contain_many_hash(filter, hashes, KEYS, NULL), 0);
-        add_range(filter, 0, KEYS);
+        add_keys(filter, 0, KEYS);
         check_members(filter, 0, KEYS);
         bg_filter_free(filter);
         bg_filter_free(fresh);

@@ -2,9 +2,10 @@
  * test_cli_flow.c - keys through several threads: every record once and in order, whatever the
  * files, threads, legs and parts; and how errors end it.
  */
-#define _GNU_SOURCE /* mkdtemp, memmem */
+#define _GNU_SOURCE /* memmem */
 
 #include "support/check.h"
+#include "support/scratch.h"
 #include "support/streams.h"
 
 #include "flow.h"
@@ -18,11 +19,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FILES = 5, PATH_BYTES = 64 };
+enum { FILES = 5 };
 
 /* Some files of lines, and what is expected of them: all lines, each with a newline. */
 struct files {
-    char folder[PATH_BYTES];
+    char *folder;
     char *paths[FILES];
     size_t count;
     char *all;
@@ -33,8 +34,7 @@ static const struct key_format lines = { .separator = '\n', .delimiter = '\t' };
 
 static void files_begin(struct files *files)
 {
-    *files = (struct files){ .folder = "/tmp/bloomgate-flow-XXXXXX" };
-    CHECK(mkdtemp(files->folder));
+    *files = (struct files){ .folder = scratch_fresh() };
     files->all = malloc(1);
     CHECK(files->all);
 }
@@ -45,7 +45,6 @@ static void files_end(struct files *files)
         (void)unlink(files->paths[i]);
         free(files->paths[i]);
     }
-    (void)rmdir(files->folder);
     free(files->all);
 }
 

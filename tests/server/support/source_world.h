@@ -6,10 +6,10 @@
 #define TESTS_SOURCE_WORLD_H
 
 #include "support/check.h"
+#include "support/scratch.h"
 
 #include "source.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -20,9 +20,9 @@
 #include <unistd.h>
 
 struct world {
-    char folder[64];
-    char path[96];
-    char url[128];
+    char folder[256];
+    char path[288];
+    char url[320];
     sqlite3 *db; /* the writer's */
 };
 
@@ -56,8 +56,7 @@ static inline void world_open(struct world *w)
 /* A folder with a database that has a log, unless `plain`. */
 static inline void world_begin(struct world *w, bool plain)
 {
-    (void)snprintf(w->folder, sizeof w->folder, "/tmp/bloomgate-source-XXXXXX");
-    CHECK(mkdtemp(w->folder));
+    (void)snprintf(w->folder, sizeof w->folder, "%s", scratch_fresh());
     (void)snprintf(w->path, sizeof w->path, "%s/truth.db", w->folder);
     (void)snprintf(w->url, sizeof w->url, "sqlite://%s", w->path);
     world_open(w);
@@ -69,18 +68,6 @@ static inline void world_begin(struct world *w, bool plain)
 static inline void world_end(struct world *w)
 {
     (void)sqlite3_close(w->db);
-    DIR *folder = opendir(w->folder);
-    struct dirent *entry;
-    /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this folder */
-    while (folder && (entry = readdir(folder))) {
-        char path[400];
-        (void)snprintf(path, sizeof path, "%s/%s", w->folder, entry->d_name);
-        (void)unlink(path);
-    }
-    if (folder) {
-        (void)closedir(folder);
-    }
-    (void)rmdir(w->folder);
 }
 
 /* products (id, sku, name), with n of them: sku-0 ... */

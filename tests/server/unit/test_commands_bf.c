@@ -1,5 +1,6 @@
 /* BF.*: arguments, replies and words of both protocols, growth, what is recorded. */
 #include "server/support/fake_host.h"
+#include "support/scratch.h"
 
 TEST(bf__words_and_replies)
 {
@@ -60,8 +61,24 @@ TEST(bf__words_and_replies)
         { "BF.INSERT i EXPANSION 2 NONSCALING ITEMS a",
           "-ERR Nonscaling filters cannot expand" },
         { "BF.INSERT i Cxx 1 ITEMS a", "-ERR Unknown argument received" },
-        { "BF.INSERT i NOCREATE NONSCALING",
-          "-ERR wrong number of arguments for 'bf.insert' command" },
+        { "BF.INSERT i NOCREATE", "[]" },
+        { "BF.INSERT none NOCREATE", "-ERR not found" },
+        { "BF.INSERT empty CAPACITY 77", "[]" },
+        { "BF.INFO empty CAPACITY", "[:77]" },
+        { "BF.INFO i ERROR", "[$0.001]" },
+        { "BF.INSERT seeded CAPACITY 100 ERROR 0.4 TIGHTENING 0.5 SEED "
+          "0123456789abcdef0123456789abcdef EXPANSION 100000 ITEMS a b a",
+          "[:1 :1 :0]" },
+        { "BF.INFO seeded",
+          "[+Capacity :100 +Size :24 +Number of filters :1 +Number of items inserted :2 +Expansion rate :100000]" },
+        { "BF.INFO seeded ERROR", "[$0.4]" },
+        { "BF.INSERT i SEED 0123456789abcdef", "-ERR invalid seed" },
+        { "BF.INSERT i TIGHTENING 1", "-ERR (0 < tightening ratio range < 1)" },
+        { "BF.INSERT i TIGHTENING x", "-ERR bad tightening ratio" },
+        { "BF.INSERT i EXPANSION 40000",
+          "-ERR expansion must be in the range [0, 32768]" },
+        { "BF.INSERT i VALIDATESCALETO 1000 NONSCALING",
+          "-ERR cannot use NONSCALING and VALIDATESCALETO options together" },
         { "BF.INSERT i NOCREATE ITEMS",
           "-ERR wrong number of arguments for 'bf.insert' command" },
         { "BF.INSERT i CAPACITY",
@@ -207,10 +224,8 @@ TEST(bf__items_of_any_bytes)
 TEST(bf__keyed)
 {
     struct fake h;
-    char folder[] = "/tmp/fake-XXXXXX", path[64];
     bg_keyring *ring = NULL;
-    CHECK(mkdtemp(folder) != NULL);
-    (void)snprintf(path, sizeof path, "%s/ring", folder);
+    const char *path = scratch_path("ring");
     CHECK_OK(bg_keyring_append(path, "first", NULL));
     CHECK_OK(bg_keyring_open(path, &ring, NULL));
     fake_begin(&h);
@@ -225,8 +240,6 @@ TEST(bf__keyed)
     CHECK_STR((const char *)h.entries[0].object->shape.key_id, "first");
     fake_end(&h);
     bg_keyring_free(ring);
-    (void)unlink(path);
-    (void)rmdir(folder);
 }
 
 TEST(shape__reads_what_it_wrote)

@@ -1,7 +1,7 @@
 /* BG.*: filters of any kind, whole filters, files, rebuilds, gates; replies, words, durability. */
 #include "server/support/fake_host.h"
+#include "support/scratch.h"
 
-#include <dirent.h>
 #include <stdarg.h>
 
 /* ---- Helpers ---------------------------------------------------------------------------------- */
@@ -703,26 +703,10 @@ TEST(bg__rebuilds_every_kind)
 
 /* ---- Files ------------------------------------------------------------------------------------------ */
 
-static void remove_folder(const char *folder)
-{
-    DIR *dir = opendir(folder);
-    struct dirent *entry = NULL;
-    while (dir && (entry = readdir(dir)) != NULL) {
-        char path[512];
-        (void)snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        (void)unlink(path);
-    }
-    if (dir) {
-        (void)closedir(dir);
-    }
-    (void)rmdir(folder);
-}
-
 TEST(bg__files)
 {
     struct fake h;
-    char folder[] = "/tmp/fake-XXXXXX";
-    CHECK(mkdtemp(folder) != NULL);
+    const char *folder = scratch_fresh();
     fake_begin(&h);
     h.folder = folder;
     CHECK_STR(fake(&h, "BG.CREATE f KIND blocked CAPACITY 1000"), "+OK");
@@ -782,7 +766,7 @@ TEST(bg__files)
     CHECK(strncmp(fake(&h, "BG.RELOAD new missing.bg"), "-ERR ", 5) == 0);
     CHECK_STR(fake(&h, "BG.EXISTS new x"), "-NOFILTER no such filter 'new'");
     /* a damaged file is refused, and the old content serves on */
-    char path[128];
+    char path[512];
     (void)snprintf(path, sizeof path, "%s/users.bg", folder);
     FILE *file = fopen(path, "r+b");
     CHECK(file != NULL);
@@ -795,14 +779,12 @@ TEST(bg__files)
     has(&h, "w", 0, 200);
     CHECK_STR(fake(&h, "BG.EXISTS w x"), ":1");
     fake_end(&h);
-    remove_folder(folder);
 }
 
 TEST(bg__files_tell_how_windows_move)
 {
     struct fake h;
-    char folder[] = "/tmp/fake-XXXXXX";
-    CHECK(mkdtemp(folder) != NULL);
+    const char *folder = scratch_fresh();
     fake_begin(&h);
     h.folder = folder;
     CHECK_STR(fake(&h, "BG.CREATE w WINDOW 10000 CAPACITY 1000 GENERATIONS 6"), "+OK");
@@ -816,14 +798,13 @@ TEST(bg__files_tell_how_windows_move)
     CHECK_STR(fake(&h, "BG.ADD v b"), ":1");
     CHECK_STR(fake(&h, "BG.MEXISTS v a b"), "[:0 :1]");
     fake_end(&h);
-    remove_folder(folder);
 }
 
 TEST(bg__digest_is_that_of_a_file)
 {
     struct fake h;
-    char folder[] = "/tmp/fake-XXXXXX", path[128];
-    CHECK(mkdtemp(folder) != NULL);
+    const char *folder = scratch_fresh();
+    char path[512];
     fake_begin(&h);
     CHECK_STR(fake(&h, "BG.CREATE f KIND blocked CAPACITY 1000"), "+OK");
     fill(&h, "f", 0, 100);
@@ -837,7 +818,6 @@ TEST(bg__digest_is_that_of_a_file)
     CHECK_OK(bg_file_about(path, &about, NULL));
     CHECK_STR(fake(&h, "BG.DIGEST f") + 1, about.digest_text);
     fake_end(&h);
-    remove_folder(folder);
 }
 
 /* ---- Gates ------------------------------------------------------------------------------------------- */

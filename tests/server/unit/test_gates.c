@@ -365,7 +365,7 @@ TEST(gates__a_source_that_is_broken_stops_nobody)
     struct gate_settings settings;
     struct gates *gates = begin(&diary);
     bg_outcome outcome;
-    char moved[128];
+    char moved[512];
     world_begin(&w, false);
     world_products(&w, 50);
     (void)sqlite3_close(w.db);
@@ -429,7 +429,7 @@ TEST(gates__a_filter_that_may_lack_keys_is_not_trusted)
     AWAIT(about(gates).trusted);
 
     /* Too long without having seen the database: the "no" of the filter is not enough. */
-    char moved[128];
+    char moved[512];
     (void)snprintf(moved, sizeof moved, "%s/moved", w.folder);
     CHECK(rename(w.path, moved) == 0);
     AWAIT(!about(gates).trusted);

@@ -8,7 +8,7 @@
 #include "journal.h"
 
 #include "journal_frame.h"
-#include "support/faulty_disk.h"
+#include "support/disk_lives.h"
 #include "support/files.h"
 
 #include <pthread.h>
@@ -1297,24 +1297,6 @@ static void life_change(struct life *life, uint64_t hash)
     life->changes++;
 }
 
-/* Folders for lives: where syncing costs nothing, if there is such a place. */
-static const char *life_folder(const char *name)
-{
-    static char paths[4][64];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    const char *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-    (void)snprintf(path, sizeof paths[0], "%s/bloomgate-journal-%ld-%s", memory,
-                   (long)getpid(), name);
-    return path;
-}
-
-static void life_remove_folder(const char *path)
-{
-    disk_empty_folder(path);
-    CHECK(rmdir(path) == 0);
-}
-
 /* The manifest: record i of 3. */
 static struct journal_record life_manifest(const struct life *life, unsigned i)
 {
@@ -1464,62 +1446,13 @@ static void life_live(const char *folder, int acknowledged)
     _exit(0);
 }
 
-/* Lives in a child that dies at call number `at`; false when it was not reached. */
-static bool life_in_child(const char *folder, const char *platter, unsigned long at,
-                          enum disk_fault fault, uint64_t *acknowledged)
-{
-    int ends[2], status;
-    CHECK(pipe(ends) == 0);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        disk.folder = folder;
-        disk.platter = platter;
-        disk.calls = 0;
-        disk.at = at;
-        disk.fault = fault;
-        life_live(folder, ends[1]);
-    }
-    (void)close(ends[1]);
-    *acknowledged = 0;
-    for (uint64_t next; read(ends[0], &next, sizeof next) == sizeof next;) {
-        *acknowledged = next;
-    }
-    (void)close(ends[0]);
-    CHECK(waitpid(child, &status, 0) == child);
-    if (WIFEXITED(status)) {
-        CHECK_EQ(WEXITSTATUS(status), 0);
-        return false;
-    }
-    CHECK_EQ(WTERMSIG(status), SIGKILL);
-    return true;
-}
-
 TEST(journal__death_and_loss_of_power_at_every_call)
 {
+    const struct disk_lives lives = { .live = life_live, .check = life_check_folder };
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 5 : 1;
-    const char *folder = life_folder("live"), *platter = life_folder("platter");
-    const char *after = life_folder("after");
-    unsigned long deaths = 0;
-    for (int fault = DISK_STOP_BEFORE; fault <= DISK_STOP_AFTER; fault++) {
-        bool died = true;
-        for (unsigned long at = 1; died; at += step) {
-            uint64_t acknowledged;
-            disk_empty_folder(folder);
-            disk_empty_folder(platter);
-            disk_empty_folder(after);
-            died = life_in_child(folder, platter, at, (enum disk_fault)fault,
-                                 &acknowledged);
-            disk_power_off(platter, after);
-            life_check_folder(after, acknowledged);
-            life_check_folder(folder, acknowledged);
-            deaths += died;
-        }
-    }
+    const unsigned long deaths =
+        lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
     CHECK(deaths * step > 200); /* the calls of a life */
-    life_remove_folder(folder);
-    life_remove_folder(platter);
-    life_remove_folder(after);
 }
 
 /* What whoever lives does after an error: try again, or save everything and reopen. */
@@ -1582,30 +1515,13 @@ static bool life_with_fault(const char *folder, unsigned long at, enum disk_faul
 
 TEST(journal__a_failing_call_costs_nothing_that_was_acknowledged)
 {
+    const struct disk_lives lives = { .live_with_fault = life_with_fault,
+                                      .check = life_check_folder,
+                                      .whole = LIFE };
     const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 3 : 1;
-    const char *folder = life_folder("live"), *platter = life_folder("platter");
-    const char *after = life_folder("after");
-    unsigned long faults = 0;
-    for (int fault = DISK_EIO; fault < DISK_FAULTS; fault++) {
-        bool came = true;
-        for (unsigned long at = 1; came; at += step) {
-            disk_empty_folder(folder);
-            disk_empty_folder(platter);
-            disk_empty_folder(after);
-            disk.folder = folder;
-            disk.platter = platter;
-            came = life_with_fault(folder, at, (enum disk_fault)fault);
-            disk_power_off(platter, after);
-            disk.folder = disk.platter = NULL;
-            life_check_folder(after, LIFE);
-            life_check_folder(folder, LIFE);
-            faults += came;
-        }
-    }
+    const unsigned long faults =
+        lives_with_every_fault(&lives, DISK_EIO, DISK_FAULTS - 1, step);
     CHECK(faults * step > 400);
-    life_remove_folder(folder);
-    life_remove_folder(platter);
-    life_remove_folder(after);
 }
 
 /* ---- kill -9 ------------------------------------------------------------------------- */

@@ -326,7 +326,7 @@ TEST(source__a_file_that_is_not_there_may_come)
     world_products(&w, 3);
     (void)sqlite3_close(w.db);
     w.db = NULL;
-    char moved[128];
+    char moved[512];
     (void)snprintf(moved, sizeof moved, "%s/moved.db", w.folder);
     CHECK(rename(w.path, moved) == 0);
     struct source_settings settings = world_settings(&w);

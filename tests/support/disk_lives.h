@@ -1,0 +1,125 @@
+/*
+ * disk_lives.h - lives of something that writes, on a faulty disk: it is killed at each of its
+ * calls, with and without a loss of power, and each of its calls fails in every way.
+ *
+ * Three folders: the live one, what is on its platter, and what is there when the power is back. A
+ * test says how a life goes and how a folder is looked at afterwards; both folders are, each time.
+ */
+#ifndef TESTS_DISK_LIVES_H
+#define TESTS_DISK_LIVES_H
+
+#include "support/faulty_disk.h"
+#include "support/temporary.h"
+
+#include <sys/wait.h>
+
+struct disk_lives {
+    /* Lives, and says on a pipe what is acknowledged; it does not return. */
+    void (*live)(const char *folder, int acknowledged);
+    /* Lives with one call that fails; whether that call came. */
+    bool (*live_with_fault)(const char *folder, unsigned long at,
+                            enum disk_fault fault);
+    /* Everything up to `acknowledged` is in that folder. */
+    void (*check)(const char *folder, uint64_t acknowledged);
+    uint64_t whole; /* what is acknowledged by the end of a life */
+};
+
+/* Folders for lives: where syncing costs nothing, if there is such a place. */
+static inline const char *lives_folder(const char *name)
+{
+    static char paths[4][256];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    const char *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : temporary_root();
+    (void)snprintf(path, sizeof paths[0], "%s/bloomgate-life-%ld-%s", memory,
+                   (long)getpid(), name);
+    return path;
+}
+
+static inline void lives_remove_folder(const char *path)
+{
+    disk_empty_folder(path);
+    CHECK(rmdir(path) == 0);
+}
+
+/* Reads what a child acknowledges until it is gone; how it ended. */
+static inline int lives_wait(pid_t child, int from, uint64_t *acknowledged)
+{
+    int status;
+    *acknowledged = 0;
+    for (uint64_t next; read(from, &next, sizeof next) == sizeof next;) {
+        *acknowledged = next;
+    }
+    (void)close(from);
+    CHECK(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+/* Lives in a child that dies at call number `at`; false when it was not reached. */
+static inline bool lives_in_child(const struct disk_lives *lives, const char *folder,
+                                  unsigned long at, enum disk_fault fault,
+                                  uint64_t *acknowledged)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        disk.calls = 0;
+        disk.at = at;
+        disk.fault = fault;
+        lives->live(folder, ends[1]);
+    }
+    (void)close(ends[1]);
+    const int status = lives_wait(child, ends[0], acknowledged);
+    if (WIFEXITED(status)) {
+        CHECK_EQ(WEXITSTATUS(status), 0);
+        return false;
+    }
+    CHECK_EQ(WTERMSIG(status), SIGKILL);
+    return true;
+}
+
+/* One life with that fault at call number `at`, and its folders afterwards; whether that call came. */
+static inline bool lives_one(const struct disk_lives *lives,
+                             const char *const folders[3], unsigned long at,
+                             enum disk_fault fault)
+{
+    uint64_t acknowledged = lives->whole;
+    for (int i = 0; i < 3; i++) {
+        disk_empty_folder(folders[i]);
+    }
+    disk.folder = folders[0];
+    disk.platter = folders[1];
+    const bool came = fault <= DISK_STOP_AFTER
+                          ? lives_in_child(lives, folders[0], at, fault, &acknowledged)
+                          : lives->live_with_fault(folders[0], at, fault);
+    disk_power_off(folders[1], folders[2]);
+    disk.folder = disk.platter = NULL;
+    lives->check(folders[2], acknowledged);
+    lives->check(folders[0], acknowledged);
+    return came;
+}
+
+/* A life for each of those faults at every call, or every `step`th; how many came. */
+static inline unsigned long lives_with_every_fault(const struct disk_lives *lives,
+                                                   enum disk_fault first,
+                                                   enum disk_fault last,
+                                                   unsigned long step)
+{
+    const char *const folders[3] = { lives_folder("live"), lives_folder("platter"),
+                                     lives_folder("after") };
+    unsigned long faults = 0;
+    for (int fault = (int)first; fault <= (int)last; fault++) {
+        for (unsigned long at = 1;
+             lives_one(lives, folders, at, (enum disk_fault)fault); at += step) {
+            faults++;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        lives_remove_folder(folders[i]);
+    }
+    return faults;
+}
+
+#endif
