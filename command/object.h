@@ -267,7 +267,8 @@ bg_err object_emptied(const struct object *object,
 /* Halves it so many times; adds go on meanwhile, and none is lost. */
 bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info);
 
-/* CF: halves it as long as it was doubled before and a tenth stays free; *steps says how often. */
+/* CF: halves it as long as it was doubled before and a tenth stays free; *steps says how often. One of
+ * RedisBloom is compacted as there. */
 bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
 
 /* Counts again what is in, where the counter cannot know. */

@@ -155,6 +155,12 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_add(bg_foreign *foreign, const void *key,
 BG_API BG_MUST_CHECK bg_err bg_foreign_remove(bg_foreign *foreign, const void *key,
                                               size_t len, bg_errinfo *info);
 
+/*
+ * Moves keys of the last parts of a chain into earlier ones that have room, and gives back parts at the
+ * end that are empty then. Errors: BG_ENOTSUP unless BG_FOREIGN_CAN_REMOVE. Thread safety: MT-Excl.
+ */
+BG_API BG_MUST_CHECK bg_err bg_foreign_compact(bg_foreign *foreign, bg_errinfo *info);
+
 /* How often a key may have been added, less what was removed; 0 or 1 unless the format can
  * remove. */
 BG_API uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key,

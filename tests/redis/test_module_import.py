@@ -409,6 +409,8 @@ def test_samples_go_on(h):
                 if i % 50 == 10:
                     assert h.ask("DEBUG", "RELOAD") == "OK"
             assert digest_of(h, name, family) == sample["less_sha256"], name
+            assert h.ask("CF.COMPACT", name) == "OK"
+            assert digest_of(h, name, family) == sample["compact_sha256"], name
 
 
 def test_cuckoo_filters_by_restore(h):
@@ -543,6 +545,8 @@ def test_rdb_file_of_the_other_module(h):
         caught_up(h, replica)
         assert h.ask("CF.ADD", "cuckoo", "later") == h.ask("CF.DEL", "cuckoo", "item:0") == 1
         assert h.ask("CF.INSERT", "cuckoo-chain", "ITEMS", *keys_of(300, "later")) == [1] * 300
+        assert h.ask("CF.DEL", "cuckoo-chain", "item:7") == 1
+        assert h.ask("CF.COMPACT", "cuckoo-chain") == "OK"
         caught_up(h, replica)
         for name in ("bloom", "valkey", "cuckoo", "cuckoo-chain"):
             assert replica.ask("BG.DIGEST", name) == h.ask("BG.DIGEST", name)

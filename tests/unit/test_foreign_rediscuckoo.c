@@ -226,6 +226,28 @@ TEST(rediscuckoo__gives_filters_back)
     }
 }
 
+/* Compacting goes through all filters, also where one cannot be emptied. */
+TEST(rediscuckoo__compacts)
+{
+    for (unsigned expansion = 1; expansion <= 4; expansion *= 2) {
+        char key[32];
+        bg_foreign *f = made(expansion, 4, 200), *one = made(1, 2, 3);
+        for (int i = 0; i < 10; i++) { /* not yet a tenth */
+            CHECK_OK(bg_foreign_remove(f, key, key_of(key, i), NULL));
+        }
+        CHECK_EQ(about_of(f).removed, 10);
+        CHECK_OK(bg_foreign_compact(f, NULL));
+        CHECK_EQ(about_of(f).removed, 0);
+        CHECK_EQ(about_of(f).items, 190);
+        CHECK_EQ(count_items(f, 10, 200), 190);
+        check_written(f, 0);
+        CHECK_OK(bg_foreign_compact(one, NULL));
+        CHECK_EQ(count_items(one, 0, 3), 3);
+        bg_foreign_free(one);
+        bg_foreign_free(f);
+    }
+}
+
 TEST(rediscuckoo__counts_copies_up_to_a_bound)
 {
     bg_foreign *f = made(1, 2, 0);
@@ -265,6 +287,8 @@ TEST(rediscuckoo__other_formats_do_not_remove)
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, NULL, &f, NULL));
     CHECK_OK(bg_foreign_add(f, "a", 1, NULL));
     CHECK_EQ(bg_foreign_remove(f, "a", 1, &why), BG_ENOTSUP);
+    CHECK_EQ(bg_foreign_compact(f, &why), BG_ENOTSUP);
+    CHECK_EQ(bg_foreign_compact(NULL, NULL), BG_EINVAL);
     CHECK_EQ(bg_foreign_count(f, "a", 1), 1);
     CHECK_EQ(bg_foreign_remove(NULL, "a", 1, NULL), BG_EINVAL);
     CHECK_EQ(bg_foreign_remove(f, NULL, 1, NULL), BG_EINVAL);

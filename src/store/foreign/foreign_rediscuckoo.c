@@ -33,7 +33,8 @@
  * more than CUCKOO_FILTERS_MOST filters by that: copies of one key fill two buckets only, and
  * would make it grow without end. Removing takes a fingerprint out of the last filter that has it.
  * When more than a tenth of the items was removed since, those of the last filter move to the first
- * one that has room for them; if that empties it, it goes, and the next one's do.
+ * one that has room for them; if that empties it, it goes, and the next one's do. Compacting does so
+ * with all filters but the first.
  *
  * RedisBloom does all that in the same way: the same adds and removes make the same bytes, so that
  * a replica of it stays one.
@@ -335,45 +336,60 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
     return times;
 }
 
-/* Moves what is in the last filter to the first one before it that has room; true: it is empty. Buckets of
- * a smaller filter follow from those of a larger one, as both are powers of two. */
-static bool cuckoo_empty_last(bg_foreign *f)
+/* Moves what is in a filter to the first one before it that has room; true: it is empty. Buckets of a
+ * smaller filter follow from those of a larger one, as both are powers of two. */
+static bool cuckoo_empty(bg_foreign *f, uint32_t which)
 {
-    struct foreign_part *last = &f->parts[f->count - 1];
-    unsigned char *from = f->bytes + last->offset;
-    for (uint64_t i = 0; i < last->bytes && last->items > 0; i++) {
-        const uint64_t bucket = i / last->own_small;
+    struct foreign_part *part = &f->parts[which];
+    unsigned char *from = f->bytes + part->offset;
+    for (uint64_t i = 0; i < part->bytes && part->items > 0; i++) {
+        const uint64_t bucket = i / part->own_small;
         const struct cuckoo_key k = { bucket, cuckoo_alternative(bucket, from[i]),
                                       from[i] };
-        for (uint32_t to = 0; k.print && to < f->count - 1; to++) {
+        for (uint32_t to = 0; k.print && to < which; to++) {
             unsigned char *slot = cuckoo_find_either(f, &f->parts[to], &k, 0);
             if (slot) {
                 *slot = k.print;
                 from[i] = 0;
                 f->parts[to].items++;
-                last->items--;
+                part->items--;
                 break;
             }
         }
     }
-    return last->items == 0;
+    return part->items == 0;
 }
 
-/* Filters at the end that can be emptied go, when more than a tenth of the items was deleted. */
+/* Empties filters, the last one first: `all` of them, or up to one that cannot be. Those at the end that
+ * are empty go. */
+static void cuckoo_gather(bg_foreign *f, bool all)
+{
+    bool empty = true;
+    for (uint32_t i = f->count - 1; i > 0 && (all || empty); i--) {
+        empty = cuckoo_empty(f, i);
+        if (empty && i == f->count - 1) {
+            f->count--;
+            f->size -= f->parts[i].bytes;
+        }
+    }
+    f->extra[CUCKOO_DELETED] = 0;
+}
+
+static void cuckoo_compact(bg_foreign *f)
+{
+    cuckoo_gather(f, true);
+}
+
+/* When more than a tenth of the items was deleted. */
 static void cuckoo_rearrange(bg_foreign *f)
 {
     uint64_t items = 0;
     for (uint32_t i = 0; i < f->count; i++) {
         items += f->parts[i].items;
     }
-    if (f->count == 1 || f->extra[CUCKOO_DELETED] <= items / 10) {
-        return;
+    if (f->count > 1 && f->extra[CUCKOO_DELETED] > items / 10) {
+        cuckoo_gather(f, false);
     }
-    while (f->count > 1 && cuckoo_empty_last(f)) {
-        f->count--;
-        f->size -= f->parts[f->count].bytes;
-    }
-    f->extra[CUCKOO_DELETED] = 0;
 }
 
 static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
@@ -597,6 +613,7 @@ const struct foreign_format foreign_rediscuckoo = {
     .add = cuckoo_add,
     .times = cuckoo_times,
     .remove = cuckoo_remove,
+    .compact = cuckoo_compact,
     .written = cuckoo_written,
     .write = cuckoo_write,
     .about = cuckoo_about,
