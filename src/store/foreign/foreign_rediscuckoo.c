@@ -336,24 +336,37 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
     return times;
 }
 
-/* Moves what is in a filter to the first one before it that has room; true: it is empty. Buckets of a
- * smaller filter follow from those of a larger one, as both are powers of two. */
+/* Puts a fingerprint of a filter into the first one before it that has room. Buckets of a smaller filter
+ * follow from those of a larger one, as both are powers of two. */
+static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
+                           unsigned char print)
+{
+    const struct cuckoo_key k = { bucket, cuckoo_alternative(bucket, print), print };
+    for (uint32_t i = 0; i < which; i++) {
+        struct foreign_part *to = &f->parts[i];
+        unsigned char *slot =
+            to->items < to->bytes ? cuckoo_find_either(f, to, &k, 0) : NULL;
+        if (slot) {
+            *slot = print;
+            to->items++;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Hands on what is in a filter; true: it is empty. */
 static bool cuckoo_empty(bg_foreign *f, uint32_t which)
 {
     struct foreign_part *part = &f->parts[which];
     unsigned char *from = f->bytes + part->offset;
-    for (uint64_t i = 0; i < part->bytes && part->items > 0; i++) {
-        const uint64_t bucket = i / part->own_small;
-        const struct cuckoo_key k = { bucket, cuckoo_alternative(bucket, from[i]),
-                                      from[i] };
-        for (uint32_t to = 0; k.print && to < which; to++) {
-            unsigned char *slot = cuckoo_find_either(f, &f->parts[to], &k, 0);
-            if (slot) {
-                *slot = k.print;
+    uint64_t left = part->items;
+    for (uint64_t i = 0; i < part->bytes && left > 0; i++) {
+        if (from[i]) {
+            left--;
+            if (cuckoo_hand_on(f, which, i / part->own_small, from[i])) {
                 from[i] = 0;
-                f->parts[to].items++;
                 part->items--;
-                break;
             }
         }
     }
