@@ -241,6 +241,11 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(void *, TryAlloc, (size_t bytes))                                         \
     OPTIONAL(void *, TryCalloc, (size_t n, size_t bytes)) /* 7.4, Valkey 8.0 */        \
     REQUIRED(void, Free, (void *memory))                                               \
+    REQUIRED(size_t, MallocSize, (void *memory))                                       \
+    REQUIRED(void *, DefragAlloc, (RedisModuleDefragCtx *, void *memory))              \
+    REQUIRED(int, DefragShouldStop, (RedisModuleDefragCtx *))                          \
+    REQUIRED(int, DefragCursorSet, (RedisModuleDefragCtx *, unsigned long cursor))     \
+    REQUIRED(int, DefragCursorGet, (RedisModuleDefragCtx *, unsigned long *cursor))    \
     /* the module */                                                                   \
     REQUIRED(void, SetModuleAttribs,                                                   \
              (RedisModuleCtx *, const char *name, int version, int api))               \

@@ -45,6 +45,13 @@ bool redis_config_obeys(void)
     return config_is_replica || config_is_loading;
 }
 
+static bool config_moves = true; /* bloom-defrag-enabled */
+
+bool redis_config_moves(void)
+{
+    return config_moves;
+}
+
 static uint64_t config_limit; /* max-filter-memory, as it was said */
 
 /* Half of the machine's memory: the usual limit of a filter. */
@@ -219,6 +226,13 @@ static const char *config_check_switch(bg_bytes text)
     return args_is(text, "YES") || args_is(text, "NO") ? NULL : "expected yes or no";
 }
 
+static const char *config_set_moves(bg_bytes text)
+{
+    const char *wrong = config_check_switch(text);
+    config_moves = wrong ? config_moves : args_is(text, "YES");
+    return wrong;
+}
+
 enum { CONFIG_TEXT = 64 };
 
 static struct config_text {
@@ -237,11 +251,11 @@ static struct config_text {
       NULL },
     { "hash", NULL, "keyed", 0, config_set_hash, NULL, "keyed", NULL },
     { "secret", NULL, "", REDIS_CONFIG_SENSITIVE, config_set_secret, NULL, "", NULL },
+    { "bloom-defrag-enabled", NULL, "yes", 0, config_set_moves, NULL, "yes", NULL },
     /* of valkey-bloom, without a meaning here: our layers are mergeable and as exact as was asked
-     * for, secrets are those above, large arrays need no defragmentation */
+     * for, secrets are those above */
     { "bloom-tightening-ratio", NULL, "0.5", 0, config_check_ratio, NULL, "0.5", NULL },
     { "bloom-use-random-seed", NULL, "yes", 0, config_check_switch, NULL, "yes", NULL },
-    { "bloom-defrag-enabled", NULL, "yes", 0, config_check_switch, NULL, "yes", NULL },
 };
 
 enum { CONFIG_TEXTS = sizeof config_texts / sizeof *config_texts };
