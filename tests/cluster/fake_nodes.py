@@ -85,6 +85,8 @@ class Node:
             return trouble
         if name == b"CLUSTER":
             return self.cluster.slots()
+        if name == b"PING":
+            return b"+PONG\r\n"
         if name == b"ASKING":
             state["asking"] = True
             return b"+OK\r\n"
