@@ -404,7 +404,9 @@ static bg_err view_insert_chunk(const struct view_member *member,
     uint64_t is_new[VIEW_WORDS] = { 0 };
     bg_err err = BG_OK;
     size_t i = 0;
-    if (!fills) {
+    if (!fills && *n == 1) {
+        is_new[0] = bg_filter_add_hash(member->filter, hashes[0]);
+    } else if (!fills) {
         (void)bg_filter_add_many_hash(member->filter, hashes, *n, is_new);
     }
     for (; fills && i < *n && !err; i++) {
