@@ -99,30 +99,45 @@ void bgc_verify(struct request *request)
 /* Where a filter file has its digest: docs/format.md, section 2. */
 enum { FILES_DIGEST = 264 };
 
-bg_err bgc_digest_of(const struct object *object, char text[BG_DIGEST_TEXT],
-                     bg_errinfo *info)
+static bg_err files_digest_foreign(const struct object *object,
+                                   char text[BG_DIGEST_TEXT], bg_errinfo *info)
 {
     void *bytes = NULL;
     size_t n = 0;
-    const bg_err err = files_encode(object, &bytes, &n, info);
-    if (err || (!object->foreign && n < FILES_DIGEST + BG_DIGEST_BYTES)) {
-        free(bytes);
-        return err ? err : BG_EFORMAT;
-    }
-    if (object->foreign) {
+    const bg_err err = dump_encode_foreign(object, &bytes, &n, info);
+    if (!err) {
         bg_hasher hasher;
         const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
         const uint64_t hash =
             bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
         (void)snprintf(text, BG_DIGEST_TEXT, "%016llx", (unsigned long long)hash);
-    } else {
-        const uint8_t *digest = (const uint8_t *)bytes + FILES_DIGEST;
-        for (size_t i = 0; i < BG_DIGEST_BYTES; i++) {
-            (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
-        }
     }
     free(bytes);
-    return BG_OK;
+    return err;
+}
+
+/* The first piece of a file has it; there is no need for others. */
+static bg_err files_take_digest(void *context, const void *bytes, size_t n)
+{
+    char *text = context;
+    const uint8_t *digest = (const uint8_t *)bytes + FILES_DIGEST;
+    for (size_t i = 0; n >= FILES_DIGEST + BG_DIGEST_BYTES && i < BG_DIGEST_BYTES;
+         i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    }
+    return BG_ECANCELED;
+}
+
+bg_err bgc_digest_of(const struct object *object, bool still, char text[BG_DIGEST_TEXT],
+                     bg_errinfo *info)
+{
+    size_t all = 0;
+    if (object->foreign) {
+        return files_digest_foreign(object, text, info);
+    }
+    text[0] = 0;
+    const bg_err err = dump_write(object, still, files_take_digest, text, &all, info);
+    return err == BG_ECANCELED && text[0] ? BG_OK : err ? err : BG_EFORMAT;
 }
 
 void bgc_digest(struct request *request)
@@ -133,7 +148,7 @@ void bgc_digest(struct request *request)
     if (!object) {
         return;
     }
-    const bg_err err = bgc_digest_of(object, text, &info);
+    const bg_err err = bgc_digest_of(object, request->host->ordered, text, &info);
     if (err) {
         args_failed(request, err, &info, BGC_FULL);
     } else {

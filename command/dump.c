@@ -18,7 +18,12 @@ struct dump {
     uint8_t bytes[];
 };
 
-enum { DUMP_RECORD = 16, DUMP_SIZE_USUAL = 1 << 20, DUMP_SIZE_MOST = 256 << 20 };
+enum {
+    DUMP_PIECE = 1 << 20,
+    DUMP_RECORD = 16,
+    DUMP_SIZE_USUAL = 1 << 20,
+    DUMP_SIZE_MOST = 256 << 20
+};
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
@@ -32,15 +37,23 @@ static void *dump_room(size_t before, size_t n, bg_errinfo *info)
     return room;
 }
 
+/* The same for the same content. */
+static bg_save_options dump_options(const struct object_shape *shape, bool still)
+{
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    how.created = 1;
+    how.flags = still ? BG_FILE_STILL : 0;
+    memcpy(how.key_id, shape->key_id, sizeof how.key_id);
+    return how;
+}
+
 /* Encodes a filter behind `before` bytes. It may grow a layer between asking for its size and
  * writing it; then once more. */
 static bg_err dump_encode(const bg_filter *filter, const struct object_shape *shape,
                           size_t before, void **bytes, size_t *n, bg_errinfo *info)
 {
-    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    const bg_save_options how = dump_options(shape, false);
     bg_err err = BG_EINVAL;
-    how.created = 1; /* the same for the same content */
-    memcpy(how.key_id, shape->key_id, sizeof how.key_id);
     for (int tries = 0; err == BG_EINVAL && tries < 8; tries++) {
         size_t room = 0;
         err = bg_encode(filter, &how, NULL, 0, &room, info);
@@ -108,6 +121,37 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info)
 {
     return dump_foreign_behind(object, 0, bytes, n, info);
+}
+
+/* Those of other modules have a copy made of them, as their formats are written in one piece. */
+static bg_err dump_write_foreign(const struct object *object, bg_file_write write,
+                                 void *context, size_t *all, bg_errinfo *info)
+{
+    void *bytes = NULL;
+    bg_err err = dump_encode_foreign(object, &bytes, all, info);
+    for (size_t at = 0; !err && at < *all; at += DUMP_PIECE) {
+        const size_t left = *all - at;
+        err = write(context, (const uint8_t *)bytes + at,
+                    left < DUMP_PIECE ? left : DUMP_PIECE);
+    }
+    free(bytes);
+    return err;
+}
+
+bg_err dump_write(const struct object *object, bool still, bg_file_write write,
+                  void *context, size_t *all, bg_errinfo *info)
+{
+    bg_pin pin;
+    if (object->foreign) {
+        return dump_write_foreign(object, write, context, all, info);
+    }
+    const bg_save_options how = dump_options(&object->shape, still);
+    const bg_filter *filter = object_pin(object, &pin);
+    bg_err err =
+        filter ? bg_encode(filter, &how, NULL, 0, all, info) : dump_unknown(info);
+    err = err ? err : bg_encode_to(filter, &how, write, context, info);
+    bg_slot_unpin(object->slot, &pin);
+    return err;
 }
 
 /* Forgets the copy; `dumping` is held. */
