@@ -111,14 +111,16 @@ static bg_err load_begin(struct object *object, const struct load *load,
     load_forget(object);
     object->load = malloc(sizeof *load);
     if (!object->load) {
-        return object_error(info, BG_ENOMEM, "out of memory");
+        (void)object_error(info, BG_ENOMEM, "out of memory");
+        return BG_ENOMEM;
     }
     *object->load = *load;
     if (load->size > SIZE_MAX
         || !gather_begin(&object->load->gather, (size_t)load->size)) {
         load_forget(object);
-        return object_error(info, BG_ENOMEM, "no memory for %llu bytes of a dump",
-                            (unsigned long long)load->size);
+        (void)object_error(info, BG_ENOMEM, "no memory for %llu bytes of a dump",
+                           (unsigned long long)load->size);
+        return BG_ENOMEM;
     }
     return BG_OK;
 }
@@ -568,7 +570,7 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
 static void load_redis_header(struct request *request, const struct load_words *words,
                               bg_bytes data)
 {
-    struct load anew;
+    struct load anew = { .size = 0 };
     bg_errinfo info = { 0 };
     bg_err err = words->families == ARGS_CF
                      ? load_read_cuckoo(data, request->host->settings, &anew, &info)

@@ -113,17 +113,17 @@ enum { ENCODE_PIECE = 16 * CONTAINER_BLOCK };
 /* The checksums of the blocks that were filled: made, or else compared. */
 static void encode_sums(struct encoder *e, size_t n)
 {
-    const uint64_t first = (e->done - n) / CONTAINER_BLOCK;
-    for (size_t at = 0; at < n; at += CONTAINER_BLOCK) {
+    unsigned long long block = (e->done - n) / CONTAINER_BLOCK;
+    for (size_t at = 0; at < n; at += CONTAINER_BLOCK, block++) {
         size_t size = n - at < CONTAINER_BLOCK ? n - at : CONTAINER_BLOCK;
-        unsigned char *entry = e->table + 4 * (first + at / CONTAINER_BLOCK);
+        unsigned char *entry = e->table + 4 * block;
         const uint32_t crc = bgi_crc32c(0, e->piece + at, size);
         if (e->sums) {
             bgi_store_le32(entry, crc);
         } else if (bgi_load_le32(entry) != crc) {
             e->err = bgi_err(e->info, BG_EBUSY, "filter",
                              "one that nobody changes meanwhile", "another block %llu",
-                             (unsigned long long)(first + at / CONTAINER_BLOCK));
+                             block);
         }
     }
 }

@@ -6,12 +6,16 @@ against what it had before, or has in the end.
 usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
 BG_TEST_SCALE=32: with filters of 1 GiB."""
 
+import os
+
 import redis_host
 from redis_host import Error, Host, Skip, alone, replica_of, wait_for
 from service import work
 
 LARGE = work(32) << 20  # bytes
 LITTLE = LARGE // 3     # of which buffers of the server are the most
+if os.environ.get("BG_PRELOAD"):
+    LITTLE = 4 * LARGE  # sanitizers keep what was freed
 
 # Kinds whose files are written in other ways: bits that are only set, keys that move, parts.
 KINDS = {
@@ -147,6 +151,7 @@ def chunks_of(h, name):
 @alone
 def test_loaded_from_chunks(h):
     """When the last one comes, which is decoded by a thread; nobody listens to what is replicated."""
+    h.arguments = ("secret", 2 * "0123456789abcdef")
     h.start()
     digest = make(h)
     chunks = chunks_of(h, "k")
@@ -160,6 +165,31 @@ def test_loaded_from_chunks(h):
     assert h.ask("BG.DIGEST", "k") == digest
     assert extra < LITTLE, extra
     assert int(h.info("persistence", "rdb_changes_since_last_save")) > 0
+    load_listened_to(h, chunks, digest)
+
+
+def load_listened_to(h, chunks, digest):
+    """The same with those who are sent the content: a replica, and an AOF without one."""
+    replica = replica_of(h)
+    try:
+        h.ask("DEL", "k")
+        for chunk in chunks:
+            h.ask("BG.LOAD", "k", chunk)
+        wait_for(lambda: h.info("bloomgate", "bloomgate_background_loads") == "2", what="the thread")
+        wait_for(lambda: replica.ask("BG.DIGEST", "k") == digest, what="the replica")
+    finally:
+        replica.kill()
+        replica.remove()
+    h.options["appendonly"] = "yes"
+    h.stop()
+    h.start()
+    for chunk in chunks:
+        h.ask("BG.LOAD", "k", chunk)
+    wait_for(lambda: h.info("bloomgate", "bloomgate_background_loads") == "1", what="the thread")
+    assert h.ask("BG.DIGEST", "k") == digest
+    h.stop()
+    h.start()
+    loaded(h, digest, "AOF with a dump that was loaded")
 
 
 # ---- Payloads in other pieces ------------------------------------------------------------------------
