@@ -30,7 +30,7 @@ demo: build ## show the kinds of filter: what each costs and what it gives
 routing: build ## show three levels of filters over LevelDB nodes, published through Redis
 	@build/bin/example_15_routing_leveldb
 
-test: deps ## run everything that fits in a quarter of an hour
+test: deps ## run everything that fits in twenty minutes
 	@tools/run_tests.py
 
 bench: build ## measure speed; ARGS="batch --kind blocked" for a part, ARGS=--help for more

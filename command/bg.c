@@ -84,7 +84,7 @@ const struct command bg_commands[] = {
       "O(N) with N bytes", "0.1.0" },
     { "BG.DUMP", -3, BG_EXAMINE, BG_AT_NAME, dump_bg_dump, NULL,
       "name cursor [SIZE bytes]",
-      "Dumps a filter in checked pieces: begin with 0, go on with what comes back, until 0",
+      "Dumps a filter in checked pieces: begin with 0, go on with what comes back, until the one that comes with 0",
       "O(N) with N bytes", "0.1.0" },
     { "BG.LOAD", -2, BG_CHANGE, BG_AT_NAME, dump_bg_load, NULL, "name [chunk]",
       "Loads a piece of a dump, the last one makes the filter; or tells how much has come",

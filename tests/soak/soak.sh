@@ -68,5 +68,11 @@ for server in redis-server valkey-server; do
     /usr/bin/python3 tests/cluster/test_cluster.py "$build/bin/bloomgate" "$build/lib/bloomgate.so" "$server" "$2" ||
         [ $? = 77 ] || status=1
 done
+# The module: hostile payloads, a million of each kind in each server at scale 10; filters of 1 GiB.
+echo "== test_module_hostile, $((100000 * $2)) payloads"
+/usr/bin/python3 tests/redis/test_module_hostile.py "$build/lib/bloomgate.so" --payloads $((100000 * $2)) ||
+    [ $? = 77 ] || status=1
+echo "== test_module_life, 1 GiB"
+BG_TEST_SCALE=64 /usr/bin/python3 tests/redis/test_module_life.py "$build/lib/bloomgate.so" || [ $? = 77 ] || status=1
 echo "soak: scale $BG_TEST_SCALE, $SECONDS s, $([ "$status" = 0 ] && echo all passed || echo FAILED)"
 exit "$status"
