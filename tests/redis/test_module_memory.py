@@ -192,6 +192,20 @@ def load_listened_to(h, chunks, digest):
     loaded(h, digest, "AOF with a dump that was loaded")
 
 
+def test_new_ones_are_empty(h):
+    """Also in memory that another one was in, which a server may not clear by itself."""
+    def empty():
+        assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 6 << 20, "K", 8, "HASH", "fast") == "OK"
+        return h.ask("BG.DIGEST", "k")
+    first = empty()
+    for _ in range(6):
+        assert not isinstance(h.ask("BG.MADD", "k", *range(20000)), Error)
+        assert h.ask("BG.DIGEST", "k") != first
+        h.ask("DEL", "k")
+        wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread")
+        assert empty() == first
+
+
 # ---- Payloads in other pieces ------------------------------------------------------------------------
 
 
