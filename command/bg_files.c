@@ -35,11 +35,11 @@ static struct object *files_find(struct request *request)
     return object;
 }
 
-static bg_err files_encode(const struct object *object, void **bytes, size_t *n,
-                           bg_errinfo *info)
+static bg_err files_encode(const struct object *object, bool still, void **bytes,
+                           size_t *n, bg_errinfo *info)
 {
     return object->foreign ? dump_encode_foreign(object, bytes, n, info)
-                           : dump_encode_filter(object, bytes, n, info);
+                           : dump_encode_filter(object, still, bytes, n, info);
 }
 
 /* Checks a filter of another module by reading what is written of it. */
@@ -54,19 +54,18 @@ static bg_err files_verify_foreign(const struct object *object, const void *byte
     return err;
 }
 
-static bg_err files_verify(const struct object *object,
-                           const struct command_settings *settings, bg_report *report,
-                           bg_errinfo *info)
+static bg_err files_verify(const struct object *object, const struct host *host,
+                           bg_report *report, bg_errinfo *info)
 {
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash;
     void *bytes = NULL;
     size_t n = 0;
-    bg_err err = files_encode(object, &bytes, &n, info);
+    bg_err err = files_encode(object, host->ordered, &bytes, &n, info);
     if (!err && object->foreign) {
         err = files_verify_foreign(object, bytes, n, report, info);
     } else if (!err) {
-        err = object_hash_spec(&object->shape, settings, &hash, info);
+        err = object_hash_spec(&object->shape, host->settings, &hash, info);
         how.hash = &hash;
         err = err ? err : bg_verify_bytes(bytes, n, &how, report, info);
     }
@@ -82,7 +81,7 @@ void bgc_verify(struct request *request)
     if (!object) {
         return;
     }
-    const bg_err err = files_verify(object, request->host->settings, &report, &info);
+    const bg_err err = files_verify(object, request->host, &report, &info);
     if (err == BG_EFORMAT || err == BG_ECHECKSUM) {
         reply_errorf(&request->reply, "CORRUPT %s", info.message);
     } else if (err) {

@@ -49,14 +49,13 @@ static bg_save_options dump_options(const struct object_shape *shape, bool still
 
 /* Encodes a filter behind `before` bytes. It may grow a layer between asking for its size and
  * writing it; then once more. */
-static bg_err dump_encode(const bg_filter *filter, const struct object_shape *shape,
+static bg_err dump_encode(const bg_filter *filter, const bg_save_options *how,
                           size_t before, void **bytes, size_t *n, bg_errinfo *info)
 {
-    const bg_save_options how = dump_options(shape, false);
     bg_err err = BG_EINVAL;
     for (int tries = 0; err == BG_EINVAL && tries < 8; tries++) {
         size_t room = 0;
-        err = bg_encode(filter, &how, NULL, 0, &room, info);
+        err = bg_encode(filter, how, NULL, 0, &room, info);
         if (err) {
             return err;
         }
@@ -64,7 +63,7 @@ static bg_err dump_encode(const bg_filter *filter, const struct object_shape *sh
         if (!*bytes) {
             return BG_ENOMEM;
         }
-        err = bg_encode(filter, &how, (uint8_t *)*bytes + before, room, n, info);
+        err = bg_encode(filter, how, (uint8_t *)*bytes + before, room, n, info);
         if (err) {
             free(*bytes);
             *bytes = NULL;
@@ -78,22 +77,22 @@ static bg_err dump_unknown(bg_errinfo *info)
     return object_error(info, BG_EBUSY, "the filter is being loaded");
 }
 
-static bg_err dump_encode_behind(const struct object *object, size_t before,
+static bg_err dump_encode_behind(const struct object *object, bool still, size_t before,
                                  void **bytes, size_t *n, bg_errinfo *info)
 {
     bg_pin pin;
+    const bg_save_options how = dump_options(&object->shape, still);
     const bg_filter *filter = object_pin(object, &pin);
-    const bg_err err = filter
-                           ? dump_encode(filter, &object->shape, before, bytes, n, info)
-                           : dump_unknown(info);
+    const bg_err err =
+        filter ? dump_encode(filter, &how, before, bytes, n, info) : dump_unknown(info);
     bg_slot_unpin(object->slot, &pin);
     return err;
 }
 
-bg_err dump_encode_filter(const struct object *object, void **bytes, size_t *n,
-                          bg_errinfo *info)
+bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
+                          size_t *n, bg_errinfo *info)
 {
-    return dump_encode_behind(object, 0, bytes, n, info);
+    return dump_encode_behind(object, still, 0, bytes, n, info);
 }
 
 static bg_err dump_foreign_behind(const struct object *object, size_t before,
@@ -165,7 +164,8 @@ static void dump_forget(struct object *object)
 }
 
 /* Makes a new copy; `as_foreign`: as RedisBloom does it. `dumping` is held. */
-static bg_err dump_begin(struct object *object, bool as_foreign, bg_errinfo *info)
+static bg_err dump_begin(struct object *object, bool still, bool as_foreign,
+                         bg_errinfo *info)
 {
     const struct dump_line line = { .shape = object->shape,
                                     .items = atomic_load(&object->items),
@@ -177,9 +177,9 @@ static bg_err dump_begin(struct object *object, bool as_foreign, bg_errinfo *inf
     void *bytes = NULL;
     size_t n = 0;
     dump_forget(object);
-    const bg_err err = object->foreign
-                           ? dump_foreign_behind(object, before, &bytes, &n, info)
-                           : dump_encode_behind(object, before, &bytes, &n, info);
+    const bg_err err =
+        object->foreign ? dump_foreign_behind(object, before, &bytes, &n, info)
+                        : dump_encode_behind(object, still, before, &bytes, &n, info);
     if (err || !bytes) {
         return err;
     }
@@ -216,7 +216,8 @@ static struct dump *dump_take(struct request *request, struct object *object,
     const uint64_t now = request->host->ops->now(request->host);
     bg_errinfo info = { 0 };
     if (begins) {
-        const bg_err err = dump_begin(object, as_foreign, &info);
+        const bg_err err =
+            dump_begin(object, request->host->ordered, as_foreign, &info);
         if (err) {
             args_failed(request, err, &info, "ERR the filter is full");
             return NULL;

@@ -45,13 +45,12 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 
 /* The filter of an object as a file in memory, made so that it depends on nothing but content;
- * free() it. */
-bg_err dump_encode_filter(const struct object *object, void **bytes, size_t *n,
-                          bg_errinfo *info);
+ * free() it. `still`: nobody changes the object meanwhile. */
+bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
+                          size_t *n, bg_errinfo *info);
 
 /* The same bytes of either, piece by piece (bg_file_write); of a filter without a copy of it.
- * *all, which is set before the first piece, says how many there are. `still`: nobody changes the
- * object meanwhile. Errors before the first piece: BG_ENOMEM and the like; later ones: that of
+ * *all, which is set before the first piece, says how many there are. Errors before the first piece: BG_ENOMEM and the like; later ones: that of
  * `write`, and BG_EBUSY: somebody did. */
 bg_err dump_write(const struct object *object, bool still, bg_file_write write,
                   void *context, size_t *all, bg_errinfo *info);

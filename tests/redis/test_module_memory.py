@@ -111,6 +111,10 @@ def test_saved(pattern):
                 extra = more_in_child(h, command)
                 print(f"  {kind}, {command}: {extra / LARGE:.2f}", flush=True)
                 assert extra < LITTLE, (kind, command, extra)
+            size = int(h.ask("MEMORY", "USAGE", "k"))
+            extra = more(h, lambda: h.ask("BG.DUMP", "k", 0)) - size
+            print(f"  {kind}, BG.DUMP: a copy and {extra / LARGE:.2f}", flush=True)
+            assert extra < LITTLE, (kind, extra)
             h.kill()
             h.start()
             loaded(h, digest, f"{kind}, RDB")
