@@ -8,9 +8,13 @@
  *   - the rate that was asked for holds for the whole filter, however often it grew;
  *   - capacities up to 2^56, within the memory limits;
  *   - BF.* also serve filters that were made by BG.CREATE or came from files.
+ *
+ * BF.INSERT knows what valkey-bloom adds to RedisBloom's: ITEMS may be left out, VALIDATESCALETO asks
+ * before, and TIGHTENING and SEED, which primaries of valkey-bloom send, make a filter as theirs is.
  */
 #include "args.h"
 #include "dump.h"
+#include "import_seeded.h"
 #include "import_value.h"
 
 #include <stdio.h>
@@ -22,20 +26,25 @@
 enum { BF_EXPANSION_MOST = 32768 };
 static const uint64_t bf_capacity_most = UINT64_C(1) << 56;
 static const double bf_error_most = 0.25; /* beyond that a filter is hardly one */
+static const char bf_expansion_wrong[] =
+    "ERR expansion must be in the range [0, 32768]";
 
 /* ---- Making -------------------------------------------------------------------------------- */
 
 /* What RESERVE and INSERT can say. */
 struct bf_wish {
-    double error;
+    double error, tightening;
     uint64_t capacity;
     uint64_t expansion;
+    uint64_t scale_to; /* 0: not said */
+    const void *seed;  /* NULL: not said */
     bool has_expansion, nonscaling, nocreate;
 };
 
 static struct bf_wish bf_usual(const struct command_settings *settings)
 {
     return (struct bf_wish){ .error = settings->bf_error_rate,
+                             .tightening = 0.5,
                              .capacity = settings->bf_initial_size,
                              .expansion = settings->bf_expansion_factor };
 }
@@ -47,9 +56,6 @@ static const char *bf_read_error(bg_bytes argument, struct bf_wish *wish)
     }
     if (!(wish->error > 0) || wish->error >= 1) {
         return "ERR error rate must be in the range (0.000000, 1.000000)";
-    }
-    if (wish->error > bf_error_most) {
-        wish->error = bf_error_most;
     }
     return NULL;
 }
@@ -65,17 +71,41 @@ static const char *bf_read_capacity(bg_bytes argument, struct bf_wish *wish)
     return NULL;
 }
 
+static const char *bf_read_scale_to(bg_bytes argument, struct bf_wish *wish)
+{
+    return args_count(argument, &wish->scale_to) && wish->scale_to ? NULL
+                                                                   : "ERR bad capacity";
+}
+
+static const char *bf_read_tightening(bg_bytes argument, struct bf_wish *wish)
+{
+    if (!args_real(argument, &wish->tightening)) {
+        return "ERR bad tightening ratio";
+    }
+    return wish->tightening > 0 && wish->tightening < 1
+               ? NULL
+               : "ERR (0 < tightening ratio range < 1)";
+}
+
+static const char *bf_read_seed(bg_bytes argument, struct bf_wish *wish)
+{
+    wish->seed = argument.data;
+    return argument.len == IMPORT_SEED_BYTES ? NULL : "ERR invalid seed";
+}
+
 static const char *bf_read_expansion(bg_bytes argument, struct bf_wish *wish)
 {
     if (!args_count(argument, &wish->expansion)) {
         return "ERR bad expansion";
     }
-    if (wish->expansion > BF_EXPANSION_MOST) {
-        return "ERR expansion must be in the range [0, 32768]";
+    if (wish->expansion > UINT32_MAX) {
+        return bf_expansion_wrong;
     }
     wish->has_expansion = true;
     return NULL;
 }
+
+static const char bf_arity[] = "a value is missing"; /* to be said as args_arity does */
 
 /* One option at argv[*i], and its value; *i is left at the last word that was read. */
 static const char *bf_read_option(const struct request *request, size_t *i, size_t end,
@@ -85,10 +115,12 @@ static const char *bf_read_option(const struct request *request, size_t *i, size
         const char *word;
         bool in_reserve;
         const char *(*read)(bg_bytes argument, struct bf_wish *wish);
-        const char *missing;
-    } valued[] = { { "EXPANSION", true, bf_read_expansion, "ERR no expansion" },
-                   { "CAPACITY", false, bf_read_capacity, "ERR bad capacity" },
-                   { "ERROR", false, bf_read_error, "ERR bad error rate" } };
+    } valued[] = { { "EXPANSION", true, bf_read_expansion },
+                   { "CAPACITY", false, bf_read_capacity },
+                   { "ERROR", false, bf_read_error },
+                   { "TIGHTENING", false, bf_read_tightening },
+                   { "SEED", false, bf_read_seed },
+                   { "VALIDATESCALETO", false, bf_read_scale_to } };
     const bg_bytes word = request->argv[*i];
     if (args_is(word, "NONSCALING")) {
         wish->nonscaling = true;
@@ -101,12 +133,31 @@ static const char *bf_read_option(const struct request *request, size_t *i, size
     for (size_t v = 0; v < sizeof valued / sizeof *valued; v++) {
         if ((inserting || valued[v].in_reserve) && args_is(word, valued[v].word)) {
             if (*i + 1 >= end) {
-                return valued[v].missing;
+                return inserting ? bf_arity : "ERR no expansion";
             }
             return valued[v].read(request->argv[++*i], wish);
         }
     }
     return "ERR Unknown argument received";
+}
+
+/* What options do not go together; NULL: they do. */
+static const char *bf_check(const struct bf_wish *wish)
+{
+    const bool grows = !wish->nonscaling && wish->expansion != 0;
+    if (wish->nonscaling && wish->has_expansion && wish->expansion != 0) {
+        return "ERR Nonscaling filters cannot expand";
+    }
+    if (wish->has_expansion && wish->expansion > BF_EXPANSION_MOST && !wish->seed) {
+        return bf_expansion_wrong;
+    }
+    if (wish->scale_to && !grows) {
+        return "ERR cannot use NONSCALING and VALIDATESCALETO options together";
+    }
+    if (wish->scale_to && wish->seed) {
+        return "ERR cannot use SEED and VALIDATESCALETO options together";
+    }
+    return NULL;
 }
 
 /* How much larger each layer is; the library has three steps, and fewer layers are faster. */
@@ -115,13 +166,12 @@ static uint32_t bf_width(uint64_t expansion)
     return expansion <= 2 ? 2 : expansion <= 4 ? 4 : 8;
 }
 
-static bg_err bf_make(struct request *request, const struct bf_wish *wish,
-                      struct object **object, bg_errinfo *info)
+static struct object_shape bf_shape(const struct bf_wish *wish)
 {
-    const struct command_settings *settings = request->host->settings;
     struct object_shape shape = { .family = OBJECT_BF,
                                   .items = wish->capacity,
-                                  .rate = wish->error,
+                                  .rate = wish->error < bf_error_most ? wish->error
+                                                                      : bf_error_most,
                                   .expansion = (uint32_t)wish->expansion };
     if (wish->nonscaling || wish->expansion == 0) {
         shape.kind = BG_KIND_BLOCKED;
@@ -131,8 +181,49 @@ static bg_err bf_make(struct request *request, const struct bf_wish *wish,
         shape.kind = BG_KIND_SCALABLE;
         shape.width = bf_width(wish->expansion);
     }
+    return shape;
+}
+
+static bg_err bf_make(struct request *request, const struct bf_wish *wish,
+                      struct object **object, bg_errinfo *info)
+{
+    const struct command_settings *settings = request->host->settings;
+    if (wish->seed) {
+        const struct import_seeded seeded = {
+            .capacity = wish->capacity,
+            .rate = wish->error,
+            .tightening = wish->tightening,
+            .expansion = wish->nonscaling ? 0 : (uint32_t)wish->expansion,
+            .seed = wish->seed
+        };
+        return import_seeded_make(&seeded, settings, object, info);
+    }
+    struct object_shape shape = bf_shape(wish);
     const bg_err err = object_shape_hash(&shape, settings->hash, settings, info);
     return err ? err : object_create(&shape, settings, object, info);
+}
+
+/* Whether a filter may grow to so many items. The planner's growth ends at a million times. */
+static const char *bf_check_scale(const struct request *request,
+                                  const struct bf_wish *wish)
+{
+    const double growth_most = 1e6, most = (double)wish->scale_to;
+    const struct object_shape shape = bf_shape(wish);
+    bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+    bg_window_options window;
+    bg_plan plan = { .rate = 1 };
+    if (wish->scale_to <= wish->capacity) {
+        return NULL; /* making it will tell */
+    }
+    object_shape_spec(&shape, &window, &ask.spec);
+    if (most > growth_most * (double)ask.spec.items) {
+        ask.spec.items = (uint64_t)(most / growth_most) + 1;
+    }
+    ask.spec.max_bytes = request->host->settings->max_filter_bytes;
+    ask.growth = most / (double)ask.spec.items;
+    return !bg_plan_make(&ask, &plan, NULL) && plan.rate < 1
+               ? NULL
+               : "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
 }
 
 static void bf_made_not(struct request *request, bg_err err, const bg_errinfo *info)
@@ -154,9 +245,7 @@ static void bf_reserve(struct request *request)
     for (size_t i = 4; !wrong && i < request->argc; i++) {
         wrong = bf_read_option(request, &i, request->argc, false, &wish);
     }
-    if (!wrong && wish.nonscaling && wish.has_expansion && wish.expansion != 0) {
-        wrong = "ERR Nonscaling filters cannot expand";
-    }
+    wrong = wrong ? wrong : bf_check(&wish);
     if (!wrong && request->host->ops->find(request->host, request->argv[1])) {
         wrong = "ERR item exists";
     }
@@ -304,14 +393,17 @@ static void bf_insert(struct request *request)
         wrong = bf_read_option(request, &i, request->argc, true, &wish);
         i++;
     }
-    if (wrong) {
-        reply_error(&request->reply, wrong);
-    } else if (i + 1 >= request->argc) {
+    const bool items = i < request->argc; /* ITEMS was said */
+    wrong = !wrong && items && i + 1 == request->argc ? bf_arity : wrong;
+    wrong = wrong ? wrong : bf_check(&wish);
+    wrong = wrong || !wish.scale_to ? wrong : bf_check_scale(request, &wish);
+    if (wrong == bf_arity) {
         args_arity(request);
-    } else if (wish.nonscaling && wish.has_expansion && wish.expansion != 0) {
-        reply_error(&request->reply, "ERR Nonscaling filters cannot expand");
+    } else if (wrong) {
+        reply_error(&request->reply, wrong);
     } else {
-        bf_add_list(request, &wish, request->argv + i + 1, request->argc - i - 1);
+        i += items;
+        bf_add_list(request, &wish, request->argv + i, request->argc - i);
     }
 }
 
@@ -373,13 +465,19 @@ static void bf_card(struct request *request)
 
 static const struct {
     const char *word, *title;
-} bf_facts[] = { { "CAPACITY", "Capacity" },
-                 { "SIZE", "Size" },
-                 { "FILTERS", "Number of filters" },
-                 { "ITEMS", "Number of items inserted" },
-                 { "EXPANSION", "Expansion rate" } };
+} bf_facts[] = {
+    { "CAPACITY", "Capacity" },         { "SIZE", "Size" },
+    { "FILTERS", "Number of filters" }, { "ITEMS", "Number of items inserted" },
+    { "EXPANSION", "Expansion rate" },  { "ERROR", "Error rate" }
+};
 
-enum { BF_FACTS = sizeof bf_facts / sizeof *bf_facts };
+/* Clients of RedisBloom know the first five; valkey-bloom's may ask for the other. */
+enum {
+    BF_FACTS = sizeof bf_facts / sizeof *bf_facts,
+    BF_FACT_ERROR = BF_FACTS - 1,
+    BF_FACT_EXPANSION = BF_FACT_ERROR - 1,
+    BF_FACTS_SHOWN = BF_FACT_ERROR
+};
 
 /* What was asked for, as long as it has not grown; the first layer has room for some more. */
 static uint64_t bf_capacity(const struct object *object)
@@ -393,12 +491,17 @@ static uint64_t bf_capacity(const struct object *object)
 
 static void bf_fact(struct request *request, const struct object *object, size_t i)
 {
-    const uint64_t values[BF_FACTS] = { bf_capacity(object), object_bytes(object),
-                                        object_layers(object),
-                                        atomic_load(&object->items),
-                                        object->shape.expansion };
-    if (i == BF_FACTS - 1 && object->shape.expansion == 0) {
+    const uint64_t values[BF_FACTS_SHOWN] = { bf_capacity(object), object_bytes(object),
+                                              object_layers(object),
+                                              atomic_load(&object->items),
+                                              object->shape.expansion };
+    const bool unknown = i == BF_FACT_ERROR       ? !(object->shape.rate > 0)
+                         : i == BF_FACT_EXPANSION ? object->shape.expansion == 0
+                                                  : false;
+    if (unknown) {
         reply_null(&request->reply);
+    } else if (i == BF_FACT_ERROR) {
+        reply_real(&request->reply, object->shape.rate);
     } else {
         reply_integer(&request->reply, (int64_t)values[i]);
     }
@@ -412,8 +515,8 @@ static void bf_info(struct request *request)
         return;
     }
     if (request->argc == 2) {
-        reply_map(&request->reply, BF_FACTS);
-        for (size_t i = 0; i < BF_FACTS; i++) {
+        reply_map(&request->reply, BF_FACTS_SHOWN);
+        for (size_t i = 0; i < BF_FACTS_SHOWN; i++) {
             reply_status(&request->reply, bf_facts[i].title);
             bf_fact(request, object, i);
         }
@@ -470,10 +573,10 @@ const struct command bf_commands[] = {
     { "BF.MADD", -3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL,
       "key item [item ...]", "Adds several items; makes the filter if there is none",
       "O(N) with N items", "0.1.0" },
-    { "BF.INSERT", -4, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
+    { "BF.INSERT", -2, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
       "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
-      "ITEMS item [item ...]",
-      "Adds several items; says what filter to make if there is none",
+      "[VALIDATESCALETO capacity] [TIGHTENING ratio] [SEED seed_bytes] [ITEMS item [item ...]]",
+      "Adds several items, or none; says what filter to make if there is none",
       "O(N) with N items", "0.1.0" },
     { "BF.EXISTS", 3, BF_READ | COMMAND_ASKS, CATEGORY_BLOOM, 1, 1, 1, bf_exists,
       bf_exists_many, "key item",
@@ -485,8 +588,8 @@ const struct command bf_commands[] = {
     { "BF.CARD", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_card, NULL, "key",
       "How many different items were added", "O(1)", "0.1.0" },
     { "BF.INFO", -2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_info, NULL,
-      "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION]", "Facts about a filter",
-      "O(1)", "0.1.0" },
+      "key [CAPACITY | SIZE | FILTERS | ITEMS | EXPANSION | ERROR]",
+      "Facts about a filter", "O(1)", "0.1.0" },
     { "BF.DEBUG", 2, BF_READ, CATEGORY_BLOOM, 1, 1, 1, bf_debug, NULL, "key",
       "Facts about the layers of a filter", "O(1)", "0.1.0" },
     { "BF.SCANDUMP", 3, COMMAND_READONLY | COMMAND_SLOW, CATEGORY_BLOOM, 1, 1, 1,

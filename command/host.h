@@ -69,7 +69,10 @@ struct command_settings {
     uint32_t hash;                       /* a bg_hash_profile, of new filters */
     const bg_keyring *keyring;           /* secrets of keyed ones; NULL: none, or: */
     const struct secret_source *secrets; /* instead of a keyring, unless NULL */
-    const bg_allocator *allocator;       /* of filters; NULL: the system's */
+    /* Of filters and their objects, which it outlives; NULL: the system's. Who has one uses an
+     * object by one thread at a time, or nearly so: what is counted is not spread over
+     * processors. */
+    const bg_allocator *allocator;
 };
 
 struct host;

@@ -32,10 +32,52 @@ static bool object_commutes(bg_kind kind)
            && kind != BG_KIND_WINDOW;
 }
 
+/* Memory of an object: from where that of its filter came. */
+static struct object *object_allocate(const bg_allocator *from)
+{
+    struct object *made =
+        from ? from->allocate(from->context, sizeof *made, _Alignof(struct object), 1)
+             : calloc(1, sizeof *made);
+    if (made && from) {
+        made->allocator = *from;
+    }
+    return made;
+}
+
+static void object_give(struct object *object)
+{
+    const bg_allocator to = object->allocator;
+    if (to.release) {
+        to.release(to.context, object, sizeof *object);
+    } else {
+        free(object);
+    }
+}
+
+static const bg_allocator *object_allocator(const struct object *object)
+{
+    return object->allocator.allocate ? &object->allocator : NULL;
+}
+
+static void object_init_locks(struct object *object)
+{
+    pthread_rwlock_init(&object->foreign_lock, NULL);
+    pthread_mutex_init(&object->writing, NULL);
+    pthread_mutex_init(&object->dumping, NULL);
+}
+
+static void object_destroy_locks(struct object *object)
+{
+    pthread_rwlock_destroy(&object->foreign_lock);
+    pthread_mutex_destroy(&object->writing);
+    pthread_mutex_destroy(&object->dumping);
+}
+
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info)
 {
-    struct object *made = calloc(1, sizeof *made);
+    struct object *made = object_allocate(foreign ? bg_foreign_allocator(foreign)
+                                                  : bg_filter_allocator(filter));
     *object = NULL;
     if (!made) {
         return object_error(info, BG_ENOMEM, "out of memory");
@@ -43,10 +85,12 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     made->shape = *shape;
     if (!foreign) {
         bg_slot_options how = BG_SLOT_OPTIONS_INIT;
-        how.flags = shape->sealed ? BG_SLOT_SEALED : 0;
+        how.allocator = object_allocator(made);
+        how.flags =
+            (shape->sealed ? BG_SLOT_SEALED : 0) | (how.allocator ? BG_SLOT_SMALL : 0);
         const bg_err err = bg_slot_create(filter, &how, &made->slot, info);
         if (err) {
-            free(made);
+            object_give(made);
             return err;
         }
     }
@@ -59,9 +103,7 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     }
     made->foreign = foreign;
     made->born_full = filter || foreign;
-    pthread_rwlock_init(&made->foreign_lock, NULL);
-    pthread_mutex_init(&made->writing, NULL);
-    pthread_mutex_init(&made->dumping, NULL);
+    object_init_locks(made);
     *object = made;
     return BG_OK;
 }
@@ -110,10 +152,25 @@ void object_free(struct object *object)
     dump_release(object);
     bg_slot_free(object->slot);
     bg_foreign_free(object->foreign);
-    pthread_rwlock_destroy(&object->foreign_lock);
-    pthread_mutex_destroy(&object->writing);
-    pthread_mutex_destroy(&object->dumping);
-    free(object);
+    object_destroy_locks(object);
+    object_give(object);
+}
+
+/* Locks are not moved: they are made anew where they come to lie. */
+void object_relocate(struct object **object, const bg_mover *mover)
+{
+    struct object *o = *object;
+    if (o->slot && bg_slot_relocate(&o->slot, mover, NULL)) {
+        return; /* it is being rebuilt */
+    }
+    bg_foreign_relocate(&o->foreign, mover);
+    if (object_allocator(o)) {
+        object_destroy_locks(o);
+        struct object *moved =
+            mover->move(mover->context, o, sizeof *o, _Alignof(struct object));
+        *object = o = moved ? moved : o;
+        object_init_locks(o);
+    }
 }
 
 bool object_is_whole(const struct object *object)
@@ -448,11 +505,13 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
 static bg_err object_copy_foreign(const struct object *object, bg_foreign **copy,
                                   bg_errinfo *info)
 {
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     void *bytes = NULL;
     size_t n = 0;
     bg_err err = dump_encode_foreign(object, &bytes, &n, info);
     if (!err) {
-        err = bg_foreign_read((bg_foreign_format)object->shape.foreign, bytes, n, NULL,
+        how.allocator = object_allocator(object);
+        err = bg_foreign_read((bg_foreign_format)object->shape.foreign, bytes, n, &how,
                               copy, info);
     }
     free(bytes);

@@ -137,6 +137,7 @@ struct object {
     _Atomic uint64_t held;   /* bytes of these two */
     uint64_t id;             /* the host's */
     void *entry;             /* the host's */
+    bg_allocator allocator;  /* of its own memory; allocate NULL: the C library's */
 };
 
 /* An empty one, or one of unknown content if the shape is `imported`. Errors: those of
@@ -150,6 +151,10 @@ bg_err object_create(const struct object_shape *shape,
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info);
 void object_free(struct object *object);
+
+/* Has its memory moved, where it is not the C library's: see bg_filter_relocate. *object is where it
+ * is then. Nobody else may use it. One that is being rebuilt stays where it is. */
+void object_relocate(struct object **object, const bg_mover *mover);
 
 /* Whether its content is known. */
 bool object_is_whole(const struct object *object);

@@ -9,6 +9,7 @@
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
+#include "fuzz_move.h"
 
 enum { MEMORY_MOST = 1 << 14, KEY_MOST = 64, KEYS = 8 };
 
@@ -107,6 +108,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     how.part = second / 30 % 2;
     how.secret = (const uint8_t *)"0123456789abcdef";
     how.max_bytes = MEMORY_MOST;
+    how.allocator = &fuzz_memory;
     if (first / 64 == 3) {
         const uint64_t items = fuzz_any(&in);
         const double rate = fuzz_double(&in);
@@ -120,6 +122,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_MUST((err == BG_OK) == (foreign != NULL));
     if (foreign) {
         how.part = 0; /* what is written has no other */
+        use(foreign, &how, in.data, in.left);
+        bg_foreign_relocate(&foreign, &fuzz_mover);
+        FUZZ_MUST(bg_foreign_allocator(foreign)->release == fuzz_memory.release);
         use(foreign, &how, in.data, in.left);
         bg_foreign_free(foreign);
     }

@@ -1,12 +1,13 @@
 /*
  * fuzz_live.c - an input is a program for two scalable filters or two windows of one
- * spec: it adds, asks, merges, copies, clears, compacts, rotates. Beside each runs what
+ * spec: it adds, asks, merges, copies, moves, clears, compacts, rotates. Beside each runs what
  * it must know: the period of the last add of every key. A filter must never say "no"
  * to a key that is in; a refusal changes nothing.
  */
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
+#include "fuzz_move.h"
 
 enum { LIVE_KEYS = 2048, LIVE_STEPS = 80, LIVE_BYTES_MOST = 1 << 20 };
 
@@ -50,6 +51,7 @@ static bg_spec live_spec(struct fuzz_input *in, bg_window_options *options)
     spec.k = how & 16 ? fuzz_byte(in) : 0;
     spec.width = how & 32 ? fuzz_byte(in) : 0;
     spec.max_bytes = LIVE_BYTES_MOST;
+    spec.allocator = &fuzz_memory;
     if (how & 64) {
         options->mode = fuzz_byte(in) % 3;
         options->generations = fuzz_byte(in) % 70;
@@ -105,6 +107,9 @@ static void live_copy(struct live *f)
     bg_filter *copy = NULL;
     FUZZ_MUST(bg_filter_copy(f->filter, &copy, NULL) == BG_OK);
     FUZZ_MUST(bg_filter_equal(f->filter, copy));
+    bg_filter_relocate(&copy, &fuzz_mover);
+    FUZZ_MUST(bg_filter_equal(f->filter, copy));
+    FUZZ_MUST(bg_filter_allocator(copy)->release == fuzz_memory.release);
     bg_filter_free(f->filter);
     f->filter = copy;
 }

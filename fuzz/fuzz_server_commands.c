@@ -5,6 +5,7 @@
  * dictionary, among them pieces of dumps that were answered before, whole or with a byte changed.
  * What must hold, whatever they are:
  *   - a command sends just one reply, a pipeline one for each item, and errors have codes;
+ *   - objects stay what they are when they are moved between commands (object_relocate);
  *   - an item that was added, and not deleted or dropped with its filter, is never denied; not by
  *     what a journal brings back, either (fake_host.h).
  */
@@ -24,6 +25,7 @@
 #include "server/support/fake_host.h"
 
 #include "fuzz_input.h"
+#include "fuzz_move.h"
 
 enum { NAMES = 3, ITEMS = 12, STEPS = 48, WORDS = 12 };
 
@@ -113,6 +115,9 @@ static const char *const templates[] = {
     "BF.LOADCHUNK %n 1 %h",
     "BF.LOADCHUNK %n %t %b",
     "BG.MLOOKUP %w %i %i",
+    "BF.INSERT %n CAPACITY %c ERROR %r TIGHTENING %r SEED 0123456789abcdef0123456789abcdef ITEMS %i",
+    "BF.INSERT %n SEED 0123456789abcdef0123456789abcdef EXPANSION %c %w %c ITEMS %i",
+    "BF.INSERT %n CAPACITY %c VALIDATESCALETO %c",
 };
 enum { TEMPLATES = sizeof templates / sizeof *templates };
 
@@ -171,7 +176,7 @@ struct world {
 
 struct arguments {
     bg_bytes argv[WORDS];
-    char text[WORDS][32];
+    char text[WORDS][40];
     uint8_t *changed; /* a piece of which a byte is another one */
     size_t argc;
 };
@@ -464,6 +469,16 @@ static void step(struct world *w)
     free(a.changed);
 }
 
+/* As the module does when its server defragments: between commands. */
+static void move_all(struct fake *host)
+{
+    for (size_t i = 0; i < host->entries_count; i++) {
+        if (host->entries[i].object) {
+            object_relocate(&host->entries[i].object, &fuzz_mover);
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct world w;
@@ -472,6 +487,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     w.host.settings.max_filter_bytes = 1 << 18;
     const uint8_t mode = fuzz_byte(&w.in);
     w.host.protocol = mode & 1 ? 3 : 2;
+    w.host.settings.allocator = mode & 2 ? &fuzz_memory : NULL;
     for (int i = 0; i < STEPS && w.in.left; i++) {
         const uint8_t weather = fuzz_byte(&w.in);
         w.host.now += weather; /* and sometimes the disk fails */
@@ -480,6 +496,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         w.host.create_fails = weather == 253 ? BG_ELIMIT : BG_OK;
         w.host.forget = w.host.forget || weather == 254 || weather == 255;
         step(&w);
+        move_all(&w.host);
         model_check(&w);
     }
     fake_end(&w.host);

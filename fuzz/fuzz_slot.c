@@ -6,6 +6,7 @@
 #include "bloomgate/bloomgate.h"
 #include "fuzz.h"
 #include "fuzz_input.h"
+#include "fuzz_move.h"
 
 enum { KEYS = 256, STEPS = 60 };
 
@@ -37,6 +38,7 @@ static bg_filter *some_filter(struct fuzz_input *in, bool full_set, struct world
     spec.kind = (uint32_t)kinds[what & 7];
     spec.items = what & 8 ? 16 : 512;
     spec.rate = 0.02;
+    spec.allocator = &fuzz_memory;
     spec.hash.seed = what >> 4 & 1;
     spec.flags = what >> 5 == 7 ? BG_EXCLUSIVE : 0;
     FUZZ_MUST(bg_filter_create(&spec, &filter, NULL) == BG_OK);
@@ -372,6 +374,19 @@ static void check_figures(const struct world *world)
     (void)bg_slot_advise(world->slot, NULL, &gate.observed);
 }
 
+/* Moves what nobody else has any more: the answers stay the same. */
+static void check_move(bg_slot **slot)
+{
+    bool before[KEYS];
+    for (uint64_t key = 0; key < KEYS; key++) {
+        before[key] = bg_slot_may_contain_u64(*slot, key);
+    }
+    FUZZ_MUST(bg_slot_relocate(slot, &fuzz_mover, NULL) == BG_OK);
+    for (uint64_t key = 0; key < KEYS; key++) {
+        FUZZ_MUST(bg_slot_may_contain_u64(*slot, key) == before[key]);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
@@ -380,7 +395,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bg_gate_options gate = BG_GATE_OPTIONS_INIT;
     const uint8_t how = fuzz_byte(&in);
     bg_filter *filter = how & 1 ? some_filter(&in, false, &world) : NULL;
-    options.flags = how & 2 ? BG_SLOT_SEALED : 0;
+    options.flags = (how & 2 ? BG_SLOT_SEALED : 0) | (how & 64 ? BG_SLOT_SMALL : 0);
+    options.allocator = &fuzz_memory;
     options.clock = now;
     options.context = &world;
     if (bg_slot_create(filter, &options, &world.slot, NULL)) {
@@ -404,6 +420,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_figures(&world);
     bg_rebuild_abort(world.rebuild);
     bg_gate_free(world.gate);
+    check_move(&world.slot);
     bg_slot_free(world.slot);
     return 0;
 }

@@ -22,10 +22,16 @@ static const struct api_row {
     REDIS_API(API_ROW_REQUIRED, API_ROW_OPTIONAL)
 };
 
-const char *redis_api_load(RedisModuleCtx *ctx)
+static redis_api_find api_find_of(const RedisModuleCtx *ctx)
 {
     redis_api_find find = NULL;
     memcpy(&find, (const void *)ctx, sizeof find);
+    return find;
+}
+
+const char *redis_api_load(RedisModuleCtx *ctx)
+{
+    const redis_api_find find = api_find_of(ctx);
     for (size_t i = 0; i < sizeof api_rows / sizeof *api_rows; i++) {
         void *place = (char *)&redis + api_rows[i].at;
         if (find(api_rows[i].name, place) != REDIS_OK
@@ -34,4 +40,12 @@ const char *redis_api_load(RedisModuleCtx *ctx)
         }
     }
     return NULL;
+}
+
+bool redis_api_is_redis8(RedisModuleCtx *ctx)
+{
+    void *valkey = NULL;
+    const int redis_8 = 0x00080000;
+    return api_find_of(ctx)("ValkeyModule_Alloc", &valkey) != REDIS_OK
+           && redis.GetServerVersion() >= redis_8;
 }

@@ -77,7 +77,7 @@ enum { /* Register...Config */
        REDIS_CONFIG_IMMUTABLE = 1 << 0,
        REDIS_CONFIG_SENSITIVE = 1 << 1,
        REDIS_CONFIG_MEMORY = 1 << 7,
-       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; others refuse it */
+       REDIS_CONFIG_UNPREFIXED = 1 << 9 /* Redis 8; others refuse or ignore it */
 };
 
 #define REDIS_NO_EXPIRE (-1) /* GetExpire */
@@ -244,6 +244,11 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(void *, TryAlloc, (size_t bytes))                                         \
     OPTIONAL(void *, TryCalloc, (size_t n, size_t bytes)) /* 7.4, Valkey 8.0 */        \
     REQUIRED(void, Free, (void *memory))                                               \
+    REQUIRED(size_t, MallocSize, (void *memory))                                       \
+    REQUIRED(void *, DefragAlloc, (RedisModuleDefragCtx *, void *memory))              \
+    REQUIRED(int, DefragShouldStop, (RedisModuleDefragCtx *))                          \
+    REQUIRED(int, DefragCursorSet, (RedisModuleDefragCtx *, unsigned long cursor))     \
+    REQUIRED(int, DefragCursorGet, (RedisModuleDefragCtx *, unsigned long *cursor))    \
     /* the module */                                                                   \
     REQUIRED(void, SetModuleAttribs,                                                   \
              (RedisModuleCtx *, const char *name, int version, int api))               \
@@ -260,6 +265,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleServerInfoData *, const char *field, int *unknown))           \
     OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
     REQUIRED(long long, Milliseconds, (void))                                          \
+    REQUIRED(int, GetServerVersion, (void)) /* 0x00MMmmpp */                           \
     REQUIRED(int, SubscribeToServerEvent,                                              \
              (RedisModuleCtx *, struct redis_event, redis_event_function))             \
     /* commands */                                                                     \
@@ -376,5 +382,8 @@ extern struct redis_api redis;
 
 /* Fills in the table; NULL, or the name of the first required function that the server lacks. */
 const char *redis_api_load(RedisModuleCtx *ctx);
+
+/* Whether this is Redis 8 or later. Valkey, which counts on its own, knows its own names as well. */
+bool redis_api_is_redis8(RedisModuleCtx *ctx);
 
 #endif

@@ -1,10 +1,12 @@
 /*
  * redis_config.c - see redis_config.h.
  *
- * Names. Ours are bloomgate.NAME. Those of RedisBloom (bf-error-rate, ...) have no prefix where the
- * server allows that, which is Redis 8; those of valkey-bloom (bloom-capacity, ...) are other names
- * of the same values. Names of the loadmodule line have no prefix; RedisBloom's old ones (ERROR_RATE,
- * INITIAL_SIZE, CF_MAX_EXPANSIONS) are known there, too.
+ * Names. The server puts the module's name before each: bloomgate.NAME, or bf.NAME where the loadmodule
+ * line says `name bf`, as RedisBloom and valkey-bloom are called. Those of RedisBloom (bf-error-rate, ...)
+ * are known without a prefix as well where the server allows that, which is Redis 8; those of
+ * valkey-bloom (bloom-capacity, ...) are other names of the same values. Names of the loadmodule line
+ * have no prefix; RedisBloom's old ones (ERROR_RATE, INITIAL_SIZE, CF_MAX_EXPANSIONS) are known there,
+ * too.
  *
  * Two names of one value: when the module is loaded the server sets every name that its file does
  * not have to what is usual. So what is usual changes nothing then.
@@ -20,6 +22,7 @@
 #include "redis_memory.h"
 #include "redis_secret.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,6 +45,13 @@ bool redis_config_obeys(void)
     return config_is_replica || config_is_loading;
 }
 
+static bool config_moves = true; /* bloom-defrag-enabled */
+
+bool redis_config_moves(void)
+{
+    return config_moves;
+}
+
 static uint64_t config_limit; /* max-filter-memory, as it was said */
 
 /* Half of the machine's memory: the usual limit of a filter. */
@@ -51,9 +61,15 @@ static uint64_t config_half(void)
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes / 2 : 0;
 }
 
+enum { CONFIG_BITS = 56 }; /* of capacities, and of bytes: 2^56 is more than there is */
+
 static void config_changed(void)
 {
+    const uint64_t most = UINT64_C(1) << CONFIG_BITS;
     redis_settings.max_filter_bytes = config_limit ? config_limit : config_half();
+    if (redis_settings.max_filter_bytes > most) {
+        redis_settings.max_filter_bytes = most;
+    }
     redis_settings_obeyed = redis_settings;
     redis_settings_obeyed.max_filter_bytes = 0;
 }
@@ -72,10 +88,10 @@ static struct config_number {
     {                                                                                  \
         name, old, usual, least, most, &(field), sizeof(field), flags                  \
     }
-    NUMBER("bf-initial-size", "INITIAL_SIZE", 100, 1, 1LL << 30,
+    NUMBER("bf-initial-size", "INITIAL_SIZE", 100, 1, 1LL << CONFIG_BITS,
            redis_settings.bf_initial_size, REDIS_CONFIG_UNPREFIXED),
-    NUMBER("bf-expansion-factor", NULL, 2, 0, 32768, redis_settings.bf_expansion_factor,
-           REDIS_CONFIG_UNPREFIXED),
+    NUMBER("bf-expansion-factor", NULL, 2, 0, UINT32_MAX,
+           redis_settings.bf_expansion_factor, REDIS_CONFIG_UNPREFIXED),
     NUMBER("cf-bucket-size", NULL, 2, 1, 255, redis_settings.cf_bucket_size,
            REDIS_CONFIG_UNPREFIXED),
     NUMBER("cf-initial-size", NULL, 1024, 2, 1LL << 30, redis_settings.cf_initial_size,
@@ -86,13 +102,14 @@ static struct config_number {
            REDIS_CONFIG_UNPREFIXED),
     NUMBER("cf-max-expansions", "CF_MAX_EXPANSIONS", 32, 1, 65536,
            redis_settings.cf_max_expansions, REDIS_CONFIG_UNPREFIXED),
-    NUMBER("max-filter-memory", NULL, 0, 0, 1LL << 56, config_limit,
+    NUMBER("max-filter-memory", NULL, 0, 0, LLONG_MAX, config_limit,
            REDIS_CONFIG_MEMORY),
-    /* those of valkey-bloom */
-    NUMBER("bloom-capacity", NULL, 100, 1, 1LL << 30, redis_settings.bf_initial_size,
-           0),
-    NUMBER("bloom-expansion", NULL, 2, 0, 32768, redis_settings.bf_expansion_factor, 0),
-    NUMBER("bloom-memory-usage-limit", NULL, 0, 0, 1LL << 56, config_limit,
+    /* those of valkey-bloom, with its ranges, which are the others' as well: CONFIG REWRITE writes both */
+    NUMBER("bloom-capacity", NULL, 100, 1, 1LL << CONFIG_BITS,
+           redis_settings.bf_initial_size, 0),
+    NUMBER("bloom-expansion", NULL, 2, 0, UINT32_MAX,
+           redis_settings.bf_expansion_factor, 0),
+    NUMBER("bloom-memory-usage-limit", NULL, 0, 0, LLONG_MAX, config_limit,
            REDIS_CONFIG_MEMORY),
 #undef NUMBER
 };
@@ -194,10 +211,26 @@ static const char *config_set_secret(bg_bytes text)
     return NULL;
 }
 
-static const char *config_set_nothing(bg_bytes text)
+/* Those that mean nothing here are still right or wrong. */
+
+static const char *config_check_ratio(bg_bytes text)
 {
-    (void)text;
-    return NULL;
+    double ratio = 0;
+    return args_real(text, &ratio) && ratio > 0 && ratio < 1
+               ? NULL
+               : "expected a ratio above 0 and below 1";
+}
+
+static const char *config_check_switch(bg_bytes text)
+{
+    return args_is(text, "YES") || args_is(text, "NO") ? NULL : "expected yes or no";
+}
+
+static const char *config_set_moves(bg_bytes text)
+{
+    const char *wrong = config_check_switch(text);
+    config_moves = wrong ? config_moves : args_is(text, "YES");
+    return wrong;
 }
 
 enum { CONFIG_TEXT = 64 };
@@ -218,11 +251,11 @@ static struct config_text {
       NULL },
     { "hash", NULL, "keyed", 0, config_set_hash, NULL, "keyed", NULL },
     { "secret", NULL, "", REDIS_CONFIG_SENSITIVE, config_set_secret, NULL, "", NULL },
+    { "bloom-defrag-enabled", NULL, "yes", 0, config_set_moves, NULL, "yes", NULL },
     /* of valkey-bloom, without a meaning here: our layers are mergeable and as exact as was asked
-     * for, secrets are those above, large arrays need no defragmentation */
-    { "bloom-tightening-ratio", NULL, "0.5", 0, config_set_nothing, NULL, "0.5", NULL },
-    { "bloom-use-random-seed", NULL, "yes", 0, config_set_nothing, NULL, "yes", NULL },
-    { "bloom-defrag-enabled", NULL, "yes", 0, config_set_nothing, NULL, "yes", NULL },
+     * for, secrets are those above */
+    { "bloom-tightening-ratio", NULL, "0.5", 0, config_check_ratio, NULL, "0.5", NULL },
+    { "bloom-use-random-seed", NULL, "yes", 0, config_check_switch, NULL, "yes", NULL },
 };
 
 enum { CONFIG_TEXTS = sizeof config_texts / sizeof *config_texts };
@@ -290,23 +323,25 @@ static int config_register_text(RedisModuleCtx *ctx, struct config_text *row,
                                       config_get_text, config_set_text, NULL, row);
 }
 
-/* Names without a prefix are tried once: servers that do not know them say so in their log. */
+/* With the prefix, and if there is a name without one and it is taken, without it, too. */
 static bool config_register_all(RedisModuleCtx *ctx)
 {
     const unsigned plain = REDIS_CONFIG_UNPREFIXED;
-    unsigned not = 0;
+    const unsigned both = redis_api_is_redis8(ctx) ? plain : 0;
     int failed = REDIS_OK;
     for (size_t i = 0; !failed && i < CONFIG_TEXTS; i++) {
-        const unsigned flags = config_texts[i].flags;
-        failed = config_register_text(ctx, &config_texts[i], flags & ~not );
-        if (failed && flags & plain & ~not ) {
-            not = plain;
-            failed = config_register_text(ctx, &config_texts[i], flags & ~not );
+        struct config_text *row = &config_texts[i];
+        failed = config_register_text(ctx, row, row->flags & ~plain);
+        if (!failed && row->flags & both) {
+            failed = config_register_text(ctx, row, row->flags);
         }
     }
     for (size_t i = 0; !failed && i < CONFIG_NUMBERS; i++) {
-        const unsigned flags = config_numbers[i].flags;
-        failed = config_register_number(ctx, &config_numbers[i], flags & ~not );
+        struct config_number *row = &config_numbers[i];
+        failed = config_register_number(ctx, row, row->flags & ~plain);
+        if (!failed && row->flags & both) {
+            failed = config_register_number(ctx, row, row->flags);
+        }
     }
     return failed == REDIS_OK;
 }
@@ -324,9 +359,39 @@ static bool config_named(bg_bytes word, const char *name, const char *old)
     return args_is(word, upper) || (old && args_is(word, old));
 }
 
+static const char *const config_names[] = { "bloomgate", "bf" };
+
+/* The module's name that a text is, or NULL. */
+static const char *config_name_of(bg_bytes text)
+{
+    for (size_t i = 0; i < sizeof config_names / sizeof *config_names; i++) {
+        if (config_named(text, config_names[i], NULL)) {
+            return config_names[i];
+        }
+    }
+    return NULL;
+}
+
+const char *redis_config_name(RedisModuleString **argv, int argc)
+{
+    const char *name = config_names[0];
+    for (int i = 0; i + 1 < argc; i += 2) {
+        bg_bytes word = { NULL, 0 }, value = { NULL, 0 };
+        word.data = redis.StringPtrLen(argv[i], &word.len);
+        value.data = redis.StringPtrLen(argv[i + 1], &value.len);
+        if (args_is(word, "NAME") && config_name_of(value)) {
+            name = config_name_of(value);
+        }
+    }
+    return name;
+}
+
 static const char *config_argument(bg_bytes word, bg_bytes value)
 {
     uint64_t number = 0;
+    if (args_is(word, "NAME")) { /* which was taken at the very beginning */
+        return config_name_of(value) ? NULL : "expected bloomgate or bf";
+    }
     for (size_t i = 0; i < CONFIG_TEXTS; i++) {
         if (config_named(word, config_texts[i].name, config_texts[i].old)) {
             return config_take_text(&config_texts[i], value);

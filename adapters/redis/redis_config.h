@@ -11,9 +11,16 @@
 /* What commands are run with; and the same without limits, for what a primary or a file says. */
 extern struct command_settings redis_settings, redis_settings_obeyed;
 
+/* What the module calls itself: `name bf` in the loadmodule line, or bloomgate. Words that are wrong are
+ * refused later, by redis_config_register. */
+const char *redis_config_name(RedisModuleString **argv, int argc);
+
 /* Registers everything, takes the values of the server's file, then those of the loadmodule line.
  * False: something was wrong, and was logged. */
 bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
+
+/* Whether the server's defragmentation may move filters. */
+bool redis_config_moves(void);
 
 /* Whether changes come from a primary, or from a file that is being loaded. */
 bool redis_config_obeys(void);

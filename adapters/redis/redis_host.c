@@ -6,7 +6,8 @@
  *     one item that was added or removed    the command as it is: the replica's filter has the same
  *                                           hash and the same content, so it does the same
  *     several items                         the hashes of those that were (redis_replay.h)
- *     a new filter                          its shape and its secret
+ *     a new filter                          its shape and its secret; the content, if it has the
+ *                                           seed of valkey-bloom
  *     MERGE, FOLD, COMPACT, CLEAR, DROP     the command as it is; if it failed half-way, the content
  *     REBUILD, LOAD, LOADCHUNK              the content, when it changes
  *     windows                               to which time they were moved
@@ -198,10 +199,11 @@ static bool host_loads(const struct redis_host *h)
            || host_is(h, "CF.LOADCHUNK") || host_is(h, "BF.LOAD");
 }
 
-/* Before an object gets its name: its secret, and the limit that its filter has. */
+/* Before an object gets its name: its secret, and the limit that its filter has. What BF.INSERT makes
+ * is new, though a filter with valkey-bloom's seed is replicated as content. */
 static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo *info)
 {
-    if (!object->born_full || host_loads(h)) {
+    if (!object->born_full || host_loads(h) || host_is(h, "BF.INSERT")) {
         const uint64_t most = h->host.settings->max_filter_bytes;
         const bool said = !object->born_full && object->shape.limit;
         object->shape.limit = said ? object->shape.limit : most;
@@ -246,7 +248,8 @@ static bg_err host_create(struct host *host, bg_bytes name, struct object *objec
     if (err) {
         return host_abandon(object, err);
     }
-    h->happened |= object->born_full ? HAPPENED_WHOLE : HAPPENED_CREATE;
+    h->happened |= object->born_full && !host_is(h, "BF.INSERT") ? HAPPENED_WHOLE
+                                                                 : HAPPENED_CREATE;
     (void)redis_host_place(h->client.ctx, h->names[1], object);
     h->first = object;
     return BG_OK;

@@ -4,6 +4,11 @@
  * Alignment. The server promises that of malloc; what more is asked for is taken by asking for more
  * bytes. The address that the server gave lies in the word before the one that is handed out.
  *
+ * Defragmentation. The server asks for each value from time to time, on its main thread. Every piece
+ * that the object has is offered to it; it takes those that lie in slabs, up to 14 KiB, which others
+ * of the same size have left nearly empty. Small filters are made of such pieces; the bits of large
+ * ones are pages of their own, which the server leaves alone.
+ *
  * Threads. `reaper.lock` guards the list and the life of the thread, which is started with the first
  * large object. A child of fork has no such thread; it frees what it frees at once.
  */
@@ -56,22 +61,45 @@ static void *memory_take(size_t bytes, int zeroed)
     return memory;
 }
 
+static size_t memory_grid(size_t alignment)
+{
+    const size_t least = _Alignof(max_align_t);
+    return alignment > least ? alignment : least;
+}
+
+/* Where in what the server gave there is room for the word, and a multiple of the grid behind it:
+ * at most a grid further on, since what it gave is a multiple of the word's size. */
+static char *memory_place(char *given, size_t grid)
+{
+    const uintptr_t from = (uintptr_t)given + sizeof given;
+    return given + sizeof given + (size_t)((grid - from % grid) % grid);
+}
+
+static void memory_note(char *memory, char *given)
+{
+    memcpy(memory - sizeof given, &given, sizeof given);
+}
+
+static char *memory_given(const void *memory)
+{
+    char *given = NULL;
+    memcpy(&given, (const char *)memory - sizeof given, sizeof given);
+    return given;
+}
+
 static void *memory_allocate(void *context, size_t bytes, size_t alignment, int zeroed)
 {
     (void)context;
-    const size_t least = _Alignof(max_align_t);
-    const size_t grid = alignment > least ? alignment : least;
+    const size_t grid = memory_grid(alignment);
     if (bytes > SIZE_MAX / 2) {
         return NULL;
     }
-    char *given = memory_take(bytes + grid + sizeof given, zeroed);
+    char *given = memory_take(bytes + grid, zeroed);
     if (!given) {
         return NULL;
     }
-    const uintptr_t from = (uintptr_t)given + sizeof given;
-    const size_t skip = (size_t)((grid - from % grid) % grid);
-    char *memory = given + sizeof given + skip;
-    memcpy(memory - sizeof given, &given, sizeof given);
+    char *memory = memory_place(given, grid);
+    memory_note(memory, given);
     atomic_fetch_add_explicit(&memory_used, bytes, memory_order_relaxed);
     return memory;
 }
@@ -80,9 +108,7 @@ static void memory_release(void *context, void *memory, size_t bytes)
 {
     (void)context;
     if (memory) {
-        void *given = NULL;
-        memcpy(&given, (char *)memory - sizeof given, sizeof given);
-        redis.Free(given);
+        redis.Free(memory_given(memory));
         atomic_fetch_sub_explicit(&memory_used, bytes, memory_order_relaxed);
     }
 }
@@ -92,6 +118,99 @@ const bg_allocator redis_allocator = { memory_allocate, memory_release, NULL };
 uint64_t redis_memory_used(void)
 {
     return atomic_load_explicit(&memory_used, memory_order_relaxed);
+}
+
+/* ---- Defragmentation ------------------------------------------------------------------------------ */
+
+enum { DEFRAG_STEP = 16 }; /* pieces between two looks at the time */
+
+static _Atomic uint64_t defrag_moves;
+
+/* One call of the server. An object of many pieces is done in several of them. */
+struct defrag {
+    RedisModuleDefragCtx *ctx;
+    unsigned long from; /* pieces that were offered in calls before */
+    unsigned long at;
+    bool stopped;
+};
+
+/* Whether it is the turn of this piece. */
+static bool defrag_next(struct defrag *defrag)
+{
+    if (defrag->stopped || defrag->at < defrag->from) {
+        defrag->at += !defrag->stopped;
+        return false;
+    }
+    if (defrag->at > defrag->from && defrag->at % DEFRAG_STEP == 0
+        && redis.DefragShouldStop(defrag->ctx)) {
+        defrag->stopped = true;
+        return false;
+    }
+    defrag->at++;
+    return true;
+}
+
+/* The server copies all that it gave, as it lay there; in the new place another address in it may be
+ * the multiple of the grid. */
+static void *defrag_move(void *context, void *memory, size_t bytes, size_t alignment)
+{
+    struct defrag *defrag = context;
+    if (!defrag_next(defrag)) {
+        return NULL;
+    }
+    char *given = memory_given(memory);
+    const size_t skip = (size_t)((char *)memory - given);
+    char *moved = redis.DefragAlloc(defrag->ctx, given);
+    if (!moved) {
+        return NULL;
+    }
+    char *place = memory_place(moved, memory_grid(alignment));
+    memmove(place, moved + skip, bytes);
+    memory_note(place, moved);
+    atomic_fetch_add_explicit(&defrag_moves, 1, memory_order_relaxed);
+    return place;
+}
+
+int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object)
+{
+    struct defrag defrag = { .ctx = ctx };
+    const bg_mover mover = { defrag_move, &defrag };
+    if (redis_memory_is_held(*object)) {
+        return 0;
+    }
+    if (redis.DefragCursorGet(ctx, &defrag.from) != REDIS_OK) {
+        defrag.from = 0;
+    }
+    object_relocate(object, &mover);
+    if (defrag.stopped) {
+        (void)redis.DefragCursorSet(ctx, defrag.at);
+    }
+    return defrag.stopped;
+}
+
+/* Moves nothing, and adds up what the server has given for the pieces. */
+static void *defrag_measure(void *context, void *memory, size_t bytes, size_t alignment)
+{
+    size_t *sum = context;
+    (void)bytes;
+    (void)alignment;
+    *sum += redis.MallocSize(memory_given(memory));
+    return NULL;
+}
+
+size_t redis_memory_of(struct object *object)
+{
+    size_t sum = 0;
+    const bg_mover measure = { defrag_measure, &sum };
+    if (!redis_memory_is_held(object)) {
+        object_relocate(&object, &measure);
+    }
+    return sum;
+}
+
+uint64_t redis_memory_moves(void)
+{
+    return atomic_load_explicit(&defrag_moves, memory_order_relaxed);
 }
 
 /* ---- The thread that frees ----------------------------------------------------------------------- */

@@ -6,12 +6,24 @@
 #define REDIS_MEMORY_H
 
 #include "object.h"
+#include "redis_api.h"
 
 /* The server's memory, aligned; never ends the server when there is none. MT-Safe. */
 extern const bg_allocator redis_allocator;
 
 /* Bytes that were taken from it, and not given back yet. */
 uint64_t redis_memory_used(void);
+
+/* The server's defragmentation: moves the pieces of an object that the server wants to have elsewhere.
+ * Not 0: not all of them yet, call again. An object that is held stays where it is. */
+int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
+
+/* What the server counts for an object; 0: that cannot be said now, or is not the server's. On the
+ * main thread, as the above. */
+size_t redis_memory_of(struct object *object);
+
+/* Pieces that were moved so far. */
+uint64_t redis_memory_moves(void);
 
 /*
  * Frees an object that nobody can find any more; a large one by a thread of its own. Its caller

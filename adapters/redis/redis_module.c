@@ -32,10 +32,12 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
                       missing);
         return REDIS_ERR;
     }
-    if (redis.IsModuleNameBusy("bloomgate")) {
+    const char *name = redis_config_name(argv, argc);
+    if (redis.IsModuleNameBusy(name)) {
+        redis.Log(ctx, "warning", "bloomgate: another module is called %s", name);
         return REDIS_ERR;
     }
-    redis.SetModuleAttribs(ctx, "bloomgate", MODULE_VERSION, REDIS_API_VERSION);
+    redis.SetModuleAttribs(ctx, name, MODULE_VERSION, REDIS_API_VERSION);
     redis.SetModuleOptions(ctx, REDIS_OPTION_HANDLE_IO_ERRORS
                                     | REDIS_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
                                     | REDIS_OPTION_HANDLE_REPL_ASYNC_LOAD);

@@ -58,12 +58,14 @@ static size_t reader_word(const struct reader *r)
 
 static enum redis_argument_type reader_type(const char *name)
 {
-    static const char *const whole[] = { "capacity", "items", "bytes",       "k",
-                                         "folds",    "width", "shards",      "seed",
-                                         "times",    "count", "milliseconds" };
-    static const char *const real[] = { "error_rate",    "error",  "rate",
-                                        "bits_per_item", "factor", "queries",
-                                        "cost",          "seconds" };
+    static const char *const whole[] = { "capacity",   "items",         "bytes",
+                                         "k",          "folds",         "width",
+                                         "shards",     "seed",          "times",
+                                         "count",      "milliseconds",  "expansion",
+                                         "bucketsize", "maxiterations", "iterator" };
+    static const char *const real[] = { "error_rate", "error",         "rate",
+                                        "ratio",      "bits_per_item", "factor",
+                                        "queries",    "cost",          "seconds" };
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         if (strcmp(name, whole[i]) == 0) {
             return REDIS_ARGUMENT_INTEGER;
@@ -152,8 +154,8 @@ static bool reader_choice(struct reader *r, char end, node *one)
 /* "[item ...]" behind an item; the reader stands behind the bracket. */
 static bool reader_repeats(struct reader *r)
 {
-    const char *end = strchr(r->at, ']');
-    if (!end || end - r->at < 4 || strncmp(end - 3, "...", 3) != 0) {
+    const char *end = r->at + strcspn(r->at, "[]"); /* not that of brackets inside */
+    if (*end != ']' || end - r->at < 4 || strncmp(end - 3, "...", 3) != 0) {
         return false;
     }
     r->at = end + 1;

@@ -10,9 +10,6 @@
  * Saving happens in a child of fork as well, so it takes no lock that another thread might have held:
  * pins of slots are none. Pieces are written as they are made, of 1 MiB; there is no copy of the
  * content, neither in the child nor here.
- *
- * The server's defragmentation moves what lies in its small slabs, up to 14 KiB. Arrays of bits are
- * pieces of their own beyond that; there is nothing to move.
  */
 #include "redis_type.h"
 
@@ -170,24 +167,27 @@ static void type_rewrite(RedisModuleIO *io, RedisModuleString *key, void *value)
 
 /* ---- The rest -------------------------------------------------------------------------------------- */
 
-/* What an object needs besides its bits, about: those that grow have a table of layers. */
-enum { TYPE_OVERHEAD = 2 << 10, TYPE_OVERHEAD_GROWS = 5 << 10 };
+/* What an object needs besides its bits, about. */
+enum { TYPE_OVERHEAD = 3 << 10 };
 
+/* As the server counts it, and what is held for a dump; about, while somebody works on it. */
 static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t samples)
 {
     (void)ctx;
     (void)samples;
-    const struct object *object = value;
-    return (size_t)object_bytes(object)
-           + (object_grows(object) ? TYPE_OVERHEAD_GROWS : TYPE_OVERHEAD);
+    struct object *object = (struct object *)(uintptr_t)value;
+    const size_t given = redis_memory_of(object);
+    return given ? given + (size_t)atomic_load(&object->held)
+                 : (size_t)object_bytes(object) + TYPE_OVERHEAD;
 }
 
-/* In the server's units, of which it does 64 at once: pages. */
+/* In the server's units, of which it does 64 at once: pages; and pieces, if there are many. */
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;
-    return value ? 1 + (size_t)(object_bytes(value) / 4096)
-                 : 1; /* what redis_host_place took out */
+    const struct object *object = value;
+    return object ? 1 + (size_t)(object_bytes(object) / 4096) + object->shape.shards
+                  : 1; /* what redis_host_place took out */
 }
 
 static void type_free(void *value)
@@ -230,6 +230,16 @@ static void type_digest(RedisModuleDigest *digest, void *value)
     redis.DigestEndSequence(digest);
 }
 
+static int type_defrag(RedisModuleDefragCtx *ctx, RedisModuleString *key, void **value)
+{
+    (void)key;
+    struct object *object = *value;
+    const int more =
+        object && redis_config_moves() ? redis_memory_defrag(ctx, &object) : 0;
+    *value = object;
+    return more;
+}
+
 bool redis_type_register(RedisModuleCtx *ctx)
 {
     struct redis_type_methods methods = {
@@ -239,6 +249,7 @@ bool redis_type_register(RedisModuleCtx *ctx)
         .aof_rewrite = type_rewrite,
         .digest = type_digest,
         .free = type_free,
+        .defrag = type_defrag,
         .mem_usage2 = type_memory,
         .free_effort2 = type_free_effort,
         .copy2 = type_copy,

@@ -132,6 +132,20 @@ BG_API BG_MUST_CHECK bg_err bg_filter_copy(const bg_filter *filter, bg_filter **
  */
 BG_API void bg_filter_clear(bg_filter *filter);
 
+/* The allocator that it was made with, valid as long as the filter; NULL: none. */
+BG_API const bg_allocator *bg_filter_allocator(const bg_filter *filter);
+
+/*
+ * Has every piece of memory that the filter got from spec.allocator moved by `mover`, as far as
+ * that wants to; *filter is where the filter is then. Content and answers stay the same. Pieces of
+ * the system, of the caller and of files stay where they are, and so does everything if an argument
+ * is NULL. What others know of the filter (addresses, pins) is void: it must be yours alone, so
+ * not one that a slot has, which bg_slot_relocate is for. While a piece is moved there is no secret
+ * in it, so none stays behind.
+ * Thread safety: MT-Excl. Cost: a call per piece.
+ */
+BG_API void bg_filter_relocate(bg_filter **filter, const bg_mover *mover);
+
 /* ---- One key ------------------------------------------------------------------- */
 
 /*

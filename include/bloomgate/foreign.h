@@ -138,6 +138,12 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_create(bg_foreign_format format, uint64_t
 /* NULL is allowed. */
 BG_API void bg_foreign_free(bg_foreign *foreign);
 
+/* The allocator that it was made with, valid as long as the filter; NULL: none. */
+BG_API const bg_allocator *bg_foreign_allocator(const bg_foreign *foreign);
+
+/* Has its memory moved, as bg_filter_relocate. Thread safety: MT-Excl. */
+BG_API void bg_foreign_relocate(bg_foreign **foreign, const bg_mover *mover);
+
 /* Whether it may contain a key; false: certainly not, if the bytes were whole. */
 BG_API bool bg_foreign_may_contain(const bg_foreign *foreign, const void *key,
                                    size_t len);

@@ -67,13 +67,16 @@ enum {
     /* Reloads: map the file instead of reading it. */
     BG_SLOT_MAP = 1u << 4,
     /* Reloads: a file of a lower generation than the present one is good enough. */
-    BG_SLOT_ANY_GENERATION = 1u << 5
+    BG_SLOT_ANY_GENERATION = 1u << 5,
+    /* Slots: what is counted is counted in one place, not in one for each processor: for many
+     * slots that are used by one thread at a time. */
+    BG_SLOT_SMALL = 1u << 6
 };
 
 /* How a slot is made; NULL or all zero but struct_size: plain. */
 typedef struct bg_slot_options {
     uint32_t struct_size;             /* sizeof(bg_slot_options) */
-    uint32_t flags;                   /* BG_SLOT_SEALED */
+    uint32_t flags;                   /* BG_SLOT_SEALED, BG_SLOT_SMALL */
     uint64_t complete;                /* see bg_slot_complete */
     uint64_t (*clock)(void *context); /* nanoseconds, monotonic; NULL: the system's */
     void *context;
@@ -99,6 +102,16 @@ BG_API BG_MUST_CHECK bg_err bg_slot_create(bg_filter *filter,
 
 /* Frees a slot and its filters; NULL is allowed. Thread safety: MT-Excl. */
 BG_API void bg_slot_free(bg_slot *slot);
+
+/*
+ * Has the memory of a slot and of its filters moved, as far as it came from an allocator: see
+ * bg_filter_relocate. *slot is where the slot is then. Whatever else knows the slot, such as a gate
+ * or a watch, must not outlive that.
+ * Errors: BG_EBUSY while something is pinned or a rebuild is under way, BG_EINVAL for NULL; nothing has
+ * changed then. Thread safety: MT-Excl.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mover,
+                                             bg_errinfo *info);
 
 /* ---- Keys ---------------------------------------------------------------------- */
 

@@ -62,6 +62,17 @@ enum {
     BG_SCATTERED = 1u << 3
 };
 
+/*
+ * Who moves pieces of memory, see bg_filter_relocate. `move` gets a piece that an allocator gave, and
+ * either leaves it where it is and returns NULL; or puts its bytes elsewhere, at a multiple of
+ * `alignment` (as of allocate), frees the old place, and returns the new one, which `release` of
+ * the same allocator must be able to free.
+ */
+typedef struct bg_mover {
+    void *(*move)(void *context, void *memory, size_t bytes, size_t alignment);
+    void *context;
+} bg_mover;
+
 typedef struct bg_spec {
     uint32_t struct_size; /* sizeof(bg_spec), set by BG_SPEC_INIT or bg_spec_init */
     uint32_t kind;        /* a bg_kind; BG_KIND_AUTO picks one */

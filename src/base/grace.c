@@ -10,15 +10,23 @@
 
 #include <time.h>
 
+void bgi_grace_init_at(struct bgi_grace *grace, struct bgi_grace_line *lines,
+                       uint32_t n)
+{
+    *grace = (struct bgi_grace){ .lines_count = n, .lines = lines };
+    (void)pthread_mutex_init(&grace->lock, NULL);
+}
+
 bool bgi_grace_init(struct bgi_grace *grace, const bg_allocator *allocator)
 {
-    uint32_t n = bgi_stripes();
-    *grace = (struct bgi_grace){ .lines_count = n };
-    if (!bgi_memory_take(&grace->memory, n * sizeof *grace->lines, allocator, true)) {
+    const uint32_t n = bgi_stripes();
+    struct bgi_memory memory;
+    if (!bgi_memory_take(&memory, n * sizeof *grace->lines, allocator, true)) {
+        *grace = (struct bgi_grace){ .lines_count = n };
         return false;
     }
-    grace->lines = grace->memory.base;
-    (void)pthread_mutex_init(&grace->lock, NULL);
+    bgi_grace_init_at(grace, memory.base, n);
+    grace->memory = memory;
     return true;
 }
 
@@ -53,6 +61,15 @@ static bool grace_is_drained(struct bgi_grace *grace, unsigned i)
         entered += atomic_load(&grace->lines[line].entered[i]);
     }
     return left == entered;
+}
+
+bool bgi_grace_is_idle(struct bgi_grace *grace)
+{
+    (void)pthread_mutex_lock(&grace->lock);
+    const bool idle =
+        grace->things == 0 && grace_is_drained(grace, 0) && grace_is_drained(grace, 1);
+    (void)pthread_mutex_unlock(&grace->lock);
+    return idle;
 }
 
 static void grace_begin_batch(struct bgi_grace *grace)

@@ -87,6 +87,13 @@ typedef unsigned bgi_grace_token;
 
 bool bgi_grace_init(struct bgi_grace *grace, const bg_allocator *allocator);
 
+/* The same with n lines of the caller's, all zero; n is a power of two. */
+void bgi_grace_init_at(struct bgi_grace *grace, struct bgi_grace_line *lines,
+                       uint32_t n);
+
+/* Whether nobody is in and nothing is retired. */
+bool bgi_grace_is_idle(struct bgi_grace *grace);
+
 /* Frees what is retired: nobody may be in. */
 void bgi_grace_end(struct bgi_grace *grace);
 

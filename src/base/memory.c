@@ -139,6 +139,15 @@ void bgi_memory_give(struct bgi_memory *memory)
     memory->bytes = 0;
 }
 
+struct bgi_move bgi_memory_move(struct bgi_memory memory, const bg_mover *mover)
+{
+    struct bgi_move move = { (uintptr_t)memory.base, memory.bytes, NULL };
+    if (memory.base && memory.allocator.allocate) {
+        move.to = mover->move(mover->context, memory.base, memory.bytes, LINE_BYTES);
+    }
+    return move;
+}
+
 void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 {
     bool system_map = memory->base && !memory->allocator.allocate

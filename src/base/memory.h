@@ -18,6 +18,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* One piece of memory and where it came from. */
 struct bgi_memory {
@@ -50,6 +51,24 @@ bool bgi_memory_map_file(struct bgi_memory *memory, int file, size_t bytes);
 
 /* Gives it back; empty memory is allowed. */
 void bgi_memory_give(struct bgi_memory *memory);
+
+/* What became of a piece that somebody was asked to move. */
+struct bgi_move {
+    uintptr_t from;
+    size_t bytes;
+    unsigned char *to; /* NULL: it stayed */
+};
+
+/* Asks for a piece to be moved, unless it is the system's. It is handed over as a copy, since the
+ * original may lie in the piece. */
+struct bgi_move bgi_memory_move(struct bgi_memory memory, const bg_mover *mover);
+
+/* Where an address is now that was in the piece; any other one stays as it is. */
+static inline void *bgi_moved(const struct bgi_move *move, const void *p)
+{
+    const uintptr_t at = (uintptr_t)p - move->from;
+    return move->to && at < move->bytes ? move->to + at : (void *)(uintptr_t)p;
+}
 
 /* Makes a range of memory that was taken zero again; system memory of many pages is
  * handed back to the kernel for that. */

@@ -82,7 +82,9 @@ bg_err bgi_recipe_make(const struct bgi_recipe *recipe, const bg_spec *spec,
 static bg_filter *content_part(const bg_filter *filter, uint32_t i)
 {
     const struct bgi_composed *composed = filter->kind->composed;
-    return composed && composed->part ? composed->part(filter, i) : NULL;
+    bg_filter *const *part =
+        composed && composed->part ? composed->part(filter, i) : NULL;
+    return part ? *part : NULL;
 }
 
 /* The numbers of a node alone. */

@@ -94,7 +94,9 @@ bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats)
     stats->base_since = slot->marks.base_since;
     stats->rebuilding = slot->rebuilding;
     memcpy(stats->digest, slot->file.digest, sizeof stats->digest);
-    stats->last_failure = slot->last_failure;
+    if (slot->failure.base) {
+        stats->last_failure = *(const bg_errinfo *)slot->failure.base;
+    }
     (void)pthread_mutex_unlock(&s->told);
     return BG_OK;
 }

@@ -75,7 +75,7 @@ void slot_draft_begin(const bg_slot *slot, struct slot_draft *draft)
 {
     const struct view *view = atomic_load(&slot->view);
     draft->count = view->count;
-    memcpy(draft->members, view->members, sizeof view->members);
+    memcpy(draft->members, view->members, view->count * sizeof *view->members);
 }
 
 struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role)
@@ -139,9 +139,9 @@ static bg_err slot_take_options(const bg_slot_options *options, bg_slot_options 
                        "sizeof(bg_slot_options): use BG_SLOT_OPTIONS_INIT", "%u",
                        to->struct_size);
     }
-    if (to->flags & ~(uint32_t)BG_SLOT_SEALED) {
-        return bgi_err(info, BG_EINVAL, "flags", "BG_SLOT_SEALED or 0", "0x%x",
-                       to->flags);
+    if (to->flags & ~(uint32_t)(BG_SLOT_SEALED | BG_SLOT_SMALL)) {
+        return bgi_err(info, BG_EINVAL, "flags", "BG_SLOT_SEALED, BG_SLOT_SMALL",
+                       "0x%x", to->flags);
     }
     to->clock = to->clock ? to->clock : slot_system_clock;
     return BG_OK;
@@ -156,19 +156,36 @@ static bg_err slot_check_filter(const bg_filter *filter, bool sealed, bg_errinfo
     return BG_OK;
 }
 
-/* Memory of a slot and its counters; NULL: none. */
+static void slot_init_locks(bg_slot *slot)
+{
+    (void)pthread_mutex_init(&slot->change, NULL);
+    (void)pthread_mutex_init(&slot->reload, NULL);
+    (void)pthread_mutex_init(&slot->told, NULL);
+}
+
+static void slot_destroy_locks(bg_slot *slot)
+{
+    (void)pthread_mutex_destroy(&slot->change);
+    (void)pthread_mutex_destroy(&slot->reload);
+    (void)pthread_mutex_destroy(&slot->told);
+}
+
+/* One piece: the slot, what it counts, and who is in; NULL: no memory. */
 static bg_slot *slot_allocate(const bg_slot_options *options)
 {
-    const uint32_t lines = bgi_stripes();
+    const uint32_t lines = options->flags & BG_SLOT_SMALL ? 1 : bgi_stripes();
     const size_t handle = (sizeof(bg_slot) + 63) / 64 * 64;
+    const size_t counted = lines * sizeof(struct slot_line);
     struct bgi_memory memory;
-    if (!bgi_memory_take(&memory, handle + lines * sizeof(struct slot_line),
+    if (!bgi_memory_take(&memory,
+                         handle + counted + lines * sizeof(struct bgi_grace_line),
                          options->allocator, true)) {
         return NULL;
     }
     bg_slot *slot = memory.base;
+    unsigned char *behind = (unsigned char *)memory.base + handle;
     slot->memory = memory;
-    slot->lines = (struct slot_line *)(void *)((unsigned char *)memory.base + handle);
+    slot->lines = (struct slot_line *)(void *)behind;
     slot->lines_count = lines;
     if (options->allocator) {
         slot->allocator = *options->allocator;
@@ -176,11 +193,11 @@ static bg_slot *slot_allocate(const bg_slot_options *options)
     slot->sealed = options->flags & BG_SLOT_SEALED;
     slot->clock = options->clock;
     slot->context = options->context;
+    bgi_grace_init_at(&slot->own_grace,
+                      (struct bgi_grace_line *)(void *)(behind + counted), lines);
     slot->grace = &slot->own_grace;
     atomic_init(&slot->complete, options->complete);
-    (void)pthread_mutex_init(&slot->change, NULL);
-    (void)pthread_mutex_init(&slot->reload, NULL);
-    (void)pthread_mutex_init(&slot->told, NULL);
+    slot_init_locks(slot);
     return slot;
 }
 
@@ -221,8 +238,7 @@ bg_err bg_slot_create(bg_filter *filter, const bg_slot_options *options, bg_slot
         return err;
     }
     bg_slot *made = slot_allocate(&how);
-    if (made && bgi_grace_init(&made->own_grace, slot_allocator(made))
-        && slot_begin(made, filter)) {
+    if (made && slot_begin(made, filter)) {
         slot_base_came(made, NULL);
         *slot = made;
         return BG_OK;
@@ -242,10 +258,47 @@ void bg_slot_free(bg_slot *slot)
     if (view) {
         view_release(&view->retired);
     }
-    (void)pthread_mutex_destroy(&slot->change);
-    (void)pthread_mutex_destroy(&slot->reload);
-    (void)pthread_mutex_destroy(&slot->told);
+    slot_destroy_locks(slot);
+    bgi_memory_give(&slot->failure);
     bgi_memory_give(&memory);
+}
+
+/* Whether somebody else has an address of it or in it, as far as it can know. */
+static bool slot_is_busy(bg_slot *slot)
+{
+    return slot->rebuilding || slot->grace != &slot->own_grace
+           || !bgi_grace_is_idle(slot->grace)
+           || !view_is_sole(atomic_load(&slot->view));
+}
+
+/* Locks are not moved: they are made anew where they come to lie. */
+bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mover, bg_errinfo *info)
+{
+    if (!slot || !*slot || !mover || !mover->move) {
+        return bgi_err(info, BG_EINVAL, "slot, mover", "a slot and who moves it",
+                       "NULL");
+    }
+    bgi_err_clear(info);
+    bg_slot *s = *slot;
+    if (slot_is_busy(s)) {
+        return bgi_err(info, BG_EBUSY, "slot", "one that nobody uses", "%s under way",
+                       s->rebuilding ? "a rebuild" : "a pin");
+    }
+    atomic_init(&s->view, view_relocate(atomic_load(&s->view), mover));
+    slot_destroy_locks(s);
+    (void)pthread_mutex_destroy(&s->own_grace.lock);
+    struct bgi_move move = bgi_memory_move(s->failure, mover);
+    s->failure.base = bgi_moved(&move, s->failure.base);
+    move = bgi_memory_move(s->memory, mover);
+    s = bgi_moved(&move, s);
+    s->memory.base = bgi_moved(&move, s->memory.base);
+    s->lines = bgi_moved(&move, s->lines);
+    s->own_grace.lines = bgi_moved(&move, s->own_grace.lines);
+    s->grace = &s->own_grace;
+    (void)pthread_mutex_init(&s->own_grace.lock, NULL);
+    slot_init_locks(s);
+    *slot = s;
+    return BG_OK;
 }
 
 /* ---- Pins ---------------------------------------------------------------------------- */
@@ -375,7 +428,10 @@ void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why)
 {
     (void)pthread_mutex_lock(&slot->told);
     ++*counter;
-    slot->last_failure = *why;
+    if (slot->failure.base
+        || bgi_memory_take(&slot->failure, sizeof *why, slot_allocator(slot), true)) {
+        *(bg_errinfo *)slot->failure.base = *why;
+    }
     (void)pthread_mutex_unlock(&slot->told);
 }
 

@@ -68,7 +68,7 @@ struct bg_slot {
     struct slot_file file;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
     uint64_t rebuilds, rebuild_failures, compactions;
-    bg_errinfo last_failure;
+    struct bgi_memory failure; /* a bg_errinfo: the last one; empty: none so far */
 };
 
 /* ---- Reading ---------------------------------------------------------------------- */

@@ -74,7 +74,9 @@ struct view *view_make(const struct view_member *members, size_t count,
 {
     struct bgi_memory memory;
     if (count > VIEW_MOST
-        || !bgi_memory_take(&memory, sizeof(struct view), allocator, true)) {
+        || !bgi_memory_take(&memory,
+                            sizeof(struct view) + count * sizeof(struct view_member),
+                            allocator, true)) {
         return NULL;
     }
     struct view *view = memory.base;
@@ -97,6 +99,40 @@ void view_release(struct bgi_retired *retired)
     }
     struct bgi_memory memory = view->memory;
     bgi_memory_give(&memory);
+}
+
+bool view_is_sole(const struct view *view)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        if (atomic_load(&view->members[i].shared->owners) != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct view_filter *view_filter_relocate(struct view_filter *filter,
+                                                const bg_mover *mover)
+{
+    struct view_owned *owned = (struct view_owned *)(void *)filter;
+    bg_filter_relocate(&filter->filter, mover);
+    const struct bgi_move move = bgi_memory_move(owned->memory, mover);
+    owned = bgi_moved(&move, owned);
+    owned->memory.base = bgi_moved(&move, owned->memory.base);
+    return &owned->shared;
+}
+
+struct view *view_relocate(struct view *view, const bg_mover *mover)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        struct view_member *member = &view->members[i];
+        member->shared = view_filter_relocate(member->shared, mover);
+        member->filter = member->shared->filter;
+    }
+    const struct bgi_move move = bgi_memory_move(view->memory, mover);
+    view = bgi_moved(&move, view);
+    view->memory.base = bgi_moved(&move, view->memory.base);
+    return view;
 }
 
 const struct view_member *view_find(const struct view *view, bg_role role)

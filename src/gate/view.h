@@ -63,13 +63,19 @@ struct view {
     bool based;     /* one of them is a base */
     bool takes;     /* one that is asked takes adds */
     bool same_hash; /* all members hash alike */
-    struct view_member members[VIEW_MOST];
+    struct view_member members[];
 };
 
 /* A new view of these members, of each of which it becomes an owner; NULL: no memory. */
 struct view *view_make(const struct view_member *members, size_t count,
                        const bg_allocator *allocator);
 void view_release(struct bgi_retired *retired);
+
+/* Whether nobody but the view has its filters. */
+bool view_is_sole(const struct view *view);
+
+/* Moves it with its filters, which nobody else may have: see bg_filter_relocate. */
+struct view *view_relocate(struct view *view, const bg_mover *mover);
 
 /* The first member with a role, or NULL. */
 const struct view_member *view_find(const struct view *view, bg_role role);

@@ -152,6 +152,7 @@ struct bgi_measure {
 };
 
 struct bg_filter;
+struct bgi_memory;
 struct bg_hasher;
 struct bg_spec;
 struct bg_plan;
@@ -217,8 +218,10 @@ struct bgi_composed {
     bg_err (*remake)(const struct bgi_recipe *recipe, const struct bg_spec *spec,
                      const struct bg_hasher *hasher, uint64_t room,
                      struct bg_filter **filter, bg_errinfo *info);
-    /* Part i, a filter; NULL behind the last. Or NULL: its words are its own. */
-    struct bg_filter *(*part)(const struct bg_filter *filter, uint32_t i);
+    /* Where part i stands, a filter; NULL behind the last. Or NULL: its words are its own. */
+    struct bg_filter **(*part)(const struct bg_filter *filter, uint32_t i);
+    /* The piece of memory besides the handle's own, which may be empty. Or NULL: none. */
+    struct bgi_memory *(*more)(struct bg_filter *filter);
     /* What a file keeps besides: see struct bgi_kind; here `restore` comes first, makes
      * the parts that the numbers tell of, and is told how many numbers there are. Or
      * NULL: none. */

@@ -86,12 +86,21 @@
 
 enum { SCALABLE_ROOM = 4096, SCALABLE_RETRY = 16, SCALABLE_FEW = 4 };
 
-/* The counters have a line of their own: adds write them, look-ups read the rest. */
-struct scalable_layer { /* NOLINT(clang-analyzer-optin.performance.Padding) */
+struct scalable_layer {
     bg_filter *filter;
     uint64_t capacity;
-    _Alignas(64) uint64_t added; /* keys that were new */
-    uint64_t retry;              /* grow when that many are in */
+};
+
+/* What adds write, apart from what look-ups read. Only those of the last layer change. */
+struct scalable_adds {
+    uint64_t added; /* keys that were new */
+    uint64_t retry; /* grow when that many are in */
+};
+
+/* The layers that the handle has no room for. */
+struct scalable_many {
+    struct scalable_layer layers[LADDER_LAYERS - SCALABLE_FEW];
+    _Alignas(64) struct scalable_adds adds[LADDER_LAYERS - SCALABLE_FEW];
 };
 
 struct scalable {
@@ -101,18 +110,29 @@ struct scalable {
     uint64_t seen_bytes; /* of all layers */
     uint32_t count;      /* layers in use, 1 or more */
     unsigned char growing;
-    struct scalable_layer few[SCALABLE_FEW];
+    _Alignas(64) struct scalable_layer few[SCALABLE_FEW];
+    _Alignas(64) struct scalable_adds few_adds[SCALABLE_FEW];
     struct bgi_memory many; /* all others, if there are any */
 };
 
 /* Layer i, which may be one that is to come. There is memory for it. */
 static struct scalable_layer *scalable_layer(const struct scalable *s, uint32_t i)
 {
-    const struct scalable_layer *layer =
-        i < SCALABLE_FEW
-            ? &s->few[i]
-            : (const struct scalable_layer *)s->many.base + (i - SCALABLE_FEW);
-    return (struct scalable_layer *)(uintptr_t)layer;
+    struct scalable_many *many = s->many.base;
+    return i < SCALABLE_FEW ? (struct scalable_layer *)(uintptr_t)&s->few[i]
+                            : &many->layers[i - SCALABLE_FEW];
+}
+
+static struct scalable_adds *scalable_adds(const struct scalable *s, uint32_t i)
+{
+    struct scalable_many *many = s->many.base;
+    return i < SCALABLE_FEW ? (struct scalable_adds *)(uintptr_t)&s->few_adds[i]
+                            : &many->adds[i - SCALABLE_FEW];
+}
+
+static uint64_t scalable_added(const struct scalable *s, uint32_t i)
+{
+    return __atomic_load_n(&scalable_adds(s, i)->added, __ATOMIC_RELAXED);
 }
 
 static const struct bgi_kind *scalable_pick(uint32_t width, uint32_t flags);
@@ -144,9 +164,8 @@ static bool scalable_reserve(struct scalable *s, uint32_t i)
 {
     const bg_allocator *own = &s->filter.allocator;
     return i < SCALABLE_FEW || s->many.base
-           || bgi_memory_take(
-               &s->many, (LADDER_LAYERS - SCALABLE_FEW) * sizeof(struct scalable_layer),
-               own->allocate ? own : NULL, true);
+           || bgi_memory_take(&s->many, sizeof(struct scalable_many),
+                              own->allocate ? own : NULL, true);
 }
 
 /* Makes the next layer. Under the lock, or before anybody else knows the filter. */
@@ -177,8 +196,7 @@ static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
         return err;
     }
     layer->capacity = g.items;
-    layer->added = 0;
-    layer->retry = g.items;
+    *scalable_adds(s, i) = (struct scalable_adds){ 0, g.items };
     s->seen_bytes += bytes;
     __atomic_store_n(&s->count, i + 1, __ATOMIC_RELEASE);
     return BG_OK;
@@ -202,11 +220,11 @@ static void scalable_unlock(struct scalable *s)
 static void scalable_grow(struct scalable *s, uint32_t last)
 {
     scalable_lock(s);
-    struct scalable_layer *full = scalable_layer(s, last);
+    struct scalable_adds *adds = scalable_adds(s, last);
     if (s->count == last + 1 && scalable_push(s, NULL) != BG_OK) {
-        uint64_t pause = full->capacity / SCALABLE_RETRY + 1;
-        uint64_t added = __atomic_load_n(&full->added, __ATOMIC_RELAXED);
-        __atomic_store_n(&full->retry, added + pause, __ATOMIC_RELAXED);
+        uint64_t pause = scalable_layer(s, last)->capacity / SCALABLE_RETRY + 1;
+        uint64_t added = __atomic_load_n(&adds->added, __ATOMIC_RELAXED);
+        __atomic_store_n(&adds->retry, added + pause, __ATOMIC_RELAXED);
     }
     scalable_unlock(s);
 }
@@ -216,9 +234,9 @@ static uint64_t scalable_room(struct scalable *s, uint32_t *last)
 {
     *last = scalable_count(s) - 1;
     for (int turn = 0; turn < 2; turn++) {
-        struct scalable_layer *layer = scalable_layer(s, *last);
-        uint64_t added = __atomic_load_n(&layer->added, __ATOMIC_RELAXED);
-        uint64_t until = __atomic_load_n(&layer->retry, __ATOMIC_RELAXED);
+        const struct scalable_adds *adds = scalable_adds(s, *last);
+        uint64_t added = __atomic_load_n(&adds->added, __ATOMIC_RELAXED);
+        uint64_t until = __atomic_load_n(&adds->retry, __ATOMIC_RELAXED);
         if (added < until) {
             return until - added;
         }
@@ -230,7 +248,7 @@ static uint64_t scalable_room(struct scalable *s, uint32_t *last)
 
 static void scalable_note(struct scalable *s, uint32_t layer, uint64_t keys)
 {
-    uint64_t *added = &scalable_layer(s, layer)->added;
+    uint64_t *added = &scalable_adds(s, layer)->added;
     if (scalable_exclusive(s)) {
         *added += keys;
     } else if (keys) {
@@ -451,8 +469,9 @@ static bg_err scalable_copy(const bg_filter *filter, bg_filter **copy, bg_errinf
         const struct scalable_layer *from = scalable_layer(s, i);
         struct scalable_layer *to = scalable_layer(c, i);
         to->capacity = from->capacity;
-        to->added = __atomic_load_n(&from->added, __ATOMIC_RELAXED);
-        to->retry = __atomic_load_n(&from->retry, __ATOMIC_RELAXED);
+        scalable_adds(c, i)->added = scalable_added(s, i);
+        scalable_adds(c, i)->retry =
+            __atomic_load_n(&scalable_adds(s, i)->retry, __ATOMIC_RELAXED);
         err = bg_filter_copy(from->filter, &to->filter, info);
         if (!err) {
             c->seen_bytes += bg_filter_size_bytes(to->filter);
@@ -477,8 +496,7 @@ static void scalable_clear(bg_filter *filter)
         layer->filter = NULL;
     }
     bg_filter_clear(scalable_layer(s, 0)->filter);
-    scalable_layer(s, 0)->added = 0;
-    scalable_layer(s, 0)->retry = scalable_layer(s, 0)->capacity;
+    *scalable_adds(s, 0) = (struct scalable_adds){ 0, scalable_layer(s, 0)->capacity };
 }
 
 /* ---- What is in it --------------------------------------------------------------- */
@@ -523,7 +541,7 @@ static void scalable_measure(const struct bgi_core *core, struct bgi_measure *m)
     for (uint32_t i = scalable_count(s); i-- > 0;) {
         const struct scalable_layer *layer = scalable_layer(s, i);
         bg_info info = scalable_info(layer->filter, m->most);
-        uint64_t added = __atomic_load_n(&layer->added, __ATOMIC_RELAXED);
+        uint64_t added = scalable_added(s, i);
         double error = bgi_estimate_error(&info.items);
         m->ones += info.ones;
         m->of += info.bits;
@@ -564,13 +582,14 @@ static bool scalable_equal(const bg_filter *a, const bg_filter *b)
 /* ---- Merging --------------------------------------------------------------------- */
 
 /* After a merge: keys of both count once where the fill says so. */
-static void scalable_recount(struct scalable_layer *layer, uint64_t a, uint64_t b)
+static void scalable_recount(const struct scalable_layer *layer, uint64_t *added,
+                             uint64_t a, uint64_t b)
 {
     bg_info info = scalable_info(layer->filter, 0);
     uint64_t most = a + b, least = a > b ? a : b;
     uint64_t keys = info.items.value < (double)most ? (uint64_t)info.items.value : most;
     keys = keys > least ? keys : least;
-    (void)__atomic_fetch_add(&layer->added, keys - a, __ATOMIC_RELAXED);
+    (void)__atomic_fetch_add(added, keys - a, __ATOMIC_RELAXED);
 }
 
 static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
@@ -587,13 +606,12 @@ static bg_err scalable_merge(struct bgi_core *to, const struct bgi_core *from,
     }
     scalable_unlock(s);
     for (uint32_t i = 0; i < count && !err; i++) {
-        uint64_t a = __atomic_load_n(&scalable_layer(s, i)->added, __ATOMIC_RELAXED);
-        uint64_t b =
-            __atomic_load_n(&scalable_layer(other, i)->added, __ATOMIC_RELAXED);
+        uint64_t a = scalable_added(s, i);
+        uint64_t b = scalable_added(other, i);
         err = bg_filter_merge(scalable_layer(s, i)->filter,
                               scalable_layer(other, i)->filter, NULL);
         if (!err) {
-            scalable_recount(scalable_layer(s, i), a, b);
+            scalable_recount(scalable_layer(s, i), &scalable_adds(s, i)->added, a, b);
         }
     }
     return err;
@@ -646,10 +664,15 @@ static bg_err scalable_remake(const struct bgi_recipe *recipe, const bg_spec *ho
     return err;
 }
 
-static bg_filter *scalable_part(const bg_filter *filter, uint32_t i)
+static bg_filter **scalable_part(const bg_filter *filter, uint32_t i)
 {
     const struct scalable *s = (const struct scalable *)(const void *)filter;
-    return i < scalable_count(s) ? scalable_layer(s, i)->filter : NULL;
+    return i < scalable_count(s) ? &scalable_layer(s, i)->filter : NULL;
+}
+
+static struct bgi_memory *scalable_more(bg_filter *filter)
+{
+    return &((struct scalable *)(void *)filter)->many;
 }
 
 /* For every layer how many keys were new in it. */
@@ -658,7 +681,7 @@ static uint64_t scalable_numbers(const bg_filter *filter, uint64_t *to)
     const struct scalable *s = (const struct scalable *)(const void *)filter;
     uint32_t count = scalable_count(s);
     for (uint32_t i = 0; to && i < count; i++) {
-        to[i] = __atomic_load_n(&scalable_layer(s, i)->added, __ATOMIC_RELAXED);
+        to[i] = scalable_added(s, i);
     }
     return count;
 }
@@ -674,7 +697,7 @@ static bool scalable_restore(bg_filter *filter, const uint64_t *numbers, uint64_
         err = scalable_push(s, NULL);
     }
     for (uint32_t i = 0; !err && i < n; i++) {
-        scalable_layer(s, i)->added = numbers[i];
+        scalable_adds(s, i)->added = numbers[i];
     }
     s->max_bytes = max_bytes;
     return !err;
@@ -849,6 +872,7 @@ static const struct bgi_composed scalable_composed = {
     .recipe = scalable_recipe,
     .remake = scalable_remake,
     .part = scalable_part,
+    .more = scalable_more,
     .numbers = scalable_numbers,
     .restore = scalable_restore,
 };

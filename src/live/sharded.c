@@ -533,10 +533,10 @@ static bg_err sharded_remake(const struct bgi_recipe *recipe, const bg_spec *spe
     return BG_OK;
 }
 
-static bg_filter *sharded_at(const bg_filter *filter, uint32_t i)
+static bg_filter **sharded_at(const bg_filter *filter, uint32_t i)
 {
-    const struct sharded *s = sharded_of(&filter->core);
-    return i < s->count ? s->shards[i] : NULL;
+    struct sharded *s = sharded_of(&filter->core);
+    return i < s->count ? &s->shards[i] : NULL;
 }
 
 bg_err bgi_sharded_join(bg_filter *const *shards, uint32_t count, bg_filter **filter,

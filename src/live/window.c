@@ -623,11 +623,16 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
     return BG_OK;
 }
 
-static bg_filter *window_part(const bg_filter *filter, uint32_t i)
+static bg_filter **window_part(const bg_filter *filter, uint32_t i)
 {
-    const struct window *w = (const struct window *)(const void *)filter;
-    return w->options.mode == BG_WINDOW_GENERATIONS && i < w->shape.places ? w->parts[i]
-                                                                           : NULL;
+    struct window *w = (struct window *)(uintptr_t)filter;
+    const bool in_parts = w->options.mode == BG_WINDOW_GENERATIONS;
+    return in_parts && i < w->shape.places ? &w->parts[i] : NULL;
+}
+
+static struct bgi_memory *window_more(bg_filter *filter)
+{
+    return &((struct window *)(void *)filter)->memory;
 }
 
 enum { WINDOW_NUMBERS = 3 };
@@ -727,6 +732,7 @@ static const struct bgi_composed window_composed = {
     .recipe = window_recipe,
     .remake = window_remake,
     .part = window_part,
+    .more = window_more,
     .numbers = window_numbers,
     .restore = window_restore,
 };

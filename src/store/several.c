@@ -120,7 +120,7 @@ bg_err bg_file_split(const char *path, const char *to, const bg_open_options *op
                       "one in one piece");
     }
     for (uint32_t i = 0; !err && i < filter->shards; i++) {
-        const bg_filter *shard = filter->kind->composed->part(filter, i);
+        const bg_filter *shard = *filter->kind->composed->part(filter, i);
         err = several_save_shard(shard, to, i, filter->shards, saving, info);
     }
     bg_filter_free(filter);

@@ -10,7 +10,7 @@ the scripts beside this one, which runs every test in each server that is instal
     redis_host.main(__doc__)                     # the last line is "N passed, N failed"
 
 A script is called with the path of bloomgate.so, and parts of names of tests to be run; --server
-redis or --server valkey: in that one only. For a module that was built with sanitizers, BG_PRELOAD is
+redis or --server valkey: in that one only; --server PATH: in that program. For a module that was built with sanitizers, BG_PRELOAD is
 the path of their library, which servers are started with."""
 
 import argparse
@@ -117,7 +117,10 @@ def run_in(program, module, tests, options):
     try:
         for test in tests:
             if getattr(test, "alone", False):
-                result = run_one(test, Host(program, module))
+                pattern = Host(program, module)
+                result = run_one(test, pattern)
+                pattern.kill()
+                pattern.remove()
             else:
                 if shared.process is None or shared.process.poll() is not None:
                     shared.start()
@@ -146,11 +149,21 @@ def options_of(usage):
     parser = argparse.ArgumentParser(description=usage)
     parser.add_argument("module")
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--server", default="")
+    parser.add_argument("--server", default="", help="redis, valkey, or the path of a server")
     parser.add_argument("--service", default="", help="path of bloomgated, to compare with")
     parser.add_argument("--payloads", type=float, default=0)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_intermixed_args()
+
+
+def servers_of(asked):
+    """A path is that program; a part of a name is those that are installed."""
+    if "/" in asked:
+        path = os.path.abspath(asked)
+        if not os.access(path, os.X_OK):
+            sys.exit(f"{path}: no program")
+        return [path]
+    return [name for name in SERVERS if asked in name and shutil.which(name)]
 
 
 OPTIONS = None
@@ -164,7 +177,7 @@ def main(usage, **options):
              if name.startswith("test_") and callable(value)
              and (not OPTIONS.names or any(part in name for part in OPTIONS.names))]
     good = bad = 0
-    servers = [name for name in SERVERS if OPTIONS.server in name and shutil.which(name)]
+    servers = servers_of(OPTIONS.server)
     if not servers:
         print(f"skipped: none of {', '.join(SERVERS)} is installed")
         sys.exit(service.SKIPPED)

@@ -394,6 +394,7 @@ def test_rdb_file_of_the_other_module(h):
         replica.kill()
         replica.remove()
     before = h.ask("BG.DIGEST", "bloom")
+    wait_for(lambda: h.info("persistence", "rdb_bgsave_in_progress") == "0", what="the replica's RDB")
     assert h.ask("SAVE") == "OK"
     h.kill()
     h.start()

@@ -39,6 +39,19 @@ STORIES = {
         BF.ADD grows2 only-there
         RENAME grows2 grows3
         BF.ADD grows3 q""",
+    "seeded": """
+        BF.INSERT k CAPACITY 50 ERROR 0.01 TIGHTENING 0.5 SEED 0123456789abcdef0123456789abcdef EXPANSION 2 ITEMS a b
+        BF.ADD k c
+        BF.MADD k a BIG:400
+        BF.INSERT k ITEMS d e
+        BF.INSERT full CAPACITY 10 ERROR 0.4 TIGHTENING 0.5 SEED 0123456789abcdef0123456789abcdef NONSCALING
+        BF.MADD full BIG:30
+        BF.INSERT ours CAPACITY 10 TIGHTENING 0.3
+        BF.MADD ours BIG:30
+        COPY k copy
+        BF.ADD copy f
+        BG.CLEAR k
+        BF.ADD k a""",
     "cuckoo": """
         CF.ADD default a
         CF.ADD default a
@@ -279,6 +292,11 @@ def restarted(host):
 @alone
 def test_bloom(pattern):
     check_story(pattern, "bloom", "no")
+
+
+@alone
+def test_seeded(pattern):
+    check_story(pattern, "seeded", "no")
 
 
 @alone

@@ -546,7 +546,7 @@ def test_command_docs(s):
     assert insert[2] == {b"name": b"error", b"type": b"double", b"token": b"ERROR",
                          b"flags": [Status("optional")]}
     assert insert[-1] == {b"name": b"item", b"type": b"string", b"token": b"ITEMS",
-                          b"flags": [Status("multiple")]}
+                          b"flags": [Status("optional"), Status("multiple")]}
     assert as_dict(s.ask("COMMAND", "DOCS", "nosuch", "client|kill")).keys() == {b"client|kill"}
 
 

@@ -17,6 +17,7 @@ MAKES = [
     ("bf", ("BF.RESERVE", "bf", "0.001", "100"), False),
     ("bf-fixed", ("BF.RESERVE", "bf-fixed", "0.001", "1000", "NONSCALING"), False),
     ("bf-slow", ("BF.RESERVE", "bf-slow", "0.01", "100", "EXPANSION", "1"), False),
+    ("bf-valkey", ("BF.INSERT", "bf-valkey", "CAPACITY", "50", "TIGHTENING", "0.5", "SEED", "0123456789abcdef" * 2), False),
     ("cf", ("CF.RESERVE", "cf", "64"), True),
     ("cf-fixed", ("CF.RESERVE", "cf-fixed", "2000", "EXPANSION", "0"), True),
     ("cf-error", ("CF.RESERVE", "cf-error", "100", "ERROR", "0.0001"), True),

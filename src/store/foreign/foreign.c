@@ -183,8 +183,7 @@ bg_err foreign_grow(bg_foreign *foreign, uint32_t count, uint64_t bytes,
                     bg_errinfo *info)
 {
     const uint64_t parts = count * sizeof(struct foreign_part);
-    const bg_allocator *allocator =
-        foreign->memory.allocator.allocate ? &foreign->memory.allocator : NULL;
+    const bg_allocator *allocator = bg_foreign_allocator(foreign);
     struct bgi_memory memory;
     uint64_t all;
     size_t size;
@@ -290,6 +289,40 @@ void bg_foreign_free(bg_foreign *foreign)
         bgi_wipe(foreign, sizeof *foreign);
         bgi_memory_give(&memory);
     }
+}
+
+const bg_allocator *bg_foreign_allocator(const bg_foreign *foreign)
+{
+    return foreign && foreign->memory.allocator.allocate ? &foreign->memory.allocator
+                                                         : NULL;
+}
+
+/* Of one piece of it, which has parts and bytes or has them no longer. */
+static void foreign_point(bg_foreign *foreign, const struct bgi_move *move)
+{
+    foreign->parts = bgi_moved(move, foreign->parts);
+    foreign->bytes = bgi_moved(move, foreign->bytes);
+}
+
+void bg_foreign_relocate(bg_foreign **foreign, const bg_mover *mover)
+{
+    if (!foreign || !*foreign || !mover || !mover->move) {
+        return;
+    }
+    bg_foreign *f = *foreign;
+    uint8_t secret[sizeof f->secret]; /* not to be left behind */
+    struct bgi_move move = bgi_memory_move(f->grown, mover);
+    f->grown.base = bgi_moved(&move, f->grown.base);
+    foreign_point(f, &move);
+    memcpy(secret, f->secret, sizeof secret);
+    bgi_wipe(f->secret, sizeof f->secret);
+    move = bgi_memory_move(f->memory, mover);
+    f = bgi_moved(&move, f);
+    f->memory.base = bgi_moved(&move, f->memory.base);
+    foreign_point(f, &move);
+    memcpy(f->secret, secret, sizeof secret);
+    bgi_wipe(secret, sizeof secret);
+    *foreign = f;
 }
 
 /* ---- Keys -------------------------------------------------------------------------- */

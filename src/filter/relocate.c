@@ -1,0 +1,75 @@
+/*
+ * relocate.c - moving a filter to other memory while it keeps its content.
+ *
+ * Idea. A filter is one piece of memory, or several that point to each other: a composed one has
+ * its parts, each a filter again, and sometimes one piece more. All addresses within a piece are
+ * in the handle, at known places, and any that lies in the old piece moves by the same distance.
+ *
+ *     parts            moved first, each noted where it stands in the handle
+ *     the other piece  then, while the handle is still where it was
+ *     the handle       last: its address is what the caller gets
+ *
+ * Secrets. The mover frees what it has copied, and cannot be asked to wipe that. So the hasher is
+ * taken out of the handle before, and put back behind it.
+ */
+#include "filter/handle.h"
+#include "hash/hasher.h"
+
+/* The addresses in a handle, after one of its pieces was moved. */
+static void relocate_point(bg_filter *filter, const struct bgi_move *move)
+{
+    filter->core.words = bgi_moved(move, filter->core.words);
+    filter->core.state = bgi_moved(move, filter->core.state);
+    filter->kind = bgi_moved(move, filter->kind); /* shards: a part of the handle */
+}
+
+static void relocate_more(bg_filter *filter, const bg_mover *mover)
+{
+    struct bgi_memory *more = filter->kind->composed->more(filter);
+    const struct bgi_move move = bgi_memory_move(*more, mover);
+    more->base = bgi_moved(&move, more->base);
+    relocate_point(filter, &move);
+}
+
+static bg_filter *relocate_handle(bg_filter *filter, const bg_mover *mover)
+{
+    const bool keyed = bgi_hasher_keyed(&filter->hasher);
+    bg_hasher hasher = filter->hasher;
+    if (keyed) {
+        bgi_wipe(&filter->hasher, sizeof filter->hasher);
+    }
+    const struct bgi_move move = bgi_memory_move(filter->memory, mover);
+    bg_filter *moved = bgi_moved(&move, filter);
+    moved->memory.base = bgi_moved(&move, moved->memory.base);
+    relocate_point(moved, &move);
+    if (keyed) {
+        moved->hasher = hasher;
+        bgi_wipe(&hasher, sizeof hasher);
+    }
+    return moved;
+}
+
+const bg_allocator *bg_filter_allocator(const bg_filter *filter)
+{
+    return filter && filter->allocator.allocate ? &filter->allocator : NULL;
+}
+
+void bg_filter_relocate(bg_filter **filter, const bg_mover *mover)
+{
+    if (!filter || !*filter || !mover || !mover->move) {
+        return;
+    }
+    const struct bgi_composed *composed = (*filter)->kind->composed;
+    bg_filter **part = NULL;
+    for (uint32_t i = 0; composed && composed->part; i++) {
+        part = composed->part(*filter, i);
+        if (!part) {
+            break;
+        }
+        bg_filter_relocate(part, mover);
+    }
+    if (composed && composed->more) {
+        relocate_more(*filter, mover);
+    }
+    *filter = relocate_handle(*filter, mover);
+}

@@ -1,0 +1,116 @@
+/*
+ * mover.h - an allocator whose pieces can be moved, for tests of what is moved: every piece goes to
+ * another address, at another distance from a page, and its old place is spoilt and freed, so that
+ * whoever still reads it is told by a sanitizer, or reads nonsense.
+ *
+ *     struct movable m;
+ *     movable_start(&m);
+ *     spec.allocator = &m.hooks;
+ *     ...
+ *     bg_filter_relocate(&filter, &m.mover);
+ *     CHECK_EQ(m.live, 0);                    after everything is freed
+ *
+ * A secret, if one is set, must not be in a piece that is moved.
+ */
+#ifndef MOVER_H
+#define MOVER_H
+
+#include "bloomgate/bloomgate.h"
+#include "support/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct movable {
+    bg_allocator hooks;
+    bg_mover mover;
+    size_t live;           /* pieces that are out */
+    size_t offered;        /* to the mover */
+    size_t moved;          /* of these */
+    size_t keep;           /* every so many stays where it is; 0: none does */
+    size_t mistakes;       /* sizes and alignments that differ from those at first */
+    size_t leaks;          /* moved pieces with the secret in them */
+    const uint8_t *secret; /* BG_SECRET_BYTES of them, or NULL */
+    size_t turn;
+};
+
+/* In front of every piece. */
+struct movable_head {
+    void *given;
+    size_t bytes, alignment;
+};
+
+static inline void *movable_allocate(void *context, size_t bytes, size_t alignment,
+                                     int zeroed)
+{
+    struct movable *m = context;
+    const size_t aside = m->turn++ % 7 * alignment;
+    char *given = malloc(sizeof(struct movable_head) + 8 * alignment + bytes);
+    if (!given) {
+        return NULL;
+    }
+    const uintptr_t from = (uintptr_t)given + sizeof(struct movable_head);
+    char *memory = given + sizeof(struct movable_head)
+                   + (alignment - from % alignment) % alignment + aside;
+    const struct movable_head head = { given, bytes, alignment };
+    memcpy(memory - sizeof head, &head, sizeof head);
+    memset(memory, zeroed ? 0 : 0xa5, bytes);
+    m->live++;
+    return memory;
+}
+
+static inline struct movable_head movable_head(const void *memory)
+{
+    struct movable_head head;
+    memcpy(&head, (const char *)memory - sizeof head, sizeof head);
+    return head;
+}
+
+static inline void movable_release(void *context, void *memory, size_t bytes)
+{
+    struct movable *m = context;
+    const struct movable_head head = movable_head(memory);
+    m->mistakes += head.bytes != bytes;
+    m->live--;
+    memset(memory, 0xdd, bytes);
+    free(head.given);
+}
+
+static inline bool movable_has_secret(const struct movable *m, const void *memory,
+                                      size_t bytes)
+{
+    for (size_t i = 0; m->secret && i + BG_SECRET_BYTES <= bytes; i++) {
+        if (memcmp((const char *)memory + i, m->secret, BG_SECRET_BYTES) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static inline void *movable_move(void *context, void *memory, size_t bytes,
+                                 size_t alignment)
+{
+    struct movable *m = context;
+    const struct movable_head head = movable_head(memory);
+    m->mistakes += head.bytes != bytes || head.alignment != alignment;
+    m->leaks += movable_has_secret(m, memory, bytes);
+    if (m->keep && m->offered++ % m->keep == 0) {
+        return NULL;
+    }
+    void *to = movable_allocate(m, bytes, alignment, 0);
+    CHECK(to != NULL);
+    memcpy(to, memory, bytes);
+    movable_release(m, memory, bytes);
+    m->moved++;
+    return to;
+}
+
+/* `m` must stay in its place. */
+static inline void movable_start(struct movable *m)
+{
+    memset(m, 0, sizeof *m);
+    m->hooks = (bg_allocator){ movable_allocate, movable_release, m };
+    m->mover = (bg_mover){ movable_move, m };
+}
+
+#endif
