@@ -12,9 +12,11 @@
 struct cluster_settings {
     struct common common;
     struct key_options keys;
-    const char *nodes, *user;
+    const char *nodes, *user, *password_file;
+    const char *tls_ca, *tls_cert, *tls_key, *tls_name;
+    bool tls;
     uint64_t shards, batch, replicas;
-    double wait, timeout, patience; /* seconds */
+    double wait, connect, timeout, patience; /* seconds */
     const char *kind, *hash;
     uint64_t items, seed;
     double rate;

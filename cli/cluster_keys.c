@@ -131,7 +131,7 @@ static bool check_work(struct flow *flow, struct chunk *chunk)
     if (!chunk_reserve_answers(chunk, chunk->count)) {
         return flow_fail(flow, CLI_FULL);
     }
-    if (sharded_ask(&k->work->filter, chunk->keys, chunk->count, chunk->answers,
+    if (sharded_ask(&k->work->filter, chunk->keys, chunk->count, NULL, chunk->answers,
                     &why)) {
         if (!o->open_on_error || why.code == BG_ECANCELED) {
             return flow_fail(flow, cluster_say(k->work, &why));

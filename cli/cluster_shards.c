@@ -248,9 +248,9 @@ static void info_print(const struct cluster_work *w, const struct shards_facts *
 {
     char a[NUMBER_TEXT], b[NUMBER_TEXT];
     const uint32_t shards = w->filter.tags.shards;
-    const struct cluster_counts counts = cluster_counts(w->cluster);
+    const size_t nodes = cluster_nodes(w->cluster);
     printf("%s\n  shards       %u, over a cluster of %zu node%s\n  kind         %s\n",
-           w->name, shards, counts.nodes, counts.nodes == 1 ? "" : "s", f->kind);
+           w->name, shards, nodes, nodes == 1 ? "" : "s", f->kind);
     printf("  made for     %s keys, %s per shard\n", number_show(f->capacity, a),
            number_show(f->capacity / shards, b));
     printf("  size         %s\n", number_show_bytes(f->bytes, a));

@@ -25,12 +25,24 @@ static const struct option cluster_table[] = {
       "an add is done when N replicas have it, too (0)", NULL },
     { "wait", 0, OPTION_SECONDS, AT(wait), "T", "for these, before the next try (1s)",
       NULL },
+    { "connect-timeout", 0, OPTION_SECONDS, AT(connect), "T",
+      "for a connection (as --timeout)", NULL },
     { "timeout", 0, OPTION_SECONDS, AT(timeout), "T", "for an answer (5s)", NULL },
     { "patience", 0, OPTION_SECONDS, AT(patience), "T",
       "to try again, after the last answer (30s)", NULL },
     { "batch", 0, OPTION_COUNT, AT(batch), "N", "keys in one command (500)", NULL },
     { "user", 0, OPTION_TEXT, AT(user), "NAME",
-      "with the password in BLOOMGATE_PASSWORD", NULL },
+      "with the password in BLOOMGATE_PASSWORD, or a file", NULL },
+    { "password-file", 0, OPTION_TEXT, AT(password_file), "FILE",
+      "its first line is the password", NULL },
+    { "tls", 0, OPTION_FLAG, AT(tls), NULL, "speak TLS with the nodes", NULL },
+    { "tls-ca", 0, OPTION_TEXT, AT(tls_ca), "FILE",
+      "authorities that are trusted (those of the system)", NULL },
+    { "tls-cert", 0, OPTION_TEXT, AT(tls_cert), "FILE",
+      "a certificate for nodes that ask for one", NULL },
+    { "tls-key", 0, OPTION_TEXT, AT(tls_key), "FILE", "and its key", NULL },
+    { "tls-name", 0, OPTION_TEXT, AT(tls_name), "NAME",
+      "whom nodes' certificates are for (each its host; *: anybody)", NULL },
     { NULL, 0, OPTION_FLAG, 0, NULL, NULL, NULL },
 };
 static const struct option_group cluster_group = { "The cluster", cluster_table };
@@ -124,9 +136,19 @@ static int cluster_connect(struct cluster_work *w)
     if (o->batch > 100000 || o->replicas > 1000) {
         return say_usage("--batch is at most 100000, --replicas at most 1000");
     }
+    if (!o->tls && (o->tls_ca || o->tls_cert || o->tls_key || o->tls_name)) {
+        return say_usage("--tls-ca, -cert, -key and -name need --tls");
+    }
     const struct cluster_options how = { .nodes = nodes,
                                          .user = o->user,
                                          .password = password,
+                                         .password_file = o->password_file,
+                                         .tls = { .on = o->tls,
+                                                  .ca = o->tls_ca,
+                                                  .cert = o->tls_cert,
+                                                  .key = o->tls_key,
+                                                  .name = o->tls_name },
+                                         .connect = cluster_milliseconds(o->connect),
                                          .timeout = cluster_milliseconds(o->timeout),
                                          .patience = cluster_milliseconds(o->patience),
                                          .replicas = (uint32_t)o->replicas,
@@ -182,7 +204,10 @@ const struct command command_cluster = {
         "--replicas 1 an add counts only when a replica has it, so that it outlives its "
         "primary; --acknowledged prints the lines of which that is known. When nodes do not answer "
         "for as long as --patience lasts, add and check fail; check --open takes them for \"maybe\" "
-        "instead. A shard that is not there is always an error.",
+        "instead. A shard that is not there is always an error.\n\n"
+        "With --tls a node has to show a certificate of an authority in --tls-ca, for the host that "
+        "the cluster names it by. Passwords are never arguments: BLOOMGATE_PASSWORD or "
+        "--password-file has them.",
     .size = sizeof(struct cluster_settings),
     .uses = { { &cluster_group, 0 },
               { &cluster_create_group, 0 },

@@ -1,6 +1,8 @@
 /* cluster_client.c - see cluster_client.h. */
 #include "cluster_client.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -9,15 +11,20 @@
 #include <string.h>
 #include <time.h>
 
+enum { CLUSTER_PASSWORD = 1024 };
+
 struct cluster {
     struct cluster_options options;
+    struct cluster_tally own, *tally; /* where it counts */
+    struct node_tls *tls;
+    struct link_how how; /* of its links */
+    char password[CLUSTER_PASSWORD];
     struct slot_map map;
-    struct cluster_counts counts;
     bool stale;      /* the map: ask for it before the next round */
     uint16_t teller; /* who told the map last */
     int64_t end;     /* when its patience ends, by cluster_now */
     unsigned marker; /* of the last marker of WAIT */
-    char wrong[256]; /* what went wrong last */
+    char wrong[400]; /* what went wrong last */
 };
 
 enum {
@@ -38,7 +45,7 @@ bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     return code;
 }
 
-static int64_t cluster_now(void)
+int64_t cluster_now(void)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -50,7 +57,7 @@ static void cluster_note(struct cluster *c, uint16_t node, const char *what, siz
 {
     (void)snprintf(c->wrong, sizeof c->wrong, "%.120s:%u: %.*s",
                    c->map.nodes[node]->host, c->map.nodes[node]->port,
-                   (int)(n < 120 ? n : 120), what);
+                   (int)(n < 200 ? n : 200), what);
 }
 
 static void cluster_note_link(struct cluster *c, uint16_t node)
@@ -102,12 +109,15 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
     }
     size_t at = 0;
     if (!link_take(link, &reply)) {
+        cluster_note_link(c, node);
         return false;
     }
     const struct reply_item item = reply_next(reply, &at);
     if (item.type == '-') {
-        link_break(link, "AUTH: %.*s", (int)(item.text.len < 100 ? item.text.len : 100),
-                   (const char *)item.text.data);
+        const char *user = c->options.user;
+        link_break(link, "AUTH: %.*s; expected the password of user '%.40s'",
+                   (int)(item.text.len < 80 ? item.text.len : 80),
+                   (const char *)item.text.data, user ? user : "default");
         cluster_note_link(c, node);
         return false;
     }
@@ -124,6 +134,11 @@ static bool cluster_read_map(struct cluster *c, uint16_t node, bg_bytes reply)
     if (item.type == '-' && reply_begins(item.text, "ERR")) {
         map_give_all(&c->map, node); /* it knows no clusters: it is none */
         return true;
+    }
+    if (item.type == '-' && reply_begins(item.text, "NOAUTH")) {
+        static const char text[] = "NOAUTH: found no password, expected one";
+        cluster_note(c, node, text, sizeof text - 1);
+        return false;
     }
     if (item.type == '-') {
         cluster_note(c, node, item.text.data, item.text.len);
@@ -153,7 +168,7 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
         *err = BG_ECANCELED;
         return false;
     }
-    c->counts.refreshed++;
+    c->tally->refreshed++;
     if (!cluster_greeted(c, node)) {
         return false;
     }
@@ -161,7 +176,11 @@ static bool cluster_ask_map(struct cluster *c, uint16_t node, bg_err *err)
         cluster_note_link(c, node);
         return false;
     }
-    return cluster_read_map(c, node, reply);
+    const bool good = cluster_read_map(c, node, reply);
+    if (good) {
+        atomic_store(&c->tally->told, cluster_now());
+    }
+    return good;
 }
 
 /* Asks one node after the other, one at least, as long as there is time. False: none knows; *err if it is
@@ -221,20 +240,83 @@ static bg_err cluster_find(struct cluster *c, bg_errinfo *info)
     return BG_OK;
 }
 
-bg_err cluster_open(const struct cluster_options *options, struct cluster **cluster,
-                    bg_errinfo *info)
+/* The first line of a file. */
+static bg_err cluster_read_password(const char *path, char to[CLUSTER_PASSWORD],
+                                    bg_errinfo *info)
+{
+    FILE *file = fopen(path, "re");
+    const bool read = file && fgets(to, CLUSTER_PASSWORD, file);
+    const int code = errno;
+    const bool whole = read && (strchr(to, '\n') || feof(file));
+    if (file) {
+        (void)fclose(file);
+    }
+    to[read ? strcspn(to, "\r\n") : 0] = 0;
+    if (!file) {
+        return cluster_fail(info, BG_EINVAL, "password-file: %.150s: %s", path,
+                            text_errno(code));
+    }
+    return whole && *to
+               ? BG_OK
+               : cluster_fail(info, BG_EINVAL,
+                              "password-file: %.100s: found no line of 1 to %d bytes, "
+                              "expected the password",
+                              path, CLUSTER_PASSWORD - 2);
+}
+
+/* What is in files. */
+static bg_err cluster_load(struct cluster *c, bg_errinfo *info)
+{
+    char why[NODE_TLS_WHY];
+    bg_err err = BG_OK;
+    if (c->options.tls.on) {
+        c->tls = node_tls_create(&c->options.tls, why);
+        if (!c->tls) {
+            return cluster_fail(info, BG_EINVAL, "%s", why);
+        }
+    }
+    if (c->options.password_file) {
+        err = cluster_read_password(c->options.password_file, c->password, info);
+        c->options.password = c->password;
+    }
+    if (!err && c->options.user && !c->options.password) {
+        err = cluster_fail(info, BG_EINVAL,
+                           "user %.100s: found no password, expected one",
+                           c->options.user);
+    }
+    return err;
+}
+
+static struct cluster *cluster_make(const struct cluster_options *options)
 {
     struct cluster *c = calloc(1, sizeof *c);
-    *cluster = NULL;
     if (!c) {
-        return cluster_fail(info, BG_ENOMEM, "out of memory");
+        return NULL;
     }
     c->options = *options;
     c->options.timeout = options->timeout ? options->timeout : 5000;
     c->options.patience = options->patience ? options->patience : 30000;
     c->options.wait = options->wait ? options->wait : 1000;
+    c->tally = options->tally ? options->tally : &c->own;
     map_init(&c->map);
-    bg_err err = cluster_read_nodes(c, info);
+    return c;
+}
+
+bg_err cluster_open(const struct cluster_options *options, struct cluster **cluster,
+                    bg_errinfo *info)
+{
+    struct cluster *c = cluster_make(options);
+    *cluster = NULL;
+    if (!c) {
+        return cluster_fail(info, BG_ENOMEM, "out of memory");
+    }
+    bg_err err = cluster_load(c, info);
+    c->how = (struct link_how){ .tls = c->tls,
+                                .connect = options->connect,
+                                .unopened = &c->tally->unopened,
+                                .broken = &c->tally->broken };
+    c->map.how = &c->how;
+    err = err ? err : cluster_read_nodes(c, info);
     err = err ? err : cluster_find(c, info);
     if (err) {
         cluster_close(c);
@@ -244,27 +326,78 @@ bg_err cluster_open(const struct cluster_options *options, struct cluster **clus
     return err;
 }
 
+bg_err cluster_options_check(const struct cluster_options *options, bg_errinfo *info)
+{
+    struct cluster *c = cluster_make(options);
+    bg_err err =
+        c ? cluster_load(c, info) : cluster_fail(info, BG_ENOMEM, "out of memory");
+    err = err ? err : cluster_read_nodes(c, info);
+    cluster_close(c);
+    return err;
+}
+
 void cluster_close(struct cluster *c)
 {
     if (c) {
         map_free(&c->map);
+        node_tls_free(c->tls);
+        explicit_bzero(c->password, sizeof c->password);
         free(c);
     }
 }
 
-struct cluster_counts cluster_counts(const struct cluster *c)
+/* Marks the nodes that have slots; how many. */
+static size_t cluster_owners(const struct cluster *c, bool has[MAP_NODES])
 {
-    struct cluster_counts counts = c->counts;
-    bool has[MAP_NODES] = { false };
-    counts.nodes = 0;
+    size_t n = 0;
+    memset(has, 0, MAP_NODES * sizeof *has);
     for (size_t i = 0; i < SHARD_SLOTS; i++) {
         const uint16_t owner = c->map.owner[i];
         if (owner != MAP_NOBODY && !has[owner]) {
             has[owner] = true;
-            counts.nodes++;
+            n++;
         }
     }
-    return counts;
+    return n;
+}
+
+size_t cluster_nodes(const struct cluster *c)
+{
+    bool has[MAP_NODES];
+    return cluster_owners(c, has);
+}
+
+bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view,
+                      bg_errinfo *info)
+{
+    const bg_bytes ping = cluster_word("PING");
+    struct node_link *links[MAP_NODES];
+    uint16_t asked[MAP_NODES];
+    bool has[MAP_NODES];
+    size_t count = 0;
+    bg_err err = BG_OK;
+    *view = (struct cluster_view){ 0 };
+    c->end = cluster_now() + c->options.timeout;
+    if (c->stale || cluster_now() - atomic_load(&c->tally->told) >= age) {
+        (void)cluster_refresh(c, &err); /* the old one will do for a while */
+    }
+    view->nodes = cluster_owners(c, has);
+    for (size_t i = 0; i < c->map.count && !err; i++) {
+        if (has[i] && cluster_begin(c, (uint16_t)i)) {
+            asked[count] = (uint16_t)i;
+            links[count++] = c->map.nodes[i];
+            err = link_put(c->map.nodes[i], &ping, 1) ? BG_OK : BG_ENOMEM;
+        }
+    }
+    if (!err
+        && !links_exchange(links, count, (int)c->options.timeout, c->options.stop_fd)) {
+        err = BG_ECANCELED;
+    }
+    for (size_t i = 0; i < count && !err; i++) {
+        bg_bytes reply;
+        view->reached += cluster_greeted(c, asked[i]) && link_take(links[i], &reply);
+    }
+    return err ? cluster_fail(info, err, "%s", bg_strerror(err)) : BG_OK;
 }
 
 void cluster_where(const struct cluster *c, unsigned slot, char *text, size_t room)
@@ -311,7 +444,7 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     }
     ask->node = node;
     turns[node].writes = turns[node].writes || ask->write;
-    c->counts.requests++;
+    c->tally->requests++;
     return true;
 }
 
@@ -368,6 +501,14 @@ static bool cluster_is_passing(bg_bytes text)
 
 enum cluster_verdict { VERDICT_ANSWER, VERDICT_ELSEWHERE, VERDICT_LATER };
 
+static void cluster_count_passing(struct cluster_tally *tally, bg_bytes text)
+{
+    _Atomic uint64_t *count = reply_begins(text, "TRYAGAIN")      ? &tally->tryagain
+                              : reply_begins(text, "CLUSTERDOWN") ? &tally->clusterdown
+                                                                  : &tally->passing;
+    atomic_fetch_add(count, 1);
+}
+
 /* What to do with a reply; `ask` knows where to go next. */
 static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask *ask,
                                           bg_bytes reply)
@@ -393,15 +534,16 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
         if (moved) {
             c->map.owner[slot] = node;
             c->stale = true; /* more will have moved */
-            c->counts.moved++;
+            c->tally->moved++;
         } else {
-            c->counts.asked++;
+            c->tally->asked++;
         }
         ask->next = node;
         ask->asking = !moved;
         return VERDICT_ELSEWHERE;
     }
     if (cluster_is_passing(item.text)) {
+        cluster_count_passing(c->tally, item.text);
         cluster_note(c, ask->node, item.text.data, item.text.len);
         return VERDICT_LATER;
     }
@@ -559,7 +701,7 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
         if (r->left && cluster_now() >= c->end) {
             return cluster_fail(info, BG_EIO, "gave up: %s", c->wrong);
         }
-        c->counts.repeated += r->left;
+        c->tally->repeated += r->left;
         if (r->left && (r->later || ++bounces >= CLUSTER_BOUNCES)) {
             c->stale = true;
             err = cluster_pause(c, info);

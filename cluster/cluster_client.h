@@ -21,21 +21,39 @@
  * and on no replica yet. So a small write goes in between, SET {n}bloomgate/wait with an expiry, where
  * {n} is in a slot of that node: what replicas have of it, they have of all before.
  *
- * Threads: a client belongs to one.
+ * Passwords and certificates may be in files, which are read when a client is opened: a client that
+ * failed is best closed and opened anew, so that files that were changed meanwhile are heeded.
+ *
+ * Threads: a client belongs to one; a tally may be shared by several.
  */
 #ifndef CLUSTER_CLUSTER_CLIENT_H
 #define CLUSTER_CLUSTER_CLIENT_H
 
 #include "slot_map.h"
 
+/* What clients have done and met with, counted as it happens. */
+struct cluster_tally {
+    _Atomic uint64_t requests;                       /* that were sent to nodes, */
+    _Atomic uint64_t repeated;                       /* and had to be sent again */
+    _Atomic uint64_t moved, asked;                   /* MOVED and ASK, */
+    _Atomic uint64_t tryagain, clusterdown, passing; /* and others that pass */
+    _Atomic uint64_t unopened, broken;               /* connections */
+    _Atomic uint64_t refreshed;                      /* questions for the map; */
+    _Atomic int64_t told; /* when one was answered last, by cluster_now; 0: never */
+};
+
 struct cluster_options {
     const char *nodes;           /* "host:port,host:port" : some of the cluster's */
     const char *user, *password; /* NULL: none */
-    uint32_t timeout;            /* milliseconds without an answer; 0: 5000 */
+    const char *password_file;   /* NULL: none; its first line is the password */
+    struct node_tls_options tls;
+    uint32_t connect;  /* milliseconds to a connection, TLS included; 0: as `timeout` */
+    uint32_t timeout;  /* milliseconds without an answer; 0: 5000 */
     uint32_t patience; /* milliseconds to go on after the last success; 0: 30,000 */
     uint32_t replicas; /* that must have a write; 0: no WAIT */
     uint32_t wait;     /* milliseconds for these, in one attempt; 0: 1000 */
     int stop_fd;       /* ends a call when it becomes readable; -1: none */
+    struct cluster_tally *tally; /* NULL: one of its own */
 };
 
 struct cluster;
@@ -45,6 +63,9 @@ struct cluster;
 bg_err cluster_open(const struct cluster_options *options, struct cluster **cluster,
                     bg_errinfo *info);
 void cluster_close(struct cluster *cluster);
+
+/* Whether the files that options name can be used: what cluster_open says of them, without a node. */
+bg_err cluster_options_check(const struct cluster_options *options, bg_errinfo *info);
 
 struct cluster_ask {
     const bg_bytes *argv; /* argv[1] is the key that says which slot */
@@ -66,11 +87,21 @@ typedef void cluster_answered(struct cluster_ask *ask, bg_bytes reply);
 bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     cluster_answered *answered, bg_errinfo *info);
 
-struct cluster_counts {
-    uint64_t requests, moved, asked, repeated, refreshed;
-    size_t nodes; /* that have slots */
+struct cluster_view {
+    size_t nodes;   /* that have slots */
+    size_t reached; /* that answered now */
 };
-struct cluster_counts cluster_counts(const struct cluster *cluster);
+
+/* Asks all nodes that have slots for a sign of life, once; and for the map, if nobody has told it for
+ * `age` milliseconds. Errors: BG_ECANCELED, BG_ENOMEM. */
+bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view *view,
+                      bg_errinfo *info);
+
+/* How many nodes have slots. */
+size_t cluster_nodes(const struct cluster *cluster);
+
+/* Milliseconds of a clock that only goes forward. */
+int64_t cluster_now(void);
 
 /* "host:port" of the node that has a slot, as far as is known. */
 void cluster_where(const struct cluster *cluster, unsigned slot, char *text,

@@ -70,6 +70,13 @@ bool link_put(struct node_link *link, const bg_bytes *argv, size_t argc)
     return true;
 }
 
+static int64_t links_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 /* ---- Opening and closing ------------------------------------------------------------------------ */
 
 bool link_name(struct node_link *link, const char *host, size_t n, uint16_t port)
@@ -82,26 +89,55 @@ bool link_name(struct node_link *link, const char *host, size_t n, uint16_t port
     return true;
 }
 
+static bool link_is_opening(const struct node_link *link)
+{
+    return link->connecting || link->greeting;
+}
+
 void link_break(struct node_link *link, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(link->wrong, sizeof link->wrong, format, arguments);
     va_end(arguments);
+    if (link->how) {
+        _Atomic uint64_t *count = link_is_opening(link) ? link->how->unopened
+                                  : link->fd >= 0       ? link->how->broken
+                                                        : NULL;
+        if (count) {
+            atomic_fetch_add(count, 1);
+        }
+    }
+    node_tls_close(link->secrecy);
+    link->secrecy = NULL;
     if (link->fd >= 0) {
         (void)close(link->fd);
         link->fd = -1;
     }
     link->attempt = (link->attempt + link->connecting) % LINK_ADDRESSES;
-    link->connecting = false;
+    link->connecting = link->greeting = false;
 }
 
 void link_close(struct node_link *link)
 {
+    link->how = NULL; /* this is no failure */
     link_break(link, "closed");
     free(link->out.bytes);
     free(link->in.bytes);
     link->out = link->in = (struct link_bytes){ 0 };
+}
+
+/* Secrecy for a socket, if there has to be any. */
+static void link_conceal(struct node_link *link)
+{
+    const struct node_tls *tls = link->how ? link->how->tls : NULL;
+    if (tls && link->fd >= 0) {
+        link->greeting = true;
+        link->secrecy = node_tls_connect(tls, link->host, link->fd);
+        if (!link->secrecy) {
+            link_break(link, "TLS: out of memory");
+        }
+    }
 }
 
 static bool link_open(struct node_link *link)
@@ -111,6 +147,7 @@ static bool link_open(struct node_link *link)
     char port[8];
     (void)snprintf(port, sizeof port, "%u", link->port);
     const int code = getaddrinfo(link->host, port, &how, &found);
+    link->connecting = true;
     if (code) {
         link_break(link, "%s", gai_strerror(code));
         return false;
@@ -120,7 +157,6 @@ static bool link_open(struct node_link *link)
         a = a->ai_next ? a->ai_next : found;
     }
     const int one = 1;
-    link->connecting = true;
     link->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (link->fd < 0
         || (connect(link->fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS)) {
@@ -129,6 +165,9 @@ static bool link_open(struct node_link *link)
         (void)setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     }
     freeaddrinfo(found);
+    link_conceal(link);
+    link->open_until =
+        link->how && link->how->connect ? links_now() + link->how->connect : INT64_MAX;
     link->fresh = link->fd >= 0;
     return link->fd >= 0;
 }
@@ -161,7 +200,20 @@ static bool link_is_busy(const struct node_link *link)
     return link->fd >= 0 && link->whole < link->expected;
 }
 
-static void link_send(struct node_link *link)
+/* After a call that failed: the link is broken, unless it has to be called again. */
+static void link_failed(struct node_link *link)
+{
+    if (errno == EPROTO && link->secrecy) {
+        char wrong[NODE_TLS_WHY];
+        (void)snprintf(wrong, sizeof wrong, "%s", node_tls_wrong(link->secrecy));
+        link_break(link, "%s", wrong);
+    } else if (errno != EAGAIN && errno != EINTR) {
+        link_break(link, "%s", text_errno(errno));
+    }
+}
+
+/* Goes on with opening; true: it is open. */
+static bool link_opens(struct node_link *link)
 {
     if (link->connecting) {
         int code = 0;
@@ -169,17 +221,28 @@ static void link_send(struct node_link *link)
         (void)getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &code, &n);
         if (code) {
             link_break(link, "%s", text_errno(code));
-            return;
+            return false;
         }
         link->connecting = false;
     }
+    if (link->greeting) {
+        link->greeting = node_tls_greet(link->secrecy) != 1;
+        if (link->greeting) {
+            link_failed(link);
+        }
+    }
+    return link->fd >= 0 && !link->greeting;
+}
+
+static void link_send(struct node_link *link)
+{
     while (link->sent < link->out.used) {
-        const ssize_t n = send(link->fd, link->out.bytes + link->sent,
-                               link->out.used - link->sent, MSG_NOSIGNAL);
+        const char *bytes = link->out.bytes + link->sent;
+        const size_t left = link->out.used - link->sent;
+        const ssize_t n = link->secrecy ? node_tls_send(link->secrecy, bytes, left)
+                                        : send(link->fd, bytes, left, MSG_NOSIGNAL);
         if (n < 0) {
-            if (errno != EAGAIN && errno != EINTR) {
-                link_break(link, "%s", text_errno(errno));
-            }
+            link_failed(link);
             return;
         }
         link->sent += (size_t)n;
@@ -207,7 +270,9 @@ static void link_scan(struct node_link *link)
 /* False: no memory. */
 static bool link_receive(struct node_link *link)
 {
-    enum { AT_ONCE = 65536 };
+    enum {
+        AT_ONCE = 65536
+    }; /* more than a record of TLS: nothing is left where poll does not see it */
     if (link->in.used > LINK_MOST) {
         link_break(link, "its replies are larger than %d bytes", (int)LINK_MOST);
         return true;
@@ -215,23 +280,32 @@ static bool link_receive(struct node_link *link)
     if (!bytes_reserve(&link->in, AT_ONCE)) {
         return false;
     }
-    const ssize_t n = recv(link->fd, link->in.bytes + link->in.used, AT_ONCE, 0);
+    char *to = link->in.bytes + link->in.used;
+    const ssize_t n = link->secrecy ? node_tls_receive(link->secrecy, to, AT_ONCE)
+                                    : recv(link->fd, to, AT_ONCE, 0);
     if (n > 0) {
         link->in.used += (size_t)n;
         link_scan(link);
-    } else if (n == 0) {
-        link_break(link, "it has closed the connection");
-    } else if (errno != EAGAIN && errno != EINTR) {
-        link_break(link, "%s", text_errno(errno));
+    } else if (n == 0 || (errno == ECONNRESET && link->fresh)) {
+        const bool mute = link->fresh && !link->in.used && !link->secrecy;
+        link_break(link, "it has closed the connection%s",
+                   mute ? "; expected a reply: is it a port with TLS?" : "");
+    } else {
+        link_failed(link);
     }
     return true;
 }
 
-static int64_t links_now(void)
+static short link_waits(const struct node_link *link)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    const bool sends = !link->greeting && link->sent < link->out.used;
+    if (link->connecting) {
+        return POLLOUT;
+    }
+    if (link->secrecy) {
+        return node_tls_waits(link->secrecy, sends);
+    }
+    return (short)(POLLIN | (sends ? POLLOUT : 0));
 }
 
 /* Who waits for what, in the order of the links that are busy; returns how many. */
@@ -240,14 +314,24 @@ static size_t links_watch(struct node_link *const *links, size_t n, struct pollf
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         if (link_is_busy(links[i])) {
-            const bool sends =
-                links[i]->connecting || links[i]->sent < links[i]->out.used;
             to[count++] =
-                (struct pollfd){ .fd = links[i]->fd,
-                                 .events = (short)(POLLIN | (sends ? POLLOUT : 0)) };
+                (struct pollfd){ .fd = links[i]->fd, .events = link_waits(links[i]) };
         }
     }
     return count;
+}
+
+/* Gets on with a link. False: no memory. */
+static bool link_work(struct node_link *link, short events)
+{
+    if (link_is_opening(link) && !link_opens(link)) {
+        return true;
+    }
+    if (link->secrecy || events & (POLLOUT | POLLERR | POLLHUP)) {
+        link_send(link);
+    }
+    return link->fd < 0 || !(link->secrecy || events & (POLLIN | POLLHUP))
+           || link_receive(link);
 }
 
 /* What poll has told; *moved: somebody got on. False: no memory. */
@@ -260,11 +344,7 @@ static bool links_work(struct node_link *const *links, size_t n,
         }
         const short events = told[at++].revents;
         *moved = *moved || events;
-        if (events & (POLLOUT | POLLERR | POLLHUP)) {
-            link_send(links[i]);
-        }
-        if (links[i]->fd >= 0 && events & (POLLIN | POLLHUP)
-            && !link_receive(links[i])) {
+        if (events && !link_work(links[i], events)) {
             return false;
         }
     }
@@ -280,23 +360,42 @@ static void links_break_busy(struct node_link *const *links, size_t n, const cha
     }
 }
 
+/* Gives up links that are not open in time; until when the next one has to be, or `end`. */
+static int64_t links_hurry(struct node_link *const *links, size_t n, int64_t end)
+{
+    const int64_t now = links_now();
+    for (size_t i = 0; i < n; i++) {
+        struct node_link *link = links[i];
+        if (!link_is_busy(link) || !link_is_opening(link)) {
+            continue;
+        }
+        if (link->open_until <= now) {
+            link_break(link, "no connection%s within %u ms",
+                       link->connecting ? "" : " with TLS", link->how->connect);
+        } else if (link->open_until < end) {
+            end = link->open_until;
+        }
+    }
+    return end;
+}
+
 bool links_exchange(struct node_link *const *links, size_t n, int timeout, int stop_fd)
 {
     struct pollfd *watched = calloc(n + 1, sizeof *watched);
     int64_t end = links_now() + timeout;
     bool good = watched != NULL;
     while (good) {
+        const int64_t left = links_hurry(links, n, end) - links_now();
         const size_t count = links_watch(links, n, watched);
-        const int64_t left = end - links_now();
         if (count == 0) {
             break;
         }
-        if (left <= 0) {
+        if (links_now() >= end) {
             links_break_busy(links, n, "it does not answer");
             break;
         }
         watched[count] = (struct pollfd){ .fd = stop_fd, .events = POLLIN };
-        const int told = poll(watched, count + 1, (int)left);
+        const int told = poll(watched, count + 1, left > 0 ? (int)left : 0);
         if (told < 0) {
             good = errno == EINTR;
             continue;

@@ -6,7 +6,8 @@
  * taken in the order of its requests (link_take). A link that breaks in a round, or does not answer
  * in time, or says what is no reply, is closed and has no replies beyond those that came whole: the
  * caller sends what was not answered again, on a new connection. Sockets never block, so a full
- * pipeline to one node holds up nobody.
+ * pipeline to one node holds up nobody. A link that is not open after a while, TLS included
+ * (node_tls.h), is given up sooner than one that does not answer.
  *
  * Memory: what is sent in a round, and what comes back, up to LINK_MOST.
  * Threads: links belong to one thread.
@@ -14,7 +15,10 @@
 #ifndef CLUSTER_NODE_LINK_H
 #define CLUSTER_NODE_LINK_H
 
+#include "node_tls.h"
 #include "reply_scan.h"
+
+#include <stdatomic.h>
 
 enum {
     LINK_HOST = 256,
@@ -27,19 +31,31 @@ struct link_bytes {
     size_t used, room;
 };
 
+/* How links are opened, and how often that failed: of all links that share it. */
+struct link_how {
+    const struct node_tls *tls; /* NULL: none */
+    uint32_t connect; /* milliseconds until a link is open; 0: as long as a round */
+    _Atomic uint64_t *unopened,
+        *broken; /* links that were not; links that were, until */
+};
+
 struct node_link {
     char host[LINK_HOST];
     uint16_t port;
-    int fd;           /* -1: closed */
-    bool fresh;       /* opened in this round */
-    bool connecting;  /* not known yet whether it can be */
+    const struct link_how *how;   /* NULL: as if it were all zero */
+    struct node_secrecy *secrecy; /* NULL: no TLS */
+    int fd;                       /* -1: closed */
+    bool fresh;                   /* opened in this round */
+    bool connecting;              /* not known yet whether it can be */
+    bool greeting;                /* TLS is not agreed on yet */
+    int64_t open_until;           /* when it has to be open, by links_now */
     unsigned attempt; /* which of its addresses is tried; the next after a failure */
     struct link_bytes out, in;
     size_t sent, taken;     /* of these */
     size_t expected, whole; /* replies of this round */
     struct reply_scan scan; /* of the reply that comes next; it begins at `begin` */
     size_t begin;
-    char wrong[160]; /* why it was closed */
+    char wrong[200]; /* why it was closed */
 };
 
 /* Names a node; the link is closed at first. False: the host's name is too long. */

@@ -170,10 +170,15 @@ static bg_err job_run(struct sharded_job *job, const char *word, bool write)
 {
     struct sharded *filter = job->filter;
     bg_err err = BG_OK;
+    memset(filter->lost, 0, sizeof filter->lost);
     if (job_sort(job)) {
         job_divide(job, (bg_bytes){ word, strlen(word) }, write);
         err = cluster_call(filter->cluster, job->asks, job->count, job_answered,
                            job->info);
+        for (size_t i = 0; i < job->count; i++) {
+            filter->lost[job->shards[job->order[job->parts[i].begin]]] |=
+                !job->asks[i].done;
+        }
     } else {
         err = cluster_fail(job->info, BG_ENOMEM, "out of memory");
     }
@@ -196,7 +201,7 @@ bg_err sharded_add(struct sharded *filter, const bg_bytes *items, size_t n,
 }
 
 bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
-                   uint64_t *maybe, bg_errinfo *info)
+                   uint64_t *answered, uint64_t *maybe, bg_errinfo *info)
 {
     uint64_t *done = calloc(BG_BITMAP_WORDS(n) + 1, sizeof *done);
     struct sharded_job job = { .filter = filter,
@@ -213,6 +218,9 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
     const bg_err err = n ? job_run(&job, "BG.MEXISTS", false) : BG_OK;
     for (size_t i = 0; i < n; i++) { /* what was not answered is "maybe" */
         maybe[i / 64] |= (~done[i / 64] >> i % 64 & 1) << i % 64;
+    }
+    if (answered) {
+        memcpy(answered, done, BG_BITMAP_WORDS(n) * sizeof *done);
     }
     free(done);
     return err;
@@ -240,6 +248,7 @@ static bg_err sharded_range(struct sharded *filter, uint32_t first, uint32_t n,
     struct cluster_ask *asks = calloc(n, sizeof *asks);
     struct sharded_errand *errands = calloc(n, sizeof *errands);
     bg_err err = BG_ENOMEM;
+    memset(filter->lost, 0, sizeof filter->lost);
     if (argv && asks && errands) {
         for (uint32_t i = 0; i < n; i++) {
             bg_bytes *words = argv + i * argc;
@@ -258,6 +267,9 @@ static bg_err sharded_range(struct sharded *filter, uint32_t first, uint32_t n,
             };
         }
         err = cluster_call(filter->cluster, asks, n, errand_told, info);
+        for (uint32_t i = 0; i < n; i++) {
+            filter->lost[first + i] = !asks[i].done;
+        }
     } else {
         err = cluster_fail(info, BG_ENOMEM, "out of memory");
     }

@@ -18,9 +18,10 @@ enum { SHARDED_BATCH = 500 };
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
-    char *texts;     /* the names of its shards, */
-    bg_bytes *names; /* in order */
-    size_t batch;    /* items in one command */
+    char *texts;            /* the names of its shards, */
+    bg_bytes *names;        /* in order */
+    size_t batch;           /* items in one command */
+    bool lost[SHARDS_MOST]; /* shards that did not answer all of the last call */
 };
 
 /* BG_EINVAL: the number of shards. */
@@ -33,9 +34,10 @@ void sharded_close(struct sharded *filter);
 bg_err sharded_add(struct sharded *filter, const bg_bytes *items, size_t n,
                    uint64_t *added, uint64_t *is_new, bg_errinfo *info);
 
-/* Which of n items it may contain; all of them, as far as is known, after an error. */
+/* Which of n items it may contain; all of them, as far as is known, after an error. Bits in `answered`,
+ * unless NULL, say of which that was answered. */
 bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
-                   uint64_t *maybe, bg_errinfo *info);
+                   uint64_t *answered, uint64_t *maybe, bg_errinfo *info);
 
 /*
  * The same command for every shard: words[0], the shard, and the other words. `others`, unless NULL,

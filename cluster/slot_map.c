@@ -7,6 +7,7 @@
 void map_init(struct slot_map *map)
 {
     map->count = 0;
+    map->how = NULL;
     memset(map->owner, 0xff, sizeof map->owner);
 }
 
@@ -36,6 +37,7 @@ uint16_t map_node(struct slot_map *map, bg_bytes host, uint16_t port)
         free(link);
         return MAP_NOBODY;
     }
+    link->how = map->how;
     map->nodes[map->count] = link;
     return (uint16_t)map->count++;
 }

@@ -20,6 +20,7 @@
 enum { MAP_NODES = 1024, MAP_NOBODY = UINT16_MAX };
 
 struct slot_map {
+    const struct link_how *how; /* of links to nodes that are added */
     struct node_link *nodes[MAP_NODES];
     size_t count;
     uint16_t owner[SHARD_SLOTS]; /* numbers of nodes, or MAP_NOBODY */

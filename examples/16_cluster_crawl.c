@@ -131,7 +131,7 @@ static bool worker_batch(struct worker *me, struct sharded *shared, bg_bytes *ur
     uint64_t maybe[BG_BITMAP_WORDS(BATCH_MOST)], added[BG_BITMAP_WORDS(BATCH_MOST)],
         is_new[BG_BITMAP_WORDS(BATCH_MOST)];
     unsigned fetched = 0;
-    bool good = !sharded_ask(shared, urls, n, maybe, NULL);
+    bool good = !sharded_ask(shared, urls, n, NULL, maybe, NULL);
     (void)pthread_barrier_wait(&me->crawl->round);
     for (unsigned i = 0; i < n; i++) {
         if (maybe[i / 64] >> i % 64 & 1) {

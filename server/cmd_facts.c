@@ -11,6 +11,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ static void info_line(struct buffer *out, const char *format, ...)
 
 static void info_line(struct buffer *out, const char *format, ...)
 {
-    char line[640];
+    char line[1024];
     va_list arguments;
     va_start(arguments, format);
     const int n = vsnprintf(line, sizeof line - 2, format, arguments);
@@ -205,17 +206,35 @@ static void info_keyspace(const struct session *session, struct buffer *out)
     }
 }
 
-/* Filters over clusters: items, and what of them the cluster did not answer. */
+/* Filters over clusters: items and what of them the cluster did not answer; shards, nodes and what they
+ * did to requests. */
 static void info_sharded(const struct session *session, struct buffer *out)
 {
     struct front_facts f;
     for (size_t i = 0; fronts_facts(session->server->fronts, i, &f); i++) {
-        info_line(out,
-                  "sharded_%s:shards=%u,state=%s,adds=%llu,failed=%llu,questions=%llu,"
-                  "unanswered=%llu",
-                  f.name, f.shards, f.down ? "down" : "up", (unsigned long long)f.adds,
-                  (unsigned long long)f.failed, (unsigned long long)f.questions,
-                  (unsigned long long)f.unanswered);
+        if (!user_may_touch(session->client->user, (bg_bytes){ f.name, strlen(f.name) },
+                            USER_READ)) {
+            continue;
+        }
+        const uint64_t failed = f.added[FRONT_ADD_REFUSED] + f.added[FRONT_UNKNOWN];
+        const uint64_t questions = f.asked[FRONT_MAYBE] + f.asked[FRONT_NO]
+                                   + f.asked[FRONT_UNREACHED]
+                                   + f.asked[FRONT_ASK_REFUSED];
+        info_line(
+            out,
+            "sharded_%s:shards=%u,state=%s,adds=%llu,failed=%llu,questions=%llu,"
+            "unanswered=%llu,adds_unknown=%llu,shards_down=%u,shards_missing=%u,"
+            "nodes=%u,nodes_reached=%u,map_age=%.0f,moved=%llu,ask=%llu,"
+            "tryagain=%llu,clusterdown=%llu,repeated=%llu,connections_failed=%llu",
+            f.name, f.shards, f.state,
+            info_number(f.added[FRONT_NEW] + f.added[FRONT_OLD] + failed),
+            info_number(failed), info_number(questions),
+            info_number(f.asked[FRONT_UNREACHED] + f.asked[FRONT_ASK_REFUSED]),
+            info_number(f.added[FRONT_UNKNOWN]), f.states[FRONT_DOWN],
+            f.states[FRONT_MISSING], f.nodes, f.reached, f.map_age,
+            info_number(f.moved), info_number(f.ask), info_number(f.tryagain),
+            info_number(f.clusterdown), info_number(f.repeated),
+            info_number(f.unopened + f.broken));
     }
 }
 

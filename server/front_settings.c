@@ -5,9 +5,10 @@
 #include "number.h"
 #include "shard_names.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum front_type { FRONT_TEXT, FRONT_COUNT, FRONT_SECONDS };
+enum front_type { FRONT_TEXT, FRONT_COUNT, FRONT_SECONDS, FRONT_EITHER };
 
 #define AT(field) offsetof(struct front_settings, field)
 static const struct front_word {
@@ -20,16 +21,34 @@ static const struct front_word {
     { "nodes", FRONT_TEXT, AT(nodes), 0, 0, "HOST:PORT,HOST:PORT..." },
     { "shards", FRONT_COUNT, AT(shards), 1, SHARDS_MOST, "1 to 1024" },
     { "replicas", FRONT_COUNT, AT(replicas), 0, 100, "0 to 100" },
+    { "connect", FRONT_SECONDS, AT(connect), 0.001, 60,
+      "a time such as 500ms, up to 60s" },
     { "timeout", FRONT_SECONDS, AT(timeout), 0.001, 60,
       "a time such as 1s, up to 60s" },
     { "patience", FRONT_SECONDS, AT(patience), 0.001, 60,
       "a time such as 2s, up to 60s" },
     { "user", FRONT_TEXT, AT(user), 0, 0, "a name" },
     { "password", FRONT_TEXT, AT(password), 0, 0, "a password" },
+    { "password-file", FRONT_TEXT, AT(password_file), 0, 0, "a file" },
+    { "tls", FRONT_EITHER, AT(tls), 0, 0, "no or yes" },
+    { "tls-ca", FRONT_TEXT, AT(tls_ca), 0, 0, "a file" },
+    { "tls-cert", FRONT_TEXT, AT(tls_cert), 0, 0, "a file" },
+    { "tls-key", FRONT_TEXT, AT(tls_key), 0, 0, "a file" },
+    { "tls-name", FRONT_TEXT, AT(tls_name), 0, 0, "a name, or *" },
+    { "fail", FRONT_EITHER, AT(closed), 0, 0, "open or closed" },
 };
 #undef AT
 
 enum { FRONT_WORDS = sizeof front_words / sizeof *front_words };
+
+/* "A or B": false or true, as it says. */
+static bool front_set_either(const char *text, const char *expected, bool *to)
+{
+    const char *other = strstr(expected, " or ");
+    const size_t n = (size_t)(other - expected);
+    *to = strcmp(text, other + 4) == 0;
+    return *to || (strlen(text) == n && strncmp(text, expected, n) == 0);
+}
 
 static bool front_set(const struct front_word *word, const char *text,
                       struct front_settings *front)
@@ -45,6 +64,8 @@ static bool front_set(const struct front_word *word, const char *text,
     case FRONT_SECONDS:
         return number_seconds(text, real) && *real >= word->least
                && *real <= word->most;
+    case FRONT_EITHER:
+        return front_set_either(text, word->expected, (bool *)(void *)to);
     }
     return false;
 }
@@ -75,6 +96,40 @@ static bool front_read_word(const char *text, struct front_settings *front,
     return false;
 }
 
+/* Names are in metrics, INFO and paths: nothing that has to be quoted in any of them. */
+static bool front_is_name(const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789-_.:/@+~";
+    const size_t n = strlen(name);
+    return n >= 1 && n <= 100 && strspn(name, allowed) == n;
+}
+
+/* What does not go together. */
+static const char *front_contradiction(const struct front_settings *front)
+{
+    if (!front_is_name(front->name)) {
+        return "its name: expected 1 to 100 letters, digits and - _ . : / @ + ~";
+    }
+    if (!front->nodes) {
+        return "nodes: found nothing, expected HOST:PORT,...";
+    }
+    if (front->password && front->password_file) {
+        return "found password and password-file, expected one of them";
+    }
+    if (front->user && !front->password && !front->password_file) {
+        return "user: expected password-file or password, too";
+    }
+    if (!front->tls
+        && (front->tls_ca || front->tls_cert || front->tls_key || front->tls_name)) {
+        return "tls-ca, tls-cert, tls-key, tls-name: expected tls=yes, too";
+    }
+    if (!front->tls_cert != !front->tls_key) {
+        return "expected tls-cert and tls-key, or neither";
+    }
+    return NULL;
+}
+
 bool front_settings_read(const struct settings_line *line, struct front_settings *front,
                          char why[SETTINGS_WHY])
 {
@@ -86,10 +141,40 @@ bool front_settings_read(const struct settings_line *line, struct front_settings
             return false;
         }
     }
-    if (!front->nodes) {
-        (void)snprintf(why, SETTINGS_WHY,
-                       "nodes: found nothing, expected HOST:PORT,...");
-        return false;
+    const char *wrong = front_contradiction(front);
+    if (wrong) {
+        (void)snprintf(why, SETTINGS_WHY, "%s", wrong);
     }
-    return true;
+    return !wrong;
+}
+
+/* ---- Copies ------------------------------------------------------------------------------------- */
+
+static const char **front_text(struct front_settings *front, size_t i)
+{
+    return (const char **)(void *)((char *)front + front_words[i].at);
+}
+
+bool front_settings_copy(const struct front_settings *from, struct front_settings *to)
+{
+    *to = *from;
+    to->name = strdup(from->name);
+    bool good = to->name != NULL;
+    for (size_t i = 0; i < FRONT_WORDS; i++) {
+        if (front_words[i].type == FRONT_TEXT && *front_text(to, i)) {
+            *front_text(to, i) = strdup(*front_text(to, i));
+            good = good && *front_text(to, i);
+        }
+    }
+    return good;
+}
+
+void front_settings_free(struct front_settings *copy)
+{
+    free((char *)(uintptr_t)copy->name);
+    for (size_t i = 0; i < FRONT_WORDS; i++) {
+        if (front_words[i].type == FRONT_TEXT) {
+            free((char *)(uintptr_t)*front_text(copy, i));
+        }
+    }
 }

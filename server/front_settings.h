@@ -8,16 +8,23 @@
 
 #include "settings.h"
 
-/* Texts point into the line. */
+/* Texts point into the line, or are copies. */
 struct front_settings {
     const char *name;
-    const char *nodes, *user, *password;
+    const char *nodes, *user, *password, *password_file;
+    const char *tls_ca, *tls_cert, *tls_key, *tls_name;
     uint64_t shards, replicas;
-    double timeout, patience; /* seconds */
+    double connect, timeout, patience; /* seconds; connect may be 0: as timeout */
+    bool tls;
+    bool closed; /* what is not answered is an error, not "maybe" */
 };
 
 /* False: `why` says what is wrong. */
 bool front_settings_read(const struct settings_line *line, struct front_settings *front,
                          char why[SETTINGS_WHY]);
+
+/* With texts of its own; false: no memory, and free it all the same. */
+bool front_settings_copy(const struct front_settings *from, struct front_settings *to);
+void front_settings_free(struct front_settings *copy);
 
 #endif

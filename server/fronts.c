@@ -1,91 +1,65 @@
-/* fronts.c - see fronts.h. */
+/* fronts.c - see fronts.h: their life, and requests by RESP. */
 #include "fronts.h"
 
 #include "args.h"
-#include "front_settings.h"
+#include "fronts_inside.h"
 #include "log.h"
-#include "server.h"
-#include "sharded_filter.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { FRONT_REST = 1000 }; /* milliseconds after a failure */
-
-/* A client of the cluster, idle in the pool or in the hands of one job. */
-struct front_client {
-    struct cluster *cluster;
-    struct sharded filter;
-    struct front_client *next;
-};
-
-struct front {
-    char *name, *nodes, *user, *password;
-    size_t name_len;
-    struct cluster_options options;
-    uint32_t shards;
-    pthread_mutex_t lock; /* of the pool */
-    struct front_client *idle;
-    _Atomic uint64_t rests_until; /* server_ticks; 0: it is fine */
-    _Atomic uint64_t adds, questions, failed, unanswered;
-};
-
-struct fronts {
-    int stop; /* an eventfd that is readable from fronts_stop on */
-    size_t count;
-    struct front items[];
-};
-
 /* ---- Life --------------------------------------------------------------------------------------- */
 
-static char *front_copy(const char *text)
+static struct cluster_options front_options(struct front *front, int stop)
 {
-    return text ? strdup(text) : NULL;
+    const struct front_settings *s = &front->settings;
+    return (struct cluster_options){ .nodes = s->nodes,
+                                     .user = s->user,
+                                     .password = s->password,
+                                     .password_file = s->password_file,
+                                     .tls = { .on = s->tls,
+                                              .ca = s->tls_ca,
+                                              .cert = s->tls_cert,
+                                              .key = s->tls_key,
+                                              .name = s->tls_name },
+                                     .connect = (uint32_t)(1000 * s->connect),
+                                     .timeout = (uint32_t)(1000 * s->timeout),
+                                     .patience = (uint32_t)(1000 * s->patience),
+                                     .replicas = (uint32_t)s->replicas,
+                                     .stop_fd = stop,
+                                     .tally = &front->tally };
 }
 
-static bool front_init(struct front *front, const struct front_settings *from, int stop)
+static bool front_init(struct front *front, const struct front_settings *from, int stop,
+                       char why[SETTINGS_WHY])
 {
-    *front = (struct front){ .name = front_copy(from->name),
-                             .nodes = front_copy(from->nodes),
-                             .user = front_copy(from->user),
-                             .password = front_copy(from->password),
-                             .name_len = strlen(from->name),
-                             .shards = (uint32_t)from->shards };
+    bg_errinfo info = { 0 };
     pthread_mutex_init(&front->lock, NULL);
-    front->options =
-        (struct cluster_options){ .nodes = front->nodes,
-                                  .user = front->user,
-                                  .password = front->password,
-                                  .timeout = (uint32_t)(1000 * from->timeout),
-                                  .patience = (uint32_t)(1000 * from->patience),
-                                  .replicas = (uint32_t)from->replicas,
-                                  .stop_fd = stop };
-    return front->name && front->nodes && (front->user || !from->user)
-           && (front->password || !from->password);
-}
-
-static void front_client_free(struct front_client *client)
-{
-    sharded_close(&client->filter);
-    cluster_close(client->cluster);
-    free(client);
+    const bool copied = front_settings_copy(from, &front->settings);
+    front->shards = (uint32_t)from->shards;
+    front->shard = calloc(front->shards, sizeof *front->shard);
+    front->name_len = strlen(from->name);
+    front->options = front_options(front, stop);
+    if (!copied || !front->shard) {
+        (void)snprintf(why, SETTINGS_WHY, "out of memory");
+        return false;
+    }
+    if (cluster_options_check(&front->options, &info)) {
+        (void)snprintf(why, SETTINGS_WHY, "%s: %s", from->name, info.message);
+        return false;
+    }
+    return true;
 }
 
 static void front_fini(struct front *front)
 {
-    while (front->idle) {
-        struct front_client *client = front->idle;
-        front->idle = client->next;
-        front_client_free(client);
-    }
+    front_watch_join(front);
+    front_clients_free(front->idle);
     pthread_mutex_destroy(&front->lock);
-    free(front->name);
-    free(front->nodes);
-    free(front->user);
-    free(front->password);
+    free(front->shard);
+    front_settings_free(&front->settings);
 }
 
 bool fronts_create(const struct settings *settings, struct fronts **fronts,
@@ -107,7 +81,7 @@ bool fronts_create(const struct settings *settings, struct fronts **fronts,
         struct front_settings from;
         good = front_settings_read(&settings->sharded.items[i], &from, why);
         if (good) {
-            good = front_init(&made->items[made->count++], &from, made->stop);
+            good = front_init(&made->items[made->count++], &from, made->stop, why);
         }
     }
     if (!good) {
@@ -116,6 +90,15 @@ bool fronts_create(const struct settings *settings, struct fronts **fronts,
     }
     *fronts = made;
     return true;
+}
+
+bool fronts_start(struct fronts *fronts)
+{
+    bool good = true;
+    for (size_t i = 0; fronts && i < fronts->count && good; i++) {
+        good = front_watch_start(&fronts->items[i]);
+    }
+    return good;
 }
 
 void fronts_stop(struct fronts *fronts)
@@ -141,12 +124,12 @@ void fronts_free(struct fronts *fronts)
 
 /* ---- Finding ------------------------------------------------------------------------------------ */
 
-static struct front *fronts_named(const struct fronts *fronts, bg_bytes name)
+struct front *fronts_named(const struct fronts *fronts, bg_bytes name)
 {
-    for (size_t i = 0; i < fronts->count; i++) {
+    for (size_t i = 0; fronts && i < fronts->count; i++) {
         const struct front *front = &fronts->items[i];
         if (front->name_len == name.len
-            && memcmp(front->name, name.data, name.len) == 0) {
+            && memcmp(front->settings.name, name.data, name.len) == 0) {
             return (struct front *)(uintptr_t)front;
         }
     }
@@ -190,172 +173,66 @@ void front_refuse(const struct front *front, struct request *request)
         &request->reply,
         "ERR '%s' is in shards over a cluster: ADD, MADD, EXISTS and MEXISTS of "
         "BF.* and BG.* are forwarded, outside of MULTI; not %s",
-        args_show((bg_bytes){ front->name, front->name_len }, name),
+        args_show((bg_bytes){ front->settings.name, front->name_len }, name),
         request->command->name);
-}
-
-/* ---- The pool ----------------------------------------------------------------------------------- */
-
-static struct front_client *front_open(struct front *front, bg_errinfo *info)
-{
-    struct front_client *client = calloc(1, sizeof *client);
-    if (!client) {
-        (void)cluster_fail(info, BG_ENOMEM, "out of memory");
-        return NULL;
-    }
-    if (cluster_open(&front->options, &client->cluster, info)
-        || sharded_open(client->cluster, front->name, front->shards, &client->filter,
-                        info)) {
-        front_client_free(client);
-        return NULL;
-    }
-    return client;
-}
-
-static struct front_client *front_take(struct front *front, bg_errinfo *info)
-{
-    pthread_mutex_lock(&front->lock);
-    struct front_client *client = front->idle;
-    if (client) {
-        front->idle = client->next;
-    }
-    pthread_mutex_unlock(&front->lock);
-    return client ? client : front_open(front, info);
-}
-
-static void front_give_back(struct front *front, struct front_client *client)
-{
-    pthread_mutex_lock(&front->lock);
-    client->next = front->idle;
-    front->idle = client;
-    pthread_mutex_unlock(&front->lock);
-}
-
-/* It is left alone for a while from now on, or no longer. */
-static void front_judge(struct front *front, bg_err err, const bg_errinfo *info)
-{
-    const bg_bytes name = { front->name, front->name_len };
-    const bool fails = err && err != BG_ENOTFOUND && err != BG_EFULL;
-    const uint64_t until = fails ? server_ticks() + FRONT_REST : 0;
-    const uint64_t before = atomic_exchange(&front->rests_until, until);
-    if (fails && !before) {
-        log_event(LOG_EVENT_SOURCE, name, "the cluster does not answer: %s",
-                  info->message);
-    } else if (!fails && before) {
-        log_event(LOG_EVENT_SOURCE, name, "the cluster answers again");
-    }
 }
 
 /* ---- Requests ----------------------------------------------------------------------------------- */
 
-/* Bits of a request's items: which were answered, and how. */
-struct front_bits {
-    uint64_t *done, *answers;
-};
-
-/* Asks the cluster; what is not answered is not done. */
-static bg_err front_call(struct front *front, const bg_bytes *items, size_t n,
-                         bool adds, struct front_bits *bits, bg_errinfo *info)
-{
-    const uint64_t rests_until = atomic_load(&front->rests_until);
-    if (server_ticks() < rests_until) {
-        return cluster_fail(info, BG_EIO, "it did not a moment ago");
-    }
-    struct front_client *client = front_take(front, info);
-    bg_err err = client ? BG_OK : BG_EIO;
-    if (client) {
-        err = adds ? sharded_add(&client->filter, items, n, bits->done, bits->answers,
-                                 info)
-                   : sharded_ask(&client->filter, items, n, bits->answers, info);
-        front_give_back(front, client);
-    }
-    front_judge(front, err, info);
-    return err;
-}
-
 /* How answers are sent: as one, as a list, or as one for each of many requests. */
 enum front_form { FRONT_ONE, FRONT_LIST, FRONT_MANY };
 
-static void front_tell(struct request *request, const uint64_t *bits, size_t n)
+static bool front_bit(const uint64_t *bits, size_t i)
 {
-    for (size_t i = 0; i < n; i++) {
-        reply_boolean(&request->reply, bits[i / 64] >> i % 64 & 1);
-    }
+    return bits[i / 64] >> i % 64 & 1;
 }
 
-static void front_fail(struct request *request, bg_err err, const bg_errinfo *info)
+static void front_fail(struct request *request, bg_err err,
+                       const struct front_work *work)
 {
-    const int shard = (int)strcspn(info->message, ":"); /* its name comes first */
+    const char *message = work->info.message;
+    const int shard = (int)strcspn(message, ":"); /* its name comes first */
     if (err == BG_ENOTFOUND) {
         reply_errorf(&request->reply, "NOFILTER there is no shard '%.*s'", shard,
-                     info->message);
+                     message);
     } else if (err == BG_EFULL) {
         reply_errorf(&request->reply,
                      "FULL the shard '%.*s' has as many items as it was made for",
-                     shard, info->message);
+                     shard, message);
     } else {
-        reply_errorf(&request->reply, "FAILED the cluster did not answer: %s",
-                     info->message);
+        reply_errorf(&request->reply, "FAILED the cluster %s: %s",
+                     work->unreached ? "did not answer" : "refused", message);
     }
 }
 
-/* The adds of many requests, of which some failed. */
-static void front_tell_many(struct request *request, const struct front_bits *bits,
-                            size_t n, bg_err err, const bg_errinfo *info)
+/* Many requests, of which some failed. */
+static void front_tell_many(struct request *request, const struct front_work *work,
+                            bg_err err)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (bits->done[i / 64] >> i % 64 & 1) {
-            reply_boolean(&request->reply, bits->answers[i / 64] >> i % 64 & 1);
+    for (size_t i = 0; i < work->n; i++) {
+        if (front_bit(work->done, i)) {
+            reply_boolean(&request->reply, front_bit(work->answers, i));
         } else {
-            front_fail(request, err, info);
+            front_fail(request, err, work);
         }
     }
 }
 
-/* Whether each was new, up to the first that is not in; then why. */
-static void front_add(struct front *front, struct request *request, size_t n,
-                      enum front_form form, struct front_bits *bits)
+/* One request, that failed: whether each was new, up to the first that is not in; then why. */
+static void front_tell_failed(struct request *request, const struct front_work *work,
+                              enum front_form form, bg_err err)
 {
-    bg_errinfo info = { 0 };
-    const bg_err err = front_call(front, request->argv + 2, n, true, bits, &info);
     size_t in = 0;
-    while (in < n && bits->done[in / 64] >> in % 64 & 1) {
+    while (work->adds && in < work->n && front_bit(work->done, in)) {
         in++;
     }
-    atomic_fetch_add(&front->adds, n);
-    atomic_fetch_add(&front->failed, err ? n - in : 0);
-    if (err && form == FRONT_MANY) {
-        front_tell_many(request, bits, n, err, &info);
-        return;
+    if (form == FRONT_LIST && in > 0) {
+        reply_array(&request->reply, in + 1);
     }
-    if (form == FRONT_LIST && (!err || in > 0)) {
-        reply_array(&request->reply, err ? in + 1 : n);
+    for (size_t i = 0; i < in; i++) {
+        reply_boolean(&request->reply, front_bit(work->answers, i));
     }
-    front_tell(request, bits->answers, err ? in : n);
-    if (err) {
-        front_fail(request, err, &info);
-    }
-}
-
-/* Doubt is "maybe". */
-static void front_ask(struct front *front, struct request *request, size_t n,
-                      enum front_form form, struct front_bits *bits)
-{
-    bg_errinfo info = { 0 };
-    memset(bits->answers, 0xff, BG_BITMAP_WORDS(n) * sizeof *bits->answers);
-    const bg_err err = front_call(front, request->argv + 2, n, false, bits, &info);
-    atomic_fetch_add(&front->questions, n);
-    if (err == BG_ENOTFOUND) {
-        for (size_t i = 0; i < (form == FRONT_MANY ? n : 1); i++) {
-            front_fail(request, err, &info);
-        }
-        return;
-    }
-    atomic_fetch_add(&front->unanswered, err ? n : 0);
-    if (form == FRONT_LIST) {
-        reply_array(&request->reply, n);
-    }
-    front_tell(request, bits->answers, n);
+    front_fail(request, err, work);
 }
 
 void front_run(struct front *front, struct request *request, bool many)
@@ -366,31 +243,55 @@ void front_run(struct front *front, struct request *request, bool many)
                                  : command->arity < 0 ? FRONT_LIST
                                                       : FRONT_ONE;
     uint64_t *memory = calloc(2 * words, sizeof *memory);
-    struct front_bits bits = { memory, memory + words };
+    struct front_work work = { .items = request->argv + 2,
+                               .n = n,
+                               .adds = command->flags & COMMAND_WRITE,
+                               .done = memory,
+                               .answers = memory + words };
     if (!memory) {
         for (size_t i = 0; i < (many ? n : 1); i++) {
             reply_error(&request->reply, "ERR out of memory");
         }
-    } else if (command->flags & COMMAND_WRITE) {
-        front_add(front, request, n, form, &bits);
+        return;
+    }
+    const bg_err err = front_call(front, &work);
+    if (err && many) {
+        front_tell_many(request, &work, err);
+    } else if (err) {
+        front_tell_failed(request, &work, form, err);
     } else {
-        front_ask(front, request, n, form, &bits);
+        if (form == FRONT_LIST) {
+            reply_array(&request->reply, n);
+        }
+        for (size_t i = 0; i < n; i++) {
+            reply_boolean(&request->reply, front_bit(work.answers, i));
+        }
     }
     free(memory);
 }
+
+/* ---- Facts -------------------------------------------------------------------------------------- */
 
 bool fronts_facts(struct fronts *fronts, size_t i, struct front_facts *facts)
 {
     if (!fronts || i >= fronts->count) {
         return false;
     }
-    struct front *front = &fronts->items[i];
-    *facts = (struct front_facts){ .name = front->name,
-                                   .shards = front->shards,
-                                   .adds = atomic_load(&front->adds),
-                                   .questions = atomic_load(&front->questions),
-                                   .failed = atomic_load(&front->failed),
-                                   .unanswered = atomic_load(&front->unanswered),
-                                   .down = atomic_load(&front->rests_until) != 0 };
+    front_about(&fronts->items[i], facts);
     return true;
+}
+
+size_t fronts_count(const struct fronts *fronts)
+{
+    return fronts ? fronts->count : 0;
+}
+
+size_t fronts_reached(struct fronts *fronts)
+{
+    struct front_facts f;
+    size_t n = 0;
+    for (size_t i = 0; fronts_facts(fronts, i, &f); i++) {
+        n += f.states[FRONT_DOWN] < f.shards && strcmp(f.state, "starting") != 0;
+    }
+    return n;
 }

@@ -245,6 +245,9 @@ static bool server_make(struct server *server)
     if (!server_make_gates(server, settings)) {
         return false;
     }
+    if (!fronts_start(server->fronts)) {
+        return server_say("sharded", "no thread can be started");
+    }
     server->observer = observer_create(server);
     return server->observer || server_say("observer", "out of memory");
 }

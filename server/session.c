@@ -142,6 +142,12 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
     bg_errinfo own = { 0 };
     info = info ? info : &own;
     session->wrote = true;
+    if (fronts_named(session->server->fronts, name)) {
+        *info = (bg_errinfo){ .code = BG_EINVAL };
+        (void)snprintf(info->message, sizeof info->message,
+                       "name: found that of a filter over a cluster, expected another");
+        return BG_EINVAL;
+    }
     bg_err err = session_fits(session, name, object, flags, info);
     if (err) {
         return err;
@@ -181,7 +187,7 @@ static bool session_host_drop(struct host *host, bg_bytes name)
 }
 
 /* Adds of a client are limited in number; false: it has to wait. */
-static bool session_may_add(struct session *session, size_t n, bg_errinfo *info)
+bool session_may_add(struct session *session, size_t n, bg_errinfo *info)
 {
     uint64_t wait = 0;
     if (!session->client || !session->client->user

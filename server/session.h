@@ -112,6 +112,7 @@ void session_let_go(struct session *session);
 /* Forwards a request to a cluster, or a run of them (front_run): on job threads, all else having been
  * checked. */
 struct front;
+bool session_may_add(struct session *session, size_t n, bg_errinfo *info);
 void session_forward(struct session *session, struct front *front,
                      struct request *request, bool many);
 

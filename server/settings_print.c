@@ -154,9 +154,11 @@ static void settings_print_config_option(FILE *to, const struct setting *setting
                           "#     query=\"SELECT id FROM product\" \\\n"
                           "#     lookup=\"SELECT * FROM product WHERE id = ?\"\n\n");
     } else if (setting->type == SETTING_SHARDED) {
-        (void)fprintf(to,
-                      "#\n"
-                      "# sharded seen nodes=10.0.0.1:6379,10.0.0.2:6379 shards=16\n\n");
+        (void)fprintf(
+            to, "#\n"
+                "# sharded seen nodes=10.0.0.1:6379,10.0.0.2:6379 shards=16 \\\n"
+                "#     tls=yes tls-ca=/etc/bloomgate/ca.pem \\\n"
+                "#     user=front password-file=/etc/bloomgate/front.password\n\n");
     } else {
         (void)fprintf(to, "#%s %s\n\n", setting->name,
                       *setting->initial ? setting->initial : "\"\"");

@@ -203,9 +203,12 @@ static const struct setting settings_rows[] = {
     SECTION("Clusters"),
     ROW(sharded, "sharded", SHARDED, "", 0, 0, START, "NAME WORD...",
         "A filter in shards over a Redis Cluster, a line each, for which the service answers: a name, nodes=HOST:PORT,... "
-        "of some of its nodes, and if need be shards=N (16), replicas=N that must have an add (0), timeout=TIME for an "
-        "answer (1s), patience=TIME to try again (2s), user=NAME, password=TEXT. Questions that the cluster does not "
-        "answer are answered \"maybe\"."),
+        "of some of its nodes, and if need be shards=N (16), replicas=N that must have an add (0), connect=TIME for a "
+        "connection and timeout=TIME for an answer (1s), patience=TIME to try again (2s); user=NAME, password-file=FILE or "
+        "password=TEXT; tls=yes, tls-ca=FILE of those who may vouch for the nodes (the system's), tls-cert=FILE and "
+        "tls-key=FILE for nodes that ask for them, tls-name=NAME that all nodes have in their certificates, or * for any "
+        "(the host of each). Questions that the cluster does not answer are answered \"maybe\", or with fail=closed are "
+        "an error."),
 
     SECTION("Logs and metrics"),
     CHOICE(log_level, "log-level", "info", LIVE, level_names,

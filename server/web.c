@@ -51,10 +51,10 @@ struct http_state {
     bool keep_alive;
 };
 
-enum { WEB_TABLES = 5 };
+enum { WEB_TABLES = 6 };
 static const struct web_route *const web_tables[WEB_TABLES] = {
-    web_filter_routes, web_key_routes, web_file_routes, web_service_routes,
-    web_gate_routes
+    web_filter_routes,  web_key_routes,  web_file_routes,
+    web_service_routes, web_gate_routes, web_front_routes
 };
 
 /* ---- Answers -------------------------------------------------------------------------------- */

@@ -71,7 +71,7 @@ struct web_route {
 
 /* The table, ended by one without a path: of all web_*.c. */
 extern const struct web_route web_filter_routes[], web_key_routes[], web_file_routes[],
-    web_service_routes[], web_gate_routes[];
+    web_service_routes[], web_gate_routes[], web_front_routes[];
 
 /* ---- Whether it may be: web_access.c ------------------------------------------------------- */
 
@@ -130,6 +130,9 @@ bool web_name(struct web_request *request, size_t i, bg_bytes *name);
 /* The filter of that name, if there is one and the user may use it so: USER_READ, USER_WRITE.
  * NULL: 404 or 403 was sent. */
 struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need);
+
+/* Whether the user may use that name so; else 404 or 403 was sent. */
+bool web_may_touch(struct web_request *request, bg_bytes name, unsigned need);
 
 /* Whether the user may run a command; else 403 was sent. */
 bool web_may(struct web_request *request, const char *command);

@@ -1,9 +1,10 @@
 /*
  * web_keys.c - POST /api/v1/filters/NAME/check and /add: keys as JSON, as lines of text or as
- * lines of JSON, and an answer for each in the same form.
+ * lines of JSON, and an answer for each in the same form. The filter may be one over a cluster (fronts.h).
  */
 #include "web_keys.h"
 
+#include "fronts.h"
 #include "server.h"
 #include "web.h"
 
@@ -16,11 +17,13 @@ struct keys {
     enum keys_form form;
     bool adds;
     struct object *object;
+    struct front *front; /* in its place: the filter is over a cluster */
     bg_bytes *items;
     size_t n, room;
     uint64_t *bits; /* the answers */
     size_t done;
     uint64_t ones;
+    uint64_t unanswered; /* of a front: keys that its cluster did not answer */
 };
 
 static bool keys_push(struct web_request *request, struct keys *keys, bg_bytes key)
@@ -207,12 +210,44 @@ static bool keys_form_of(struct web_request *request, enum keys_form *form)
 
 /* ---- Doing -------------------------------------------------------------------------------------- */
 
+/* All at once: it is sorted by shards. */
+static bg_err keys_forward(struct web_request *request, struct keys *keys,
+                           bg_errinfo *info)
+{
+    uint64_t *done = calloc(BG_BITMAP_WORDS(keys->n) + 1, sizeof *done);
+    struct front_work work = { .items = keys->items,
+                               .n = keys->n,
+                               .adds = keys->adds,
+                               .done = done,
+                               .answers = keys->bits };
+    bg_err err = done ? BG_OK : BG_ENOMEM;
+    if (!err && keys->adds && !session_may_add(request->session, keys->n, info)) {
+        err = BG_ELIMIT;
+    } else if (!err && keys->n > 0) {
+        err = front_call(keys->front, &work);
+        *info = work.info;
+    }
+    while (!err && keys->done < keys->n) {
+        keys->unanswered += !(done[keys->done / 64] >> keys->done % 64 & 1);
+        keys->done++;
+    }
+    while (err && done && keys->done < keys->n
+           && done[keys->done / 64] >> keys->done % 64 & 1) {
+        keys->done++;
+    }
+    free(done);
+    return err;
+}
+
 static bg_err keys_run(struct web_request *request, struct keys *keys, bg_errinfo *info)
 {
     bg_err err = BG_OK;
     keys->bits = calloc(keys->n / 64 + OBJECT_BATCH / 64 + 1, sizeof *keys->bits);
     if (!keys->bits) {
         return BG_ENOMEM;
+    }
+    if (keys->front) {
+        err = keys_forward(request, keys, info);
     }
     while (!err && keys->done < keys->n) {
         const size_t left = keys->n - keys->done;
@@ -249,6 +284,10 @@ static void keys_answer_json(struct web_request *request, const struct keys *key
     buffer_number(out, keys->done);
     buffer_text(out, keys->adds ? ", \"new\": " : ", \"maybe\": ");
     buffer_number(out, keys->ones);
+    if (keys->front && !keys->adds) {
+        buffer_text(out, ", \"unreachable\": ");
+        buffer_number(out, keys->unanswered);
+    }
     buffer_text(out, "}\n");
 }
 
@@ -275,8 +314,12 @@ static void keys_failed(struct web_request *request, const struct keys *keys,
                         bg_err err, const bg_errinfo *info)
 {
     struct buffer *out = &request->answer.body;
-    web_failed(request, err, info);
-    if (request->answer.status == 429) {
+    if (keys->front && err == BG_EIO) {
+        web_error(request, 503, "unreachable", "the cluster: %s", info->message);
+    } else {
+        web_failed(request, err, info);
+    }
+    if (request->answer.status == 429 || request->answer.status == 503) {
         web_header(request, "Retry-After", "1");
     }
     if (buffer_waiting(out) > 2) { /* {"error": {...}} and a line end */
@@ -285,6 +328,19 @@ static void keys_failed(struct web_request *request, const struct keys *keys,
         buffer_number(out, keys->done);
         buffer_text(out, "}\n");
     }
+}
+
+/* The filter of that name; false: an error was sent. */
+static bool keys_find(struct web_request *request, bg_bytes name, struct keys *keys)
+{
+    const unsigned need = keys->adds ? USER_READ | USER_WRITE : USER_READ;
+    keys->front = fronts_named(request->session->server->fronts, name);
+    if (keys->front) {
+        return web_may_touch(request, name, need);
+    }
+    struct entry *entry = web_find(request, name, need);
+    keys->object = entry ? entry->object : NULL;
+    return entry != NULL;
 }
 
 static void keys_handle(struct web_request *request, bool adds)
@@ -296,12 +352,9 @@ static void keys_handle(struct web_request *request, bool adds)
         || !web_may(request, adds ? "BG.MADD" : "BG.MEXISTS")) {
         return;
     }
-    struct entry *entry =
-        web_find(request, name, adds ? USER_READ | USER_WRITE : USER_READ);
-    if (!entry || !keys_form_of(request, &keys.form)) {
+    if (!keys_find(request, name, &keys) || !keys_form_of(request, &keys.form)) {
         return;
     }
-    keys.object = entry->object;
     const bool good = keys.form == KEYS_JSON ? keys_read_json(request, &keys)
                                              : keys_read_lines(request, &keys);
     if (good) {

@@ -158,7 +158,7 @@ static bool metrics_write(struct session *session, const struct user *user,
         out->used -= sizeof eof - 1;
     }
     if (!err && format != BG_METRICS_JSON) {
-        metrics_write_own(server, told, open, out);
+        metrics_write_own(server, user, told, open, out);
         buffer_text(out, open ? eof : "");
     }
     return !err && !out->overflow;

@@ -1,8 +1,5 @@
 /*
  * web_metrics_own.c - the figures of the service itself, behind those of filters and gates.
- *
- * A family is a name, a type and a help text, and then its samples. In OpenMetrics the name of a
- * counter is without _total, and its sample with it; in the older format both are with it.
  * docs/metrics.md lists them; a test compares.
  */
 #include "gates.h"
@@ -12,35 +9,26 @@
 #include "persist.h"
 #include "server.h"
 #include "web_metrics.h"
+#include "web_metrics_inside.h"
 
 #include <math.h>
 #include <stdio.h>
 
-enum own_type { OWN_GAUGE, OWN_COUNTER };
-
-struct own {
-    struct buffer *out;
-    bool open; /* OpenMetrics */
-    const char *name;
-    enum own_type type;
-};
-
-static void own_family(struct own *own, const char *name, enum own_type type,
-                       const char *help)
+void own_family(struct own *own, const char *name, enum own_type type, const char *help)
 {
+    static const char *const types[] = { "gauge", "counter", "histogram" };
     char line[512];
     const char *ending = type == OWN_COUNTER && !own->open ? "_total" : "";
     own->name = name;
     own->type = type;
     (void)snprintf(line, sizeof line, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, ending,
-                   help, name, ending, type == OWN_COUNTER ? "counter" : "gauge");
+                   help, name, ending, types[type]);
     buffer_text(own->out, line);
 }
 
-/* `labels`: in braces, or "". */
-static void own_sample(const struct own *own, const char *labels, double value)
+void own_sample(const struct own *own, const char *labels, double value)
 {
-    char line[256];
+    char line[400];
     (void)snprintf(line, sizeof line, "%s%s%s %.17g\n", own->name,
                    own->type == OWN_COUNTER ? "_total" : "", labels, value);
     buffer_text(own->out, line);
@@ -284,8 +272,8 @@ static void own_gates(struct own *own, struct server *server)
     }
 }
 
-void metrics_write_own(struct server *server, uint64_t told, bool open,
-                       struct buffer *out)
+void metrics_write_own(struct server *server, const struct user *user, uint64_t told,
+                       bool open, struct buffer *out)
 {
     struct own own = { .out = out, .open = open };
     own_service(&own, server, told);
@@ -294,4 +282,5 @@ void metrics_write_own(struct server *server, uint64_t told, bool open,
     own_refusals(&own, server);
     own_files(&own, server);
     own_gates(&own, server);
+    own_fronts(&own, server, user);
 }

@@ -2,6 +2,7 @@
 #include "web.h"
 
 #include "args.h"
+#include "fronts.h"
 #include "observer.h"
 #include "resp_reply.h"
 #include "server.h"
@@ -156,21 +157,46 @@ bool web_name(struct web_request *request, size_t i, bg_bytes *name)
     return true;
 }
 
-struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need)
+static void web_no_filter(struct web_request *request, bg_bytes name)
 {
     char shown[64];
-    struct entry *entry = session_find(request->session, name);
+    const bool over = fronts_named(request->session->server->fronts, name) != NULL;
     (void)args_show(name, shown);
-    if (!entry || !user_may_touch(request->client->user, name, USER_READ)) {
+    if (over && user_may_touch(request->client->user, name, USER_READ)) {
+        web_error(
+            request, 422, "not_supported",
+            "%s is in shards over a cluster: found another request, expected check "
+            "or add, or GET of /api/v1/fronts",
+            shown);
+    } else {
         web_error(request, 404, "not_found", "there is no filter %s", shown);
-        return NULL;
+    }
+}
+
+bool web_may_touch(struct web_request *request, bg_bytes name, unsigned need)
+{
+    char shown[64];
+    if (!user_may_touch(request->client->user, name, USER_READ)) {
+        web_error(request, 404, "not_found", "there is no filter %s",
+                  args_show(name, shown));
+        return false;
     }
     if (!user_may_touch(request->client->user, name, need)) {
         web_error(request, 403, "forbidden", "user %s may not write to filter %s",
-                  user_name(request->client->user), shown);
+                  user_name(request->client->user), args_show(name, shown));
+        return false;
+    }
+    return true;
+}
+
+struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need)
+{
+    struct entry *entry = session_find(request->session, name);
+    if (!entry) {
+        web_no_filter(request, name);
         return NULL;
     }
-    return entry;
+    return web_may_touch(request, name, need) ? entry : NULL;
 }
 
 bool web_may(struct web_request *request, const char *command)

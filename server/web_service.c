@@ -4,6 +4,7 @@
  */
 #include "web_service.h"
 
+#include "fronts.h"
 #include "gates.h"
 #include "observer.h"
 #include "persist.h"
@@ -72,18 +73,33 @@ static void ready_say_gates(struct json *json, struct gates *gates)
     ready_check(json, "gates", is.complete == is.count, text);
 }
 
-/* The parts tell how they are; whether the service is ready is its state alone. */
+static void ready_say_fronts(struct json *json, struct fronts *fronts)
+{
+    char text[100];
+    const size_t all = fronts_count(fronts), reached = fronts_reached(fronts);
+    (void)snprintf(text, sizeof text, "%zu of %zu clusters answer", reached, all);
+    ready_check(json, "fronts", reached == all, text);
+}
+
+/* The parts tell how they are; whether the service is ready is its state alone. With ?fronts=1 also
+ * whether it can ask the clusters that it stands before: else its answers are "maybe". */
 static void service_ready(struct web_request *request)
 {
     const struct server *server = request->session->server;
     struct web_json json;
     char why[256] = "";
-    bool verbose = false;
-    if (!web_flag(request, "verbose", &verbose)) {
+    bool verbose = false, with_fronts = false;
+    if (!web_flag(request, "verbose", &verbose)
+        || !web_flag(request, "fronts", &with_fronts)) {
         return;
     }
     const char *state = service_state(server);
-    const bool ready = strcmp(state, "ready") == 0;
+    bool ready = strcmp(state, "ready") == 0;
+    if (ready && with_fronts
+        && fronts_reached(server->fronts) < fronts_count(server->fronts)) {
+        state = "unreachable";
+        ready = false;
+    }
     request->answer.status = ready ? 200 : 503;
     if (!ready) {
         web_header(request, "Retry-After", "1");
@@ -105,8 +121,11 @@ static void service_ready(struct web_request *request)
         ready_check(&json.json, "journal", works,
                     works ? "can be written" : "cannot be written: see the log");
     }
-    if (server->gates && ready) {
+    if (server->gates && atomic_load(&server->phase) == SERVER_SERVING) {
         ready_say_gates(&json.json, server->gates);
+    }
+    if (server->fronts) {
+        ready_say_fronts(&json.json, server->fronts);
     }
     json_close(&json.json, ']');
     web_json_end(request, &json);
@@ -221,6 +240,7 @@ static void info_filters(struct json *json, const struct info_sums *sums,
     }
     json_close(json, '}');
     json_count(json, "gates", server->gates ? gates_count(server->gates) : 0);
+    json_count(json, "fronts", fronts_count(server->fronts));
     web_json_answers(json, &sums->stats);
     json_count(json, "avoided", sums->stats.queries - sums->stats.maybes);
 }

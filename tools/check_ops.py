@@ -63,7 +63,10 @@ def service_metrics():
         if len(cells) == 5 and cells[0].startswith("`bloomgate_"):
             labels = {label: [value.strip() for value in values.split(",")]
                       for label, values in re.findall(r"`(\w+)`:? ?((?:[\w, ]+)?)", cells[3])}
-            table[cells[0].strip("`")] = cells[1], cells[2], cells[4], labels
+            name = cells[0].strip("`")
+            table[name] = cells[1], cells[2], cells[4], labels
+            if cells[1] == "histogram":  # what Prometheus has of it
+                table.update({name + part: (*table[name][:3], {**labels, "le": []}) for part in ("_bucket", "_sum", "_count")})
     return table
 
 

@@ -1,4 +1,4 @@
-// view_server.js - the process: how it feels, who is connected, what is on disk, where it ends.
+// view_server.js - the process: how it feels, who is connected, what is on disk, where it ends; and the clusters that it stands before.
 
 import { h } from "./vdom.js";
 import { icon } from "./icons.js";
@@ -15,13 +15,18 @@ export function begin() {
 }
 
 export async function load({ local, api }) {
-  return api.get("api/v1/history", { seconds: local.span });
+  const [past, { fronts }] = await Promise.all([
+    api.get("api/v1/history", { seconds: local.span }),
+    api.get("api/v1/fronts").catch(() => ({ fronts: [] })), // not everybody may ask
+  ]);
+  return { past, fronts };
 }
 
 export function render({ data, info, local, change }) {
   return [
     tiles(info),
-    panel("History", { actions: choice("How far back", SPANS, local.span, (span) => change({ span })) }, history(data, info)),
+    panel("History", { actions: choice("How far back", SPANS, local.span, (span) => change({ span })) }, history(data.past, info)),
+    data.fronts.map(front),
     h("div", { class: "columns three" }, service(info), durability(info), limits(info)),
   ];
 }
@@ -63,6 +68,22 @@ function history(past) {
       { name: "received", kind: "s1", values: of("received_bytes_per_second"), fill: true }, { name: "sent", kind: "s4", values: of("sent_bytes_per_second") }] }),
     charts.timeChart({ ...common, id: "s-share", title: "Share of look-ups answered maybe", show: format.share, series: [{ name: "maybe", kind: "s3", fill: true,
       values: of("queries_per_second").map((q, i) => (q ? (of("maybes_per_second")[i] ?? 0) / q : null)) }] }));
+}
+
+const FRONT_STATES = { up: "fine", starting: "watch", partly: "act", down: "act" };
+
+function front(f) {
+  const failed = f.added.rejected + f.added.unknown;
+  return panel(["Over a cluster: ", nameOf(f.name, 64)], { key: `front-${f.name}`, "data-front": f.name, actions: badge(f.state, FRONT_STATES[f.state]) },
+    f.error !== null && h("p", { class: "advice act" }, icon("act"), said(f.error)),
+    facts([
+      ["Shards that answer", figure("shards_up", f.shards.up, format.count), `of ${format.count(f.shards.count)}${f.shards.missing ? `; ${format.count(f.shards.missing)} are missing` : ""}`],
+      ["Nodes reached", figure("nodes_reached", f.nodes.reached, format.count), `of ${format.count(f.nodes.count)}`],
+      ["Keys answered", figure("front_answered", f.checked.maybe + f.checked.no, format.count)],
+      ["Maybe for want of an answer", figure("front_unreachable", f.checked.unreachable, format.count)],
+      ["Keys added", figure("front_added", f.added.new + f.added.maybe_present, format.count)],
+      ["Adds that failed", figure("front_failed", failed, format.count), f.added.unknown > 0 && `${format.count(f.added.unknown)} of them may be in`],
+    ]));
 }
 
 function service(info) {

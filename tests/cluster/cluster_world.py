@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -23,8 +24,10 @@ class Failed(Exception):
 class Link:
     """A connection that speaks RESP2."""
 
-    def __init__(self, port, timeout=30):
+    def __init__(self, port, timeout=30, secure=None):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        if secure:
+            self.socket = secure.context().wrap_socket(self.socket, server_hostname="127.0.0.1")
         self.file = self.socket.makefile("rb")
 
     def ask(self, *words):
@@ -81,6 +84,50 @@ def wait_for(condition, what, seconds=60):
         time.sleep(0.02)
 
 
+class Secure:
+    """Certificates of an authority of its own, in a folder that is made, and a password for all."""
+
+    def __init__(self, folder, password="of-the-cluster"):
+        self.folder, self.password = folder, password
+        os.makedirs(folder)
+        self.run("req", "-x509", *self.new_key("ca.key"), "-out", "ca.pem", "-days", "2", "-subj", "/CN=authority")
+        self.issue("node", "IP:127.0.0.1")
+        self.issue("client", "DNS:client")
+
+    @staticmethod
+    def new_key(name):
+        return "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", name
+
+    def run(self, *arguments):
+        done = subprocess.run(["openssl", *arguments], cwd=self.folder, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+
+    def issue(self, name, whom):
+        """NAME.pem and NAME.key, for somebody."""
+        with open(self.path("extensions"), "w", encoding="utf-8") as file:
+            file.write(f"subjectAltName={whom}\n")
+        self.run("req", *self.new_key(f"{name}.key"), "-out", "request", "-subj", f"/CN={name}")
+        self.run("x509", "-req", "-in", "request", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                 "-extfile", "extensions", "-out", f"{name}.pem")
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def of_server(self):
+        return ("--tls-cluster", "yes", "--tls-replication", "yes", "--tls-cert-file", self.path("node.pem"), "--tls-key-file",
+                self.path("node.key"), "--tls-ca-cert-file", self.path("ca.pem"), "--tls-auth-clients", "yes",
+                "--requirepass", self.password, "--masterauth", self.password)
+
+    def of_cli(self):
+        return ("--tls", "--cacert", self.path("ca.pem"), "--cert", self.path("client.pem"), "--key", self.path("client.key"),
+                "-a", self.password, "--no-auth-warning")
+
+    def context(self):
+        context = ssl.create_default_context(cafile=self.path("ca.pem"))
+        context.load_cert_chain(self.path("client.pem"), self.path("client.key"))
+        return context
+
+
 class Node:
     def __init__(self, world, number):
         self.world, self.number = world, number
@@ -99,9 +146,10 @@ class Node:
     def launch(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(
-                [self.world.server, "--port", str(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
+                [self.world.server, *self.world.ports(self.port), "--bind", "127.0.0.1", "--dir", self.folder,
                  "--save", "", "--cluster-enabled", "yes", "--cluster-node-timeout", str(self.world.node_timeout),
                  "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
+                 *self.world.arguments,
                  "--loadmodule", self.world.module, *self.world.module_arguments],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
@@ -115,7 +163,9 @@ class Node:
 
     def ask(self, *words):
         if self.link is None:
-            self.link = Link(self.port)
+            self.link = Link(self.port, secure=self.world.secure)
+            if self.world.secure:
+                self.link.ask("AUTH", self.world.secure.password)
         try:
             return self.link.ask(*words)
         except OSError:
@@ -153,10 +203,13 @@ class Node:
 
 
 class World:
-    def __init__(self, server, module, *module_arguments, node_timeout=2000, primaries=PRIMARIES, replicas=REPLICAS):
+    """`secure`: a Secure, for TLS and a password; `arguments`: of the server, further ones."""
+
+    def __init__(self, server, module, *module_arguments, node_timeout=2000, primaries=PRIMARIES, replicas=REPLICAS, secure=None, arguments=()):
         self.server, self.module = server, os.path.abspath(module)
         self.module_arguments, self.node_timeout = module_arguments, node_timeout
-        self.primaries, self.replicas = primaries, replicas
+        self.primaries, self.replicas, self.secure = primaries, replicas, secure
+        self.arguments = [*arguments, *(secure.of_server() if secure else ())]
         self.folder = tempfile.mkdtemp(prefix="bloomgate-cluster-")
         self.nodes = []
 
@@ -165,7 +218,7 @@ class World:
             self.nodes = [Node(self, i) for i in range(self.primaries * (1 + self.replicas))]
             for node in self.nodes:
                 node.start()
-            done = subprocess.run(["redis-cli", "--cluster", "create", *(node.address() for node in self.nodes),
+            done = subprocess.run(["redis-cli", *(self.secure.of_cli() if self.secure else ()), "--cluster", "create", *(node.address() for node in self.nodes),
                                    "--cluster-replicas", str(self.replicas), "--cluster-yes"],
                                   capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, done.stdout + done.stderr
@@ -179,6 +232,9 @@ class World:
         for node in self.nodes:
             node.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def ports(self, port):
+        return ("--port", "0", "--tls-port", str(port)) if self.secure else ("--port", str(port))
 
     def is_ready(self):
         """All nodes that are alive know all slots, and each replica follows its primary."""

@@ -4,6 +4,8 @@ client may meet. Each node is a thread that answers RESP; `trouble` is asked bef
 import socket
 import threading
 
+from shard_reference import crc16
+
 
 class Hang(Exception):
     """The node does not answer any more on this connection."""
@@ -11,15 +13,6 @@ class Hang(Exception):
 
 class Cut(Exception):
     """The node sends these bytes and closes the connection."""
-
-
-def crc16(data):
-    crc = 0
-    for byte in data:
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = (crc << 1 ^ 0x1021 if crc & 0x8000 else crc << 1) & 0xFFFF
-    return crc
 
 
 def slot_of(key):
@@ -85,6 +78,8 @@ class Node:
             return trouble
         if name == b"CLUSTER":
             return self.cluster.slots()
+        if name == b"PING":
+            return b"+PONG\r\n"
         if name == b"ASKING":
             state["asking"] = True
             return b"+OK\r\n"

@@ -3,9 +3,13 @@
 these do not.
 usage: test_front.py BLOOMGATED [PART OF A NAME...]"""
 
+import http.client
+import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../server"))
@@ -13,6 +17,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import fake_nodes  # noqa: E402
 import service  # noqa: E402
 import shard_reference  # noqa: E402
+from http_asker import F, Asker  # noqa: E402
 
 KEYS = [f"key-{i}" for i in range(300)]
 
@@ -20,12 +25,12 @@ KEYS = [f"key-{i}" for i in range(300)]
 class Front:
     """A service before a cluster of its own."""
 
-    def __init__(self, program, *words, lines=()):
+    def __init__(self, program, *words, lines=(), http=False):
         self.cluster = fake_nodes.FakeCluster(3)
         for name in shard_reference.names("seen", 16):
             self.cluster.owner(shard_reference.slot(name)).keys[name.encode()] = set()
-        line = f"sharded seen nodes={self.cluster.addresses()} timeout=500ms patience=600ms " + " ".join(words)
-        self.service = service.Service(program, line, *lines)
+        line = f"sharded seen nodes={self.cluster.addresses()} timeout=300ms patience=400ms " + " ".join(words)
+        self.service = service.Service(program, line, *lines, http=http)
 
     def __enter__(self):
         return self, self.service.__enter__()
@@ -113,7 +118,7 @@ def test_doubt_is_maybe(program):
         assert s.ask("BG.MEXISTS", "seen", "a", "x") == [1, 1]
         for words in (("BF.ADD", "seen", "x"), ("BG.MADD", "seen", "x", "y")):
             assert s.ask(*words).startswith("FAILED the cluster did not answer: "), words
-        assert "state=down" in s.ask("INFO", "sharded").decode()
+        service.wait_for(lambda: "state=down" in s.ask("INFO", "sharded").decode(), what="the watch")
         front.up()
         service.wait_for(lambda: s.ask("BF.EXISTS", "seen", "x") == 0, what="the cluster to be asked again")
         assert s.ask("BF.EXISTS", "seen", "a") == 1
@@ -163,6 +168,7 @@ def test_rights_and_rates(program):
             assert c.ask("AUTH", "other", "pw-of-other-and-long") == "OK"
             assert c.ask("BF.ADD", "seen", "a").startswith("NOPERM")
             assert c.ask("BF.EXISTS", "seen", "a").startswith("NOPERM")
+            assert b"seen" not in c.ask("INFO", "sharded")
             assert c.ask("AUTH", "few", "pw-of-few-and-long") == "OK"
             assert c.ask("BF.MADD", "seen", *KEYS[:200]).startswith("LIMIT insert-rate")
 
@@ -174,7 +180,7 @@ def test_nobody_else_waits(program):
         hanging = threading.Event()
 
         def hang(node, words):
-            if words[0] == b"BG.MEXISTS":
+            if words[0] == b"BG.MEXISTS" and words[-1] == b"x":
                 hanging.set()
                 raise fake_nodes.Hang()
         front.cluster.trouble = hang
@@ -205,6 +211,301 @@ def test_stops_meanwhile(program):
     front.cluster.close()
 
 
+# ---- Clusters that fail --------------------------------------------------------------------------
+
+
+def of_node(cluster, number):
+    """Which of KEYS have their shards at a node, and which do not."""
+    names = shard_reference.names("seen", 16)
+    at = [cluster.owner(shard_reference.slot(names[shard_reference.route(key.encode(), 16)])).number for key in KEYS]
+    return [key for key, node in zip(KEYS, at) if node == number], [key for key, node in zip(KEYS, at) if node != number]
+
+
+def is_watch(words):
+    """A question of the service's own, whether a shard is there."""
+    return words[0] != b"BG.MADD" and words[-1] in (b"", b"PING", b"SLOTS")
+
+
+def lose(front, number, how=fake_nodes.Cut):
+    """A node breaks off whatever is begun with it, or lets it hang."""
+    def trouble(node, words):
+        if node.number == number:
+            raise how(b"")
+    front.cluster.trouble = trouble
+
+
+def wait_for_state(s, state, name="seen"):
+    return service.wait_for(lambda: (lambda f: f if f["state"] == state else None)(Asker(s).told("GET", f"/api/v1/fronts/{name}", 200)),
+                            what=f"the state {state}")
+
+
+def figures(s):
+    """{(metric, labels as text): value} of the fronts."""
+    text = Asker(s).told("GET", "/metrics", 200)
+    lines = [line.rsplit(" ", 1) for line in text.decode().splitlines() if line.startswith("bloomgate_front_")]
+    return {line[0]: float(line[1]) for line in lines}
+
+
+@service.alone
+def test_one_node_is_lost(program):
+    """Its keys are doubtful, and only these; nobody waits for it; it is taken back."""
+    with Front(program, http=True) as (front, s):
+        gone, there = of_node(front.cluster, 2)
+        assert s.ask("BF.MADD", "seen", *gone[:2], *there[:2]) == [1] * 4
+        wait_for_state(s, "up")
+        lose(front, 2)
+        facts = wait_for_state(s, "partly")  # without a request
+        assert 0 < facts["shards"]["down"] < 16 and facts["shards"]["up"] == 16 - facts["shards"]["down"], facts
+        assert facts["nodes"] == {"count": 3, "reached": 2} and f"127.0.0.1:{front.cluster.nodes[2].port}: " in facts["error"], facts
+        for node in front.cluster.nodes:
+            node.seen.clear()
+        assert s.ask("BF.MEXISTS", "seen", gone[0], gone[5], there[0], there[5]) == [1, 1, 1, 0]
+        answer = s.ask("BG.ADD", "seen", gone[7])
+        assert answer.startswith("FAILED the cluster did not answer: ") and f":{front.cluster.nodes[2].port}: it has closed" in answer, answer
+        assert s.ask("BG.ADD", "seen", there[7]) == 1
+        answer = s.ask("BG.MADD", "seen", there[7], gone[7], there[8])
+        assert answer[0] == 0 and answer[1].startswith("FAILED") and len(answer) == 2, answer
+        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "it is left alone"
+        found = figures(s)
+        for metric, value in (('checked_keys_total{filter="seen",result="unreachable"}', 2), ('checked_keys_total{filter="seen",result="maybe"}', 1),
+                              ('checked_keys_total{filter="seen",result="no"}', 1), ('added_keys_total{filter="seen",result="rejected"}', 2),
+                              ('added_keys_total{filter="seen",result="new"}', 6), ('shards{filter="seen",state="down"}', facts["shards"]["down"]),
+                              ('nodes{filter="seen",state="lost"}', 1), ('nodes{filter="seen",state="reached"}', 2),
+                              ('request_seconds_count{filter="seen",operation="check"}', 1), ('request_seconds_count{filter="seen",operation="add"}', 4)):
+            assert found["bloomgate_front_" + metric] == value, (metric, value, found)
+        assert found['bloomgate_front_failed_connections_total{filter="seen",reason="broken"}'] > 0, found
+        asker = Asker(s)
+        asker.ask("GET", "/readyz?fronts=1", 200)  # there is something to be asked
+        front.up()
+        wait_for_state(s, "up")
+        assert s.ask("BF.MEXISTS", "seen", gone[0], gone[5], there[7]) == [1, 0, 1]
+        assert s.ask("BG.ADD", "seen", gone[7]) == 1, "what was refused was not added"
+        log = s.read_log()
+        assert log.count("the cluster does not answer") == 1 == log.count("the cluster answers again"), log
+
+
+@service.alone
+def test_unanswered_adds_are_unknown(program):
+    """Sent, and not answered: told apart from what was refused, and no longer tried until the watch is through."""
+    with Front(program, http=True) as (front, s):
+        wait_for_state(s, "up")
+        gone, there = of_node(front.cluster, 2)
+
+        def trouble(node, words):
+            if node.number == 2 and words[0] == b"BG.MADD":
+                raise fake_nodes.Hang()
+        front.cluster.trouble = trouble
+        assert s.ask("BG.ADD", "seen", gone[0]).startswith("FAILED")
+        assert s.ask("BG.ADD", "seen", there[0]) == 1
+        facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
+        assert facts["added"] == {"new": 1, "maybe_present": 0, "rejected": 0, "unknown": 1}, facts
+        assert ",adds=2,failed=1," in s.ask("INFO", "sharded").decode()
+        front.up()
+        service.wait_for(lambda: s.ask("BG.ADD", "seen", gone[0]) in (0, 1), what="adds to be taken again")
+
+
+@service.alone
+def test_adds_wait_for_replicas(program):
+    """Without replicas adds fail, and questions are answered as ever."""
+    with Front(program, "replicas=1", http=True) as (front, s):
+        wait_for_state(s, "up")
+        assert s.ask("BF.MADD", "seen", "a", "b") == [1, 1]
+        front.cluster.replicas = 0
+        assert "0 of 1 replicas have the write" in s.ask("BF.ADD", "seen", "c")
+        assert s.ask("BF.EXISTS", "seen", "c") == 1 and s.ask("BF.EXISTS", "seen", "x") == 0
+        facts = Asker(s).told("GET", "/api/v1/fronts/seen", 200)
+        assert facts["state"] == "up" and facts["shards"]["unwritable"] == 1, facts
+        assert s.ask("BF.MEXISTS", "seen", "a", "x") == [1, 0]
+        assert "replicas have the write" in s.ask("BF.ADD", "seen", "c") and "replicas" in facts["error"], "known to take none"
+        front.cluster.replicas = 1
+        service.wait_for(lambda: s.ask("BF.ADD", "seen", "c") in (0, 1), what="adds to be taken again")
+        log = s.read_log()
+        assert "takes no adds, in 1 of 16 shards: " in log and "takes adds again" in log and "does not answer" not in log, log
+
+
+@service.alone
+def test_starts_without_a_cluster(program):
+    """It starts, says that it is not ready, answers by its rule, and finds the cluster when that comes."""
+    def nobody(_, __):
+        raise fake_nodes.Cut(b"")
+    second = "sharded strict nodes=127.0.0.1:1 shards=4 fail=closed timeout=300ms patience=300ms"
+    front = Front(program, lines=(second,), http=True)
+    front.cluster.trouble = nobody
+    with front as (front, s):
+        asker = Asker(s)
+        wait_for_state(s, "down")
+        wait_for_state(s, "down", "strict")
+        asker.ask("GET", "/readyz", 200)
+        response, text = asker.ask("GET", "/readyz?fronts=1", 503)
+        assert text == b"unreachable\n" and response.getheader("Retry-After"), text
+        checks = {check["name"]: check for check in asker.told("GET", "/readyz?verbose=1", 200)["checks"]}
+        assert checks["fronts"] == {"name": "fronts", "ok": False, "message": "0 of 2 clusters answer"}, checks
+        assert s.ask("BF.EXISTS", "seen", "x") == 1
+        assert s.ask("BF.ADD", "seen", "x").startswith("FAILED the cluster did not answer: ")
+        for words in (("BF.EXISTS", "strict", "x"), ("BG.MEXISTS", "strict", "x", "y"), ("BF.ADD", "strict", "x")):
+            assert s.ask(*words).startswith("FAILED the cluster did not answer: 127.0.0.1:1: Connection refused"), words
+        with s.connect() as c:
+            assert all(a.startswith("FAILED") for a in c.pipeline([("BF.EXISTS", "strict", "x")] * 3))
+        assert s.ask("BF.ADD", "local", "x") == 1
+        assert figures(s)['bloomgate_front_map_age_seconds{filter="strict"}'] != 0
+        front.up()
+        wait_for_state(s, "up")
+        assert s.ask("BF.EXISTS", "seen", "x") == 0 and s.ask("BF.ADD", "seen", "x") == 1
+
+
+@service.alone
+def test_a_node_that_hangs_stalls_nobody(program):
+    """More requests than there are threads ask a node that hangs: they come back, and so do all others."""
+    second = fake_nodes.FakeCluster(1)
+    for name in shard_reference.names("other", 4):
+        second.nodes[0].keys[name.encode()] = set()
+    lines = ("jobs 2", f"sharded other nodes={second.addresses()} shards=4")
+    with Front(program, lines=lines, http=True) as (front, s):
+        wait_for_state(s, "up")
+        wait_for_state(s, "up", "other")
+        gone, there = of_node(front.cluster, 2)
+        lose(front, 2, fake_nodes.Hang)
+        with s.connect() as local:
+            crowd = [s.connect() for _ in range(8)]
+            for c, key in zip(crowd, gone):
+                c.send(service.encode("BF.EXISTS", "seen", key))
+            for i in range(50):
+                assert local.ask("BF.ADD", "local", i) == 1
+            assert s.ask("BF.ADD", "other", "a") == 1
+            for c in crowd:
+                assert c.reply() == 1
+                c.close()
+        wait_for_state(s, "partly")
+        front.cluster.nodes[2].seen.clear()
+        for key in gone:
+            assert s.ask("BF.EXISTS", "seen", key) == 1
+        assert s.ask("BF.EXISTS", "seen", there[0]) == 0
+        assert all(is_watch(words) for words in front.cluster.nodes[2].seen), "nobody waits for it"
+        front.up()
+        wait_for_state(s, "up")
+    second.close()
+
+
+@service.alone
+def test_missing_shards(program):
+    with Front(program, http=True) as (front, s):
+        wait_for_state(s, "up")
+        name = shard_reference.names("seen", 16)[3]
+        del front.cluster.owner(shard_reference.slot(name)).keys[name.encode()]
+        facts = wait_for_state(s, "partly")
+        assert facts["shards"]["missing"] == 1 and facts["shards"]["up"] == 15 and "shard 3: NOFILTER" in facts["error"], facts
+        front.cluster.owner(shard_reference.slot(name)).keys[name.encode()] = set()
+        wait_for_state(s, "up")
+
+
+# ---- What is told, and HTTP ----------------------------------------------------------------------
+
+
+@service.alone
+def test_redirections_are_counted(program):
+    with Front(program, http=True) as (front, s):
+        wait_for_state(s, "up")
+        name = shard_reference.names("seen", 16)[shard_reference.route(b"a", 16)]
+        slot = shard_reference.slot(name)
+        old, new = front.cluster.owner(slot), front.cluster.nodes[2]
+        assert old is not new, "no test"
+        assert s.ask("BF.ADD", "seen", "a") == 1  # there is a client that knows the old place
+        new.keys[name.encode()] = old.keys.pop(name.encode())
+        front.cluster.moving[slot] = new
+        assert s.ask("BF.EXISTS", "seen", "a") == 1
+        front.cluster.owners[slot] = 2
+        del front.cluster.moving[slot]
+        assert s.ask("BF.EXISTS", "seen", "a") == 1
+        later = [b"-TRYAGAIN x\r\n", b"-LOADING x\r\n", b"-CLUSTERDOWN x\r\n"]
+        front.cluster.trouble = lambda node, words: later.pop() if words[0] == b"BG.MEXISTS" and words[-1] == b"a" and later else None
+        assert s.ask("BF.EXISTS", "seen", "a") == 1
+        found = figures(s)
+        for kind, least in (("ask", 1), ("moved", 1), ("tryagain", 1), ("clusterdown", 1), ("other", 1)):
+            assert found[f'bloomgate_front_redirections_total{{filter="seen",kind="{kind}"}}'] >= least, (kind, found)
+        assert found['bloomgate_front_repeated_commands_total{filter="seen"}'] >= 5, found
+        assert 0 <= found['bloomgate_front_map_age_seconds{filter="seen"}'] < 60, found
+        bounds = [value for key, value in found.items() if key.startswith("bloomgate_front_request_seconds_bucket") and "check" in key]
+        assert bounds == sorted(bounds) and bounds[-1] == 3, bounds
+        facts = s.ask("INFO", "sharded").decode()
+        assert ",nodes=3,nodes_reached=3," in facts and ",tryagain=1,clusterdown=1," in facts, facts
+
+
+@service.alone
+def test_keys_over_http(program):
+    lines = ("user default on nopass +@all ~*", "user other on >pw-of-other-and-long +@all ~other",
+             "user reads on >pw-of-reads-and-long +@all %R~seen", "user few on >pw-of-few-and-long +@all ~seen rate=3")
+    with Front(program, lines=lines, http=True) as (front, s):
+        wait_for_state(s, "up")
+        a = Asker(s)
+        assert a.told("POST", f"{F}/seen/add", 200, {"keys": ["a", "b", "a"]}) == {"results": [True, True, False], "keys": 3, "new": 2}
+        assert a.told("POST", f"{F}/seen/check", 200, {"keys": ["a", "x"]}) == {"results": [True, False], "keys": 2, "maybe": 1, "unreachable": 0}
+        assert plain(s, "POST", f"{F}/seen/check", "b\nx\n", "text/plain") == (200, b"1\n0\n")
+        assert a.told("POST", f"{F}/seen/check", 200, {"keys": []})["results"] == []
+        assert s.ask("BF.EXISTS", "seen", "b") == 1
+        for method, path, body in (("GET", f"{F}/seen", None), ("POST", f"{F}/seen/clear", {}), ("GET", f"{F}/seen/file", None)):
+            status, text = plain(s, method, path, body)
+            assert status == 422 and b"over a cluster" in text, (path, status, text)
+        status, text = plain(s, "POST", F, {"name": "seen", "capacity": 10, "error": 0.01})
+        assert status == 400 and b"over a cluster" in text, "no filter hides behind it"
+        a.make("local")
+        status, text = plain(s, "PUT", f"{F}/seen/file", a.told("GET", f"{F}/local/file", 200), "application/vnd.bloomgate")
+        assert status == 400 and b"over a cluster" in text, (status, text)
+        other, reads, few = (Asker(s, f"{name}:pw-of-{name}-and-long") for name in ("other", "reads", "few"))
+        other.ask("POST", f"{F}/seen/check", 404, {"keys": ["a"]})
+        other.ask("GET", "/api/v1/fronts/seen", 404)
+        assert other.told("GET", "/api/v1/fronts", 200) == {"fronts": []}
+        assert b"bloomgate_front" not in other.told("GET", "/metrics", 200)
+        assert reads.told("POST", f"{F}/seen/check", 200, {"keys": ["a"]})["results"] == [True]
+        reads.ask("POST", f"{F}/seen/add", 403, {"keys": ["c"]})
+        few.ask("POST", f"{F}/seen/add", 429, {"keys": KEYS})
+        assert [f["name"] for f in a.told("GET", "/api/v1/fronts", 200)["fronts"]] == ["seen"]
+        assert a.told("GET", "/api/v1/info", 200)["fronts"] == 1
+        front.down()
+        wait_for_state(s, "down")
+        assert a.told("POST", f"{F}/seen/check", 200, {"keys": ["a", "x"]}) == {"results": [True, True], "keys": 2, "maybe": 2, "unreachable": 2}
+        response, told = a.ask("POST", f"{F}/seen/add", 503, {"keys": ["c"]})
+        assert told["error"]["code"] == "unreachable" and told["done"] == 0 and response.getheader("Retry-After"), told
+
+
+def plain(s, method, path, body=None, kind="application/json"):
+    """What the contract is not asked about."""
+    connection = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=30)
+    connection.request(method, path, json.dumps(body) if isinstance(body, dict) else body, {"Content-Type": kind, "X-Bloomgate": "1"})
+    response = connection.getresponse()
+    found = response.status, response.read()
+    connection.close()
+    return found
+
+
+@service.alone
+def test_passwords_are_read_anew(program):
+    """The password is in a file; after it was changed here and there, the front goes on."""
+    folder = tempfile.mkdtemp(prefix="bloomgate-front-")
+    path = os.path.join(folder, "password")
+
+    def write(text):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+    try:
+        write("first\n")
+        front = Front(program, f"password-file={path}", http=True)
+        front.cluster.password = b"first"
+        with front as (front, s):
+            wait_for_state(s, "up")
+            assert s.ask("BF.ADD", "seen", "a") == 1
+            front.cluster.password = b"second"
+            front.cluster.trouble = lambda node, words: (_ for _ in ()).throw(fake_nodes.Cut(b""))
+            facts = service.wait_for(lambda: (lambda f: f if "AUTH: WRONGPASS" in (f["error"] or "") else None)(
+                Asker(s).told("GET", "/api/v1/fronts/seen", 200)), what="the password to be refused")
+            assert "; expected the password of user 'default'" in facts["error"], facts
+            front.up()
+            write("second")
+            wait_for_state(s, "up")
+            assert s.ask("BF.MEXISTS", "seen", "a", "x") == [1, 0]
+    finally:
+        shutil.rmtree(folder)
+
+
 @service.alone
 def test_settings(program):
     def check(line):
@@ -215,11 +516,16 @@ def test_settings(program):
         return done.returncode, done.stderr
     s = service.Service(program)
     try:
-        assert check("seen nodes=h:1,h:2 shards=1024 replicas=2 timeout=1s patience=3s user=u password=p")[0] == 0
+        assert check("seen nodes=h:1,h:2 shards=1024 replicas=2 connect=500ms timeout=1s patience=3s user=u password=p fail=open tls=no")[0] == 0
         for line, what in (("seen", "nodes: found nothing"), ("seen nodes=", "nodes: expected HOST:PORT"),
                            ("seen nodes=h:1 shards=0", "shards: expected 1 to 1024"),
                            ("seen nodes=h:1 shards=1025", "shards: expected"), ("seen nodes=h:1 shard=3", "did you mean shards=?"),
-                           ("seen nodes=h:1 timeout=0", "timeout: expected"), ("seen nodes=h:1 x", "expected NAME=VALUE"),
+                           ("seen nodes=h:1 timeout=0", "timeout: expected"),
+                           ("seen nodes=h:1 connect=61s", "connect: expected"), ("seen nodes=h:1 tls=on", "tls: expected no or yes"),
+                           ("seen nodes=h:1 fail=maybe", "fail: expected open or closed"), ("seen nodes=h:1 tls-ca=x", "expected tls=yes"),
+                           ("seen nodes=h:1 tls=yes tls-key=x", "expected tls-cert and tls-key"), ("seen nodes=h:1 user=u", "password-file"),
+                           ("seen nodes=h:1 password=p password-file=f", "expected one of them"), ("'a b' nodes=h:1", "its name: expected"),
+                           ("seen nodes=h:1 x", "expected NAME=VALUE"),
                            ("seen nodes=h:1\nsharded seen nodes=h:2", "found another 'seen'")):
             code, said = check(line)
             assert code == 3 and what in said, (line, code, said)

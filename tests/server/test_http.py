@@ -616,7 +616,7 @@ def check_rights(admin, shop, reader):
     few = Asker(shop.served, "few:x")
     for method, path, body in (("GET", F, None), ("GET", f"{F}/shop%3Aa", None), ("GET", f"{F}/shop%3Aa/file", None), ("GET", f"{F}/shop%3Aa/occupancy", None),
                                ("POST", f"{F}/shop%3Aa/verify", {}), ("POST", f"{F}/shop%3Aa/check", {"keys": ["x"]}), ("GET", "/metrics", None),
-                               ("GET", "/api/v1/gates", None)):
+                               ("GET", "/api/v1/gates", None), ("GET", "/api/v1/fronts", None), ("GET", "/api/v1/fronts/seen", None)):
         same(code(few.told(method, path, 403, body)), "forbidden")
     few.ask("GET", "/api/v1/info", 200)
     text = shop.told("GET", "/metrics", 200).decode()
@@ -790,6 +790,16 @@ def test_gates(program):
         assert any(e.get("gate") == "products" and e["type"] == "rebuild" for e in events), events
         ready = a.told("GET", "/readyz?verbose=1", 200)
         assert any(c["name"] == "gates" and c["ok"] for c in ready["checks"]), ready
+
+
+@alone
+def test_fronts(program):
+    """A filter over a cluster that is not there; tests/cluster/test_front.py has the rest."""
+    with free_service(program, "sharded seen nodes=127.0.0.1:1 shards=4") as s:
+        a = Asker(s)
+        told = wait_for(lambda: (lambda f: f if f["state"] == "down" else None)(a.told("GET", "/api/v1/fronts/seen", 200)), 30, "the watch")
+        same((told["shards"]["down"], told["error"]), (4, "127.0.0.1:1: Connection refused"))
+        same(a.told("GET", "/api/v1/fronts", 200)["fronts"][0]["name"], "seen")
 
 
 def check_gate_figures(a, before):

@@ -231,9 +231,11 @@ def table_of(samples, about):
     for name, pairs in samples:
         if name.startswith(LIBRARY) and name not in OF_SERVICE:
             continue
+        family = re.sub("_(bucket|sum|count)$", "", name) if about[name][0] == "histogram" else name
         for label, value in sorted(pairs):
-            labels.setdefault(name, {}).setdefault(label, set()).add(value)
-        rows[name] = about[name]
+            if label != "le":
+                labels.setdefault(family, {}).setdefault(label, set()).add(value)
+        rows[family] = about[name]
     text = "\n| metric | type | unit | labels | meaning |\n|---|---|---|---|---|\n"
     for name, (kind, meaning) in rows.items():
         unit = next((u for u in ("bytes", "seconds") if name.removesuffix("_total").endswith("_" + u)), "")
@@ -246,6 +248,7 @@ def table_of(samples, about):
 def test_table(program):
     """docs/metrics.md lists the service's own metrics."""
     s, _ = with_gate(program, "products", "follow=rowid")
+    s.lines += ("sharded seen nodes=127.0.0.1:1 shards=4",)
     with s:
         a = Asker(s)
         wait_for_gate(a, "products")
@@ -583,6 +586,26 @@ def test_alerts_of_sources(program):
             return not p.firing(s, "BloomgateSourceLost")
         wait_for(is_over, 60, "the end of the alert")
         wait_for(lambda: look_up(a, "lost", ["sku-1", "sku-9999"])[0]["present"] is True, 30, "an answer")
+        p.set_targets()
+
+
+@alone
+def test_alerts_of_fronts(program):
+    """Nobody is where one cluster should be; where the other should be, there are no shards."""
+    p = prometheus()
+    with free_service(program) as node, \
+            free_service(program, "sharded gone nodes=127.0.0.1:1 shards=4", f"sharded empty nodes=127.0.0.1:{node.port} shards=2") as s:
+        p.set_targets(s)
+
+        def use():
+            same(s.ask("BF.EXISTS", "gone", "x"), 1)
+            assert s.ask("BF.ADD", "gone", "x").startswith("FAILED")
+        p.expect(s, "BloomgateFrontShardsDown", filter="gone")
+        p.expect(s, "BloomgateFrontShardsMissing", filter="empty")
+        p.expect(s, "BloomgateFrontGuessing", use, filter="gone", result="unreachable")
+        p.expect(s, "BloomgateFrontAddsFailing", use, filter="gone", result="rejected")
+        same(p.value('bloomgate_front_shards{filter="gone",state="down"}'), 4)
+        same(p.value('bloomgate_front_shards{filter="empty",state="missing"}'), 2)
         p.set_targets()
 
 

@@ -477,6 +477,12 @@ async function tryServer(window) {
   if (info.persistence.enabled) {
     await sameFigure("server", main, "log_bytes", info.persistence.log.bytes, format.bytes);
   }
+  for (const front of window.answers.get("/api/v1/fronts").json.fronts) {
+    const place = page.locator(`[data-front="${front.name}"]`);
+    await sameFigure(front.name, place, "shards_up", front.shards.up, format.count);
+    await sameFigure(front.name, place, "front_unreachable", front.checked.unreachable, format.count);
+    check(`${front.name}: its state and why`, (await place.innerText()).toLowerCase().includes(front.state) && (await place.innerText()).includes(front.error ?? ""), await place.innerText());
+  }
   await shoot(window, "server-light", true);
 }
 

@@ -442,6 +442,14 @@ def ask_gates(s):
         s.asked |= {"getGate", "lookup", "rebuildGate"}
 
 
+def ask_fronts(s):
+    _, told = s.ask("GET", "/api/v1/fronts", 200)
+    s.ask("GET", "/api/v1/fronts/contract%3Anone", 404)
+    for front in told["fronts"][:1]:
+        s.ask("GET", f"/api/v1/fronts/{quote(front['name'])}", 200)
+    s.asked.add("getFront")
+
+
 def ask_users(s):
     if not s.user:
         return
@@ -479,6 +487,7 @@ def try_all(base, contract, ids, user=None, mock=False):
     ask_names(s)
     ask_plan(s)
     ask_gates(s)
+    ask_fronts(s)
     s.ask("POST", f"{F}/contract%3Amain/fold", 200, {"times": 1}) if mock else None
     s.asked.add("foldFilter")
     if mock:

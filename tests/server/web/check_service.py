@@ -33,7 +33,8 @@ def serve(program, *lines):
     path = os.path.join(s.folder, "catalogue.db")
     make_catalogue(path)
     query = f"source=sqlite:{path} query='select sku, id from products' lookup='select id from products where sku = ?'"
-    s.lines = (f"gate catalogue {query} follow=rowid audit=0.01", f"gate lost {query.replace('catalogue.db', 'nothing.db')} follow=none", *lines)
+    s.lines = (f"gate catalogue {query} follow=rowid audit=0.01", f"gate lost {query.replace('catalogue.db', 'nothing.db')} follow=none",
+               "sharded elsewhere nodes=127.0.0.1:1 shards=4", *lines)
     return s
 
 

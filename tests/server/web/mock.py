@@ -565,6 +565,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.json({"gates": [gate_of(f, world.now(), name) for name, f in world.gates.items()]})
         if path.startswith("/api/v1/gates/") and len(parts) in (5, 6):
             return self.on_gate(segment_bytes(parts[4]), parts[5] if len(parts) == 6 else "")
+        if path == "/api/v1/fronts":
+            return self.json({"fronts": []})
         if path == "/api/v1/tenants":
             return self.json(world.tenants())
         if path == "/api/v1/history":

@@ -1,0 +1,179 @@
+/*
+ * web_metrics_fronts.c - the figures of filters over clusters (fronts.h), among the service's own.
+ */
+#include "fronts.h"
+#include "users.h"
+#include "web_metrics_inside.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct own_fronts {
+    struct front_facts *items;
+    size_t n;
+};
+
+/* A sample of a front; `more`: labels behind its name, each with a comma in front. */
+static void own_front(const struct own *own, const char *form,
+                      const struct front_facts *front, const char *more, double value)
+{
+    char labels[240];
+    (void)snprintf(labels, sizeof labels, "%s{filter=\"%s\"%s}", form, front->name,
+                   more);
+    own_sample(own, labels, value);
+}
+
+/* Samples that differ in one label. */
+static void own_front_by(const struct own *own, const struct front_facts *front,
+                         const char *label, const char *value, uint64_t count)
+{
+    char more[80];
+    (void)snprintf(more, sizeof more, ",%s=\"%s\"", label, value);
+    own_front(own, "", front, more, (double)count);
+}
+
+#define OWN_EACH_FRONT(name, type, help)                                               \
+    own_family(own, name, type, help);                                                 \
+    for (const struct front_facts *f = all->items; f < all->items + all->n; f++)
+
+static void own_fronts_state(struct own *own, const struct own_fronts *all)
+{
+    OWN_EACH_FRONT("bloomgate_front_shards", OWN_GAUGE,
+                   "Shards of a filter over a cluster: up; down, they do not answer; "
+                   "missing, there is no such filter; refusing, they answer errors.")
+    {
+        for (size_t i = 0; i < FRONT_STATES; i++) {
+            own_front_by(own, f, "state", front_state_names[i], f->states[i]);
+        }
+    }
+    OWN_EACH_FRONT("bloomgate_front_unwritable_shards", OWN_GAUGE,
+                   "Shards that answer questions, but did not take the last add.")
+    {
+        own_front(own, "", f, "", f->no_adds);
+    }
+    OWN_EACH_FRONT(
+        "bloomgate_front_nodes", OWN_GAUGE,
+        "Nodes of the cluster that have slots, by whether they answered when "
+        "they were last asked.")
+    {
+        own_front_by(own, f, "state", "reached", f->reached);
+        own_front_by(own, f, "state", "lost",
+                     f->nodes > f->reached ? f->nodes - f->reached : 0);
+    }
+    OWN_EACH_FRONT("bloomgate_front_map_age_seconds", OWN_GAUGE,
+                   "Since a node last told which node has which slot; NaN: never.")
+    {
+        own_front(own, "", f, "", f->map_age >= 0 ? f->map_age : (double)NAN);
+    }
+}
+
+static void own_fronts_keys(struct own *own, const struct own_fronts *all)
+{
+    static const char *const asked[] = { "maybe", "no", "unreachable", "refused" };
+    static const char *const added[] = { "new", "maybe_present", "rejected",
+                                         "unknown" };
+    OWN_EACH_FRONT(
+        "bloomgate_front_checked_keys", OWN_COUNTER,
+        "Keys asked for over a cluster, by the answer of their shard; unreachable: it "
+        "could not be reached, and the client was told maybe (fail=open) or an error.")
+    {
+        for (size_t i = 0; i < FRONT_ASKED; i++) {
+            own_front_by(own, f, "result", asked[i], f->asked[i]);
+        }
+    }
+    OWN_EACH_FRONT(
+        "bloomgate_front_added_keys", OWN_COUNTER,
+        "Keys that came to be added over a cluster: acknowledged as new or maybe_present; "
+        "rejected, they are not in by this; unknown, there was no answer. The last two "
+        "are errors to the client.")
+    {
+        for (size_t i = 0; i < FRONT_ADDED; i++) {
+            own_front_by(own, f, "result", added[i], f->added[i]);
+        }
+    }
+}
+
+static void own_fronts_traffic(struct own *own, const struct own_fronts *all)
+{
+    OWN_EACH_FRONT(
+        "bloomgate_front_commands", OWN_COUNTER,
+        "Commands that were sent to nodes of the cluster, those of the watch "
+        "included.")
+    {
+        own_front(own, "", f, "", (double)f->commands);
+    }
+    OWN_EACH_FRONT("bloomgate_front_repeated_commands", OWN_COUNTER,
+                   "Commands that had to be sent again.")
+    {
+        own_front(own, "", f, "", (double)f->repeated);
+    }
+    OWN_EACH_FRONT(
+        "bloomgate_front_redirections", OWN_COUNTER,
+        "Answers that sent a command elsewhere, moved and ask, or to a later time.")
+    {
+        own_front_by(own, f, "kind", "moved", f->moved);
+        own_front_by(own, f, "kind", "ask", f->ask);
+        own_front_by(own, f, "kind", "tryagain", f->tryagain);
+        own_front_by(own, f, "kind", "clusterdown", f->clusterdown);
+        own_front_by(own, f, "kind", "other", f->passing);
+    }
+    OWN_EACH_FRONT(
+        "bloomgate_front_failed_connections", OWN_COUNTER,
+        "Connections to nodes that could not be made (unopened), or were given up: they "
+        "broke, or the node did not answer in time (broken).")
+    {
+        own_front_by(own, f, "reason", "unopened", f->unopened);
+        own_front_by(own, f, "reason", "broken", f->broken);
+    }
+}
+
+static void own_front_histogram(const struct own *own, const struct front_facts *f,
+                                bool adds)
+{
+    const struct front_times *times = &f->times[adds];
+    const char *operation = adds ? "add" : "check";
+    char more[80];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < FRONT_LIMITS; i++) {
+        char limit[20]; /* as OpenMetrics writes them: 1.0 */
+        (void)snprintf(limit, sizeof limit, "%g", front_limits[i]);
+        sum += times->counts[i];
+        (void)snprintf(more, sizeof more, ",operation=\"%s\",le=\"%s%s\"", operation,
+                       limit, strchr(limit, '.') ? "" : ".0");
+        own_front(own, "_bucket", f, more, (double)sum);
+    }
+    sum += times->counts[FRONT_LIMITS];
+    (void)snprintf(more, sizeof more, ",operation=\"%s\",le=\"+Inf\"", operation);
+    own_front(own, "_bucket", f, more, (double)sum);
+    (void)snprintf(more, sizeof more, ",operation=\"%s\"", operation);
+    own_front(own, "_count", f, more, (double)sum);
+    own_front(own, "_sum", f, more, times->seconds);
+}
+
+void own_fronts(struct own *own, struct server *server, const struct user *user)
+{
+    struct own_fronts found, *all = &found;
+    const size_t count = fronts_count(server->fronts);
+    found.items = calloc(count + 1, sizeof *found.items);
+    found.n = 0;
+    for (size_t i = 0; found.items && i < count; i++) {
+        struct front_facts *f = &found.items[found.n];
+        (void)fronts_facts(server->fronts, i, f);
+        found.n +=
+            user_may_touch(user, (bg_bytes){ f->name, strlen(f->name) }, USER_READ);
+    }
+    if (found.n > 0) {
+        own_fronts_state(own, all);
+        own_fronts_keys(own, all);
+        own_fronts_traffic(own, all);
+        OWN_EACH_FRONT("bloomgate_front_request_seconds", OWN_HISTOGRAM,
+                       "How long requests to a filter over a cluster took.")
+        {
+            own_front_histogram(own, f, false);
+            own_front_histogram(own, f, true);
+        }
+    }
+    free(found.items);
+}
