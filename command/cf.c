@@ -508,11 +508,13 @@ static struct cf_figures cf_measure(const struct object *object)
     const uint64_t added = atomic_load(&object->items),
                    gone = atomic_load(&object->deleted);
     const uint32_t bucket = object->shape.bucket_size ? object->shape.bucket_size : 1;
+    const uint64_t slots = /* RedisBloom tells those of the first filter */
+        object->foreign ? object->shape.items : object_capacity(object);
     return (struct cf_figures){ .size = object_bytes(object),
-                                .buckets = object_capacity(object) / bucket,
+                                .buckets = slots / bucket,
                                 .filters = object_layers(object),
                                 .items = added > gone ? added - gone : 0,
-                                .deletes = gone,
+                                .deletes = object_deleted(object),
                                 .bucket_size = bucket,
                                 .expansion = object->shape.expansion,
                                 .iterations = object->shape.max_iterations };

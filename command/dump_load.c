@@ -28,7 +28,8 @@ enum {
     LOAD_RECORD = 16,
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
-    CUCKOO_HEADER = 46,
+    CUCKOO_HEADER = 38,
+    CUCKOO_HEADER_OLD = 46, /* of RedisBloom 2.2.7 to 2.2.10: docs/foreign.md */
     CUCKOO_FILTERS = 65536
 };
 
@@ -42,7 +43,6 @@ struct load {
     size_t header;             /* RedisBloom: bytes of its header */
     uint64_t first;            /* cuckoo filters: bytes of the first part, */
     uint32_t expansion;        /* and how much larger the next ones are */
-    bool in_one;               /* each part has to come as one chunk */
 };
 
 /* How a family of commands says what is wrong. */
@@ -182,7 +182,7 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
 }
 
 /* Puts a chunk to its place: BG_EBUSY: it does not follow what has come; BG_EINVAL: it is over
- * the end of a part, or less than one that has to come at once. One that has come before is fine if it is the same. */
+ * the end of a part. One that has come before is fine if it is the same. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n)
 {
@@ -192,7 +192,7 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
         return BG_EBUSY;
     }
     const uint64_t place = load_place(load, offset, &left);
-    if (n > left || (load->in_one && n != left)) {
+    if (n > left) {
         return BG_EINVAL;
     }
     if (offset < load->done) {
@@ -538,15 +538,15 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
 {
     const uint8_t *p = data.data;
     const uint64_t most = load_most(settings);
-    if (data.len != CUCKOO_HEADER) {
-        return object_error(info, BG_EFORMAT, "a header of %zu bytes", data.len);
+    if (data.len != CUCKOO_HEADER && data.len != CUCKOO_HEADER_OLD) {
+        return object_error(info, BG_EFORMAT, "a header of %zu bytes, expected 38",
+                            data.len);
     }
     const uint64_t buckets = dump_get64(p + 8), filters = dump_get64(p + 24);
     const uint32_t slots = p[32] | (uint32_t)p[33] << 8;
     *load = (struct load){ .foreign = BG_FOREIGN_REDISCUCKOO,
                            .header = data.len,
                            .expansion = p[36] | (uint32_t)p[37] << 8 };
-    load->in_one = filters > 1 && load->expansion > 1;
     load->size = LOAD_RECORD + data.len;
     if (buckets == 0 || slots == 0 || filters == 0 || filters > CUCKOO_FILTERS
         || (load->expansion == 0 && filters > 1)) {

@@ -14,8 +14,8 @@ enum {
     REDIS_HEADER = 20,
     REDIS_LINK = 53,
     REDIS_NONSCALING = 8,
-    REDIS_VERSION = 4,
-    REDIS_GROWTH = 2, /* before it was saved */
+    REDIS_VERSION = 4, /* of Bloom and of cuckoo filters */
+    CUCKOO_HEADER = 38,
     VALKEY_HEADER = 30,
     VALKEY_VERSION = 1,
     IMPORT_PARTS = 65536
@@ -222,14 +222,13 @@ static bg_err import_beyond(const char *what, uint64_t value, bg_errinfo *info)
 /* ---- RedisBloom --------------------------------------------------------------------------------------- */
 
 /* The numbers of a link into their place in the header, the bits behind everything. */
-static bg_err import_redis_link(struct import_file *file, int version, uint64_t number,
+static bg_err import_redis_link(struct import_file *file, uint64_t number,
                                 uint64_t *done, bg_errinfo *info)
 {
     const size_t place = IMPORT_RECORD + REDIS_HEADER + REDIS_LINK * (size_t)number;
     const uint64_t entries = import_number(file), error = import_real(file),
-                   hashes = import_number(file), per_entry = import_real(file);
-    const uint64_t bits = version > 0 ? import_number(file) : 0,
-                   n2 = version > 0 ? import_number(file) : 0;
+                   hashes = import_number(file), per_entry = import_real(file),
+                   bits = import_number(file), n2 = import_number(file);
     size_t at = 0, n = 0;
     const bg_err err = import_string(file, IMPORT_RECORD, &at, &n, info);
     if (err) {
@@ -248,7 +247,7 @@ static bg_err import_redis_link(struct import_file *file, int version, uint64_t 
     dump_put64(file->bytes + at + 8, n);
     uint8_t *link = file->bytes + place;
     dump_put64(link, n);
-    dump_put64(link + 8, version > 0 ? bits : 8 * (uint64_t)n);
+    dump_put64(link + 8, bits);
     dump_put64(link + 16, size);
     dump_put64(link + 24, error);
     dump_put64(link + 32, per_entry);
@@ -258,11 +257,10 @@ static bg_err import_redis_link(struct import_file *file, int version, uint64_t 
     return BG_OK;
 }
 
-static bg_err import_redis(struct import_file *file, int version, bg_errinfo *info)
+static bg_err import_redis(struct import_file *file, bg_errinfo *info)
 {
-    const uint64_t size = import_number(file), links = import_number(file);
-    const uint64_t options = version >= 2 ? import_number(file) : 0;
-    const uint64_t growth = version >= 4 ? import_number(file) : REDIS_GROWTH;
+    const uint64_t size = import_number(file), links = import_number(file),
+                   options = import_number(file), growth = import_number(file);
     uint64_t done = 0;
     bg_err err = BG_OK;
     if (import_failed(file)) {
@@ -286,7 +284,90 @@ static bg_err import_redis(struct import_file *file, int version, bg_errinfo *in
     import_put32(p + IMPORT_RECORD + 12, options);
     import_put32(p + IMPORT_RECORD + 16, growth);
     for (uint64_t i = 0; !err && i < links; i++) {
-        err = import_redis_link(file, version, i, &done, info);
+        err = import_redis_link(file, i, &done, info);
+    }
+    return err;
+}
+
+/* ---- RedisBloom's cuckoo filters ------------------------------------------------------------------------- */
+
+static void import_put16(uint8_t *p, uint64_t value)
+{
+    p[0] = (uint8_t)value;
+    p[1] = (uint8_t)(value >> 8);
+}
+
+/* A filter of the chain: its number of buckets is told again, and its bytes are that many. */
+static bg_err import_cuckoo_filter(struct import_file *file, uint64_t buckets,
+                                   uint64_t bucket_size, uint64_t *done,
+                                   bg_errinfo *info)
+{
+    const uint64_t found = import_number(file);
+    size_t at = 0, n = 0;
+    if (!import_failed(file) && found != buckets) {
+        return object_error(info, BG_EFORMAT,
+                            "buckets of a filter: found %llu, expected %llu",
+                            (unsigned long long)found, (unsigned long long)buckets);
+    }
+    const bg_err err = import_string(file, IMPORT_RECORD, &at, &n, info);
+    if (err) {
+        return err;
+    }
+    const uint64_t slots = buckets * bucket_size;
+    if (n != slots) {
+        return object_error(info, BG_EFORMAT,
+                            "bytes of a filter: found %zu, expected %llu", n,
+                            (unsigned long long)slots);
+    }
+    *done += n;
+    dump_put64(file->bytes + at, 1 + *done);
+    dump_put64(file->bytes + at + 8, n);
+    return BG_OK;
+}
+
+/* The header of the file, unless a number does not fit into its place there. */
+static bg_err import_cuckoo_header(struct import_file *file, uint64_t number[7],
+                                   bg_errinfo *info)
+{
+    static const struct {
+        const char *name;
+        size_t place;
+        uint64_t most;
+    } fields[7] = { { "filters", 24, IMPORT_PARTS },   { "buckets", 8, UINT32_MAX },
+                    { "items", 0, UINT64_MAX },        { "deleted", 16, UINT64_MAX },
+                    { "bucket size", 32, UINT16_MAX }, { "iterations", 34, UINT16_MAX },
+                    { "expansion", 36, UINT16_MAX } };
+    uint8_t *p = import_room(file, IMPORT_RECORD + CUCKOO_HEADER, info);
+    if (!p) {
+        return BG_ENOMEM;
+    }
+    dump_put64(p, 1);
+    dump_put64(p + 8, CUCKOO_HEADER);
+    for (size_t i = 0; i < 7; i++) {
+        number[i] = import_number(file);
+        if (number[i] > fields[i].most) {
+            return import_beyond(fields[i].name, number[i], info);
+        }
+        uint8_t *to = p + IMPORT_RECORD + fields[i].place;
+        if (fields[i].most == UINT16_MAX) {
+            import_put16(to, number[i]);
+        } else {
+            dump_put64(to, number[i]);
+        }
+    }
+    return import_failed(file) ? import_short(info) : BG_OK;
+}
+
+static bg_err import_cuckoo(struct import_file *file, bg_errinfo *info)
+{
+    uint64_t number[7] = { 0 }, done = 0;
+    bg_err err = import_cuckoo_header(file, number, info);
+    uint64_t buckets = number[1];
+    for (uint64_t i = 0; !err && i < number[0]; i++) {
+        err = buckets > UINT32_MAX
+                  ? import_beyond("buckets of a filter", buckets, info)
+                  : import_cuckoo_filter(file, buckets, number[4], &done, info);
+        buckets *= number[6];
     }
     return err;
 }
@@ -341,24 +422,48 @@ static bg_err import_valkey(struct import_file *file, bg_errinfo *info)
     return err;
 }
 
+/* A format whose values are read. RedisBloom wrote version 3 with one hash up to 2.0.1 and with another
+ * one from 2.0.2 on, so that nobody knows by which to ask such a value. */
+static const struct import_kind {
+    bg_foreign_format format;
+    int version;
+    const char *expected;
+    bg_err (*take)(struct import_file *file, bg_errinfo *info);
+} import_kinds[] = {
+    { BG_FOREIGN_REDISBLOOM, REDIS_VERSION, "4, of RedisBloom 2.2 and later",
+      import_redis },
+    { BG_FOREIGN_REDISCUCKOO, REDIS_VERSION, "4, of RedisBloom 2.2 and later",
+      import_cuckoo },
+    { BG_FOREIGN_VALKEYBLOOM, VALKEY_VERSION, "1", import_valkey },
+};
+
+static const struct import_kind *import_kind_of(bg_foreign_format format)
+{
+    for (size_t i = 0; i < sizeof import_kinds / sizeof *import_kinds; i++) {
+        if (import_kinds[i].format == format) {
+            return &import_kinds[i];
+        }
+    }
+    return NULL;
+}
+
 bg_err import_value(bg_foreign_format format, int version, struct import_source *source,
                     const struct command_settings *settings, bool any_size,
                     struct object **object, bg_errinfo *info)
 {
-    const bool redis = format == BG_FOREIGN_REDISBLOOM;
+    const struct import_kind *kind = import_kind_of(format);
     struct import_file file = { .source = source,
                                 .most = any_size ? UINT64_C(1) << 56
                                                  : import_most(settings) };
     *object = NULL;
-    if (!redis && format != BG_FOREIGN_VALKEYBLOOM) {
+    if (!kind) {
         return object_error(info, BG_ENOTSUP, "values of this format are not read");
     }
-    if (redis ? version < 0 || version > REDIS_VERSION : version != VALKEY_VERSION) {
+    if (version != kind->version) {
         return object_error(info, BG_EVERSION, "version %d, expected %s", version,
-                            redis ? "0 to 4" : "1");
+                            kind->expected);
     }
-    bg_err err =
-        redis ? import_redis(&file, version, info) : import_valkey(&file, info);
+    bg_err err = kind->take(&file, info);
     err = err ? err : import_object(format, file.bytes, file.n, settings, object, info);
     if (err == BG_ENOMEM && any_size && file.n) {
         struct command_settings large = *settings;
@@ -371,11 +476,36 @@ bg_err import_value(bg_foreign_format format, int version, struct import_source 
 
 /* ---- Objects, taken apart ---------------------------------------------------------------------------------- */
 
-static void export_redis(const uint8_t *file, struct import_sink *sink)
+/* Parts above 16 MiB are several records: their bytes are moved together, behind the first one. */
+static void export_join(uint8_t *file, size_t n, uint64_t parts,
+                        uint64_t (*bytes_of)(const uint8_t *header, uint64_t part))
+{
+    const uint8_t *header = file + IMPORT_RECORD, *from = header + dump_get64(file + 8);
+    uint8_t *to = file + (from - file);
+    for (uint64_t i = 0; i < parts; i++) {
+        uint64_t left = bytes_of(header, i);
+        to += IMPORT_RECORD;
+        while (left > 0 && from < file + n) {
+            const uint64_t piece = dump_get64(from + 8);
+            memmove(to, from + IMPORT_RECORD, (size_t)piece);
+            to += piece;
+            from += IMPORT_RECORD + piece;
+            left -= piece;
+        }
+    }
+}
+
+static uint64_t export_redis_bytes(const uint8_t *header, uint64_t part)
+{
+    return dump_get64(header + REDIS_HEADER + REDIS_LINK * part);
+}
+
+static void export_redis(uint8_t *file, size_t size, struct import_sink *sink)
 {
     const uint8_t *header = file + IMPORT_RECORD;
     const uint32_t links = dump_get32(header + 8);
     const uint8_t *record = header + dump_get64(file + 8);
+    export_join(file, size, links, export_redis_bytes);
     sink->number(sink, dump_get64(header));
     sink->number(sink, links);
     sink->number(sink, dump_get32(header + 12));
@@ -394,22 +524,43 @@ static void export_redis(const uint8_t *file, struct import_sink *sink)
     }
 }
 
-/* Links above 16 MiB are several records: their bits are moved together. */
-static void export_join(uint8_t *file, size_t n)
+static uint64_t export_get16(const uint8_t *p)
 {
-    const uint8_t *header = file + IMPORT_RECORD, *from = header + dump_get64(file + 8);
-    uint8_t *to = file + (from - file);
-    const uint32_t links = dump_get32(header + 8);
-    for (uint32_t i = 0; i < links; i++) {
-        uint64_t left = dump_get64(header + REDIS_HEADER + REDIS_LINK * (size_t)i);
-        to += IMPORT_RECORD;
-        while (left > 0 && from < file + n) {
-            const uint64_t piece = dump_get64(from + 8);
-            memmove(to, from + IMPORT_RECORD, (size_t)piece);
-            to += piece;
-            from += IMPORT_RECORD + piece;
-            left -= piece;
-        }
+    return p[0] | (uint64_t)p[1] << 8;
+}
+
+static uint64_t export_cuckoo_buckets(const uint8_t *header, uint64_t part)
+{
+    uint64_t buckets = dump_get64(header + 8);
+    for (uint64_t i = 0; i < part; i++) {
+        buckets *= export_get16(header + 36);
+    }
+    return buckets;
+}
+
+static uint64_t export_cuckoo_bytes(const uint8_t *header, uint64_t part)
+{
+    return export_cuckoo_buckets(header, part) * export_get16(header + 32);
+}
+
+static void export_cuckoo(uint8_t *file, size_t size, struct import_sink *sink)
+{
+    const uint8_t *header = file + IMPORT_RECORD;
+    const uint64_t filters = dump_get64(header + 24);
+    const uint8_t *record = header + CUCKOO_HEADER;
+    export_join(file, size, filters, export_cuckoo_bytes);
+    sink->number(sink, filters);
+    sink->number(sink, dump_get64(header + 8));
+    sink->number(sink, dump_get64(header));
+    sink->number(sink, dump_get64(header + 16));
+    sink->number(sink, export_get16(header + 32));
+    sink->number(sink, export_get16(header + 34));
+    sink->number(sink, export_get16(header + 36));
+    for (uint64_t i = 0; i < filters; i++) {
+        const uint64_t n = export_cuckoo_bytes(header, i);
+        sink->number(sink, export_cuckoo_buckets(header, i));
+        sink->bytes(sink, record + IMPORT_RECORD, (size_t)n);
+        record += IMPORT_RECORD + n;
     }
 }
 
@@ -436,22 +587,22 @@ static void export_valkey(const uint8_t *file, struct import_sink *sink)
 bg_err export_value(const struct object *object, struct import_sink *sink,
                     bg_errinfo *info)
 {
-    const bool redis = object->shape.foreign == BG_FOREIGN_REDISBLOOM;
     void *bytes = NULL;
     size_t n = 0;
-    if (!object->foreign
-        || (!redis && object->shape.foreign != BG_FOREIGN_VALKEYBLOOM)) {
+    if (!object->foreign || !import_kind_of((bg_foreign_format)object->shape.foreign)) {
         return object_error(info, BG_ENOTSUP, "a filter of another kind");
     }
     const bg_err err = dump_encode_foreign(object, &bytes, &n, info);
-    if (!err && redis) {
-        export_join(bytes, n);
-        export_redis(bytes, sink);
-    } else if (!err) {
-        export_valkey(bytes, sink);
+    if (err) {
+        return err;
+    }
+    switch (object->shape.foreign) {
+    case BG_FOREIGN_REDISBLOOM: export_redis(bytes, n, sink); break;
+    case BG_FOREIGN_REDISCUCKOO: export_cuckoo(bytes, n, sink); break;
+    default: export_valkey(bytes, sink); break;
     }
     free(bytes);
-    return err;
+    return BG_OK;
 }
 
 /* ---- BF.LOAD ---------------------------------------------------------------------------------------------- */

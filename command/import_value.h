@@ -2,16 +2,17 @@
  * import_value.h - filters of other modules become objects: from a file that bg_foreign_read takes, or
  * field by field, as a server hands out what such a module has saved.
  *
- *     MBbloom--   RedisBloom's Bloom filters, versions 0 to 4:
- *                 size, links, options (from version 2 on), growth (from 4 on), and for each link
- *                 entries, error, hashes, bits per entry, bits and n2 (from 1 on), bytes, size
+ *     MBbloom--   RedisBloom's Bloom filters, version 4:
+ *                 size, links, options, growth, and for each link
+ *                 entries, error, hashes, bits per entry, bits, n2, bytes, size
+ *     MBbloomCF   RedisBloom's cuckoo filters, version 4:
+ *                 filters, buckets, items, deleted, bucket size, iterations, expansion, and for each
+ *                 filter buckets, bytes
  *     bloomfltr   valkey-bloom's, version 1:
  *                 filters, expansion, rate, tightening, random seed, and for each filter capacity,
  *                 items (the last one only), bytes
  *
  * error, bits per entry, rate and tightening are doubles, `bytes` strings, the others unsigned numbers.
- * RedisBloom's cuckoo filters (MBbloomCF) are not read like this: no free description of their fields
- * was found. They come by CF.SCANDUMP.
  *
  * Fields are put together to the file of their format, which is then read by the library's decoder, so
  * that every number is judged in one place. What is kept grows with what has come.
@@ -43,7 +44,7 @@ bg_err import_object(bg_foreign_format format, const void *bytes, size_t n,
                      const struct command_settings *settings, struct object **object,
                      bg_errinfo *info);
 
-/* An object of fields, of REDISBLOOM or VALKEYBLOOM; `version` is what the module has saved them as.
+/* An object of fields, of REDISBLOOM, REDISCUCKOO or VALKEYBLOOM; `version` is what the module has saved them as.
  * `any_size`: it may be larger than the settings allow, though not grow any more then.
  * Errors: those of import_object; BG_EFORMAT: cut short, or fields of another type; BG_EVERSION. */
 bg_err import_value(bg_foreign_format format, int version, struct import_source *source,

@@ -377,6 +377,12 @@ uint32_t object_layers(const struct object *object)
                         : object_foreign_about(object).parts;
 }
 
+uint64_t object_deleted(const struct object *object)
+{
+    return object->foreign ? object_foreign_about(object).removed
+                           : atomic_load(&object->deleted);
+}
+
 static bool object_add_up(void *context, uint64_t prefix, uint64_t count)
 {
     uint64_t *sum = context;
@@ -670,10 +676,26 @@ static bg_filter *object_halved(const struct object *object)
     return smaller;
 }
 
+/* It may have moved items even if it is as large as before. */
+static bg_err object_compact_foreign(struct object *object, uint32_t *steps,
+                                     bg_errinfo *info)
+{
+    pthread_mutex_lock(&object->writing);
+    pthread_rwlock_wrlock(&object->foreign_lock);
+    const bg_err err = bg_foreign_compact(object->foreign, info);
+    pthread_rwlock_unlock(&object->foreign_lock);
+    pthread_mutex_unlock(&object->writing);
+    *steps = !err;
+    return err;
+}
+
 bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info)
 {
-    bg_err err = object_needs_filter(object, "compacted", info);
     *steps = 0;
+    if (object->foreign) {
+        return object_compact_foreign(object, steps, info);
+    }
+    bg_err err = object_needs_filter(object, "compacted", info);
     if (err) {
         return err;
     }

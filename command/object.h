@@ -272,7 +272,8 @@ bg_err object_emptied(const struct object *object,
 /* Halves it so many times; adds go on meanwhile, and none is lost. */
 bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info);
 
-/* CF: halves it as long as it was doubled before and a tenth stays free; *steps says how often. */
+/* CF: halves it as long as it was doubled before and a tenth stays free; *steps says how often. One of
+ * RedisBloom is compacted as there. */
 bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
 
 /* Counts again what is in, where the counter cannot know. */
@@ -292,5 +293,8 @@ bool object_grows(const struct object *object);
 /* The counters of its slot, with the adds that did not get so far; zeros for who has none. */
 void object_about(const struct object *object, bg_slot_stats *stats);
 uint32_t object_layers(const struct object *object);
+
+/* Items that were deleted, as INFO tells: of RedisBloom's since it last made room by that. */
+uint64_t object_deleted(const struct object *object);
 
 #endif

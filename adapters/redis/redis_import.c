@@ -126,13 +126,7 @@ static void *import_load_valkey(RedisModuleIO *io, int version)
 
 static void *import_load_cuckoo(RedisModuleIO *io, int version)
 {
-    redis.LogIOError(
-        io, "warning",
-        "a cuckoo filter of RedisBloom (MBbloomCF, version %d): it cannot be "
-        "loaded from an RDB file or by RESTORE. Move it by CF.SCANDUMP and "
-        "CF.LOADCHUNK; see docs/migration.md",
-        version);
-    return NULL;
+    return import_load(io, version, IMPORT_CUCKOO);
 }
 
 /* ---- Saving ------------------------------------------------------------------------------------------ */

@@ -97,14 +97,15 @@ typedef struct bg_foreign_info {
     uint32_t struct_size; /* sizeof(bg_foreign_info) */
     uint32_t format;      /* a bg_foreign_format */
     uint32_t version;
-    uint32_t keys;   /* a bg_keys, as it was said */
-    uint32_t parts;  /* filters in the file, or links of a chain */
-    uint32_t k;      /* bits per key, of the first part */
-    uint64_t bits;   /* of all parts */
-    uint64_t ones;   /* bits that are set */
-    uint64_t items;  /* that were added, as far as the format tells; else 0 */
-    uint64_t design; /* what it was made for, as far as the format tells; else 0 */
-    double rate;     /* at this fill */
+    uint32_t keys;    /* a bg_keys, as it was said */
+    uint32_t parts;   /* filters in the file, or links of a chain */
+    uint32_t k;       /* bits per key, of the first part */
+    uint64_t bits;    /* of all parts */
+    uint64_t ones;    /* bits that are set */
+    uint64_t items;   /* that were added, as far as the format tells; else 0 */
+    uint64_t design;  /* what it was made for, as far as the format tells; else 0 */
+    double rate;      /* at this fill */
+    uint64_t removed; /* from items, as far as the format tells; else 0 */
 } bg_foreign_info;
 
 /* The name of a format, such as "guava"; NULL for an unknown number. MT-Safe. */
@@ -159,6 +160,12 @@ BG_API BG_MUST_CHECK bg_err bg_foreign_add(bg_foreign *foreign, const void *key,
  */
 BG_API BG_MUST_CHECK bg_err bg_foreign_remove(bg_foreign *foreign, const void *key,
                                               size_t len, bg_errinfo *info);
+
+/*
+ * Moves keys of the last parts of a chain into earlier ones that have room, and gives back parts at the
+ * end that are empty then. Errors: BG_ENOTSUP unless BG_FOREIGN_CAN_REMOVE. Thread safety: MT-Excl.
+ */
+BG_API BG_MUST_CHECK bg_err bg_foreign_compact(bg_foreign *foreign, bg_errinfo *info);
 
 /* How often a key may have been added, less what was removed; 0 or 1 unless the format can
  * remove. */

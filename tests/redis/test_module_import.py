@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Filters of RedisBloom and valkey-bloom, loaded by this module when theirs is not there: RESTORE
-payloads and RDB files with values of their types, written here byte by byte, their dumps, and what is
-forged in them. usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
+payloads and RDB files with values of their types, made by RedisBloom (tests/foreign/redisbloom) or written
+here byte by byte, their dumps, and what is forged in them. usage: test_module_import.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
+import hashlib
+import json
 import math
 import os
 import random
@@ -129,21 +131,20 @@ class Chain:
             link["bits"][place >> 3] |= 1 << (place & 7)
         link["size"] += 1
 
-    def fields(self, version=4, options=5):
+    def fields(self):
         size = sum(link["size"] for link in self.links)
-        out = [size, len(self.links)] + [options] * (version >= 2) + [2] * (version >= 4)
+        out = [size, len(self.links), 5, 2]
         for link in self.links:
-            out += [link["entries"], link["error"], link["hashes"], link["per_entry"]]
-            out += [8 * len(link["bits"]), 0] if version else []
-            out += [bytes(link["bits"]), link["size"]]
+            out += [link["entries"], link["error"], link["hashes"], link["per_entry"], 8 * len(link["bits"]), 0,
+                    bytes(link["bits"]), link["size"]]
         return out
 
-    def value(self, version=4):
-        return module_value("MBbloom--", version, self.fields(version))
+    def value(self):
+        return module_value("MBbloom--", 4, self.fields())
 
 
-def cuckoo_dump(buckets, keys):
-    """A cuckoo filter of RedisBloom with buckets of two, as CF.SCANDUMP gives it."""
+def cuckoo_slots(buckets, keys):
+    """The bytes of a cuckoo filter of RedisBloom with buckets of two."""
     slots = bytearray(2 * buckets)
     for key in keys:
         h = murmur64a(key, 0)
@@ -156,8 +157,25 @@ def cuckoo_dump(buckets, keys):
                 break
         else:
             raise AssertionError("too many keys for this test")
-    header = struct.pack("<QQQQHHH", len(keys), buckets, 0, 1, 2, 20, 1) + bytes(8)
-    return [(1, header), (1 + len(slots), bytes(slots))]
+    return bytes(slots)
+
+
+def cuckoo_dump(buckets, keys):
+    """One, as CF.SCANDUMP gives it."""
+    slots = cuckoo_slots(buckets, keys)
+    return [(1, struct.pack("<QQQQHHH", len(keys), buckets, 0, 1, 2, 20, 1)), (1 + len(slots), slots)]
+
+
+def cuckoo_fields(buckets, *keys):
+    """A chain of filters with these keys, as RDB files have it."""
+    out = [len(keys), buckets, sum(map(len, keys)), 0, 2, 20, 1]
+    for those in keys:
+        out += [buckets, cuckoo_slots(buckets, those)]
+    return out
+
+
+def cuckoo_value(*arguments):
+    return module_value("MBbloomCF", 4, cuckoo_fields(*arguments))
 
 
 # ---- Filters of valkey-bloom -----------------------------------------------------------------------
@@ -243,14 +261,12 @@ def check_rate(host, name, command="BF.MEXISTS", most=0.05):
 
 def test_restore_of_redisbloom(h):
     chain = Chain(100, 0.01, keys_of(500))
-    for version in (4, 3, 2):
-        name = f"k{version}"
-        assert h.ask("RESTORE", name, 0, payload(chain.value(version))) == "OK"
-        check_has(h, name, keys_of(500))
-        check_rate(h, name)
-        assert h.ask("TYPE", name) == "MBbloom--"
-        assert h.ask("BF.INFO", name, "FILTERS") == [3]
-        assert h.ask("BF.INFO", name, "CAPACITY") == [700]
+    assert h.ask("RESTORE", "k4", 0, payload(chain.value())) == "OK"
+    check_has(h, "k4", keys_of(500))
+    check_rate(h, "k4")
+    assert h.ask("TYPE", "k4") == "MBbloom--"
+    assert h.ask("BF.INFO", "k4", "FILTERS") == [3]
+    assert h.ask("BF.INFO", "k4", "CAPACITY") == [700]
     # it goes on, and is saved as the other module saves it
     assert h.ask("BF.ADD", "k4", "new") == 1
     assert h.ask("BF.ADD", "k4", "new") == 0
@@ -299,12 +315,148 @@ def test_cuckoo_filters_come_by_scandump(h):
     assert h.ask("CF.SCANDUMP", "k", 0)[0] == 1
 
 
-def test_cuckoo_filters_are_refused_by_restore(h):
-    """Nobody describes their fields: the error says what to do instead."""
-    value = module_value("MBbloomCF", 4, [1, 4, 1, 0, 2, 20, 1, 4, bytes(8)])
-    assert isinstance(h.ask("RESTORE", "k", 0, payload(value)), Error)
-    assert "Move it by CF.SCANDUMP and CF.LOADCHUNK" in h.read_log()
-    assert h.ask("PING") == "PONG"
+# ---- What RedisBloom itself has made ---------------------------------------------------------------
+
+
+def samples():
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "foreign", "redisbloom", "samples.json")
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def value_of(sample):
+    return bytes.fromhex(sample["value"])
+
+
+def members_of(sample):
+    return [b"item:%d" % i for i in range(*sample["members"])]
+
+
+def scan(h, name, family):
+    iterator, chunks = 0, []
+    while True:
+        iterator, data = h.ask(family + ".SCANDUMP", name, iterator)
+        if iterator == 0:
+            return chunks
+        chunks.append((iterator, data))
+
+
+def digest_of(h, name, family):
+    digest = hashlib.sha256()
+    for iterator, data in scan(h, name, family):
+        digest.update(struct.pack("<QQ", iterator, len(data)) + data)
+    return digest.hexdigest()
+
+
+def check_sample(h, name, sample):
+    """It answers as it did where it was made."""
+    family = "CF" if sample["type"] == "MBbloomCF" else "BF"
+    keys = [b"nobody:%d" % i for i in range(sample["absent"])]
+    if members_of(sample):
+        check_has(h, name, members_of(sample), family + ".MEXISTS")
+    assert [i for i, found in enumerate(h.ask(family + ".MEXISTS", name, *keys)) if found] == sample["found"], name
+    info = h.ask(family + ".INFO", name)[1::2]
+    if sample["name"] == "bloom-expansion-0":  # which says 0 there: here as everywhere that it does not grow
+        sample["info"][-1] = None
+    assert (info[1:] if family == "CF" else info[:1] + info[2:]) == sample["info"], (name, info, sample["info"])
+    counts = sample.get("counts", [])
+    last = sample["members"][1]
+    assert [h.ask("CF.COUNT", name, f"item:{i}") for i in range(last - len(counts), last)] == counts
+
+
+def test_samples_by_restore(h):
+    for sample in samples():
+        name = sample["name"]
+        answer = h.ask("RESTORE", name, 0, payload(value_of(sample)))
+        if sample["version"] != 4:
+            assert isinstance(answer, Error), name
+            assert f"a {sample['type']} that cannot be loaded: version 3, expected 4" in h.read_log()
+            continue
+        assert answer == "OK", name
+        assert h.ask("TYPE", name) == sample["type"]
+        check_sample(h, name, sample)
+        assert h.ask("DUMP", name)[1:-10] == value_of(sample), name  # the way back
+
+
+def test_samples_by_loadchunk(h):
+    for sample in samples():
+        name, family = sample["name"], sample["type"] == "MBbloomCF" and "CF" or "BF"
+        chunks = [(iterator, bytes.fromhex(data)) for iterator, data in sample["chunks"]]
+        answers = [h.ask(family + ".LOADCHUNK", name, iterator, data) for iterator, data in chunks]
+        if sample["version"] != 4:
+            assert isinstance(answers[0], Error), name
+            assert h.ask("EXISTS", name) == 0
+        elif chunks:
+            assert answers == ["OK"] * len(chunks), name
+            check_sample(h, name, sample)
+
+
+def test_samples_go_on(h):
+    """More items, and less, make the bytes that they make in RedisBloom, also after being saved."""
+    for sample in samples():
+        name, family = sample["name"], sample["type"] == "MBbloomCF" and "CF" or "BF"
+        if not sample.get("more"):
+            continue
+        assert h.ask("RESTORE", name, 0, payload(value_of(sample))) == "OK"
+        for i in range(sample["more"]):
+            assert h.ask(family + ".ADD", name, f"more:{i}") in (0, 1)
+            if i == 10:
+                assert h.ask("DEBUG", "RELOAD") == "OK"
+        assert digest_of(h, name, family) == sample["more_sha256"], name
+        if "less_sha256" in sample:  # filters of the chain go meanwhile
+            for i in range(sample["more"]):
+                assert h.ask("CF.DEL", name, f"more:{i}") == 1
+                if i % 50 == 10:
+                    assert h.ask("DEBUG", "RELOAD") == "OK"
+            assert digest_of(h, name, family) == sample["less_sha256"], name
+            assert h.ask("CF.COMPACT", name) == "OK"
+            assert digest_of(h, name, family) == sample["compact_sha256"], name
+
+
+def test_cuckoo_filters_by_restore(h):
+    """Items are deleted and added, none is lost, and all of it is saved."""
+    assert h.ask("RESTORE", "k", 0, payload(cuckoo_value(256, keys_of(200), keys_of(150, "second")))) == "OK"
+    keys = keys_of(200) + keys_of(150, "second")
+    check_has(h, "k", keys, "CF.MEXISTS")
+    check_rate(h, "k", "CF.MEXISTS")
+    assert h.ask("CF.INFO", "k")[3:10:2] == [256, 2, 350, 0]
+    for key in keys_of(200):
+        assert h.ask("CF.DEL", "k", key) == 1
+    assert h.ask("CF.DEL", "k", "nobody has added this") == 0
+    check_has(h, "k", keys_of(150, "second"), "CF.MEXISTS")
+    filters, items, deleted = h.ask("CF.INFO", "k")[5:10:2]  # the second filter was emptied into the first
+    assert (filters, items) == (1, 150) and 0 < deleted < 200
+    assert h.ask("CF.ADD", "k", "twice") == h.ask("CF.ADD", "k", "twice") == 1
+    assert h.ask("CF.ADDNX", "k", "twice") == 0
+    for _ in range(2):
+        assert h.ask("CF.COUNT", "k", "twice") == 2
+        assert h.ask("CF.INFO", "k")[5:10:2] == [1, 152, deleted]
+        check_has(h, "k", keys_of(150, "second"), "CF.MEXISTS")
+        assert h.ask("DEBUG", "RELOAD") == "OK"
+    assert h.ask("COPY", "k", "copy") == 1
+    assert h.ask("BG.DIGEST", "copy") == h.ask("BG.DIGEST", "k")
+    assert h.ask("DUMP", "copy") == h.ask("DUMP", "k")
+    for key in keys_of(150, "second") + [b"twice", b"twice"]:
+        assert h.ask("CF.DEL", "k", key) == 1
+    assert sum(h.ask("CF.MEXISTS", "k", *keys)) == 0
+    assert h.ask("CF.SCANDUMP", "k", 0) == [0, None]  # an empty one is dumped by its value only
+    assert h.ask("RESTORE", "empty", 0, h.ask("DUMP", "k")) == "OK"
+    assert h.ask("CF.ADD", "empty", "a") == 1
+
+
+def test_cuckoo_filters_that_disagree(h):
+    """Each number once wrong: refused, and the log names it."""
+    fields = cuckoo_fields(256, keys_of(40), keys_of(40, "b"))
+    names = ["filters", "buckets", "items", None, "bytes of a filter", None, "buckets of a filter",
+             "buckets of a filter", "bytes of a filter"]
+    for at, name in enumerate(names):
+        if name:
+            forged = list(fields)
+            forged[at] = forged[at] + (b"\0" if isinstance(forged[at], bytes) else 65536 if at == 0 else 1)
+            before = len(h.read_log())
+            assert isinstance(h.ask("RESTORE", "k", 0, payload(module_value("MBbloomCF", 4, forged))), Error), name
+            assert "that cannot be loaded: " + name in h.read_log()[before:], name
+    assert h.ask("EXISTS", "k") == 0
 
 
 def test_what_is_cleared_is_ours(h):
@@ -340,22 +492,22 @@ def forgeries(fields, rng):
 def test_forged_values(h):
     """Refused, or harmless; and the server answers on."""
     rng = random.Random(redis_host.OPTIONS.seed)
-    chain, valkey = Chain(20, 0.01, keys_of(50)), Valkey(50, 0.01, keys_of(40))
+    kinds = [("MBbloom--", 4, "BF", Chain(20, 0.01, keys_of(50)).fields()),
+             ("bloomfltr", 1, "BF", Valkey(50, 0.01, keys_of(40)).fields()),
+             ("MBbloomCF", 4, "CF", cuckoo_fields(256, keys_of(40), keys_of(30, "b")))]
     refused = 0
     runs = int(redis_host.OPTIONS.payloads or 1500)
     for run in range(runs):
-        if run % 2:
-            value = module_value("MBbloom--", rng.choice([4, 4, 4, 0, 1, 2, 3, 5, 1023]), forgeries(chain.fields(), rng))
-        else:
-            value = module_value("bloomfltr", rng.choice([1, 1, 1, 0, 2]), forgeries(valkey.fields(), rng))
+        kind, version, family, fields = kinds[run % 3]
+        value = module_value(kind, rng.choice([version] * 6 + [0, 2, 3, 5, 1023]), forgeries(fields, rng))
         if rng.random() < 0.1:
             value = value[:rng.randrange(len(value))]
         answer = h.ask("RESTORE", "k", 0, payload(value), "REPLACE")
         refused += isinstance(answer, Error)
         if not isinstance(answer, Error):
-            assert isinstance(h.ask("BF.MEXISTS", "k", "a", "b"), list)
-            h.ask("BF.MADD", "k", "a", "b")
-            h.ask("BF.INFO", "k")
+            assert isinstance(h.ask(family + ".MEXISTS", "k", "a", "b"), list)
+            h.ask(family + ".INSERT", "k", "ITEMS", "a", "b")
+            h.ask(family + ".INFO", "k")
             assert isinstance(h.ask("DUMP", "k"), bytes)
     assert refused > runs / 2
     assert h.ask("PING") == "PONG"
@@ -363,10 +515,10 @@ def test_forged_values(h):
 
 def test_cut_values(h):
     """A payload that ends anywhere."""
-    value = Chain(5, 0.01, keys_of(8)).value()
-    for n in range(len(value)):
-        assert isinstance(h.ask("RESTORE", "k", 0, payload(value[:n]), "REPLACE"), Error), n
-    assert h.ask("RESTORE", "k", 0, payload(value), "REPLACE") == "OK"
+    for value in (Chain(5, 0.01, keys_of(8)).value(), cuckoo_value(16, keys_of(12), keys_of(9, "b"))):
+        for n in range(len(value)):
+            assert isinstance(h.ask("RESTORE", "k", 0, payload(value[:n]), "REPLACE"), Error), n
+        assert h.ask("RESTORE", "k", 0, payload(value), "REPLACE") == "OK"
 
 
 @alone
@@ -374,11 +526,15 @@ def test_rdb_file_of_the_other_module(h):
     """One line is changed, and the data is there: an RDB file of RedisBloom and valkey-bloom."""
     chain, valkey = Chain(1000, 0.001, keys_of(3000)), Valkey(500, 0.01, keys_of(400))
     with open(os.path.join(h.folder, "dump.rdb"), "wb") as file:
-        file.write(rdb_file({b"bloom": chain.value(), b"old": Chain(50, 0.01, keys_of(20)).value(3),
-                             b"valkey": valkey.value()}))
+        file.write(rdb_file({b"bloom": chain.value(), b"cuckoo": cuckoo_value(4096, keys_of(800)),
+                             b"valkey": valkey.value(), **{sample["name"].encode(): value_of(sample)
+                                                           for sample in samples() if sample["version"] == 4}}))
     h.start()
     check_has(h, "bloom", keys_of(3000))
-    check_has(h, "old", keys_of(20))
+    check_has(h, "cuckoo", keys_of(800), "CF.MEXISTS")
+    for sample in samples():
+        if sample["version"] == 4:
+            check_sample(h, sample["name"], sample)
     check_has(h, "valkey", keys_of(400))
     check_rate(h, "bloom", most=0.01)
     # replicas and restarts
@@ -387,7 +543,12 @@ def test_rdb_file_of_the_other_module(h):
         assert h.ask("BF.ADD", "bloom", "later") == 1
         assert h.ask("BF.MADD", "valkey", *keys_of(300, "later"))
         caught_up(h, replica)
-        for name in ("bloom", "valkey", "old"):
+        assert h.ask("CF.ADD", "cuckoo", "later") == h.ask("CF.DEL", "cuckoo", "item:0") == 1
+        assert h.ask("CF.INSERT", "cuckoo-chain", "ITEMS", *keys_of(300, "later")) == [1] * 300
+        assert h.ask("CF.DEL", "cuckoo-chain", "item:7") == 1
+        assert h.ask("CF.COMPACT", "cuckoo-chain") == "OK"
+        caught_up(h, replica)
+        for name in ("bloom", "valkey", "cuckoo", "cuckoo-chain"):
             assert replica.ask("BG.DIGEST", name) == h.ask("BG.DIGEST", name)
             assert replica.ask("TYPE", name) == h.ask("TYPE", name)
     finally:
@@ -401,6 +562,8 @@ def test_rdb_file_of_the_other_module(h):
     assert h.ask("BG.DIGEST", "bloom") == before
     check_has(h, "bloom", keys_of(3000) + [b"later"])
     check_has(h, "valkey", keys_of(400) + keys_of(300, "later"))
+    check_has(h, "cuckoo", keys_of(800)[1:] + [b"later"], "CF.MEXISTS")
+    check_has(h, "cuckoo-chain", keys_of(300, "later"), "CF.MEXISTS")
     # an append-only file, rewritten
     assert h.ask("CONFIG", "SET", "appendonly", "yes") == "OK"
     wait_for(lambda: h.info("persistence", "aof_rewrite_in_progress") == "0"
@@ -410,6 +573,7 @@ def test_rdb_file_of_the_other_module(h):
     assert h.ask("DEBUG", "LOADAOF") == "OK"
     assert h.ask("BG.DIGEST", "bloom") == after
     check_has(h, "valkey", keys_of(400) + keys_of(300, "later"))
+    check_has(h, "cuckoo", keys_of(800)[1:] + [b"later"], "CF.MEXISTS")
     h.stop()
 
 

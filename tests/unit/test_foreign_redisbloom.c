@@ -184,12 +184,13 @@ TEST(redisbloom__large_links_are_cut)
     bytes_drop(&b);
 }
 
-/* Old links are powers of two, and positions are taken modulo 2^n2. */
+/* Old links are powers of two, and positions are taken modulo 2^n2; their bits are not told. */
 TEST(redisbloom__rounded_links)
 {
     struct bytes b = small_copy();
     b.at[OPTIONS] = 4;
     b.at[N2] = 7; /* the same as 128 bits */
+    bytes_put64(&b, BITS, 0);
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     CHECK_EQ(foreign_count_items(f, 0, 10), 10);
     struct bytes again = bytes_written(f);
@@ -215,6 +216,22 @@ TEST(redisbloom__one_that_may_not_grow_is_full)
     put32(&b, GROWTH, 0);
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
     CHECK_EQ(foreign_add_items(f, 10, 300), BG_EFULL);
+    CHECK_EQ(foreign_count_items(f, 0, 10), 10);
+    bg_foreign_free(f);
+    bytes_drop(&b);
+}
+
+/* BF.RESERVE with EXPANSION 0, as versions up to 2.4 took it: another link would have no room. */
+TEST(redisbloom__one_that_grows_by_nothing_is_full)
+{
+    bg_foreign *f;
+    CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 10, 0.01, NULL, &f, NULL));
+    struct bytes b = bytes_written(f);
+    bg_foreign_free(f);
+    put32(&b, GROWTH, 0);
+    f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    CHECK_OK(foreign_add_items(f, 0, 10));
+    CHECK_EQ(foreign_add_items(f, 10, 11), BG_EFULL);
     CHECK_EQ(foreign_count_items(f, 0, 10), 10);
     bg_foreign_free(f);
     bytes_drop(&b);
@@ -366,8 +383,12 @@ TEST(redisbloom__red_184456_n2_above_63)
     for (unsigned n2 = 8; n2 < 256; n2++) { /* 2^8 is more than 128 bits */
         struct bytes b = small_copy();
         b.at[N2] = (unsigned char)n2;
+        bytes_put64(&b, BITS, 0);
         refused(&b, "n2 of a link");
     }
+    struct bytes b = small_copy();
+    b.at[N2] = 7; /* whose bits are not told */
+    refused(&b, "bits of a link");
 }
 
 TEST(redisbloom__mod_13409_header_and_chunks_differ)

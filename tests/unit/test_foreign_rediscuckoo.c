@@ -1,7 +1,8 @@
 /*
  * Cuckoo filters of RedisBloom: the example of its documentation is read, "item1" found where the
  * example shows it, and everything that does not agree with itself is refused: a filter that is
- * read wrongly would answer "no" to what it has.
+ * read wrongly would answer "no" to what it has. What RedisBloom itself has written is in
+ * foreign/redisbloom/samples.json and compared by foreign/test_redisbloom_samples.py.
  */
 #include "support/check.h"
 #include "support/foreign_bytes.h"
@@ -9,7 +10,7 @@
 #include "base/bits.h"
 
 /* CF.RESERVE cf 8, CF.ADD cf item1, then CF.SCANDUMP, as its documentation prints it: the header
- * with 8 bytes that mean nothing, and 4 buckets of 2. */
+ * with 8 bytes that mean nothing, as versions 2.2.7 to 2.2.10 have them, and 4 buckets of 2. */
 static const unsigned char example[16 + 46 + 16 + 8] = {
     0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x2e, 0x00, 0x00, 0x00, 0x00,
     0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x04, 0x00,
@@ -32,12 +33,22 @@ enum {
     EXPANSION = 52,
     CHUNK = 62,
     CHUNK_LENGTH = 70,
-    SLOTS = 78
+    SLOTS = 78,
+    ADDRESS = 8 /* what the header of other versions has not */
 };
 
 static struct bytes example_copy(void)
 {
     return bytes_copy(example, sizeof example);
+}
+
+/* As other versions write it. */
+static struct bytes example_without_address(void)
+{
+    struct bytes b = bytes_copy(example, CHUNK - ADDRESS);
+    b.at[LENGTH] -= ADDRESS;
+    bytes_append(&b, example + CHUNK, sizeof example - CHUNK);
+    return b;
 }
 
 static void refused(struct bytes *b, const char *what)
@@ -134,10 +145,10 @@ TEST(rediscuckoo__the_example_of_the_documentation)
     CHECK_EQ(about.items, 1);
     CHECK_EQ(about.design, 8);
     CHECK_EQ(about.parts, 1);
-    struct bytes written = bytes_written(f); /* the same, but for the address */
-    memset(b.at + EXPANSION + 2, 0, 8);
-    CHECK(bytes_same(&b, &written));
+    struct bytes written = bytes_written(f), expected = example_without_address();
+    CHECK(bytes_same(&expected, &written));
     bytes_drop(&written);
+    bytes_drop(&expected);
     bytes_drop(&b);
     bg_foreign_free(f);
 }
@@ -148,8 +159,7 @@ TEST(rediscuckoo__makes_the_example)
     bg_foreign *f;
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISCUCKOO, 8, 0.02, NULL, &f, NULL));
     CHECK_OK(bg_foreign_add(f, "item1", 5, NULL));
-    struct bytes expected = example_copy(), b = bytes_written(f);
-    memset(expected.at + EXPANSION + 2, 0, 8);
+    struct bytes expected = example_without_address(), b = bytes_written(f);
     CHECK(bytes_same(&b, &expected));
     bytes_drop(&b);
     bytes_drop(&expected);
@@ -191,6 +201,53 @@ TEST(rediscuckoo__removes_what_was_added)
     bg_foreign_free(f);
 }
 
+/* What can move to earlier filters does, when more than a tenth was deleted, and the last ones go. */
+TEST(rediscuckoo__gives_filters_back)
+{
+    for (unsigned expansion = 1; expansion <= 4; expansion *= 2) {
+        char key[32];
+        bg_foreign *f = made(expansion, 2, 100);
+        const uint32_t parts = about_of(f).parts;
+        CHECK(parts > 1);
+        for (int i = 0; i < 99; i++) {
+            CHECK_OK(bg_foreign_remove(f, key, key_of(key, i), NULL));
+            const bg_foreign_info about = about_of(f);
+            CHECK_EQ(about.items, (uint64_t)(99 - i));
+            CHECK(about.removed <= about.items / 10 || about.parts == 1);
+            CHECK_EQ(count_items(f, i + 1, 100), (size_t)(99 - i));
+        }
+        CHECK_EQ(about_of(f).parts, 1);
+        check_written(f, 0);
+        CHECK_OK(add_items(f, 100, 200)); /* and it grows again, by empty ones */
+        CHECK_EQ(count_items(f, 100, 200), 100);
+        CHECK_EQ(about_of(f).items, 101);
+        check_written(f, 0);
+        bg_foreign_free(f);
+    }
+}
+
+/* Compacting goes through all filters, also where one cannot be emptied. */
+TEST(rediscuckoo__compacts)
+{
+    for (unsigned expansion = 1; expansion <= 4; expansion *= 2) {
+        char key[32];
+        bg_foreign *f = made(expansion, 4, 200), *one = made(1, 2, 3);
+        for (int i = 0; i < 10; i++) { /* not yet a tenth */
+            CHECK_OK(bg_foreign_remove(f, key, key_of(key, i), NULL));
+        }
+        CHECK_EQ(about_of(f).removed, 10);
+        CHECK_OK(bg_foreign_compact(f, NULL));
+        CHECK_EQ(about_of(f).removed, 0);
+        CHECK_EQ(about_of(f).items, 190);
+        CHECK_EQ(count_items(f, 10, 200), 190);
+        check_written(f, 0);
+        CHECK_OK(bg_foreign_compact(one, NULL));
+        CHECK_EQ(count_items(one, 0, 3), 3);
+        bg_foreign_free(one);
+        bg_foreign_free(f);
+    }
+}
+
 TEST(rediscuckoo__counts_copies_up_to_a_bound)
 {
     bg_foreign *f = made(1, 2, 0);
@@ -230,6 +287,8 @@ TEST(rediscuckoo__other_formats_do_not_remove)
     CHECK_OK(bg_foreign_create(BG_FOREIGN_REDISBLOOM, 8, 0.01, NULL, &f, NULL));
     CHECK_OK(bg_foreign_add(f, "a", 1, NULL));
     CHECK_EQ(bg_foreign_remove(f, "a", 1, &why), BG_ENOTSUP);
+    CHECK_EQ(bg_foreign_compact(f, &why), BG_ENOTSUP);
+    CHECK_EQ(bg_foreign_compact(NULL, NULL), BG_EINVAL);
     CHECK_EQ(bg_foreign_count(f, "a", 1), 1);
     CHECK_EQ(bg_foreign_remove(NULL, "a", 1, NULL), BG_EINVAL);
     CHECK_EQ(bg_foreign_remove(f, NULL, 1, NULL), BG_EINVAL);
@@ -248,8 +307,11 @@ TEST(rediscuckoo__items_that_are_not_there)
     struct bytes b = example_copy();
     b.at[SLOTS + 7] = 9;
     refused(&b, "items");
-    b = example_copy(); /* deleted ones may be among the items */
+    b = example_copy();
     b.at[ITEMS] = 3;
+    b.at[DELETED] = 2;
+    refused(&b, "items");
+    b = example_copy(); /* deleted ones are counted apart */
     b.at[DELETED] = 2;
     bg_foreign *f = foreign_must(BG_FOREIGN_REDISCUCKOO, &b, NULL);
     CHECK_EQ(about_of(f).items, 1);
@@ -266,6 +328,7 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused64(BUCKETS, 2, "chunk");
     refused64(BUCKETS, UINT64_C(1) << 31, "buckets");
     refused64(BUCKETS, UINT64_C(1) << 63, "buckets");
+    refused64(DELETED, UINT64_C(1) << 63, "deleted");
     refused64(FILTERS, 0, "filters");
     refused64(FILTERS, 2, "chunk");
     refused64(FILTERS, 4, "slots of the filters");
@@ -276,6 +339,8 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused16(EXPANSION, 3, "expansion");
     refused16(EXPANSION, 65535, "expansion");
     refused64(LENGTH, 45, "chunk");
+    refused64(LENGTH, 38, "chunk"); /* what follows is no chunk */
+    refused64(LENGTH, 32, "chunk"); /* of versions before 2.2 */
     refused64(0, 2, "chunk");
     refused64(CHUNK, 8, "chunk");
     refused64(CHUNK_LENGTH, 9, "chunk");
@@ -286,31 +351,35 @@ TEST(rediscuckoo__sizes_that_cannot_be)
     refused(&b, "filters");
 }
 
-/* Filters of different sizes in pieces: their order could not be seen. */
-TEST(rediscuckoo__pieces_of_filters_that_differ)
+/* A filter comes in pieces, and none of them has anything of the next filter. */
+TEST(rediscuckoo__pieces_of_filters)
 {
     static const unsigned char end[16] = { 0 };
+    const size_t chunk = CHUNK - ADDRESS, slots = SLOTS - ADDRESS;
     for (unsigned expansion = 1; expansion <= 2; expansion++) {
         bg_foreign *f = made(expansion, 2, 9);
         CHECK_EQ(about_of(f).parts, 2);
-        struct bytes b = bytes_written(f), cut = bytes_copy(b.at, CHUNK);
+        struct bytes b = bytes_written(f), cut = bytes_copy(b.at, chunk);
         unsigned char record[16] = { 0 };
         for (size_t half = 0; half < 2; half++) { /* the first filter in two pieces */
             bgi_store_le64(record, 1 + 4 * (half + 1));
             bgi_store_le64(record + 8, 4);
             bytes_append(&cut, record, sizeof record);
-            bytes_append(&cut, b.at + SLOTS + 4 * half, 4);
+            bytes_append(&cut, b.at + slots + 4 * half, 4);
         }
-        bytes_append(&cut, b.at + SLOTS + 8, b.n - SLOTS - 8);
+        bytes_append(&cut, b.at + slots + 8, b.n - slots - 8);
         bytes_append(&cut, end, sizeof end);
-        if (expansion == 1) {
-            bg_foreign *again = foreign_must(BG_FOREIGN_REDISCUCKOO, &cut, NULL);
-            CHECK_EQ(count_items(again, 0, 9), 9);
-            bg_foreign_free(again);
-            bytes_drop(&cut);
-        } else {
-            refused(&cut, "chunk");
-        }
+        bg_foreign *again = foreign_must(BG_FOREIGN_REDISCUCKOO, &cut, NULL);
+        CHECK_EQ(count_items(again, 0, 9), 9);
+        bg_foreign_free(again);
+        bytes_drop(&cut);
+        cut = bytes_copy(b.at, chunk); /* both in one */
+        bgi_store_le64(record, 1 + b.n - chunk - 32);
+        bgi_store_le64(record + 8, b.n - chunk - 32);
+        bytes_append(&cut, record, sizeof record);
+        bytes_append(&cut, b.at + slots, 8);
+        bytes_append(&cut, b.at + slots + 8 + 16, b.n - slots - 8 - 16);
+        refused(&cut, "chunk");
         bytes_drop(&b);
         bg_foreign_free(f);
     }

@@ -429,6 +429,20 @@ bg_err bg_foreign_remove(bg_foreign *foreign, const void *key, size_t len,
     return err ? bgi_err(info, err, "key", "one that was added", "none") : BG_OK;
 }
 
+bg_err bg_foreign_compact(bg_foreign *foreign, bg_errinfo *info)
+{
+    if (!foreign) {
+        return bgi_err(info, BG_EINVAL, "foreign", "a filter", "NULL");
+    }
+    bgi_err_clear(info);
+    if (!foreign->format->compact) {
+        return bgi_err(info, BG_ENOTSUP, "format", "one that can remove keys", "%s",
+                       foreign->format->name);
+    }
+    foreign->format->compact(foreign);
+    return BG_OK;
+}
+
 uint64_t bg_foreign_count(const bg_foreign *foreign, const void *key, size_t len)
 {
     return foreign && foreign->format->times

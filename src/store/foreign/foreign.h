@@ -77,6 +77,7 @@ struct foreign_format {
     /* Formats that count: how often, and one less (BG_ENOTFOUND). Or NULL. */
     uint64_t (*times)(const bg_foreign *foreign, const void *key, size_t len);
     bg_err (*remove)(bg_foreign *foreign, const void *key, size_t len);
+    void (*compact)(bg_foreign *foreign); /* not NULL if `remove` is not */
     /* Size of what `write` writes, and that. Or NULL. */
     uint64_t (*written)(const bg_foreign *foreign);
     void (*write)(const bg_foreign *foreign, unsigned char *to);

@@ -15,7 +15,7 @@
  *
  * BF.LOADCHUNK takes the same pairs. A key has a = MurmurHash64A under a fixed seed and
  * b = the same under the seed a; its positions are (a + i b) mod bits, or mod 2^n2 in
- * links of old versions, which are powers of two.
+ * links that versions before 2.2 have made, which are powers of two: there bits is 0.
  *
  * A chain grows: the first link has half of the error that was asked for, every other has
  * `growth` times the entries and half of the error of the one before; a key goes into the
@@ -23,13 +23,15 @@
  *
  * Invariants, each against a defect that loaders of such dumps had (tests of that name):
  *   (I1) bytes of all links = bytes of all chunks; no chunk reaches over a link's end
- *   (I2) bits = 8 bytes, 1 <= n2 <= 63 and 2^n2 <= bits where it is used, bits > 0
+ *   (I2) bits = 8 bytes, above 0; or bits = 0, n2 > 0 and 2^n2 <= 8 bytes
  *   (I3) the header has just as many links as its length tells, at least one
  *   (I4) error, bits per entry: finite, in range; hashes = ceil(ln 2 * bits per entry),
  *        and at most FOREIGN_K_MOST
  *   (I5) entries times bits per entry is no more than the bits there are: what is added
  *        later makes the chain grow by `growth` times that, not by what a stranger says
- *   (I6) the sizes of links add up to the size; growth is not 0 where the chain grows
+ *   (I6) the sizes of links add up to the size; a chain of several links has a growth
+ *
+ * What RedisBloom 2.2.1 to 8.8 writes is what is accepted: docs/foreign.md.
  */
 #include "base/checked.h"
 #include "store/foreign/foreign.h"
@@ -83,12 +85,13 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
                                    .k = hashes,
                                    .design = foreign_le64(p + 44),
                                    .own_small = p[52] };
-    if (part->bytes == 0 || part->bytes > UINT64_MAX / 8 || bits != 8 * part->bytes) {
+    if (part->bytes == 0 || part->bytes > UINT64_MAX / 8
+        || bits != (part->own_small ? 0 : 8 * part->bytes)) {
         return foreign_refuse(info, at + 8, "bits of a link",
-                              "8 times its bytes, above 0", "%llu",
+                              "8 times its bytes, above 0; or 0, with n2", "%llu",
                               (unsigned long long)bits);
     }
-    if (part->own_small > 63 || (uint64_t)1 << part->own_small > bits) {
+    if (part->own_small > 63 || (uint64_t)1 << part->own_small > 8 * part->bytes) {
         return foreign_refuse(info, at + 52, "n2 of a link",
                               "0, or 2^n2 up to its bits", "%u", part->own_small);
     }
@@ -105,7 +108,8 @@ static bg_err redis_link(const unsigned char *p, size_t at, struct foreign_part 
         return foreign_refuse(info, at + 40, "hashes of a link",
                               "ln 2 * bits per entry", "%u", hashes);
     }
-    if (part->design == 0 || (double)part->design * part->own > (double)bits + 1) {
+    if (part->design == 0
+        || (double)part->design * part->own > 8 * (double)part->bytes + 1) {
         return foreign_refuse(info, at + 44, "entries of a link",
                               "at least 1, and as many as the bits are for", "%llu",
                               (unsigned long long)part->design);
@@ -135,8 +139,10 @@ static bg_err redis_header(const struct foreign_chunk *chunk, uint64_t *bytes,
         return foreign_refuse(info, at + 12, "options", "64-bit hashes: 4, and 1 and 8",
                               "%u", options);
     }
-    if (growth > REDIS_GROWTH_MOST || (growth == 0 && !(options & REDIS_NO_SCALING))) {
-        return foreign_refuse(info, at + 16, "growth", "1 .. 32768", "%u", growth);
+    if (growth > REDIS_GROWTH_MOST
+        || (growth == 0 && links > 1 && !(options & REDIS_NO_SCALING))) {
+        return foreign_refuse(info, at + 16, "growth", "1 .. 32768, or 0 and one link",
+                              "%u", growth);
     }
     uint64_t size = 0;
     *bytes = 0;
@@ -294,7 +300,8 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
     const struct foreign_part *last = &f->parts[f->count - 1];
     struct foreign_part part;
     uint64_t entries, bytes;
-    if (f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NO_SCALING) {
+    if (f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NO_SCALING
+        || f->extra[REDIS_EXTRA_GROWTH] == 0) {
         return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
                        "%llu items", (unsigned long long)last->items);
     }
@@ -366,7 +373,7 @@ static uint64_t redis_written(const bg_foreign *f)
 static void redis_write_link(const struct foreign_part *part, unsigned char *to)
 {
     foreign_put_le64(to, part->bytes);
-    foreign_put_le64(to + 8, 8 * part->bytes);
+    foreign_put_le64(to + 8, part->own_small ? 0 : 8 * part->bytes);
     foreign_put_le64(to + 16, part->items);
     foreign_put_le_double(to + 24, part->rate);
     foreign_put_le_double(to + 32, part->own);

@@ -6,10 +6,11 @@
  *     u64 iterator | u64 length | bytes          little-endian; then the next
  *
  *     iterator 1   the header: u64 items | u64 buckets | u64 deleted | u64 filters |
- *                  u16 bucket size | u16 iterations | u16 expansion | 8 bytes, an address of
- *                  memory, which means nothing
- *     then         the slots of the filters, one byte each, bucket by bucket; the iterator is
- *                  that of the chunk before plus the length
+ *                  u16 bucket size | u16 iterations | u16 expansion; versions 2.2.7 to 2.2.10
+ *                  have 8 bytes more, an address of memory, which means nothing
+ *     then         the slots of the filters, one byte each, bucket by bucket, at most 16 MiB a
+ *                  time and of one filter only; the iterator is that of the chunk before plus
+ *                  the length
  *     iterator 0   the end; may be left out, and is not written
  *
  * A slot is empty (0) or has a fingerprint. A key's hash h is MurmurHash64A with seed 0, its
@@ -17,23 +18,26 @@
  * of buckets, which is a power of two; in any of the filters. The n-th filter, counted from 0,
  * has buckets * expansion^n of them.
  *
- * Where this is known from, and what keeps a mistake from becoming a false "no", is told in
- * docs/foreign.md. In short: the layout is that of the example in the documentation of the
- * command, in which the fingerprint and the bucket of a key can be seen; what the example
- * leaves open is compared with the data:
- *   (I1) there are as many fingerprints as the header says items: fields that mean something
- *        else would not agree with what is counted
- *   (I2) where filters differ in size, each comes as one chunk: so their order is seen
- *   (I3) the slots of all filters are there before memory is taken; no chunk reaches over the
+ * All this was observed: on what RedisBloom 2.2 to 8.8 writes, from outside (docs/foreign.md).
+ * What it always writes is what is accepted:
+ *   (I1) there are as many fingerprints as the header says items; those that were deleted are
+ *        counted apart
+ *   (I2) the slots of all filters are there before memory is taken; no chunk reaches over the
  *        end of a filter
- *   (I4) buckets and expansion are powers of two; a filter has less than 2^32 slots, since
+ *   (I3) buckets and expansion are powers of two; a filter has less than 2^32 slots, since
  *        RedisBloom computes places in 32 bits
  *
  * Adding puts a fingerprint into the first free slot of its two buckets, last filter first; if
  * there is none, fingerprints of the last filter move to their other bucket, `iterations` of
  * them at most; if that frees none either, they move back and the chain grows. It never has
  * more than CUCKOO_FILTERS_MOST filters by that: copies of one key fill two buckets only, and
- * would make it grow without end.
+ * would make it grow without end. Removing takes a fingerprint out of the last filter that has it.
+ * When more than a tenth of the items was removed since, those of the last filter move to the first
+ * one that has room for them; if that empties it, it goes, and the next one's do. Compacting does so
+ * with all filters but the first.
+ *
+ * RedisBloom does all that in the same way: the same adds and removes make the same bytes, so that
+ * a replica of it stays one.
  *
  * In memory: a part has one slot a byte; `bits` is 8 times that. own_small is the bucket size.
  */
@@ -46,12 +50,12 @@
 #include <string.h>
 
 enum {
-    CUCKOO_HEADER = 46,
+    CUCKOO_HEADER = 38,
+    CUCKOO_ADDRESS = 8, /* behind it, in old versions */
     CUCKOO_CHUNK_MOST = 16 << 20,
     CUCKOO_EXPANSION_MOST = 32768,
-    CUCKOO_BUCKET_MOST = 255,
-    CUCKOO_FILTERS_MOST = 64,
-    CUCKOO_ITERATIONS_MOST = 65535
+    CUCKOO_BUCKET_MOST = 255, /* of 300, old versions say 300 and have 300 % 256 */
+    CUCKOO_FILTERS_MOST = 64
 };
 
 /* extra[] of a filter. */
@@ -109,8 +113,11 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
 {
     const unsigned char *p = chunk->bytes;
     const size_t at = chunk->at + FOREIGN_CHUNK;
-    if (chunk->iterator != 1 || chunk->length != CUCKOO_HEADER) {
-        return foreign_chunk_bad(chunk, "the header, with iterator 1", info);
+    if (chunk->iterator != 1
+        || (chunk->length != CUCKOO_HEADER
+            && chunk->length != CUCKOO_HEADER + CUCKOO_ADDRESS)) {
+        return foreign_chunk_bad(chunk, "the header of 38 bytes, with iterator 1",
+                                 info);
     }
     *head = (struct cuckoo_head){ .items = foreign_le64(p),
                                   .buckets = foreign_le64(p + 8),
@@ -133,6 +140,10 @@ static bg_err cuckoo_head(const struct foreign_chunk *chunk, struct cuckoo_head 
         return foreign_refuse(info, at + 36, "expansion",
                               "0, or a power of two up to 32768", "%u",
                               head->expansion);
+    }
+    if (head->deleted > INT64_MAX) {
+        return foreign_refuse(info, at + 16, "deleted", "below 2^63", "%llu",
+                              (unsigned long long)head->deleted);
     }
     if (head->filters == 0 || head->filters > FOREIGN_PARTS_MOST
         || (head->filters > 1 && head->expansion == 0)) {
@@ -162,12 +173,6 @@ static void cuckoo_adopt(bg_foreign *f, const struct cuckoo_head *head)
     }
 }
 
-/* Whether filters differ in size, so that each has to come in one piece (I2). */
-static bool cuckoo_differ(const bg_foreign *f)
-{
-    return f->count > 1 && f->extra[CUCKOO_EXPANSION] > 1;
-}
-
 /* The slots: chunk after chunk, each inside of one filter. */
 static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo *info)
 {
@@ -180,7 +185,6 @@ static bg_err cuckoo_fill(struct foreign_input *input, bg_foreign *f, bg_errinfo
                 return foreign_chunk_bad(&chunk, "a whole one", info);
             }
             if (chunk.length == 0 || chunk.length > end - done
-                || (cuckoo_differ(f) && chunk.length != f->parts[i].bytes)
                 || chunk.iterator != 1 + done + chunk.length) {
                 return foreign_chunk_bad(
                     &chunk, "the one that follows, up to the filter's end", info);
@@ -207,7 +211,7 @@ static uint64_t cuckoo_taken(const bg_foreign *f, const struct foreign_part *par
     return taken;
 }
 
-/* Counts what is there, and compares (I1). Deleted ones may be counted among the items. */
+/* Counts what is there, and compares (I1). */
 static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
                            bg_errinfo *info)
 {
@@ -216,13 +220,12 @@ static bg_err cuckoo_weigh(bg_foreign *f, const struct cuckoo_head *head,
         f->parts[i].items = cuckoo_taken(f, &f->parts[i]);
         taken += f->parts[i].items;
     }
-    if (taken == head->items
-        || (head->deleted <= head->items && taken == head->items - head->deleted)) {
-        return BG_OK;
-    }
-    return foreign_refuse(info, head->at, "items", "as many as there are fingerprints",
-                          "%llu of %llu", (unsigned long long)head->items,
-                          (unsigned long long)taken);
+    return taken == head->items
+               ? BG_OK
+               : foreign_refuse(info, head->at, "items",
+                                "as many as there are fingerprints", "%llu of %llu",
+                                (unsigned long long)head->items,
+                                (unsigned long long)taken);
 }
 
 static bg_err cuckoo_read(struct foreign_input input, const bg_foreign_options *options,
@@ -333,6 +336,75 @@ static uint64_t cuckoo_times(const bg_foreign *f, const void *key, size_t len)
     return times;
 }
 
+/* Puts a fingerprint of a filter into the first one before it that has room. Buckets of a smaller filter
+ * follow from those of a larger one, as both are powers of two. */
+static bool cuckoo_hand_on(bg_foreign *f, uint32_t which, uint64_t bucket,
+                           unsigned char print)
+{
+    const struct cuckoo_key k = { bucket, cuckoo_alternative(bucket, print), print };
+    for (uint32_t i = 0; i < which; i++) {
+        struct foreign_part *to = &f->parts[i];
+        unsigned char *slot =
+            to->items < to->bytes ? cuckoo_find_either(f, to, &k, 0) : NULL;
+        if (slot) {
+            *slot = print;
+            to->items++;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Hands on what is in a filter; true: it is empty. */
+static bool cuckoo_empty(bg_foreign *f, uint32_t which)
+{
+    struct foreign_part *part = &f->parts[which];
+    unsigned char *from = f->bytes + part->offset;
+    uint64_t left = part->items;
+    for (uint64_t i = 0; i < part->bytes && left > 0; i++) {
+        if (from[i]) {
+            left--;
+            if (cuckoo_hand_on(f, which, i / part->own_small, from[i])) {
+                from[i] = 0;
+                part->items--;
+            }
+        }
+    }
+    return part->items == 0;
+}
+
+/* Empties filters, the last one first: `all` of them, or up to one that cannot be. Those at the end that
+ * are empty go. */
+static void cuckoo_gather(bg_foreign *f, bool all)
+{
+    bool empty = true;
+    for (uint32_t i = f->count - 1; i > 0 && (all || empty); i--) {
+        empty = cuckoo_empty(f, i);
+        if (empty && i == f->count - 1) {
+            f->count--;
+            f->size -= f->parts[i].bytes;
+        }
+    }
+    f->extra[CUCKOO_DELETED] = 0;
+}
+
+static void cuckoo_compact(bg_foreign *f)
+{
+    cuckoo_gather(f, true);
+}
+
+/* When more than a tenth of the items was deleted. */
+static void cuckoo_rearrange(bg_foreign *f)
+{
+    uint64_t items = 0;
+    for (uint32_t i = 0; i < f->count; i++) {
+        items += f->parts[i].items;
+    }
+    if (f->count > 1 && f->extra[CUCKOO_DELETED] > items / 10) {
+        cuckoo_gather(f, false);
+    }
+}
+
 static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
 {
     const struct cuckoo_key k = cuckoo_hash(key, len);
@@ -342,6 +414,7 @@ static bg_err cuckoo_remove(bg_foreign *f, const void *key, size_t len)
             *slot = 0;
             f->parts[i].items--;
             f->extra[CUCKOO_DELETED]++;
+            cuckoo_rearrange(f);
             return BG_OK;
         }
     }
@@ -478,14 +551,9 @@ static bg_err cuckoo_create(uint64_t items, double rate,
 
 /* ---- Writing, and what is in it ---------------------------------------------------------- */
 
-static uint64_t cuckoo_chunk_most(const bg_foreign *f)
-{
-    return cuckoo_differ(f) ? UINT32_MAX : CUCKOO_CHUNK_MOST;
-}
-
 static uint64_t cuckoo_written(const bg_foreign *f)
 {
-    const uint64_t most = cuckoo_chunk_most(f);
+    const uint64_t most = CUCKOO_CHUNK_MOST;
     uint64_t bytes = FOREIGN_CHUNK + CUCKOO_HEADER + f->size;
     for (uint32_t i = 0; i < f->count; i++) {
         const uint64_t slots = f->parts[i].bytes;
@@ -507,7 +575,6 @@ static unsigned char *cuckoo_write_header(const bg_foreign *f, unsigned char *to
         items += f->parts[i].items;
     }
     to = foreign_chunk_begin(to, 1, CUCKOO_HEADER);
-    memset(to, 0, CUCKOO_HEADER);
     foreign_put_le64(to, items);
     foreign_put_le64(to + 8, f->parts[0].bytes / f->parts[0].own_small);
     foreign_put_le64(to + 16, f->extra[CUCKOO_DELETED]);
@@ -520,7 +587,7 @@ static unsigned char *cuckoo_write_header(const bg_foreign *f, unsigned char *to
 
 static void cuckoo_write(const bg_foreign *f, unsigned char *to)
 {
-    const uint64_t most = cuckoo_chunk_most(f);
+    const uint64_t most = CUCKOO_CHUNK_MOST;
     to = cuckoo_write_header(f, to);
     for (uint32_t i = 0; i < f->count; i++) {
         uint64_t at = f->parts[i].offset;
@@ -540,6 +607,7 @@ static void cuckoo_about(const bg_foreign *f, bg_foreign_info *about)
 {
     double no = 1;
     about->ones = about->items;
+    about->removed = f->extra[CUCKOO_DELETED];
     for (uint32_t i = 0; i < f->count; i++) {
         const struct foreign_part *part = &f->parts[i];
         const double full = (double)part->items / (double)part->bytes;
@@ -558,6 +626,7 @@ const struct foreign_format foreign_rediscuckoo = {
     .add = cuckoo_add,
     .times = cuckoo_times,
     .remove = cuckoo_remove,
+    .compact = cuckoo_compact,
     .written = cuckoo_written,
     .write = cuckoo_write,
     .about = cuckoo_about,

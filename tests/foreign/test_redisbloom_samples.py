@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Filters that RedisBloom has made (redisbloom/README.md), read by the library from what SCANDUMP gave:
+every member is found, others by chance exactly where RedisBloom finds them, more keys make the same
+bytes, and a header with any byte changed that has a meaning is refused.
+usage: test_redisbloom_samples.py FOREIGN_TOOL
+The last line is "N passed, N failed"."""
+
+import hashlib
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOOL = os.path.abspath(sys.argv[1])
+FORMATS = {"MBbloom--": "redisbloom", "MBbloomCF": "rediscuckoo"}
+RECORD = 16
+CUCKOO_HEADER = 38
+# bytes of a cuckoo filter's header that nothing else depends on: deleted, iterations, an address
+FREE = set(range(16, 24)) | {34, 35} | set(range(38, 46))
+EXPANSION = {36, 37}  # where there is one filter only
+
+passed = failed = 0
+
+
+def check(what, good):
+    global passed, failed
+    passed += bool(good)
+    failed += not good
+    if not good:
+        print(f"FAILED {what}")
+
+
+def tool(verb, sample, path, keys=()):
+    """Its exit status and what it prints; keys are lines of digits."""
+    lines = "".join(key.encode().hex() + "\n" for key in keys).encode()
+    done = subprocess.run([TOOL, verb, FORMATS[sample["type"]], path, "0", "0"], input=lines,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    return done.returncode, done.stdout
+
+
+def file_of(sample):
+    """The chunks as bg_foreign_read takes them: docs/foreign.md."""
+    return b"".join(struct.pack("<QQ", iterator, len(data) // 2) + bytes.fromhex(data)
+                    for iterator, data in sample["chunks"])
+
+
+def write(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def count(sample, path, keys):
+    """How many of them may be in; -1: the file is refused."""
+    status, text = tool("ask", sample, path, keys)
+    return int(text) if status == 0 else -1
+
+
+def test_answers(sample, path):
+    members = [f"item:{i}" for i in range(*sample["members"])]
+    found = [f"nobody:{i}" for i in sample["found"]]
+    others = [f"nobody:{i}" for i in range(sample["absent"]) if i not in sample["found"]]
+    check(f"{sample['name']}: members", count(sample, path, members) == len(members))
+    check(f"{sample['name']}: found by chance", count(sample, path, found) == len(found))
+    check(f"{sample['name']}: absent", count(sample, path, others) == 0)
+
+
+def test_written(sample, path):
+    """The same bytes again, less an address behind the header; and the same after more keys."""
+    expected = json.loads(json.dumps(sample))
+    if sample["type"] == "MBbloomCF":
+        expected["chunks"][0][1] = expected["chunks"][0][1][:2 * CUCKOO_HEADER]
+    check(f"{sample['name']}: written", tool("add", sample, path) == (0, file_of(expected)))
+    if sample.get("more"):
+        status, text = tool("add", sample, path, [f"more:{i}" for i in range(sample["more"])])
+        check(f"{sample['name']}: more", status == 0 and hashlib.sha256(text).hexdigest() == sample["more_sha256"])
+
+
+def test_damage(sample, path):
+    """Each byte of the records up to the end of the header, changed in one bit and in all."""
+    whole = file_of(sample)
+    free = FREE | (EXPANSION if len(sample["chunks"]) == 2 else set())
+    for at in range(RECORD + len(sample["chunks"][0][1]) // 2):
+        for flip in (1, 255):
+            if at - RECORD not in free:
+                write(path, whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1:])
+                check(f"{sample['name']}: byte {at} ^ {flip}", count(sample, path, ()) == -1)
+    write(path, whole[:-1])
+    check(f"{sample['name']}: cut", count(sample, path, ()) == -1)
+
+
+def main():
+    with open(os.path.join(HERE, "redisbloom", "samples.json"), encoding="utf-8") as file:
+        samples = json.load(file)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "dump")
+        for sample in samples:
+            if not sample["chunks"]:
+                continue
+            write(path, file_of(sample))
+            if sample["version"] != 4:
+                check(f"{sample['name']}: refused", count(sample, path, ()) == -1)
+                continue
+            test_answers(sample, path)
+            test_written(sample, path)
+            if sample["type"] == "MBbloomCF":
+                test_damage(sample, path)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed or not passed else 0)
+
+
+main()
