@@ -8,7 +8,10 @@
   batches   BF.MEXISTS of 100 keys against 100 BF.EXISTS in one pipeline, on a filter of --many keys:
             keys per second from bgload, and the server's processor time per key
   others    what other clients wait for while a filter of 1 GiB is unlinked, deleted, loaded from a
-            dump: 50 %, 99 % and the longest of GETs, one after the other, for two seconds
+            dump, asked for its figures: 50 %, 99 % and the longest of GETs, one after the other, for
+            two seconds
+  memory    what a filter of 1 GiB needs besides itself while it is saved, and loaded again: the most
+            that the kernel has seen, in MiB
 
 All keys are decimal numbers of 12 digits. The client runs on the same machine.
 
@@ -68,7 +71,8 @@ class Server:
         self.port = free_port()
         self.folder = tempfile.mkdtemp(prefix="bloomgate-bench-")
         self.process = subprocess.Popen(
-            [program, "--port", str(self.port), "--save", "", "--dir", self.folder, "--loadmodule", module],
+            [program, "--port", str(self.port), "--save", "", "--dir", self.folder, "--enable-debug-command", "yes",
+             "--loadmodule", module],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(2000):
             try:
@@ -85,6 +89,18 @@ class Server:
         with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as f:
             fields = f.read().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def status(self, field):
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as f:
+            return next(int(line.split()[1]) / 1024 for line in f if line.startswith(field + ":"))
+
+    def more(self, act):
+        """MiB that the server needed at most while something was done, above what it had before."""
+        with open(f"/proc/{self.process.pid}/clear_refs", "w", encoding="ascii") as f:
+            f.write("5")
+        before = self.status("VmRSS")
+        act()
+        return self.status("VmHWM") - before
 
     def stop(self):
         self.process.terminate()
@@ -224,6 +240,7 @@ class Bench:
         for chunk in chunks[:-1]:
             server.ask("BG.LOAD", "large", chunk)
         rows["the last chunk of BG.LOAD"] = self.waits(server, lambda: server.ask("BG.LOAD", "large", chunks[-1]), seconds=6)
+        rows["BG.INFO"] = self.waits(server, lambda: server.ask("BG.INFO", "large"))
         self.results["others"] = rows
         for name, row in rows.items():
             print(f"GETs during {name:26} 50 % {row['p50']:.3f} ms, 99 % {row['p99']:.3f} ms, longest {row['max']:.1f} ms; "
@@ -231,10 +248,29 @@ class Bench:
         server.stop()
 
 
+    # ---- Memory --------------------------------------------------------------------------------------
+
+    def memory(self):
+        server = Server(self.options.server, self.module)
+        server.ask("BG.CREATE", "large", "KIND", "blocked", "BYTES", int(self.options.large), "K", 8)
+        self.bgload(server, command="BG.MADD large", count=2e6, per=1000, connections=2)
+        chunks = self.chunks_of(server, "large")
+        rows = {"SAVE": server.more(lambda: server.ask("SAVE")),
+                "DEBUG RELOAD": server.more(lambda: server.ask("DEBUG", "RELOAD", "NOSAVE"))}
+        server.ask("DEL", "large")
+        for chunk in chunks[:-1]:
+            server.ask("BG.LOAD", "large", chunk)
+        rows["the last chunk of BG.LOAD"] = server.more(lambda: server.ask("BG.LOAD", "large", chunks[-1]))
+        self.results["memory"] = rows
+        for name, more in rows.items():
+            print(f"{name}: {more:.0f} MiB more at most", flush=True)
+        server.stop()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
-    parser.add_argument("parts", nargs="*", help="commands, batches, others; all of them if none is named")
+    parser.add_argument("parts", nargs="*", help="commands, batches, others, memory; all of them if none is named")
     parser.add_argument("--server", default="redis-server")
     parser.add_argument("--keys", type=float, default=1e7)
     parser.add_argument("--many", type=float, default=1e8)
@@ -243,7 +279,7 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_intermixed_args()
     bench = Bench(options)
-    for part in options.parts or ("commands", "batches", "others"):
+    for part in options.parts or ("commands", "batches", "others", "memory"):
         getattr(bench, part)()
     if options.json:
         with open(options.json, "w", encoding="utf-8") as f:

@@ -76,7 +76,7 @@ const struct command bg_commands[] = {
       "O(N) with N items", "0.1.0" },
     { "BG.INFO", 2, BG_EXAMINE, BG_AT_NAME, bgc_info, NULL, "name",
       "All that is known of a filter: geometry, items, fill, rates, state",
-      "O(N) with N bytes", "0.1.0" },
+      "O(N) with N parts, 4 MiB of each at most", "0.1.0" },
     { "BG.VERIFY", 2, BG_EXAMINE, BG_AT_NAME, bgc_verify, NULL, "name",
       "Checks the structure of a filter in memory", "O(N) with N bytes", "0.1.0" },
     { "BG.DIGEST", 2, BG_EXAMINE, BG_AT_NAME, bgc_digest, NULL, "name",

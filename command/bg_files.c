@@ -35,11 +35,11 @@ static struct object *files_find(struct request *request)
     return object;
 }
 
-static bg_err files_encode(const struct object *object, void **bytes, size_t *n,
-                           bg_errinfo *info)
+static bg_err files_encode(const struct object *object, bool still, void **bytes,
+                           size_t *n, bg_errinfo *info)
 {
     return object->foreign ? dump_encode_foreign(object, bytes, n, info)
-                           : dump_encode_filter(object, bytes, n, info);
+                           : dump_encode_filter(object, still, bytes, n, info);
 }
 
 /* Checks a filter of another module by reading what is written of it. */
@@ -54,19 +54,18 @@ static bg_err files_verify_foreign(const struct object *object, const void *byte
     return err;
 }
 
-static bg_err files_verify(const struct object *object,
-                           const struct command_settings *settings, bg_report *report,
-                           bg_errinfo *info)
+static bg_err files_verify(const struct object *object, const struct host *host,
+                           bg_report *report, bg_errinfo *info)
 {
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash;
     void *bytes = NULL;
     size_t n = 0;
-    bg_err err = files_encode(object, &bytes, &n, info);
+    bg_err err = files_encode(object, host->ordered, &bytes, &n, info);
     if (!err && object->foreign) {
         err = files_verify_foreign(object, bytes, n, report, info);
     } else if (!err) {
-        err = object_hash_spec(&object->shape, settings, &hash, info);
+        err = object_hash_spec(&object->shape, host->settings, &hash, info);
         how.hash = &hash;
         err = err ? err : bg_verify_bytes(bytes, n, &how, report, info);
     }
@@ -82,7 +81,7 @@ void bgc_verify(struct request *request)
     if (!object) {
         return;
     }
-    const bg_err err = files_verify(object, request->host->settings, &report, &info);
+    const bg_err err = files_verify(object, request->host, &report, &info);
     if (err == BG_EFORMAT || err == BG_ECHECKSUM) {
         reply_errorf(&request->reply, "CORRUPT %s", info.message);
     } else if (err) {
@@ -99,30 +98,45 @@ void bgc_verify(struct request *request)
 /* Where a filter file has its digest: docs/format.md, section 2. */
 enum { FILES_DIGEST = 264 };
 
-bg_err bgc_digest_of(const struct object *object, char text[BG_DIGEST_TEXT],
-                     bg_errinfo *info)
+static bg_err files_digest_foreign(const struct object *object,
+                                   char text[BG_DIGEST_TEXT], bg_errinfo *info)
 {
     void *bytes = NULL;
     size_t n = 0;
-    const bg_err err = files_encode(object, &bytes, &n, info);
-    if (err || (!object->foreign && n < FILES_DIGEST + BG_DIGEST_BYTES)) {
-        free(bytes);
-        return err ? err : BG_EFORMAT;
-    }
-    if (object->foreign) {
+    const bg_err err = dump_encode_foreign(object, &bytes, &n, info);
+    if (!err) {
         bg_hasher hasher;
         const bg_hash_spec how = { .profile = BG_HASH_XXH64 };
         const uint64_t hash =
             bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
         (void)snprintf(text, BG_DIGEST_TEXT, "%016llx", (unsigned long long)hash);
-    } else {
-        const uint8_t *digest = (const uint8_t *)bytes + FILES_DIGEST;
-        for (size_t i = 0; i < BG_DIGEST_BYTES; i++) {
-            (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
-        }
     }
     free(bytes);
-    return BG_OK;
+    return err;
+}
+
+/* The first piece of a file has it; there is no need for others. */
+static bg_err files_take_digest(void *context, const void *bytes, size_t n)
+{
+    char *text = context;
+    const uint8_t *digest = (const uint8_t *)bytes + FILES_DIGEST;
+    for (size_t i = 0; n >= FILES_DIGEST + BG_DIGEST_BYTES && i < BG_DIGEST_BYTES;
+         i++) {
+        (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    }
+    return BG_ECANCELED;
+}
+
+bg_err bgc_digest_of(const struct object *object, bool still, char text[BG_DIGEST_TEXT],
+                     bg_errinfo *info)
+{
+    size_t all = 0;
+    if (object->foreign) {
+        return files_digest_foreign(object, text, info);
+    }
+    text[0] = 0;
+    const bg_err err = dump_write(object, still, files_take_digest, text, &all, info);
+    return err == BG_ECANCELED && text[0] ? BG_OK : err ? err : BG_EFORMAT;
 }
 
 void bgc_digest(struct request *request)
@@ -133,7 +147,7 @@ void bgc_digest(struct request *request)
     if (!object) {
         return;
     }
-    const bg_err err = bgc_digest_of(object, text, &info);
+    const bg_err err = bgc_digest_of(object, request->host->ordered, text, &info);
     if (err) {
         args_failed(request, err, &info, BGC_FULL);
     } else {

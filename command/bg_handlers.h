@@ -51,8 +51,9 @@ void bgc_jaccard(struct request *request);
 /* bg_files.c */
 
 /* The digest of an object's content, as text: two of the same kind, size, hash and content have the
- * same, whenever and wherever it is taken. */
-bg_err bgc_digest_of(const struct object *object, char text[BG_DIGEST_TEXT],
+ * same, whenever and wherever it is taken. `still`: nobody changes it meanwhile, so that no copy is
+ * needed. */
+bg_err bgc_digest_of(const struct object *object, bool still, char text[BG_DIGEST_TEXT],
                      bg_errinfo *info);
 void bgc_verify(struct request *request);
 void bgc_digest(struct request *request);

@@ -1,6 +1,6 @@
 /*
- * bg_info.c - BG.INFO: all that is known of a filter. Some of it is counted bit by bit, so it takes
- * long.
+ * bg_info.c - BG.INFO: all that is known of a filter. Some of it is counted bit by bit; of parts over
+ * 4 MiB in stretches of 4 MiB in all, since it is asked for again and again and must not take long.
  *
  * Rates, four of them:
  *   target      that was asked for, when it is as full as it was made for
@@ -17,6 +17,8 @@
 
 #include <math.h>
 #include <string.h>
+
+enum { INFO_READ = 4 << 20 };
 
 /* A map whose size is not known before: everything is done twice, first without replies. */
 struct info_map {
@@ -213,10 +215,11 @@ static bg_err info_collect(struct object *object, struct info_facts *facts)
     facts->about.struct_size = sizeof facts->about;
     facts->health.struct_size = sizeof facts->health;
     facts->stats.struct_size = sizeof facts->stats;
-    bg_err err = bg_filter_info(object_pin(object, &pin), &facts->about);
+    bg_err err =
+        bg_filter_info_part(object_pin(object, &pin), 1, &facts->about); /* no counts */
     bg_slot_unpin(object->slot, &pin);
     err = err ? err : bg_slot_about(object->slot, &facts->stats);
-    err = err ? err : bg_slot_examine(object->slot, &facts->health);
+    err = err ? err : bg_slot_examine_part(object->slot, INFO_READ, &facts->health);
     facts->rebuilding = facts->stats.rebuilding != 0;
     return err;
 }

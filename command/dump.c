@@ -18,7 +18,12 @@ struct dump {
     uint8_t bytes[];
 };
 
-enum { DUMP_RECORD = 16, DUMP_SIZE_USUAL = 1 << 20, DUMP_SIZE_MOST = 256 << 20 };
+enum {
+    DUMP_PIECE = 1 << 20,
+    DUMP_RECORD = 16,
+    DUMP_SIZE_USUAL = 1 << 20,
+    DUMP_SIZE_MOST = 256 << 20
+};
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
@@ -32,18 +37,25 @@ static void *dump_room(size_t before, size_t n, bg_errinfo *info)
     return room;
 }
 
-/* Encodes a filter behind `before` bytes. It may grow a layer between asking for its size and
- * writing it; then once more. */
-static bg_err dump_encode(const bg_filter *filter, const struct object_shape *shape,
-                          size_t before, void **bytes, size_t *n, bg_errinfo *info)
+/* The same for the same content. */
+static bg_save_options dump_options(const struct object_shape *shape, bool still)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    bg_err err = BG_EINVAL;
-    how.created = 1; /* the same for the same content */
+    how.created = 1;
+    how.flags = still ? BG_FILE_STILL : 0;
     memcpy(how.key_id, shape->key_id, sizeof how.key_id);
+    return how;
+}
+
+/* Encodes a filter behind `before` bytes. It may grow a layer between asking for its size and
+ * writing it; then once more. */
+static bg_err dump_encode(const bg_filter *filter, const bg_save_options *how,
+                          size_t before, void **bytes, size_t *n, bg_errinfo *info)
+{
+    bg_err err = BG_EINVAL;
     for (int tries = 0; err == BG_EINVAL && tries < 8; tries++) {
         size_t room = 0;
-        err = bg_encode(filter, &how, NULL, 0, &room, info);
+        err = bg_encode(filter, how, NULL, 0, &room, info);
         if (err) {
             return err;
         }
@@ -51,7 +63,7 @@ static bg_err dump_encode(const bg_filter *filter, const struct object_shape *sh
         if (!*bytes) {
             return BG_ENOMEM;
         }
-        err = bg_encode(filter, &how, (uint8_t *)*bytes + before, room, n, info);
+        err = bg_encode(filter, how, (uint8_t *)*bytes + before, room, n, info);
         if (err) {
             free(*bytes);
             *bytes = NULL;
@@ -65,22 +77,22 @@ static bg_err dump_unknown(bg_errinfo *info)
     return object_error(info, BG_EBUSY, "the filter is being loaded");
 }
 
-static bg_err dump_encode_behind(const struct object *object, size_t before,
+static bg_err dump_encode_behind(const struct object *object, bool still, size_t before,
                                  void **bytes, size_t *n, bg_errinfo *info)
 {
     bg_pin pin;
+    const bg_save_options how = dump_options(&object->shape, still);
     const bg_filter *filter = object_pin(object, &pin);
-    const bg_err err = filter
-                           ? dump_encode(filter, &object->shape, before, bytes, n, info)
-                           : dump_unknown(info);
+    const bg_err err =
+        filter ? dump_encode(filter, &how, before, bytes, n, info) : dump_unknown(info);
     bg_slot_unpin(object->slot, &pin);
     return err;
 }
 
-bg_err dump_encode_filter(const struct object *object, void **bytes, size_t *n,
-                          bg_errinfo *info)
+bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
+                          size_t *n, bg_errinfo *info)
 {
-    return dump_encode_behind(object, 0, bytes, n, info);
+    return dump_encode_behind(object, still, 0, bytes, n, info);
 }
 
 static bg_err dump_foreign_behind(const struct object *object, size_t before,
@@ -110,6 +122,37 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
     return dump_foreign_behind(object, 0, bytes, n, info);
 }
 
+/* Those of other modules have a copy made of them, as their formats are written in one piece. */
+static bg_err dump_write_foreign(const struct object *object, bg_file_write write,
+                                 void *context, size_t *all, bg_errinfo *info)
+{
+    void *bytes = NULL;
+    bg_err err = dump_encode_foreign(object, &bytes, all, info);
+    for (size_t at = 0; !err && at < *all; at += DUMP_PIECE) {
+        const size_t left = *all - at;
+        err = write(context, (const uint8_t *)bytes + at,
+                    left < DUMP_PIECE ? left : DUMP_PIECE);
+    }
+    free(bytes);
+    return err;
+}
+
+bg_err dump_write(const struct object *object, bool still, bg_file_write write,
+                  void *context, size_t *all, bg_errinfo *info)
+{
+    bg_pin pin;
+    if (object->foreign) {
+        return dump_write_foreign(object, write, context, all, info);
+    }
+    const bg_save_options how = dump_options(&object->shape, still);
+    const bg_filter *filter = object_pin(object, &pin);
+    bg_err err =
+        filter ? bg_encode(filter, &how, NULL, 0, all, info) : dump_unknown(info);
+    err = err ? err : bg_encode_to(filter, &how, write, context, info);
+    bg_slot_unpin(object->slot, &pin);
+    return err;
+}
+
 /* Forgets the copy; `dumping` is held. */
 static void dump_forget(struct object *object)
 {
@@ -121,7 +164,8 @@ static void dump_forget(struct object *object)
 }
 
 /* Makes a new copy; `as_foreign`: as RedisBloom does it. `dumping` is held. */
-static bg_err dump_begin(struct object *object, bool as_foreign, bg_errinfo *info)
+static bg_err dump_begin(struct object *object, bool still, bool as_foreign,
+                         bg_errinfo *info)
 {
     const struct dump_line line = { .shape = object->shape,
                                     .items = atomic_load(&object->items),
@@ -133,9 +177,9 @@ static bg_err dump_begin(struct object *object, bool as_foreign, bg_errinfo *inf
     void *bytes = NULL;
     size_t n = 0;
     dump_forget(object);
-    const bg_err err = object->foreign
-                           ? dump_foreign_behind(object, before, &bytes, &n, info)
-                           : dump_encode_behind(object, before, &bytes, &n, info);
+    const bg_err err =
+        object->foreign ? dump_foreign_behind(object, before, &bytes, &n, info)
+                        : dump_encode_behind(object, still, before, &bytes, &n, info);
     if (err || !bytes) {
         return err;
     }
@@ -172,7 +216,8 @@ static struct dump *dump_take(struct request *request, struct object *object,
     const uint64_t now = request->host->ops->now(request->host);
     bg_errinfo info = { 0 };
     if (begins) {
-        const bg_err err = dump_begin(object, as_foreign, &info);
+        const bg_err err =
+            dump_begin(object, request->host->ordered, as_foreign, &info);
         if (err) {
             args_failed(request, err, &info, "ERR the filter is full");
             return NULL;

@@ -17,12 +17,16 @@
  *
  * While a dump is being loaded its name stands for an object of unknown content (object.h). Chunks
  * come in order; their memory grows with what has come, never by what a header promises, up to
- * settings->max_filter_bytes and a little. When the last one has come everything is verified, and
- * another object takes the name.
+ * settings->max_filter_bytes and a little (gather.h). When the last one has come everything is
+ * verified, and another object takes the name.
+ *
+ * Where nobody changes an object meanwhile it is written without a copy: dump_write. A dump that is
+ * read by several commands needs one, since the object goes on changing between them.
  */
 #ifndef COMMAND_DUMP_H
 #define COMMAND_DUMP_H
 
+#include "gather.h"
 #include "object.h"
 
 enum {
@@ -41,15 +45,23 @@ bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 
 /* The filter of an object as a file in memory, made so that it depends on nothing but content;
- * free() it. */
-bg_err dump_encode_filter(const struct object *object, void **bytes, size_t *n,
-                          bg_errinfo *info);
+ * free() it. `still`: nobody changes the object meanwhile. */
+bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
+                          size_t *n, bg_errinfo *info);
 
-/* What these two have written, read again, from anybody: the object that this shape says, imported.
+/* The same bytes of either, piece by piece (bg_file_write); of a filter without a copy of it.
+ * *all, which is set before the first piece, says how many there are. Errors before the first piece: BG_ENOMEM and the like; later ones: that of
+ * `write`, and BG_EBUSY: somebody did. */
+bg_err dump_write(const struct object *object, bool still, bg_file_write write,
+                  void *context, size_t *all, bg_errinfo *info);
+
+/* What these have written, read again, from anybody: the object that this shape says, imported.
+ * It is what was gathered, all of it, from an offset on, and is given back as it is read: if
+ * `gather->given` is not 0 then it is not there any more, whatever comes of it.
  * Errors: those of bg_decode and bg_foreign_read; BG_EFORMAT: not what the shape says. */
 bg_err dump_decode(const struct object_shape *shape,
-                   const struct command_settings *settings, const void *bytes, size_t n,
-                   struct object **object, bg_errinfo *info);
+                   const struct command_settings *settings, struct gather *gather,
+                   size_t at, struct object **object, bg_errinfo *info);
 
 /* Handlers: BF.SCANDUMP and BF.LOADCHUNK, those of CF.*, BG.DUMP and BG.LOAD. */
 void dump_bf_scan(struct request *request);

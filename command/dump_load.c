@@ -3,7 +3,7 @@
  *
  * Whatever comes is judged before it is kept: a chunk by its checksum and its place, a header of
  * RedisBloom by whether its sizes add up; and all together by the library's own decoders, when the
- * last byte is there. What is kept grows with what has come.
+ * last byte is there. What is kept grows with what has come, and goes as it is decoded (gather.h).
  *
  *     ours         the stream, offset by offset
  *     RedisBloom   the records that bg_foreign_read takes: each 16 bytes of iterator and length,
@@ -12,7 +12,7 @@
  *
  * Invariants, under `dumping`
  *   (L1) done <= total; the first `done` bytes have come, in order, without gaps
- *   (L2) room >= place of done; nothing beyond room is written or read
+ *   (L2) used >= place of done; nothing beyond it has been written
  *   (L3) an object that has a load is of unknown content
  */
 #include "dump_load.h"
@@ -30,8 +30,7 @@ enum {
     REDIS_LINK = 53,
     CUCKOO_HEADER = 38,
     CUCKOO_HEADER_OLD = 46, /* of RedisBloom 2.2.7 to 2.2.10: docs/foreign.md */
-    CUCKOO_FILTERS = 65536,
-    LOAD_FIRST = 64 << 10
+    CUCKOO_FILTERS = 65536
 };
 
 struct load {
@@ -39,11 +38,11 @@ struct load {
     uint64_t stream;           /* ours: which */
     uint64_t done, total;      /* bytes of the stream, or of bits */
     uint64_t size;             /* of all that is kept in the end, records included */
-    uint8_t *bytes;
-    size_t room;
-    size_t header;      /* RedisBloom: bytes of its header */
-    uint64_t first;     /* cuckoo filters: bytes of the first part, */
-    uint32_t expansion; /* and how much larger the next ones are */
+    struct gather gather;      /* of `size` bytes */
+    uint64_t used;             /* of these, from the first on */
+    size_t header;             /* RedisBloom: bytes of its header */
+    uint64_t first;            /* cuckoo filters: bytes of the first part, */
+    uint32_t expansion;        /* and how much larger the next ones are */
 };
 
 /* How a family of commands says what is wrong. */
@@ -61,8 +60,8 @@ struct load_words {
 void load_forget(struct object *object)
 {
     if (object->load) {
-        atomic_fetch_sub(&object->held, object->load->room);
-        free(object->load->bytes);
+        atomic_fetch_sub(&object->held, object->load->used);
+        gather_end(&object->load->gather);
         free(object->load);
         object->load = NULL;
     }
@@ -79,27 +78,16 @@ bool load_progress(struct object *object, uint64_t *done, uint64_t *total)
     return there;
 }
 
-/* Room for `needed` bytes of load->size; twice as much as before, if that is more. */
-static bg_err load_reserve(struct object *object, uint64_t needed, bg_errinfo *info)
+/* Puts bytes to a place below load->size. */
+static void load_write(struct object *object, uint64_t place, const void *bytes,
+                       size_t n)
 {
     struct load *load = object->load;
-    if (needed <= load->room) {
-        return BG_OK;
+    memcpy(load->gather.bytes + place, bytes, n);
+    if (place + n > load->used) {
+        atomic_fetch_add(&object->held, place + n - load->used);
+        load->used = place + n;
     }
-    uint64_t room = load->room < LOAD_FIRST ? LOAD_FIRST : 2 * (uint64_t)load->room;
-    room = room < needed ? needed : room;
-    room = room > load->size ? load->size : room;
-    uint8_t *bytes = room <= SIZE_MAX ? realloc(load->bytes, (size_t)room) : NULL;
-    if (!bytes) {
-        (void)object_error(info, BG_ENOMEM, "no memory for %llu bytes of a dump",
-                           (unsigned long long)room);
-        return BG_ENOMEM;
-    }
-    memset(bytes + load->room, 0, (size_t)room - load->room);
-    atomic_fetch_add(&object->held, room - load->room);
-    load->bytes = bytes;
-    load->room = (size_t)room;
-    return BG_OK;
 }
 
 /* The most bytes that a dump may have. */
@@ -123,9 +111,17 @@ static bg_err load_begin(struct object *object, const struct load *load,
     load_forget(object);
     object->load = malloc(sizeof *load);
     if (!object->load) {
-        return object_error(info, BG_ENOMEM, "out of memory");
+        (void)object_error(info, BG_ENOMEM, "out of memory");
+        return BG_ENOMEM;
     }
     *object->load = *load;
+    if (load->size > SIZE_MAX
+        || !gather_begin(&object->load->gather, (size_t)load->size)) {
+        load_forget(object);
+        (void)object_error(info, BG_ENOMEM, "no memory for %llu bytes of a dump",
+                           (unsigned long long)load->size);
+        return BG_ENOMEM;
+    }
     return BG_OK;
 }
 
@@ -140,7 +136,8 @@ struct load_part {
 
 static uint64_t load_link_bytes(const struct load *load, uint64_t number)
 {
-    return dump_get64(load->bytes + LOAD_RECORD + REDIS_HEADER + REDIS_LINK * number);
+    return dump_get64(load->gather.bytes + LOAD_RECORD + REDIS_HEADER
+                      + REDIS_LINK * number);
 }
 
 static struct load_part load_first_part(const struct load *load)
@@ -187,7 +184,7 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
 /* Puts a chunk to its place: BG_EBUSY: it does not follow what has come; BG_EINVAL: it is over
  * the end of a part. One that has come before is fine if it is the same. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
-                       size_t n, bg_errinfo *info)
+                       size_t n)
 {
     struct load *load = object->load;
     uint64_t left = 0;
@@ -199,16 +196,14 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
         return BG_EINVAL;
     }
     if (offset < load->done) {
-        return n <= load->done - offset && memcmp(load->bytes + place, bytes, n) == 0
+        return n <= load->done - offset
+                       && memcmp(load->gather.bytes + place, bytes, n) == 0
                    ? BG_OK
                    : BG_EBUSY;
     }
-    const bg_err err = load_reserve(object, place + n, info);
-    if (!err && load->bytes) {
-        memcpy(load->bytes + place, bytes, n);
-        load->done += n;
-    }
-    return err;
+    load_write(object, place, bytes, n);
+    load->done += n;
+    return BG_OK;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -216,13 +211,14 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
 /* RedisBloom's records get their iterators and lengths. */
 static void load_write_records(struct load *load)
 {
-    dump_put64(load->bytes, 1);
-    dump_put64(load->bytes + 8, load->header);
+    uint8_t *bytes = load->gather.bytes;
+    dump_put64(bytes, 1);
+    dump_put64(bytes + 8, load->header);
     struct load_part part = load_first_part(load);
     for (;;) {
         const uint64_t end = part.offset + part.bytes;
-        dump_put64(load->bytes + part.place - LOAD_RECORD, 1 + end);
-        dump_put64(load->bytes + part.place - LOAD_RECORD + 8, part.bytes);
+        dump_put64(bytes + part.place - LOAD_RECORD, 1 + end);
+        dump_put64(bytes + part.place - LOAD_RECORD + 8, part.bytes);
         if (end == load->total) {
             return;
         }
@@ -245,13 +241,28 @@ static bg_err load_finish_foreign(struct request *request, struct load *load,
                                   struct object **made, bg_errinfo *info)
 {
     load_write_records(load);
-    return import_object(load->foreign, load->bytes, (size_t)load->size,
+    return import_object(load->foreign, load->gather.bytes, (size_t)load->size,
                          request->host->settings, made, info);
 }
 
+/* What a decoder reads from. */
+struct load_source {
+    struct gather *gather;
+    size_t at; /* where it begins there */
+};
+
+static bool load_was_read(void *context, uint64_t done, uint64_t all)
+{
+    const struct load_source *from = context;
+    (void)all;
+    gather_give(from->gather, from->at + (size_t)done);
+    return true;
+}
+
 static bg_err load_decode(const struct object_shape *shape,
-                          const struct command_settings *settings, const void *bytes,
-                          size_t n, struct object **made, bg_errinfo *info)
+                          const struct command_settings *settings,
+                          struct load_source from, struct object **made,
+                          bg_errinfo *info)
 {
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
     bg_hash_spec hash;
@@ -263,7 +274,10 @@ static bg_err load_decode(const struct object_shape *shape,
     how.hash = &hash;
     how.max_bytes = settings->max_filter_bytes;
     how.allocator = settings->allocator;
-    err = bg_decode(bytes, n, &how, &filter, info);
+    how.progress = load_was_read;
+    how.context = &from;
+    err = bg_decode(from.gather->bytes + from.at, from.gather->size - from.at, &how,
+                    &filter, info);
     if (!err && !object_shape_fits(shape, filter)) {
         err = object_error(info, BG_EFORMAT,
                            "a filter of kind %s in a dump of another family",
@@ -281,7 +295,7 @@ static bg_err load_decode(const struct object_shape *shape,
 
 static bg_err load_decode_foreign(const struct object_shape *shape,
                                   const struct command_settings *settings,
-                                  const void *bytes, size_t n, struct object **made,
+                                  struct load_source from, struct object **made,
                                   bg_errinfo *info)
 {
     bg_foreign *foreign = NULL;
@@ -289,8 +303,9 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
         return object_error(info, BG_EFORMAT, "a dump of an unknown format, %u",
                             shape->foreign);
     }
-    bg_err err = load_read_foreign((bg_foreign_format)shape->foreign, bytes, n,
-                                   settings, &foreign, info);
+    bg_err err = load_read_foreign(
+        (bg_foreign_format)shape->foreign, from.gather->bytes + from.at,
+        from.gather->size - from.at, settings, &foreign, info);
     if (!err) {
         err = object_adopt(shape, NULL, foreign, made, info);
         if (err) {
@@ -301,37 +316,37 @@ static bg_err load_decode_foreign(const struct object_shape *shape,
 }
 
 bg_err dump_decode(const struct object_shape *shape,
-                   const struct command_settings *settings, const void *bytes, size_t n,
-                   struct object **object, bg_errinfo *info)
+                   const struct command_settings *settings, struct gather *gather,
+                   size_t at, struct object **object, bg_errinfo *info)
 {
+    const struct load_source from = { gather, at };
     struct object_shape imported = *shape;
     imported.imported = 1;
     *object = NULL;
-    return shape->foreign
-               ? load_decode_foreign(&imported, settings, bytes, n, object, info)
-               : load_decode(&imported, settings, bytes, n, object, info);
+    return shape->foreign ? load_decode_foreign(&imported, settings, from, object, info)
+                          : load_decode(&imported, settings, from, object, info);
 }
 
 /* One of ours: the line tells what the rest is. */
-static bg_err load_finish_stream(struct request *request, const struct load *load,
+static bg_err load_finish_stream(struct request *request, struct load *load,
                                  uint32_t families, struct object **made,
                                  bg_errinfo *info)
 {
     struct dump_line line;
     size_t used = 0;
     const size_t n = (size_t)load->total;
-    if (dump_checksum(load->bytes, n) != load->stream) {
+    if (dump_checksum(load->gather.bytes, n) != load->stream) {
         return object_error(info, BG_ECHECKSUM, "the chunks do not make up the dump");
     }
-    bg_err err = dump_line_read(load->bytes, n, &line, &used, info);
+    bg_err err = dump_line_read(load->gather.bytes, n, &line, &used, info);
     if (!err && !(families >> line.shape.family & 1)) {
         err = object_error(info, BG_EFORMAT, "a dump of another family of filters");
     }
     if (err) {
         return err;
     }
-    err = dump_decode(&line.shape, request->host->settings, load->bytes + used,
-                      n - used, made, info);
+    err = dump_decode(&line.shape, request->host->settings, &load->gather, used, made,
+                      info);
     if (!err) {
         atomic_store(&(*made)->items, line.items);
         atomic_store(&(*made)->deleted, line.deleted);
@@ -427,7 +442,7 @@ static void load_chunk(struct request *request, const struct load_words *words,
                        bool tell_progress)
 {
     bg_errinfo info = { 0 };
-    bg_err err = load_put(object, chunk->offset, chunk->bytes, chunk->n, &info);
+    bg_err err = load_put(object, chunk->offset, chunk->bytes, chunk->n);
     uint64_t done = 0, total = 0;
     if (!err) {
         done = object->load->done;
@@ -555,7 +570,7 @@ static bg_err load_read_cuckoo(bg_bytes data, const struct command_settings *set
 static void load_redis_header(struct request *request, const struct load_words *words,
                               bg_bytes data)
 {
-    struct load anew;
+    struct load anew = { .size = 0 };
     bg_errinfo info = { 0 };
     bg_err err = words->families == ARGS_CF
                      ? load_read_cuckoo(data, request->host->settings, &anew, &info)
@@ -574,9 +589,8 @@ static void load_redis_header(struct request *request, const struct load_words *
     }
     pthread_mutex_lock(&object->dumping);
     err = load_begin(object, &anew, &info);
-    err = err ? err : load_reserve(object, LOAD_RECORD + data.len, &info);
     if (!err) {
-        memcpy(object->load->bytes + LOAD_RECORD, data.data, data.len);
+        load_write(object, LOAD_RECORD, data.data, data.len);
     }
     pthread_mutex_unlock(&object->dumping);
     if (err) {

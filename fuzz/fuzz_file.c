@@ -178,16 +178,36 @@ static void file_use(bg_filter *filter, const bg_filter *other)
     }
 }
 
-/* Written and read again it is the same. */
+/* What is written in pieces must be what was written at once. */
+struct file_whole {
+    const unsigned char *bytes;
+    size_t n, at;
+};
+
+static bg_err file_compare(void *context, const void *bytes, size_t n)
+{
+    struct file_whole *at_once = context;
+    FUZZ_MUST(n <= at_once->n - at_once->at);
+    FUZZ_MUST(memcmp(bytes, at_once->bytes + at_once->at, n) == 0);
+    at_once->at += n;
+    return BG_OK;
+}
+
+/* Written, in one piece or several, and read again it is the same. */
 static void file_return(const bg_filter *filter)
 {
+    bg_save_options options = BG_SAVE_OPTIONS_INIT;
     size_t n = 0;
-    if (bg_encode(filter, NULL, NULL, 0, &n, NULL) != BG_OK || n > FILE_MOST * 4) {
+    options.created = 1;
+    if (bg_encode(filter, &options, NULL, 0, &n, NULL) != BG_OK || n > FILE_MOST * 4) {
         return;
     }
     unsigned char *bytes = malloc(n);
     FUZZ_MUST(bytes);
-    FUZZ_MUST(bg_encode(filter, NULL, bytes, n, &n, NULL) == BG_OK);
+    FUZZ_MUST(bg_encode(filter, &options, bytes, n, &n, NULL) == BG_OK);
+    struct file_whole at_once = { bytes, n, 0 };
+    FUZZ_MUST(bg_encode_to(filter, &options, file_compare, &at_once, NULL) == BG_OK);
+    FUZZ_MUST(at_once.at == n);
     FUZZ_MUST(bg_verify_bytes(bytes, n, NULL, NULL, NULL) == BG_OK);
     bg_filter *back = file_decode(bytes, n, 0);
     FUZZ_MUST(back && bg_filter_equal(filter, back));

@@ -32,6 +32,7 @@ typedef struct RedisModuleCommand RedisModuleCommand;
 typedef struct RedisModuleKeyOptCtx RedisModuleKeyOptCtx;
 typedef struct RedisModuleBlockedClient RedisModuleBlockedClient;
 typedef struct RedisModuleDefragCtx RedisModuleDefragCtx;
+typedef struct RedisModuleServerInfoData RedisModuleServerInfoData;
 
 /* ---- Constants ------------------------------------------------------------------------------- */
 
@@ -51,6 +52,8 @@ enum { /* GetContextFlags */
        REDIS_CTX_LUA = 1 << 0,
        REDIS_CTX_MULTI = 1 << 1,
        REDIS_CTX_REPLICA = 1 << 3,
+       REDIS_CTX_CLUSTER = 1 << 5,
+       REDIS_CTX_AOF = 1 << 6,
        REDIS_CTX_REPLICATED = 1 << 12,
        REDIS_CTX_LOADING = 1 << 13,
        REDIS_CTX_DENY_BLOCKING = 1 << 21,
@@ -255,6 +258,11 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleCtx *, const char *level, const char *format, ...))           \
     REQUIRED(int, GetContextFlags, (RedisModuleCtx *))                                 \
     REQUIRED(int, AvoidReplicaTraffic, (void))                                         \
+    REQUIRED(RedisModuleServerInfoData *, GetServerInfo,                               \
+             (RedisModuleCtx *, const char *section))                                  \
+    REQUIRED(void, FreeServerInfo, (RedisModuleCtx *, RedisModuleServerInfoData *))    \
+    REQUIRED(unsigned long long, ServerInfoGetFieldUnsigned,                           \
+             (RedisModuleServerInfoData *, const char *field, int *unknown))           \
     OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
     REQUIRED(long long, Milliseconds, (void))                                          \
     REQUIRED(int, GetServerVersion, (void)) /* 0x00MMmmpp */                           \

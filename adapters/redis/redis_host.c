@@ -452,25 +452,28 @@ static bg_err host_job_replace(struct host *host, bg_bytes name, struct object *
                                bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
-    void *bytes = NULL;
-    size_t n = 0;
+    struct redis_pieces pieces = { .of = NULL };
     (void)name;
     bg_err err = host_adopt(h, object, info);
-    err = err ? err : redis_state_encode(object, &bytes, &n, info);
     if (err) {
         return host_abandon(object, err);
     }
     redis.ThreadSafeContextLock(h->client.ctx);
-    if (!host_job_finds(h)) {
+    if (redis_replay_is_heard(h->client.ctx)) {
+        redis.ThreadSafeContextUnlock(h->client.ctx);
+        err = redis_replay_prepare(object, &pieces, info);
+        redis.ThreadSafeContextLock(h->client.ctx);
+    }
+    if (!err && !host_job_finds(h)) {
         err = object_error(info, BG_ECANCELED,
                            "the name stands for something else by now");
-    } else {
-        redis_replay_bytes(h->client.ctx, h->names[1], object, bytes, n);
+    } else if (!err) {
+        redis_replay_prepared(h->client.ctx, h->names[1], object, &pieces);
         host_put(h, object);
         host_tell_all(h);
     }
+    redis_replay_forget(&pieces);
     redis.ThreadSafeContextUnlock(h->client.ctx);
-    free(bytes);
     return err ? host_abandon(object, err) : BG_OK;
 }
 

@@ -19,14 +19,33 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 /* ---- The allocator ----------------------------------------------------------------------------- */
 
+enum { MEMORY_LARGE = 4 << 20 }; /* to be cleared by handing back its pages */
+
 static _Atomic uint64_t memory_used;
 
-/* All of it zero. Where the server cannot give such memory it is made so by touching every page. */
+/* Makes memory zero. Whole pages of what is large are handed back to the system, which gives others
+ * when they are touched, all zero: allocators have theirs from it, private and of no file. Where it
+ * refuses (pages that are locked) they are written. */
+static void memory_clear(char *memory, size_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t before = (page - (uintptr_t)memory % page) % page;
+    const size_t whole = bytes > before ? (bytes - before) / page * page : 0;
+    if (bytes < MEMORY_LARGE || madvise(memory + before, whole, MADV_DONTNEED)) {
+        memset(memory, 0, bytes);
+        return;
+    }
+    memset(memory, 0, before);
+    memset(memory + before + whole, 0, bytes - before - whole);
+}
+
+/* All of it zero. Where the server cannot give such memory (Redis before 7.4) it is made so. */
 static void *memory_take(size_t bytes, int zeroed)
 {
     if (!zeroed) {
@@ -37,7 +56,7 @@ static void *memory_take(size_t bytes, int zeroed)
     }
     void *memory = redis.TryAlloc(bytes);
     if (memory) {
-        memset(memory, 0, bytes);
+        memory_clear(memory, bytes);
     }
     return memory;
 }

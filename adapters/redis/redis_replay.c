@@ -2,8 +2,12 @@
  * redis_replay.c - see redis_replay.h.
  *
  * Pieces of a content come one after the other, in one transaction or one file, so there is one
- * place for them. It grows with what has come; another name, or a piece that does not follow, gives
- * it up.
+ * place for them. It grows with what has come (gather.h); another name, or a piece that does not
+ * follow, gives it up.
+ *
+ * Pieces that are sent are made as they are sent, so there is no copy of the content here; the server
+ * keeps what replicas have not read yet. By a thread without the server's lock they are made before,
+ * as strings of the server's, which sending does not copy.
  */
 #include "redis_replay.h"
 
@@ -21,7 +25,7 @@
 
 #define REPLAY "BG.REPLAY"
 
-enum { REPLAY_PIECE = 16 << 20, REPLAY_HASH = 8 };
+enum { REPLAY_HASH = 8 };
 
 /* ---- Sending ------------------------------------------------------------------------------------- */
 
@@ -84,58 +88,133 @@ void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
     }
 }
 
-void redis_replay_bytes(RedisModuleCtx *ctx, RedisModuleString *key,
-                        const struct object *object, const void *bytes, size_t n)
+/* ---- Contents ------------------------------------------------------------------------------------ */
+
+/* A content on its way, to who listens or to an AOF that is being rewritten. */
+struct sending {
+    RedisModuleCtx *ctx;
+    RedisModuleIO *io; /* or NULL */
+    RedisModuleString *key;
+    size_t at, n;
+};
+
+static bg_err replay_send_piece(void *context, const void *bytes, size_t n)
+{
+    struct sending *s = context;
+    if (s->io) {
+        redis.EmitAOF(s->io, REPLAY, "scllb", s->key, "PUT", (long long)s->at,
+                      (long long)s->n, (const char *)bytes, n);
+    } else {
+        (void)redis.Replicate(s->ctx, REPLAY, "scllb", s->key, "PUT", (long long)s->at,
+                              (long long)s->n, (const char *)bytes, n);
+    }
+    s->at += n;
+    return BG_OK;
+}
+
+/* What was put becomes an object; or, unless `whole`, there is one of unknown content. */
+static void replay_send_end(const struct sending *s, const struct object *object,
+                            bool whole)
 {
     char state[REDIS_STATE_TEXT];
     const bg_bytes secret = redis_state_secret(object);
-    for (size_t at = 0; at < n;) {
-        const size_t piece = n - at < REPLAY_PIECE ? n - at : REPLAY_PIECE;
-        (void)redis.Replicate(ctx, REPLAY, "scllb", key, "PUT", (long long)at,
-                              (long long)n, (const char *)bytes + at, piece);
-        at += piece;
+    const size_t n = redis_state_write(object, whole, state);
+    const char *word = whole ? "DONE" : "CREATE";
+    if (s->io) {
+        redis.EmitAOF(s->io, REPLAY, "scbb", s->key, word, state, n, secret.data,
+                      secret.len);
+    } else {
+        (void)redis.Replicate(s->ctx, REPLAY, "scbb", s->key, word, state, n,
+                              secret.data, secret.len);
     }
-    const size_t length = redis_state_write(object, n > 0, state);
-    (void)redis.Replicate(ctx, REPLAY, "scbb", key, n ? "DONE" : "CREATE", state,
-                          length, secret.data, secret.len);
+}
+
+bool redis_replay_is_heard(RedisModuleCtx *ctx)
+{
+    int unknown[2] = { 1, 1 };
+    if (redis.GetContextFlags(ctx) & (REDIS_CTX_AOF | REDIS_CTX_CLUSTER)) {
+        return true;
+    }
+    RedisModuleServerInfoData *info = redis.GetServerInfo(ctx, "replication");
+    const bool heard =
+        redis.ServerInfoGetFieldUnsigned(info, "connected_slaves", &unknown[0])
+        || redis.ServerInfoGetFieldUnsigned(info, "repl_backlog_active", &unknown[1]);
+    redis.FreeServerInfo(ctx, info);
+    return heard || unknown[0] || unknown[1];
 }
 
 bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
                             const struct object *object, bg_errinfo *info)
 {
-    void *bytes = NULL;
-    size_t n = 0;
-    const bg_err err = redis_state_encode(object, &bytes, &n, info);
+    struct sending s = { .ctx = ctx, .key = key };
+    const bg_err err =
+        redis_replay_is_heard(ctx)
+            ? redis_state_content(object, replay_send_piece, &s, &s.n, info)
+            : BG_OK;
     if (!err) {
-        redis_replay_bytes(ctx, key, object, bytes, n);
+        replay_send_end(&s, object, object_is_whole(object));
     }
-    free(bytes);
     return err;
+}
+
+static bg_err replay_keep_piece(void *context, const void *bytes, size_t n)
+{
+    struct redis_pieces *pieces = context;
+    if (pieces->count == pieces->room) {
+        const size_t room = pieces->room ? 2 * pieces->room : 64;
+        RedisModuleString **of =
+            realloc(pieces->of, room * sizeof(RedisModuleString *));
+        if (!of) {
+            return BG_ENOMEM;
+        }
+        pieces->of = of;
+        pieces->room = room;
+    }
+    pieces->of[pieces->count++] = redis.CreateString(NULL, bytes, n);
+    return BG_OK;
+}
+
+bg_err redis_replay_prepare(const struct object *object, struct redis_pieces *pieces,
+                            bg_errinfo *info)
+{
+    return redis_state_content(object, replay_keep_piece, pieces, &pieces->n, info);
+}
+
+void redis_replay_prepared(RedisModuleCtx *ctx, RedisModuleString *key,
+                           const struct object *object,
+                           const struct redis_pieces *pieces)
+{
+    struct sending s = { .ctx = ctx, .key = key };
+    for (size_t i = 0; i < pieces->count; i++) {
+        size_t n = 0;
+        (void)redis.StringPtrLen(pieces->of[i], &n);
+        (void)redis.Replicate(ctx, REPLAY, "sclls", key, "PUT", (long long)s.at,
+                              (long long)pieces->n, pieces->of[i]);
+        s.at += n;
+    }
+    replay_send_end(&s, object, object_is_whole(object));
+}
+
+void redis_replay_forget(struct redis_pieces *pieces)
+{
+    for (size_t i = 0; i < pieces->count; i++) {
+        redis.FreeString(NULL, pieces->of[i]);
+    }
+    free(pieces->of);
+    *pieces = (struct redis_pieces){ .of = NULL };
 }
 
 void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,
                           const struct object *object)
 {
-    char state[REDIS_STATE_TEXT];
-    const bg_bytes secret = redis_state_secret(object);
+    struct sending s = { .io = io, .key = key };
     bg_errinfo info = { 0 };
-    void *bytes = NULL;
-    size_t n = 0;
-    const bg_err err = redis_state_encode(object, &bytes, &n, &info);
+    const bg_err err = redis_state_content(object, replay_send_piece, &s, &s.n, &info);
     if (err) { /* which then is of unknown content: "maybe" to everything */
         redis.LogIOError(io, "warning", "the content of a filter cannot be saved: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
-    for (size_t at = 0; at < n;) {
-        const size_t piece = n - at < REPLAY_PIECE ? n - at : REPLAY_PIECE;
-        redis.EmitAOF(io, REPLAY, "scllb", key, "PUT", (long long)at, (long long)n,
-                      (const char *)bytes + at, piece);
-        at += piece;
-    }
-    free(bytes);
-    const size_t length = redis_state_write(object, n > 0, state);
-    redis.EmitAOF(io, REPLAY, "scbb", key, n ? "DONE" : "CREATE", state, length,
-                  secret.data, secret.len);
+    replay_send_end(&s, object, !err && s.n > 0);
 }
 
 /* ---- What is being put ------------------------------------------------------------------------------ */
@@ -144,15 +223,14 @@ static struct {
     char *name; /* whose, with the number of its database; NULL: nobody's */
     size_t name_n;
     int db;
-    uint64_t total;
-    uint8_t *bytes;
-    size_t n, room;
+    struct gather gather;
+    size_t n; /* bytes that have come */
 } put;
 
 static void put_forget(void)
 {
     free(put.name);
-    free(put.bytes);
+    gather_end(&put.gather);
     memset(&put, 0, sizeof put);
 }
 
@@ -162,31 +240,17 @@ static bool put_is_for(int db, bg_bytes name)
            && memcmp(put.name, name.data, name.len) == 0;
 }
 
-static bool put_begin(int db, bg_bytes name, uint64_t total)
+static bool put_begin(int db, bg_bytes name, size_t total)
 {
     put_forget();
     put.name = malloc(name.len + 1);
-    if (!put.name) {
+    if (!put.name || !gather_begin(&put.gather, total)) {
+        put_forget();
         return false;
     }
     memcpy(put.name, name.data, name.len);
     put.name_n = name.len;
     put.db = db;
-    put.total = total;
-    return true;
-}
-
-static bool put_reserve(size_t needed)
-{
-    size_t room = put.room < SIZE_MAX / 2 ? 2 * put.room : SIZE_MAX;
-    room = room > put.total ? (size_t)put.total : room;
-    room = room < needed ? needed : room;
-    uint8_t *bytes = needed <= put.room ? put.bytes : realloc(put.bytes, room);
-    if (!bytes) {
-        return false;
-    }
-    put.room = needed <= put.room ? put.room : room;
-    put.bytes = bytes;
     return true;
 }
 
@@ -201,18 +265,14 @@ static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t to
     if (most && total / 2 > most && !redis_config_obeys()) {
         return "ERR a content over max-filter-memory";
     }
-    if (offset == 0 && !put_begin(db, name, total)) {
+    if (offset == 0 && !put_begin(db, name, (size_t)total)) {
         return "ERR Insufficient memory";
     }
-    if (!put_is_for(db, name) || offset != put.n || total != put.total) {
+    if (!put_is_for(db, name) || offset != put.n || total != put.gather.size) {
         put_forget();
         return "ERR a piece that does not follow what has come so far";
     }
-    if (!put_reserve(put.n + piece.len)) {
-        put_forget();
-        return "ERR Insufficient memory";
-    }
-    memcpy(put.bytes + put.n, piece.data, piece.len);
+    memcpy(put.gather.bytes + put.n, piece.data, piece.len);
     put.n += piece.len;
     return NULL;
 }
@@ -237,7 +297,7 @@ static const char *replay_failed(struct replay *r, bg_err err, const bg_errinfo 
 }
 
 /* An object takes the name. */
-static const char *replay_place(struct replay *r, bg_bytes content)
+static const char *replay_place(struct replay *r, struct gather *content)
 {
     struct object *made = NULL;
     bg_errinfo info = { 0 };
@@ -245,30 +305,31 @@ static const char *replay_place(struct replay *r, bg_bytes content)
         return "ERR expected a state and a secret";
     }
     const bg_err err =
-        redis_state_read(r->argv[3], r->argv[4], content, content.len == 0,
+        redis_state_read(r->argv[3], r->argv[4], content, content->size == 0,
                          !redis_config_obeys(), &made, &info);
     if (err || !made) {
         return replay_failed(r, err, &info);
     }
     struct object *old = redis_host_place(r->ctx, r->key, made);
     redis_memory_free_object(old);
-    r->verb = content.len ? "load" : "reserve";
+    r->verb = content->size ? "load" : "reserve";
     r->object = made;
     return NULL;
 }
 
 static const char *replay_create(struct replay *r)
 {
-    return replay_place(r, (bg_bytes){ NULL, 0 });
+    struct gather none = { .bytes = NULL };
+    return replay_place(r, &none);
 }
 
 static const char *replay_done(struct replay *r)
 {
     if (!put_is_for(redis.GetSelectedDb(r->ctx), r->argv[1]) || put.n == 0
-        || put.n != put.total) {
+        || put.n != put.gather.size) {
         return "ERR there is no content, or it is not complete";
     }
-    const char *wrong = replay_place(r, (bg_bytes){ put.bytes, put.n });
+    const char *wrong = replay_place(r, &put.gather);
     put_forget();
     return wrong;
 }

@@ -25,12 +25,29 @@ void redis_replay_create(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct object *object);
 void redis_replay_change(RedisModuleCtx *ctx, RedisModuleString *key,
                          const struct change *change);
-/* ... all of an object; the same with its content encoded before (redis_state_encode). */
+/* ... all of an object. If nobody listens nothing is read: the end is sent all the same, which counts
+ * as a change for the server. */
 bg_err redis_replay_content(RedisModuleCtx *ctx, RedisModuleString *key,
                             const struct object *object, bg_errinfo *info);
 
-void redis_replay_bytes(RedisModuleCtx *ctx, RedisModuleString *key,
-                        const struct object *object, const void *bytes, size_t n);
+/* Whether there may be an AOF, replicas, or anybody else who is sent what is replicated. */
+bool redis_replay_is_heard(RedisModuleCtx *ctx);
+
+/* The same in two steps, for a thread that has the object alone: its content as strings, which takes
+ * long and needs no lock; and with the server's lock, sending these, and forgetting them. If nobody
+ * listens there need not be any. */
+struct redis_pieces {
+    RedisModuleString **of;
+    size_t count, room;
+    size_t n; /* bytes of all of them */
+};
+
+bg_err redis_replay_prepare(const struct object *object, struct redis_pieces *pieces,
+                            bg_errinfo *info);
+void redis_replay_prepared(RedisModuleCtx *ctx, RedisModuleString *key,
+                           const struct object *object,
+                           const struct redis_pieces *pieces);
+void redis_replay_forget(struct redis_pieces *pieces);
 
 /* Writes an object to an AOF that is being rewritten. */
 void redis_replay_rewrite(RedisModuleIO *io, RedisModuleString *key,

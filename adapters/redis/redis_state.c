@@ -33,16 +33,12 @@ bg_bytes redis_state_secret(const struct object *object)
                : (bg_bytes){ "", 0 };
 }
 
-bg_err redis_state_encode(const struct object *object, void **bytes, size_t *n,
-                          bg_errinfo *info)
+bg_err redis_state_content(const struct object *object, bg_file_write write,
+                           void *context, size_t *n, bg_errinfo *info)
 {
-    *bytes = NULL;
     *n = 0;
-    if (!object_is_whole(object)) {
-        return BG_OK;
-    }
-    return object->foreign ? dump_encode_foreign(object, bytes, n, info)
-                           : dump_encode_filter(object, bytes, n, info);
+    return object_is_whole(object) ? dump_write(object, true, write, context, n, info)
+                                   : BG_OK;
 }
 
 /* ---- Reading ------------------------------------------------------------------------------------ */
@@ -104,34 +100,34 @@ static bg_err state_secret(const struct object_shape *shape, bg_bytes secret,
 }
 
 /* Decodes the content; its own limit, under which it may grow, is no reason to lose it. */
-static bg_err state_decode(const struct object_shape *shape, bg_bytes content,
+static bg_err state_decode(const struct object_shape *shape, struct gather *content,
                            struct command_settings *settings, struct object **object,
                            bg_errinfo *info)
 {
     const uint64_t most = settings->max_filter_bytes;
     bg_err err = BG_ENOMEM;
-    if (most && content.len / 2 > most) {
+    if (most && content->size / 2 > most) {
         return object_error(info, BG_ENOMEM, "a filter of %zu bytes, the limit is %llu",
-                            content.len, (unsigned long long)most);
+                            content->size, (unsigned long long)most);
     }
     if (shape->limit && (!most || shape->limit < most)) {
         settings->max_filter_bytes = shape->limit;
-        err = dump_decode(shape, settings, content.data, content.len, object, info);
+        err = dump_decode(shape, settings, content, 0, object, info);
         settings->max_filter_bytes = most;
     }
-    return err == BG_ENOMEM
-               ? dump_decode(shape, settings, content.data, content.len, object, info)
+    return err == BG_ENOMEM && !content->given
+               ? dump_decode(shape, settings, content, 0, object, info)
                : err;
 }
 
-static bg_err state_make(const struct state *state, bg_bytes content, bool empty,
+static bg_err state_make(const struct state *state, struct gather *content, bool empty,
                          bool limited, struct object **object, bg_errinfo *info)
 {
     struct command_settings settings = redis_settings;
     if (!limited) {
         settings.max_filter_bytes = 0;
     }
-    if (content.len) {
+    if (content->size) {
         const bg_err err =
             state_decode(&state->shape, content, &settings, object, info);
         if (!err && *object) {
@@ -152,8 +148,9 @@ static bg_err state_make(const struct state *state, bg_bytes content, bool empty
     return object_create(&state->shape, &settings, object, info);
 }
 
-bg_err redis_state_read(bg_bytes text, bg_bytes secret, bg_bytes content, bool empty,
-                        bool limited, struct object **object, bg_errinfo *info)
+bg_err redis_state_read(bg_bytes text, bg_bytes secret, struct gather *content,
+                        bool empty, bool limited, struct object **object,
+                        bg_errinfo *info)
 {
     struct state state = { 0 };
     struct redis_secret *held = NULL;

@@ -11,6 +11,7 @@
 #ifndef REDIS_STATE_H
 #define REDIS_STATE_H
 
+#include "gather.h"
 #include "object.h"
 #include "redis_secret.h"
 
@@ -24,17 +25,21 @@ size_t redis_state_write(const struct object *object, bool whole,
 /* The secret of an object; no bytes if it has none. */
 bg_bytes redis_state_secret(const struct object *object);
 
-/* The content as bytes; free() them. None, and BG_OK, if it is unknown. */
-bg_err redis_state_encode(const struct object *object, void **bytes, size_t *n,
-                          bg_errinfo *info);
+/* Writes the content piece by piece, 1 MiB or less, with no copy of it in memory; *n says how many
+ * bytes it has, before the first piece is written. None, and BG_OK, if it is unknown. Nobody changes
+ * the object meanwhile: this is the server's thread, a child of it, or one that has the object alone. */
+bg_err redis_state_content(const struct object *object, bg_file_write write,
+                           void *context, size_t *n, bg_errinfo *info);
 
 /*
- * Makes the object again; without content: an empty one, if `empty` allows that, or one of unknown
- * content if the shape says so. `limited`: no larger than the settings allow.
+ * Makes the object again; without content (size 0): an empty one, if `empty` allows that, or one of
+ * unknown content if the shape says so. `limited`: no larger than the settings allow. All of the
+ * content has come, and it is given back as it is read.
  * Errors: BG_EFORMAT, BG_ECHECKSUM and others of bg_decode; BG_ENOMEM.
  */
-bg_err redis_state_read(bg_bytes text, bg_bytes secret, bg_bytes content, bool empty,
-                        bool limited, struct object **object, bg_errinfo *info);
+bg_err redis_state_read(bg_bytes text, bg_bytes secret, struct gather *content,
+                        bool empty, bool limited, struct object **object,
+                        bg_errinfo *info);
 
 /* Holds the secret that an object needs, which is about to get a name. BG_EINVAL: it is unknown. */
 bg_err redis_state_attach(struct object *object, bg_errinfo *info);

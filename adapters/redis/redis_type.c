@@ -1,14 +1,15 @@
 /*
  * redis_type.c - values as the server asks for them: saved, loaded, rewritten, copied, freed.
  *
- *     RDB    1 | state | secret | bytes of the content | its pieces, 64 MiB at most
+ *     RDB    1 | state | secret | bytes of the content | its pieces, of any size
  *
  * where numbers and strings are the server's own. What they mean is in redis_state.h. A content's
- * size is believed as far as its pieces have come. Whatever is wrong is logged, and is an error of
- * RESTORE, or of loading the file: never a filter that would say no.
+ * size is believed as far as its pieces have come (gather.h). Whatever is wrong is logged, and is an
+ * error of RESTORE, or of loading the file: never a filter that would say no.
  *
  * Saving happens in a child of fork as well, so it takes no lock that another thread might have held:
- * pins of slots are none. A copy of the content is made there, in the child.
+ * pins of slots are none. Pieces are written as they are made, of 1 MiB; there is no copy of the
+ * content, neither in the child nor here.
  */
 #include "redis_type.h"
 
@@ -19,10 +20,9 @@
 #include "redis_replay.h"
 #include "redis_state.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum { TYPE_VERSION = 1, TYPE_FORMAT = 1, TYPE_METHODS = 4, TYPE_PIECE = 64 << 20 };
+enum { TYPE_VERSION = 1, TYPE_FORMAT = 1, TYPE_METHODS = 4 };
 
 RedisModuleType *redis_type;
 
@@ -40,29 +40,51 @@ void redis_type_born(void)
 
 /* ---- Saving -------------------------------------------------------------------------------------- */
 
+struct saving {
+    RedisModuleIO *io;
+    const struct object *object;
+    size_t n;   /* bytes of its content */
+    bool begun; /* the parts before it are written */
+};
+
+static void type_save_front(struct saving *saving)
+{
+    char state[REDIS_STATE_TEXT];
+    const bg_bytes secret = redis_state_secret(saving->object);
+    const size_t length = redis_state_write(saving->object, saving->n > 0, state);
+    redis.SaveUnsigned(saving->io, TYPE_FORMAT);
+    redis.SaveStringBuffer(saving->io, state, length);
+    redis.SaveStringBuffer(saving->io, secret.data, secret.len);
+    redis.SaveUnsigned(saving->io, saving->n);
+    saving->begun = true;
+}
+
+static bg_err type_save_piece(void *context, const void *bytes, size_t n)
+{
+    struct saving *saving = context;
+    if (!saving->begun) {
+        type_save_front(saving);
+    }
+    redis.SaveStringBuffer(saving->io, bytes, n);
+    return BG_OK;
+}
+
+/* Memory is all that can be missing, before the first piece: then the content is unknown, "maybe" to
+ * everything. A content that did not come to its end would not be loaded. */
 static void type_save(RedisModuleIO *io, void *value)
 {
-    const struct object *object = value;
-    char state[REDIS_STATE_TEXT];
-    const bg_bytes secret = redis_state_secret(object);
+    struct saving saving = { .io = io, .object = value };
     bg_errinfo info = { 0 };
-    void *bytes = NULL;
-    size_t n = 0;
-    const bg_err err = redis_state_encode(object, &bytes, &n, &info);
-    if (err) { /* which then is of unknown content: "maybe" to everything */
+    const bg_err err =
+        redis_state_content(value, type_save_piece, &saving, &saving.n, &info);
+    if (err) {
         redis.LogIOError(io, "warning", "the content of a filter cannot be saved: %s",
                          info.message[0] ? info.message : bg_strerror(err));
     }
-    redis.SaveUnsigned(io, TYPE_FORMAT);
-    redis.SaveStringBuffer(io, state, redis_state_write(object, n > 0, state));
-    redis.SaveStringBuffer(io, secret.data, secret.len);
-    redis.SaveUnsigned(io, n);
-    for (size_t at = 0; at < n;) {
-        const size_t piece = n - at < TYPE_PIECE ? n - at : TYPE_PIECE;
-        redis.SaveStringBuffer(io, (const char *)bytes + at, piece);
-        at += piece;
+    if (!saving.begun) {
+        saving.n = 0;
+        type_save_front(&saving);
     }
-    free(bytes);
 }
 
 /* ---- Loading ------------------------------------------------------------------------------------- */
@@ -70,33 +92,30 @@ static void type_save(RedisModuleIO *io, void *value)
 struct loaded {
     char *state, *secret;
     size_t state_n, secret_n;
-    char *content;
-    size_t n;
+    struct gather content;
 };
 
-/* All pieces of the content; one piece is taken as it is. */
-static bool type_load_content(RedisModuleIO *io, struct loaded *loaded)
+/* All pieces of the content. */
+static bool type_load_content(RedisModuleIO *io, struct gather *content)
 {
     const uint64_t total = redis.LoadUnsigned(io);
-    while (!redis.IsIOError(io) && loaded->n < total) {
-        size_t n = 0;
-        char *piece = redis.LoadStringBuffer(io, &n);
-        if (!piece || redis.IsIOError(io) || n == 0 || n > total - loaded->n) {
-            redis.Free(piece);
-            return false;
-        }
-        char *more =
-            n < SIZE_MAX - loaded->n ? realloc(loaded->content, loaded->n + n) : NULL;
-        if (!more) {
-            redis.Free(piece);
-            return false;
-        }
-        memcpy(more + loaded->n, piece, n);
-        redis.Free(piece);
-        loaded->content = more;
-        loaded->n += n;
+    if (redis.IsIOError(io) || total > SIZE_MAX
+        || (total && !gather_begin(content, (size_t)total))) {
+        return false;
     }
-    return !redis.IsIOError(io);
+    for (size_t at = 0, n = 0; at < total; at += n) {
+        char *piece = redis.LoadStringBuffer(io, &n);
+        const bool good =
+            piece && !redis.IsIOError(io) && n > 0 && n <= content->size - at;
+        if (good) {
+            memcpy(content->bytes + at, piece, n);
+        }
+        redis.Free(piece);
+        if (!good) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool type_load_parts(RedisModuleIO *io, struct loaded *loaded)
@@ -109,7 +128,8 @@ static bool type_load_parts(RedisModuleIO *io, struct loaded *loaded)
         return false;
     }
     loaded->secret = redis.LoadStringBuffer(io, &loaded->secret_n);
-    return loaded->secret && !redis.IsIOError(io) && type_load_content(io, loaded);
+    return loaded->secret && !redis.IsIOError(io)
+           && type_load_content(io, &loaded->content);
 }
 
 static void *type_load(RedisModuleIO *io, int version)
@@ -126,14 +146,14 @@ static void *type_load(RedisModuleIO *io, int version)
         redis.LogIOError(io, "warning", "a filter that is cut short or damaged");
     } else if (redis_state_read((bg_bytes){ loaded.state, loaded.state_n },
                                 (bg_bytes){ loaded.secret, loaded.secret_n },
-                                (bg_bytes){ loaded.content, loaded.n }, false,
-                                !redis_config_obeys(), &object, &info)) {
+                                &loaded.content, false, !redis_config_obeys(), &object,
+                                &info)) {
         redis.LogIOError(io, "warning", "a filter that cannot be trusted: %s",
                          info.message);
     }
     redis.Free(loaded.state);
     redis.Free(loaded.secret);
-    free(loaded.content);
+    gather_end(&loaded.content);
     if (object) {
         redis_type_born();
     }
@@ -204,7 +224,7 @@ static void type_digest(RedisModuleDigest *digest, void *value)
 {
     char text[BG_DIGEST_TEXT] = "unknown";
     if (object_is_whole(value)) {
-        (void)bgc_digest_of(value, text, NULL);
+        (void)bgc_digest_of(value, true, text, NULL);
     }
     redis.DigestAddStringBuffer(digest, text, strlen(text));
     redis.DigestEndSequence(digest);

@@ -38,9 +38,13 @@ extern "C" {
 typedef bool (*bg_file_progress)(void *context, uint64_t done, uint64_t all);
 
 enum {
-    BG_FILE_TOLERATE = 1u << 0,    /* open: go on without damaged blocks: see bg_open */
-    BG_FILE_NO_SYNC = 1u << 1,     /* save: trust the system to write it some time */
-    BG_FILE_NO_READ_BACK = 1u << 2 /* save: do not read it again before it is renamed */
+    BG_FILE_TOLERATE = 1u << 0, /* open: go on without damaged blocks: see bg_open */
+    BG_FILE_NO_SYNC = 1u << 1,  /* save: trust the system to write it some time */
+    BG_FILE_NO_READ_BACK =
+        1u << 2, /* save: do not read it again before it is renamed */
+    BG_FILE_STILL =
+        1u << 3 /* save: nobody changes the filter meanwhile, so that kinds in
+                                 which keys move are not copied first */
 };
 
 /* How to open a file; NULL or all zero but struct_size: as it is. */
@@ -67,7 +71,7 @@ typedef struct bg_open_options {
 /* How to save one; NULL or all zero but struct_size: as it is. */
 typedef struct bg_save_options {
     uint32_t struct_size;            /* sizeof(bg_save_options) */
-    uint32_t flags;                  /* BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK */
+    uint32_t flags;                  /* BG_FILE_NO_SYNC, _NO_READ_BACK, _STILL */
     uint64_t generation;             /* a number of yours; canaries follow from it */
     uint64_t created;                /* seconds since 1970; 0: now */
     uint8_t key_id[BG_KEY_ID_BYTES]; /* which secret it was, in your words */
@@ -193,7 +197,28 @@ BG_API BG_MUST_CHECK bg_err bg_encode(const bg_filter *filter,
                                       const bg_save_options *options, void *bytes,
                                       size_t room, size_t *written, bg_errinfo *info);
 
-/* Reads one from n bytes, as bg_open does; they are not kept. */
+/* Takes the next n bytes of a file; what is not BG_OK ends it. */
+typedef bg_err (*bg_file_write)(void *context, const void *bytes, size_t n);
+
+/*
+ * Writes a filter piece by piece, each of 1 MiB at most (but for the table of checksums of very
+ * large ones), from the first byte of the file to the last: the same bytes as bg_encode, and it
+ * says how many. There is no copy of the file in memory; the filter is read twice instead, since
+ * the beginning of a file has a digest of all that follows.
+ * Errors: BG_EINVAL; BG_ENOMEM, before anything was written; BG_EBUSY: somebody has changed the
+ * filter between the first reading and the second, and what was written is no file; BG_ECANCELED;
+ * that of `write`.
+ * Thread safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). Cost: reading its bytes twice; for
+ * kinds in which keys move a copy of the filter is made first, unless BG_FILE_STILL says that
+ * nobody changes it.
+ */
+BG_API BG_MUST_CHECK bg_err bg_encode_to(const bg_filter *filter,
+                                         const bg_save_options *options,
+                                         bg_file_write write, void *context,
+                                         bg_errinfo *info);
+
+/* Reads one from n bytes, as bg_open does; they are not kept. Once `progress` has been told that d
+ * bytes are done it does not read the first d bytes again. */
 BG_API BG_MUST_CHECK bg_err bg_decode(const void *bytes, size_t n,
                                       const bg_open_options *options,
                                       bg_filter **filter, bg_errinfo *info);

@@ -445,6 +445,14 @@ typedef struct bg_info {
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_info(const bg_filter *filter, bg_info *info);
 
+/*
+ * The same from about `most` bytes of each part that has more (0: all): stretches of it, taken to be
+ * as full as the rest. `ones`, `fill` and `rate` are then close to what they are, and the interval of
+ * `items` is as much wider. 1 MiB tells the fill to a thousandth of it.
+ */
+BG_API BG_MUST_CHECK bg_err bg_filter_info_part(const bg_filter *filter, uint64_t most,
+                                                bg_info *info);
+
 /* Kind, size and fill alone; the last one reads every byte. Thread safety: MT-Safe. */
 BG_API bg_kind bg_filter_kind(const bg_filter *filter);
 BG_API uint64_t bg_filter_size_bytes(const bg_filter *filter);

@@ -585,6 +585,11 @@ typedef struct bg_slot_health {
 BG_API BG_MUST_CHECK bg_err bg_slot_examine(const bg_slot *slot,
                                             bg_slot_health *health);
 
+/* The same from about `most` bytes of each part of its filters (0: all), so that it takes no time:
+ * see bg_filter_info_part. Pollution is told of only if the rest cannot make up for it. */
+BG_API BG_MUST_CHECK bg_err bg_slot_examine_part(const bg_slot *slot, uint64_t most,
+                                                 bg_slot_health *health);
+
 /* Reasons to rebuild. */
 enum {
     BG_REASON_FILL = 1u << 0,      /* more items than the policy's share of capacity */

@@ -14,6 +14,7 @@
 #include "bloomgate/filter.h"
 #include "filter/handle.h"
 #include "kind/model.h"
+#include "kind/sample.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -21,24 +22,37 @@
 
 static const double estimate_z = 1.959963984540054; /* 95 % of a normal distribution */
 
+static uint64_t estimate_count(const void *context, uint64_t first, uint64_t n)
+{
+    const bg_filter *filter = context;
+    return filter->core.word_ops->count(bgi_filter_words(filter) + first, (size_t)n);
+}
+
 /* What is in a set of bits, by counting them. */
 static void estimate_bits(const bg_filter *filter, struct bgi_measure *m)
 {
     struct bgi_model model = filter->kind->model(filter->core.units, filter->core.k);
-    memset(m, 0, sizeof *m);
-    m->ones = filter->core.word_ops->count(bgi_filter_words(filter), filter->bytes / 8);
+    m->ones =
+        (uint64_t)bgi_sample_sum(filter->bytes / 8, filter->bytes, m->most,
+                                 filter->core.k, estimate_count, filter, &m->missed);
     m->of = 8 * (uint64_t)filter->bytes;
     bgi_model_measure(&model, m);
 }
 
-void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *m)
+void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
+                             struct bgi_measure *m)
 {
+    *m = (struct bgi_measure){ .most = most };
     if (filter->kind->measure) {
-        memset(m, 0, sizeof *m);
         filter->kind->measure(&filter->core, m);
     } else {
         estimate_bits(filter, m);
     }
+}
+
+void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *m)
+{
+    bgi_filter_measure_part(filter, 0, m);
 }
 
 static bg_estimate estimate_items(const struct bgi_measure *m)
@@ -100,12 +114,26 @@ const bg_hasher *bg_filter_hasher(const bg_filter *filter)
 
 bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
 {
+    return bg_filter_info_part(filter, 0, info);
+}
+
+bg_err bg_filter_info_part(const bg_filter *filter, uint64_t most, bg_info *info)
+{
+    double missed;
     if (!filter || !info || info->struct_size < offsetof(bg_info, units)
         || info->struct_size > sizeof *info) {
         return BG_EINVAL;
     }
+    bgi_filter_info(filter, most, info, &missed);
+    return BG_OK;
+}
+
+void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_info *info,
+                     double *missed)
+{
     struct bgi_measure m;
-    bgi_filter_measure(filter, &m);
+    bgi_filter_measure_part(filter, most, &m);
+    *missed = m.missed;
     bg_info all = {
         .struct_size = info->struct_size,
         .kind = filter->kind->id,
@@ -131,12 +159,18 @@ bg_err bg_filter_info(const bg_filter *filter, bg_info *info)
         .saturated = m.saturated,
     };
     memcpy(info, &all, info->struct_size);
-    return BG_OK;
 }
 
 static double estimate_deviation(bg_estimate e)
 {
     return (e.high - e.value) / estimate_z;
+}
+
+double bgi_estimate_error(const bg_estimate *e)
+{
+    return (isfinite(e->high) ? fmax(e->high - e->value, e->value - e->low)
+                              : e->value - e->low)
+           / estimate_z;
 }
 
 static bg_estimate estimate_interval(double value, double deviation, double most)

@@ -90,6 +90,15 @@ bg_err bgi_filter_empty(const bg_filter *like, bg_filter **filter, bg_errinfo *i
 
 /* What is in a filter, and what would be in a merge of two that match (estimate.c). */
 void bgi_filter_measure(const bg_filter *filter, struct bgi_measure *measure);
+/* ... from about `most` bytes of each part (0: all); and bg_filter_info so, with the standard
+ * deviation of info->ones. */
+void bgi_filter_measure_part(const bg_filter *filter, uint64_t most,
+                             struct bgi_measure *measure);
+void bgi_filter_info(const bg_filter *filter, uint64_t most, bg_info *info,
+                     double *missed);
+
+/* The standard deviation that an interval was made with; it ends at 0, and may have no end above. */
+double bgi_estimate_error(const bg_estimate *estimate);
 void bgi_filter_measure_or(const bg_filter *a, const bg_filter *b,
                            struct bgi_measure *measure);
 

@@ -27,6 +27,7 @@
 #include <string.h>
 
 #define HEALTH_TOLERANCE 1.15
+#define HEALTH_DOUBT     4.0 /* standard deviations */
 
 enum { HEALTH_LEAST_NEWS = 1000, HEALTH_STEPS = 64, HEALTH_BATCH = 256 };
 
@@ -167,9 +168,10 @@ static bool health_one_takes(const struct view *view)
     return takes == 1;
 }
 
-/* Of the filter that takes adds, if there is one of a kind that this can be told of. */
+/* Of the filter that takes adds, if there is one of a kind that this can be told of. Of what was
+ * not counted (`missed`, a standard deviation) nobody is accused. */
 static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
-                             const bg_info *info, bg_slot_health *health)
+                             const bg_info *info, double missed, bg_slot_health *health)
 {
     const double news = (double)(wrote_now - marks->wrote);
     const double bits = (double)info->bits, before = (double)marks->ones;
@@ -181,7 +183,8 @@ static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
         health_news(bits, info->k, before / bits, (double)info->ones / bits);
     health->bits_per_insert = set / news;
     health->honest_per_insert = honest > 0 ? set / honest : 0;
-    health->polluted = news >= HEALTH_LEAST_NEWS && honest > news * HEALTH_TOLERANCE;
+    const double surely = honest * (1 - fmin(1, HEALTH_DOUBT * missed / set));
+    health->polluted = news >= HEALTH_LEAST_NEWS && surely > news * HEALTH_TOLERANCE;
 }
 
 /* ---- Probes ---------------------------------------------------------------------------- */
@@ -205,6 +208,11 @@ static bg_estimate health_probe(const bg_slot *slot, const struct view *view)
 
 bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
 {
+    return bg_slot_examine_part(slot, 0, health);
+}
+
+bg_err bg_slot_examine_part(const bg_slot *slot, uint64_t most, bg_slot_health *health)
+{
     bg_estimate bases = { 0, 0, 0 };
     bgi_grace_token token;
     if (!slot || !health || health->struct_size != sizeof *health) {
@@ -217,13 +225,15 @@ bg_err bg_slot_examine(const bg_slot *slot, bg_slot_health *health)
     for (size_t i = 0; i < view->count; i++) {
         const struct view_member *member = &view->members[i];
         bg_info info = { .struct_size = sizeof info };
-        if (!member->asked || bg_filter_info(member->filter, &info) != BG_OK) {
+        double missed = 0;
+        if (!member->asked) {
             continue;
         }
+        bgi_filter_info(member->filter, most, &info, &missed);
         health->filters++;
         health_add(health, member, &info, &bases);
         if (member->takes && alone && health_is_bloom(info.kind) && info.shards == 1) {
-            health_pollution(&marks, slot_sum_wrote(slot), &info, health);
+            health_pollution(&marks, slot_sum_wrote(slot), &info, missed, health);
         }
     }
     health_add_estimate(&health->items, &bases);

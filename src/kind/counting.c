@@ -39,6 +39,7 @@
 #include "kind/kind.h"
 #include "kind/line_shapes.h"
 #include "kind/model.h"
+#include "kind/sample.h"
 
 #include <string.h>
 

@@ -357,11 +357,21 @@ static struct bgi_model COUNTING(model)(uint64_t units, uint32_t k)
 #endif
 }
 
+static uint64_t COUNTING(ones_in)(const void *context, uint64_t first, uint64_t n)
+{
+    struct bgi_core part = *(const struct bgi_core *)context;
+    part.words += first * COUNTING(unit_bytes)(part.k);
+    part.units = n;
+    return COUNTING(ones_or)(&part, &part);
+}
+
 static void COUNTING(measure)(const struct bgi_core *core, struct bgi_measure *measure)
 {
     const struct counting_state *state = core->state;
     struct bgi_model model = COUNTING(model)(core->units, core->k);
-    measure->ones = COUNTING(ones_or)(core, core);
+    measure->ones = (uint64_t)bgi_sample_sum(
+        core->units, core->units * COUNTING(unit_bytes)(core->k), measure->most,
+        core->k, COUNTING(ones_in), core, &measure->missed);
     measure->of = COUNTING_UNIT * core->units;
     measure->saturated = __atomic_load_n(&state->saturated, __ATOMIC_RELAXED);
     bgi_model_measure(&model, measure);

@@ -140,6 +140,8 @@ struct bgi_model {
 
 /* What a filter can say of its own content: see bg_info. */
 struct bgi_measure {
+    uint64_t most; /* told: bytes to be read of each part, about; 0: all (sample.h) */
+    double missed; /* standard deviation of `ones`, if not all were read */
     uint64_t ones; /* in use ... */
     uint64_t of;   /* ... of so many */
     double items;  /* different keys */

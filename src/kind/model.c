@@ -262,5 +262,10 @@ void bgi_model_measure(const struct bgi_model *m, struct bgi_measure *measure)
     double fill = full ? 1 - 0.5 / of : (double)measure->ones / of;
     measure->items = bgi_model_items(m, fill);
     measure->error = measure->ones ? bgi_model_items_error(m, measure->items) : 0;
+    if (measure->missed > 0) {
+        const double more = fmin(fill + measure->missed / of, 1 - 0.5 / of);
+        measure->error =
+            hypot(measure->error, bgi_model_items(m, more) - measure->items);
+    }
     measure->rate = full ? 1 : bgi_model_rate(m, measure->items);
 }

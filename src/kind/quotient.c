@@ -97,6 +97,7 @@
  * then on every answer is "maybe".
  */
 #include "kind/quotient_sync.h"
+#include "kind/sample.h"
 
 #include <math.h>
 
@@ -317,6 +318,7 @@ enum { QUOTIENT_CHUNK = 32 };
  * the next ones begin. Each of them was in the filter at one moment. */
 struct quotient_stream {
     const struct bgi_core *core;
+    uint64_t end; /* it ends before this quotient; 0: with the filter */
     struct quotient_key next;
     unsigned at, n;
     struct {
@@ -379,7 +381,8 @@ static void quotient_read_block(struct quotient_stream *stream,
 static bool quotient_refill(struct quotient_stream *stream)
 {
     const struct bgi_core *core = stream->core;
-    const uint64_t end = (uint64_t)1 << quotient_state_of(core)->quotient_bits;
+    const uint64_t all = (uint64_t)1 << quotient_state_of(core)->quotient_bits;
+    const uint64_t end = stream->end ? stream->end : all;
     stream->at = stream->n = 0;
     while (stream->n == 0 && stream->next.quotient < end) {
         const struct quotient_key from = stream->next;
@@ -436,21 +439,44 @@ static bool quotient_peek_either(struct quotient_stream *a, struct quotient_stre
     return in_a || in_b;
 }
 
-static void quotient_measure(const struct bgi_core *core, struct bgi_measure *measure)
+struct quotient_counting {
+    const struct bgi_core *core;
+    uint64_t *saturated;
+};
+
+/* Prefixes in n blocks. */
+static uint64_t quotient_count_blocks(const void *context, uint64_t first, uint64_t n)
 {
-    const struct quotient_state *state = quotient_state_of(core);
-    struct quotient_stream stream = { .core = core };
+    const struct quotient_counting *counting = context;
+    const struct bgi_core *core = counting->core;
+    struct quotient_stream stream = { .core = core,
+                                      .end = quotient_slots_in(core, first + n),
+                                      .next = { quotient_slots_in(core, first), 0 } };
     uint64_t prefixes = 0;
     while (quotient_peek(&stream)) {
         prefixes += stream.n;
         for (; stream.at < stream.n; stream.at++) {
-            measure->saturated += stream.entry[stream.at].count == UINT64_MAX;
+            *counting->saturated += stream.entry[stream.at].count == UINT64_MAX;
         }
     }
+    return prefixes;
+}
+
+static void quotient_measure(const struct bgi_core *core, struct bgi_measure *measure)
+{
+    const struct quotient_state *state = quotient_state_of(core);
+    const struct quotient_counting counting = { core, &measure->saturated };
+    const uint64_t blocks =
+        quotient_block_of(core, ((uint64_t)1 << state->quotient_bits) - 1) + 1;
+    double missed;
+    const double prefixes =
+        bgi_sample_sum(blocks, core->units * quotient_unit_bytes(core->k),
+                       measure->most, 1, quotient_count_blocks, &counting, &missed);
     measure->ones = __atomic_load_n(&state->used, __ATOMIC_RELAXED);
     measure->of = (uint64_t)1 << state->quotient_bits;
     measure->overflowed = __atomic_load_n(&state->lost, __ATOMIC_RELAXED) != 0;
-    quotient_items(core, prefixes, measure);
+    quotient_items(core, (uint64_t)prefixes, measure);
+    measure->error = hypot(measure->error, missed);
 }
 
 static void quotient_measure_or(const struct bgi_core *a, const struct bgi_core *b,

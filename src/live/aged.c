@@ -571,11 +571,12 @@ static bool aged_equal(const struct window *a, const struct window *b)
 
 /* ---- What is in it --------------------------------------------------------------- */
 
-/* Ones of each slice, by its place in the ring. */
-static void aged_ones(const struct window *w, uint64_t ones[64])
+/* Ones of each slice, by its place in the ring; of one line of 8 words in so many. */
+static void aged_ones(const struct window *w, uint64_t one_in, uint64_t ones[64])
 {
+    const uint64_t words = w->shape.bytes / 8;
     memset(ones, 0, 64 * sizeof *ones);
-    for (uint64_t i = 0; i < w->shape.bytes / 8; i++) {
+    for (uint64_t i = 0; i < words; i += i % 8 < 7 ? 1 : 8 * one_in - 7) {
         uint64_t word = __atomic_load_n(&aged_words(w)[i], __ATOMIC_RELAXED);
         for (; word; word &= word - 1) {
             ones[(unsigned)__builtin_ctzll(word) % w->shape.row_bits]++;
@@ -594,10 +595,13 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
     uint32_t k = w->shape.part.k, g = w->shape.generations;
     double bits = (double)w->shape.part.units * aged_rows(w->shape.row_bits);
     double variance = 0;
-    aged_ones(w, ones);
+    const uint64_t one_in =
+        m->most && w->shape.bytes > m->most ? 1 + (w->shape.bytes - 1) / m->most : 1;
+    const double scale = (double)one_in;
+    aged_ones(w, one_in, ones);
     for (uint32_t i = 0; i < k + g - 1; i++) {
         uint64_t slice = period + k - 1 - i;
-        double set = (double)ones[slice % w->shape.slices];
+        double set = scale * (double)ones[slice % w->shape.slices];
         m->ones += (uint64_t)set;
         m->of += (uint64_t)bits;
         if (i % k) {
@@ -610,6 +614,8 @@ static void aged_measure(const struct window *w, struct bgi_measure *m)
         double share = in / k;
         m->items += share * keys;
         variance += share * share * bits * (1 / (1 - fill) - 1);
+        variance +=
+            share * share * (scale - 1) * (set + scale) / (1 - fill) / (1 - fill);
     }
     m->error = sqrt(variance);
     m->rate = aged_rate(&w->shape, m->items / g);

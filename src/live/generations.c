@@ -234,15 +234,13 @@ static bool generations_equal(const struct window *a, const struct window *b)
 /* Keys that were added in several periods count in each. */
 static void generations_measure(const struct window *w, struct bgi_measure *m)
 {
-    const double z = 1.959963984540054;
     uint64_t period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);
     double right = 1, variance = 0;
     for (uint32_t i = 0; i < w->shape.generations; i++) {
         bg_info info = { .struct_size = sizeof info };
-        if (bg_filter_info(generations_part(w, period - i), &info) != BG_OK) {
-            continue;
-        }
-        double error = (info.items.value - info.items.low) / z;
+        double missed; /* it is in the interval of items */
+        bgi_filter_info(generations_part(w, period - i), m->most, &info, &missed);
+        double error = bgi_estimate_error(&info.items);
         m->ones += info.ones;
         m->of += info.bits;
         m->items += info.items.value;

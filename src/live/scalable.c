@@ -526,25 +526,23 @@ static uint32_t scalable_layer_count(const bg_filter *filter)
     return scalable_count((const struct scalable *)(const void *)filter);
 }
 
-static bg_info scalable_info(const bg_filter *layer)
+static bg_info scalable_info(const bg_filter *layer, uint64_t most)
 {
     bg_info info = { .struct_size = sizeof info };
-    bg_err err = bg_filter_info(layer, &info);
-    assert(err == BG_OK);
-    (void)err;
+    double missed; /* it is in the interval of items */
+    bgi_filter_info(layer, most, &info, &missed);
     return info;
 }
 
 static void scalable_measure(const struct bgi_core *core, struct bgi_measure *m)
 {
     const struct scalable *s = scalable_in(core);
-    const double z = 1.959963984540054;
     double right = 1, variance = 0;
     for (uint32_t i = scalable_count(s); i-- > 0;) {
         const struct scalable_layer *layer = scalable_layer(s, i);
-        bg_info info = scalable_info(layer->filter);
+        bg_info info = scalable_info(layer->filter, m->most);
         uint64_t added = scalable_added(s, i);
-        double error = (info.items.value - info.items.low) / z;
+        double error = bgi_estimate_error(&info.items);
         m->ones += info.ones;
         m->of += info.bits;
         m->items += info.items.value;
@@ -587,7 +585,7 @@ static bool scalable_equal(const bg_filter *a, const bg_filter *b)
 static void scalable_recount(const struct scalable_layer *layer, uint64_t *added,
                              uint64_t a, uint64_t b)
 {
-    bg_info info = scalable_info(layer->filter);
+    bg_info info = scalable_info(layer->filter, 0);
     uint64_t most = a + b, least = a > b ? a : b;
     uint64_t keys = info.items.value < (double)most ? (uint64_t)info.items.value : most;
     keys = keys > least ? keys : least;
@@ -737,7 +735,7 @@ static void scalable_unfold_lines(const bg_filter *small, bg_filter *large,
 
 static double scalable_rate_of(const bg_filter *filter)
 {
-    return scalable_info(filter).rate;
+    return scalable_info(filter, 0).rate;
 }
 
 /* All layers in one of the size of the last. */

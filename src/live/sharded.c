@@ -395,10 +395,9 @@ static void sharded_sum(struct bgi_measure *sum, const struct bgi_measure *part,
 static void sharded_measure(const struct bgi_core *core, struct bgi_measure *m)
 {
     const struct sharded *s = sharded_of(core);
-    memset(m, 0, sizeof *m);
     for (uint32_t i = 0; i < s->count; i++) {
         struct bgi_measure part;
-        bgi_filter_measure(s->shards[i], &part);
+        bgi_filter_measure_part(s->shards[i], m->most, &part);
         sharded_sum(m, &part, s->count);
     }
 }

@@ -172,11 +172,12 @@ struct container_source {
     const unsigned char *memory; /* where they are, if they are in memory; else NULL */
 };
 
-/* Something that can be written at any place. */
+/* Something that can be written at any place; or, `in_order`, from its beginning to its end. */
 struct container_sink {
     bg_err (*write)(void *context, uint64_t offset, const void *from, size_t n,
                     bg_errinfo *info);
     void *context;
+    bool in_order;
 };
 
 /* Reads a header and what hangs on it (decode.c): sizes, digest, numbers and table. The

@@ -2,10 +2,17 @@
  * encode.c - a filter becomes a file: words block by block, then the table, and the header
  * at last, so that what was not finished has none.
  *
+ * Sinks that take bytes in order only get the same ones from the first to the last. The header
+ * has the digest of the table, so words are gone through twice: for their checksums, and to be
+ * written, when the checksums must come out the same.
+ *
  * A filter that others add to meanwhile: in kinds whose bits are only ever set, each word
  * may be read whenever (bgi_content_is_steady), and the answers to canaries are asked for
  * before and after: if they are the same then those of all moments between, and so those of
- * the file, are too. Filters of other kinds are copied first.
+ * the file, are too. Filters of other kinds are copied first, unless nobody will change them
+ * (BG_FILE_STILL).
+ *
+ * Memory: a piece of 1 MiB, numbers and table.
  */
 #include "store/container.h"
 
@@ -27,6 +34,8 @@ struct encoder {
     unsigned char *table;
     unsigned char *piece; /* blocks that are being filled */
     uint64_t done;        /* bytes of words that were put in */
+    bool sums;            /* checksums are made of the words ... */
+    bool writes;          /* ... and the words written, or both */
     bg_err err;
     bg_errinfo *info;
 };
@@ -41,9 +50,11 @@ bg_err container_save_options(const bg_save_options *options, bg_save_options *t
                        "sizeof(bg_save_options): use BG_SAVE_OPTIONS_INIT", "%u",
                        to->struct_size);
     }
-    if (to->flags & ~(uint32_t)(BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK)) {
+    if (to->flags
+        & ~(uint32_t)(BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK | BG_FILE_STILL)) {
         return bgi_err(info, BG_EINVAL, "flags",
-                       "BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK", "0x%x", to->flags);
+                       "BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, BG_FILE_STILL", "0x%x",
+                       to->flags);
     }
     if (to->metadata && strlen(to->metadata) >= BG_METADATA_BYTES) {
         return bgi_err(info, BG_EINVAL, "metadata", "text below 3072 bytes",
@@ -99,16 +110,32 @@ static bg_err encode_write(struct encoder *e, uint64_t offset, const void *from,
 /* Blocks are written some at a time. */
 enum { ENCODE_PIECE = 16 * CONTAINER_BLOCK };
 
+/* The checksums of the blocks that were filled: made, or else compared. */
+static void encode_sums(struct encoder *e, size_t n)
+{
+    unsigned long long block = (e->done - n) / CONTAINER_BLOCK;
+    for (size_t at = 0; at < n; at += CONTAINER_BLOCK, block++) {
+        size_t size = n - at < CONTAINER_BLOCK ? n - at : CONTAINER_BLOCK;
+        unsigned char *entry = e->table + 4 * block;
+        const uint32_t crc = bgi_crc32c(0, e->piece + at, size);
+        if (e->sums) {
+            bgi_store_le32(entry, crc);
+        } else if (bgi_load_le32(entry) != crc) {
+            e->err = bgi_err(e->info, BG_EBUSY, "filter",
+                             "one that nobody changes meanwhile", "another block %llu",
+                             block);
+        }
+    }
+}
+
 /* Writes the blocks that were filled, n bytes of them. */
 static void encode_piece(struct encoder *e, size_t n)
 {
-    uint64_t first = e->done - n;
-    for (size_t at = 0; at < n; at += CONTAINER_BLOCK) {
-        size_t size = n - at < CONTAINER_BLOCK ? n - at : CONTAINER_BLOCK;
-        bgi_store_le32(e->table + 4 * ((first + at) / CONTAINER_BLOCK),
-                       bgi_crc32c(0, e->piece + at, size));
+    encode_sums(e, n);
+    if (!e->writes) {
+        return;
     }
-    (void)encode_write(e, e->layout.words_at + first, e->piece, n);
+    (void)encode_write(e, e->layout.words_at + e->done - n, e->piece, n);
     if (!e->err && e->options->progress
         && !e->options->progress(e->options->context, e->done, e->header.word_bytes)) {
         e->err = bgi_err(e->info, BG_ECANCELED, "progress", "true to go on", "false");
@@ -188,26 +215,59 @@ static void encode_canaries(struct encoder *e, const bg_filter *filter)
     }
 }
 
-static bg_err encode_filter(struct encoder *e, const bg_filter *filter)
+static void encode_words(struct encoder *e, const bg_filter *filter, bool sums,
+                         bool writes)
+{
+    e->done = 0;
+    e->sums = sums;
+    e->writes = writes;
+    (void)bgi_content_each(filter, encode_leaf, e);
+}
+
+static void encode_numbers(struct encoder *e)
+{
+    (void)encode_write(e, CONTAINER_HEADER, e->numbers,
+                       (size_t)(e->layout.words_at - CONTAINER_HEADER));
+}
+
+static void encode_table(struct encoder *e)
+{
+    (void)encode_write(e, e->layout.table_at, e->table, (size_t)e->layout.blocks * 4);
+}
+
+/* The header, when all checksums are known. */
+static void encode_front(struct encoder *e, const bg_filter *filter)
 {
     unsigned char bytes[CONTAINER_HEADER];
+    encode_canaries(e, filter);
+    container_write_header(&e->header, bytes);
+    container_digest(bytes, &e->layout, e->numbers, e->table, e->header.digest);
+    container_write_header(&e->header, bytes);
+    (void)encode_write(e, 0, bytes, sizeof bytes);
+}
+
+static bg_err encode_filter(struct encoder *e, const bg_filter *filter)
+{
     encode_header(filter, e->options, &e->header);
     bg_err err = encode_prepare(e, filter);
     if (err) {
         return err;
     }
     container_ask_canaries(filter, &e->header);
-    (void)encode_write(e, CONTAINER_HEADER, e->numbers,
-                       (size_t)(e->layout.words_at - CONTAINER_HEADER));
-    (void)bgi_content_each(filter, encode_leaf, e);
-    encode_canaries(e, filter);
-    (void)encode_write(e, e->layout.table_at, e->table, (size_t)e->layout.blocks * 4);
-    container_write_header(&e->header, bytes);
-    container_digest(bytes, &e->layout, e->numbers, e->table, e->header.digest);
-    container_write_header(&e->header, bytes);
-    err = encode_write(e, 0, bytes, sizeof bytes);
+    if (e->sink->in_order) {
+        encode_words(e, filter, true, false);
+        encode_front(e, filter);
+        encode_numbers(e);
+        encode_words(e, filter, false, true);
+        encode_table(e);
+    } else {
+        encode_numbers(e);
+        encode_words(e, filter, true, true);
+        encode_table(e);
+        encode_front(e, filter);
+    }
     bgi_memory_give(&e->memory);
-    return err;
+    return e->err;
 }
 
 bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
@@ -217,7 +277,8 @@ bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
     struct encoder e = { .sink = sink, .options = options, .info = info };
     bg_filter *copy = NULL;
     bg_err err = BG_OK;
-    if (!(filter->flags & BG_EXCLUSIVE) && !bgi_content_is_steady(filter)) {
+    if (!(filter->flags & BG_EXCLUSIVE) && !(options->flags & BG_FILE_STILL)
+        && !bgi_content_is_steady(filter)) {
         err = bg_filter_copy(filter, &copy, info);
     }
     err = err ? err : encode_filter(&e, copy ? copy : filter);

@@ -66,12 +66,42 @@ bg_err bg_encode(const bg_filter *filter, const bg_save_options *options, void *
         return err;
     }
     struct file_bytes to = { bytes, room };
-    struct container_sink sink = { file_write_bytes, &to };
+    struct container_sink sink = { file_write_bytes, &to, false };
     err = err ? err : container_encode(filter, &how, &sink, &header, info);
     if (!err) {
         *written = (size_t)header.file_bytes;
     }
     return err;
+}
+
+struct file_writer {
+    bg_file_write write;
+    void *context;
+};
+
+static bg_err file_write_next(void *context, uint64_t offset, const void *from,
+                              size_t n, bg_errinfo *info)
+{
+    const struct file_writer *to = context;
+    (void)offset; /* where the last piece ended */
+    const bg_err err = n ? to->write(to->context, from, n) : BG_OK;
+    return err ? bgi_err(info, err, "write", "BG_OK to go on", "%s", bg_strerror(err))
+               : BG_OK;
+}
+
+bg_err bg_encode_to(const bg_filter *filter, const bg_save_options *options,
+                    bg_file_write write, void *context, bg_errinfo *info)
+{
+    bg_save_options how;
+    if (!filter || !write) {
+        return bgi_err(info, BG_EINVAL, "filter, write",
+                       "a filter, and what takes its bytes", "NULL");
+    }
+    bgi_err_clear(info);
+    struct file_writer to = { write, context };
+    const struct container_sink sink = { file_write_next, &to, true };
+    const bg_err err = container_save_options(options, &how, info);
+    return err ? err : container_encode(filter, &how, &sink, NULL, info);
 }
 
 static struct container_source file_source_of(struct file_bytes *from)

@@ -953,6 +953,17 @@ TEST(slot__notices_pollution)
         CHECK_EQ(health.polluted, 0);
         CHECK_NEAR(health.bits_per_insert, health.honest_per_insert, 0.1);
         bg_slot_free(slot);
+        bg_filter *full = make(kinds[i], 100000);
+        for (uint64_t key = 0; key < 100000; key++) {
+            (void)bg_filter_add_u64(full, key);
+        }
+        slot = make_slot(full, 0);
+        add_keys(slot, 200000, 2000); /* few, so that chance in a part is much */
+        for (uint64_t most = 512; most <= 65536; most *= 2) {
+            CHECK_OK(bg_slot_examine_part(slot, most, &health));
+            CHECK_EQ(health.polluted, 0);
+        }
+        bg_slot_free(slot);
     }
     bg_slot *slot = make_slot(make(BG_KIND_CLASSIC, 4000), 0);
     bg_slot_health health = { .struct_size = sizeof health };
@@ -964,6 +975,33 @@ TEST(slot__notices_pollution)
     CHECK_EQ(health.polluted, 1);
     CHECK(health.bits_per_insert > 1.15 * health.honest_per_insert);
     CHECK_EQ(bg_slot_advise(slot, NULL, NULL) & BG_REASON_POLLUTED, BG_REASON_POLLUTED);
+    bg_slot_free(slot);
+}
+
+/* Bits that no add has set: seen from a part of them as well. */
+TEST(slot__notices_pollution_from_a_part)
+{
+    bg_slot *slot = make_slot(make(BG_KIND_BLOCKED, 20000), 0);
+    bg_slot_health health = { .struct_size = sizeof health };
+    bg_filter *other = make(BG_KIND_BLOCKED, 20000);
+    bg_pin pin;
+    for (uint64_t key = 0; key < 6000; key++) {
+        (void)bg_filter_add_u64(other, key);
+    }
+    add_keys(slot, 10000, 3000);
+    bg_slot_pin(slot, &pin);
+    CHECK_OK(bg_filter_merge((bg_filter *)(uintptr_t)bg_pin_filter(&pin, 0, NULL),
+                             other, NULL));
+    bg_slot_unpin(slot, &pin);
+    CHECK_OK(bg_slot_examine(slot, &health));
+    CHECK_EQ(health.polluted, 1);
+    const uint64_t ones = health.ones;
+    CHECK_OK(bg_slot_examine_part(slot, 4096, &health));
+    CHECK(health.ones != ones); /* not all were counted */
+    CHECK_EQ(health.polluted, 1);
+    CHECK_EQ(bg_slot_examine_part(NULL, 1, &health), BG_EINVAL);
+    CHECK_EQ(bg_slot_examine_part(slot, 1, NULL), BG_EINVAL);
+    bg_filter_free(other);
     bg_slot_free(slot);
 }
 

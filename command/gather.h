@@ -1,0 +1,37 @@
+/*
+ * gather.h - bytes that come in pieces, and are given back as they are read.
+ *
+ * Whoever sends a filter says first how large it is. That is believed for addresses, of which there
+ * are enough, and for nothing else: memory is taken as far as bytes have come, since the system gives
+ * pages when they are first written to. Nothing is ever moved to grow. What has been read goes back
+ * to the system at once, so that while a filter is made of its file there is one of the two in memory,
+ * not both.
+ *
+ *     |  given back, reads as zeros  |  has come  |  zeros, no memory yet  |
+ *     0                             given                                 size
+ *
+ * Threads: one at a time.
+ */
+#ifndef COMMAND_GATHER_H
+#define COMMAND_GATHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct gather {
+    uint8_t *bytes; /* `size` of them, zeros at first; NULL: nothing was begun */
+    size_t size;
+    size_t given;
+};
+
+/* Begins with addresses for `size` bytes, 1 or more; false: there are not as many. */
+bool gather_begin(struct gather *gather, size_t size);
+
+/* The first n bytes were read, and will not be again. */
+void gather_give(struct gather *gather, size_t n);
+
+/* Ends it, also one that was not begun. */
+void gather_end(struct gather *gather);
+
+#endif

@@ -1,0 +1,307 @@
+#!/usr/bin/env python3
+"""What large filters need besides themselves: saved by SAVE and by a child, sent to a replica, written to
+an AOF, loaded again from all of these and from chunks, it is little, never another filter. Sizes that
+payloads only promise take nothing. Memory is what the kernel says of the process: its most (VmHWM),
+against what it had before, or has in the end.
+usage: test_module_memory.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]
+BG_TEST_SCALE=32: with filters of 1 GiB."""
+
+import contextlib
+import os
+
+import redis_host
+from redis_host import Error, Host, Skip, alone, replica_of, wait_for
+from service import work
+
+LARGE = work(32) << 20  # bytes
+LITTLE = LARGE // 3     # of which buffers of the server are the most
+if os.environ.get("BG_PRELOAD"):
+    LITTLE = 4 * LARGE  # sanitizers keep what was freed
+
+# Kinds whose files are written in other ways: bits that are only set, keys that move, parts.
+KINDS = {
+    "blocked": ("BG.CREATE", "k", "KIND", "blocked", "BYTES", LARGE, "K", 8),
+    "cuckoo": ("BG.CREATE", "k", "KIND", "cuckoo", "CAPACITY", LARGE // 2, "ERROR", 0.001),
+    "scalable": ("BF.RESERVE", "k", 0.01, LARGE // 2),
+}
+
+
+def memory_of(process, field):
+    with open(f"/proc/{process}/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) << 10
+    return 0  # it has ended
+
+
+def memory(h, field):
+    """Bytes, from the kernel: VmHWM, VmRSS."""
+    return memory_of(h.process.pid, field)
+
+
+def more(h, act):
+    """Bytes that the server needed at most while something was done, above what it had before."""
+    try:
+        with open(f"/proc/{h.process.pid}/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    except OSError as e:
+        raise Skip(f"the kernel does not forget the most: {e}") from e
+    before = memory(h, "VmRSS")
+    act()
+    return memory(h, "VmHWM") - before
+
+
+def make(h, kind="blocked"):
+    """A filter of which every page has been written to; returns its digest."""
+    assert not isinstance(h.ask(*KINDS[kind]), Error), kind
+    step = 5000
+    for i in range(0, LARGE // 256, step):
+        assert not isinstance(h.ask("BG.MADD", "k", *range(i, i + step)), Error)
+    assert int(h.ask("MEMORY", "USAGE", "k")) > LARGE // 2
+    return h.ask("BG.DIGEST", "k")
+
+
+def idle(h):
+    wait_for(lambda: h.info("persistence", "rdb_bgsave_in_progress") == "0"
+             and h.info("persistence", "aof_rewrite_in_progress") == "0", what="the child to end")
+
+
+def children(h):
+    with open(f"/proc/{h.process.pid}/task/{h.process.pid}/children", encoding="ascii") as file:
+        return file.read().split()
+
+
+def more_in_child(h, command):
+    """Bytes that the child of a command needed at most, above what the server has; it ends slowly, so that
+    there is time to look."""
+    h.ask("CONFIG", "SET", "rdb-key-save-delay", 100000)
+    before, most = memory(h, "VmRSS"), 0
+    assert not isinstance(h.ask(command), Error), command
+    while h.info("persistence", "rdb_bgsave_in_progress") != "0" or h.info("persistence", "aof_rewrite_in_progress") != "0":
+        for child in children(h):
+            try:
+                most = max(most, memory_of(child, "VmHWM"))
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+    assert most > 0, "no child was seen"
+    h.ask("CONFIG", "SET", "rdb-key-save-delay", 0)
+    return most - before
+
+
+@contextlib.contextmanager
+def follower(h):
+    replica = replica_of(h)
+    try:
+        yield replica
+    finally:
+        replica.kill()
+        replica.remove()
+
+
+def loaded(h, digest, what):
+    """A server that has begun with the filter in a file."""
+    assert h.ask("BG.DIGEST", "k") == digest
+    extra = memory(h, "VmHWM") - memory(h, "VmRSS")
+    print(f"  {what}: {extra / LARGE:.2f} of the filter while loading", flush=True)
+    assert extra < LITTLE, (what, extra)
+
+
+def check_saved(h, kind):
+    digest = make(h, kind)
+    for words in (("BG.DIGEST", "k"), ("SAVE",)):
+        extra = more(h, lambda w=words: h.ask(*w))
+        print(f"  {kind}, {words[0]}: {extra / LARGE:.2f}", flush=True)
+        assert extra < LITTLE, (kind, words, extra)
+    h.ask("CONFIG", "SET", "aof-use-rdb-preamble", "no")
+    for command in ("BGSAVE", "BGREWRITEAOF"):
+        extra = more_in_child(h, command)
+        print(f"  {kind}, {command}: {extra / LARGE:.2f}", flush=True)
+        assert extra < LITTLE, (kind, command, extra)
+    size = int(h.ask("MEMORY", "USAGE", "k"))
+    extra = more(h, lambda: h.ask("BG.DUMP", "k", 0)) - size
+    print(f"  {kind}, BG.DUMP: a copy and {extra / LARGE:.2f}", flush=True)
+    assert extra < LITTLE, (kind, extra)
+    h.kill()
+    h.start()
+    loaded(h, digest, f"{kind}, RDB")
+
+
+@alone
+def test_saved(pattern):
+    for kind in KINDS:
+        with Host(pattern.program, pattern.module, rdbcompression="no") as h:
+            check_saved(h, kind)
+
+
+@alone
+def test_replicated_and_logged(pattern):
+    with Host(pattern.program, pattern.module, rdbcompression="no") as h:
+        digest = make(h)
+        with follower(h) as replica:
+            loaded(replica, digest, "a replica")
+        h.options["appendonly"] = "yes"
+        h.ask("CONFIG", "SET", "aof-use-rdb-preamble", "no")
+        h.ask("CONFIG", "SET", "appendonly", "yes")
+        idle(h)
+        h.kill()
+        h.start()
+        loaded(h, digest, "AOF")
+
+
+def chunks_of(h, name):
+    cursor, chunks = 0, []
+    while True:
+        cursor, chunk = h.ask("BG.DUMP", name, cursor, "SIZE", 8 << 20)
+        chunks.append(chunk)
+        if cursor == 0:
+            return chunks
+
+
+def load(h, chunks):
+    for chunk in chunks:
+        assert not isinstance(h.ask("BG.LOAD", "k", chunk), Error)
+
+
+def thread_has_loaded(h, times):
+    wait_for(lambda: h.info("bloomgate", "bloomgate_background_loads") == str(times), what="the thread")
+
+
+@alone
+def test_loaded_from_chunks(pattern):
+    """When the last one comes, which is decoded by a thread; nobody listens to what is replicated. Then
+    the same with those who are sent the content: a replica, and an AOF without one."""
+    with Host(pattern.program, pattern.module, ("secret", 2 * "0123456789abcdef")) as h:
+        digest = make(h)
+        chunks = chunks_of(h, "k")
+        h.ask("DEL", "k")
+        wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread")
+        load(h, chunks[:-1])
+        extra = more(h, lambda: load(h, chunks[-1:]))
+        thread_has_loaded(h, 1)
+        print(f"  the last chunk: {extra / LARGE:.2f}", flush=True)
+        assert h.ask("BG.DIGEST", "k") == digest
+        assert extra < LITTLE, extra
+        assert int(h.info("persistence", "rdb_changes_since_last_save")) > 0
+        with follower(h) as replica:
+            h.ask("DEL", "k")
+            load(h, chunks)
+            thread_has_loaded(h, 2)
+            wait_for(lambda: replica.ask("BG.DIGEST", "k") == digest, what="the replica")
+        h.stop()
+        h.options["appendonly"] = "yes"
+        h.start()
+        load(h, chunks)
+        thread_has_loaded(h, 1)
+        assert h.ask("BG.DIGEST", "k") == digest
+        h.stop()
+        h.start()
+        assert h.ask("BG.DIGEST", "k") == digest, "from a transaction in the AOF, which a server keeps until its end"
+
+
+def test_new_ones_are_empty(h):
+    """Also in memory that another one was in, which a server may not clear by itself."""
+    def empty():
+        assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 6 << 20, "K", 8, "HASH", "fast") == "OK"
+        return h.ask("BG.DIGEST", "k")
+    first = empty()
+    for _ in range(6):
+        assert not isinstance(h.ask("BG.MADD", "k", *range(20000)), Error)
+        assert h.ask("BG.DIGEST", "k") != first
+        h.ask("DEL", "k")
+        wait_for(lambda: h.info("bloomgate", "bloomgate_filters_being_freed") == "0", what="the thread")
+        assert empty() == first
+
+
+# ---- Payloads in other pieces ------------------------------------------------------------------------
+
+
+def length_of(body, at):
+    """A length as RDB files have it, and where it ends."""
+    first = body[at]
+    if first >> 6 == 0:
+        return first & 63, at + 1
+    if first >> 6 == 1:
+        return (first & 63) << 8 | body[at + 1], at + 2
+    if first == 0x80:
+        return int.from_bytes(body[at + 1:at + 5], "big"), at + 5
+    assert first == 0x81
+    return int.from_bytes(body[at + 1:at + 9], "big"), at + 9
+
+
+def length(n):
+    return b"\x81" + n.to_bytes(8, "big")
+
+
+def string(data):
+    return b"\x05" + length(len(data)) + data
+
+
+def taken_apart(payload):
+    """What DUMP gave: the type, state and secret, the content in one piece, and what follows."""
+    body = payload[:-10]
+    at = 1 + 9
+    fields = []
+    while body[at]:
+        code, at = body[at], at + 1
+        n, at = length_of(body, at)
+        if code == 5:
+            fields.append(body[at:at + n])
+            at += n
+        else:
+            assert code == 2
+            fields.append(n)
+    form, state, secret, total, *pieces = fields
+    content = b"".join(pieces)
+    assert form == 1 and len(content) == total and max(map(len, pieces)) <= 1 << 20
+    return body[:10], state, secret, content, payload[-10:-8]
+
+
+def put_together(head, state, secret, pieces, version, total):
+    return (head + b"\x02" + length(1) + string(state) + string(secret) + b"\x02" + length(total)
+            + b"".join(map(string, pieces)) + b"\x00" + version + bytes(8))
+
+
+def test_other_pieces(h):
+    """As builds before wrote them, in one piece, and as nobody writes them."""
+    h.forget()
+    h.ask("CONFIG", "SET", "rdbcompression", "no")
+    assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
+    h.ask("BF.RESERVE", "k", 0.01, 3000000)
+    h.ask("BF.MADD", "k", *range(1000))
+    head, state, secret, content, version = taken_apart(h.ask("DUMP", "k"))
+    assert len(content) > 3 << 20
+    for size in (len(content), 64 << 20, 1000003, 65536, 4096):
+        pieces = [content[i:i + size] for i in range(0, len(content), size)]
+        payload = put_together(head, state, secret, pieces, version, len(content))
+        assert h.ask("RESTORE", "again", 0, payload, "REPLACE") == "OK", size
+        assert h.ask("BG.DIGEST", "again") == h.ask("BG.DIGEST", "k")
+    for pieces, total in (([content], len(content) + 1), ([content], len(content) - 1), ([content[:-1]], len(content)),
+                          ([content, b""], len(content)), ([b"", content], len(content)), ([content], 0)):
+        payload = put_together(head, state, secret, pieces, version, total)
+        assert isinstance(h.ask("RESTORE", "t", 0, payload), Error), total
+    h.ask("CONFIG", "SET", "rdbcompression", "yes")
+
+
+def test_promises_take_nothing(h):
+    """A size that is only said, by each way that pieces come."""
+    h.forget()
+    h.ask("CONFIG", "SET", "rdbcompression", "no")
+    assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
+    h.ask("BF.RESERVE", "k", 0.01, 100)
+    head, state, secret, content, version = taken_apart(h.ask("DUMP", "k"))
+    most = 1 << 29
+
+    def act():
+        for total in (most, 1 << 40, 1 << 62, 2**64 - 1):
+            payload = put_together(head, state, secret, [content], version, total)
+            assert isinstance(h.ask("RESTORE", "t", 0, payload), Error), total
+            h.ask("BG.REPLAY", "t", "PUT", 0, total, content)
+        for i in range(20):
+            h.ask("BG.REPLAY", f"t{i}", "PUT", 0, most, content)
+        assert isinstance(h.ask("BG.REPLAY", "t", "DONE", state, secret), Error)
+    extra = more(h, act)
+    assert extra < 16 << 20, extra
+    h.ask("CONFIG", "SET", "rdbcompression", "yes")
+
+
+redis_host.main(__doc__)

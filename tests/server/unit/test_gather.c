@@ -1,0 +1,58 @@
+/*
+ * Bytes that come in pieces: what was promised takes no memory, what has come is there, what was
+ * given back is gone.
+ */
+#include "support/check.h"
+
+#include "gather.h"
+
+#include <string.h>
+
+enum { STEP = 4 << 20 };
+
+TEST(gather__is_zero_until_it_comes)
+{
+    static const size_t sizes[] = { 1, 4096, (1 << 20) - 1, 1 << 20, (3 << 20) + 1 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct gather gather;
+        CHECK(gather_begin(&gather, sizes[i]));
+        CHECK_EQ(gather.size, sizes[i]);
+        CHECK_EQ(gather.given, 0);
+        CHECK(gather.bytes[0] == 0 && gather.bytes[sizes[i] - 1] == 0);
+        memset(gather.bytes, 'x', sizes[i]);
+        gather_give(&gather, sizes[i]); /* less than a step: it stays */
+        CHECK_EQ(gather.given, 0);
+        CHECK(gather.bytes[0] == 'x' && gather.bytes[sizes[i] - 1] == 'x');
+        gather_end(&gather);
+        CHECK(gather.bytes == NULL);
+        CHECK_EQ(gather.size, 0);
+        gather_end(&gather);
+    }
+}
+
+TEST(gather__gives_back_whole_steps)
+{
+    struct gather gather;
+    CHECK(gather_begin(&gather, 3 * STEP));
+    memset(gather.bytes, 'x', 3 * STEP);
+    gather_give(&gather, STEP + 5);
+    CHECK_EQ(gather.given, STEP);
+    CHECK(gather.bytes[0] == 0 && gather.bytes[STEP - 1] == 0);
+    CHECK(gather.bytes[STEP] == 'x' && gather.bytes[3 * STEP - 1] == 'x');
+    gather_give(&gather, 5); /* less than before */
+    CHECK_EQ(gather.given, STEP);
+    gather_give(&gather, 3 * STEP);
+    CHECK_EQ(gather.given, 3 * STEP);
+    CHECK(gather.bytes[3 * STEP - 1] == 0);
+    gather_end(&gather);
+}
+
+TEST(gather__takes_promises_for_addresses)
+{
+    struct gather gather;
+    CHECK(!gather_begin(&gather, SIZE_MAX));
+    CHECK(gather.bytes == NULL);
+    CHECK_EQ(gather.size, 0);
+    CHECK(!gather_begin(&gather, SIZE_MAX / 2));
+    gather_end(&gather);
+}

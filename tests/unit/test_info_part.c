@@ -1,0 +1,98 @@
+/*
+ * bg_filter_info_part: figures from a part of a filter are those of all of it, within the interval
+ * that they come with; and a part is all that is read.
+ */
+#include "support/files.h"
+
+#include <math.h>
+
+enum { PART_KEYS = 400000, PART_MOST = 64 << 10 };
+
+static bg_filter *part_make(unsigned i, unsigned keys)
+{
+    bg_spec spec = files_spec(i);
+    spec.items = spec.kind == BG_KIND_SCALABLE ? 100000 : 2 * PART_KEYS;
+    bg_filter *filter = must_create(&spec);
+    for (unsigned j = 0; j < keys; j++) {
+        (void)bg_filter_add_u64(filter, j);
+    }
+    return filter;
+}
+
+static bool part_is_static(unsigned i)
+{
+    return bg_kind_traits((bg_kind)files_spec(i).kind) & BG_IS_STATIC;
+}
+
+/* Kinds that know without counting. */
+static bool part_knows(const bg_filter *filter)
+{
+    return bg_filter_kind(filter) == BG_KIND_CUCKOO;
+}
+
+TEST(info_part__tells_of_all)
+{
+    for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
+        if (part_is_static(i)) {
+            continue;
+        }
+        bg_filter *filter = part_make(i, PART_KEYS);
+        bg_info all = { .struct_size = sizeof all }, part = all, same = all;
+        CHECK_OK(bg_filter_info(filter, &all));
+        CHECK_OK(bg_filter_info_part(filter, 0, &same));
+        CHECK_OK(bg_filter_info_part(filter, PART_MOST, &part));
+        CHECK_EQ(same.ones, all.ones);
+        CHECK(memcmp(&all.items, &same.items, sizeof all.items) == 0);
+        const double error = (part.items.high - part.items.low) / 2;
+        if (fabs(part.fill / all.fill - 1) > 0.02
+            || fabs(part.items.value - all.items.value) > 1.5 * error
+            || fabs(part.rate / all.rate - 1) > 0.2 || error > all.items.value / 20) {
+            check_fail(__FILE__, __LINE__,
+                       "%s: fill %g %g, items %g %g +- %g, rate %g %g", files_name(i),
+                       part.fill, all.fill, part.items.value, all.items.value, error,
+                       part.rate, all.rate);
+        }
+        if (!part_knows(
+                filter)) { /* not counted, so not quite the same, and less sure */
+            CHECK(part.items.value < all.items.value
+                  || part.items.value > all.items.value);
+            CHECK(part.items.high - part.items.low > all.items.high - all.items.low);
+        }
+        CHECK_EQ(part.units, all.units);
+        CHECK_EQ(part.foldable, all.foldable);
+        bg_filter_free(filter);
+    }
+}
+
+/* A key that no stretch has met: the interval must have room for it. */
+TEST(info_part__what_is_rare_may_be_there)
+{
+    for (unsigned i = 0; i < FILES_CASES_COUNT; i++) {
+        if (part_is_static(i)) {
+            continue;
+        }
+        bg_filter *filter = part_make(i, 3);
+        bg_info part = { .struct_size = sizeof part };
+        CHECK_OK(bg_filter_info_part(filter, PART_MOST, &part));
+        if (!(part.items.low <= 3.1 && part.items.high >= 3)) {
+            check_fail(__FILE__, __LINE__, "%s: %g .. %g", files_name(i),
+                       part.items.low, part.items.high);
+        }
+        bg_filter_free(filter);
+    }
+}
+
+TEST(info_part__arguments)
+{
+    bg_filter *filter = files_make(2, 1);
+    bg_info part = { .struct_size = sizeof part };
+    CHECK_EQ(bg_filter_info_part(NULL, 1, &part), BG_EINVAL);
+    CHECK_EQ(bg_filter_info_part(filter, 1, NULL), BG_EINVAL);
+    part.struct_size = 1;
+    CHECK_EQ(bg_filter_info_part(filter, 1, &part), BG_EINVAL);
+    part.struct_size = sizeof part;
+    CHECK_OK(
+        bg_filter_info_part(filter, 1, &part)); /* small ones in their smallest parts */
+    CHECK(part.fill > 0 && part.fill < 1);
+    bg_filter_free(filter);
+}
