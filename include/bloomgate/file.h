@@ -44,7 +44,7 @@ enum {
         1u << 2, /* save: do not read it again before it is renamed */
     BG_FILE_STILL =
         1u << 3 /* save: nobody changes the filter meanwhile, so that kinds in
-                                 which keys move are not copied first */
+                   which keys move are not copied first */
 };
 
 /* How to open a file; NULL or all zero but struct_size: as it is. */
