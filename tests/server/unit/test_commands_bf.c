@@ -52,6 +52,16 @@ TEST(bf__words_and_replies)
         { "BF.INFO k CAPACITY SIZE", "-ERR Invalid information value" },
         { "BF.INFO k items", "[:3]" },
         { "BF.DEBUG none", "-ERR not found" },
+    };
+    struct fake h;
+    fake_begin(&h);
+    FAKE_SCRIPT(&h, lines);
+    fake_end(&h);
+}
+
+TEST(bf__insert)
+{
+    static const struct fake_line lines[] = {
         { "BF.INSERT none NOCREATE ITEMS a", "-ERR not found" },
         { "BF.INSERT i CAPACITY 1000 ERROR 0.001 EXPANSION 4 ITEMS a b a",
           "[:1 :1 :0]" },
