@@ -161,9 +161,9 @@ ONE_THREAD = "cli_(bench|documents|plan|check_completion|options|info|keyring)$"
 
 
 def dev():
-    """gcc with assertions, the best instruction set: all but statistics, the service and fuzzing"""
+    """gcc with assertions, the best instruction set: all but statistics, programs, scripts and fuzzing"""
     if build("dev"):
-        ctest("dev", without="prop|service|fuzz")
+        ctest("dev", without="prop|service|fuzz|cli|script")
 
 
 def asan():

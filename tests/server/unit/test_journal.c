@@ -1449,7 +1449,7 @@ static void life_live(const char *folder, int acknowledged)
 TEST(journal__death_and_loss_of_power_at_every_call)
 {
     const struct disk_lives lives = { .live = life_live, .check = life_check_folder };
-    const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 5 : 1;
+    const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 11 : 1;
     const unsigned long deaths =
         lives_with_every_fault(&lives, DISK_STOP_BEFORE, DISK_STOP_AFTER, step);
     CHECK(deaths * step > 200); /* the calls of a life */
@@ -1518,7 +1518,7 @@ TEST(journal__a_failing_call_costs_nothing_that_was_acknowledged)
     const struct disk_lives lives = { .live_with_fault = life_with_fault,
                                       .check = life_check_folder,
                                       .whole = LIFE };
-    const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 3 : 1;
+    const unsigned long step = CHECK_EMULATED ? 17 : CHECK_SANITIZED ? 11 : 1;
     const unsigned long faults =
         lives_with_every_fault(&lives, DISK_EIO, DISK_FAULTS - 1, step);
     CHECK(faults * step > 400);

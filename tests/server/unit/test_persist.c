@@ -414,7 +414,8 @@ TEST(persist__any_sequence_comes_back)
 {
     const char *folder = scratch_path("any");
     denied = asked = 0;
-    for (unsigned round = 0; round < 20 * check_scale(); round++) {
+    for (unsigned round = 0; round < (CHECK_SANITIZED ? 7 : 20) * check_scale();
+         round++) {
         struct model m = { .random = check_random() };
         empty(folder);
         must_open(folder, policy_line(round));
@@ -550,7 +551,7 @@ static bool faulty_story(const char *folder, enum disk_fault fault, unsigned lon
 /* Every so many calls; all of them in `make soak`. */
 static unsigned long stride(void)
 {
-    return check_scale() > 1 ? 1 : 3;
+    return check_scale() > 1 ? 1 : CHECK_SANITIZED ? 11 : 3;
 }
 
 static void fail_everywhere(enum disk_fault fault)
