@@ -47,7 +47,8 @@ static uint64_t fading(int mode)
 TEST(window__keeps_for_a_window_and_drops_after_one_period_more)
 {
     for (int mode = 0; mode < 2; mode++) {
-        for (uint32_t g = 2; g <= (CHECK_EMULATED ? 10 : 50); g += g < 10 ? 1 : 7) {
+        for (uint32_t g = 2; g <= (CHECK_EMULATED || CHECK_SANITIZED ? 17 : 50);
+             g += g < 10 ? 1 : 7) {
             bg_window_options o = options_of(mode, g);
             bg_spec spec = window_spec(&o, 1000 * (g - 1), 0.001);
             bg_filter *filter = must_create(&spec);
@@ -162,7 +163,7 @@ TEST(window__counts_adds)
 {
     for (int mode = 0; mode < 2; mode++) {
         const uint64_t counts[] = { 1, 10, 100,
-                                    CHECK_EMULATED || CHECK_SANITIZED ? 700 : 5000 };
+                                    CHECK_EMULATED || CHECK_SANITIZED ? 250 : 5000 };
         for (size_t c = 0; c < 4; c++) {
             bg_window_options o = options_of(mode, 5);
             o.count = counts[c];
