@@ -59,6 +59,7 @@ fuzz: deps ## run every fuzzer for FUZZ_SECONDS (60) each
 	@tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 soak: build ## run the tests with SOAK_SCALE (10) times the work and a random seed, then scale to 1e9 keys
+	@cmake --build --preset release -j $(JOBS) --target tests_of_other_builds
 	@tests/soak/soak.sh build $(SOAK_SCALE)
 	@build/bin/bgbench scale --n 1e5,1e6,1e7,1e8,1e9
 

@@ -363,7 +363,7 @@ static void keys_effort(struct row *rows, unsigned n, double filters, bool slow)
     for (unsigned r = 0; r < n; r++) {
         bool always = rows_always(rows[r].sample);
         double rounds = always ? filters : ceil(filters / rows_skip());
-        double hits = rows[r].rate < 5e-3 ? 2000 : always ? 16000 : 10500;
+        double hits = rows[r].rate < 5e-3 ? 1400 : 10500; /* sigma 2.7 and 1 % */
         hits = measure_soaks() && always ? 16000 : hits;
         double share = hits / rows[r].rate / rounds / (slow ? 100 : 1);
         rows[r].probes = (uint64_t)ceil(share / CHUNK) * CHUNK;
