@@ -120,6 +120,13 @@ def mutated(rng, data, pool):
     return bytes(data)
 
 
+def mutated_value(rng, pool):
+    """The same of a payload of DUMP, but for its first byte: that says that the value is a module's. Others
+    are the server's own business, which takes very long for some of them."""
+    data = rng.choice(pool)
+    return data[:1] + mutated(rng, data[1:], pool)
+
+
 def payloads(usual):
     return int(redis_host.OPTIONS.payloads or usual)
 
@@ -133,7 +140,7 @@ def test_random_restore(h):
         pool.append(h.ask("DUMP", "v")[:-8])
     total, accepted = payloads(3000), []
     for _ in range(0, total, 500):
-        restore_all(h, [mutated(rng, rng.choice(pool), pool) for _ in range(500)], accepted)
+        restore_all(h, [mutated_value(rng, pool) for _ in range(500)], accepted)
         assert h.process.poll() is None
     print(f"  {total} payloads, {len(accepted)} were let in", flush=True)
     assert h.ask("BF.ADD", "after", "a") == 1
@@ -214,7 +221,7 @@ def test_nothing_leaks(h):
     for kind in MAKERS:
         make(h, kind)
         pool.append(h.ask("DUMP", "v")[:-8])
-    bodies = [mutated(rng, rng.choice(pool), pool) for _ in range(400)]
+    bodies = [mutated_value(rng, pool) for _ in range(400)]
 
     def round_of(n):
         for _ in range(n):
