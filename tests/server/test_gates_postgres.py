@@ -548,10 +548,13 @@ def test_questions_that_take_too_long(server):
                       " AND pg_sleep(100) IS NOT NULL", timeout="100ms", breaker_failures="2",
                       breaker_rest="100s")
     probe.wait("event build_ended")
-    for _ in range(2):
+    opened, asked = False, 0
+    while not opened and asked < 20:  # two will do, unless the machine is busy and one fails before it is asked
         expect(probe.outcome("sku-1"), "unknown")
+        opened = any(e.startswith("breaker_open") for e in probe.events())
+        asked += 1
     expect_in("time", probe.about()["text"])
-    expect(any(e.startswith("breaker_open") for e in probe.events()), True, "the breaker")
+    expect(opened and asked >= 2, True, f"the breaker, after {asked} questions")
     expect(probe.outcome("sku-1"), "unknown")
     expect(server.sql("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(100)%'"
                       " AND state = 'active' AND pid <> pg_backend_pid()"), "0")
