@@ -11,6 +11,7 @@ import threading
 
 import redis_host
 from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
+from service import encode
 
 # ---- Configuration -------------------------------------------------------------------------------
 
@@ -178,21 +179,13 @@ def digests(h):
     return {name: (h.ask("BG.DIGEST", name), h.ask("BF.INFO", name)) for name in FILTERS}
 
 
-def resp(words):
-    out = [b"*%d\r\n" % len(words)]
-    for word in words:
-        word = word if isinstance(word, bytes) else str(word).encode()
-        out.append(b"$%d\r\n%s\r\n" % (len(word), word))
-    return b"".join(out)
-
-
 class Primary:
     """Something that a replica follows: answers its greeting, sends an empty RDB file and then a stream."""
 
     def __init__(self, commands):
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
-        self.data = resp(("SELECT", 0)) + b"".join(map(resp, commands))
+        self.data = encode("SELECT", 0) + b"".join(encode(*words) for words in commands)
         self.wrong = None
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -259,10 +252,10 @@ def test_append_only_file_of_valkey_bloom(h):
     with open(os.path.join(folder, "appendonly.aof.manifest"), "w", encoding="utf-8") as file:
         file.write("file appendonly.aof.1.incr.aof seq 1 type i\n")
     with open(os.path.join(folder, "appendonly.aof.1.incr.aof"), "wb") as file:
-        file.write(resp(("SELECT", 0)) + resp(("BF.LOAD", "loaded", dump)))
+        file.write(encode("SELECT", 0) + encode("BF.LOAD", "loaded", dump))
         for name, n, word in (("plain", 30, "item"), ("plain", 0, ""), ("plain", 250, "more")):
-            file.write(resp(("BF.MADD", "loaded", *items_of(name, n, word)) if n else ("BF.ADD", "loaded", "plain:one")))
-        file.write(b"".join(map(resp, stream())))
+            file.write(encode("BF.MADD", "loaded", *items_of(name, n, word)) if n else encode("BF.ADD", "loaded", "plain:one"))
+        file.write(b"".join(encode(*words) for words in stream()))
     h.options["appendonly"] = "yes"
     h.start()
     assert digests(h) == expected

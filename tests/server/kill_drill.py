@@ -25,6 +25,8 @@ import tempfile
 import threading
 import time
 
+from service import encode
+
 CLIENTS = 6
 PIPELINE = 16
 
@@ -33,14 +35,6 @@ def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
-
-
-def encode(*words):
-    parts = [b"*%d\r\n" % len(words)]
-    for word in words:
-        word = word if isinstance(word, bytes) else str(word).encode()
-        parts.append(b"$%d\r\n%s\r\n" % (len(word), word))
-    return b"".join(parts)
 
 
 class Connection:

@@ -110,18 +110,26 @@ static inline bg_info info_of(const bg_filter *filter)
     return info;
 }
 
+enum { RANGE_BATCH = 500 };
+
+/* The next batch of n keys from `first` on; how many there are in it. */
+static inline size_t range_batch(uint64_t keys[RANGE_BATCH], uint64_t first, size_t n)
+{
+    const size_t step = n < RANGE_BATCH ? n : RANGE_BATCH;
+    for (size_t i = 0; i < step; i++) {
+        keys[i] = first + i;
+    }
+    return step;
+}
+
 /* Keys first .. first + n - 1, in batches; how many of them were new. */
 static inline size_t add_range(bg_filter *filter, uint64_t first, size_t n)
 {
-    uint64_t keys[500];
+    uint64_t keys[RANGE_BATCH];
     size_t added = 0;
-    for (size_t done = 0; done < n;) {
-        size_t step = n - done < 500 ? n - done : 500;
-        for (size_t i = 0; i < step; i++) {
-            keys[i] = first + done + i;
-        }
+    for (size_t done = 0, step; done < n; done += step) {
+        step = range_batch(keys, first + done, n - done);
         added += bg_filter_add_many_u64(filter, keys, step, NULL);
-        done += step;
     }
     return added;
 }
@@ -129,15 +137,11 @@ static inline size_t add_range(bg_filter *filter, uint64_t first, size_t n)
 /* How many of them it may contain. */
 static inline size_t ask_range(const bg_filter *filter, uint64_t first, size_t n)
 {
-    uint64_t keys[500];
+    uint64_t keys[RANGE_BATCH];
     size_t maybe = 0;
-    for (size_t done = 0; done < n;) {
-        size_t step = n - done < 500 ? n - done : 500;
-        for (size_t i = 0; i < step; i++) {
-            keys[i] = first + done + i;
-        }
+    for (size_t done = 0, step; done < n; done += step) {
+        step = range_batch(keys, first + done, n - done);
         maybe += bg_filter_may_contain_many_u64(filter, keys, step, NULL);
-        done += step;
     }
     return maybe;
 }
