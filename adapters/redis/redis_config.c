@@ -45,13 +45,6 @@ bool redis_config_obeys(void)
     return config_is_replica || config_is_loading;
 }
 
-static bool config_moves = true; /* bloom-defrag-enabled */
-
-bool redis_config_moves(void)
-{
-    return config_moves;
-}
-
 static uint64_t config_limit; /* max-filter-memory, as it was said */
 
 /* Half of the machine's memory: the usual limit of a filter. */
@@ -229,7 +222,9 @@ static const char *config_check_switch(bg_bytes text)
 static const char *config_set_moves(bg_bytes text)
 {
     const char *wrong = config_check_switch(text);
-    config_moves = wrong ? config_moves : args_is(text, "YES");
+    if (!wrong) {
+        redis_memory_let_move(args_is(text, "YES"));
+    }
     return wrong;
 }
 

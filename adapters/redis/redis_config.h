@@ -19,9 +19,6 @@ const char *redis_config_name(RedisModuleString **argv, int argc);
  * False: something was wrong, and was logged. */
 bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 
-/* Whether the server's defragmentation may move filters. */
-bool redis_config_moves(void);
-
 /* Whether changes come from a primary, or from a file that is being loaded. */
 bool redis_config_obeys(void);
 

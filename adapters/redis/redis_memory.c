@@ -125,6 +125,12 @@ uint64_t redis_memory_used(void)
 enum { DEFRAG_STEP = 16 }; /* pieces between two looks at the time */
 
 static _Atomic uint64_t defrag_moves;
+static bool defrag_on = true;
+
+void redis_memory_let_move(bool on)
+{
+    defrag_on = on;
+}
 
 /* One call of the server. An object of many pieces is done in several of them. */
 struct defrag {
@@ -175,7 +181,7 @@ int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object)
 {
     struct defrag defrag = { .ctx = ctx };
     const bg_mover mover = { defrag_move, &defrag };
-    if (redis_memory_is_held(*object)) {
+    if (!defrag_on || redis_memory_is_held(*object)) {
         return 0;
     }
     if (redis.DefragCursorGet(ctx, &defrag.from) != REDIS_OK) {

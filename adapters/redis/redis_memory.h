@@ -18,6 +18,9 @@ uint64_t redis_memory_used(void);
  * Not 0: not all of them yet, call again. An object that is held stays where it is. */
 int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
 
+/* Whether it does anything; it does at first. */
+void redis_memory_let_move(bool on);
+
 /* What the server counts for an object; 0: that cannot be said now, or is not the server's. On the
  * main thread, as the above. */
 size_t redis_memory_of(struct object *object);

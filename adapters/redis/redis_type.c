@@ -234,8 +234,7 @@ static int type_defrag(RedisModuleDefragCtx *ctx, RedisModuleString *key, void *
 {
     (void)key;
     struct object *object = *value;
-    const int more =
-        object && redis_config_moves() ? redis_memory_defrag(ctx, &object) : 0;
+    const int more = object ? redis_memory_defrag(ctx, &object) : 0;
     *value = object;
     return more;
 }

@@ -256,6 +256,11 @@ TEST(module_memory__what_is_used_stays)
     CHECK(entry->object == before && ctx.asked == 0);
     CHECK_STR(fake(&h, "BG.REBUILD k ABORT"), "+OK");
 
+    redis_memory_let_move(false); /* by configuration */
+    (void)defragment(entry, &ctx);
+    CHECK(entry->object == before && ctx.asked == 0);
+    redis_memory_let_move(true);
+
     (void)defragment(entry, &ctx);
     CHECK(entry->object != before && ctx.moved > 0);
     fake_end(&h);
