@@ -183,6 +183,9 @@ static const struct man_entry man_environment[] = {
     { "BLOOMGATE_CPU",
       "The instruction set to use at most: scalar, avx2, avx512 or neon. Answers are "
       "the same with each." },
+    { "BLOOMGATE_CACHES",
+      "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M. The default is the sizes of "
+      "this machine. Set it to plan filters for another machine." },
 };
 
 static void man_formats(void)

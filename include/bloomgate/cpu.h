@@ -69,8 +69,12 @@ BG_API BG_MUST_CHECK bg_err bg_cpu_select(bg_cpu cpu);
 BG_API const char *bg_cpu_name(bg_cpu cpu);
 
 /*
- * Size in bytes of this machine's data cache of level 1, 2 or 3 as the operating
- * system tells it; 0 when it does not, or for another level.
+ * Returns the size in bytes of the data cache of level 1, 2 or 3; 0 if it is unknown, or
+ * for another level. The OS reports the sizes of this machine. The environment variable
+ * BLOOMGATE_CACHES replaces them, to plan filters for another machine:
+ *
+ *     BLOOMGATE_CACHES=48K,2M,260M
+ *
  * Thread safety: MT-Safe. Cost: reads small files of the kernel.
  */
 BG_API size_t bg_cpu_cache_bytes(int level);

@@ -232,8 +232,35 @@ static void cpu_cache_text(int index, const char *what, char *text, size_t room)
     }
 }
 
-/* From the kernel, not from the C library: in virtual machines the latter multiplies. */
-size_t bg_cpu_cache_bytes(int level)
+/* Parses a size such as "48K"; `*end` is set to the first byte after it. */
+static size_t cpu_size(const char *text, const char **end)
+{
+    char *unit;
+    unsigned long size = strtoul(text, &unit, 10);
+    unsigned shift = *unit == 'K' ? 10 : *unit == 'M' ? 20 : 0;
+    *end = unit + (shift != 0);
+    return (size_t)size << shift;
+}
+
+/* The size of the cache of `level` in BLOOMGATE_CACHES; 0 if the list ends before it. */
+static size_t cpu_cache_assumed(const char *sizes, int level)
+{
+    for (int at = 1; at <= level; at++) {
+        const char *end;
+        size_t bytes = cpu_size(sizes, &end);
+        if (at == level) {
+            return bytes;
+        }
+        if (*end != ',') {
+            return 0;
+        }
+        sizes = end + 1;
+    }
+    return 0;
+}
+
+/* Reads the kernel's files, as the C library reports a multiple in virtual machines. */
+static size_t cpu_cache_found(int level)
 {
     enum { CACHES = 8 };
     char text[32];
@@ -246,12 +273,20 @@ size_t bg_cpu_cache_bytes(int level)
         if (text[0] == 'I') {
             continue; /* instructions */
         }
-        char *unit;
+        const char *end;
         cpu_cache_text(index, "size", text, sizeof text);
-        unsigned long size = strtoul(text, &unit, 10);
-        return (size_t)size << (*unit == 'K' ? 10 : *unit == 'M' ? 20 : 0);
+        return cpu_size(text, &end);
     }
     return 0;
+}
+
+size_t bg_cpu_cache_bytes(int level)
+{
+    const char *sizes = getenv("BLOOMGATE_CACHES"); /* NOLINT(concurrency-mt-unsafe) */
+    if (level < 1 || level > 3) {
+        return 0;
+    }
+    return sizes ? cpu_cache_assumed(sizes, level) : cpu_cache_found(level);
 }
 
 uint32_t bgi_features(void)

@@ -1,23 +1,23 @@
-# bloomgate plan: which filter. What fits into which cache is the machine's: `...`.
+# bloomgate plan: which filter. Transcripts assume caches of 32 KiB, 1 MiB and 32 MiB.
 
 # All kinds side by side.
 $ bloomgate plan -n 100M -p 0.1%
 100,000,000 keys, rate of false positives at most 0.1 %
 |
-                      bits          false     at 2x        at  fits...lines
-kind            size  /key   k  positives  the keys       10x  into...read
-classic      171 MiB  14.4  10   0.0999 %    5.72 %      99 %  ...10
-partitioned  171 MiB  14.4  10   0.0999 %    5.72 %      99 %  ...10
-blocked      185 MiB  15.6   9   0.0999 %    3.84 %    97.3 %  ...1
-split        201 MiB  16.9   8   0.0999 %    2.65 %    93.2 %  ...1
-register     276 MiB  23.2   7      0.1 %    1.26 %    71.7 %  ...1
-counting     925 MiB  77.6   8      0.1 %    1.96 %      88 %  ...1
-cuckoo       201 MiB  16.8  16   0.0116 %      full      full  ...2
-quotient     195 MiB  16.4  10   0.0727 %      full      full  ...1
-fuse         215 MiB  18.1  16  0.00153 %         -         -  ...3
-ribbon       120 MiB  10.1  10   0.0977 %         -         -  ...3
-scalable     240 MiB  20.1  12     0.02 %  0.0201 %  0.0488 %  ...1
-window       328 MiB  27.5  11   0.0999 %    8.16 %     100 %  ...8
+                      bits          false     at 2x        at  fits    lines
+kind            size  /key   k  positives  the keys       10x  into     read
+classic      171 MiB  14.4  10   0.0999 %    5.72 %      99 %  memory     10
+partitioned  171 MiB  14.4  10   0.0999 %    5.72 %      99 %  memory     10
+blocked      185 MiB  15.6   9   0.0999 %    3.84 %    97.3 %  memory      1
+split        201 MiB  16.9   8   0.0999 %    2.65 %    93.2 %  memory      1
+register     276 MiB  23.2   7      0.1 %    1.26 %    71.7 %  memory      1
+counting     925 MiB  77.6   8      0.1 %    1.96 %      88 %  memory      1
+cuckoo       201 MiB  16.8  16   0.0116 %      full      full  memory      2
+quotient     195 MiB  16.4  10   0.0727 %      full      full  memory      1
+fuse         215 MiB  18.1  16  0.00153 %         -         -  memory      3
+ribbon       120 MiB  10.1  10   0.0977 %         -         -  memory      3
+scalable     240 MiB  20.1  12     0.02 %  0.0201 %  0.0488 %  memory      1
+window       328 MiB  27.5  11   0.0999 %    8.16 %     100 %  memory      8
 |
 Take blocked: a look-up reads one cache line, 9 bits in it; 185 MiB, 0.0999 % false positives.
   bloomgate build --kind blocked --items 100000000 --rate 0.001 OUT KEYS
@@ -32,6 +32,13 @@ Or, if
   - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.84 % false
     positives, 38 times as many
 
+# Caches of another machine.
+$ BLOOMGATE_CACHES=48K,2M,260M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" || $1 == "counting" { print $1, $11 }'
+blocked %
+counting %
+$ BLOOMGATE_CACHES=48K,2M bloomgate plan -n 100M -p 0.1% | awk '$1 == "blocked" { print $1, $11 }'
+blocked %
+
 # No line is longer than 100 columns, also with all columns and with rates of many digits.
 $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --memory-cost 1 --call-time 5ms | awk 'length > 100'
 
@@ -39,17 +46,17 @@ $ bloomgate plan -n 1G -p 1e-7 --queries-per-second 1234567890 --call-cost 1 --m
 $ bloomgate plan --items 1M --bits-per-key 16
 1,000,000 keys, 16 bits per key
 |
-                      bits          false     at 2x      at  fits...lines
-kind            size  /key   k  positives  the keys     10x  into...read
-classic      1.9 MiB  16.0  11   0.0459 %    4.05 %  98.9 %  ...11
-partitioned  1.9 MiB  16.0  11   0.0459 %    4.05 %  98.9 %  ...11
-blocked      1.9 MiB  16.0   9   0.0846 %    3.38 %  96.8 %  ...1
-split        1.9 MiB  16.0   8    0.132 %    3.32 %  94.8 %  ...1
-register     1.9 MiB  16.0   6     0.37 %    3.76 %  86.9 %  ...1
-counting     1.9 MiB  16.0   3     15.2 %    47.2 %  99.8 %  ...1
-cuckoo       1.9 MiB  16.0  12    0.146 %      full    full  ...2
-fuse         1.9 MiB  16.0   8    0.391 %         -       -  ...3
-ribbon       1.9 MiB  16.0  15  0.00305 %         -       -  ...4
+                      bits          false     at 2x      at  fits  lines
+kind            size  /key   k  positives  the keys     10x  into   read
+classic      1.9 MiB  16.0  11   0.0459 %    4.05 %  98.9 %  L3       11
+partitioned  1.9 MiB  16.0  11   0.0459 %    4.05 %  98.9 %  L3       11
+blocked      1.9 MiB  16.0   9   0.0846 %    3.38 %  96.8 %  L3        1
+split        1.9 MiB  16.0   8    0.132 %    3.32 %  94.8 %  L3        1
+register     1.9 MiB  16.0   6     0.37 %    3.76 %  86.9 %  L3        1
+counting     1.9 MiB  16.0   3     15.2 %    47.2 %  99.8 %  L3        1
+cuckoo       1.9 MiB  16.0  12    0.146 %      full    full  L3        2
+fuse         1.9 MiB  16.0   8    0.391 %         -       -  L3        3
+ribbon       1.9 MiB  16.0  15  0.00305 %         -       -  L3        4
 |
 Not possible
   quotient     --bits-per-key: found too little for 1000000 in a quotient filter, expected enough
@@ -71,18 +78,18 @@ Or, if
 $ bloomgate plan -n 1k --bytes 2k | head -6
 1,000 keys, 2.0 KiB
 |
-                      bits          false     at 2x      at  fits...lines
-kind            size  /key   k  positives  the keys     10x  into...read
-classic      2.0 KiB  16.0  11   0.0459 %    4.05 %  98.9 %  ...11
-partitioned  2.0 KiB  16.0  10   0.0471 %    3.42 %  98.1 %  ...10
+                      bits          false     at 2x      at  fits  lines
+kind            size  /key   k  positives  the keys     10x  into   read
+classic      2.0 KiB  16.0  11   0.0459 %    4.05 %  98.9 %  L1       11
+partitioned  2.0 KiB  16.0  10   0.0471 %    3.42 %  98.1 %  L1       10
 
 # One kind, and what it would be otherwise.
 $ bloomgate plan -n 1M --bits-per-key 14 --kind cuckoo
 1,000,000 keys, 14 bits per key
 |
-                 bits          false     at 2x    at  fits...lines
-kind       size  /key   k  positives  the keys   10x  into...read
-cuckoo  1.7 MiB  14.0  12    0.167 %      full  full  ...2
+                 bits          false     at 2x    at  fits  lines
+kind       size  /key   k  positives  the keys   10x  into   read
+cuckoo  1.7 MiB  14.0  12    0.167 %      full  full  L3        2
 |
 Planned cuckoo: as asked for; 1.7 MiB, 0.167 % false positives.
   bloomgate build --kind cuckoo --items 1000000 --bits-per-key 14 OUT KEYS
@@ -156,39 +163,39 @@ Or, if
 # Growth: sized for what the keys become.
 $ bloomgate plan -n 1M -p 1% --growth 2.5 | sed -n '1p;/^blocked/p;/build/p'
 1,000,000 keys that become 2,500,000, rate of false positives at most 1 %
-blocked       3.0 MiB   9.9   6        1 %    12.3 %   98.6 %  ...1
+blocked       3.0 MiB   9.9   6        1 %    12.3 %   98.6 %  L3        1
   bloomgate build --kind blocked --items 2500000 --rate 0.01 OUT KEYS
 
 # Look-ups: calls avoided and wasted.
 $ bloomgate plan -n 1G -p 1% --queries-per-second 50k --absent-share 90% | head -7
 1,000,000,000 keys, rate of false positives at most 1 %
 |
-                      bits          false     at 2x       at  fits...lines  calls/s  calls/s
-kind            size  /key   k  positives  the keys      10x  into...read  avoided   wasted
-classic      1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  ...7    44.6k      450
-partitioned  1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  ...7    44.6k      450
-blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  ...1    44.6k      450
+                      bits          false     at 2x       at  fits    lines  calls/s  calls/s
+kind            size  /key   k  positives  the keys      10x  into     read  avoided   wasted
+classic      1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  memory      7    44.6k      450
+partitioned  1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  memory      7    44.6k      450
+blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  memory      1    44.6k      450
 $ bloomgate plan -n 1G -p 1% --queries-per-second 10 --absent-share 1 | sed -n '7p'
-blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  ...1     9.90     0.10
+blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  memory      1     9.90     0.10
 $ bloomgate plan -n 1G -p 1% --queries-per-second 10 --absent-share 100% | sed -n '7p'
-blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  ...1     9.90     0.10
+blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  memory      1     9.90     0.10
 
 # Costs; without a rate it finds the cheapest.
 $ bloomgate plan -n 1G --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 | head -8
 1,000,000,000 keys, at the rate that costs least
 |
-                     bits        false     at 2x       at fits...lines calls/s calls/s     cost
-kind            size /key  k positives  the keys      10x into...read avoided  wasted       /s
-classic      2.4 GiB 20.7 14 0.00492 %    1.54 %   98.4 % ...14   50.0k    2.46 2.65e-06
-partitioned  2.4 GiB 20.7 14 0.00492 %    1.54 %   98.4 % ...14   50.0k    2.46 2.65e-06
-blocked      2.7 GiB 23.1 12  0.0073 %   0.805 %   93.6 % ...1   50.0k    3.65 3.05e-06
-split        3.0 GiB 25.7  8  0.0114 %   0.392 %     70 % ...1   50.0k    5.72 3.56e-06
+                     bits        false     at 2x       at fits   lines calls/s calls/s     cost
+kind            size /key  k positives  the keys      10x into    read avoided  wasted       /s
+classic      2.4 GiB 20.7 14 0.00492 %    1.54 %   98.4 % memory    14   50.0k    2.46 2.65e-06
+partitioned  2.4 GiB 20.7 14 0.00492 %    1.54 %   98.4 % memory    14   50.0k    2.46 2.65e-06
+blocked      2.7 GiB 23.1 12  0.0073 %   0.805 %   93.6 % memory     1   50.0k    3.65 3.05e-06
+split        3.0 GiB 25.7  8  0.0114 %   0.392 %     70 % memory     1   50.0k    5.72 3.56e-06
 $ bloomgate plan -n 1G -p 1% --memory-cost 2 | sed -n '3,7p'
-                      bits          false     at 2x       at  fits...lines  cost
-kind            size  /key   k  positives  the keys      10x  into...read    /s
-classic      1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  ...7  2.23
-partitioned  1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  ...7  2.23
-blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  ...1  2.31
+                      bits          false     at 2x       at  fits    lines  cost
+kind            size  /key   k  positives  the keys      10x  into     read    /s
+classic      1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  memory      7  2.23
+partitioned  1.1 GiB   9.6   7        1 %    15.7 %   99.5 %  memory      7  2.23
+blocked      1.2 GiB   9.9   6        1 %    12.3 %   98.6 %  memory      1  2.31
 
 # The recommended size is at the minimum: twice the rate and half of it cost more.
 $ cost() { bloomgate plan -n 1G -k blocked --queries-per-second 50k --call-cost 1e-7 --memory-cost 1e-6 --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["kinds"][0]["cost_per_second"])'; }; python3 -c 'import sys; a, b, c = map(float, sys.argv[1:]); print(a < b, a < c)' $(cost) $(cost -p 1.5e-4) $(cost -p 3.5e-5)
@@ -197,7 +204,7 @@ True True
 # An objective: 10 us for calls of 5 ms are a rate of 0.2 %.
 $ bloomgate plan -n 1M --call-time 5ms --latency 10us | sed -n '1p;/^blocked/p;/waits/p'
 1,000,000 keys, 10 us per absent key at most
-blocked      1.6 MiB  13.8   9      0.2 %    6.41 %    98.7 %  ...1
+blocked      1.6 MiB  13.8   9      0.2 %    6.41 %    98.7 %  L3        1
   An absent key waits 10 us on average for calls made in vain.
 $ bloomgate plan -n 1M -p 0.1% --call-time 1s | grep waits
   An absent key waits 999 us on average for calls made in vain.

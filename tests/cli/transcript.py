@@ -87,7 +87,8 @@ def play(path, environment, update):
 
 
 def surroundings(program):
-    environment = {**os.environ, "PATH": os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
+    """The environment of commands: the same on every machine, so caches have fixed sizes."""
+    environment = {**os.environ, "BLOOMGATE_CACHES": "32K,1M,32M", "PATH": os.path.dirname(os.path.abspath(program)) + ":" + os.environ["PATH"],
                    "LC_ALL": "C.UTF-8", "TERM": "xterm", "CLI_TESTS": os.path.dirname(os.path.abspath(__file__))}
     environment.pop("NO_COLOR", None)
     return environment
