@@ -199,10 +199,11 @@ BG_BLOOM_KINDS(KIND_TEST)
 
 /* ---- Beyond the cache ------------------------------------------------------------ */
 
-/* Larger than any second-level cache, so that the library itself asks ahead. */
+/* Larger than the L2 cache, so that the library itself prefetches. It assumes 1 MiB where
+ * the size is unknown or too small to be recorded. */
 static void check_large(bg_kind kind, bg_cpu cpu)
 {
-    size_t cache = bg_cpu_cache_bytes(2) ? bg_cpu_cache_bytes(2) : 1 << 20;
+    size_t cache = bg_cpu_cache_bytes(2) > 1 << 20 ? bg_cpu_cache_bytes(2) : 1 << 20;
     uint32_t k = kind_k_usual(kind);
     uint64_t units = 2 * cache / kind_unit_bytes(kind, k) + 1;
     struct seen one = seen_create(kind, units, k, 0, BG_CPU_SCALAR);
