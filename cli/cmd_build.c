@@ -499,7 +499,7 @@ static int build_may_write(const struct build *b)
     return other ? say_usage("%s: is there already, and is no filter of bloomgate; OUT "
                              "comes first, then KEYS",
                              b->path)
-                 : filter_may_write(b->path, b->options->force);
+                 : filter_claim(b->path, b->options->force);
 }
 
 /* A note must not say how keys are made: whoever asks the filter would make them so. */

@@ -70,7 +70,7 @@ static int join_command(void *options, const struct arguments *arguments)
         return say_usage("how many shards? Found '%s', expected 2 to %d",
                          arguments->items[1], JOIN_MOST);
     }
-    const int code = filter_may_write(arguments->items[2], o->save.force);
+    const int code = filter_claim(arguments->items[2], o->save.force);
     return code ? code
                 : join_files(o, arguments->items[0], (uint32_t)shards,
                              arguments->items[2]);

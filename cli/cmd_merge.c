@@ -65,7 +65,7 @@ static int merge_command(void *options, const struct arguments *arguments)
         return say_usage("expected OUT and two filters or more");
     }
     const char *to = arguments->items[0];
-    int code = filter_may_write(to, o->save.force);
+    int code = filter_claim(to, o->save.force);
     code = code ? code
                 : filter_open(arguments->items[1], &o->open, FILTER_OURS, KEY_TEXT,
                               &first);
