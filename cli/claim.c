@@ -112,6 +112,15 @@ static int claim_pause(const char *path, const struct progress *since, double mo
     return stop_wanted() ? (int)CLI_INTERRUPTED : CLI_OK;
 }
 
+/* errno, about the file; or about its lock file, if that is what cannot be opened. */
+static int claim_failed(const char *path, const char *name)
+{
+    const int why = errno;
+    const bool exists = access(name, F_OK) == 0;
+    errno = why;
+    return say_errno(exists ? name : path);
+}
+
 static int claim_take(const char *path, struct claim *claim, double most)
 {
     bool told = most <= 0;
@@ -120,9 +129,7 @@ static int claim_take(const char *path, struct claim *claim, double most)
     for (;;) {
         const enum claim_state state = claim_try(claim->name, &claim->fd);
         if (state == CLAIM_MADE || state == CLAIM_FAILED) {
-            return state == CLAIM_MADE
-                       ? CLI_OK
-                       : say_errno(errno == ENOENT ? path : claim->name);
+            return state == CLAIM_MADE ? CLI_OK : claim_failed(path, claim->name);
         }
         if (!told && state == CLAIM_BUSY) {
             told = true;

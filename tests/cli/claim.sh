@@ -15,7 +15,8 @@ release() {
 
 # Starts a command; returns when it has said something, or has ended.
 waiter() {
-    bloomgate "$@" 2> said 3>&- &
+    : > said
+    bloomgate "$@" 2>> said 3>&- &
     waiting=$!
     until grep -q . said || ! kill -0 $waiting 2> /dev/null; do :; done
 }

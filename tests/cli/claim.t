@@ -62,4 +62,4 @@ $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 ! Try 'bloomgate add --help'.
 ? 2
 $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate add sealed/f.bg b; chmod 755 sealed
-! bloomgate add: .../sealed/f.bg.bloomgate-lock: Permission denied
+! bloomgate add: sealed/f.bg: Permission denied
