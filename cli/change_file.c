@@ -1,5 +1,5 @@
 /* change_file.c - see change_file.h. */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _POSIX_C_SOURCE 200809L
 
 #include "change_file.h"
 
@@ -7,8 +7,8 @@
 #include "say.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *change_kinds(uint32_t trait, char text[CHANGE_KINDS])
 {
@@ -24,33 +24,23 @@ const char *change_kinds(uint32_t trait, char text[CHANGE_KINDS])
     return text;
 }
 
-/* Where it is saved: a link is followed, so that it stays one. */
-static int change_place(struct change *c)
+/* Claims the file to write: a link is followed, so that it stays one. */
+static int change_place(struct change *c, const char *path)
 {
     const struct change_options *o = c->options;
-    char *real = NULL;
-    int code = CLI_OK;
-    if (o->output) {
-        code = filter_may_write(o->output, o->save.force);
-    } else if (c->file.filter && filter_is_pointer(c->file.path)) {
-        code = say_failed(CLI_USAGE,
+    c->name = o->output ? o->output : path;
+    if (!o->output && filter_is_ours(path, &o->open) && filter_is_pointer(path)) {
+        return say_failed(CLI_USAGE,
                           "%s: points to a published file, which does not change; -o "
                           "writes another",
-                          c->file.path);
-    } else {
-        real = realpath(c->file.path, NULL);
-        code = real ? CLI_OK : say_errno(c->file.path);
+                          path);
     }
-    const char *to = real ? real : o->output ? o->output : "";
-    c->name = o->output ? o->output : c->file.path;
-    if (!code && strlen(to) >= sizeof c->to) {
-        code = say_failed(CLI_USAGE, "%s: too long", to);
+    if (!o->output) {
+        return access(path, F_OK) == 0 ? claim_target(path, c->to) : say_errno(path);
     }
-    if (!code) {
-        memcpy(c->to, to, strlen(to) + 1);
-    }
-    free(real);
-    return code;
+    const int n = snprintf(c->to, sizeof c->to, "%s", o->output);
+    return n < (int)sizeof c->to ? filter_claim(o->output, o->save.force)
+                                 : say_failed(CLI_USAGE, "%s: too long", o->output);
 }
 
 static int change_check_foreign(struct change *c)
@@ -106,12 +96,12 @@ int change_begin(struct change *c, const struct change_options *options,
 {
     c->options = options;
     int code = keys_format(&options->keys, &c->format);
+    code = code ? code : change_place(c, path);
     code = code
                ? code
                : filter_open(path, &options->open,
                              flow_threads(options->threads) == 1 ? FILTER_EXCLUSIVE : 0,
                              c->format.form, &c->file);
-    code = code ? code : change_place(c);
     if (!code) {
         code = c->file.filter ? change_check_ours(c) : change_check_foreign(c);
     }

@@ -2,11 +2,13 @@
  * change_file.h - keys into and out of a filter file: what bloomgate add and remove share.
  *
  * The filter is read, changed in memory by several threads, and saved in one step, to its
- * own place or elsewhere. When anything fails, the file is as it was.
+ * own place or elsewhere. When anything fails, the file is as it was. The file is claimed
+ * first (claim.h), so another command that changes it waits.
  */
 #ifndef CLI_CHANGE_FILE_H
 #define CLI_CHANGE_FILE_H
 
+#include "claim.h"
 #include "command.h"
 #include "flow.h"
 #include "save_options.h"
@@ -23,15 +25,13 @@ struct change_options {
     bool strict;
 };
 
-enum { CHANGE_PATH = 4096 };
-
 struct change {
     const struct change_options *options;
     struct filter_file file;
     struct key_format format;
     struct saving saving;
     const char *name; /* where it goes, for people */
-    char to[CHANGE_PATH];
+    char to[CLAIM_PATH];
     bool refuses; /* the kind can be full */
     atomic_uint_fast64_t keys, changed;
 };

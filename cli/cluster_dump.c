@@ -7,6 +7,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "claim.h"
 #include "cluster_actions.h"
 #include "dump_stream.h"
 #include "filter_file.h"
@@ -157,7 +158,7 @@ int cluster_dump(struct cluster_work *w)
         return say_usage("expected NAME and PREFIX");
     }
     const char *prefix = w->arguments->items[2];
-    int code = CLI_OK;
+    int code = claim_file(prefix); /* for all of them */
     for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
         code = dump_shard(w, i, prefix);
     }

@@ -114,8 +114,8 @@ const struct command command_add = {
         "lines in the way that the file says. The file is replaced in one step at the end, or, "
         "when anything fails, not at all: a filter that has no room for all keys (exit code 5) "
         "stays as it was. Its notes, key id and generation are kept.\n\n"
-        "Filters of other software can be added to where their format allows it. Two of these "
-        "commands on one file at the same time lose the keys of one.",
+        "Filters of other software can be added to where their format allows it. Commands that "
+        "change one file at the same time wait for each other.",
     .size = sizeof(struct change_options),
     .uses = { { &add_group, 0 },
               { &save_options_group, offsetof(struct change_options, save) },

@@ -9,14 +9,18 @@
  * Very long builds. With --checkpoint the work is cut into legs: all threads end, the filter
  * is saved as OUT.partial with how far it is in its metadata, and they go on. --resume begins
  * with that file. So a checkpoint has every key before a byte of the input, and none is lost:
- * keys behind it may be in as well, which adding them again does not change.
+ * keys behind it may be in as well, which adding them again does not change. It also has a number
+ * for the files that it has read (identity.h), as they were when the build began: --resume refuses
+ * if one of them is not the same any more.
  */
 #define _POSIX_C_SOURCE 200809L
 
 #include "command.h"
 #include "filter_file.h"
 #include "flow.h"
+#include "identity.h"
 #include "number.h"
+#include "parts.h"
 #include "spec_options.h"
 #include "stop.h"
 
@@ -72,6 +76,8 @@ struct build {
     bg_loader *loader;   /* through this, or */
     bg_builder *builder; /* their hashes, */
     bg_hasher hasher;    /* made by this */
+    uint64_t *files;     /* the identity of each input file, for checkpoints; or NULL */
+    uint64_t whole;      /* the identity of all input, for parts of it */
     bool refuses;        /* the filter is of a kind that can be full */
     atomic_bool full;    /* and is, which was said */
     atomic_uint_fast64_t keys, news;
@@ -228,6 +234,78 @@ static int build_make(struct build *b)
     return CLI_OK;
 }
 
+/* ---- Which input ------------------------------------------------------------------------------ */
+
+/* How the input is cut into records and fields. What becomes of a field then is in the recipe. */
+static void build_cut(const struct build *b, char text[256])
+{
+    const struct key_format *f = &b->format;
+    (void)snprintf(text, 256, "%d %d %d %" PRIu64 " %d %d", (int)f->records,
+                   f->separator, f->delimiter, f->field, f->crlf, b->input.raw);
+}
+
+/* A number for the content of all files, and how they are cut: the same on other machines that
+ * have copies of them. */
+static int build_identify_whole(const struct build *b, uint64_t *whole)
+{
+    char text[256];
+    int code = CLI_OK;
+    build_cut(b, text);
+    *whole = identity_text(text);
+    for (size_t i = 0; i < b->input.count && !code; i++) {
+        uint64_t one = 0;
+        code = identity_content(b->input.paths[i], &one);
+        *whole = identity_mix(*whole, one);
+    }
+    return code;
+}
+
+/* Before anything is read: what changes later is noticed. */
+static int build_identify(struct build *b)
+{
+    const struct build_options *o = b->options;
+    int code = b->input.part.n > 1 ? build_identify_whole(b, &b->whole) : (int)CLI_OK;
+    if (code || (!(o->checkpoint > 0) && !o->resume)) {
+        return code;
+    }
+    b->files = calloc(b->input.count, sizeof *b->files);
+    if (!b->files) {
+        return say_failed(CLI_FULL, "out of memory");
+    }
+    for (size_t i = 0; i < b->input.count && !code; i++) {
+        code = identity_file(b->input.paths[i], &b->files[i]);
+    }
+    return code;
+}
+
+/* Parts only fit together if they are of the same input. */
+static int build_check_part(const struct build *b)
+{
+    uint64_t now = 0;
+    const int code = b->input.part.n > 1 ? build_identify_whole(b, &now) : (int)CLI_OK;
+    return code || b->input.part.n <= 1 || now == b->whole
+               ? code
+               : say_failed(CLI_DATA, "the input has changed while it was read; build "
+                                      "all parts again when it is complete");
+}
+
+/* How many files a position is behind, the one that it is in included. */
+static size_t build_files_read(const struct build *b, size_t at, uint64_t offset)
+{
+    const size_t n = at + (offset > 0);
+    return n < b->input.count ? n : b->input.count;
+}
+
+/* A number for the files that were read up to a position. */
+static uint64_t build_input_read(const struct build *b, size_t at, uint64_t offset)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < build_files_read(b, at, offset); i++) {
+        sum = identity_mix(sum, b->files[i]);
+    }
+    return sum;
+}
+
 /* ---- Saving ---------------------------------------------------------------------------------- */
 
 static bool build_saving(void *context, uint64_t done, uint64_t all)
@@ -264,9 +342,15 @@ static int build_finish(struct build *b)
 static int build_save(struct build *b, const char *path, const char *note)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    char metadata[BG_METADATA_BYTES];
+    char metadata[BG_METADATA_BYTES], notes[BG_METADATA_BYTES], part[PARTS_LINE] = "";
     bg_errinfo why;
-    filter_metadata(&b->format, note, metadata);
+    if (b->input.part.n > 1) {
+        parts_line((uint32_t)b->input.part.i, (uint32_t)b->input.part.n, b->whole,
+                   part);
+    }
+    (void)snprintf(notes, sizeof notes, "%s%s%s", part, *part && note ? "\n" : "",
+                   note ? note : "");
+    filter_metadata(&b->format, *notes ? notes : NULL, metadata);
     how.generation = b->options->generation;
     how.metadata = metadata;
     how.progress = build_saving;
@@ -300,7 +384,9 @@ static bool build_canaries(struct build *b)
 
 enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 
-static const char build_mark[] = "build: ";
+static const char build_mark[] = "build: "; /* how far it is, of which command */
+static const char build_input_mark[] =
+    "build-input: "; /* what it has read; not in 0.1 */
 
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
@@ -309,17 +395,15 @@ static int build_partial(const struct build *b, char path[BUILD_PATH])
                                    : say_failed(CLI_USAGE, "%s: too long", b->path);
 }
 
-/* A number that tells one input from another: which files in which order, which part of them,
- * and how they are cut into records and fields. What becomes of a field then is in the recipe. */
+/* A number that tells one command from another: which files in which order, which part of them,
+ * and how they are cut into records and fields. */
 static uint64_t build_fingerprint(const struct build *b)
 {
-    const struct key_format *f = &b->format;
     uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    char text[256];
-    (void)snprintf(text, sizeof text,
-                   "%d %d %d %" PRIu64 " %d %d %" PRIu64 "/%" PRIu64 " %zu",
-                   (int)f->records, f->separator, f->delimiter, f->field, f->crlf,
-                   b->input.raw, b->input.part.i, b->input.part.n, b->input.count);
+    char cut[256], text[512];
+    build_cut(b, cut);
+    (void)snprintf(text, sizeof text, "%s %" PRIu64 "/%" PRIu64 " %zu", cut,
+                   b->input.part.i, b->input.part.n, b->input.count);
     for (size_t i = 0; i <= b->input.count; i++) {
         const char *at = i ? b->input.paths[i - 1] : text;
         do {
@@ -333,10 +417,12 @@ static int build_checkpoint(struct build *b)
 {
     char path[BUILD_PATH], note[256];
     int code = build_partial(b, path);
-    (void)snprintf(note, sizeof note,
-                   "%s%zu %" PRIu64 " %" PRIuFAST64 " %" PRIu64 " %" PRIu64, build_mark,
-                   b->input.at, flow_offset(&b->flow), atomic_load(&b->keys),
-                   b->input.size, build_fingerprint(b));
+    (void)snprintf(
+        note, sizeof note,
+        "%s%zu %" PRIu64 " %" PRIuFAST64 " %" PRIu64 " %" PRIu64 "\n%s%" PRIu64,
+        build_mark, b->input.at, flow_offset(&b->flow), atomic_load(&b->keys),
+        b->input.size, build_fingerprint(b), build_input_mark,
+        build_input_read(b, b->input.at, flow_offset(&b->flow)));
     return code ? code : build_save(b, path, note);
 }
 
@@ -381,6 +467,44 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     return CLI_OK;
 }
 
+/* Checkpoints of version 0.1 do not say what they have read: only whether any of that has changed
+ * since they were written can be told. */
+static int build_check_age(const struct build *b, const char *path, size_t files,
+                           uint64_t created)
+{
+    int code = CLI_OK;
+    for (size_t i = 0; i < files && !code; i++) {
+        time_t changed;
+        code = identity_changed(b->input.paths[i], &changed);
+        if (!code && (changed < 0 || (uint64_t)changed >= created)) {
+            code = say_failed(CLI_DATA,
+                              "%s: %s may have changed since then; start over with -f "
+                              "instead of --resume",
+                              path, b->input.paths[i]);
+        }
+    }
+    return code;
+}
+
+/* Whether the files that a checkpoint has read are still the same; others may change. */
+static int build_check_input(const struct build *b, const char *path,
+                             const bg_file_info *about, size_t at, uint64_t offset)
+{
+    const char *mark = strstr(about->metadata, build_input_mark);
+    if (!mark) {
+        return build_check_age(b, path, build_files_read(b, at, offset),
+                               about->created);
+    }
+    return strtoull(mark + sizeof build_input_mark - 1, NULL, 10)
+                   == build_input_read(b, at, offset)
+               ? CLI_OK
+               : say_failed(
+                   CLI_DATA,
+                   "%s: the files that it has read have changed since then, or "
+                   "were replaced; start over with -f instead of --resume",
+                   path);
+}
+
 static int build_resume(struct build *b)
 {
     char path[BUILD_PATH];
@@ -402,6 +526,7 @@ static int build_resume(struct build *b)
         return code;
     }
     code = build_read_mark(path, &file.about, b, &at, &offset);
+    code = code ? code : build_check_input(b, path, &file.about, at, offset);
     b->filter = file.filter;
     b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_CAN_FILL_UP) != 0;
     memcpy(b->secret.key_id, file.about.key_id, sizeof b->secret.key_id);
@@ -482,7 +607,7 @@ static int build_read_shard(const char *text, struct input_part *part)
     }
     part->i = strtoull(text, &end, 10);
     part->n = *end == '/' ? strtoull(end + 1, &end, 10) : 0;
-    if (*end || part->i < 1 || part->i > part->n || part->n > UINT32_MAX) {
+    if (*end || part->i < 1 || part->i > part->n || part->n > PARTS_MOST) {
         return say_usage("--shard: found '%s', expected I/N such as 1/8", text);
     }
     part->i--;
@@ -499,13 +624,18 @@ static int build_may_write(const struct build *b)
     return other ? say_usage("%s: is there already, and is no filter of bloomgate; OUT "
                              "comes first, then KEYS",
                              b->path)
-                 : filter_may_write(b->path, b->options->force);
+                 : filter_claim(b->path, b->options->force);
 }
 
-/* A note must not say how keys are made: whoever asks the filter would make them so. */
+/* A note must not say how keys are made, or of which part of the input: it would be believed. */
 static int build_check_note(const char *note)
 {
     char recipe[KEY_RECIPE];
+    if (parts_are_in(note)) {
+        return say_usage(
+            "--note: found a line that begins with 'bloomgate-part: ', which "
+            "--shard writes");
+    }
     filter_read_recipe(note, recipe);
     return *recipe
                ? say_usage("--note: found a line that begins with 'keys: ', which says "
@@ -567,6 +697,7 @@ static int build_all(struct build *b, const struct arguments *arguments)
                 : input_begin(&b->input, arguments->items + 1, arguments->count - 1,
                               o->keys.raw, part);
     code = code ? code : build_check(b);
+    code = code ? code : build_identify(b);
     if (o->resume) {
         code = code ? code : build_resume(b);
     } else {
@@ -577,6 +708,7 @@ static int build_all(struct build *b, const struct arguments *arguments)
         }
     }
     code = code ? code : build_run(b);
+    code = code ? code : build_check_part(b);
     code = code ? code : build_finish(b);
     code = code ? code : build_save(b, b->path, o->note);
     if (!code) {
@@ -602,6 +734,7 @@ static int build_command(void *options, const struct arguments *arguments)
     bg_builder_free(b.builder);
     bg_hasher_wipe(&b.hasher);
     secret_free(&b.secret);
+    free(b.files);
     input_end(&b.input);
     return code;
 }

@@ -267,7 +267,7 @@ static int convert_command(void *options, const struct arguments *arguments)
         return say_usage("--items, --rate and --seed go with --from-keys");
     }
     const char *to = arguments->items[arguments->count - 1];
-    const int code = filter_may_write(to, o->save.force);
+    const int code = filter_claim(to, o->save.force);
     if (code) {
         return code;
     }

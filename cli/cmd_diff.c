@@ -156,7 +156,7 @@ static void diff_print(const struct diff *d)
 static int diff_files(const struct diff_options *o, struct diff *d)
 {
     bg_errinfo why;
-    int code = o->patch ? filter_may_write(o->patch, o->force) : CLI_OK;
+    int code = o->patch ? filter_claim(o->patch, o->force) : CLI_OK;
     code = code ? code : diff_compare(o, d);
     if (!code && o->patch && bg_file_patch(d->a, d->b, o->patch, &why)) {
         code = say_error(o->patch, &why);
@@ -178,7 +178,7 @@ static int diff_apply(const struct diff_options *o, const char *from, const char
     if (o->patch || o->json) {
         return say_usage("--apply goes with neither --patch nor --json");
     }
-    const int code = filter_may_write(to, o->force);
+    const int code = filter_claim(to, o->force);
     if (!code && bg_file_apply(from, o->apply, to, &why)) {
         if (why.os_errno) { /* with the file that it was about */
             return say_error(why.expected, &why);

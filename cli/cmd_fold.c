@@ -54,7 +54,7 @@ static int fold_command(void *options, const struct arguments *arguments)
     if (o->times > 63) {
         return say_usage("--times: found %" PRIu64 ", expected 1 to 63", o->times);
     }
-    int code = filter_may_write(arguments->items[0], o->save.force);
+    int code = filter_claim(arguments->items[0], o->save.force);
     code =
         code ? code
              : filter_open(arguments->items[1], &o->open, FILTER_OURS, KEY_TEXT, &file);

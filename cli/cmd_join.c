@@ -17,12 +17,15 @@ struct join_options {
 
 enum { JOIN_PATH = 4096, JOIN_MOST = 65536 };
 
-/* The line that says which shard a file is goes; the canaries are in again. */
+/* Removes the lines of a shard: which one it is, and of which split. */
 static void join_metadata(struct saving *saving)
 {
-    char *end = strchr(saving->metadata, '\n');
-    if (end) {
-        memmove(saving->metadata, end + 1, strlen(end + 1) + 1);
+    static const char *const names[] = { "bloomgate-shard: ", "bloomgate-split: " };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *end = strchr(saving->metadata, '\n');
+        if (end && strncmp(saving->metadata, names[i], strlen(names[i])) == 0) {
+            memmove(saving->metadata, end + 1, strlen(end + 1) + 1);
+        }
     }
 }
 
@@ -49,7 +52,8 @@ static int join_files(const struct join_options *o, const char *prefix, uint32_t
         const bg_err err =
             bg_file_join(prefix, shards, to, &opening, &saving.how, &why);
         progress_end(&saving.progress);
-        code = err ? say_error(prefix, &why) : CLI_OK;
+        /* With the file that it was about. */
+        code = err ? say_error(why.os_errno ? why.expected : prefix, &why) : CLI_OK;
     }
     if (!code) {
         say_note("%s: %u shards", to, shards);
@@ -70,7 +74,7 @@ static int join_command(void *options, const struct arguments *arguments)
         return say_usage("how many shards? Found '%s', expected 2 to %d",
                          arguments->items[1], JOIN_MOST);
     }
-    const int code = filter_may_write(arguments->items[2], o->save.force);
+    const int code = filter_claim(arguments->items[2], o->save.force);
     return code ? code
                 : join_files(o, arguments->items[0], (uint32_t)shards,
                              arguments->items[2]);
@@ -82,8 +86,9 @@ const struct command command_join = {
     .usage = "[options] PREFIX N OUT",
     .about =
         "Puts the N shards PREFIX.0, PREFIX.1 and so on, which bloomgate split wrote, together "
-        "to one filter. Every file says which shard it is; one in the wrong place, or of another "
-        "size or hash, is refused.",
+        "to one filter. Every file says which shard it is, and of which split; a file in the wrong "
+        "place, of another split, size or hash is refused, such as after a split that was "
+        "killed: split again.",
     .size = sizeof(struct join_options),
     .uses = { { &force_options_group, offsetof(struct join_options, save) },
               { &open_ours_group, offsetof(struct join_options, open) } },

@@ -5,6 +5,7 @@
  * They must have the same kind, size and hash, and make keys in the same way.
  */
 #include "command.h"
+#include "parts.h"
 #include "save_options.h"
 #include "say.h"
 #include "stop.h"
@@ -16,6 +17,8 @@ struct merge_options {
     struct open_options open;
     struct save_options save;
 };
+
+static struct part_sets merge_parts; /* of inputs that the filters are made of */
 
 /* What the library does not look at. */
 static int merge_compare(const struct filter_file *first,
@@ -48,6 +51,7 @@ static int merge_one(const struct merge_options *o, struct filter_file *first,
         code = say_failed(say_code(why.code), "%s into %s: %s", path, first->path,
                           why.message);
     }
+    code = code ? code : parts_take(&merge_parts, &other);
     if (!code && strcmp(first->about.metadata, other.about.metadata) != 0) {
         say_warning("%s: its notes differ from those of %s, which are kept", path,
                     first->path);
@@ -65,19 +69,22 @@ static int merge_command(void *options, const struct arguments *arguments)
         return say_usage("expected OUT and two filters or more");
     }
     const char *to = arguments->items[0];
-    int code = filter_may_write(to, o->save.force);
+    int code = filter_claim(to, o->save.force);
     code = code ? code
                 : filter_open(arguments->items[1], &o->open, FILTER_OURS, KEY_TEXT,
                               &first);
     if (code) {
         return code;
     }
-    code = saving_begin(&o->save, &first.about, (enum say_when)o->common.progress,
-                        &saving);
+    code = parts_take(&merge_parts, &first);
+    code = code ? code
+                : saving_begin(&o->save, &first.about,
+                               (enum say_when)o->common.progress, &saving);
     for (size_t i = 2; i < arguments->count && !code; i++) {
         code = stop_wanted() ? (int)CLI_INTERRUPTED
                              : merge_one(o, &first, arguments->items[i]);
     }
+    code = code ? code : parts_finish(&merge_parts, saving.metadata);
     code = code ? code : saving_write(&saving, first.filter, to);
     if (!code) {
         saving_tell(first.filter, to);
@@ -94,7 +101,8 @@ const struct command command_merge = {
         "Writes a filter to OUT that may contain what any of the filters may contain: the one "
         "that would have come of adding all their keys to one filter of that size. The filters "
         "must have the same kind, size and hash; bloomgate build with the same --items and "
-        "--rate makes such ones, for example of parts of the input (--shard).\n\n"
+        "--rate makes such ones, for example of parts of the input (--shard). Parts of input that has "
+        "changed between the builds are refused; missing parts cause a warning.\n\n"
         "Notes, key id and generation are those of the first filter. OUT may be one of the "
         "filters, with -f: it is replaced in one step at the end, or not at all.",
     .size = sizeof(struct merge_options),

@@ -3,6 +3,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "claim.h"
 #include "command.h"
 #include "number.h"
 #include "save_options.h"
@@ -31,7 +32,7 @@ static int split_may_write(const struct split_options *o, const char *prefix,
                            uint32_t shards)
 {
     char name[SPLIT_PATH];
-    int code = CLI_OK;
+    int code = claim_file(prefix); /* for all of them */
     for (uint32_t i = 0; i < shards && !code; i++) {
         code = split_name(prefix, i, name);
         code = code ? code : filter_may_write(name, o->save.force);

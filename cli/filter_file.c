@@ -3,6 +3,7 @@
 
 #include "filter_file.h"
 
+#include "claim.h"
 #include "say.h"
 #include "spec_options.h"
 
@@ -118,6 +119,12 @@ int filter_may_write(const char *path, bool force)
     return force
                ? CLI_OK
                : say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);
+}
+
+int filter_claim(const char *path, bool force)
+{
+    const int code = strcmp(path, "-") == 0 ? CLI_OK : claim_file(path);
+    return code ? code : filter_may_write(path, force);
 }
 
 /* ---- What it is ----------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include "claim.h"
 #include "command.h"
 #include "out.h"
 #include "say.h"
@@ -35,6 +36,7 @@ static int main_run(const struct command *command, char **items, size_t count)
         }
     }
     free(options);
+    claim_end();
     return out_finish(code);
 }
 

@@ -619,6 +619,9 @@ static bool keys_make(const struct key_format *format, struct chunk *chunk, size
                       char *to)
 {
     bg_bytes text = chunk_record(format, chunk, i);
+    /* A form is written behind all that it can be made of: without its quotes and blanks the text
+     * may lie anywhere in as many bytes as the record has. */
+    char *formed = to + text.len;
     text = format->field ? keys_field(format, text) : text;
     text = format->records == KEY_RECORDS_CSV ? keys_unquote(text, to) : text;
     text = format->trim ? keys_trim(text) : text;
@@ -629,8 +632,7 @@ static bool keys_make(const struct key_format *format, struct chunk *chunk, size
         }
         text.data = to;
     }
-    /* A form is written behind what it is made of. */
-    return keys_convert(format->form, text, to + text.len, &chunk->keys[i]);
+    return keys_convert(format->form, text, formed, &chunk->keys[i]);
 }
 
 static int keys_make_all(const struct key_format *format, struct chunk *chunk)

@@ -3,6 +3,7 @@
 
 #include "seen.h"
 
+#include "claim.h"
 #include "number.h"
 #include "say.h"
 
@@ -324,9 +325,11 @@ static int seen_check_folder(const char *path)
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format)
 {
     struct stat about;
+    char claimed[CLAIM_PATH];
     const char *path = seen->options->state;
     int code = seen_check(seen->options);
     code = code || !path ? code : seen_check_folder(path);
+    code = code || !path ? code : claim_target(path, claimed);
     if (code) {
         return code;
     }

@@ -249,7 +249,8 @@ BG_API BG_MUST_CHECK bg_err bg_file_split(const char *path, const char *to,
                                           const bg_save_options *saving,
                                           bg_errinfo *info);
 
-/* ... and joins them again: `from`.0 and so on, `shards` of them. */
+/* ... and joins them again: `from`.0 and so on, `shards` of them. BG_EINCOMPAT when one is in the
+ * wrong place, or when they are not all of one split (a split that was killed). */
 BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
                                          const char *to, const bg_open_options *opening,
                                          const bg_save_options *saving,

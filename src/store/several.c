@@ -1,9 +1,15 @@
 /*
  * several.c - files made of other files: united, folded, split into shards and joined.
  *
- * Shards of a filter are only right in their places: a key is looked for in one of them. So
- * a file of a shard says which it is, in a line of its metadata, and joining refuses files
- * that do not say it, or say something else.
+ * Shards of a filter are only right in their places, and together: a key is looked for in one
+ * of them. So the metadata of a shard's file begins with two lines,
+ *
+ *     bloomgate-shard: 3 of 32                               which shard it is
+ *     bloomgate-split: 90b6...                               the digest of the file that was split
+ *
+ * and joining refuses a file whose first line is not that of its place, or whose second line is
+ * not that of the others: a split that was killed leaves shards of two filters. Shards without a
+ * second line were written by version 0.1. Of these generation and metadata have to be the same.
  */
 #include "base/errinfo.h"
 #include "live/sharded.h"
@@ -77,6 +83,7 @@ bg_err bg_file_fold(const char *path, uint32_t folds, const char *to,
 /* ---- Shards ------------------------------------------------------------------------------ */
 
 static const char several_mark[] = "bloomgate-shard: ";
+static const char several_split[] = "bloomgate-split: ";
 
 static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
                            bg_errinfo *info)
@@ -87,10 +94,10 @@ static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
                : bgi_err(info, BG_EINVAL, "path", "a shorter one", "%d bytes", n);
 }
 
-/* Saves shard i of `count`, with what the user says and which one it is. */
-static bg_err several_save_shard(const bg_filter *shard, const char *to, uint32_t i,
-                                 uint32_t count, const bg_save_options *saving,
-                                 bg_errinfo *info)
+/* Saves shard i of a file, with the metadata of the caller and which shard it is. */
+static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *whole,
+                                 uint32_t i, const char *to,
+                                 const bg_save_options *saving, bg_errinfo *info)
 {
     char name[DISK_PATH], text[BG_METADATA_BYTES];
     bg_save_options how;
@@ -99,10 +106,11 @@ static bg_err several_save_shard(const bg_filter *shard, const char *to, uint32_
     if (err) {
         return err;
     }
-    int n = snprintf(text, sizeof text, "%s%u of %u\n%s", several_mark, i, count,
+    int n = snprintf(text, sizeof text, "%s%u of %u\n%s%s\n%s", several_mark, i,
+                     whole->shards, several_split, whole->digest_text,
                      how.metadata ? how.metadata : "");
     if (n < 0 || (size_t)n >= sizeof text) {
-        return bgi_err(info, BG_EINVAL, "metadata", "text with room for a line more",
+        return bgi_err(info, BG_EINVAL, "metadata", "text with room for two lines more",
                        "%d bytes", n);
     }
     how.metadata = text;
@@ -113,35 +121,32 @@ bg_err bg_file_split(const char *path, const char *to, const bg_open_options *op
                      const bg_save_options *saving, bg_errinfo *info)
 {
     bg_filter *filter = NULL;
+    bg_file_info whole = { .struct_size = sizeof whole };
     bg_err err = several_check(path, to, "path, to", info);
-    err = err ? err : bg_open(path, opening, &filter, info);
+    err = err ? err
+              : bgi_file_open_other(path, opening, false, "", &whole, &filter, info);
     if (!err && !filter->shards) {
         err = bgi_err(info, BG_ENOTSUP, "path", "a filter in shards", "%s",
                       "one in one piece");
     }
     for (uint32_t i = 0; !err && i < filter->shards; i++) {
         const bg_filter *shard = *filter->kind->composed->part(filter, i);
-        err = several_save_shard(shard, to, i, filter->shards, saving, info);
+        err = several_save_shard(shard, &whole, i, to, saving, info);
     }
     bg_filter_free(filter);
     return err;
 }
 
 /* Whether a file says that it is shard i of `count`. */
-static bg_err several_is_shard(const char *path, uint32_t i, uint32_t count,
+static bg_err several_is_shard(const bg_file_info *about, uint32_t i, uint32_t count,
                                bg_errinfo *info)
 {
-    bg_file_info about = { .struct_size = sizeof about };
     char line[64];
-    bg_err err = bg_file_about(path, &about, info);
-    if (err) {
-        return err;
-    }
     int n = snprintf(line, sizeof line, "%s%u of %u\n", several_mark, i, count);
-    if (strncmp(about.metadata, line, (size_t)n) != 0) {
+    if (strncmp(about->metadata, line, (size_t)n) != 0) {
         line[n - 1] = 0; /* no line's end in a message */
         return bgi_err(info, BG_EINCOMPAT, "shard", line, "%.40s",
-                       strncmp(about.metadata, several_mark, sizeof several_mark - 1)
+                       strncmp(about->metadata, several_mark, sizeof several_mark - 1)
                                == 0
                            ? "another number"
                            : "a file that says nothing of shards");
@@ -149,15 +154,46 @@ static bg_err several_is_shard(const char *path, uint32_t i, uint32_t count,
     return BG_OK;
 }
 
+/* The end of a file's name, which has its number. */
+static const char *several_end(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    const char *last = slash ? slash + 1 : name;
+    const size_t n = strlen(last), most = 30;
+    return n > most ? last + n - most : last;
+}
+
+/* Whether two shards are of one split. */
+static bg_err several_is_same(const bg_file_info *first, const bg_file_info *about,
+                              const char *prefix, uint32_t i, bg_errinfo *info)
+{
+    char expected[64];
+    const char *here = strchr(about->metadata, '\n');
+    const char *there = strchr(first->metadata, '\n');
+    const bool known = strncmp(here + 1, several_split, sizeof several_split - 1) == 0;
+    const bool same =
+        strcmp(here, there) == 0 && (known || about->generation == first->generation);
+    (void)snprintf(expected, sizeof expected, "shards of one split: that of %s.0",
+                   several_end(prefix));
+    return same ? BG_OK
+                : bgi_err(info, BG_EINCOMPAT, "shard", expected,
+                          "%s.%u of another split", several_end(prefix), i);
+}
+
 static bg_err several_open_shards(const char *from, uint32_t count, bg_filter **shards,
                                   const bg_open_options *opening, bg_errinfo *info)
 {
     char name[DISK_PATH];
+    bg_file_info first = { .struct_size = sizeof first }, about = first;
     bg_err err = BG_OK;
     for (uint32_t i = 0; i < count && !err; i++) {
+        bg_file_info *its = i ? &about : &first;
         err = several_name(from, i, name, info);
-        err = err ? err : several_is_shard(name, i, count, info);
-        err = err ? err : bg_open(name, opening, &shards[i], info);
+        err =
+            err ? err
+                : bgi_file_open_other(name, opening, false, "", its, &shards[i], info);
+        err = err ? err : several_is_shard(its, i, count, info);
+        err = err || i == 0 ? err : several_is_same(&first, its, from, i, info);
         err = err || i == 0 ? err : bgi_filter_match(shards[0], shards[i], info);
     }
     return err;

@@ -154,9 +154,11 @@ $ for s in INT TERM; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & ex
 130
 $ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; sleep 0.3; kill -KILL $!; wait $! 2> /dev/null; echo $?
 137
+# A killed command leaves the file of its lock, which is not locked any more: claim.t.
 $ ls stop; cmp stop/old.bg kept.bg
 keys
 old.bg
+old.bg.bloomgate-lock
 $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
 130
 
@@ -185,6 +187,33 @@ $ bloomgate build -qf -n 10 --shard 1/2 x.bg < <(cat parts)
 ? 2
 $ bloomgate build -qf --shard 1/2 x.bg parts
 ! bloomgate build: --shard needs --items, that of all parts: filters of one size merge
+! Try 'bloomgate build --help'.
+? 2
+
+# Parts fit together only if they are of the same input, here or in a copy of it; and missing ones are noticed.
+$ cp parts copy; for i in 1 2 3; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/3 part$i.bg $([ $i = 2 ] && echo copy || echo parts); done; bloomgate merge -q all.bg part1.bg part2.bg part3.bg; bloomgate check -c all.bg parts; bloomgate info all.bg | grep note
+3000
+? 1
+$ bloomgate info part2.bg | grep note
+  note         bloomgate-part: 2 of 3 of ...
+$ bloomgate merge -q some.bg part3.bg part1.bg; bloomgate info some.bg | grep note
+  note         bloomgate-part: 1,3 of 3 of ...
+! bloomgate merge: warning: lines are missing: parts 2 of 3 are not merged yet
+$ bloomgate merge -qf some.bg some.bg part2.bg; bloomgate diff -q some.bg all.bg; bloomgate info some.bg | grep note
+? 1
+$ head -1000 parts >> parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
+! bloomgate merge: part1.bg and part3.bg: parts of different input: it has changed between the builds, or was read in other ways or parts; build all parts again
+? 3
+$ tr 0-4 5-9 < copy > parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
+! bloomgate merge: part1.bg and part3.bg: parts of different input: it has changed between the builds, or was read in other ways or parts; build all parts again
+? 3
+$ bloomgate build -qf -n 3000 -p 1e-6 --field 1 --shard 3/3 part3.bg copy; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
+! bloomgate merge: part1.bg and part3.bg: parts of different input: it has changed between the builds, or was read in other ways or parts; build all parts again
+? 3
+$ for i in 1 2; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/2 half$i.bg parts; done; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg copy; bloomgate merge -q two.bg half1.bg part1.bg part2.bg half2.bg part3.bg; bloomgate check -c two.bg parts copy
+6000
+$ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
+! bloomgate build: --note: found a line that begins with 'bloomgate-part: ', which --shard writes
 ! Try 'bloomgate build --help'.
 ? 2
 
@@ -225,6 +254,29 @@ $ bloomgate check -c resumed.bg second; bloomgate check -c resumed.bg first; wc 
 $ bloomgate build -q -n 1M --resume resumed.bg second -f
 ! bloomgate build: resumed.bg.partial: No such file or directory
 ? 4
+
+# What was read must not change until it is resumed: replaced by a file of the same size, in place or not, with its old time or not.
+$ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
+$ bloomgate build -q -n 1M --as int64 --checkpoint 1ms again.bg first second 2> /dev/null; cp -p first kept; cp again.bg.partial kept.partial; (seq 1000000 1001000; echo 999) > second
+$ tr 0-4 5-9 < first > other; mv other first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
+! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
+? 3
+$ touch -r kept first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
+! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
+? 3
+$ cat kept > first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
+! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
+? 3
+$ ls again.bg*; rm -f again.bg.partial kept
+again.bg.partial
+
+# Checkpoints of version 0.1 do not say what they have read. They go on if nothing of it has changed since.
+$ mark="$(bloomgate info kept.partial | sed -n 's/.*note *\(build: .*\)/\1/p')"; until [ $(date +%s) -gt $(stat -c %Z first) ]; do sleep 0.1; done; bloomgate build -q -n 1M --as int64 --note "$mark" old.bg.partial first; cp old.bg.partial kept.partial
+$ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate check -c -v old.bg first second
+0
+? 1
+$ rm old.bg; mv kept.partial old.bg.partial; touch first; bloomgate build -q -n 1M --as int64 --resume old.bg first second; rm first
+! bloomgate build: old.bg.partial: first may have changed since then; start over with -f instead of --resume
 
 # Kinds that can be full, by several threads: none of the keys behind the checkpoint gets lost.
 $ seq 9000000 > first; (seq 9000001 12000000; echo bad) > second

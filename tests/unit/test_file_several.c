@@ -25,6 +25,56 @@ static bg_filter *numbers_in_file(const bg_spec *spec, uint64_t from, uint64_t t
     return filter;
 }
 
+/* Shards of the integers from .. to - 1, as a split of the file `whole`. */
+static void numbers_in_shards(uint64_t from, uint64_t to, uint64_t generation,
+                              const char *whole, const char *prefix)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.items = 5000;
+    spec.rate = 0.001;
+    spec.shards = 4;
+    bg_save_options options = BG_SAVE_OPTIONS_INIT;
+    options.generation = generation;
+    options.metadata = "keys: numbers\n";
+    bg_filter_free(numbers_in_file(&spec, from, to, whole, &options));
+    CHECK_OK(bg_file_split(whole, prefix, NULL, &options, NULL));
+}
+
+static void shard_name(const char *prefix, unsigned i, char name[300])
+{
+    (void)snprintf(name, 300, "%s.%u", prefix, i);
+}
+
+/* Puts shard i of one split in the place of another's. */
+static void move_shard(const char *from, const char *to, unsigned i)
+{
+    char a[300], b[300];
+    shard_name(from, i, a);
+    shard_name(to, i, b);
+    CHECK(rename(a, b) == 0);
+}
+
+/* Makes shards what version 0.1 wrote: without the line about the split. */
+static void forget_split(const char *prefix)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        char name[300], line[64];
+        bg_file_info about = { .struct_size = sizeof about };
+        bg_filter *shard = NULL;
+        bg_save_options options = BG_SAVE_OPTIONS_INIT;
+        shard_name(prefix, i, name);
+        CHECK_OK(bg_file_about(name, &about, NULL));
+        CHECK_OK(bg_open(name, NULL, &shard, NULL));
+        (void)snprintf(line, sizeof line, "bloomgate-shard: %u of 4\nkeys: numbers\n",
+                       i);
+        options.metadata = line;
+        options.generation = about.generation;
+        CHECK_OK(bg_save(shard, name, &options, NULL));
+        bg_filter_free(shard);
+    }
+}
+
 static void check_numbers(const char *path, uint64_t from, uint64_t to)
 {
     bg_filter *filter = NULL;
@@ -126,6 +176,60 @@ TEST(files__split_and_join)
         CHECK_STR(why.what, "shard");
         CHECK_EQ(bg_file_split(name, part, NULL, NULL, &why), BG_ENOTSUP);
     }
+    files_clean();
+}
+
+/* A split over an older one that was killed leaves shards of both: joined they would deny keys. */
+TEST(files__join_refuses_two_splits)
+{
+    const char *old = files_path("old"), *new = files_path("new"), *b = files_path("b"),
+               *whole = files_path("whole");
+    bg_errinfo why;
+    for (int same_generation = 0; same_generation < 2; same_generation++) {
+        numbers_in_shards(0, 2000, 1, whole, old);
+        numbers_in_shards(0, 4000, same_generation ? 1 : 2, whole, new);
+        move_shard(new, old, 0);
+        move_shard(new, old, 1);
+        CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
+        CHECK(strstr(why.message, "old.2") && strstr(why.message, "old.0"));
+        /* All of one split again. */
+        move_shard(new, old, 2);
+        move_shard(new, old, 3);
+        CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
+        check_numbers(b, 0, 4000);
+    }
+    /* The same file split twice makes the same shards. */
+    numbers_in_shards(0, 2000, 1, whole, old);
+    CHECK_OK(bg_file_split(whole, new, NULL, NULL, NULL));
+    move_shard(new, old, 0);
+    CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT); /* other notes */
+    bg_save_options options = BG_SAVE_OPTIONS_INIT;
+    options.metadata = "keys: numbers\n";
+    CHECK_OK(bg_file_split(whole, new, NULL, &options, NULL));
+    move_shard(new, old, 0);
+    CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
+    check_numbers(b, 0, 2000);
+    files_clean();
+}
+
+TEST(files__join_shards_of_0_1)
+{
+    const char *old = files_path("old"), *new = files_path("new"), *b = files_path("b"),
+               *whole = files_path("whole");
+    bg_errinfo why;
+    numbers_in_shards(0, 2000, 1, whole, old);
+    numbers_in_shards(0, 4000, 2, whole, new);
+    forget_split(old);
+    CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
+    check_numbers(b, 0, 2000);
+    move_shard(new, old, 1); /* of both versions */
+    CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
+    numbers_in_shards(0, 2000, 1, whole, old);
+    numbers_in_shards(0, 4000, 2, whole, new);
+    forget_split(old);
+    forget_split(new);
+    move_shard(new, old, 1); /* of two generations */
+    CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
     files_clean();
 }
 

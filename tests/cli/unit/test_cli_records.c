@@ -108,6 +108,91 @@ TEST(records__are_those_of_the_reference)
 }
 
 /* Cut at any byte: the whole records in front and the rest behind are all records. */
+/* Every combination of options, with fields that have a key: with quotes and blanks around it in
+ * all places. What is random has hardly any of these. */
+static const char *const formed_texts[][4] = {
+    [KEY_TEXT] = { "", "aB", "Hello, \"\"World\"\"", "user12345678901234567890" },
+    [KEY_INT64] = { "0", "-1", "12345678", "18446744073709551615" },
+    [KEY_INT32] = { "0", "-2147483648", "12345678", "4294967295" },
+    [KEY_HEX] = { "", "0a", "deadBEEF", "00112233445566778899aabbccddeeff" },
+    [KEY_UTF16] = { "", "abcdef", "\xC3\xA9\xE6\x85\xA2", "\xF0\x9F\x98\x80 12345678" },
+};
+
+/* A record: the text in a second field, with blanks around it, inside of quotes if any. */
+static size_t put_record(const struct key_format *f, const char *text, bool quoted,
+                         unsigned blanks, char *to)
+{
+    static const char around[] = "  \t ";
+    size_t n = 0;
+    if (f->field > 1) {
+        to[n++] = 'x';
+        to[n++] = f->delimiter;
+    }
+    const int length =
+        snprintf(to + n, 200, "%s%.*s%s%.*s%s", quoted ? "\"" : "", (int)(blanks % 5),
+                 around, text, (int)(blanks / 5), around, quoted ? "\"" : "");
+    n += (size_t)length;
+    if (f->crlf) {
+        to[n++] = '\r';
+    }
+    to[n++] = f->separator;
+    return n;
+}
+
+/* All texts of a form, each with and without quotes and blanks, in one chunk. */
+static size_t check_formed(const struct key_format *f)
+{
+    char bytes[4 * 2 * 15 * 256];
+    size_t n = 0;
+    struct chunk chunk = { 0 };
+    for (size_t text = 0; text < 4; text++) {
+        for (unsigned quoted = 0; quoted < 2; quoted++) {
+            /* Quotes and blanks are part of the text, if nothing takes them away. */
+            const bool plain = quoted && f->records != KEY_RECORDS_CSV;
+            if (plain && f->form != KEY_TEXT && f->form != KEY_UTF16) {
+                continue;
+            }
+            for (unsigned blanks = 0; blanks < 15; blanks++) {
+                if (f->trim || !blanks) {
+                    n += put_record(f, formed_texts[f->form][text], quoted, blanks,
+                                    bytes + n);
+                }
+            }
+        }
+    }
+    fill(&chunk, bytes, n);
+    const int code = keys_split(f, &chunk);
+    CHECK_EQ(code, 0);
+    CHECK(reference_agrees(f, &chunk, code));
+    const size_t count = chunk.count;
+    chunk_free(&chunk);
+    return count;
+}
+
+TEST(records__every_combination_of_options)
+{
+    size_t records = 0;
+    for (unsigned i = 0; i < 3 * 3 * 3 * 8 * 5; i++) {
+        struct key_format f = { .separator = '\n', .form = (enum key_form)(i % 5) };
+        unsigned rest = i / 5;
+        f.trim = rest & 1;
+        f.lower = rest & 2;
+        f.crlf = rest & 4;
+        rest /= 8;
+        f.field = rest % 3;
+        f.delimiter = ";\t|"[rest / 3 % 3];
+        const unsigned kind = rest / 9;
+        f.records = kind == 2 ? KEY_RECORDS_CSV : KEY_RECORDS_SEPARATED;
+        f.separator = kind == 1 ? 0 : '\n';
+        f.field = kind == 2 && f.field == 0 ? 1 : f.field; /* as keys_format has it */
+        if (f.delimiter != '\t'
+            || !f.trim) { /* blanks that end a field are no blanks */
+            records += check_formed(&f);
+        }
+    }
+    CHECK(records > 20000);
+}
+
 TEST(records__may_be_cut_anywhere)
 {
     enum { MOST = 90 };

@@ -1,0 +1,221 @@
+/* claim.c - see claim.h. */
+#define _GNU_SOURCE /* O_NOFOLLOW, O_CLOEXEC, realpath */
+
+#include "claim.h"
+
+#include "number.h"
+#include "progress.h"
+#include "say.h"
+#include "stop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    CLAIM_MOST = 4,
+    CLAIM_AGAIN = 10
+}; /* at once; milliseconds between two attempts */
+
+struct claim {
+    char name[CLAIM_PATH]; /* of the lock file */
+    int fd;
+};
+
+static struct claim claims[CLAIM_MOST];
+static size_t claim_count;
+
+enum claim_state { CLAIM_MADE, CLAIM_BUSY, CLAIM_REMOVED, CLAIM_FAILED };
+
+static bool claim_is_file(int fd, const char *name)
+{
+    struct stat locked, named;
+    return fstat(fd, &locked) == 0 && lstat(name, &named) == 0
+           && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
+
+/* Whether this command has it already, under this path or another one. */
+static bool claim_is_held(const char *name)
+{
+    for (size_t i = 0; i < claim_count; i++) {
+        if (claim_is_file(claims[i].fd, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Opens the lock file, which other commands create and remove at any time. */
+static int claim_open(const char *name)
+{
+    int fd;
+    do {
+        fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd < 0 && errno == ENOENT) {
+            fd = open(name, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        }
+    } while (fd < 0 && (errno == EEXIST || errno == EINTR) && !stop_wanted());
+    return fd;
+}
+
+static enum claim_state claim_try(const char *name, int *fd)
+{
+    enum claim_state state = CLAIM_MADE;
+    *fd = claim_open(name);
+    if (*fd < 0) {
+        return CLAIM_FAILED;
+    }
+    if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+        state = errno == EWOULDBLOCK || errno == EINTR ? CLAIM_BUSY : CLAIM_FAILED;
+    } else if (!claim_is_file(*fd, name)) {
+        state = CLAIM_REMOVED; /* (L1) */
+    }
+    if (state != CLAIM_MADE) {
+        const int why = errno;
+        (void)close(*fd);
+        errno = why;
+    }
+    return state;
+}
+
+/* How many seconds to wait. */
+static int claim_patience(double *seconds)
+{
+    const char *text =
+        getenv("BLOOMGATE_LOCK_WAIT"); /* NOLINT(concurrency-mt-unsafe) */
+    *seconds = 60;
+    return !text || number_seconds(text, seconds)
+               ? CLI_OK
+               : say_usage(
+                   "BLOOMGATE_LOCK_WAIT: found '%s', expected a time such as 60s",
+                   text);
+}
+
+/* Between two attempts. Exit code; CLI_OK: try again. */
+static int claim_pause(const char *path, const struct progress *since, double most)
+{
+    struct pollfd stop = { .fd = stop_fd(), .events = POLLIN };
+    if (progress_seconds(since) >= most) {
+        return say_failed(CLI_IO,
+                          "%s: another bloomgate command is changing it; run this one "
+                          "again when that has ended",
+                          path);
+    }
+    (void)poll(&stop, 1, CLAIM_AGAIN);
+    return stop_wanted() ? (int)CLI_INTERRUPTED : CLI_OK;
+}
+
+/* errno, about the file; or about its lock file, if that is what cannot be opened. */
+static int claim_failed(const char *path, const char *name)
+{
+    const int why = errno;
+    const bool exists = access(name, F_OK) == 0;
+    errno = why;
+    return say_errno(exists ? name : path);
+}
+
+static int claim_take(const char *path, struct claim *claim, double most)
+{
+    bool told = most <= 0;
+    struct progress since;
+    progress_begin(&since, "", SAY_NEVER);
+    for (;;) {
+        const enum claim_state state = claim_try(claim->name, &claim->fd);
+        if (state == CLAIM_MADE || state == CLAIM_FAILED) {
+            return state == CLAIM_MADE ? CLI_OK : claim_failed(path, claim->name);
+        }
+        if (!told && state == CLAIM_BUSY) {
+            told = true;
+            say_note("%s: waiting for another bloomgate command that is changing it",
+                     path);
+        }
+        const int code =
+            state == CLAIM_BUSY ? claim_pause(path, &since, most) : (int)CLI_OK;
+        if (code) {
+            return code;
+        }
+    }
+}
+
+/* Claims the name `to`, which messages call `path`. */
+static int claim_name(const char *path, const char *to)
+{
+    double most = 0;
+    int code = claim_patience(&most);
+    if (!code && claim_count == CLAIM_MOST) {
+        code = say_failed(CLI_USAGE, "%s: too many files to lock at once", path);
+    }
+    if (code) {
+        return code;
+    }
+    struct claim *claim = &claims[claim_count];
+    const int n = snprintf(claim->name, CLAIM_PATH, "%s.bloomgate-lock", to);
+    if (n < 0 || n >= CLAIM_PATH) {
+        return say_failed(CLI_USAGE, "%s: too long", path);
+    }
+    if (claim_is_held(claim->name)) {
+        return CLI_OK;
+    }
+    code = claim_take(path, claim, most);
+    claim_count += code == CLI_OK;
+    return code;
+}
+
+int claim_file(const char *path)
+{
+    return claim_name(path, path);
+}
+
+/* Where a path leads; a file that does not exist is where its path says. */
+static int claim_follow(const char *path, char to[CLAIM_PATH])
+{
+    char *real = realpath(path, NULL);
+    if (!real && errno != ENOENT) {
+        return say_errno(path);
+    }
+    const char *found = real ? real : path;
+    const bool fits = strlen(found) < CLAIM_PATH;
+    if (fits) {
+        memcpy(to, found, strlen(found) + 1);
+    }
+    free(real);
+    return fits ? CLI_OK : say_failed(CLI_USAGE, "%s: too long", path);
+}
+
+/* Releases all but the first `kept` claims. */
+static void claim_release(size_t kept)
+{
+    while (claim_count > kept) {
+        const struct claim *claim = &claims[--claim_count];
+        (void)unlink(claim->name); /* (L1): first, while it is locked */
+        (void)close(claim->fd);
+    }
+}
+
+int claim_target(const char *path, char to[CLAIM_PATH])
+{
+    char now[CLAIM_PATH];
+    const size_t before = claim_count;
+    int code = claim_follow(path, to);
+    for (;;) {
+        code = code ? code : claim_name(path, to);
+        code = code ? code : claim_follow(path, now);
+        if (code || strcmp(now, to) == 0) {
+            return code;
+        }
+        memcpy(to, now, CLAIM_PATH); /* a link that was changed meanwhile */
+        claim_release(before);
+    }
+}
+
+void claim_end(void)
+{
+    claim_release(0);
+}

@@ -1,0 +1,30 @@
+/*
+ * claim.h - at most one command at a time changes a file.
+ *
+ * A command that writes a file claims it before it reads or checks it, and holds the claim until
+ * it ends. Files are replaced by rename, so a lock on the file itself would be a lock on the old
+ * version. A claim is therefore a lock (flock) on an empty file next to it, FILE.bloomgate-lock:
+ *
+ *   (L1) the holder removes the lock file when it ends; a command that locked a file without a
+ *        name any more starts over;
+ *   (L2) the kernel releases the lock of a killed holder, so the file that it leaves behind
+ *        keeps nobody out.
+ *
+ * Commands that only read need no claim: they find the old file or the new one.
+ */
+#ifndef CLI_CLAIM_H
+#define CLI_CLAIM_H
+
+enum { CLAIM_PATH = 4096 };
+
+/* Claims the name `path`, where a file may or may not exist. Waits for another command that has
+ * it, at most BLOOMGATE_LOCK_WAIT (default: 60s). Exit code; an error was reported. */
+int claim_file(const char *path);
+
+/* Claims the file that `path` leads to, and writes its name to `to`: links are followed. */
+int claim_target(const char *path, char to[CLAIM_PATH]);
+
+/* Releases all claims; main does it when a command ends. */
+void claim_end(void);
+
+#endif

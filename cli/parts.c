@@ -1,0 +1,190 @@
+/* parts.c - see parts.h. */
+#include "parts.h"
+
+#include "say.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char parts_name[] = "bloomgate-part: ";
+
+void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE])
+{
+    (void)snprintf(line, PARTS_LINE, "%s%" PRIu32 " of %" PRIu32 " of %016" PRIx64,
+                   parts_name, i + 1, n, input);
+}
+
+/* The line, or NULL. */
+static char *parts_find(char *metadata)
+{
+    for (char *line = metadata; line && *line;) {
+        if (strncmp(line, parts_name, sizeof parts_name - 1) == 0) {
+            return line;
+        }
+        line = strchr(line, '\n');
+        line = line ? line + 1 : NULL;
+    }
+    return NULL;
+}
+
+bool parts_are_in(const char *metadata)
+{
+    return metadata && parts_find((char *)(uintptr_t)metadata);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* "1-3,7": sets what is in it. The text behind, or NULL: it is none. */
+static const char *parts_read_list(const char *text, bool has[PARTS_MOST])
+{
+    for (;;) {
+        char *end;
+        const unsigned long first = strtoul(text, &end, 10);
+        unsigned long last = first;
+        if (end == text) {
+            return NULL;
+        }
+        if (*end == '-') {
+            text = end + 1;
+            last = strtoul(text, &end, 10);
+        }
+        if (end == text || first < 1 || last < first || last > PARTS_MOST) {
+            return NULL;
+        }
+        memset(has + first - 1, true, last - first + 1);
+        if (*end != ',') {
+            return end;
+        }
+        text = end + 1;
+    }
+}
+
+static bool parts_read(const char *line, struct part_set *set)
+{
+    int used = 0;
+    const char *rest = parts_read_list(line + sizeof parts_name - 1, set->has);
+    return rest
+           && sscanf(rest, " of %" SCNu32 " of %" SCNx64 "%n", &set->count, &set->input,
+                     &used)
+                  == 2
+           && rest[used] == '\n' && set->count >= 1 && set->count <= PARTS_MOST;
+}
+
+/* Adds the parts of one set to those of its input. False: there are too many inputs. */
+static bool parts_unite(struct part_sets *all, const struct part_set *set)
+{
+    size_t i = 0;
+    while (i < all->count
+           && (all->sets[i].input != set->input || all->sets[i].count != set->count)) {
+        i++;
+    }
+    if (i == PARTS_SETS) {
+        return false;
+    }
+    if (i == all->count) {
+        all->sets[all->count++] = *set;
+    }
+    for (uint32_t part = 0; part < set->count; part++) {
+        all->sets[i].has[part] = all->sets[i].has[part] || set->has[part];
+    }
+    return true;
+}
+
+int parts_take(struct part_sets *all, struct filter_file *file)
+{
+    static struct part_set set;
+    char *line;
+    while ((line = parts_find(file->about.metadata)) != NULL) {
+        const size_t n = strcspn(line, "\n");
+        set = (struct part_set){ .path = file->path };
+        if (!parts_read(line, &set)) {
+            return say_failed(CLI_DATA, "%s: cannot read of which part it is: '%.*s'",
+                              file->path, (int)n, line);
+        }
+        if (!parts_unite(all, &set)) {
+            return say_failed(
+                CLI_USAGE,
+                "%s: parts of more than %d inputs; merge the parts of each "
+                "input first",
+                file->path, PARTS_SETS);
+        }
+        memmove(line, line + n + 1, strlen(line + n + 1) + 1);
+    }
+    return CLI_OK;
+}
+
+/* ---- Judging --------------------------------------------------------------------------------- */
+
+/* The parts that are there, or those that are not, as "1-3,7". False: no room. */
+static bool parts_list(const struct part_set *set, bool there, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < set->count && used < room;) {
+        uint32_t last = i;
+        if (set->has[i] != there) {
+            i++;
+            continue;
+        }
+        while (last + 1 < set->count && set->has[last + 1] == there) {
+            last++;
+        }
+        const int n = last > i
+                          ? snprintf(text + used, room - used, "%s%" PRIu32 "-%" PRIu32,
+                                     used ? "," : "", i + 1, last + 1)
+                          : snprintf(text + used, room - used, "%s%" PRIu32,
+                                     used ? "," : "", i + 1);
+        used += n > 0 ? (size_t)n : 0;
+        i = last + 1;
+    }
+    return used < room;
+}
+
+static bool parts_are_all(const struct part_set *set)
+{
+    return !memchr(set->has, false, set->count);
+}
+
+/* The line of a set that is not whole, in front of the others. */
+static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_BYTES])
+{
+    static char list[BG_METADATA_BYTES], text[BG_METADATA_BYTES];
+    const bool fits = parts_list(set, true, list, sizeof list);
+    const int n =
+        snprintf(text, sizeof text, "%s%s of %" PRIu32 " of %016" PRIx64 "\n%s",
+                 parts_name, list, set->count, set->input, metadata);
+    if (!fits || n < 0 || (size_t)n >= sizeof text) {
+        return say_failed(
+            CLI_DATA,
+            "%s: no room to note which parts are in; merge all of them at "
+            "once, or neighbors first",
+            set->path);
+    }
+    memcpy(metadata, text, sizeof text);
+    (void)parts_list(set, false, list, 64); /* cut off, if it is long */
+    say_warning("lines are missing: parts %s of %" PRIu32 " are not merged yet", list,
+                set->count);
+    return CLI_OK;
+}
+
+int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_BYTES])
+{
+    const struct part_set *lacking = NULL;
+    for (size_t i = 0; i < all->count; i++) {
+        const struct part_set *set = &all->sets[i];
+        if (parts_are_all(set)) {
+            continue;
+        }
+        if (lacking) {
+            return say_failed(CLI_DATA,
+                              "%s and %s: parts of different input: it has changed "
+                              "between the builds, or was read in other ways or parts; "
+                              "build all parts again",
+                              lacking->path, set->path);
+        }
+        lacking = set;
+    }
+    return lacking ? parts_keep(lacking, metadata) : CLI_OK;
+}

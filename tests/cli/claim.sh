@@ -1,0 +1,37 @@
+# Commands that run at the same time, for claim.t. A fifo called `pipe` has to exist.
+
+# Starts a command that reads keys from the fifo; returns when it has opened that, which is after it has claimed its file.
+holder() {
+    bloomgate "$@" pipe &
+    holding=$!
+    exec 3> pipe
+}
+
+# Ends the input of that command, and waits for it.
+release() {
+    exec 3>&-
+    wait $holding
+}
+
+# Starts a command; returns when it has said something, or has ended.
+waiter() {
+    : > said
+    bloomgate "$@" 2>> said 3>&- &
+    waiting=$!
+    until grep -q . said || ! kill -0 $waiting 2> /dev/null; do :; done
+}
+
+# The exit code of each command while another one changes FILE, and how often it gives that as the reason.
+refused() {
+    local file=$1 command
+    shift
+    export BLOOMGATE_LOCK_WAIT=0
+    cp "$file" before.bg
+    holder add -q "$file"
+    for command; do
+        bloomgate $command 2> said
+        echo "$? $(grep -c "$file: another bloomgate command is changing it" said) $command"
+    done
+    cmp "$file" before.bg
+    release
+}
