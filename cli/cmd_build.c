@@ -16,6 +16,7 @@
 #include "command.h"
 #include "filter_file.h"
 #include "flow.h"
+#include "insert_keys.h"
 #include "number.h"
 #include "spec_options.h"
 #include "stop.h"
@@ -59,6 +60,8 @@ static const struct option build_table[] = {
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
+enum { BUILD_FIRST_LAYER = 1 << 20 }; /* keys, if nobody knows how many come */
+
 struct build {
     const struct build_options *options;
     const char *path;
@@ -85,7 +88,7 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     size_t done = chunk->count, news = 0;
     bg_err err = BG_OK;
     if (b->refuses) {
-        err = bg_filter_insert_many(b->filter, chunk->keys, chunk->count, &done, &news);
+        err = insert_keys(b->filter, chunk->keys, chunk->count, &done, &news);
     } else {
         news = bg_loader_add_many(b->loader, chunk->keys, chunk->count);
     }
@@ -162,9 +165,14 @@ static int build_size(struct build *b)
     }
     if (!known && input_is_plain(&b->input)) {
         code = build_count_keys(b);
-    } else if (!known && b->spec.kind == BG_KIND_AUTO) {
+    } else if (!known && b->spec.kind == BG_KIND_WINDOW) {
+        return say_usage(
+            "a window needs --items, the number of different keys, when the input is a "
+            "pipe");
+    } else if (!known
+               && (b->spec.kind == BG_KIND_AUTO || b->spec.kind == BG_KIND_SCALABLE)) {
         b->spec.kind = BG_KIND_SCALABLE;
-        b->spec.items = 1 << 20; /* in its first layer */
+        b->spec.items = BUILD_FIRST_LAYER;
         if (!(b->spec.rate > 0)) {
             return say_usage(
                 "a filter for an unknown number of keys takes a --rate; or say "
