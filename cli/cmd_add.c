@@ -2,6 +2,7 @@
  * cmd_add.c - bloomgate add: more keys into a filter file.
  */
 #include "change_file.h"
+#include "insert_keys.h"
 #include "number.h"
 #include "say.h"
 
@@ -24,8 +25,7 @@ static bool add_keys(struct flow *flow, struct chunk *chunk)
     size_t done = chunk->count, news = 0;
     bg_err err = BG_OK;
     if (c->refuses) {
-        err = bg_filter_insert_many(c->file.filter, chunk->keys, chunk->count, &done,
-                                    &news);
+        err = insert_keys(c->file.filter, chunk->keys, chunk->count, &done, &news);
     } else {
         news = bg_filter_add_many(c->file.filter, chunk->keys, chunk->count, NULL);
     }

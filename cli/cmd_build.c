@@ -19,6 +19,7 @@
 #include "filter_file.h"
 #include "flow.h"
 #include "identity.h"
+#include "insert_keys.h"
 #include "number.h"
 #include "parts.h"
 #include "spec_options.h"
@@ -63,6 +64,8 @@ static const struct option build_table[] = {
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
+enum { BUILD_FIRST_LAYER = 1 << 20 }; /* keys, if nobody knows how many come */
+
 struct build {
     const struct build_options *options;
     const char *path;
@@ -91,7 +94,7 @@ static bool build_add(struct flow *flow, struct chunk *chunk)
     size_t done = chunk->count, news = 0;
     bg_err err = BG_OK;
     if (b->refuses) {
-        err = bg_filter_insert_many(b->filter, chunk->keys, chunk->count, &done, &news);
+        err = insert_keys(b->filter, chunk->keys, chunk->count, &done, &news);
     } else {
         news = bg_loader_add_many(b->loader, chunk->keys, chunk->count);
     }
@@ -127,32 +130,17 @@ static bool build_collect(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-static bool build_count(struct flow *flow, struct chunk *chunk)
-{
-    struct build *b = flow->context;
-    atomic_fetch_add(&b->keys, chunk->count);
-    return true;
-}
-
 /* ---- Size ---------------------------------------------------------------------------------- */
 
 /* The first of two passes. */
-static int build_count_keys(struct build *b, const struct arguments *arguments)
+static int build_count_keys(struct build *b)
 {
-    struct flow flow = { .input = &b->input,
-                         .format = &b->format,
-                         .threads = flow_threads(b->options->threads),
-                         .work = build_count,
-                         .context = b };
-    const int code = flow_once(&flow, "counting", b->options->common.progress);
-    if (code) {
-        return code;
-    }
-    const uint64_t counted = atomic_exchange(&b->keys, 0);
-    b->spec.items = counted ? counted : 1;
-    input_end(&b->input);
-    return input_begin(&b->input, arguments->items + 1, arguments->count - 1,
-                       b->options->keys.raw, (struct input_part){ 0, 1 });
+    const struct flow like = { .format = &b->format,
+                               .threads = flow_threads(b->options->threads) };
+    const int code =
+        flow_count(&like, &b->input, b->options->common.progress, &b->spec.items);
+    b->spec.items = b->spec.items ? b->spec.items : 1;
+    return code;
 }
 
 static bool build_is_static(bg_kind kind)
@@ -169,7 +157,7 @@ static bool build_collects(const struct build *b)
                && kind != BG_KIND_WINDOW && !(b->spec.bytes && b->spec.k));
 }
 
-static int build_size(struct build *b, const struct arguments *arguments)
+static int build_size(struct build *b)
 {
     int code = CLI_OK;
     if (!(b->spec.rate > 0) && !(b->spec.bits_per_key > 0) && !b->spec.bytes) {
@@ -182,10 +170,15 @@ static int build_size(struct build *b, const struct arguments *arguments)
             "--shard needs --items, that of all parts: filters of one size merge");
     }
     if (!known && input_is_plain(&b->input)) {
-        code = build_count_keys(b, arguments);
-    } else if (!known && b->spec.kind == BG_KIND_AUTO) {
+        code = build_count_keys(b);
+    } else if (!known && b->spec.kind == BG_KIND_WINDOW) {
+        return say_usage(
+            "a window needs --items, the number of different keys, when the input is a "
+            "pipe");
+    } else if (!known
+               && (b->spec.kind == BG_KIND_AUTO || b->spec.kind == BG_KIND_SCALABLE)) {
         b->spec.kind = BG_KIND_SCALABLE;
-        b->spec.items = 1 << 20; /* in its first layer */
+        b->spec.items = BUILD_FIRST_LAYER;
         if (!(b->spec.rate > 0)) {
             return say_usage(
                 "a filter for an unknown number of keys takes a --rate; or say "
@@ -701,7 +694,7 @@ static int build_all(struct build *b, const struct arguments *arguments)
     if (o->resume) {
         code = code ? code : build_resume(b);
     } else {
-        code = code ? code : build_size(b, arguments);
+        code = code ? code : build_size(b);
         code = code ? code : build_make(b);
         if (!code && !build_canaries(b)) {
             code = say_failed(CLI_FULL, "the filter is too small for its canaries");

@@ -13,6 +13,7 @@
 #include "say.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,8 +38,18 @@ static const struct option_group canary_group = { "Canaries", canary_table };
 
 enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* where "p" or "a" stands in a key */
 
-/* A measured rate is too high when not even its interval's low end is near. */
-static const double canary_tolerated = 1.5;
+/*
+ * How many absent canaries may be let through. Two things make the number differ from the
+ * prediction by chance, and neither must raise an alarm on a sound filter:
+ *
+ *   - The prediction is the mean over filters with as many bits set. In a filter of few keys n,
+ *     these bits are spread over its lines less evenly or more, which multiplies the rate by
+ *     about exp(k z / sqrt(n)), z being normally distributed. 4 of its deviations are allowed.
+ *     Fingerprints (cuckoo, quotient, static kinds) do not have that.
+ *   - 4096 keys are a sample. It has to be improbable, 1 in a million, for the rate allowed.
+ */
+static const double canary_tolerated = 1.5, canary_deviations = 4,
+                    canary_improbable = 1e-6;
 
 /* With such a rate it tells nothing that present canaries are found. */
 static const double canary_too_much = 0.5;
@@ -49,6 +60,7 @@ struct canary_answers {
     size_t absent;  /* let through, of CANARY_ABSENT */
     bg_estimate measured;
     double predicted;  /* at this fill */
+    double deviation;  /* of the rate's logarithm, by how bits are spread */
     bool hurt;         /* degraded or overflowed: some answers are "maybe" to all */
     const char *fault; /* NULL: it is good */
 };
@@ -83,6 +95,11 @@ static bool canary_ask_one(const struct filter_file *file,
     return filter_ask(file, &bytes, 1, &maybe) == 1;
 }
 
+static double canary_deviation(uint32_t k, double items)
+{
+    return items > 0 ? k / sqrt(items) : 0;
+}
+
 static void canary_predict(const struct filter_file *file, struct canary_answers *a)
 {
     bg_info info = { .struct_size = sizeof info };
@@ -91,9 +108,26 @@ static void canary_predict(const struct filter_file *file, struct canary_answers
     if (file->filter && !bg_filter_info(file->filter, &info)) {
         a->predicted = info.rate;
         a->hurt = info.degraded || info.overflowed;
+        if (!(bg_kind_traits(info.kind) & (BG_CAN_FILL_UP | BG_IS_STATIC))) {
+            a->deviation = canary_deviation(info.k, info.items.value);
+        }
     } else if (file->foreign && !bg_foreign_about(file->foreign, &foreign)) {
         a->predicted = foreign.rate;
+        a->deviation =
+            foreign.k ? canary_deviation(foreign.k, (double)foreign.ones / foreign.k)
+                      : 0;
     }
+}
+
+/* Whether more were let through than chance explains: Chernoff's bound for a Poisson
+ * distribution, P(X >= x) <= exp(x - m) (m / x)^x for x > m. */
+static bool canary_lets_too_much(const struct canary_answers *a)
+{
+    const double allowed =
+        canary_tolerated * a->predicted * exp(canary_deviations * a->deviation);
+    const double mean = CANARY_ABSENT * allowed, seen = (double)a->absent;
+    return seen > mean
+           && seen - mean + seen * log(mean / seen) < log(canary_improbable);
 }
 
 static const char *canary_fault(const struct canary_answers *a)
@@ -103,9 +137,8 @@ static const char *canary_fault(const struct canary_answers *a)
            : a->hurt                   ? "it is damaged, or had no room for keys"
            : a->measured.value > canary_too_much
                ? "it says \"maybe\" to almost everything"
-           : a->measured.low > canary_tolerated * a->predicted
-               ? "it lets more through than its bits say"
-               : NULL;
+           : canary_lets_too_much(a) ? "it lets more through than its bits say"
+                                     : NULL;
 }
 
 static void canary_ask(const struct filter_file *file, struct canary_answers *a)
@@ -232,7 +265,8 @@ const struct command command_canary = {
         "Asks for the 16 keys that bloomgate build adds to every filter, and for 4096 that "
         "nobody adds. All of the first must be found; how many of the others are let through "
         "tells the rate of false positives, as measured. Exit code: 0 if canaries are found and "
-        "the rate is below one half and not above what the filter's bits say, 1 if not, more on errors.\n\n"
+        "the rate is below one half and not above what the filter's bits say, by more than chance "
+        "explains, 1 if not, more on errors.\n\n"
         "Other software can add canaries too: --keys prints them, 24 bytes each as hexadecimal "
         "digits; then bloomgate canary --generation N asks for them in any format whose keys are "
         "bytes.",

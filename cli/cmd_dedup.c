@@ -6,14 +6,14 @@
  * the next chunk is added, the new lines of this one are moved together and written (write).
  * With --unordered all that is done by every thread for itself, and only writing takes turns.
  *
- * How many lines are dropped wrongly. A line whose key is new is dropped if the filter takes it
- * for seen, which happens at the rate r of the filter at that moment. So for each line that is
- * told new r / (1 - r) others were not, and their expected number is the sum of that over all
- * lines that are told new. The rate is looked up from time to time, so often that it costs 16
- * bytes read per line, and in between a straight line is assumed; rates curve upwards, so the
- * sum is rather too high.
+ * How many lines are dropped wrongly, and when the filter is full: drops.h. A full filter ends
+ * the run with an error. All lines before the first one that was refused are handled, and the
+ * state is saved, as after an interrupt.
  */
+#define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
+
 #include "command.h"
+#include "drops.h"
 #include "flow.h"
 #include "json.h"
 #include "number.h"
@@ -52,7 +52,7 @@ static const struct option dedup_table[] = {
 #undef AT
 static const struct option_group dedup_group = { "Lines", dedup_table };
 
-enum { DEDUP_THREADS = 8, DEDUP_LOOK = 1024, DEDUP_LOOK_BYTES = 16 };
+enum { DEDUP_THREADS = 8 };
 
 struct dedup {
     const struct dedup_options *options;
@@ -61,49 +61,17 @@ struct dedup {
     struct seen seen;
     const bg_hasher *hasher;
     FILE *stats;
+    struct drops drops;
     pthread_mutex_t turn; /* of what follows, and of stdout, with --unordered */
-    uint64_t lines, unique, selected;
-    uint64_t looked,
-        next_look; /* unique lines at the last look at the rate, at the next */
-    bg_info info;  /* of the filter, then */
-    double wrong;  /* lines that are expected to be dropped until then */
+    uint64_t lines, selected;
 };
 
 /* ---- A chunk -------------------------------------------------------------------------------- */
 
-static double dedup_odds(double rate)
-{
-    return rate / (rate < 0.999999 ? 1 - rate : 1e-6);
-}
-
-static void dedup_plan_look(struct dedup *d)
-{
-    d->next_look =
-        d->lines + DEDUP_LOOK + bg_filter_size_bytes(d->seen.filter) / DEDUP_LOOK_BYTES;
-}
-
-/* The rate at the moment: reads the whole filter. */
-static void dedup_look(struct dedup *d)
-{
-    bg_info info = { .struct_size = sizeof info };
-    if (bg_filter_info(d->seen.filter, &info)) {
-        return;
-    }
-    d->wrong += (dedup_odds(d->info.rate) + dedup_odds(info.rate)) / 2
-                * (double)(d->unique - d->looked);
-    d->info = info;
-    d->looked = d->unique;
-    dedup_plan_look(d);
-}
-
 static void dedup_account(struct dedup *d, const struct chunk *chunk, size_t news)
 {
     d->lines += chunk->count;
-    d->unique += news;
     d->selected += d->options->duplicates ? chunk->count - news : news;
-    if (d->lines >= d->next_look) {
-        dedup_look(d);
-    }
 }
 
 static bool dedup_hash(struct flow *flow, struct chunk *chunk)
@@ -117,17 +85,22 @@ static bool dedup_hash(struct flow *flow, struct chunk *chunk)
     return true;
 }
 
-static size_t dedup_add(const struct dedup *d, struct chunk *chunk)
+/* Ends the run if the filter is full. */
+static bool dedup_goes_on(struct flow *flow)
 {
-    return bg_filter_add_many_hash(d->seen.filter, chunk->hashes, chunk->count,
-                                   chunk->answers);
+    const struct dedup *d = flow->context;
+    return !d->drops.full || flow_fail(flow, CLI_FULL);
 }
 
+/* A chunk that the full filter has cut is still written, which then ends the run. */
 static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
 {
     struct dedup *d = flow->context;
-    dedup_account(d, chunk, dedup_add(d, chunk));
-    return true;
+    if (!dedup_goes_on(flow)) {
+        return false;
+    }
+    dedup_account(d, chunk, drops_add(&d->drops, chunk));
+    return (flow->write && chunk->count > 0) || dedup_goes_on(flow);
 }
 
 /* The records that are wanted move together at the front of the chunk; its keys are gone
@@ -147,7 +120,7 @@ static bool dedup_print(struct flow *flow, const struct chunk *chunk)
 static bool dedup_write(struct flow *flow, struct chunk *chunk)
 {
     dedup_select(flow->context, chunk);
-    return dedup_print(flow, chunk);
+    return dedup_print(flow, chunk) && dedup_goes_on(flow);
 }
 
 /* All steps at once, beside other threads. */
@@ -157,20 +130,28 @@ static bool dedup_unordered(struct flow *flow, struct chunk *chunk)
     if (!dedup_hash(flow, chunk)) {
         return false;
     }
-    const size_t news = dedup_add(d, chunk);
+    const size_t news = drops_add(&d->drops, chunk);
     dedup_select(d, chunk);
     (void)pthread_mutex_lock(&d->turn);
     dedup_account(d, chunk, news);
     const bool good = d->options->count || dedup_print(flow, chunk);
     (void)pthread_mutex_unlock(&d->turn);
-    return good;
+    return good && dedup_goes_on(flow);
 }
 
 /* ---- What is said at the end ------------------------------------------------------------------ */
 
+/* Lines that are expected to be dropped wrongly; never more than were dropped. */
+static double dedup_wrong(const struct dedup *d)
+{
+    const double dropped = (double)(d->lines - d->drops.unique);
+    return d->drops.wrong < dropped ? d->drops.wrong : dropped;
+}
+
 static double dedup_wrong_share(const struct dedup *d)
 {
-    return d->unique ? d->wrong / ((double)d->unique + d->wrong) : 0;
+    const double wrong = dedup_wrong(d), unique = (double)d->drops.unique;
+    return wrong > 0 ? wrong / (unique + wrong) : 0;
 }
 
 static bool dedup_is_overfull(const bg_info *info)
@@ -183,12 +164,13 @@ static bool dedup_is_overfull(const bg_info *info)
 static const char *dedup_show_wrong(const struct dedup *d, char text[2 * NUMBER_TEXT])
 {
     char share[NUMBER_TEXT];
-    if (d->wrong < 0.01) {
+    const double wrong = dedup_wrong(d);
+    if (wrong < 0.01) {
         return "fewer than 0.01 expected";
     }
     (void)snprintf(text, 2 * NUMBER_TEXT,
-                   d->wrong < 100 ? "%.2g expected (%s)" : "%.0f expected (%s)",
-                   d->wrong, number_show_rate(dedup_wrong_share(d), share));
+                   wrong < 100 ? "%.2g expected (%s)" : "%.0f expected (%s)", wrong,
+                   number_show_rate(dedup_wrong_share(d), share));
     return text;
 }
 
@@ -197,8 +179,8 @@ static void dedup_tell(const struct dedup *d, const bg_info *info)
     char lines[NUMBER_TEXT], unique[NUMBER_TEXT], rest[NUMBER_TEXT], share[NUMBER_TEXT],
         bytes[NUMBER_TEXT], wrong[2 * NUMBER_TEXT];
     say_note("%s lines, %s unique, %s %s; dropped wrongly: %s; %s filter of %s",
-             number_show(d->lines, lines), number_show(d->unique, unique),
-             number_show(d->lines - d->unique, rest),
+             number_show(d->lines, lines), number_show(d->drops.unique, unique),
+             number_show(d->lines - d->drops.unique, rest),
              d->options->duplicates ? "seen before" : "dropped",
              dedup_show_wrong(d, wrong), bg_kind_name(info->kind),
              number_show_bytes(bg_filter_size_bytes(d->seen.filter), bytes));
@@ -216,9 +198,9 @@ static int dedup_write_stats(const struct dedup *d, const bg_info *info)
     struct json json;
     json_begin_to(&json, d->stats, "bloomgate.dedup.1");
     json_count(&json, "lines", d->lines);
-    json_count(&json, "unique", d->unique);
-    json_count(&json, "duplicates", d->lines - d->unique);
-    json_real(&json, "wrongly_dropped_expected", d->wrong);
+    json_count(&json, "unique", d->drops.unique);
+    json_count(&json, "duplicates", d->lines - d->drops.unique);
+    json_real(&json, "wrongly_dropped_expected", dedup_wrong(d));
     json_real(&json, "wrongly_dropped_share", dedup_wrong_share(d));
     json_text(&json, "kind", bg_kind_name(info->kind));
     json_count(&json, "filter_bytes", bg_filter_size_bytes(d->seen.filter));
@@ -236,21 +218,25 @@ static int dedup_report(struct dedup *d)
     if (say_is_quiet() && !d->options->stats) {
         return CLI_OK;
     }
-    dedup_look(d);
-    dedup_tell(d, &d->info);
-    return d->options->stats ? dedup_write_stats(d, &d->info) : CLI_OK;
+    drops_look(&d->drops);
+    dedup_tell(d, &d->drops.info);
+    return d->options->stats ? dedup_write_stats(d, &d->drops.info) : CLI_OK;
 }
 
 /* ---- The whole --------------------------------------------------------------------------------- */
 
+static unsigned dedup_threads(const struct dedup_options *o)
+{
+    const unsigned threads = flow_threads(o->threads);
+    return !o->threads && threads > DEDUP_THREADS ? DEDUP_THREADS : threads;
+}
+
 static int dedup_flow(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
-    unsigned threads = flow_threads(o->threads);
-    threads = !o->threads && threads > DEDUP_THREADS ? DEDUP_THREADS : threads;
     struct flow flow = { .input = &d->input,
                          .format = &d->format,
-                         .threads = threads,
+                         .threads = dedup_threads(o),
                          .work = dedup_hash,
                          .deliver = dedup_deliver,
                          .write = o->count ? NULL : dedup_write,
@@ -262,25 +248,46 @@ static int dedup_flow(struct dedup *d)
     return flow_once(&flow, "reading", o->common.progress);
 }
 
-/* The filter has the keys of exactly the lines that were written, so an interrupted run saves
- * its state as well. After an error it does not: what was printed then is not known. */
+/* The filter takes no more keys: what to do about it depends on why. */
+static int dedup_say_full(const struct dedup *d)
+{
+    const struct seen_options *o = &d->options->seen;
+    char lines[NUMBER_TEXT], keys[NUMBER_TEXT], rate[NUMBER_TEXT];
+    const bg_info *info = &d->drops.info;
+    const char *advice = info->kind == BG_KIND_SCALABLE ? "there is no memory for more"
+                         : d->seen.file.path ? "start a new state with a larger --items"
+                         : o->memory         ? "use a larger --memory"
+                         : o->unordered || o->window
+                             ? "use a larger --items"
+                             : "use a larger --items, or none: then it grows";
+    return say_failed(CLI_FULL,
+                      "stopped after %s lines: the filter is full (about %s keys), and "
+                      "more than %s of new lines would be dropped; %s",
+                      number_show(d->lines, lines),
+                      number_show((uint64_t)info->items.value, keys),
+                      number_show_rate(d->drops.rate, rate), advice);
+}
+
+/* The filter has the keys of exactly the lines that were written, so a run that was interrupted
+ * or stopped by a full filter saves its state as well. After another error it does not: what was
+ * printed then is not known. */
 static int dedup_run(struct dedup *d)
 {
     d->hasher = bg_filter_hasher(d->seen.filter);
-    dedup_plan_look(d);
-    if (d->seen.file.path) { /* a filter with something in it */
-        dedup_look(d);
-    }
-    const int ran = dedup_flow(d);
-    int code = ran;
-    if (code && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
+    drops_begin(&d->drops, d->seen.filter, d->seen.keys, d->seen.rate);
+    const int flowed = dedup_flow(d);
+    const int ran =
+        out_code() ? out_code() : flowed; /* it may fail after another stop */
+    const bool full = d->drops.full && (!ran || ran == CLI_FULL);
+    const int code = full ? dedup_say_full(d) : ran;
+    if (code && !full && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
         return code;
     }
-    if (d->options->count && !ran) {
+    if (d->options->count && (!ran || full)) {
         printf("%" PRIu64 "\n", d->selected);
-        code = out_finish(code);
-        if (code) {
-            return code;
+        const int printed = out_finish(CLI_OK);
+        if (printed) {
+            return printed;
         }
     }
     const int saved = seen_save(&d->seen, &d->format);
@@ -334,11 +341,14 @@ static int dedup_command(void *options, const struct arguments *arguments)
     d.options = options;
     d.seen.options = &d.options->seen;
     d.seen.hash = &d.options->hash;
+    d.seen.threads = dedup_threads(d.options);
+    d.seen.progress = d.options->common.progress;
     int code = dedup_begin(&d, arguments);
     code = code ? code : dedup_run(&d);
     if (d.stats) {
         (void)fclose(d.stats);
     }
+    drops_end(&d.drops);
     seen_end(&d.seen);
     input_end(&d.input);
     return code;
@@ -355,18 +365,22 @@ const struct command command_dedup = {
         "are dropped. How many that may be is said at the end; -q leaves it out.\n\n"
         "If nothing else is said the filter grows with the number of different lines, at a "
         "rate of 1 in 1,000,000: about 6 bytes per line, sometimes twice that. With --items "
-        "it has a fixed size for that number, with --memory a fixed size; more lines than it "
-        "is for raise the rate, and a warning says so.\n\n"
+        "it has a fixed size for that number, with --memory a fixed size. When a filter of "
+        "fixed size is full, so that a larger share of new lines than --rate would be dropped, "
+        "dedup stops with an error and exit code 5. Lines up to there are printed.\n\n"
         "--window remembers only the last N keys (up to a seventh more may be remembered), "
         "or those of a time; a key that comes again is renewed. A window of time needs "
         "--items, and time between runs does not count.\n\n"
         "--state begins with what an earlier run remembered and saves it at the end in one "
-        "step, also when it is interrupted: then it has the lines that were printed, and no "
-        "others. After an error the old state stays. Keys have to be made and hashed in the "
-        "same way.\n\n"
+        "step, also when it is interrupted or the filter is full: then it has the lines that "
+        "were printed, and no others. After another error the old state stays. Keys have to be "
+        "made and hashed in the same way. The size and the rate of a state do not change: "
+        "--items, --rate and --memory are refused if the state does not satisfy them.\n\n"
         "--unordered lets each thread add and print for itself. Still exactly one of equal "
-        "lines is printed, but not always the first. It needs a filter of kind register, at "
-        "a rate of 1 in 100,000 if not said.",
+        "lines is printed, but not always the first. It uses a filter of kind register, which "
+        "does not grow, at a rate of 1 in 100,000 by default. Without --items and --memory, "
+        "plain files are read twice, the first time to count their lines. Input from a pipe, "
+        "and a new --state, need --items or --memory.",
     .size = sizeof(struct dedup_options),
     .uses = { { &dedup_group, 0 },
               { &seen_options_group, offsetof(struct dedup_options, seen) },

@@ -7,6 +7,7 @@
 #include "stop.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -365,5 +366,26 @@ int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
     code = flow_once(flow, what, when);
     flow->input = NULL;
     input_end(&input);
+    return code;
+}
+
+static bool flow_count_chunk(struct flow *flow, struct chunk *chunk)
+{
+    atomic_uint_fast64_t *records = flow->context;
+    (void)atomic_fetch_add(records, chunk->count);
+    return true;
+}
+
+int flow_count(const struct flow *like, const struct input *input, int when,
+               uint64_t *records)
+{
+    atomic_uint_fast64_t counted = 0;
+    struct flow flow = { .format = like->format,
+                         .threads = like->threads,
+                         .work = flow_count_chunk,
+                         .context = &counted };
+    const int code =
+        flow_files(&flow, input->paths, input->count, input->raw, "counting", when);
+    *records = counted;
     return code;
 }

@@ -77,6 +77,11 @@ int flow_once(struct flow *flow, const char *what, int when);
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
                const char *what, int when);
 
+/* Counts the records of plain files, which are read from the start; `input` stays as it is. Of
+ * `like`, the format and the threads are used. Exit code. */
+int flow_count(const struct flow *like, const struct input *input, int when,
+               uint64_t *records);
+
 /* After a leg: whether there is more; and where, for input_go_to. */
 bool flow_has_more(const struct flow *flow);
 uint64_t flow_offset(const struct flow *flow);

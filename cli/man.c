@@ -36,7 +36,7 @@ static const struct {
       "is changing the file." },
     { CLI_FULL, "Out of memory, or the filter is full." },
     { CLI_INTERRUPTED,
-      "Interrupted by SIGINT or SIGTERM; files are what they were before, but for those of "
+      "Interrupted by SIGINT, SIGTERM, SIGHUP or SIGXCPU; files are what they were before, but for those of "
       "dedup --state and build --checkpoint." },
     { CLI_PIPE, "Nobody reads stdout any more." },
 };

@@ -18,7 +18,7 @@ enum cli_exit {
     CLI_DATA = 3,  /* a filter or input that is damaged, or not what it should be */
     CLI_IO = 4,    /* the system said no: no such file, disk full, file in use */
     CLI_FULL = 5,  /* out of memory, or the filter is full */
-    CLI_INTERRUPTED = 130, /* by SIGINT or SIGTERM */
+    CLI_INTERRUPTED = 130, /* by SIGINT, SIGTERM, SIGHUP */
     CLI_PIPE = 141         /* nobody reads stdout any more */
 };
 

@@ -4,6 +4,7 @@
 #include "seen.h"
 
 #include "claim.h"
+#include "flow.h"
 #include "number.h"
 #include "say.h"
 
@@ -19,7 +20,7 @@
 #define AT(field) offsetof(struct seen_options, field)
 static const struct option seen_table[] = {
     { "items", 'n', OPTION_COUNT, AT(items), "N",
-      "how many different keys it is for; else it grows", NULL },
+      "number of different keys; without it, the filter grows", NULL },
     { "rate", 'p', OPTION_RATE, AT(rate), "P",
       "share of new lines that may be dropped: 1e-6", NULL },
     { "memory", 'm', OPTION_BYTES, AT(memory), "SIZE",
@@ -130,18 +131,39 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
                                    seen->window);
 }
 
-/* A filter of one piece, for as many keys as may come. */
-static int seen_plan_fixed(const struct seen *seen, uint64_t guess, bg_spec *spec)
+/* How many keys a filter of fixed size is for, if no option says it. --unordered filters do not
+ * grow, so a guess does not do: lines are counted. The keys of later runs cannot be counted. */
+static int seen_count_items(const struct seen *seen, const struct input *input,
+                            const struct key_format *format, uint64_t *items)
+{
+    const struct seen_options *o = seen->options;
+    const struct flow like = { .format = format, .threads = seen->threads };
+    if (o->memory) {
+        *items = o->memory / (SEEN_BITS / 8);
+        return *items ? CLI_OK : say_usage("--memory: too small for a filter");
+    }
+    if (!input_is_plain(input) || o->state) {
+        return say_usage("--unordered needs --items or --memory %s",
+                         o->state
+                             ? "with a new --state: how many different keys come in "
+                               "all runs"
+                             : "where the input is no plain file");
+    }
+    const int code = flow_count(&like, input, seen->progress, items);
+    *items = *items ? *items : 1;
+    return code;
+}
+
+/* A filter of one piece, for as many keys as may come, and the canaries of a state. */
+static int seen_plan_fixed(const struct seen *seen, const struct input *input,
+                           const struct key_format *format, bg_spec *spec)
 {
     const struct seen_options *o = seen->options;
     spec->kind = o->unordered ? BG_KIND_REGISTER : BG_KIND_AUTO;
-    spec->items = spec->items ? spec->items
-                  : guess     ? guess
-                              : o->memory / (SEEN_BITS / 8);
-    return spec->items ? CLI_OK
-           : o->memory ? say_usage("--memory: too small for a filter")
-                       : say_usage("--unordered needs --items or --memory where the "
-                                   "input is no plain file");
+    const int code =
+        spec->items ? CLI_OK : seen_count_items(seen, input, format, &spec->items);
+    spec->items += o->state ? BG_CANARIES : 0;
+    return code;
 }
 
 static void seen_plan_growing(uint64_t guess, bg_spec *spec)
@@ -150,7 +172,8 @@ static void seen_plan_growing(uint64_t guess, bg_spec *spec)
     spec->items = guess / SEEN_LAYERS > SEEN_FIRST ? guess / SEEN_LAYERS : SEEN_FIRST;
 }
 
-static int seen_plan(struct seen *seen, uint64_t guess, bg_window_options *window,
+static int seen_plan(struct seen *seen, const struct input *input,
+                     const struct key_format *format, bg_window_options *window,
                      bg_spec *spec)
 {
     const struct seen_options *o = seen->options;
@@ -168,10 +191,18 @@ static int seen_plan(struct seen *seen, uint64_t guess, bg_window_options *windo
         return seen_plan_window(seen, window, spec);
     }
     if (o->items || o->memory || o->unordered) {
-        return seen_plan_fixed(seen, guess, spec);
+        return seen_plan_fixed(seen, input, format, spec);
     }
-    seen_plan_growing(guess, spec);
+    seen_plan_growing(seen_guess(input, format), spec);
     return CLI_OK;
+}
+
+/* What a filter was made for, and what is in it. */
+static bg_info seen_about(const bg_filter *filter)
+{
+    bg_info info = { .struct_size = sizeof info };
+    (void)!bg_filter_info(filter, &info);
+    return info;
 }
 
 static int seen_make(struct seen *seen, const struct input *input,
@@ -181,19 +212,21 @@ static int seen_make(struct seen *seen, const struct input *input,
     bg_spec spec;
     bg_errinfo why;
     int code = secret_current(seen->hash, &seen->secret);
-    code = code ? code : seen_plan(seen, seen_guess(input, format), &window, &spec);
+    code = code ? code : seen_plan(seen, input, format, &window, &spec);
     if (code) {
         return code;
     }
     if (bg_filter_create(&spec, &seen->filter, &why)) {
         return say_error(NULL, &why);
     }
+    seen->rate = spec.rate > 0 ? spec.rate : seen_about(seen->filter).design_rate;
     memcpy(seen->key_id, seen->secret.key_id, sizeof seen->key_id);
     for (uint32_t i = 0; i < BG_CANARIES && seen->options->state && !*seen->window;
          i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(seen->generation, i, key);
         (void)bg_filter_add(seen->filter, key, sizeof key);
+        seen->keys++;
     }
     return CLI_OK;
 }
@@ -265,6 +298,33 @@ static int seen_check_keys(const char *path, const char *recipe,
                             path, recipe, now);
 }
 
+/* The size and the rate of a filter do not change: the options must not ask for more. */
+static int seen_check_size(struct seen *seen, const char *path)
+{
+    const struct seen_options *o = seen->options;
+    const bg_info info = seen_about(seen->filter);
+    char items[NUMBER_TEXT], rate[NUMBER_TEXT], bytes[NUMBER_TEXT];
+    const bool grows = info.kind == BG_KIND_SCALABLE;
+    seen->keys = (uint64_t)info.items.value;
+    const bool known = info.design_rate > 0 && info.design_rate < 1;
+    seen->rate = o->rate > 0    ? o->rate
+                 : known        ? info.design_rate
+                 : o->unordered ? seen_rate_unordered
+                                : seen_rate;
+    if ((o->items && !grows && info.design_items < o->items)
+        || (o->rate > 0 && info.design_rate > o->rate * (1 + 1e-9))
+        || (o->memory && info.bytes > o->memory)) {
+        return say_failed(
+            CLI_DATA,
+            "%s: was made for %s keys at a rate of %s, with %s; it cannot satisfy other "
+            "--items, --rate or --memory: leave them out, or start a new state",
+            path, grows ? "any number of" : number_show(info.design_items, items),
+            number_show_rate(info.design_rate, rate),
+            number_show_bytes(info.bytes, bytes));
+    }
+    return CLI_OK;
+}
+
 static int seen_resume(struct seen *seen, struct key_format *format)
 {
     const char *path = seen->options->state;
@@ -289,6 +349,7 @@ static int seen_resume(struct seen *seen, struct key_format *format)
     if (!code && bg_open(path, &opening, &seen->filter, &why)) {
         code = say_error(path, &why);
     }
+    code = code ? code : seen_check_size(seen, path);
     seen->generation = about->generation;
     memcpy(seen->key_id, about->key_id, sizeof seen->key_id);
     return code;

@@ -5,7 +5,8 @@
  * Which filter. Nobody knows how many different lines will come, and hardly any may be dropped
  * wrongly. So without options it is scalable at 1 in 1,000,000: memory follows the number of
  * different keys. --items, with --rate, makes one layer of exactly that; --memory one of that
- * size; --window one that forgets; --unordered one that many threads may add to at once.
+ * size; --window one that forgets; --unordered one that many threads may add to at once, for
+ * as many keys as there are lines.
  */
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H
@@ -28,7 +29,11 @@ enum { SEEN_WINDOW = 64 }; /* bytes of --window, as it is kept in a file */
 struct seen {
     const struct seen_options *options;
     const struct hash_options *hash;
+    unsigned threads; /* for counting lines */
+    int progress;     /* enum say_when */
     bg_filter *filter;
+    uint64_t keys;        /* that it begins with; of a state, about */
+    double rate;          /* share of new lines that may be dropped */
     struct secret secret; /* of a new filter, or */
     struct filter_file
         file; /* what it was taken from: its path is NULL if from nothing */

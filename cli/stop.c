@@ -23,22 +23,44 @@ static void stop_heard(int number)
     }
 }
 
-void stop_prepare(void)
+static void stop_on(int number, int flags)
 {
     struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = stop_heard;
+    action.sa_flags = flags; /* without SA_RESTART: calls that wait end with EINTR */
+    (void)sigaction(number, &action, NULL);
+}
+
+static bool stop_is_ignored(int number)
+{
+    struct sigaction now;
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+static void stop_ignore(int number)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = SIG_IGN;
+    (void)sigaction(number, &action, NULL);
+}
+
+void stop_prepare(void)
+{
     if (pipe2(stop_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
         stop_pipe[0] = stop_pipe[1] = -1; /* signals still interrupt the main thread */
     }
-    memset(&action, 0, sizeof action);
-    action.sa_handler = stop_heard;
-    /* Calls that wait end with EINTR; the next signal finds the default again. */
-    action.sa_flags = (int)SA_RESETHAND;
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
-    action.sa_handler = SIG_IGN;
-    action.sa_flags = 0;
-    (void)sigaction(SIGPIPE, &action, NULL);
-    (void)sigaction(SIGXFSZ, &action, NULL); /* a file that may not grow: EFBIG */
+    stop_on(SIGINT, (int)SA_RESETHAND);
+    stop_on(SIGTERM, (int)SA_RESETHAND);
+    stop_on(SIGXCPU, (int)SA_RESETHAND);
+    if (!stop_is_ignored(SIGHUP)) { /* nohup */
+        /* When a terminal closes, the kernel and the shell both send it: the second one must
+         * not end what the first one started. */
+        stop_on(SIGHUP, 0);
+    }
+    stop_ignore(SIGPIPE);
+    stop_ignore(SIGXFSZ); /* a file that may not grow: EFBIG */
 }
 
 bool stop_wanted(void)

@@ -1,6 +1,8 @@
 /*
- * stop.h - SIGINT and SIGTERM ask the command to stop. It then undoes what is half done
- * (temporary files) and exits with 130. The second signal ends it at once.
+ * stop.h - SIGINT, SIGTERM, SIGHUP and SIGXCPU (a limit of CPU time) ask the command to stop. It
+ * then removes temporary files, dedup saves its state, and the exit code is 130. A second signal
+ * ends it at once, but not a second SIGHUP. SIGHUP stays ignored if it was (nohup). SIGQUIT ends
+ * it at once and dumps core, which is what SIGQUIT is for.
  */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H

@@ -193,6 +193,10 @@ static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
         return bgi_err(info, BG_EINVAL, "bytes", "enough for every shard", "%llu",
                        (unsigned long long)spec->bytes);
     }
+    if (spec->max_bytes && spec->max_bytes < spec->shards) { /* the share would be 0 */
+        return bgi_err(info, BG_ENOMEM, "max_bytes", "1 or more per shard", "%llu",
+                       (unsigned long long)spec->max_bytes);
+    }
     return BG_OK;
 }
 

@@ -60,6 +60,24 @@ $ seq 5000 | bloomgate add -o over.bg f.bg
 ! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, rate of false positives 27.2 %
 ! bloomgate add: warning: made for 2,000 keys: the rate is above what was asked for
 
+# Copies of a key do not fill a cuckoo filter: it keeps the key for good when it has no room for more.
+$ yes same | head -70000 > same; for options in "-n 1" "-n 1M" ""; do bloomgate build -qf -k cuckoo $options copies.bg same; bloomgate check -c copies.bg same; seq 20 > others; bloomgate check -c -v copies.bg others; cat same | bloomgate build -qf -k cuckoo $options copies.bg; bloomgate check -c copies.bg same; done
+70000
+20
+70000
+70000
+20
+70000
+70000
+20
+70000
+$ bloomgate build -qf -k cuckoo -n 100 copies.bg others; bloomgate add -q copies.bg same; for i in $(seq 12); do echo same; done | bloomgate remove -q copies.bg; bloomgate check -c copies.bg others; echo same | bloomgate check copies.bg
+20
+same
+$ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg same; bloomgate check -c copies.bg same; done
+70000
+70000
+
 # Kinds that can be full refuse, and the file is as it was.
 $ seq 100 | bloomgate build -q --items 100 --kind cuckoo c.bg; cp c.bg before.bg
 $ seq 1001 9000 | bloomgate add -t 1 c.bg
@@ -79,6 +97,12 @@ $ seq 100 | bloomgate build -q --kind fuse fuse.bg; echo x | bloomgate add fuse.
 ? 2
 $ seq 100 | bloomgate build -q --kind ribbon ribbon.bg; echo x | bloomgate add ribbon.bg
 ! bloomgate add: ribbon.bg: a filter of kind ribbon is made of all keys at once and takes no more
+? 2
+$ seq 2000000 | bloomgate build -qf --kind scalable -p 1% s.bg; seq 2000000 | bloomgate check -v -c s.bg; rm s.bg
+0
+$ seq 100 | bloomgate build -q --kind window w.bg
+! bloomgate build: a window needs --items, the number of different keys, when the input is a pipe
+! Try 'bloomgate build --help'.
 ? 2
 $ seq 100 | bloomgate build -q --kind scalable --items 100 s.bg; seq 20000 | bloomgate add -t 1 s.bg
 ! bloomgate add: s.bg: keys added: 20,000, certainly new: 19,810

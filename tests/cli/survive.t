@@ -149,7 +149,9 @@ got 5
 
 # Asked to stop while it waits for a pipe: the old file stays, and nothing else.
 $ mkdir stop; seq 5 > stop/keys; bloomgate build -q stop/old.bg stop/keys; cp stop/old.bg kept.bg
-$ for s in INT TERM; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; sleep 0.3; kill -$s $!; wait $!; echo $?; exec 3>&-; done
+$ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg < $s & exec 3> $s; seq 100 >&3; sleep 0.3; kill -$s $!; wait $!; echo $?; exec 3>&-; done
+130
+130
 130
 130
 $ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; sleep 0.3; kill -KILL $!; wait $! 2> /dev/null; echo $?
@@ -161,6 +163,26 @@ old.bg
 old.bg.bloomgate-lock
 $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
 130
+
+# dedup saves what it has printed, whichever signal it is; the line has come out when it is sent.
+$ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
+130 line
+0
+130 line
+0
+130 line
+0
+130 line
+0
+$ ls stop
+keys
+old.bg
+
+# nohup has SIGHUP ignored, and it stays so.
+$ mkfifo in.nohup out.nohup; (trap '' HUP; exec bloomgate dedup -q) < in.nohup > out.nohup & exec 3> in.nohup 4< out.nohup; echo a >&3; read -t 20 line <&4; echo $line; kill -HUP $!; echo b >&3; read -t 20 line <&4; echo $line; exec 3>&-; wait $!; echo $?
+a
+b
+0
 
 # ---- Parts ----
 

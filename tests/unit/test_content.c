@@ -425,3 +425,35 @@ TEST(content__quotient_tables_with_a_wrong_bit)
     CHECK(CHECK_EMULATED || refused > bits / 2);
     drop(&p);
 }
+
+/* Where one shard takes all words that there are, the next one has room for none: it must not
+ * grow without a limit. The layers would be 64 B * 2^i, 40 of them. */
+TEST(content__no_room_is_not_any_room)
+{
+    bg_spec spec = BG_SPEC_INIT, how = BG_SPEC_INIT;
+    spec.kind = BG_KIND_SCALABLE;
+    spec.items = 1;
+    spec.rate = 0.01;
+    spec.shards = 2;
+    bg_filter *filter = must_create(&spec);
+    struct pieces p = take_apart(filter);
+    bg_filter *one = NULL;
+    bg_hasher hasher;
+    CHECK_OK(bg_hasher_init(&hasher, NULL, NULL));
+    uint64_t room = bg_filter_size_bytes(filter);
+    CHECK_OK(bgi_recipe_make(&p.recipe, &how, &hasher, room, &one, NULL));
+    CHECK_EQ(p.n, 5 + 2); /* a node of shards; two of one layer; their layers */
+    uint64_t layer = room / 2, numbers[64] = { 0 }, n = 0;
+    numbers[n++] = 0;
+    numbers[n++] = 2; /* the first shard: layers of 1 and 2 */
+    n += 2;
+    numbers[n++] = 0;
+    numbers[n++] = 0;
+    numbers[n++] = 40; /* the second */
+    n += 40;
+    CHECK(!bgi_content_restore_parts(one, numbers, n, 3 * layer));
+    CHECK(bg_filter_size_bytes(one) <= 4 * layer);
+    bg_filter_free(one);
+    bg_filter_free(filter);
+    drop(&p);
+}

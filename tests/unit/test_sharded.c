@@ -178,6 +178,28 @@ TEST(sharded__refuses_what_does_not_fit)
     bg_filter_free(one);
 }
 
+/* A limit below the number of shards is not divided down to 0, which would mean no limit. */
+TEST(sharded__a_limit_holds_however_small)
+{
+    static const bg_kind kinds[] = { BG_KIND_BLOCKED, BG_KIND_SCALABLE,
+                                     BG_KIND_QUOTIENT, BG_KIND_CUCKOO,
+                                     BG_KIND_COUNTING };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        for (uint64_t most = 1; most < 40; most++) {
+            bg_errinfo why;
+            bg_filter *filter = NULL;
+            bg_spec spec = sharded_spec(kinds[i], 16);
+            bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+            bg_plan plan;
+            spec.max_bytes = most;
+            CHECK_EQ(bg_filter_create(&spec, &filter, &why), BG_ENOMEM);
+            CHECK(!filter);
+            ask.spec = spec;
+            CHECK_EQ(bg_plan_make(&ask, &plan, &why), BG_ENOMEM);
+        }
+    }
+}
+
 TEST(sharded__a_plan_tells_what_will_be)
 {
     bg_plan_request ask = BG_PLAN_REQUEST_INIT;

@@ -1,0 +1,17 @@
+/*
+ * insert_keys.h - keys into a filter of a kind that can be full (BG_CAN_FILL_UP).
+ */
+#ifndef CLI_INSERT_KEYS_H
+#define CLI_INSERT_KEYS_H
+
+#include "bloomgate/bloomgate.h"
+
+/*
+ * Inserts n keys, up to the first that does not fit: *done and *news as bg_filter_insert_many.
+ * A copy of a key that is in a cuckoo filter already always fits: copies for which there is no
+ * room are dropped, and the filter keeps the key from then on (bg_info.saturated).
+ */
+BG_MUST_CHECK bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n,
+                                 size_t *done, size_t *news);
+
+#endif
