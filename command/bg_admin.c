@@ -191,7 +191,7 @@ void bgc_rotate(struct request *request)
         return;
     }
     bg_errinfo info = { 0 };
-    const bg_err err = object_rotate(object, host, host->ops->now(host), &info);
+    const bg_err err = object_rotate(object, host, &info);
     if (err) {
         args_failed(request, err, &info, BGC_FULL);
         return;

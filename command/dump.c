@@ -213,7 +213,7 @@ void dump_expire(struct object *object, uint64_t now)
 static struct dump *dump_take(struct request *request, struct object *object,
                               bool begins, bool as_foreign)
 {
-    const uint64_t now = request->host->ops->now(request->host);
+    const uint64_t now = request->host->ops->ticks(request->host);
     bg_errinfo info = { 0 };
     if (begins) {
         const bg_err err =

@@ -31,7 +31,7 @@ struct command;
 enum change_op {
     CHANGE_ADD = 1,    /* hashes, or keys */
     CHANGE_REMOVE = 2, /* likewise */
-    CHANGE_ROTATE = 4  /* a window moves to `value`, milliseconds since 1970 */
+    CHANGE_ROTATE = 4  /* a window moves to `value`, milliseconds of its own time */
 };
 
 struct change {
@@ -107,6 +107,10 @@ struct host_ops {
 
     /* Milliseconds since 1970. */
     uint64_t (*now)(struct host *host);
+
+    /* Milliseconds of a clock that only runs while the host does, and that cannot be set: what
+     * ages in memory ages by it. 0: time stands still, another host moves the windows. */
+    uint64_t (*ticks)(struct host *host);
 
     /* Gates: what the truth behind `name` says of a key; NULL: the host has none. BG_ENOTFOUND:
      * there is no such gate. BG_EBUSY: the truth has to be asked, and the host does so elsewhere:

@@ -104,6 +104,9 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
     made->foreign = foreign;
     made->born_full = filter || foreign;
     object_init_locks(made);
+    if (bg_filter_moved(filter)) {
+        object_resume(made, bg_filter_moved(filter));
+    }
     *object = made;
     return BG_OK;
 }

@@ -125,7 +125,9 @@ struct object {
         unkept; /* wholesale changes whose checkpoint is not done, or failed: */
     _Atomic uint32_t failed;  /* so many */
     bool outgrown;            /* CF: no larger one is allowed; under `writing` */
-    _Atomic uint64_t rotated; /* windows: to this time */
+    _Atomic uint64_t rotated; /* windows: to this time of their own, ... */
+    _Atomic uint64_t ahead;   /* ... which is so far ahead of the host's ticks, ... */
+    _Atomic bool timed;       /* ... if this host has moved it, or will */
     _Atomic uint64_t said_absent,
         said_present;              /* BG.OBSERVE, of what may be contained */
     _Atomic uint64_t said_missing; /* present, though denied here */
@@ -222,13 +224,15 @@ uint64_t object_count(const struct object *object, bg_bytes key);
 /* The same, but not counted as one of the users' questions, from which rates are observed. */
 uint64_t object_probe(const struct object *object, bg_bytes key);
 
-/* Moves a window to a time, or by a period if it has no length. Recorded if it moves. */
-bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
-                     bg_errinfo *info);
+/* Moves a window to the present time, or by a period if it has no length. Recorded if it moves. */
+bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info);
 
-/* The same if it has a length and another period has begun. Adds do it; a host does it from time to
- * time, so that what nobody adds to forgets as well. */
+/* The same for windows with a length, if it is due. Adds do it; a host does it from time to time, so
+ * that windows which get no adds forget as well. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
+
+/* A window was moved to this time before it came here, and goes on from there. */
+void object_resume(struct object *object, uint64_t moved);
 
 /* Doubles a CF that is full; `writing` is held. BG_EFULL: it may not grow. */
 bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *info);

@@ -537,29 +537,50 @@ static uint64_t object_period(const struct object_shape *shape)
                : 0;
 }
 
-/* Whether a window is in another period at a time: periods begin at multiples of their length, and
- * the first move says where it stands. */
+/*
+ * The time of a window. It starts as that of the day, and then follows the host's ticks: a wall
+ * clock that is set forward must not empty windows, and one that is set back must not stop them. It
+ * is recorded with every move. After a restart, or when another host had moved the window, it goes
+ * on from the last record, at the first tick here: time that nobody has measured does not count.
+ * Records come at least OBJECT_STEPS times in a period, so hardly any measured time is lost. 0: it
+ * stands still.
+ */
+enum { OBJECT_STEPS = 8 };
+
+static uint64_t object_time(struct object *object, struct host *host)
+{
+    const uint64_t ticks = host->ops->ticks ? host->ops->ticks(host) : 0;
+    if (!ticks) {
+        return 0;
+    }
+    if (!atomic_load_explicit(&object->timed, memory_order_acquire)) {
+        pthread_mutex_lock(&object->writing);
+        if (!atomic_load(&object->timed)) {
+            const uint64_t last = atomic_load(&object->rotated);
+            atomic_store(&object->ahead, (last ? last : host->ops->now(host)) - ticks);
+            atomic_store_explicit(&object->timed, true, memory_order_release);
+        }
+        pthread_mutex_unlock(&object->writing);
+    }
+    return ticks + atomic_load(&object->ahead);
+}
+
+/* Whether a move is due: another period has begun, or a good part of one has passed. Periods begin
+ * at multiples of their length, and the first move says where the window stands. */
 static bool object_would_move(const struct object *object, uint64_t now)
 {
     const uint64_t period = object_period(&object->shape),
                    last = atomic_load(&object->rotated);
-    return !period || !last || now / period > last / period;
+    return !period || !last
+           || (now > last
+               && (now / period > last / period || now - last > period / OBJECT_STEPS));
 }
 
-bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
-                     bg_errinfo *info)
+static bg_err object_move(struct object *object, struct host *host, uint64_t now,
+                          bg_errinfo *info)
 {
     const struct change change = { .op = CHANGE_ROTATE, .value = now };
-    if (!object->slot || object->shape.kind != BG_KIND_WINDOW) {
-        return object_error(info, BG_ENOTSUP, "the filter is not a window");
-    }
-    bg_err err = object_takes(object, info);
-    if (!err && !object_is_whole(object)) {
-        err = object_unknown(info);
-    }
-    if (err) {
-        return err;
-    }
+    bg_err err = BG_OK;
     pthread_mutex_lock(&object->writing);
     if (object_would_move(object, now)) {
         err = host->ops->record(host, object, &change, info);
@@ -574,14 +595,37 @@ bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
     return err;
 }
 
+bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info)
+{
+    if (!object->slot || object->shape.kind != BG_KIND_WINDOW) {
+        return object_error(info, BG_ENOTSUP, "the filter is not a window");
+    }
+    bg_err err = object_takes(object, info);
+    if (!err && !object_is_whole(object)) {
+        err = object_unknown(info);
+    }
+    if (err) {
+        return err;
+    }
+    const bool timed = object_period(&object->shape) != 0;
+    const uint64_t now = timed ? object_time(object, host) : host->ops->now(host);
+    return timed && !now ? BG_OK : object_move(object, host, now, info);
+}
+
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info)
 {
-    if (!object_period(&object->shape) || !host->ops->now) {
-        return BG_OK;
+    const uint64_t now = object_period(&object->shape) ? object_time(object, host) : 0;
+    return now && object_would_move(object, now) ? object_rotate(object, host, info)
+                                                 : BG_OK;
+}
+
+void object_resume(struct object *object, uint64_t moved)
+{
+    atomic_store(&object->rotated, moved);
+    atomic_store(&object->timed, false);
+    if (object->slot && object_period(&object->shape)) {
+        (void)!bg_slot_rotate(object->slot, moved, NULL); /* a sealed one stays */
     }
-    const uint64_t now = host->ops->now(host);
-    return object_would_move(object, now) ? object_rotate(object, host, now, info)
-                                          : BG_OK;
 }
 
 /* ---- Replaying ------------------------------------------------------------------------------ */
@@ -666,6 +710,7 @@ bg_err object_apply(struct object *object, const struct change *change,
     case CHANGE_ADD: return replay_add(object, change, info);
     case CHANGE_ROTATE:
         atomic_store(&object->rotated, change->value);
+        atomic_store(&object->timed, false);
         return bg_slot_rotate(object->slot, change->value, info);
     case CHANGE_REMOVE:
         err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &check);

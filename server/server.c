@@ -277,8 +277,7 @@ static bool server_load(struct server *server)
 
 /* ---- Serving ----------------------------------------------------------------------------------- */
 
-/* Windows move by the clock, whether anybody adds or not; and dumps that nobody reads any more
- * go. */
+/* Moves windows that get no adds, and drops dumps that are no longer read. */
 static void server_move_windows(struct server *server, struct session *session)
 {
     struct entry *some[64];
@@ -289,7 +288,7 @@ static void server_move_windows(struct server *server, struct session *session)
         for (size_t i = 0; i < n; i++) {
             struct object *object = some[i]->object;
             (void)object_tick(object, &session->host, NULL);
-            dump_expire(object, session->now);
+            dump_expire(object, session->ticks);
             catalog_release(some[i]);
         }
     }

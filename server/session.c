@@ -233,6 +233,11 @@ static uint64_t session_host_now(struct host *host)
     return session_in(host)->now;
 }
 
+static uint64_t session_host_ticks(struct host *host)
+{
+    return session_in(host)->ticks;
+}
+
 /*
  * Look-ups. A worker asks the filter alone, and answers at once if that says no. Else the rest is
  * done by a job: the request is run again there, with the ticket of its first half.
@@ -300,6 +305,7 @@ static const struct host_ops session_ops = {
     .record = session_host_record,
     .checkpoint = session_host_checkpoint,
     .now = session_host_now,
+    .ticks = session_host_ticks,
     .lookup = session_host_lookup,
     .path = session_host_path,
 };

@@ -34,6 +34,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- Arguments ------------------------------------------------------------------------------------ */
 
@@ -335,6 +336,15 @@ static uint64_t host_now(struct host *host)
     return host_of(host)->still ? 0 : (uint64_t)redis.Milliseconds();
 }
 
+static uint64_t host_ticks(struct host *host)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return host_of(host)->still
+               ? 0
+               : (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static const struct host_ops host_ops = {
     .find = host_find,
     .create = host_create,
@@ -343,6 +353,7 @@ static const struct host_ops host_ops = {
     .record = host_record,
     .checkpoint = host_checkpoint,
     .now = host_now,
+    .ticks = host_ticks,
 };
 
 /* ---- Running ---------------------------------------------------------------------------------------- */
@@ -481,6 +492,7 @@ static const struct host_ops host_job_ops = {
     .find = host_job_find,
     .replace = host_job_replace,
     .now = host_now,
+    .ticks = host_ticks,
 };
 
 static void host_job_run(void *context)

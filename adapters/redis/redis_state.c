@@ -167,8 +167,10 @@ bg_err redis_state_read(bg_bytes text, bg_bytes secret, struct gather *content,
     atomic_store(&(*object)->deleted, state.deleted);
     atomic_store(&(*object)->expansions, state.expansions);
     atomic_store(&(*object)->refused, state.refused);
-    atomic_store(&(*object)->rotated, state.rotated);
     atomic_store(&(*object)->reshaped, state.reshaped != 0);
+    if (state.rotated) {
+        object_resume(*object, state.rotated);
+    }
     return BG_OK;
 }
 

@@ -177,6 +177,9 @@ struct bgi_recipe {
     uint32_t generations;
     uint64_t period_items;
     uint64_t length, count; /* of a window: see bg_window_options */
+    uint64_t
+        moved; /* of one with a length: the time it was moved to, by any clock, ... */
+    uint64_t elapsed; /* ... and ticks of the present period that had passed by then */
 };
 
 /*

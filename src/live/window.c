@@ -14,6 +14,14 @@
  * rotations, so without either a key stays. (An aged window needs some periods more to
  * let go of a key: aged.c.)
  *
+ * Files. What counts is the time that a window has spent in memory. A file has the time to
+ * which the window was moved last, and how much of the period had elapsed by then. Whoever
+ * opens it has another clock, maybe, of which nothing is known but how fast it runs; so the
+ * first time of that clock stands for the last one of the old clock, and the period goes on
+ * from there. No period becomes shorter by it, which the drawing above rests on, and none
+ * begins again, so that a window which is opened often forgets as well. A clock that does
+ * go on (replicas, logs) says so: the first time it gives is that of the file.
+ *
  * Ending a period takes a place for the next one that is empty. It is cleared
  * beforehand, in steps of WINDOW_STEP words with every add; what is left then, the one
  * who ends the period clears. When more than one period has passed at once, all places
@@ -117,12 +125,40 @@ static void window_turn(struct window *w, uint64_t to)
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* The period of a time; one that is over when the time is before all others. */
-static uint64_t window_period_at(const struct window *w, uint64_t now)
+/* ---- Time ------------------------------------------------------------------------ */
+
+/* Ticks from the start of the period to a time; 0 for one before it. Times are compared
+ * modulo 2^64: a period may have begun before the clock did. */
+static uint64_t window_elapsed(const struct window *w, uint64_t now)
 {
-    assert(w->ticks > 0);
-    uint64_t since = now / w->ticks - w->base; /* below 0: before the first one */
-    return since >> 63 ? 0 : since + WINDOW_FIRST;
+    uint64_t ticks = now - __atomic_load_n(&w->start, __ATOMIC_RELAXED);
+    return ticks >> 63 ? 0 : ticks;
+}
+
+/* The latest time that the window knows of. */
+static uint64_t window_time(const struct window *w)
+{
+    return w->based && w->options.clock ? w->options.clock(w->options.context)
+                                        : w->moved;
+}
+
+/* The first time of a clock. The period goes on where it was by the clock before; a new
+ * window has no earlier period to keep, and its first one begins at a multiple. */
+static void window_base(struct window *w, uint64_t now)
+{
+    const bool is_new = w->period == WINDOW_FIRST && !w->start && !w->moved;
+    w->start = now - (is_new ? now % w->ticks : window_elapsed(w, w->moved));
+    w->moved = now;
+    w->based = true;
+}
+
+/* Moves to a time. Under the lock. */
+static void window_advance(struct window *w, uint64_t now)
+{
+    uint64_t periods = window_elapsed(w, now) / w->ticks;
+    window_turn(w, w->period + periods);
+    __atomic_store_n(&w->start, w->start + periods * w->ticks, __ATOMIC_RELAXED);
+    w->moved = (now - w->moved) >> 63 ? w->moved : now;
 }
 
 /* Before an add of n keys: ends the period if it is over, and clears a little. */
@@ -130,9 +166,9 @@ static void window_tick(struct window *w, unsigned n)
 {
     if (w->ticks && w->options.clock) {
         uint64_t now = w->options.clock(w->options.context);
-        if (window_period_at(w, now) > window_period(w)) {
+        if (window_elapsed(w, now) >= w->ticks) {
             window_lock(w);
-            window_turn(w, window_period_at(w, now));
+            window_advance(w, now);
             window_unlock(w);
         }
     } else if (w->adds) {
@@ -379,9 +415,16 @@ static void window_start(struct window *w, const bg_window_options *o)
     w->ticks = o->length ? window_share(o->length, o->generations) : 0;
     w->adds = o->count ? window_share(o->count, o->generations) : 0;
     w->period = WINDOW_FIRST;
-    w->based = o->clock != NULL;
-    if (o->clock) {
-        w->period = window_period_at(w, o->clock(o->context));
+}
+
+/* A new window with a clock begins in the period of the clock, so that those with the same
+ * clock can be merged. */
+static void window_begin(struct window *w)
+{
+    if (w->options.clock) {
+        window_base(w, w->options.clock(w->options.context));
+        uint64_t period = w->start / w->ticks;
+        w->period += period >> 61 ? 0 : period;
     }
 }
 
@@ -404,6 +447,7 @@ static bg_err window_create(const bg_spec *spec, bg_filter **filter, bg_errinfo 
     }
     assert(w && shape.body);
     window_start(w, &options);
+    window_begin(w);
     err = shape.body->make(w, info);
     if (err) {
         bg_filter_free(&w->filter);
@@ -436,8 +480,9 @@ static bg_err window_handle_like(const struct window *w, uint32_t flags,
 static void window_start_like(struct window *c, const struct window *w)
 {
     window_start(c, &w->options);
-    c->base = w->base;
     c->based = w->based;
+    c->start = w->start;
+    c->moved = w->moved;
     c->period = w->period;
 }
 
@@ -533,6 +578,17 @@ static void window_lock_two(struct window *a, struct window *b)
     window_lock(swap ? a : b);
 }
 
+/* The period must not end before that of `other` would have, or keys of that one would go
+ * too early. Both are locked. */
+static void window_wait_for(struct window *w, const struct window *other)
+{
+    uint64_t mine = window_elapsed(w, window_time(w));
+    uint64_t theirs = window_elapsed(other, window_time(other));
+    if (w->ticks && theirs < mine) {
+        __atomic_store_n(&w->start, w->start + (mine - theirs), __ATOMIC_RELAXED);
+    }
+}
+
 static bg_err window_merge(struct bgi_core *to, const struct bgi_core *from,
                            bool exclusive)
 {
@@ -542,6 +598,9 @@ static bg_err window_merge(struct bgi_core *to, const struct bgi_core *from,
     window_lock_two(w, other);
     bg_err err =
         w->period == other->period ? w->shape.body->merge(w, other) : BG_EINCOMPAT;
+    if (!err && w != other) {
+        window_wait_for(w, other);
+    }
     window_unlock(w);
     window_unlock(other);
     return err;
@@ -565,6 +624,10 @@ static void window_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     recipe->period_items = w->shape.period_items;
     recipe->length = w->options.length;
     recipe->count = w->options.count;
+    if (w->ticks) {
+        recipe->moved = window_time(w);
+        recipe->elapsed = window_elapsed(w, recipe->moved);
+    }
 }
 
 /* The clock is that of whoever opens it. */
@@ -596,7 +659,7 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
     shape.body = options.mode == BG_WINDOW_AGED ? &window_aged : &window_generations;
     if (!err
         && (recipe->generations == 0 || !shape.body->reshape(recipe, &shape)
-            || shape.bytes > room)) {
+            || shape.bytes > room || recipe->elapsed >> 62)) {
         err =
             bgi_err(info, BG_EFORMAT, "recipe", "generations, k and units of a window",
                     "%u, %u, %llu", recipe->generations, recipe->k,
@@ -614,6 +677,8 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
     }
     assert(w);
     window_start(w, &options);
+    w->moved = recipe->moved;
+    w->start = recipe->moved - recipe->elapsed;
     err = shape.body->make(w, info);
     if (err) {
         bg_filter_free(&w->filter);
@@ -648,8 +713,8 @@ static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
     return WINDOW_NUMBERS;
 }
 
-/* The present period goes on, whatever the clock says now: time in which the window was
- * a file does not count, so that nothing is forgotten too early. */
+/* The present period goes on where it was, whatever the clock shows now: time in which the
+ * window was a file does not count, so that nothing is forgotten too early. */
 static bool window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
                            uint64_t room)
 {
@@ -659,10 +724,12 @@ static bool window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t 
         || numbers[1] > w->shape.body->wipe_words(w)) {
         return false;
     }
-    w->base += w->period - numbers[0];
     w->period = numbers[0];
     w->cleared = numbers[1];
     w->added = numbers[2];
+    if (w->options.clock) {
+        window_base(w, w->options.clock(w->options.context));
+    }
     return true;
 }
 
@@ -702,18 +769,27 @@ static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
 
 /* ---- By hand --------------------------------------------------------------------- */
 
+/* Clears as large a share of the next period's place as has passed of the present one. */
+static void window_clear_share(struct window *w)
+{
+    double share = (double)window_elapsed(w, w->moved) / (double)w->ticks;
+    uint64_t due = (uint64_t)(share * (double)w->shape.body->wipe_words(w));
+    if (due > w->cleared) {
+        window_clear_some(w, due - w->cleared);
+    }
+}
+
 static void window_rotate(struct window *w, uint64_t now)
 {
     window_lock(w);
-    if (w->ticks && !w->based) {
-        w->based = true; /* without a clock, time begins with the first call */
-        w->base = now / w->ticks - (w->period - WINDOW_FIRST);
-    }
-    uint64_t to = w->ticks ? window_period_at(w, now) : w->period + 1;
-    if (to > w->period) {
-        window_turn(w, to);
+    if (!w->ticks) {
+        window_turn(w, w->period + 1);
     } else {
-        window_clear_some(w, UINT64_MAX);
+        if (!w->based) {
+            window_base(w, now);
+        }
+        window_advance(w, now);
+        window_clear_share(w);
     }
     window_unlock(w);
 }
@@ -757,6 +833,18 @@ bg_err bg_filter_rotate(bg_filter *filter, uint64_t now, bg_errinfo *info)
     }
     window_rotate((struct window *)(void *)filter, now);
     return BG_OK;
+}
+
+uint64_t bg_filter_moved(const bg_filter *filter)
+{
+    if (!filter || filter->kind != &bgi_kind_window) {
+        return 0;
+    }
+    struct window *w = (struct window *)(uintptr_t)filter; /* for the lock */
+    window_lock(w);
+    uint64_t moved = w->moved;
+    window_unlock(w);
+    return moved;
 }
 
 uint64_t bg_filter_period(const bg_filter *filter)

@@ -38,9 +38,10 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_window_options options;
     uint64_t ticks; /* of a period, or 0 */
     uint64_t adds;  /* in a period, or 0 */
-    uint64_t base;  /* number of the first period by the clock, unless there is one */
-    bool based;
+    bool based;     /* `start` and `moved` are times of the clock that moves it now */
+    uint64_t moved; /* the highest time it was moved to; under the lock */
     _Alignas(64) uint64_t period;
+    uint64_t start; /* when the period began */
     uint64_t cleared; /* words of the next period's place; under the lock */
     uint64_t added;   /* in this period */
     unsigned char turning;

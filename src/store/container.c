@@ -194,8 +194,8 @@ static bg_err container_check_header(const unsigned char *bytes,
                                 "a name and canaries that can be", "others");
     }
     size_t text_end = CONTAINER_METADATA_AT + (size_t)h->metadata_bytes;
-    if (h->minor == CONTAINER_MINOR
-        && (h->reserved_1 || h->reserved_2 || h->reserved_3
+    if (h->minor <= CONTAINER_MINOR
+        && (h->reserved_1 || (h->minor == 0 && (h->elapsed || h->moved))
             || !container_is_zero(bytes + CONTAINER_RESERVED_AT,
                                   CONTAINER_METADATA_AT - CONTAINER_RESERVED_AT)
             || !container_is_zero(bytes + text_end, CONTAINER_CRC_AT - text_end))) {
@@ -255,6 +255,8 @@ void container_put_recipe(struct container_header *h, const struct bgi_recipe *r
     h->period_items = r->period_items;
     h->length = r->length;
     h->count = r->count;
+    h->moved = r->moved;
+    h->elapsed = r->elapsed;
 }
 
 struct bgi_recipe container_recipe(const struct container_header *h)
@@ -273,7 +275,9 @@ struct bgi_recipe container_recipe(const struct container_header *h)
                                 .generations = (uint32_t)h->generations,
                                 .period_items = h->period_items,
                                 .length = h->length,
-                                .count = h->count };
+                                .count = h->count,
+                                .moved = h->moved,
+                                .elapsed = h->elapsed };
 }
 
 bool container_recipe_is_of(const struct container_header *h, const bg_filter *filter)
@@ -281,6 +285,10 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
     struct container_header told = *h;
     struct bgi_recipe recipe;
     bgi_recipe_of(filter, &recipe);
+    if (recipe.length) { /* its time goes on by the clock that it was opened with */
+        recipe.moved = h->moved;
+        recipe.elapsed = h->elapsed;
+    }
     container_put_recipe(&told, &recipe);
     return memcmp(&told, h, sizeof told) == 0;
 }

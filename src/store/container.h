@@ -27,7 +27,7 @@ enum {
     CONTAINER_LINE = 64,
     CONTAINER_BLOCK = 64 << 10,
     CONTAINER_MAJOR = 1,
-    CONTAINER_MINOR = 0,
+    CONTAINER_MINOR = 1, /* 0: without the time of a window */
     CONTAINER_KEY_ID_AT = 216,
     CONTAINER_NAME_AT = 232, /* of a custom hash */
     CONTAINER_NAME = 32,
@@ -79,8 +79,8 @@ enum {
     X(184, 8, held)                                                                    \
     X(192, 4, metadata_bytes)                                                          \
     X(196, 4, reserved_1)                                                              \
-    X(200, 8, reserved_2)                                                              \
-    X(208, 8, reserved_3)
+    X(200, 8, elapsed)                                                                 \
+    X(208, 8, moved)
 
 struct container_header {
 #define CONTAINER_MEMBER(offset, bytes, name) uint64_t name;

@@ -75,9 +75,9 @@ static void encode_header(const bg_filter *filter, const bg_save_options *option
     bgi_filter_measure(filter, &measure);
     memset(header, 0, sizeof *header);
     header->major = CONTAINER_MAJOR;
-    header->minor = CONTAINER_MINOR;
     header->header_bytes = CONTAINER_HEADER;
     container_put_recipe(header, &recipe);
+    header->minor = header->moved || header->elapsed ? CONTAINER_MINOR : 0;
     header->numbers = bgi_content_numbers(filter, NULL);
     header->word_bytes = container_word_bytes(filter);
     header->profile = hasher->profile;

@@ -188,6 +188,13 @@ static bg_err replay_check_header(const struct container_source *source, uint64_
     return err;
 }
 
+/* The rotations of a log are of the clock by which the window was moved before. */
+static bg_err replay_resume(bg_filter *filter, bg_errinfo *info)
+{
+    const uint64_t moved = bg_filter_moved(filter);
+    return moved ? bg_filter_rotate(filter, moved, info) : BG_OK;
+}
+
 bg_err bg_oplog_apply(const char *path, uint64_t from, bg_filter *filter,
                       bg_oplog_report *report, bg_errinfo *info)
 {
@@ -205,6 +212,7 @@ bg_err bg_oplog_apply(const char *path, uint64_t from, bg_filter *filter,
         return err;
     }
     err = replay_check_header(&source, from, filter, info);
+    err = err ? err : replay_resume(filter, info);
     err = err ? err : oplog_walk(&source, replay_apply, &to, use, info);
     use->records = to.records;
     use->next = use->next < from ? from : use->next;

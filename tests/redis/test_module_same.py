@@ -6,6 +6,7 @@ usage: test_module_same.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME
 
 import shlex
 import struct
+import time
 
 import redis_host
 from redis_host import Error, Host, alone, caught_up, replica_of, wait_for
@@ -336,6 +337,56 @@ def test_windows_move(pattern):
         finally:
             replica.kill()
             replica.remove()
+
+
+@alone
+def test_windows_of_a_late_replica(pattern):
+    """A replica that loads a window in the middle of its life moves with it, and stays the same."""
+    with Host(pattern.program, pattern.module) as host:
+        for kind in ((), ("AGED",)):
+            host.ask("DEL", "w")
+            host.ask("BG.CREATE", "w", "CAPACITY", 1000, "WINDOW", 800, "GENERATIONS", 5, *kind)
+            host.ask("BG.ADD", "w", "a")
+            start = period(host)
+            wait_for(lambda: period(host) > start, what="a period to end")
+            replica = replica_of(host)
+            try:
+                caught_up(host, replica)
+                start = period(host)
+                for _ in range(10):
+                    wait_for(lambda: period(host) > start, what="a period to end")
+                    start = period(host)
+                    host.ask("BG.ADD", "w", start)
+                    expected = facts(host)
+                    caught_up(host, replica)
+                    tell("windows", f"period {start}", "the replica", expected, facts(replica))
+            finally:
+                replica.kill()
+                replica.remove()
+
+
+def period(host):
+    """The number of the present period, without changing anything but by the clock."""
+    reply = host.ask("BG.ROTATE", "w")
+    assert not isinstance(reply, Error), reply
+    return reply
+
+
+@alone
+def test_windows_reloaded_often(pattern):
+    """A window forgets although it is loaded again several times in every period."""
+    with Host(pattern.program, pattern.module) as host:
+        host.ask("BG.CREATE", "w", "CAPACITY", 1000, "WINDOW", 1000, "GENERATIONS", 5)
+        host.ask("BG.ADD", "w", "old")
+
+        def forgotten():
+            assert host.ask("DEBUG", "RELOAD") == "OK"
+            for i in range(5):
+                host.ask("BG.ADD", "w", i)
+                time.sleep(0.02)
+            return host.ask("BG.EXISTS", "w", "old") == 0
+
+        wait_for(forgotten, what="the window to forget")
 
 
 @alone

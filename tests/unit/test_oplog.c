@@ -718,6 +718,38 @@ TEST(oplog__a_filter_comes_back_from_its_log_alone)
     files_clean();
 }
 
+/* A window that is recovered after every rotation is where the one in memory is. */
+TEST(oplog__a_recovered_window_is_in_the_same_period)
+{
+    const char *path = files_path("log"), *snapshot = files_path("snapshot");
+    bg_window_options options = BG_WINDOW_OPTIONS_INIT;
+    options.generations = 4;
+    options.length = 300; /* periods of 100 */
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_WINDOW;
+    spec.items = 500;
+    spec.rate = 0.01;
+    spec.window = &options;
+    bg_filter *filter = must_create(&spec), *back = NULL;
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    for (uint64_t i = 0; i < 12; i++) {
+        const uint8_t ops[2] = { BG_OPLOG_ROTATE, BG_OPLOG_ADD };
+        const uint64_t words[2] = { 1000 + 70 * i, hash_of(i) };
+        CHECK_OK(bg_oplog_change(log, filter, ops, words, 2, NULL, NULL));
+        if (i % 3 == 0) {
+            CHECK_OK(
+                bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
+        }
+        CHECK_OK(bg_oplog_recover(snapshot, path, NULL, &back, NULL, NULL));
+        CHECK_EQ(bg_filter_period(back), bg_filter_period(filter));
+        CHECK(bg_filter_equal(back, filter));
+        bg_filter_free(back);
+    }
+    CHECK_OK(bg_oplog_close(log, NULL));
+    bg_filter_free(filter);
+    files_clean();
+}
+
 TEST(oplog__what_a_kind_cannot_do_is_refused_and_not_logged)
 {
     const char *path = files_path("log");

@@ -75,7 +75,8 @@ struct fake {
     struct host host;
     struct command_settings settings;
     int protocol;
-    uint64_t now;
+    uint64_t now;     /* of the wall clock */
+    uint64_t stepped; /* by so much it was set forward: time did not pass */
     struct fake_entry entries[FAKE_NAMES];
     size_t entries_count;
     struct object **gone; /* freed at the end: what was found is valid in a batch */
@@ -368,6 +369,11 @@ static inline uint64_t fake_now(struct host *host)
     return fake_of(host)->now;
 }
 
+static inline uint64_t fake_ticks(struct host *host)
+{
+    return fake_of(host)->now - fake_of(host)->stepped;
+}
+
 static inline bg_err fake_lookup(struct host *host, bg_bytes name, bg_bytes key,
                                  bg_outcome *outcome, bg_errinfo *info)
 {
@@ -533,6 +539,7 @@ static inline void fake_begin(struct fake *h)
                                          .record = fake_record,
                                          .checkpoint = fake_checkpoint,
                                          .now = fake_now,
+                                         .ticks = fake_ticks,
                                          .lookup = fake_lookup,
                                          .path = fake_path };
     static const struct command *const families[] = { bf_commands, cf_commands,

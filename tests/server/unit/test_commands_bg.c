@@ -281,6 +281,59 @@ TEST(bg__windows_move_with_the_clock)
     fake_end(&h);
 }
 
+/* The wall clock is set: neither way may it move a window, nor stop it. */
+TEST(bg__windows_do_not_follow_a_clock_that_is_set)
+{
+    static const char *const modes[] = { "", " AGED" };
+    for (int mode = 0; mode < 2; mode++) {
+        for (int back = 0; back < 2; back++) {
+            struct fake h;
+            fake_begin(&h);
+            run(&h, "+OK", "BG.CREATE w WINDOW 10000 CAPACITY 1000 GENERATIONS 6%s",
+                modes[mode]);
+            CHECK_STR(fake(&h, "BG.ADD w first"), ":1");
+            const uint64_t step = back ? (uint64_t)-3600000 : 3600000;
+            h.now += step;
+            h.stepped += step;
+            for (int second = 1; second <= 10; second++) {
+                h.now += 1000;
+                run(&h, ":1", "BG.ADD w item-%d", second);
+                CHECK_STR(fake(&h, "BG.EXISTS w first"), ":1"); /* a whole window */
+            }
+            h.now += 30000;
+            CHECK_STR(fake(&h, "BG.ADD w last"), ":1");
+            CHECK_STR(fake(&h, "BG.EXISTS w first"), ":0");
+            fake_replay(&h);
+            fake_end(&h);
+        }
+    }
+}
+
+/* Restarts, however many, cost a window at most a fraction of a period each: all else of the
+ * time in which it was there counts, and time in which it was not does not. */
+TEST(bg__windows_go_on_after_a_restart)
+{
+    struct fake h;
+    fake_begin(&h);
+    CHECK_STR(fake(&h, "BG.CREATE w WINDOW 10000 CAPACITY 1000 GENERATIONS 6"), "+OK");
+    CHECK_STR(fake(&h, "BG.ADD w first"), ":1");
+    uint64_t there = 0;
+    while (fake(&h, "BG.EXISTS w first")[1] == '1' && there < 100000) {
+        CHECK(there <= 30000);
+        for (int i = 0; i < 10; i++) { /* a period has 2000 */
+            h.now += 100;
+            there += 100;
+            CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
+        }
+        struct object *object = object_named(&h, "w"), *copy = NULL;
+        CHECK_OK(object_copy(object, &copy, NULL)); /* as a file would bring it back */
+        h.now += 3600000;
+        CHECK_OK(fake_replace(&h.host, (bg_bytes){ "w", 1 }, copy, NULL));
+    }
+    CHECK(there >= 10000);
+    fake_end(&h);
+}
+
 TEST(bg__windows_by_hand)
 {
     struct fake h;

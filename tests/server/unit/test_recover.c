@@ -469,6 +469,14 @@ TEST(recover__an_unfinished_load_keeps_no_segments)
     world_close(&w);
 }
 
+static uint64_t moved_to(const char *name)
+{
+    struct entry *entry = entry_of(name);
+    const uint64_t to = atomic_load(&entry->object->rotated);
+    catalog_release(entry);
+    return to;
+}
+
 TEST(recover__windows_record_when_they_move)
 {
     const char *folder = scratch_path("windows");
@@ -491,6 +499,11 @@ TEST(recover__windows_record_when_they_move)
     CHECK_EQ(state().appends, before + 2);
     again(folder);
     has("hours", 0, 10);
+    ok("SAVE"); /* from now on the time is in the base */
+    const uint64_t to = moved_to("hours");
+    CHECK(to > 0);
+    again(folder);
+    CHECK_EQ(moved_to("hours"), to);
     world_close(&w);
 }
 
@@ -514,7 +527,9 @@ static bg_err pretend_record(struct host *host, struct object *object,
 /* A key is there as long as the window is, whenever in a period it was added. */
 TEST(recover__windows_keep_keys_for_their_length)
 {
-    static const struct host_ops ops = { .now = pretend_now, .record = pretend_record };
+    static const struct host_ops ops = { .now = pretend_now,
+                                         .ticks = pretend_now,
+                                         .record = pretend_record };
     const struct command_settings settings = { .max_filter_bytes = 0 };
     struct host host = { &ops, &settings, false };
     for (uint32_t generations = 2; generations < 6; generations++) {
