@@ -180,8 +180,8 @@ static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete)
     return base;
 }
 
-bg_err bg_slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
-                    bg_errinfo *info)
+bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
+                 uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info)
 {
     bg_save_options how;
     char metadata[BG_METADATA_BYTES];
@@ -201,7 +201,13 @@ bg_err bg_slot_save(bg_slot *slot, const char *path, const bg_save_options *opti
     }
     err = metadata_put(how.metadata, reload_line, complete, metadata, info);
     how.metadata = metadata;
-    err = err ? err : bg_save(base->filter, path, &how, info);
+    err = err ? err : bgi_file_save(base->filter, path, &how, digest, info);
     view_filter_drop(base);
     return err;
+}
+
+bg_err bg_slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
+                    bg_errinfo *info)
+{
+    return slot_save(slot, path, options, NULL, info);
 }

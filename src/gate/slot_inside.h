@@ -144,6 +144,10 @@ bool slot_can_take(const bg_filter *filter);
 bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
                       uint32_t flags, const bg_file_info *about, bg_errinfo *info);
 
+/* As bg_slot_save; tells the digest of what was written. (reload.c) */
+bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
+                 uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info);
+
 uint64_t slot_now(const bg_slot *slot);
 
 /* Counts something; counts a failure and keeps why. */
