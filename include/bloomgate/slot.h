@@ -252,10 +252,15 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * Makes `filter` the base; the slot owns it from then on. A delta stays. It is sealed if
  * the one before was, or if there was none and the slot was made so.
  * `complete`: up to where it is, see bg_slot_complete.
- * Errors: BG_EINCOMPAT when the base takes adds and flags has no BG_SLOT_DISCARD, or when it
- * took some before it was sealed (bg_slot_layer), merged or rebuilt and `complete` is not as
- * far as the slot was then; BG_EBUSY during a rebuild; BG_EINVAL; BG_ENOMEM. On error nothing has changed and the filter is
- * the caller's.
+ * Without BG_SLOT_DISCARD in `flags` no key that was added through the slot is lost. A base that
+ * has such keys, because it took adds before it was sealed (bg_slot_layer, or a rebuild with a
+ * delta, even one that failed), was merged with a delta or was rebuilt, is replaced only by a
+ * filter that is complete up to where the slot was at that time. That number counts only if
+ * bg_slot_advance was called after the last of these adds. What a replacement had to have, the
+ * next one must have, too.
+ * Errors: BG_EINCOMPAT when keys would be lost, or when the base takes adds, and `flags` has no
+ * BG_SLOT_DISCARD; BG_EBUSY during a rebuild; BG_EINVAL; BG_ENOMEM. On error nothing has
+ * changed and the filter is the caller's.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,
@@ -270,7 +275,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,
  * have expired.
  * Errors: as bg_slot_swap; BG_EBUSY when there is one already; BG_EINCOMPAT when the
  * present one takes adds and `filter` cannot: what is added meanwhile would go with the old
- * one.
+ * one. bg_slot_settle needs no memory; with `back` it returns BG_EINCOMPAT after
+ * bg_slot_compact, which merges the delta into the new filter only.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_migrate(bg_slot *slot, bg_filter *filter,
                                             bg_errinfo *info);
@@ -377,6 +383,8 @@ typedef struct bg_reload_options {
  * kind, hash profile and secret, key id, generation. When anything is wrong the old filter
  * goes on serving, the failure is counted and kept (bg_slot_stats), and told. A file with
  * the digest of the present one is not read again.
+ * The generation must not be below that of the last file that was loaded, whatever changed the
+ * slot since, except for bg_slot_clear; BG_SLOT_ANY_GENERATION accepts a lower one.
  * Errors: those of bg_verify and bg_open; BG_EINCOMPAT when it is another filter than
  * expected; those of bg_slot_swap.
  * The line "complete: N" in the metadata of a file says up to where it is complete.
@@ -385,6 +393,17 @@ typedef struct bg_reload_options {
 BG_API BG_MUST_CHECK bg_err bg_slot_reload(bg_slot *slot, const char *path,
                                            const bg_reload_options *options,
                                            bg_errinfo *info);
+
+/*
+ * Makes bg_slot_reload refuse generations below this one, as if a file of it had been loaded. For
+ * callers that save the content of a slot and create the slot again from it: the number to save is
+ * bg_slot_stats.generation. A number below the present one changes nothing.
+ * Errors: BG_EINVAL for NULL; BG_EBUSY during a rebuild; BG_ENOMEM.
+ * Thread safety: MT-Safe.
+ */
+BG_API BG_MUST_CHECK bg_err bg_slot_require_generation(bg_slot *slot,
+                                                       uint64_t generation,
+                                                       bg_errinfo *info);
 
 /*
  * Saves the base as it is, by bg_save, with "complete: N" in its metadata. A slot with
@@ -545,7 +564,7 @@ typedef struct bg_slot_stats {
     uint64_t compactions;
     uint64_t retired;    /* lists that wait for their last reader */
     uint64_t complete;   /* see bg_slot_complete */
-    uint64_t generation; /* of the file that the base came from */
+    uint64_t generation; /* of the last file that was loaded: lower ones are refused */
     uint64_t base_since; /* the clock's nanoseconds when the base came */
     uint32_t rebuilding; /* 1: right now */
     uint32_t migrating;

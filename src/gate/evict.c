@@ -145,21 +145,42 @@ static uint64_t evict_estimate(const bg_filter *filter)
     return items;
 }
 
-static bg_err evict_open(bg_tenant *tenant, const char *path, const bg_file_info *about,
-                         struct evict_found *found, bg_errinfo *info)
+/* The filter of the file that was looked at, and not of one that has taken its place. */
+static bg_err evict_open(const bg_tenant *tenant, const char *path,
+                         const bg_file_info *about, bg_filter **filter,
+                         bg_errinfo *info)
 {
-    bg_filter *filter = NULL;
-    uint64_t complete = 0;
-    bg_err err = bg_open(path, &tenant->registry->opening, &filter, info);
-    if (err) {
-        return err;
+    bg_file_info read = { .struct_size = sizeof read };
+    bg_err err = bgi_file_open_other(path, &tenant->registry->opening, false, "", &read,
+                                     filter, info);
+    if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
+        bg_filter_free(*filter);
+        err = bgi_err(info, BG_EINCOMPAT, "digest of the file", about->digest_text,
+                      "%s: it was replaced", read.digest_text);
     }
+    return err;
+}
+
+static bg_err evict_fill(bg_tenant *tenant, bg_filter *filter,
+                         const bg_file_info *about, struct evict_found *found,
+                         bg_errinfo *info)
+{
+    uint64_t complete = 0;
     if (!metadata_number(about->metadata, "items:", &found->items)) {
         found->items = evict_estimate(filter);
     }
     (void)metadata_number(about->metadata, "complete:", &complete);
     memcpy(found->digest, about->digest, sizeof found->digest);
-    return tenant_fill(tenant, filter, complete, &found->slot, &found->gate, info);
+    bg_err err =
+        tenant_fill(tenant, filter, complete, &found->slot, &found->gate, info);
+    if (!err) {
+        err = bg_slot_require_generation(found->slot, about->generation, info);
+    }
+    if (err) {
+        bg_gate_free(found->gate);
+        bg_slot_free(found->slot);
+    }
+    return err;
 }
 
 /* (R2); what it takes of memory is counted in already. */
@@ -167,6 +188,7 @@ static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinf
 {
     char path[DISK_PATH];
     bg_file_info about;
+    bg_filter *filter = NULL;
     tenant_path(tenant, path, sizeof path);
     bg_err err = evict_about(tenant, path, &about, info);
     if (err) {
@@ -184,7 +206,8 @@ static bg_err evict_read(bg_tenant *tenant, struct evict_found *found, bg_errinf
                        "room for the tenant's filter", "%llu bytes",
                        (unsigned long long)found->bytes);
     }
-    err = evict_open(tenant, path, &about, found, info);
+    err = evict_open(tenant, path, &about, &filter, info);
+    err = err ? err : evict_fill(tenant, filter, &about, found, info);
     if (err) {
         atomic_fetch_sub(&tenant->registry->bytes, found->bytes);
     }
@@ -326,16 +349,22 @@ static bool evict_is_filed(const bg_tenant *tenant, const char *path)
            && memcmp(about.digest, tenant->digest, sizeof about.digest) == 0;
 }
 
+/* Notes the digest of what is written, not of what is at the path afterwards. */
 static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
                          bg_errinfo *info)
 {
     char metadata[NAME_FILE_BYTES + 64], form[NAME_FILE_BYTES];
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_slot_stats stats = { .struct_size = sizeof stats };
+    bg_err err = bg_slot_about(slot, &stats);
+    how.generation = stats.generation;
     name_file_encode(tenant->name, form);
     (void)snprintf(metadata, sizeof metadata, "tenant: %s\nitems: %llu\n", form,
                    (unsigned long long)atomic_load(&tenant->items));
     how.metadata = metadata;
-    return bg_slot_save(slot, path, &how, info);
+    err = err ? err : slot_save(slot, path, &how, tenant->digest, info);
+    tenant->filed = !err;
+    return err;
 }
 
 /* Writes a tenant's file if it has changed. With registry->files. */
@@ -343,19 +372,13 @@ static bg_err evict_write(const struct evict_job *job, bg_errinfo *info)
 {
     bg_tenant *tenant = job->tenant;
     char path[DISK_PATH];
-    bg_file_info about;
     tenant_path(tenant, path, sizeof path);
     if (!job->changed && evict_is_filed(tenant, path)) {
         return BG_OK;
     }
-    tenant->filed = false;
     bg_err err = evict_save(tenant, job->slot, path, info);
     if (err || job->exposed) {
         atomic_store(&tenant->changed, true);
-    }
-    if (!err && evict_about(tenant, path, &about, NULL) == BG_OK) {
-        memcpy(tenant->digest, about.digest, sizeof tenant->digest);
-        tenant->filed = true;
     }
     return err;
 }

@@ -68,6 +68,11 @@ static void health_look(const bg_slot *slot, bg_slot_stats *stats)
     const struct view *view = slot_enter(slot, &token);
     stats->filters = (uint32_t)view->count;
     stats->migrating = view_find(view, BG_ROLE_OLD) != NULL;
+    stats->generation = view->guard.generation;
+    const struct view_member *base = view_find(view, BG_ROLE_BASE);
+    if (base) {
+        memcpy(stats->digest, base->shared->digest, sizeof stats->digest);
+    }
     slot_leave(slot, token);
 }
 
@@ -90,10 +95,8 @@ bg_err bg_slot_about(const bg_slot *slot, bg_slot_stats *stats)
     stats->rebuild_failures = slot->rebuild_failures;
     stats->compactions = slot->compactions;
     stats->complete = atomic_load(&slot->complete);
-    stats->generation = slot->file.generation;
     stats->base_since = slot->marks.base_since;
     stats->rebuilding = slot->rebuilding;
-    memcpy(stats->digest, slot->file.digest, sizeof stats->digest);
     if (slot->failure.base) {
         stats->last_failure = *(const bg_errinfo *)slot->failure.base;
     }

@@ -132,16 +132,16 @@ static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
         bg_filter_free(r->how.delta);
         r->how.delta = present->filter;
         r->next = present->shared;
+        r->shares = true;
         atomic_fetch_add(&present->shared->owners, 1);
         return BG_OK;
     }
-    for (size_t i = 0; i < draft->count; i++) {
-        draft->members[i].takes = false;
-    }
+    guard_layered(&draft->guard, r->joined, slot_draft_seal(draft),
+                  slot_draft_find(draft, BG_ROLE_DELTA) != NULL);
     r->next = view_filter_make(r->how.delta, slot_allocator(r->slot));
     if (!r->next || !slot_draft_put(draft, r->next, BG_ROLE_DELTA, true, true)) {
-        return bgi_err(info, BG_EBUSY, "slot", "room for another delta", "%zu filters",
-                       draft->count);
+        return bgi_err(info, r->next ? BG_EBUSY : BG_ENOMEM, "slot",
+                       "room for another delta", "%zu filters", draft->count);
     }
     return BG_OK;
 }
@@ -165,7 +165,7 @@ static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
     slot_draft_begin(r->slot, &draft);
     r->sealed =
         !atomic_load(&r->slot->view)->takes && (draft.count > 0 || r->slot->sealed);
-    r->complete_before = atomic_load(&r->slot->complete);
+    r->joined = slot_mark(r->slot, &draft.guard);
     bg_err err = r->how.delta ? rebuild_put_delta(r, &draft, info)
                               : rebuild_put_next(r, &draft, info);
     err = err ? err : slot_publish(r->slot, &draft, info);
@@ -187,6 +187,7 @@ static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
 static void rebuild_last_draft(struct bg_rebuild *r, struct view_filter *base,
                                struct slot_draft *draft)
 {
+    slot_draft_begin(r->slot, draft);
     draft->count = 0;
     (void)slot_draft_put(draft, base, BG_ROLE_BASE, true, !r->how.delta && !r->sealed);
     if (r->how.delta) {
@@ -197,7 +198,7 @@ static void rebuild_last_draft(struct bg_rebuild *r, struct view_filter *base,
 static uint64_t rebuild_complete(const struct bg_rebuild *r)
 {
     const uint64_t now = atomic_load(&r->slot->complete), source = r->how.complete;
-    const bool gap = source && source < r->complete_before;
+    const bool gap = source && source < r->joined.complete;
     return gap ? source : source > now ? source : now;
 }
 
@@ -219,18 +220,23 @@ static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
         r->filter = NULL;
     }
     rebuild_last_draft(r, base, &draft);
+    const uint64_t before = atomic_load(&r->slot->complete);
     const uint64_t complete = rebuild_complete(r);
-    if (complete < atomic_load(&r->slot->complete)) {
+    const struct guard_rebuilt how = { .began = r->joined,
+                                       .took = !r->sealed,
+                                       .new_delta = r->how.delta && !r->shares,
+                                       .before = before,
+                                       .after = complete };
+    guard_rebuilt(&draft.guard, &how);
+    if (complete < before) {
         atomic_store(&r->slot->complete, complete);
     }
     bg_err err = slot_publish(r->slot, &draft, info);
+    slot_raise_complete(r->slot, err ? before : complete);
     if (!err) {
-        r->slot->has_adds = r->slot->has_adds || !r->sealed;
         slot_counted(r->slot, &r->slot->swaps);
-        slot_base_came(r->slot, NULL);
+        slot_base_came(r->slot);
         atomic_store(&r->slot->whole, r->making);
-        bg_slot_advance(r->slot, complete);
-        r->slot->delta_from = r->complete_before;
     }
     if (base != r->next) {
         view_filter_drop(base);
@@ -245,8 +251,7 @@ static void rebuild_undo(struct bg_rebuild *r)
     slot_draft_begin(r->slot, &draft);
     if (slot_draft_find(&draft, BG_ROLE_NEXT)) {
         slot_draft_remove(&draft, BG_ROLE_NEXT);
-        (void)slot_publish(r->slot, &draft,
-                           NULL); /* or it stays until the next change */
+        (void)slot_publish(r->slot, &draft, NULL); /* which does not fail (S3) */
     }
 }
 

@@ -65,21 +65,23 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
     return BG_OK;
 }
 
-/* The same for what only files have. */
-static bg_err reload_compare_files(const struct slot_file *now,
-                                   const bg_file_info *next,
+/* The same for what only files have. The key id of an earlier file counts while the base hashes as
+ * that file does. */
+static bg_err reload_compare_files(const struct view *view, const bg_file_info *next,
                                    const bg_reload_options *how, bg_errinfo *info)
 {
+    const struct guard *now = &view->guard;
+    const struct view_member *base = view_find(view, BG_ROLE_BASE);
+    const bool filed = now->key_check && base && base->check == now->key_check;
     const uint8_t *expected = reload_is_zero(how->key_id) ? now->key_id : how->key_id;
-    const bool decided = now->digest[0] || !reload_is_zero(how->key_id);
+    const bool decided = filed || !reload_is_zero(how->key_id);
     if (decided && !(how->flags & BG_SLOT_ANY_HASH)
         && memcmp(expected, next->key_id, BG_KEY_ID_BYTES) != 0) {
         return bgi_err(info, BG_EINCOMPAT, "key id of the file",
                        "that of the file before, or of the options", "%.16s",
                        (const char *)next->key_id);
     }
-    if (now->digest[0] && !(how->flags & BG_SLOT_ANY_GENERATION)
-        && next->generation < now->generation) {
+    if (!(how->flags & BG_SLOT_ANY_GENERATION) && next->generation < now->generation) {
         return bgi_err(info, BG_EINCOMPAT, "generation of the file",
                        "not below the present one", "%llu, below %llu",
                        (unsigned long long)next->generation,
@@ -92,18 +94,28 @@ static bg_err reload_compare_files(const struct slot_file *now,
 static bg_err reload_place(bg_slot *slot, bg_filter *filter, const bg_file_info *about,
                            const bg_reload_options *how, bg_errinfo *info)
 {
-    struct slot_file file = { .generation = about->generation };
     uint64_t complete = 0;
-    memcpy(file.digest, about->digest_text, sizeof file.digest);
-    memcpy(file.key_id, about->key_id, sizeof file.key_id);
     (void)metadata_number(about->metadata, reload_line, &complete);
-    const struct view_member *base = view_find(atomic_load(&slot->view), BG_ROLE_BASE);
+    const struct view *view = atomic_load(&slot->view);
+    const struct view_member *base = view_find(view, BG_ROLE_BASE);
     bg_err err = base ? reload_compare(base->filter, filter, how->flags, info) : BG_OK;
-    err = err ? err : reload_compare_files(&slot->file, about, how, info);
+    err = err ? err : reload_compare_files(view, about, how, info);
     if (!err && slot->rebuilding) {
         err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
     }
-    return err ? err : slot_swap_base(slot, filter, complete, how->flags, &file, info);
+    return err ? err : slot_swap_base(slot, filter, complete, how->flags, about, info);
+}
+
+/* The digest of the file that the base came from, or "". */
+static void reload_known(const bg_slot *slot, char digest[BG_DIGEST_TEXT])
+{
+    bgi_grace_token token;
+    const struct view_member *base = view_find(slot_enter(slot, &token), BG_ROLE_BASE);
+    digest[0] = 0;
+    if (base) {
+        memcpy(digest, base->shared->digest, BG_DIGEST_TEXT);
+    }
+    slot_leave(slot, token);
 }
 
 static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_options *how,
@@ -112,9 +124,7 @@ static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_optio
     bg_file_info about = { .struct_size = sizeof about };
     char known[BG_DIGEST_TEXT];
     bg_filter *filter = NULL;
-    (void)pthread_mutex_lock(&slot->told);
-    memcpy(known, slot->file.digest, sizeof known);
-    (void)pthread_mutex_unlock(&slot->told);
+    reload_known(slot, known);
     bg_err err = bgi_file_open_other(path, how->opening, how->flags & BG_SLOT_MAP,
                                      known, &about, &filter, info);
     (void)pthread_mutex_lock(&slot->change);
@@ -170,8 +180,8 @@ static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete)
     return base;
 }
 
-bg_err bg_slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
-                    bg_errinfo *info)
+bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
+                 uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info)
 {
     bg_save_options how;
     char metadata[BG_METADATA_BYTES];
@@ -191,7 +201,13 @@ bg_err bg_slot_save(bg_slot *slot, const char *path, const bg_save_options *opti
     }
     err = metadata_put(how.metadata, reload_line, complete, metadata, info);
     how.metadata = metadata;
-    err = err ? err : bg_save(base->filter, path, &how, info);
+    err = err ? err : bgi_file_save(base->filter, path, &how, digest, info);
     view_filter_drop(base);
     return err;
+}
+
+bg_err bg_slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
+                    bg_errinfo *info)
+{
+    return slot_save(slot, path, options, NULL, info);
 }

@@ -14,6 +14,8 @@
  *        or that the new one is as complete.
  *   (S2) A filter that stops being asked by a change had been joined, a grace period before,
  *        by one that goes on being asked and has taken every add since.
+ *   (S3) A migration and a rebuild can always be ended. So while the list has an old or a next
+ *        filter the slot keeps memory for another view, one for each.
  *
  * If B is A, its filters have the key (V2). If B is A's successor: (S1). If there are more
  * changes in between, each that drops a filter with the key comes a grace period after the
@@ -32,7 +34,7 @@
  *     swap            base r                 new r       (sealed: nobody adds or has)
  *     clear           whatever               an empty base, as DISCARD
  *
- * (r: asked, w: takes adds.)
+ * (r: asked, w: takes adds.) What each of them has to remember is in guard.h.
  *
  * Completeness. `complete` belongs to the view, but is read apart from it, so it is read
  * twice, before the view and after: it is lowered before a view is replaced and raised
@@ -75,6 +77,7 @@ void slot_draft_begin(const bg_slot *slot, struct slot_draft *draft)
 {
     const struct view *view = atomic_load(&slot->view);
     draft->count = view->count;
+    draft->guard = view->guard;
     memcpy(draft->members, view->members, view->count * sizeof *view->members);
 }
 
@@ -99,6 +102,17 @@ void slot_draft_remove(struct slot_draft *draft, bg_role role)
     draft->count = kept;
 }
 
+bool slot_draft_seal(struct slot_draft *draft)
+{
+    bool took = false;
+    for (size_t i = 0; i < draft->count; i++) {
+        struct view_member *member = &draft->members[i];
+        took = took || (member->takes && member->role != BG_ROLE_DELTA);
+        member->takes = false;
+    }
+    return took;
+}
+
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
                     bool asked, bool takes)
 {
@@ -115,14 +129,74 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
     return true;
 }
 
+/* ---- The next view ------------------------------------------------------------------- */
+
+struct guard_mark slot_mark(const bg_slot *slot, const struct guard *guard)
+{
+    /* In this order: see bg_slot_advance. */
+    const uint64_t advances = atomic_load(&slot->advances);
+    return guard_mark(guard, atomic_load(&slot->complete), advances);
+}
+
+static void slot_trim_spares(bg_slot *slot, size_t n)
+{
+    while (slot->spares > n) {
+        bgi_memory_give(&slot->spare[--slot->spares]);
+    }
+}
+
+/* Memory for the draft's view, and for the views after it that must be possible (S3). */
+static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
+                             struct bgi_memory *memory)
+{
+    const size_t before = slot->spares;
+    size_t need = 0;
+    for (size_t i = 0; i < draft->count; i++) {
+        const bg_role role = draft->members[i].role;
+        need += role == BG_ROLE_OLD || role == BG_ROLE_NEXT;
+    }
+    if (before > need) {
+        *memory = slot->spare[--slot->spares];
+        slot_trim_spares(slot, need);
+        return true;
+    }
+    bool taken = view_memory(memory, draft->count, slot_allocator(slot));
+    while (taken && slot->spares < need) {
+        taken =
+            view_memory(&slot->spare[slot->spares], VIEW_MOST, slot_allocator(slot));
+        slot->spares += taken;
+    }
+    if (!taken) {
+        bgi_memory_give(memory);
+        slot_trim_spares(slot, before);
+    }
+    return taken;
+}
+
+/* The base has the keys of filters that go, or the caller gave them up: so it counts as having
+ * taken their last add. */
+static void slot_inherit_adds(const struct view *before, const struct view *after)
+{
+    const struct view_member *base = view_find(after, BG_ROLE_BASE);
+    for (size_t i = 0; base && i < before->count; i++) {
+        struct view_filter *shared = before->members[i].shared;
+        if (!view_has_filter(after, shared)) {
+            view_filter_added(base->shared, atomic_load(&shared->added));
+        }
+    }
+}
+
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info)
 {
-    struct view *view = view_make(draft->members, draft->count, slot_allocator(slot));
-    if (!view) {
+    struct bgi_memory memory = { .base = NULL };
+    if (!slot_take_memory(slot, draft, &memory)) {
         return bgi_err(info, BG_ENOMEM, "memory", "enough for a list of filters",
                        "none");
     }
-    struct view *before = atomic_exchange(&slot->view, view);
+    struct view *view = view_make(memory, draft->members, draft->count, &draft->guard);
+    struct view *before = atomic_load(&slot->view);
+    slot_inherit_adds(before, view);
+    atomic_store(&slot->view, view);
     bgi_grace_retire(slot->grace, &before->retired, view_release);
     return BG_OK;
 }
@@ -214,13 +288,16 @@ static bool slot_begin(bg_slot *slot, bg_filter *filter)
         bool takes = !slot->sealed && slot_can_take(filter);
         (void)slot_draft_put(&draft, shared, BG_ROLE_BASE, true, takes);
     }
-    struct view *view = view_make(draft.members, draft.count, slot_allocator(slot));
-    if (!view && shared) {
+    struct bgi_memory memory;
+    const bool taken = view_memory(&memory, draft.count, slot_allocator(slot));
+    if (taken) {
+        atomic_init(&slot->view,
+                    view_make(memory, draft.members, draft.count, &draft.guard));
+    } else if (shared) {
         shared->filter = NULL; /* still the caller's */
     }
     view_filter_drop(shared);
-    atomic_init(&slot->view, view);
-    return view != NULL;
+    return taken;
 }
 
 bg_err bg_slot_create(bg_filter *filter, const bg_slot_options *options, bg_slot **slot,
@@ -239,7 +316,7 @@ bg_err bg_slot_create(bg_filter *filter, const bg_slot_options *options, bg_slot
     }
     bg_slot *made = slot_allocate(&how);
     if (made && slot_begin(made, filter)) {
-        slot_base_came(made, NULL);
+        slot_base_came(made);
         *slot = made;
         return BG_OK;
     }
@@ -259,6 +336,7 @@ void bg_slot_free(bg_slot *slot)
         view_release(&view->retired);
     }
     slot_destroy_locks(slot);
+    slot_trim_spares(slot, 0);
     bgi_memory_give(&slot->failure);
     bgi_memory_give(&memory);
 }
@@ -289,6 +367,10 @@ bg_err bg_slot_relocate(bg_slot **slot, const bg_mover *mover, bg_errinfo *info)
     (void)pthread_mutex_destroy(&s->own_grace.lock);
     struct bgi_move move = bgi_memory_move(s->failure, mover);
     s->failure.base = bgi_moved(&move, s->failure.base);
+    for (size_t i = 0; i < s->spares; i++) {
+        move = bgi_memory_move(s->spare[i], mover);
+        s->spare[i].base = bgi_moved(&move, s->spare[i].base);
+    }
     move = bgi_memory_move(s->memory, mover);
     s = bgi_moved(&move, s);
     s->memory.base = bgi_moved(&move, s->memory.base);
@@ -339,6 +421,7 @@ const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role)
 struct slot_request {
     bg_filter *filter;
     uint64_t complete;
+    uint64_t generation;
     uint32_t flags;
     bool back;
     bool taken; /* the filter is the slot's, whatever comes later */
@@ -406,13 +489,12 @@ static void slot_adds_began(bg_slot *slot)
     (void)pthread_mutex_unlock(&slot->told);
 }
 
-void slot_base_came(bg_slot *slot, const struct slot_file *file)
+void slot_base_came(bg_slot *slot)
 {
     const uint64_t now = slot_now(slot);
     slot_adds_began(slot);
     (void)pthread_mutex_lock(&slot->told);
     slot->marks.base_since = now;
-    slot->file = file ? *file : (struct slot_file){ .generation = 0 };
     (void)pthread_mutex_unlock(&slot->told);
     (void)atomic_fetch_add(&slot->bases, 1);
 }
@@ -468,38 +550,61 @@ static bg_err slot_too_many(struct view_filter *shared, bg_errinfo *info)
     return bgi_err(info, BG_EBUSY, "slot", "fewer filters in it", "%d", VIEW_MOST);
 }
 
-/* What completeness becomes: a delta that goes back far enough closes the gap. */
-static uint64_t slot_complete_with(const bg_slot *slot, bool layered, uint64_t complete)
+/* What goes when another base comes: the base and the old filter. */
+static struct guard_drop slot_drop_base(const struct slot_draft *draft,
+                                        uint64_t complete)
 {
-    const uint64_t now = atomic_load(&slot->complete);
-    return layered && complete >= slot->delta_from && now > complete ? now : complete;
+    struct guard_drop drop = { .complete = complete };
+    for (size_t i = 0; i < draft->count; i++) {
+        const struct view_member *member = &draft->members[i];
+        if (member->role == BG_ROLE_BASE || member->role == BG_ROLE_OLD) {
+            const uint64_t added = atomic_load(&member->shared->added);
+            drop.takes = drop.takes || member->takes;
+            drop.added = added > drop.added ? added : drop.added;
+        }
+    }
+    return drop;
 }
 
-/* Whether keys that were added here would go with the base. Those of a base that was sealed
- * later, or merged with a delta, are in another one that is complete up to that moment. */
-static bool slot_would_lose(const bg_slot *slot, const struct view_member *base,
-                            uint64_t complete)
+static bg_err slot_check_swap(const struct slot_draft *draft, uint64_t complete,
+                              uint32_t flags, bg_errinfo *info)
 {
-    return base
-           && (base->takes
-               || (slot->has_adds
-                   && (slot->delta_from == 0 || complete < slot->delta_from)));
+    const struct guard_drop drop = slot_drop_base(draft, complete);
+    if (flags & BG_SLOT_DISCARD || !guard_loses(&draft->guard, &drop)) {
+        return BG_OK;
+    }
+    return bgi_err(
+        info, BG_EINCOMPAT, "slot", "a base without adds, or BG_SLOT_DISCARD",
+        "one that %s adds, which would be lost", drop.takes ? "takes" : "has");
+}
+
+/* Makes the draft, with another base in it, the present view. */
+static bg_err slot_publish_base(bg_slot *slot, struct slot_draft *draft,
+                                struct view_filter *base, uint64_t complete,
+                                bool discards, bg_errinfo *info)
+{
+    const bool layered = slot_draft_find(draft, BG_ROLE_DELTA) != NULL;
+    const uint64_t before = atomic_load(&slot->complete);
+    const uint64_t after = guard_complete(&draft->guard, layered, before, complete);
+    guard_swapped(&draft->guard, discards, before, after);
+    if (after < before) {
+        atomic_store(&slot->complete, after);
+    }
+    bg_err err = slot_publish_new(slot, draft, base, info);
+    atomic_store(&slot->complete, err ? before : after);
+    return err;
 }
 
 bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
-                      uint32_t flags, const struct slot_file *file, bg_errinfo *info)
+                      uint32_t flags, const bg_file_info *about, bg_errinfo *info)
 {
     struct slot_draft draft;
     slot_draft_begin(slot, &draft);
     const struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
-    if (slot_would_lose(slot, base, complete) && !(flags & BG_SLOT_DISCARD)) {
-        return bgi_err(
-            info, BG_EINCOMPAT, "slot", "a base without adds, or BG_SLOT_DISCARD",
-            "one that %s adds, which would be lost", base->takes ? "takes" : "has");
-    }
     const bool sealed = base ? !base->takes : slot->sealed || layered;
-    bg_err err = slot_check_filter(filter, sealed, info);
+    bg_err err = slot_check_swap(&draft, complete, flags, info);
+    err = err ? err : slot_check_filter(filter, sealed, info);
     if (err) {
         return err;
     }
@@ -511,21 +616,19 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
     slot_draft_remove(&draft, BG_ROLE_OLD);
     (void)slot_draft_put(&draft, shared, BG_ROLE_BASE, true,
                          !sealed && slot_can_take(filter));
-    const uint64_t before = atomic_load(&slot->complete);
-    const uint64_t after = slot_complete_with(slot, layered, complete);
-    if (after < before) {
-        atomic_store(&slot->complete, after);
+    if (about) {
+        memcpy(shared->digest, about->digest_text, sizeof shared->digest);
+        guard_filed(&draft.guard, about, shared->check);
     }
-    err = slot_publish_new(slot, &draft, shared, info);
+    err = slot_publish_base(slot, &draft, shared, complete, flags & BG_SLOT_DISCARD,
+                            info);
     if (!err) {
-        slot->has_adds = false;
         slot_counted(slot, &slot->swaps);
-        slot_base_came(slot, file);
+        slot_base_came(slot);
         if (flags & BG_SLOT_DISCARD) { /* what is not in it is given up */
             atomic_store(&slot->whole, slot_making(slot));
         }
     }
-    atomic_store(&slot->complete, err ? before : after);
     return err;
 }
 
@@ -579,7 +682,7 @@ static bg_err slot_migrate(bg_slot *slot, struct slot_request *request,
     }
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
-        slot_base_came(slot, NULL);
+        slot_base_came(slot);
         bgi_grace_wait(slot->grace); /* (S2) */
     }
     return err;
@@ -598,6 +701,13 @@ static bg_err slot_settle(bg_slot *slot, struct slot_request *request, bg_errinf
     if (!slot_draft_find(&draft, BG_ROLE_OLD)) {
         return bgi_err(info, BG_EINVAL, "slot", "a migration under way", "none");
     }
+    const struct guard_drop drop = { .back = true };
+    if (request->back && guard_loses(&draft.guard, &drop)) {
+        return bgi_err(info, BG_EINCOMPAT, "slot",
+                       "the old filter to have all adds: settle forward or rebuild",
+                       "a base that a delta was merged into since the migration began");
+    }
+    guard_settled(&draft.guard);
     if (request->back) {
         slot_draft_remove(&draft, BG_ROLE_BASE);
         slot_draft_find(&draft, BG_ROLE_OLD)->role = BG_ROLE_BASE;
@@ -607,7 +717,7 @@ static bg_err slot_settle(bg_slot *slot, struct slot_request *request, bg_errinf
     bg_err err = slot_publish(slot, &draft, info);
     if (!err) {
         slot_counted(slot, &slot->swaps);
-        slot_base_came(slot, NULL);
+        slot_base_came(slot);
     }
     return err;
 }
@@ -634,22 +744,19 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     bg_filter *delta = request->filter;
     struct slot_draft draft;
     size_t deltas = 0;
-    bool took = false; /* the base did */
     bg_err err = delta ? slot_check_delta(delta, info) : slot_no_filter(info);
     if (err) {
         return err;
     }
     slot_draft_begin(slot, &draft);
     for (size_t i = 0; i < draft.count; i++) {
-        const bool is_delta = draft.members[i].role == BG_ROLE_DELTA;
-        deltas += is_delta;
-        took = took || (draft.members[i].takes && !is_delta);
-        draft.members[i].takes = false;
+        deltas += draft.members[i].role == BG_ROLE_DELTA;
     }
     if (deltas > 1 || !slot_draft_find(&draft, BG_ROLE_BASE)) {
         return bgi_err(info, deltas > 1 ? BG_EBUSY : BG_EINVAL, "slot",
                        "a base, and at most one delta", "%zu deltas", deltas);
     }
+    const bool took = slot_draft_seal(&draft);
     struct view_filter *shared = view_filter_make(delta, slot_allocator(slot));
     if (!shared) {
         return slot_no_memory(info);
@@ -657,12 +764,10 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     if (!slot_draft_put(&draft, shared, BG_ROLE_DELTA, true, true)) {
         return slot_too_many(shared, info);
     }
-    const uint64_t from = atomic_load(&slot->complete);
+    guard_layered(&draft.guard, slot_mark(slot, &draft.guard), took, deltas > 0);
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
         request->taken = true;
-        slot->has_adds = slot->has_adds || took;
-        slot->delta_from = deltas ? slot->delta_from : from;
         slot_adds_began(slot);
         bgi_grace_wait(slot->grace); /* (S2): what is sealed takes no more adds */
     }
@@ -680,9 +785,12 @@ bg_err bg_slot_layer(bg_slot *slot, bg_filter *delta, bg_errinfo *info)
 /* A copy of the base with the deltas that take no adds in it, instead of both. */
 static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
 {
-    struct slot_draft draft, next = { .count = 0 };
+    struct slot_draft draft, next;
     bg_filter *merged = NULL;
     slot_draft_begin(slot, &draft);
+    next = draft;
+    next.count = 0;
+    guard_compacted(&next.guard, slot_draft_find(&draft, BG_ROLE_OLD) != NULL);
     bg_err err =
         bg_filter_copy(slot_draft_find(&draft, BG_ROLE_BASE)->filter, &merged, info);
     for (size_t i = 0; i < draft.count && !err; i++) {
@@ -703,10 +811,8 @@ static bg_err slot_merge_sealed(bg_slot *slot, bg_errinfo *info)
     err = slot_publish(slot, &next, info);
     view_filter_drop(shared);
     if (!err) {
-        slot->has_adds = true;
         slot_counted(slot, &slot->compactions);
-        slot_base_came(slot, NULL);
-        slot->delta_from = atomic_load(&slot->complete);
+        slot_base_came(slot);
     }
     return err;
 }
@@ -795,10 +901,8 @@ static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo
         view_filter_drop(draft.members[i].shared);
     }
     if (!err) {
-        slot->has_adds = false;
-        slot->delta_from = 0;
         slot_counted(slot, &slot->swaps);
-        slot_base_came(slot, NULL);
+        slot_base_came(slot);
     }
     return err;
 }
@@ -807,6 +911,26 @@ bg_err bg_slot_clear(bg_slot *slot, bg_errinfo *info)
 {
     struct slot_request request = { .filter = NULL };
     return slot_change(slot, &request, slot_clear, info);
+}
+
+/* ---- Generations --------------------------------------------------------------------- */
+
+static bg_err slot_require_generation(bg_slot *slot, struct slot_request *request,
+                                      bg_errinfo *info)
+{
+    struct slot_draft draft;
+    slot_draft_begin(slot, &draft);
+    if (request->generation <= draft.guard.generation) {
+        return BG_OK;
+    }
+    draft.guard.generation = request->generation;
+    return slot_publish(slot, &draft, info);
+}
+
+bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo *info)
+{
+    struct slot_request request = { .generation = generation };
+    return slot_change(slot, &request, slot_require_generation, info);
 }
 
 /* ---- What is there, changed ---------------------------------------------------------- */
@@ -858,6 +982,7 @@ bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
     const struct view *view = atomic_load(&slot->view);
     bg_err err = slot_merge_check(view, other, info);
     if (!err) {
+        slot_note_add(slot, view);
         err = slot_merge_each(view, other, info);
         slot_adds_began(slot);
     }
@@ -891,13 +1016,18 @@ uint64_t bg_slot_complete(const bg_slot *slot)
     return slot ? atomic_load(&slot->complete) : 0;
 }
 
+void slot_raise_complete(bg_slot *slot, uint64_t complete)
+{
+    uint64_t now = atomic_load(&slot->complete);
+    while (now < complete
+           && !atomic_compare_exchange_weak(&slot->complete, &now, complete)) {
+    }
+}
+
 void bg_slot_advance(bg_slot *slot, uint64_t sequence)
 {
-    if (!slot) {
-        return;
-    }
-    uint64_t now = atomic_load(&slot->complete);
-    while (now < sequence
-           && !atomic_compare_exchange_weak(&slot->complete, &now, sequence)) {
+    if (slot) {
+        slot_raise_complete(slot, sequence);
+        atomic_fetch_add(&slot->advances, 1); /* when the number is there */
     }
 }

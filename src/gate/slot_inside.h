@@ -12,7 +12,10 @@
 
 #include <pthread.h>
 
-enum { SLOT_WAIT_MILLISECONDS = 100 }; /* for readers of what was replaced */
+enum {
+    SLOT_WAIT_MILLISECONDS = 100, /* for readers of what was replaced */
+    SLOT_SPARES = 2               /* an old and a next filter */
+};
 
 /* What is counted, per processor. */
 struct slot_line {
@@ -21,13 +24,6 @@ struct slot_line {
     _Atomic uint64_t refused;
     _Atomic uint64_t
         again; /* of olds: certainly new to what takes adds, so bits were set */
-};
-
-/* The file that the base came from. */
-struct slot_file {
-    char digest[BG_DIGEST_TEXT]; /* "": none */
-    uint8_t key_id[BG_KEY_ID_BYTES];
-    uint64_t generation;
 };
 
 /* What there was when the base came, and when what takes adds did. */
@@ -45,7 +41,8 @@ struct bg_slot {
     uint32_t lines_count;
     bool sealed; /* as it was made */
     _Atomic uint64_t complete;
-    _Atomic uint64_t bases; /* that came; for gates, who learn the rate of each */
+    _Atomic uint64_t advances; /* calls of bg_slot_advance: see guard.h */
+    _Atomic uint64_t bases;    /* that came; for gates, who learn the rate of each */
     /* When the making of bases began, in numbers of their own, and that of the last one that
      * has everything written before: what could not be added is found again (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
@@ -60,12 +57,11 @@ struct bg_slot {
     pthread_mutex_t reload; /* one reload at a time; taken first */
     pthread_mutex_t change; /* one change of the view at a time; may be held for long */
     bool rebuilding;        /* written under `change` and `told` */
-    uint64_t delta_from;    /* the delta has everything from here on; under `change` */
-    bool has_adds; /* of a sealed base: it has keys that were added here; likewise */
+    struct bgi_memory spare[SLOT_SPARES]; /* (S3); under `change` */
+    size_t spares;
 
     pthread_mutex_t told; /* of what bg_slot_about tells, never held for long; last */
     struct slot_marks marks;
-    struct slot_file file;
     uint64_t swaps, reloads, reload_failures, reload_unchanged;
     uint64_t rebuilds, rebuild_failures, compactions;
     struct bgi_memory failure; /* a bg_errinfo: the last one; empty: none so far */
@@ -84,12 +80,25 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
     bgi_grace_leave(slot->grace, token);
 }
 
+/* Notes an add to the filters that take it, before a bit is set. */
+BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
+{
+    const uint64_t added =
+        1 + atomic_load_explicit(&slot->advances, memory_order_relaxed);
+    for (size_t i = 0; i < view->count; i++) {
+        if (view->members[i].takes) {
+            view_filter_added(view->members[i].shared, added);
+        }
+    }
+}
+
 /* ---- Changing: with slot->change held ------------------------------------------------ */
 
-/* The members of the present view, copied so that they can be changed. */
+/* The members of the present view and its guard, copied so that they can be changed. */
 struct slot_draft {
     struct view_member members[VIEW_MOST];
     size_t count;
+    struct guard guard;
 };
 
 void slot_draft_begin(const bg_slot *slot, struct slot_draft *draft);
@@ -100,11 +109,18 @@ struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
 /* Removes all members with a role. */
 void slot_draft_remove(struct slot_draft *draft, bg_role role);
 
+/* No member takes adds any more; whether one other than a delta did. */
+bool slot_draft_seal(struct slot_draft *draft);
+
 /* Puts a member to the front; false when there are too many. */
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
                     bool asked, bool takes);
 
-/* Makes the draft the present view, in one atomic step. BG_ENOMEM: nothing has changed. */
+/* The present moment, for guards. */
+struct guard_mark slot_mark(const bg_slot *slot, const struct guard *guard);
+
+/* Makes the draft the present view, in one atomic step. BG_ENOMEM: nothing has changed. It does not
+ * fail if the present view has an old or a next filter that the draft has not (S3). */
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
 
 /* A base that will have all keys begins to be made; its number, for `whole` when it came. */
@@ -113,17 +129,24 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
     return atomic_fetch_add(&slot->makings, 1) + 1;
 }
 
-/* The new base is noted: when it came, and up to where it is complete. */
-void slot_base_came(bg_slot *slot, const struct slot_file *file);
+/* Notes that a new base came, and when. */
+void slot_base_came(bg_slot *slot);
+
+/* Raises completeness, if it is below. */
+void slot_raise_complete(bg_slot *slot, uint64_t complete);
 
 const bg_allocator *slot_allocator(const bg_slot *slot);
 
 /* Whether a filter can take adds from several threads. */
 bool slot_can_take(const bg_filter *filter);
 
-/* Replaces the base; slot->change is held. */
+/* Replaces the base; slot->change is held. `about` is that of the filter's file, or NULL. */
 bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
-                      uint32_t flags, const struct slot_file *file, bg_errinfo *info);
+                      uint32_t flags, const bg_file_info *about, bg_errinfo *info);
+
+/* As bg_slot_save; tells the digest of what was written. (reload.c) */
+bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
+                 uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info);
 
 uint64_t slot_now(const bg_slot *slot);
 

@@ -126,7 +126,9 @@ bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len, bool *is_new)
     if (!slot) {
         return BG_EINVAL;
     }
-    bg_err err = view_add(slot_enter(slot, &token), key, len, &news);
+    const struct view *view = slot_enter(slot, &token);
+    slot_note_add(slot, view);
+    bg_err err = view_add(view, key, len, &news);
     slot_leave(slot, token);
     slot_count_adds(slot, token, !err, news, err);
     if (is_new) {
@@ -142,7 +144,9 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
     if (!slot) {
         return BG_EINVAL;
     }
-    bg_err err = view_add_u64(slot_enter(slot, &token), key, &news);
+    const struct view *view = slot_enter(slot, &token);
+    slot_note_add(slot, view);
+    bg_err err = view_add_u64(view, key, &news);
     slot_leave(slot, token);
     slot_count_adds(slot, token, !err, news, err);
     if (is_new) {
@@ -158,7 +162,9 @@ static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
     bgi_grace_token token;
     struct view_news news;
     size_t in = 0;
-    bg_err err = view_add_many(slot_enter(slot, &token), keys, n, is_new, &in, &news);
+    const struct view *view = slot_enter(slot, &token);
+    slot_note_add(slot, view);
+    bg_err err = view_add_many(view, keys, n, is_new, &in, &news);
     slot_leave(slot, token);
     slot_count_adds(slot, token, in, news, err && err != BG_EINCOMPAT);
     if (done) {

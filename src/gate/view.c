@@ -25,6 +25,7 @@ struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allo
     owned->shared.check = bg_hasher_check(bg_filter_hasher(filter));
     atomic_init(&owned->shared.owners, 1);
     atomic_init(&owned->shared.failed, false);
+    atomic_init(&owned->shared.added, 0);
     return &owned->shared;
 }
 
@@ -69,18 +70,19 @@ static void view_put(struct view *view, const struct view_member *member)
     atomic_fetch_add(&member->shared->owners, 1);
 }
 
-struct view *view_make(const struct view_member *members, size_t count,
-                       const bg_allocator *allocator)
+bool view_memory(struct bgi_memory *memory, size_t count, const bg_allocator *allocator)
 {
-    struct bgi_memory memory;
-    if (count > VIEW_MOST
-        || !bgi_memory_take(&memory,
-                            sizeof(struct view) + count * sizeof(struct view_member),
-                            allocator, true)) {
-        return NULL;
-    }
+    return bgi_memory_take(memory,
+                           sizeof(struct view) + count * sizeof(struct view_member),
+                           allocator, true);
+}
+
+struct view *view_make(struct bgi_memory memory, const struct view_member *members,
+                       size_t count, const struct guard *guard)
+{
     struct view *view = memory.base;
     view->memory = memory;
+    view->guard = *guard;
     for (size_t i = 0; i < count; i++) {
         struct view_member member = members[i];
         member.filter = member.shared->filter;
@@ -143,6 +145,16 @@ const struct view_member *view_find(const struct view *view, bg_role role)
         }
     }
     return NULL;
+}
+
+bool view_has_filter(const struct view *view, const struct view_filter *filter)
+{
+    for (size_t i = 0; i < view->count; i++) {
+        if (view->members[i].shared == filter) {
+            return true;
+        }
+    }
+    return false;
 }
 
 const struct view_member *view_find_delta(const struct view *view, bool takes)

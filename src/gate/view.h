@@ -25,6 +25,7 @@
 #include "base/grace.h"
 #include "base/memory.h"
 #include "bloomgate/slot.h"
+#include "gate/guard.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -34,9 +35,11 @@
 /* A filter with an owner. */
 struct view_filter {
     bg_filter *filter;
-    uint64_t check;     /* of its hasher */
-    atomic_uint owners; /* views, and the one who is about to make one */
-    atomic_bool failed; /* an add found no room: not to be asked */
+    uint64_t check;         /* of its hasher */
+    atomic_uint owners;     /* views, and the one who is about to make one */
+    atomic_bool failed;     /* an add found no room: not to be asked */
+    _Atomic uint64_t added; /* 1 + advances of the slot before its last add; 0: none */
+    char digest[BG_DIGEST_TEXT]; /* of the file that it came from, or "" */
 };
 
 /* NULL when there is no memory; the filter is then the caller's. */
@@ -44,6 +47,14 @@ struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allo
 
 /* One owner less; the filter is freed with the last. NULL is allowed. */
 void view_filter_drop(struct view_filter *filter);
+
+/* Its last add was no earlier than this. */
+static inline void view_filter_added(struct view_filter *filter, uint64_t added)
+{
+    uint64_t now = atomic_load_explicit(&filter->added, memory_order_relaxed);
+    while (now < added && !atomic_compare_exchange_weak(&filter->added, &now, added)) {
+    }
+}
 
 enum { VIEW_MOST = 6 };
 
@@ -58,6 +69,7 @@ struct view_member {
 struct view {
     struct bgi_retired retired; /* must be first */
     struct bgi_memory memory;
+    struct guard guard;
     size_t count;
     size_t asked;   /* how many are */
     bool based;     /* one of them is a base */
@@ -66,9 +78,14 @@ struct view {
     struct view_member members[];
 };
 
-/* A new view of these members, of each of which it becomes an owner; NULL: no memory. */
-struct view *view_make(const struct view_member *members, size_t count,
-                       const bg_allocator *allocator);
+/* Memory for a view of `count` members; false: there is none. */
+bool view_memory(struct bgi_memory *memory, size_t count,
+                 const bg_allocator *allocator);
+
+/* A new view of these members, of each of which it becomes an owner, in memory for as many or
+ * more, which it owns from then on. */
+struct view *view_make(struct bgi_memory memory, const struct view_member *members,
+                       size_t count, const struct guard *guard);
 void view_release(struct bgi_retired *retired);
 
 /* Whether nobody but the view has its filters. */
@@ -79,6 +96,9 @@ struct view *view_relocate(struct view *view, const bg_mover *mover);
 
 /* The first member with a role, or NULL. */
 const struct view_member *view_find(const struct view *view, bg_role role);
+
+/* Whether it is one of its members. */
+bool view_has_filter(const struct view *view, const struct view_filter *filter);
 
 /* The first delta that takes adds, or that takes none, or NULL. */
 const struct view_member *view_find_delta(const struct view *view, bool takes);

@@ -69,6 +69,12 @@ bg_err bgi_file_open_other(const char *path, const bg_open_options *options, boo
                            const char *digest, bg_file_info *about, bg_filter **filter,
                            bg_errinfo *info);
 
+/* As bg_save; the digest of the file that was written is put to `digest`, unless NULL. What is at
+ * the path a moment later may be another one. (file.c) */
+bg_err bgi_file_save(const bg_filter *filter, const char *path,
+                     const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
+                     bg_errinfo *info);
+
 /* Syncs the folder of a path. */
 bg_err disk_sync_folder(const char *path, bg_errinfo *info);
 

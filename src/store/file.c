@@ -321,11 +321,13 @@ bg_err bg_file_about(const char *path, bg_file_info *about, bg_errinfo *info)
     return err;
 }
 
-bg_err bg_save(const bg_filter *filter, const char *path,
-               const bg_save_options *options, bg_errinfo *info)
+bg_err bgi_file_save(const bg_filter *filter, const char *path,
+                     const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
+                     bg_errinfo *info)
 {
     struct disk_draft draft;
     struct container_sink sink;
+    struct container_header header;
     bg_save_options how;
     if (!filter) {
         return bgi_err(info, BG_EINVAL, "filter", "a filter", "NULL");
@@ -336,12 +338,21 @@ bg_err bg_save(const bg_filter *filter, const char *path,
     if (err) {
         return err;
     }
-    err = container_encode(filter, &how, &sink, NULL, info);
+    err = container_encode(filter, &how, &sink, &header, info);
     if (err) {
         disk_discard(&draft);
         return err;
     }
+    if (digest) {
+        memcpy(digest, header.digest, sizeof header.digest);
+    }
     return disk_finish(&draft, DISK_BLOCKS, info);
+}
+
+bg_err bg_save(const bg_filter *filter, const char *path,
+               const bg_save_options *options, bg_errinfo *info)
+{
+    return bgi_file_save(filter, path, options, NULL, info);
 }
 
 /* ---- Publication ------------------------------------------------------------------------ */

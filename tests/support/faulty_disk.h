@@ -43,7 +43,10 @@ static struct {
     unsigned long calls, at;      /* 0: never */
     enum disk_fault fault;
     void (*on_create)(void); /* told before the next file is made, once */
-    void (*on_sync)(void);   /* told before every fdatasync */
+    void (*on_open)(
+        const char *path); /* told before every file that is opened to be read */
+    void (*on_rename)(const char *to);              /* told after every rename */
+    void (*on_sync)(void);                          /* told before every fdatasync */
     void (*on_write)(int file, off_t at, size_t n); /* told before every write */
     unsigned long data_syncs; /* how many there were, atomically */
     bool interrupts;          /* every write and sync first says EINTR */
@@ -249,6 +252,8 @@ int __wrap_open(const char *path, int flags, ...)
             disk.on_create = NULL;
             tell();
         }
+    } else if (disk.on_open) {
+        disk.on_open(path);
     }
     DISK_CALL(file, __real_open(path, flags, mode),
               flags & O_CREAT ? disk_note_new(file) : (void)0);
@@ -307,6 +312,9 @@ int __wrap_rename(const char *from, const char *to)
 {
     int result;
     DISK_CALL(result, __real_rename(from, to), (void)0);
+    if (disk.on_rename) {
+        disk.on_rename(to);
+    }
     return result;
 }
 

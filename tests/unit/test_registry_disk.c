@@ -737,3 +737,84 @@ TEST(disk__file_that_cannot_be_removed)
     bg_registry_free(registry);
     files_clean();
 }
+
+/* ---- Files that are replaced meanwhile ---------------------------------------------------- */
+
+static unsigned opens_left;
+
+/* Puts the older file in the place of the newer one. */
+static void put_older(void)
+{
+    disk.on_open = NULL;
+    disk.on_rename = NULL;
+    CHECK_EQ(__real_rename(files_path("older"), files_path("acme.bg")), 0);
+}
+
+static void put_older_before_open(const char *path)
+{
+    if (strstr(path, "acme.bg") && --opens_left == 0) {
+        put_older();
+    }
+}
+
+static void put_older_after_rename(const char *to)
+{
+    if (strstr(to, "acme.bg")) {
+        put_older();
+    }
+}
+
+/* What is compared and what is read is one and the same file: the older one is never used,
+ * whichever opening it comes before, and also right after the newer one was written. */
+TEST(evict__a_file_that_is_replaced_meanwhile_is_not_used)
+{
+    for (unsigned moment = 0; moment < 3; moment++) {
+        bg_registry_options options = on_disk();
+        bg_registry *registry = open_registry(&options);
+        bg_tenant *acme = get_tenant(registry, "acme");
+        add_all(acme, 0, 100);
+        CHECK_OK(bg_registry_save(registry, NULL));
+        disk_copy(files_path("acme.bg"), files_path("older"));
+        add_all(acme, 100, 200);
+        disk.on_rename = moment == 2 ? put_older_after_rename : NULL;
+        CHECK_EQ(pass(registry, IDLE), 1);
+        opens_left = moment + 1;
+        disk.on_open = moment < 2 ? put_older_before_open : NULL;
+        CHECK_EQ(count_found(acme, 0, 200), 200); /* "maybe" */
+        CHECK(!file_exists("older"));
+        disk.on_open = NULL;
+        CHECK_EQ(add(acme, 1), BG_EINCOMPAT);
+        CHECK_EQ(tenant_stats(acme).in_memory, 0);
+        bg_tenant_release(acme);
+        bg_registry_free(registry);
+        files_clean();
+    }
+}
+
+/* The generation of a file that was loaded into a tenant's slot stays with the tenant. */
+TEST(evict__keeps_the_generation)
+{
+    bg_registry_options options = on_disk();
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    bg_slot *slot = bg_tenant_slot(acme);
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    bg_save_options saving = BG_SAVE_OPTIONS_INIT;
+    how.flags = BG_SLOT_DISCARD;
+    CHECK(slot != NULL);
+    saving.generation = 7;
+    CHECK_OK(bg_slot_save(slot, files_path("seven"), &saving, NULL));
+    saving.generation = 5;
+    CHECK_OK(bg_slot_save(slot, files_path("five"), &saving, NULL));
+    CHECK_OK(bg_slot_reload(slot, files_path("seven"), &how, NULL));
+    CHECK_EQ(bg_slot_reload(slot, files_path("five"), &how, NULL), BG_EINCOMPAT);
+    bg_tenant_release(acme);
+    CHECK_EQ(pass(registry, IDLE), 1);
+    acme = get_tenant(registry, "acme");
+    CHECK_OK(add(acme, 1));
+    slot = bg_tenant_slot(acme);
+    CHECK_EQ(bg_slot_reload(slot, files_path("five"), &how, NULL), BG_EINCOMPAT);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}

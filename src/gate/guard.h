@@ -1,0 +1,134 @@
+/*
+ * guard.h - what a slot has to remember so that no change loses an acknowledged key.
+ *
+ * The filters of a view (view.h) do not show which of their keys exist nowhere else. That is
+ * what the guard is for. Every view has one, it never changes, and it follows from the guard
+ * of the view before: slot_draft_begin copies it, and one function per kind of change computes
+ * the next value. A change that forgets to do so keeps the old guard, which is the strict one.
+ *
+ * Invariants, for a view with guard g:
+ *   (G1) If a key was added through the slot, its add returned BG_OK, it was not given up
+ *        (BG_SLOT_DISCARD, bg_slot_clear), and no delta has it, then either the base takes
+ *        adds, or g.owes is true, or there is no base and every answer is "maybe".
+ *   (G2) If g.owes is true, every such key has a number up to g.base.number, provided that it was
+ *        added before the advance g.base.advances (see Numbers).
+ *   (G3) During a migration the old filter has every such key that was added since the migration
+ *        began, unless g.ahead is true.
+ *   (G4) The deltas have every key with a number above g.delta_from.
+ *   (G5) No file of a generation below g.generation is accepted without
+ *        BG_SLOT_ANY_GENERATION.
+ *
+ * guard_loses is the only function that decides whether a change may lose adds.
+ *
+ * Numbers. bg_slot_complete counts the writes of the source of truth. A file that is complete
+ * up to N has all keys numbered up to N, so it may replace a base whose keys are all numbered up
+ * to N. An add has no number of its own: it gets one when the caller advances the slot
+ * afterwards. So each filter keeps the number of advances that had happened when it last took an
+ * add (view_filter.added), and a mark keeps the number of advances when the filter stopped
+ * taking adds. If an add came after the last advance, its number is unknown, and no file
+ * replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does not use
+ * numbers.
+ *
+ *     change               guard afterwards
+ *     create               nothing is owed
+ *     add, merge           as before; view_filter.added of each filter that takes it
+ *     advance              as before; the slot counts it
+ *     layer                the base, if it took adds, is owed up to now; deltas that stop do so now;
+ *                          the first delta begins now
+ *     compact              the base is owed up to where the merged deltas stopped, and the
+ *                          remaining delta begins there; during a migration: ahead
+ *     migrate              as before
+ *     settle               as before; nothing is ahead. Back: refused while ahead
+ *     swap, reload         refused if guard_loses. What was owed still is; DISCARD: nothing is
+ *                          owed. A file sets generation and key id
+ *     rebuild begins       with a delta: layer. Without: as before
+ *     rebuild fails        as before: with a delta, the slot is layered
+ *     rebuild ends         if adds were taken, the base is owed up to the beginning of the
+ *                          rebuild. A delta begins there, unless it was there before
+ *     clear                as created
+ *     relocate             as before (the view moves)
+ *     tenant leaves        its file has the completeness and the generation
+ *     tenant returns       create, advance and bg_slot_require_generation from its file. Nothing
+ *                          is owed: only a base without deltas is saved, and one that took adds
+ *                          takes adds again
+ *     service restarts     the same from the journal: see object_describe in command/object.h
+ */
+#ifndef BGI_GUARD_H
+#define BGI_GUARD_H
+
+#include "bloomgate/file.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A moment, in terms of completeness. */
+struct guard_mark {
+    uint64_t complete; /* bg_slot_complete */
+    uint64_t number;   /* the same, before anything lowered it; 0: not used */
+    uint64_t advances; /* calls of bg_slot_advance */
+};
+
+struct guard {
+    bool owes;              /* (G1) */
+    bool ahead;             /* (G3) */
+    struct guard_mark base; /* (G2) */
+    struct guard_mark
+        delta; /* when deltas last stopped taking adds, and the present one began */
+    uint64_t delta_from; /* (G4) */
+    uint64_t highest;    /* completeness that the slot had before a change lowered it */
+    uint64_t generation; /* (G5) */
+    /* Of the last file: its key id, and the check value of the hasher that it belongs to, which
+     * is 0 if there was no file. */
+    uint8_t key_id[BG_KEY_ID_BYTES];
+    uint64_t key_check;
+};
+
+/* The present moment. */
+struct guard_mark guard_mark(const struct guard *guard, uint64_t complete,
+                             uint64_t advances);
+
+/* A change that removes filters from the list. */
+struct guard_drop {
+    bool back;         /* only the base goes, and the old filter takes its place */
+    bool takes;        /* one that goes takes adds */
+    uint64_t added;    /* the highest view_filter.added of those that go */
+    uint64_t complete; /* up to where the replacement is */
+};
+
+/* Whether it may lose an acknowledged key. */
+bool guard_loses(const struct guard *guard, const struct guard_drop *drop);
+
+/* What completeness becomes with a base that is complete up to `base`: a delta that reaches
+ * back far enough closes the gap. */
+uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t complete,
+                        uint64_t base);
+
+/* ---- The next guard, for each kind of change ----------------------------------------------- */
+
+/* All filters stop taking adds, and a new delta begins. */
+void guard_layered(struct guard *guard, struct guard_mark now, bool base_took,
+                   bool had_delta);
+
+/* The deltas that take no adds became part of the base. */
+void guard_compacted(struct guard *guard, bool migrating);
+
+/* The migration is over. */
+void guard_settled(struct guard *guard);
+
+/* Another base came; completeness went from `before` to `after`. */
+void guard_swapped(struct guard *guard, bool discards, uint64_t before, uint64_t after);
+
+/* The base came from a file with this generation and key id; `check` is that of its hasher. */
+void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check);
+
+struct guard_rebuilt {
+    struct guard_mark
+        began;      /* when the new filter, or the new delta, began to take adds */
+    bool took;      /* somebody took adds */
+    bool new_delta; /* a delta began with the rebuild */
+    uint64_t before, after; /* completeness */
+};
+
+void guard_rebuilt(struct guard *guard, const struct guard_rebuilt *how);
+
+#endif

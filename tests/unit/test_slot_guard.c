@@ -1,0 +1,366 @@
+/*
+ * test_slot_guard.c - what a slot remembers from one change to the next, so that no acknowledged
+ * key is lost: adds that a new base must have, and the generation of the last file. Each test is a
+ * sequence of changes; prop_slot.c plays random ones.
+ */
+#include "bloomgate/bloomgate.h"
+#include "support/check.h"
+#include "support/files.h"
+#include "support/filters.h"
+#include "support/slots.h"
+
+#include <string.h>
+
+/* A filter may be refused: then it is still the caller's. */
+static bg_err swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_t flags)
+{
+    bg_err err = bg_slot_swap(slot, filter, complete, flags, NULL);
+    if (err) {
+        bg_filter_free(filter);
+    }
+    return err;
+}
+
+static bg_filter *empty(void)
+{
+    return make(BG_KIND_BLOCKED, 2000);
+}
+
+static void save(const char *path, uint64_t keys, uint64_t generation,
+                 const char *metadata)
+{
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_filter *filter = make_with(0, keys);
+    how.generation = generation;
+    how.metadata = metadata;
+    CHECK_OK(bg_save(filter, path, &how, NULL));
+    bg_filter_free(filter);
+}
+
+/* ---- Adds ------------------------------------------------------------------------------ */
+
+static bg_err no_keys(void *context, bg_bytes *keys, size_t room, size_t *n,
+                      bg_errinfo *info)
+{
+    (void)context;
+    (void)keys;
+    (void)room;
+    (void)info;
+    *n = 0;
+    return BG_EIO;
+}
+
+/* Rebuilds with a delta; it fails, because the source does, or because it is aborted. */
+static void fail_to_rebuild(bg_slot *slot, bool pushes)
+{
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    const bg_source source = { no_keys, NULL, NULL, 1000 };
+    bg_rebuild *rebuild = NULL;
+    how.delta = empty();
+    how.spec.items = 1000;
+    if (pushes) {
+        CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+        bg_rebuild_abort(rebuild);
+    } else {
+        CHECK_EQ(bg_slot_rebuild(slot, &source, &how, NULL, NULL), BG_EIO);
+    }
+}
+
+/* What the base took before a rebuild with a delta began is still owed when that has failed. */
+TEST(slot_guard__after_a_rebuild_that_failed)
+{
+    for (int pushes = 0; pushes < 2; pushes++) {
+        bg_slot *slot = make_slot(empty(), 0);
+        add_keys(slot, 0, 1000);
+        bg_slot_advance(slot, 1000);
+        CHECK_EQ(swap(slot, empty(), 5, 0), BG_EINCOMPAT);
+        for (int failed = 0; failed < 8; failed++) {
+            fail_to_rebuild(slot, pushes);
+            CHECK_EQ(swap(slot, empty(), 5, 0), BG_EINCOMPAT);
+            CHECK_EQ(count_keys(slot, 0, 1000), 1000);
+        }
+        CHECK(bg_slot_may_contain_at(slot, "stranger", 8, 1001));
+        add_keys(slot, 1000, 10);
+        CHECK_OK(swap(slot, make_with(0, 1000), 1000, 0));
+        CHECK_EQ(count_keys(slot, 0, 1010), 1010); /* the deltas stayed */
+        CHECK_EQ(swap(slot, empty(), 5, 0), BG_EINCOMPAT);
+        CHECK_OK(swap(slot, empty(), 5, BG_SLOT_DISCARD));
+        CHECK_EQ(bg_slot_complete(slot), 5); /* the deltas begin at 1000 */
+        bg_slot_free(slot);
+    }
+}
+
+/* What was owed once is owed by every later base. */
+TEST(slot_guard__after_two_swaps)
+{
+    bg_slot *slot = make_slot(empty(), 0);
+    for (uint64_t number = 1; number < 4; number++) {
+        if (number == 3) {
+            CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+        }
+        add_keys(slot, number, 1);
+        bg_slot_advance(slot, number);
+    }
+    CHECK_EQ(swap(slot, make_with(1, 1), 1, 0), BG_EINCOMPAT);
+    CHECK_OK(swap(slot, make_with(1, 3), 3, 0));
+    CHECK_EQ(swap(slot, make_with(1, 1), 1, 0), BG_EINCOMPAT);
+    CHECK_OK(swap(slot, make_with(1, 2), 2, 0)); /* the delta has the third */
+    CHECK_EQ(count_keys(slot, 1, 3), 3);
+    CHECK_EQ(bg_slot_complete(slot), 3);
+    bg_slot_free(slot);
+}
+
+/* A number that came with a file says nothing of keys that were added since. */
+TEST(slot_guard__without_a_number_nothing_is_as_complete)
+{
+    for (int advances = 0; advances < 2; advances++) {
+        bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+        CHECK_OK(swap(slot, make_with(0, 5), 5, 0));
+        CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+        add_keys(slot, 5, 1);
+        if (advances) {
+            bg_slot_advance(slot, 6);
+        }
+        CHECK_OK(bg_slot_compact(slot, empty(), NULL));
+        CHECK_EQ(swap(slot, make_with(0, 5), 5, 0), BG_EINCOMPAT);
+        CHECK_EQ(swap(slot, make_with(0, 9), 9, 0), advances ? BG_OK : BG_EINCOMPAT);
+        CHECK(bg_slot_may_contain_u64(slot, 5));
+        bg_slot_free(slot);
+    }
+}
+
+/* Nor does one that was lowered by a base that is less complete. */
+TEST(slot_guard__after_completeness_was_lowered)
+{
+    bg_slot *slot = make_slot(make_with(0, 5), BG_SLOT_SEALED);
+    bg_slot_advance(slot, 5);
+    CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+    add_keys(slot, 5, 3);
+    bg_slot_advance(slot, 8);
+    CHECK_OK(swap(slot, make_with(0, 3), 3, 0)); /* 3 and 4 were never added here */
+    CHECK_EQ(bg_slot_complete(slot), 3);
+    CHECK_OK(bg_slot_compact(slot, empty(), NULL));
+    CHECK_EQ(swap(slot, make_with(0, 4), 4, 0), BG_EINCOMPAT);
+    CHECK_EQ(count_keys(slot, 5, 3), 3);
+    CHECK_OK(swap(slot, make_with(0, 8), 8, 0));
+    bg_slot_free(slot);
+}
+
+/* ---- Migrations ------------------------------------------------------------------------- */
+
+/* Compaction merges the delta into the new filter only, so there is no way back. */
+TEST(slot_guard__no_way_back_after_a_compaction)
+{
+    for (int ends = 0; ends < 3; ends++) {
+        bg_slot *slot = make_slot(make_with(0, 1), 0);
+        bg_filter *other = make_seeded(BG_KIND_BLOCKED, 2000, 7);
+        bg_errinfo why;
+        CHECK_OK(bg_slot_migrate(slot, other, NULL));
+        CHECK_OK(bg_slot_layer(slot, make_seeded(BG_KIND_BLOCKED, 2000, 7), NULL));
+        add_keys(slot, 1, 1);
+        if (ends == 0) {
+            CHECK_OK(bg_slot_settle(slot, true, NULL)); /* the delta stays */
+            CHECK_EQ(count_keys(slot, 0, 2), 2);
+            bg_slot_free(slot);
+            continue;
+        }
+        CHECK_OK(bg_slot_compact(slot, make_seeded(BG_KIND_BLOCKED, 2000, 7), NULL));
+        CHECK_EQ(bg_slot_settle(slot, true, &why), BG_EINCOMPAT);
+        CHECK(strstr(why.message, "rebuild"));
+        CHECK_EQ(count_keys(slot, 0, 2), 2);
+        if (ends == 1) {
+            CHECK_OK(bg_slot_settle(slot, false, NULL));
+            CHECK_OK(bg_slot_migrate(slot, make_with(0, 0), NULL));
+            CHECK_OK(bg_slot_settle(slot, true, NULL)); /* another migration */
+        } else {
+            CHECK_OK(swap(slot, make_with(0, 2), 0, BG_SLOT_DISCARD));
+        }
+        CHECK(bg_slot_may_contain_u64(slot, 1));
+        bg_slot_free(slot);
+    }
+}
+
+/* ---- Files ------------------------------------------------------------------------------- */
+
+/* Each of these leaves a base that is not of the file, or is again. */
+static void change_base(int way, bg_slot *slot)
+{
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    bg_rebuild *rebuild = NULL;
+    how.spec.items = 100;
+    switch (way) {
+    case 0: CHECK_OK(bg_slot_migrate(slot, empty(), NULL)); break;
+    case 1:
+    case 2:
+        CHECK_OK(bg_slot_migrate(slot, empty(), NULL));
+        CHECK_OK(bg_slot_settle(slot, way == 1, NULL));
+        break;
+    case 3:
+        CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+        CHECK_OK(bg_slot_compact(slot, empty(), NULL));
+        break;
+    case 4:
+        CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+        CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
+        break;
+    case 5: CHECK_OK(swap(slot, empty(), 0, 0)); break;
+    default: CHECK_OK(swap(slot, empty(), 0, BG_SLOT_DISCARD)); break;
+    }
+}
+
+TEST(slot_guard__no_older_generation_whatever_comes_between)
+{
+    const char *five = files_path("five"), *seven = files_path("seven");
+    save(five, 5, 5, NULL);
+    save(seven, 7, 7, NULL);
+    for (int way = 0; way < 7; way++) {
+        bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+        bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+        CHECK_OK(bg_slot_reload(slot, seven, NULL, NULL));
+        change_base(way, slot);
+        how.flags = BG_SLOT_DISCARD;
+        CHECK_EQ(bg_slot_reload(slot, five, &how, NULL), BG_EINCOMPAT);
+        CHECK_EQ(stats_of(slot).generation, 7);
+        CHECK_EQ(stats_of(slot).digest[0] != 0, way == 1);
+        how.flags |= BG_SLOT_ANY_GENERATION;
+        CHECK_OK(bg_slot_reload(slot, five, &how, NULL));
+        CHECK_EQ(stats_of(slot).generation, 5);
+        bg_slot_free(slot);
+    }
+    files_clean();
+}
+
+TEST(slot_guard__forgets_the_generation_when_cleared)
+{
+    const char *five = files_path("five"), *seven = files_path("seven");
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    save(five, 5, 5, NULL);
+    save(seven, 7, 7, NULL);
+    CHECK_OK(bg_slot_reload(slot, seven, NULL, NULL));
+    CHECK_OK(bg_slot_clear(slot, NULL));
+    CHECK_OK(bg_slot_reload(slot, five, NULL, NULL));
+    bg_slot_free(slot);
+    files_clean();
+}
+
+TEST(slot_guard__requires_the_generation_that_it_is_told)
+{
+    const char *five = files_path("five");
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    save(five, 5, 5, NULL);
+    CHECK_EQ(bg_slot_require_generation(NULL, 6, NULL), BG_EINVAL);
+    CHECK_OK(bg_slot_require_generation(slot, 6, NULL));
+    CHECK_OK(bg_slot_require_generation(slot, 3, NULL)); /* changes nothing */
+    CHECK_EQ(stats_of(slot).generation, 6);
+    CHECK_EQ(bg_slot_reload(slot, five, NULL, NULL), BG_EINCOMPAT);
+    save(five, 5, 6, NULL);
+    CHECK_OK(bg_slot_reload(slot, five, NULL, NULL));
+    bg_slot_free(slot);
+    files_clean();
+}
+
+/* The same file again, when a delta was merged with what came from it. */
+TEST(slot_guard__not_the_same_file_again_after_a_compaction)
+{
+    const char *path = files_path("file");
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    save(path, 5, 1, "complete: 5\n");
+    CHECK_OK(bg_slot_reload(slot, path, NULL, NULL));
+    CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+    add_keys(slot, 5, 1);
+    CHECK_OK(bg_slot_reload(slot, path, NULL, NULL)); /* it is there already */
+    CHECK_EQ(stats_of(slot).reload_unchanged, 1);
+    CHECK_OK(bg_slot_compact(slot, empty(), NULL));
+    CHECK_EQ(bg_slot_reload(slot, path, NULL, NULL), BG_EINCOMPAT);
+    CHECK_EQ(count_keys(slot, 0, 6), 6);
+    bg_slot_free(slot);
+    files_clean();
+}
+
+/* ---- Without memory ---------------------------------------------------------------------- */
+
+static bg_slot *counted_slot(struct counting *counting)
+{
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    bg_slot *slot = NULL;
+    counting_start(counting);
+    options.allocator = &counting->hooks;
+    CHECK_OK(bg_slot_create(make_with(0, 100), &options, &slot, NULL));
+    return slot;
+}
+
+static void no_more_memory(struct counting *counting)
+{
+    counting->fail_at = counting->calls + 1;
+    counting->fail_onwards = true;
+}
+
+static void free_counted(bg_slot *slot, const struct counting *counting)
+{
+    bg_slot_free(slot);
+    CHECK_EQ(counting->live, 0);
+    CHECK_EQ(counting->mistakes, 0);
+}
+
+/* Callers that began a migration must be able to end it. */
+TEST(slot_guard__settles_without_memory)
+{
+    for (int back = 0; back < 2; back++) {
+        struct counting counting;
+        bg_slot *slot = counted_slot(&counting);
+        CHECK_OK(bg_slot_migrate(slot, make_with(0, 100), NULL));
+        CHECK_OK(bg_slot_layer(slot, empty(), NULL));
+        no_more_memory(&counting);
+        CHECK_OK(bg_slot_settle(slot, back, NULL));
+        CHECK_EQ(stats_of(slot).migrating, 0);
+        CHECK_EQ(stats_of(slot).filters, 2);
+        CHECK_EQ(count_keys(slot, 0, 100), 100);
+        free_counted(slot, &counting);
+    }
+}
+
+/* A rebuild that fails leaves nothing behind, nor does one that succeeds. */
+TEST(slot_guard__a_rebuild_ends_without_memory)
+{
+    for (int way = 0; way < 4; way++) {
+        struct counting counting;
+        bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+        bg_rebuild *rebuild = NULL;
+        bg_slot *slot = counted_slot(&counting);
+        how.spec.items = 100;
+        if (way & 1) {
+            CHECK_OK(bg_slot_migrate(slot, make_with(0, 100), NULL));
+        }
+        CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+        no_more_memory(&counting);
+        if (way & 2) {
+            CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
+            CHECK_EQ(stats_of(slot).filters, 1);
+        } else {
+            bg_rebuild_abort(rebuild);
+            CHECK_EQ(stats_of(slot).filters, 1 + (way & 1));
+            CHECK_EQ(count_keys(slot, 0, 100), 100);
+            CHECK_EQ(bg_slot_settle(slot, true, NULL), way & 1 ? BG_OK : BG_EINVAL);
+        }
+        free_counted(slot, &counting);
+    }
+}
+
+/* Memory that ends in the middle of a change leaves all of it as it was. */
+TEST(slot_guard__migrates_or_not)
+{
+    bool done = false;
+    for (size_t at = 1; !done; at++) {
+        struct counting counting;
+        bg_slot *slot = counted_slot(&counting);
+        bg_filter *other = make_with(0, 100);
+        counting.fail_at = counting.calls + at;
+        done = bg_slot_migrate(slot, other, NULL) == BG_OK;
+        CHECK_EQ(stats_of(slot).migrating, done);
+        if (!done) {
+            bg_filter_free(other);
+        }
+        CHECK(done == (at > 3)); /* its description, a view, and one to settle with */
+        free_counted(slot, &counting);
+    }
+}
