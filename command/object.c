@@ -669,7 +669,7 @@ static bg_filter *object_halved(const struct object *object)
     bg_slot_pin(object->slot, &pin);
     const bg_err err = bg_filter_resize(object_base(&pin), -1, &smaller, NULL);
     bg_slot_unpin(object->slot, &pin);
-    if (!err && (bg_filter_info(smaller, &about) || about.fill > 0.9)) {
+    if (!err && (bg_filter_info_part(smaller, 1, &about) || about.fill > 0.9)) {
         bg_filter_free(smaller);
         smaller = NULL;
     }

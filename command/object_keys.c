@@ -188,7 +188,7 @@ static bool object_may_double(const struct object *object, const bg_filter *filt
     const double most =
         object->shape.rate > object_rate_most ? object->shape.rate : object_rate_most;
     bg_info about = { .struct_size = sizeof about };
-    return bg_filter_info(filter, &about) == BG_OK && about.k > 2
+    return bg_filter_info_part(filter, 1, &about) == BG_OK && about.k > 2
            && ldexp(0.95, 1 - (int)about.k) <= most;
 }
 
