@@ -221,15 +221,15 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
     }
     bg_err err = BG_EFULL;
     if (!object->outgrown && atomic_load(&object->expansions) < shape->max_expansions) {
+        object_occupy(object);
         err = object_double(object, &larger, info);
         object->outgrown =
             err == BG_EFULL; /* which is not tried again for every item */
-    }
-    if (!err) {
-        err = bg_slot_swap(object->slot, larger, 0, BG_SLOT_DISCARD, info);
+        err = err ? err : bg_slot_swap(object->slot, larger, 0, BG_SLOT_DISCARD, info);
         if (err) {
             bg_filter_free(larger);
         }
+        object_vacate(object);
     }
     if (!err) {
         atomic_fetch_add(&object->expansions, 1);
@@ -546,6 +546,11 @@ static bool object_would_move(const struct object *object, uint64_t now)
     return !period || !last || now / period > last / period;
 }
 
+bool object_will_move(const struct object *object, uint64_t now)
+{
+    return object_period(&object->shape) && object_would_move(object, now);
+}
+
 bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
                      bg_errinfo *info)
 {
@@ -560,7 +565,7 @@ bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
     if (err) {
         return err;
     }
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     if (object_would_move(object, now)) {
         err = host->ops->record(host, object, &change, info);
         if (!err) {
@@ -570,7 +575,7 @@ bg_err object_rotate(struct object *object, struct host *host, uint64_t now,
             atomic_store(&object->rotated, now);
         }
     }
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     return err;
 }
 
@@ -580,8 +585,8 @@ bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info)
         return BG_OK;
     }
     const uint64_t now = host->ops->now(host);
-    return object_would_move(object, now) ? object_rotate(object, host, now, info)
-                                          : BG_OK;
+    return object_will_move(object, now) ? object_rotate(object, host, now, info)
+                                         : BG_OK;
 }
 
 /* ---- Replaying ------------------------------------------------------------------------------ */
