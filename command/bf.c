@@ -561,6 +561,7 @@ static void bf_debug(struct request *request)
 }
 
 #define BF_WRITE (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
+#define BF_ADDS  (BF_WRITE | COMMAND_CLAIMS)
 #define BF_READ  (COMMAND_READONLY | COMMAND_FAST)
 
 const struct command bf_commands[] = {
@@ -568,12 +569,12 @@ const struct command bf_commands[] = {
       "key error_rate capacity [EXPANSION expansion] [NONSCALING]",
       "Creates an empty Bloom filter for that many items at that rate of false positives",
       "O(1)", "0.1.0" },
-    { "BF.ADD", 3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_add, bf_add_many, "key item",
+    { "BF.ADD", 3, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_add, bf_add_many, "key item",
       "Adds an item; makes the filter if there is none", "O(1)", "0.1.0" },
-    { "BF.MADD", -3, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL,
+    { "BF.MADD", -3, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_madd, NULL,
       "key item [item ...]", "Adds several items; makes the filter if there is none",
       "O(N) with N items", "0.1.0" },
-    { "BF.INSERT", -2, BF_WRITE, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
+    { "BF.INSERT", -2, BF_ADDS, CATEGORY_BLOOM, 1, 1, 1, bf_insert, NULL,
       "key [CAPACITY capacity] [ERROR error] [EXPANSION expansion] [NOCREATE] [NONSCALING] "
       "[VALIDATESCALETO capacity] [TIGHTENING ratio] [SEED seed_bytes] [ITEMS item [item ...]]",
       "Adds several items, or none; says what filter to make if there is none",

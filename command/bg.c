@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define BG_WRITE    (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
-#define BG_ADDS     (BG_WRITE | COMMAND_GROWS)
+#define BG_ADDS     (BG_WRITE | COMMAND_CLAIMS)
 #define BG_READ     (COMMAND_READONLY | COMMAND_FAST)
 #define BG_CHANGE   (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_SLOW)
 #define BG_EXAMINE  (COMMAND_READONLY | COMMAND_SLOW)
@@ -36,8 +36,8 @@ const struct command bg_commands[] = {
       "name item [item ...]",
       "Whether a filter may contain each of several items; a missing filter is an error",
       "O(N) with N items", "0.1.0" },
-    { "BG.DEL", -3, COMMAND_WRITE | COMMAND_FAST, BG_AT_NAME, bgc_del, NULL,
-      "name item [IF count]",
+    { "BG.DEL", -3, COMMAND_WRITE | COMMAND_FAST | COMMAND_CLAIMS, BG_AT_NAME, bgc_del,
+      NULL, "name item [IF count]",
       "Takes back one add of an item; only of an item that was added", "O(1)",
       "0.1.0" },
     { "BG.COUNT", 3, BG_READ | COMMAND_ASKS | COMMAND_COUNTS, BG_AT_NAME, bgc_count,

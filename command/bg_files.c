@@ -237,11 +237,13 @@ void bgc_publish(struct request *request)
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
     (void)object_shape_write(&object->shape, metadata + strlen(FILES_OBJECT));
     how.metadata = metadata;
-    bg_pin pin;
+    struct object_reading reading;
     bg_errinfo info = { 0 };
-    const bg_filter *filter = object_pin(object, &pin);
-    const bg_err err = files_write(filter, path, versioned != 0, &how, digest, &info);
-    bg_slot_unpin(object->slot, &pin);
+    bg_err err = object_read_begin(object, &reading, &info);
+    if (!err) {
+        err = files_write(reading.filter, path, versioned != 0, &how, digest, &info);
+        object_read_end(object, &reading);
+    }
     if (err) {
         args_failed(request, err, &info, BGC_FULL);
     } else {
@@ -343,14 +345,14 @@ static bg_err reload_into(struct reload *reload, struct object *object,
     how.opening = &reload->opening;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
     object_changing(object);
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     const bg_err err = bg_slot_reload(object->slot, reload->path, &how, info);
     if (!err) {
         atomic_store(&object->reshaped, true);
         atomic_store(&object->expansions, 0);
         object->outgrown = false;
     }
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     if (err) {
         object_unchanged(object);
         return err == BG_EIO ? BG_EINVAL : err; /* of this file, not of the journal */

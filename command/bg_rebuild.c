@@ -59,7 +59,7 @@ static void rebuild_begin(struct request *request, struct object *object)
     bg_errinfo info = { 0 };
     bg_err err = BG_OK;
     rebuild_spec(object, capacity, rate, request->host->settings, &window, &how.spec);
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     if (object->rebuild) {
         err =
             object_error(&info, BG_EBUSY, "a rebuild is under way: COMMIT or ABORT it");
@@ -67,7 +67,7 @@ static void rebuild_begin(struct request *request, struct object *object)
         err = bg_slot_rebuild_begin(object->slot, &how, &object->rebuild, &info);
         object->rebuilt = 0;
     }
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     if (err) {
         bgc_reply_spec_error(request, err, &info);
     } else {
@@ -111,7 +111,7 @@ static void rebuild_commit(struct request *request, struct object *object)
     bg_errinfo info = { 0 };
     bg_err err;
     object_changing(object);
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     if (object->rebuild) {
         err = bg_rebuild_commit(object->rebuild, &report, &info);
         object->rebuild = NULL;
@@ -123,7 +123,7 @@ static void rebuild_commit(struct request *request, struct object *object)
         atomic_store(&object->expansions, 0);
         object->outgrown = false;
     }
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     if (err) {
         object_unchanged(object);
         args_failed(request, err, &info,
@@ -144,11 +144,11 @@ static void rebuild_commit(struct request *request, struct object *object)
 
 static void rebuild_abort(struct request *request, struct object *object)
 {
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     const bool there = object->rebuild != NULL;
     bg_rebuild_abort(object->rebuild);
     object->rebuild = NULL;
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     if (there) {
         reply_ok(&request->reply);
     } else {

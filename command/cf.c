@@ -566,7 +566,7 @@ static void cf_debug(struct request *request)
 }
 
 #define CF_WRITE  (COMMAND_WRITE | COMMAND_DENYOOM | COMMAND_FAST)
-#define CF_ADDS   (CF_WRITE | COMMAND_GROWS)
+#define CF_ADDS   (CF_WRITE | COMMAND_CLAIMS)
 #define CF_READ   (COMMAND_READONLY | COMMAND_FAST)
 #define CF_AT_KEY CATEGORY_CUCKOO, 1, 1, 1
 
@@ -600,9 +600,9 @@ const struct command cf_commands[] = {
     { "CF.COUNT", 3, CF_READ | COMMAND_ASKS | COMMAND_COUNTS, CF_AT_KEY, cf_count, NULL,
       "key item", "How often an item may have been added, less what was deleted",
       "O(1)", "0.1.0" },
-    { "CF.DEL", 3, COMMAND_WRITE | COMMAND_FAST, CF_AT_KEY, cf_del, NULL, "key item",
-      "Takes back one add of an item; only of an item that was added", "O(1)",
-      "0.1.0" },
+    { "CF.DEL", 3, COMMAND_WRITE | COMMAND_FAST | COMMAND_CLAIMS, CF_AT_KEY, cf_del,
+      NULL, "key item", "Takes back one add of an item; only of an item that was added",
+      "O(1)", "0.1.0" },
     { "CF.COMPACT", 2, COMMAND_WRITE | COMMAND_SLOW, CF_AT_KEY, cf_compact, NULL, "key",
       "Gives back room that a filter took by growing and does not need any more",
       "O(N) with N bytes", "0.1.0" },

@@ -72,20 +72,32 @@ static bg_err dump_encode(const bg_filter *filter, const bg_save_options *how,
     return err;
 }
 
-static bg_err dump_unknown(bg_errinfo *info)
+/* What to read of an object; `still`: nothing changes it meanwhile, so no copy is needed. */
+static bg_err dump_read_begin(const struct object *object, bool still,
+                              struct object_reading *reading, bg_errinfo *info)
 {
-    return object_error(info, BG_EBUSY, "the filter is being loaded");
+    if (!still) {
+        return object_read_begin(object, reading, info);
+    }
+    *reading = (struct object_reading){ .copy = NULL };
+    reading->filter = object_pin(object, &reading->pin);
+    if (!reading->filter) {
+        bg_slot_unpin(object->slot, &reading->pin);
+        return object_error(info, BG_EBUSY, "the filter is being loaded");
+    }
+    return BG_OK;
 }
 
 static bg_err dump_encode_behind(const struct object *object, bool still, size_t before,
                                  void **bytes, size_t *n, bg_errinfo *info)
 {
-    bg_pin pin;
-    const bg_save_options how = dump_options(&object->shape, still);
-    const bg_filter *filter = object_pin(object, &pin);
-    const bg_err err =
-        filter ? dump_encode(filter, &how, before, bytes, n, info) : dump_unknown(info);
-    bg_slot_unpin(object->slot, &pin);
+    struct object_reading reading;
+    bg_err err = dump_read_begin(object, still, &reading, info);
+    if (!err) {
+        const bg_save_options how = dump_options(&object->shape, still || reading.copy);
+        err = dump_encode(reading.filter, &how, before, bytes, n, info);
+        object_read_end(object, &reading);
+    }
     return err;
 }
 
@@ -140,16 +152,17 @@ static bg_err dump_write_foreign(const struct object *object, bg_file_write writ
 bg_err dump_write(const struct object *object, bool still, bg_file_write write,
                   void *context, size_t *all, bg_errinfo *info)
 {
-    bg_pin pin;
+    struct object_reading reading;
     if (object->foreign) {
         return dump_write_foreign(object, write, context, all, info);
     }
-    const bg_save_options how = dump_options(&object->shape, still);
-    const bg_filter *filter = object_pin(object, &pin);
-    bg_err err =
-        filter ? bg_encode(filter, &how, NULL, 0, all, info) : dump_unknown(info);
-    err = err ? err : bg_encode_to(filter, &how, write, context, info);
-    bg_slot_unpin(object->slot, &pin);
+    bg_err err = dump_read_begin(object, still, &reading, info);
+    if (!err) {
+        const bg_save_options how = dump_options(&object->shape, still || reading.copy);
+        err = bg_encode(reading.filter, &how, NULL, 0, all, info);
+        err = err ? err : bg_encode_to(reading.filter, &how, write, context, info);
+        object_read_end(object, &reading);
+    }
     return err;
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 bg_err object_error(bg_errinfo *info, bg_err code, const char *format, ...)
 {
@@ -61,8 +62,12 @@ static const bg_allocator *object_allocator(const struct object *object)
 
 static void object_init_locks(struct object *object)
 {
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_rwlock_init(&object->foreign_lock, NULL);
-    pthread_mutex_init(&object->writing, NULL);
+    pthread_mutex_init(&object->writing, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&object->dumping, NULL);
 }
 
@@ -231,6 +236,91 @@ const bg_filter *object_pin(const struct object *object, bg_pin *pin)
     return filter;
 }
 
+/* ---- Long operations ----------------------------------------------------------------------- */
+
+enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; other short changes take less */
+
+/* Locks and counters are no part of what an object is. */
+static struct object *object_unlocked(const struct object *object)
+{
+    return (struct object *)(uintptr_t)object;
+}
+
+void object_occupy(const struct object *object)
+{
+    struct object *o = object_unlocked(object);
+    atomic_fetch_add(&o->occupied, 1);
+    pthread_mutex_lock(&o->writing);
+}
+
+void object_vacate(const struct object *object)
+{
+    struct object *o = object_unlocked(object);
+    pthread_mutex_unlock(&o->writing);
+    atomic_fetch_sub(&o->occupied, 1);
+}
+
+bool object_claim(struct object *object)
+{
+    struct timespec until;
+    if (atomic_load(&object->occupied)) {
+        return false;
+    }
+    if (pthread_mutex_trylock(&object->writing) == 0) {
+        return true;
+    }
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += OBJECT_PATIENCE;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    return pthread_mutex_timedlock(&object->writing, &until) == 0;
+}
+
+void object_unclaim(struct object *object)
+{
+    pthread_mutex_unlock(&object->writing);
+}
+
+/* Whether what is in it may be moved about while it is read. */
+static bool object_is_restless(const struct object *object)
+{
+    return !object->commutes
+           && !(bg_kind_traits((bg_kind)object->shape.kind) & BG_IS_STATIC);
+}
+
+bg_err object_read_begin(const struct object *object, struct object_reading *reading,
+                         bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    *reading = (struct object_reading){ .copy = NULL };
+    if (!object_is_restless(object)) {
+        reading->filter = object_pin(object, &reading->pin);
+        if (!reading->filter) {
+            bg_slot_unpin(object->slot, &reading->pin);
+        }
+    } else {
+        object_occupy(object); /* nothing is being migrated */
+        bg_slot_pin(object->slot, &reading->pin);
+        const bg_filter *base = object_base(&reading->pin);
+        err = base ? bg_filter_copy(base, &reading->copy, info) : BG_OK;
+        bg_slot_unpin(object->slot, &reading->pin);
+        object_vacate(object);
+        reading->filter = reading->copy;
+    }
+    return err || reading->filter
+               ? err
+               : object_error(info, BG_EBUSY, "the filter is being loaded");
+}
+
+void object_read_end(const struct object *object, struct object_reading *reading)
+{
+    if (reading->copy) {
+        bg_filter_free(reading->copy);
+    } else if (reading->filter) {
+        bg_slot_unpin(object->slot, &reading->pin);
+    }
+}
+
 /* ---- Queries ------------------------------------------------------------------------------ */
 
 /* Locks are no part of what an object is. */
@@ -350,9 +440,12 @@ void object_about(const struct object *object, bg_slot_stats *stats)
     stats->refused += atomic_load(&object->refused);
 }
 
-bool object_will_stall(const struct object *object, size_t n)
+bool object_will_stall(const struct object *object, size_t n, struct host *host)
 {
     const uint64_t large = UINT64_C(1) << 20; /* a millisecond or two */
+    if (object->shape.kind == BG_KIND_WINDOW) {
+        return object_will_move(object, host) && object_bytes(object) >= large;
+    }
     if (object->shape.family != OBJECT_CF || object->shape.expansion == 0
         || !object->slot || object_bytes(object) < large) {
         return false;
@@ -496,15 +589,15 @@ bg_err object_merge(struct object *object, struct host *host, const struct objec
     }
     bg_pin pin;
     const bg_filter *filter = NULL;
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     while (!object_pin_try(from, &pin, &filter)) {
-        pthread_mutex_unlock(&object->writing);
+        object_vacate(object);
         object_settled(from);
-        pthread_mutex_lock(&object->writing);
+        object_occupy(object);
     }
     err = object_merge_within(object, host, filter, info);
     bg_slot_unpin(from->slot, &pin);
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     if (!err) {
         object_recount(object);
     }
@@ -530,12 +623,18 @@ static bg_err object_copy_foreign(const struct object *object, bg_foreign **copy
 static bg_err object_copy_filter(const struct object *object, bg_filter **copy,
                                  bg_errinfo *info)
 {
-    bg_pin pin;
+    struct object_reading reading;
     bg_err err = object_needs_filter(object, "copied", info);
-    if (!err) {
-        err = bg_filter_copy(object_pin(object, &pin), copy, info);
-        bg_slot_unpin(object->slot, &pin);
+    err = err ? err : object_read_begin(object, &reading, info);
+    if (err) {
+        return err;
     }
+    if (reading.copy) { /* which is what was wanted */
+        *copy = reading.copy;
+        return BG_OK;
+    }
+    err = bg_filter_copy(reading.filter, copy, info);
+    object_read_end(object, &reading);
     return err;
 }
 
@@ -654,12 +753,12 @@ bg_err object_fold(struct object *object, uint32_t times, bg_errinfo *info)
     if (err) {
         return err;
     }
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     err = object_fold_within(object, times, info);
     if (!err) {
         atomic_store(&object->reshaped, true);
     }
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     return err;
 }
 
@@ -672,7 +771,7 @@ static bg_filter *object_halved(const struct object *object)
     bg_slot_pin(object->slot, &pin);
     const bg_err err = bg_filter_resize(object_base(&pin), -1, &smaller, NULL);
     bg_slot_unpin(object->slot, &pin);
-    if (!err && (bg_filter_info(smaller, &about) || about.fill > 0.9)) {
+    if (!err && (bg_filter_info_part(smaller, 1, &about) || about.fill > 0.9)) {
         bg_filter_free(smaller);
         smaller = NULL;
     }
@@ -683,11 +782,11 @@ static bg_filter *object_halved(const struct object *object)
 static bg_err object_compact_foreign(struct object *object, uint32_t *steps,
                                      bg_errinfo *info)
 {
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     pthread_rwlock_wrlock(&object->foreign_lock);
     const bg_err err = bg_foreign_compact(object->foreign, info);
     pthread_rwlock_unlock(&object->foreign_lock);
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     *steps = !err;
     return err;
 }
@@ -702,7 +801,7 @@ bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info)
     if (err) {
         return err;
     }
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     while (!err && atomic_load(&object->expansions) > 0) {
         bg_filter *smaller = object_halved(object);
         if (!smaller) {
@@ -717,6 +816,6 @@ bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info)
             ++*steps;
         }
     }
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     return err;
 }

@@ -23,6 +23,11 @@
  * so that the journal has the order in which they happened. There is no clearing: another, empty
  * object takes the name instead.
  *
+ * Long operations (doubling, folding, merging, copying) hold `writing` from object_occupy to
+ * object_vacate. A thread that must not wait for those, such as an event loop, claims the object
+ * before it changes keys: object_claim either takes `writing`, which is recursive, or returns false
+ * soon.
+ *
  * What is recorded. An add of a key that a set of bits has already changes nothing, so it is not
  * recorded; a host that promises durability must therefore hold back its reply until everything
  * that was recorded up to then is safe, by whomever: records are written before bits are set, so
@@ -114,7 +119,8 @@ struct object {
     bg_slot *slot;  /* without a filter in it: unknown content; or NULL: */
     bg_foreign *foreign; /* a filter of another module, with a lock of its own */
     pthread_rwlock_t foreign_lock;
-    pthread_mutex_t writing;
+    pthread_mutex_t writing;   /* recursive */
+    _Atomic uint32_t occupied; /* long operations that hold it, or are about to */
     _Atomic uint64_t
         items; /* added: certainly new ones; all, where adds can be taken back */
     _Atomic uint64_t deleted; /* removes that found something */
@@ -227,12 +233,24 @@ uint64_t object_probe(const struct object *object, bg_bytes key);
 /* Moves a window to the present time, or by a period if it has no length. Recorded if it moves. */
 bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info);
 
-/* The same for windows with a length, if it is due. Adds do it; a host does it from time to time, so
- * that windows which get no adds forget as well. */
+/* Whether a window with a length is due to be moved. Takes no lock. */
+bool object_will_move(const struct object *object, struct host *host);
+
+/* Moves it then. Adds do it; a host does it from time to time, so that windows which get no adds
+ * forget as well. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
 /* A window was moved to this time before it came here, and goes on from there. */
 void object_resume(struct object *object, uint64_t moved);
+
+/* Holds `writing` over a long operation: object_claim fails from the first call on. */
+void object_occupy(const struct object *object);
+void object_vacate(const struct object *object);
+
+/* Takes `writing`, for a short change, unless a long operation has it. False: try again later, on
+ * a thread that may wait. */
+bool object_claim(struct object *object);
+void object_unclaim(struct object *object);
 
 /* Doubles a CF that is full; `writing` is held. BG_EFULL: it may not grow. */
 bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *info);
@@ -283,10 +301,25 @@ bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
 /* Counts again what is in, where the counter cannot know. */
 void object_recount(struct object *object);
 
+/*
+ * The filter of an object, to be read for as long as that takes: the base itself, or a copy where
+ * a change could come between two reads. Copying keeps writers out; reading the copy does not.
+ * Errors: BG_EBUSY: unknown content; BG_ENOMEM. Not for foreign ones.
+ */
+struct object_reading {
+    const bg_filter *filter;
+    bg_filter *copy; /* NULL: `filter` is pinned */
+    bg_pin pin;
+};
+bg_err object_read_begin(const struct object *object, struct object_reading *reading,
+                         bg_errinfo *info);
+void object_read_end(const struct object *object, struct object_reading *reading);
+
 /* ---- Figures, in no time ----------------------------------------------------------------- */
 
-/* Whether n more items may double it, and that takes so long that nobody else should wait. */
-bool object_will_stall(const struct object *object, size_t n);
+/* Whether n more items now may double it, or a window is due to be moved,
+ * and that takes so long that no event loop should wait for it. */
+bool object_will_stall(const struct object *object, size_t n, struct host *host);
 
 uint64_t object_bytes(const struct object *object);
 uint64_t object_capacity(const struct object *object);

@@ -188,7 +188,7 @@ static bool object_may_double(const struct object *object, const bg_filter *filt
     const double most =
         object->shape.rate > object_rate_most ? object->shape.rate : object_rate_most;
     bg_info about = { .struct_size = sizeof about };
-    return bg_filter_info(filter, &about) == BG_OK && about.k > 2
+    return bg_filter_info_part(filter, 1, &about) == BG_OK && about.k > 2
            && ldexp(0.95, 1 - (int)about.k) <= most;
 }
 
@@ -221,15 +221,15 @@ bg_err object_grow(struct object *object, const struct host *host, bg_errinfo *i
     }
     bg_err err = BG_EFULL;
     if (!object->outgrown && atomic_load(&object->expansions) < shape->max_expansions) {
+        object_occupy(object);
         err = object_double(object, &larger, info);
         object->outgrown =
             err == BG_EFULL; /* which is not tried again for every item */
-    }
-    if (!err) {
-        err = bg_slot_swap(object->slot, larger, 0, BG_SLOT_DISCARD, info);
+        err = err ? err : bg_slot_swap(object->slot, larger, 0, BG_SLOT_DISCARD, info);
         if (err) {
             bg_filter_free(larger);
         }
+        object_vacate(object);
     }
     if (!err) {
         atomic_fetch_add(&object->expansions, 1);
@@ -576,12 +576,22 @@ static bool object_would_move(const struct object *object, uint64_t now)
                && (now / period > last / period || now - last > period / OBJECT_STEPS));
 }
 
+bool object_will_move(const struct object *object, struct host *host)
+{
+    const uint64_t ticks = host->ops->ticks ? host->ops->ticks(host) : 0;
+    if (!object_period(&object->shape) || !ticks) {
+        return false;
+    }
+    return !atomic_load_explicit(&object->timed, memory_order_acquire)
+           || object_would_move(object, ticks + atomic_load(&object->ahead));
+}
+
 static bg_err object_move(struct object *object, struct host *host, uint64_t now,
                           bg_errinfo *info)
 {
     const struct change change = { .op = CHANGE_ROTATE, .value = now };
     bg_err err = BG_OK;
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     if (object_would_move(object, now)) {
         err = host->ops->record(host, object, &change, info);
         if (!err) {
@@ -591,7 +601,7 @@ static bg_err object_move(struct object *object, struct host *host, uint64_t now
             atomic_store(&object->rotated, now);
         }
     }
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     return err;
 }
 

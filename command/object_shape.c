@@ -408,7 +408,7 @@ void object_shape_of(const bg_filter *filter, struct object_shape *shape)
 {
     bg_info about = { .struct_size = sizeof about };
     *shape = (struct object_shape){ .family = OBJECT_BG, .imported = 1 };
-    if (bg_filter_info(filter, &about)) {
+    if (bg_filter_info_part(filter, 1, &about)) { /* counts nothing */
         return;
     }
     shape->kind = about.kind;

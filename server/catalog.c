@@ -67,6 +67,11 @@ static bg_err catalog_fail(bg_errinfo *info, bg_err code, const char *what,
 
 /* ---- Life --------------------------------------------------------------------------------- */
 
+uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name)
+{
+    return bg_hash_bytes(&catalog->hasher, name.data, name.len);
+}
+
 static struct places *places_create(size_t n)
 {
     struct places *places = calloc(1, sizeof *places + n * sizeof *places->at);
@@ -194,7 +199,7 @@ static size_t places_find(const struct places *places, uint64_t hash, bg_bytes n
 
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now)
 {
-    const uint64_t hash = bg_hash_bytes(&catalog->hasher, name.data, name.len);
+    const uint64_t hash = catalog_hash(catalog, name);
     struct entry *entry = NULL;
     (void)places_find(atomic_load(&catalog->places), hash, name, &entry);
     return entry && !entry_expired(entry, now) ? entry : NULL;
@@ -325,7 +330,7 @@ static struct entry_name *name_create(const struct catalog *catalog, bg_bytes by
 {
     struct entry_name *name = calloc(1, sizeof *name + bytes.len + 1);
     if (name) {
-        name->hash = bg_hash_bytes(&catalog->hasher, bytes.data, bytes.len);
+        name->hash = catalog_hash(catalog, bytes);
         name->len = bytes.len;
         if (bytes.len) {
             memcpy(name->bytes, bytes.data, bytes.len);
@@ -464,7 +469,7 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
 static struct entry *catalog_find_locked(struct catalog *catalog, bg_bytes name,
                                          uint64_t now, size_t *at)
 {
-    const uint64_t hash = bg_hash_bytes(&catalog->hasher, name.data, name.len);
+    const uint64_t hash = catalog_hash(catalog, name);
     struct entry *entry = NULL;
     *at = places_find(atomic_load(&catalog->places), hash, name, &entry);
     return entry && !entry_expired(entry, now) ? entry : NULL;

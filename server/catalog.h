@@ -92,6 +92,9 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
 /* The entry of a name that has not expired by `now`, or NULL. */
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
 
+/* The hash of a name, by a secret of this process: clients cannot make two names collide. */
+uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
+
 enum {
     CATALOG_REPLACE =
         1u << 0, /* takes the place of what has the name, and its expiry */

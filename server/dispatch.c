@@ -192,6 +192,7 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
     }
     job->has_ticket = job->job.must = session->has_ticket;
     job->ticket = session->ticket;
+    job->job.lane = session_lane(session, conn->client.last, argv, argc);
     session->has_ticket = false;
     conn->busy = true;
     jobs_submit(conn->worker->server->jobs, &job->job);
@@ -261,6 +262,7 @@ static void run_flush(struct conn *conn)
     worker->session.client = &conn->client;
     session_changes(&worker->session, run->command);
     run->command->run_many(&request, run->items, run->n);
+    session_unclaim(&worker->session); /* which run_begin has claimed */
     resp_count_errors(conn, waiting, run->n);
     atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);
     run->n = 0;

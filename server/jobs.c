@@ -19,22 +19,51 @@ struct jobs {
         struct jobs *jobs;
         struct session session;
         pthread_t thread;
+        uint64_t lane; /* of the job that runs; 0: none */
     } threads[];
 };
 
-static struct job *jobs_take(struct jobs *jobs)
+static bool jobs_lane_is_free(const struct jobs *jobs, uint64_t lane)
 {
+    for (size_t i = 0; lane && i < jobs->count; i++) {
+        if (jobs->threads[i].lane == lane) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Takes the first job whose lane is free off the queue; NULL: there is none. */
+static struct job *jobs_next(struct jobs *jobs)
+{
+    struct job **at = &jobs->first;
+    while (*at && !jobs_lane_is_free(jobs, (*at)->lane)) {
+        at = &(*at)->next;
+    }
+    struct job *job = *at;
+    if (job) {
+        *at = job->next;
+        jobs->last = *at ? jobs->last : at;
+        jobs->waiting--;
+    }
+    return job;
+}
+
+/* Ends what the thread did before, and waits for the next job; NULL: there will be none. */
+static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
+{
+    struct job *job = NULL;
     pthread_mutex_lock(&jobs->lock);
-    while (!jobs->first && !jobs->ending) {
+    if (thread->lane && jobs->first) { /* one that waits for the lane may begin */
+        pthread_cond_signal(&jobs->arrived);
+    }
+    thread->lane = 0;
+    while (!(job = jobs_next(jobs)) && !(jobs->ending && !jobs->first)) {
         pthread_cond_wait(&jobs->arrived, &jobs->lock);
     }
-    struct job *job = jobs->first;
-    if (job) {
-        jobs->first = job->next;
-        jobs->waiting--;
-        if (!jobs->first) {
-            jobs->last = &jobs->first;
-        }
+    thread->lane = job ? job->lane : 0;
+    if (jobs->ending && !jobs->first) {
+        pthread_cond_broadcast(&jobs->arrived); /* nothing is left to wait for */
     }
     pthread_mutex_unlock(&jobs->lock);
     return job;
@@ -52,7 +81,7 @@ static void *jobs_work(void *context)
 {
     struct jobs_thread *thread = context;
     struct job *job = NULL;
-    while ((job = jobs_take(thread->jobs)) != NULL) {
+    while ((job = jobs_take(thread->jobs, thread)) != NULL) {
         if (job->must || !jobs_end(thread->jobs)) {
             session_begin(&thread->session);
             job->run(job, &thread->session);
@@ -77,6 +106,7 @@ struct jobs *jobs_create(struct server *server, unsigned threads)
     jobs->last = &jobs->first;
     pthread_mutex_init(&jobs->lock, NULL);
     pthread_cond_init(&jobs->arrived, NULL);
+    pthread_mutex_lock(&jobs->lock); /* threads see all of them */
     for (; jobs->count < threads; jobs->count++) {
         struct jobs_thread *thread = &jobs->threads[jobs->count];
         thread->jobs = jobs;
@@ -88,6 +118,7 @@ struct jobs *jobs_create(struct server *server, unsigned threads)
             break;
         }
     }
+    pthread_mutex_unlock(&jobs->lock);
     if (jobs->count == 0) {
         jobs_free(jobs);
         return NULL;

@@ -4,6 +4,10 @@
  * A job is handed to a queue; a thread runs it with its own session; when it is done it goes back
  * to the worker that it came from, on whose thread `done` is called. Jobs of one connection never
  * overlap: a connection waits for its job before it goes on.
+ *
+ * Lanes. Jobs that change one filter wait for each other, and all of them for whatever long
+ * operation holds its lock. They share a lane, of which one job runs at a time, in their order: so
+ * they occupy one thread, and the others serve other filters.
  */
 #ifndef SERVER_JOBS_H
 #define SERVER_JOBS_H
@@ -17,6 +21,7 @@ struct job {
     void (*run)(struct job *job, struct session *session); /* on a job thread */
     void (*done)(struct job *job); /* on the worker's thread; frees it */
     struct worker *worker;         /* NULL: `done` is called on the job thread */
+    uint64_t lane;                 /* 0: none */
     bool must; /* is run even if the service ends before its turn comes */
     struct job *next;
 };

@@ -145,6 +145,16 @@ static void multi_exec_all(struct request *request, const struct multi *multi)
     }
 }
 
+/* What was queued is not run halfway, so nothing can be claimed before. */
+static bool multi_may_stall(struct session *session, const struct multi *multi)
+{
+    bool may = false;
+    for (const struct queued *q = multi->first; q && !may; q = q->next) {
+        may = session_may_stall(session, q->command, q->argv);
+    }
+    return may;
+}
+
 static void multi_exec(struct request *request)
 {
     struct session *session = session_of(request);
@@ -160,7 +170,9 @@ static void multi_exec(struct request *request)
                     "EXECABORT Transaction discarded because of previous errors.");
         return;
     }
-    if (!session->is_job && (multi->slow || multi->count > MULTI_QUICK)) {
+    if (!session->is_job
+        && (multi->slow || multi->count > MULTI_QUICK
+            || multi_may_stall(session, multi))) {
         session->deferred = true;
         return;
     }

@@ -188,7 +188,7 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
 {
     size_t n = 0;
     void *bytes = NULL;
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     persist_begin_base(persist, object, base);
     bg_err err = bg_foreign_write(object->foreign, NULL, 0, &n, info);
     if (!err) {
@@ -196,7 +196,7 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
         err = bytes ? bg_foreign_write(object->foreign, bytes, n, &n, info)
                     : persist_fail(info, BG_ENOMEM, "out of memory");
     }
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     if (!err) {
         persist_foreign_digest(bytes, n, base->digest);
         err = persist_write_whole(persist, base->file, bytes, n, info);
@@ -210,7 +210,7 @@ static bg_err persist_copy(struct persist *persist, struct object *object,
                            struct entry_base *base, bg_filter **copy, bg_errinfo *info)
 {
     bg_pin pin;
-    pthread_mutex_lock(&object->writing);
+    object_occupy(object);
     persist_begin_base(persist, object, base);
     bg_slot_pin(object->slot, &pin);
     const bg_filter *filter = object_base(&pin);
@@ -218,7 +218,7 @@ static bg_err persist_copy(struct persist *persist, struct object *object,
         filter ? bg_filter_copy(filter, copy, info)
                : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
     bg_slot_unpin(object->slot, &pin);
-    pthread_mutex_unlock(&object->writing);
+    object_vacate(object);
     return err;
 }
 

@@ -566,8 +566,41 @@ bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n)
 {
     const struct entry *entry =
-        command->flags & COMMAND_GROWS ? session_find(session, name) : NULL;
-    return entry && object_will_stall(entry->object, n);
+        command->flags & COMMAND_CLAIMS ? session_find(session, name) : NULL;
+    if (!entry || entry->object->commutes) { /* no lock */
+        return false;
+    }
+    if (object_will_stall(entry->object, n, &session->host)
+        || !object_claim(entry->object)) {
+        return true;
+    }
+    session->claimed = entry->object;
+    return false;
+}
+
+void session_unclaim(struct session *session)
+{
+    if (session->claimed) {
+        object_unclaim(session->claimed);
+        session->claimed = NULL;
+    }
+}
+
+bool session_may_stall(struct session *session, const struct command *command,
+                       const bg_bytes *argv)
+{
+    const struct entry *entry =
+        command->flags & COMMAND_CLAIMS ? session_find(session, argv[1]) : NULL;
+    return entry && !entry->object->commutes;
+}
+
+uint64_t session_lane(const struct session *session, const struct command *command,
+                      const bg_bytes *argv, size_t argc)
+{
+    const size_t at = (size_t)command->first_key;
+    return command->flags & COMMAND_WRITE && at > 0 && at < argc
+               ? catalog_hash(session->server->catalog, argv[at])
+               : 0;
 }
 
 /* Sends what is wrong with a command; the MULTI that it is part of fails. */
@@ -639,6 +672,7 @@ static void session_run_known(struct session *session, struct client *client,
         session->deferred = true;
     } else {
         session_perform(session, request);
+        session_unclaim(session);
     }
 }
 

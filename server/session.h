@@ -62,6 +62,7 @@ struct session {
     const struct settings *from; /* what they were made of */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
+    struct object *claimed;     /* by a worker, for the request that runs; or NULL */
     struct gates_ticket ticket; /* a look-up that asks the truth, on its way to a job */
     bool has_ticket;
 };
@@ -90,9 +91,15 @@ struct entry *session_find(struct session *session, bg_bytes name);
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply);
 
-/* Whether adding n items to the filter of that name would keep an event loop waiting. */
+/* Whether changing n items of the filter of that name would keep an event loop waiting: then it is
+ * for a job. If not, the filter is claimed (object.h) until session_unclaim. */
 bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n);
+void session_unclaim(struct session *session);
+
+/* Whether a command may have to wait for a filter, as far as that can be known before it is run. */
+bool session_may_stall(struct session *session, const struct command *command,
+                       const bg_bytes *argv);
 
 /* Runs a command that was found and whose arity fits, with all other checks: EXEC. */
 void session_run_queued(struct session *session, const struct command *command,
@@ -108,6 +115,10 @@ void session_enter(struct session *session);
 
 /* Between the parts of something long: lets go of all entries that were found so far. */
 void session_let_go(struct session *session);
+
+/* The lane (jobs.h) of a command that changes a filter; 0: none. */
+uint64_t session_lane(const struct session *session, const struct command *command,
+                      const bg_bytes *argv, size_t argc);
 
 /* Forwards a request to a cluster, or a run of them (front_run): on job threads, all else having been
  * checked. */

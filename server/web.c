@@ -442,6 +442,8 @@ static void web_job_done(struct job *job)
     free(mine);
 }
 
+enum { WEB_NAME_AT = 3 }; /* /api/v1/filters/NAME */
+
 /* Lets a job run the request, or find out who asks. */
 static void web_submit(struct conn *conn, bool asks)
 {
@@ -460,6 +462,11 @@ static void web_submit(struct conn *conn, bool asks)
     job->client = conn->client;
     job->request.client = &job->client;
     (void)http_path(&http->request, job->request.path_room, &job->request.path);
+    if (!asks && http->route->flags & WEB_WRITES
+        && job->request.path.count > WEB_NAME_AT) {
+        job->job.lane = catalog_hash(conn->worker->server->catalog,
+                                     job->request.path.segments[WEB_NAME_AT]);
+    }
     job->request.body = (bg_bytes){ http->body.data ? buffer_bytes(&http->body) : "",
                                     buffer_waiting(&http->body) };
     job->request.body_file = http->upload_path[0] ? http->upload_path : NULL;

@@ -28,7 +28,7 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     bg_file_info about = { .struct_size = sizeof about };
     const struct object *object = entry->object;
-    bg_pin pin;
+    struct object_reading reading;
     if (!object->slot) {
         return object_error(info, BG_ENOTSUP,
                             "a filter of RedisBloom has no file of ours");
@@ -47,10 +47,11 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
     how.created = 1; /* the same bytes for the same content */
     how.flags = BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
-    const bg_filter *base = object_pin(object, &pin);
-    bg_err err = base ? bg_save(base, path, &how, info)
-                      : object_error(info, BG_ENOTSUP, "its content is not to be had");
-    bg_slot_unpin(object->slot, &pin);
+    bg_err err = object_read_begin(object, &reading, info);
+    if (!err) {
+        err = bg_save(reading.filter, path, &how, info);
+        object_read_end(object, &reading);
+    }
     if (!err) {
         err = bg_file_about(path, &about, info);
     }

@@ -102,14 +102,13 @@ void bgi_filter_begin(bg_filter *filter, const struct bgi_kind *kind,
     filter_set_calls(filter);
 }
 
-/* Makes the handle in memory whose bits are zero. Cannot fail. */
+/* Creates the handle in memory that is all zero, and does not touch the bits. Cannot fail. */
 static bg_filter *filter_place(void *base, size_t bits, size_t handle,
                                const struct bgi_geometry *g, const bg_spec *spec,
                                const bg_hasher *hasher)
 {
     bg_filter *f = (bg_filter *)(void *)((char *)base + handle);
     size_t state = filter_state_bytes(g->kind, g->units, g->k);
-    memset(f, 0, FILTER_HANDLE_BYTES + state);
     f->core.state = state ? (char *)f + FILTER_HANDLE_BYTES : NULL;
     bgi_filter_begin(
         f, g->kind,
@@ -256,7 +255,7 @@ bg_err bg_filter_init_at(void *memory, size_t bytes, const bg_spec *spec,
     if (err) {
         return err;
     }
-    memset(memory, 0, bits);
+    memset(memory, 0, all);
     *filter = filter_place(memory, bits, handle, &g, spec, &hasher);
     bg_hasher_wipe(&hasher);
     return BG_OK;

@@ -162,17 +162,23 @@ static double health_news(double bits, uint32_t k, double from, double to)
 }
 
 /* During a migration two filters take adds, and nobody knows how many set bits in which. */
-static bool health_one_takes(const struct view *view)
+const bg_filter *slot_watched(const struct view *view)
 {
+    const bg_filter *watched = NULL;
     size_t takes = 0;
     for (size_t i = 0; i < view->count; i++) {
-        takes += view->members[i].asked && view->members[i].takes;
+        if (view->members[i].asked && view->members[i].takes) {
+            watched = view->members[i].filter;
+            takes++;
+        }
     }
-    return takes == 1;
+    return takes == 1 && health_is_bloom(watched->kind->id) && watched->shards <= 1
+               ? watched
+               : NULL;
 }
 
-/* Of the filter that takes adds, if there is one of a kind that this can be told of. Of what was
- * not counted (`missed`, a standard deviation) nobody is accused. */
+/* Of the watched filter. Bits that were not counted (`missed`, a standard deviation) are no
+ * evidence. */
 static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
                              const bg_info *info, double missed, bg_slot_health *health)
 {
@@ -224,7 +230,7 @@ bg_err bg_slot_examine_part(const bg_slot *slot, uint64_t most, bg_slot_health *
     *health = (bg_slot_health){ .struct_size = sizeof *health };
     const struct slot_marks marks = health_marks(slot);
     const struct view *view = slot_enter(slot, &token);
-    const bool alone = health_one_takes(view);
+    const bg_filter *watched = slot_watched(view);
     for (size_t i = 0; i < view->count; i++) {
         const struct view_member *member = &view->members[i];
         bg_info info = { .struct_size = sizeof info };
@@ -235,8 +241,9 @@ bg_err bg_slot_examine_part(const bg_slot *slot, uint64_t most, bg_slot_health *
         bgi_filter_info(member->filter, most, &info, &missed);
         health->filters++;
         health_add(health, member, &info, &bases);
-        if (member->takes && alone && health_is_bloom(info.kind) && info.shards == 1) {
-            health_pollution(&marks, slot_sum_wrote(slot), &info, missed, health);
+        if (member->filter == watched) {
+            health_pollution(&marks, slot_sum_wrote(slot), &info,
+                             hypot(missed, marks.missed), health);
         }
     }
     health_add_estimate(&health->items, &bases);

@@ -47,6 +47,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { SLOT_SAMPLE_BYTES = 1 << 20 }; /* of a new base, to count its bits */
+
 static uint64_t slot_system_clock(void *context)
 {
     struct timespec now;
@@ -465,27 +467,23 @@ uint64_t slot_sum_wrote(const bg_slot *slot)
     return wrote;
 }
 
-/* Bits set in what takes adds. */
-static uint64_t slot_ones(const struct view *view)
-{
-    uint64_t ones = 0;
-    for (size_t i = 0; i < view->count; i++) {
-        bg_info info = { .struct_size = sizeof info };
-        if (view->members[i].takes && view->members[i].asked
-            && bg_filter_info(view->members[i].filter, &info) == BG_OK) {
-            ones += info.ones;
-        }
-    }
-    return ones;
-}
-
-/* From here on the bits that adds set are counted. */
+/*
+ * From here on the bits that adds set are counted. Most filters are new and empty, or large
+ * files that nothing has read yet: counting all of them would touch every page. A sample has a
+ * known error, and finds none in an empty filter.
+ */
 static void slot_adds_began(bg_slot *slot)
 {
-    const uint64_t ones = slot_ones(atomic_load(&slot->view));
+    const bg_filter *watched = slot_watched(atomic_load(&slot->view));
+    bg_info info = { .struct_size = sizeof info };
+    double missed = 0;
+    if (watched) {
+        bgi_filter_info(watched, SLOT_SAMPLE_BYTES, &info, &missed);
+    }
     (void)pthread_mutex_lock(&slot->told);
     slot->marks.wrote = slot_sum_wrote(slot);
-    slot->marks.ones = ones;
+    slot->marks.ones = info.ones;
+    slot->marks.missed = missed;
     (void)pthread_mutex_unlock(&slot->told);
 }
 

@@ -30,7 +30,8 @@ struct slot_line {
 struct slot_marks {
     uint64_t base_since;
     uint64_t wrote; /* adds that had set bits */
-    uint64_t ones;  /* bits set in what takes adds */
+    uint64_t ones;  /* bits set in the filter whose pollution can be told, if any, */
+    double missed;  /* and the standard deviation of that number */
 };
 
 struct bg_slot {
@@ -156,5 +157,9 @@ void slot_failed(bg_slot *slot, uint64_t *counter, const bg_errinfo *why);
 void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
 
 uint64_t slot_sum_wrote(const bg_slot *slot);
+
+/* The filter whose pollution can be told (health.c): the only one that takes adds, a Bloom
+ * filter in one piece. NULL: there is none. */
+const bg_filter *slot_watched(const struct view *view);
 
 #endif

@@ -218,7 +218,7 @@ TEST(cf__tells_before_it_doubles)
     size_t told = 0, doubled = 0;
     for (size_t i = 0; i < N; i += FEW) {
         const uint64_t before = atomic_load(&object->expansions);
-        const bool will = object_will_stall(object, FEW);
+        const bool will = object_will_stall(object, FEW, &h.host);
         const bool large = object_bytes(object) >= 1 << 20;
         CHECK_EQ(add_numbered(&h, "k", i, i + FEW), 0);
         const bool did = atomic_load(&object->expansions) > before;

@@ -702,7 +702,9 @@ static void *adder_run(void *argument)
                                        : k % 2 == 0 ? (bg_bytes){ "even", 4 }
                                                     : (bg_bytes){ "odd", 3 },
                                        { text, strlen(text) } };
-            session_run(&a->session, &a->client, argv, 3, &reply);
+            do { /* a snapshot may be copying the filter */
+                session_run(&a->session, &a->client, argv, 3, &reply);
+            } while (a->session.deferred);
         }
         session_end(&a->session);
         buffer_clear(&out, 4096);

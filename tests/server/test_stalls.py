@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Large filters and their neighbors: a client that creates, copies or changes a large filter does
+not keep the other connections of its worker waiting.
+
+    tests/server/test_stalls.py PATH-OF-BLOOMGATED [part of a test's name]...
+
+No test compares times. The service has one worker, so the order of replies shows whether a
+request blocked it; and page faults show what creating a filter touched."""
+
+import select
+
+import service
+from service import encode
+
+LARGE = 30000000  # items: 64 MiB of a filter that counts
+
+
+def readable(connection):
+    return bool(select.select([connection.socket], [], [], 0)[0])
+
+
+def overtakes(s, examine, change):
+    """Whether requests of a neighbor are answered while `change` waits for `examine`. The first may
+    have been read before the change was, so several are sent, one after the other."""
+    with s.connect() as long, s.connect() as waits, s.connect() as neighbor:
+        for _ in range(50):
+            long.send(encode(*examine) * 4)
+            waits.send(encode(*change))
+            answered = 0
+            while answered < 5 and neighbor.ask("PING") == "PONG" and not readable(waits):
+                answered += 1
+            for connection, n in ((long, 4), (waits, 1)):
+                for _ in range(n):
+                    assert not isinstance(connection.reply(), service.Error)
+            if answered == 5:
+                return True
+    return False
+
+
+def test_deleting_waits_without_its_worker(s):
+    assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+    assert overtakes(s, ("BG.DIGEST", "large"), ("CF.DEL", "large", "absent"))
+
+
+def test_adding_waits_without_its_worker(s):
+    assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+    assert overtakes(s, ("BG.DIGEST", "large"), ("CF.ADD", "large", "item"))
+    assert s.ask("CF.COUNT", "large", "item") >= 1
+
+
+def test_a_transaction_waits_without_its_worker(s):
+    assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+    with s.connect() as c:
+        replies = c.pipeline([("MULTI",), ("CF.ADD", "large", "a"), ("CF.DEL", "large", "a"),
+                              ("EXEC",), ("CF.EXISTS", "large", "a")])
+        assert replies[3:] == [[1, 1], 0]
+
+
+def test_waiting_writers_leave_threads_to_others(s):
+    """More connections wait for one filter than there are threads for jobs; another filter is
+    examined meanwhile."""
+    assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+    assert s.ask("BF.RESERVE", "other", "0.01", 1000) == "OK"
+    writers = [s.connect() for _ in range(12)]
+    with s.connect() as long, s.connect() as neighbor:
+        answered = 0
+        for _ in range(50):
+            long.send(encode("BG.DIGEST", "large") * 4)
+            for writer in writers:
+                writer.send(encode("CF.ADD", "large", "item"))
+            answered = 0
+            while answered < 5 and neighbor.ask("BG.DIGEST", "other") \
+                    and not any(readable(writer) for writer in writers):
+                answered += 1
+            for connection, n in [(long, 4)] + [(writer, 1) for writer in writers]:
+                for _ in range(n):
+                    assert not isinstance(connection.reply(), service.Error)
+            if answered == 5:
+                break
+        assert answered == 5
+    for writer in writers:
+        writer.close()
+
+
+def faults(s):
+    """Pages that the process touched for the first time."""
+    with open(f"/proc/{s.process.pid}/stat", encoding="ascii") as file:
+        return int(file.read().rsplit(")", 1)[1].split()[7])
+
+
+def test_creating_touches_few_pages(s):
+    """4 GiB are 2048 large pages, or a million small ones."""
+    for words in (("BF.RESERVE", "k", "0.01", 3500000000, "NONSCALING"),
+                  ("BF.RESERVE", "k", "0.01", 2500000000),
+                  ("CF.RESERVE", "k", 1600000000),
+                  ("BG.CREATE", "k", "KIND", "counting", "BYTES", 1 << 32,
+                   "CAPACITY", 500000000)):
+        before = faults(s)
+        assert s.ask(*words) == "OK", words
+        touched = faults(s) - before
+        assert touched < 1000, (words, touched)
+        assert s.ask("DEL", "k") == 1
+
+
+service.main(__doc__, "workers 1", "jobs 3", "max-filter-memory 40Gi", "maxmemory 60Gi",
+             "appendfsync no")
