@@ -45,6 +45,13 @@ bool redis_config_obeys(void)
     return config_is_replica || config_is_loading;
 }
 
+static uint64_t config_term;
+
+uint64_t redis_config_term(void)
+{
+    return config_term;
+}
+
 static uint64_t config_limit; /* max-filter-memory, as it was said */
 
 /* Half of the machine's memory: the usual limit of a filter. */
@@ -436,6 +443,7 @@ static void config_role(RedisModuleCtx *ctx, struct redis_event event, uint64_t 
     (void)event;
     (void)data;
     config_is_replica = what == REDIS_ROLE_NOW_REPLICA;
+    config_term++;
 }
 
 static void config_loading(RedisModuleCtx *ctx, struct redis_event event, uint64_t what,
