@@ -302,6 +302,7 @@ static void reload_shape(const struct reload *reload, const bg_filter *filter,
     }
     shape->imported = 1;
     shape->foreign = 0;
+    shape->limit = 0;
     shape->seed = reload->about.seed;
     memcpy(shape->key_id, reload->about.key_id, sizeof shape->key_id);
 }

@@ -402,6 +402,7 @@ static void load_refuse(struct request *request, const struct load_words *words,
     case BG_EINVAL: reply_error(&request->reply, words->too_big); break;
     case BG_ENOMEM:
     case BG_EIO:
+    case BG_ECANCELED:
     case BG_ELIMIT: args_failed(request, err, info, ""); break;
     default:
         reply_errorf(&request->reply, "%s: %s", words->bad,

@@ -82,8 +82,9 @@ struct object_shape {
 
 enum { OBJECT_SHAPE_TEXT = 1024 }; /* with room for the longest of all, twice over */
 
-/* As text, "family=bf kind=scalable items=100 ...", and back; what is 0 is left out, and
- * unknown words are an error: BG_EFORMAT. */
+/* As text, "family=bf kind=scalable items=100 ...", and back; what is 0 is left out. Unknown words, and
+ * values that no command accepts, are an error: BG_EFORMAT. Text from elsewhere must not set `limit`:
+ * how far an object may grow is up to the server that has it. */
 size_t object_shape_write(const struct object_shape *shape,
                           char text[OBJECT_SHAPE_TEXT]);
 bg_err object_shape_read(const char *text, size_t len, struct object_shape *shape,

@@ -27,11 +27,16 @@ struct shape_field {
     const char *name;
     enum shape_type type;
     size_t at;
+    uint32_t most; /* SHAPE_U32: the largest value that a command accepts */
 };
 
 #define SHAPE(field, type)                                                             \
     {                                                                                  \
-#field, type, offsetof(struct object_shape, field)                             \
+#field, type, offsetof(struct object_shape, field), UINT32_MAX                 \
+    }
+#define SHAPE_UPTO(field, most)                                                        \
+    {                                                                                  \
+#field, SHAPE_U32, offsetof(struct object_shape, field), most                  \
     }
 
 static const struct shape_field shape_fields[] = {
@@ -51,16 +56,16 @@ static const struct shape_field shape_fields[] = {
     SHAPE(key_id, SHAPE_ID),
     SHAPE(check, SHAPE_U64),
     SHAPE(expansion, SHAPE_U32),
-    SHAPE(nonscaling, SHAPE_U32),
-    SHAPE(bucket_size, SHAPE_U32),
-    SHAPE(max_iterations, SHAPE_U32),
-    SHAPE(max_expansions, SHAPE_U32),
+    SHAPE_UPTO(nonscaling, 1),
+    SHAPE_UPTO(bucket_size, 65535),
+    SHAPE_UPTO(max_iterations, 65535),
+    SHAPE_UPTO(max_expansions, 65536),
     SHAPE(window_mode, SHAPE_U32),
-    SHAPE(window_generations, SHAPE_U32),
+    SHAPE_UPTO(window_generations, 64),
     SHAPE(window_length, SHAPE_U64),
     SHAPE(window_count, SHAPE_U64),
-    SHAPE(sealed, SHAPE_U32),
-    SHAPE(imported, SHAPE_U32),
+    SHAPE_UPTO(sealed, 1),
+    SHAPE_UPTO(imported, 1),
     SHAPE(foreign, SHAPE_U32),
     SHAPE(limit, SHAPE_U64),
 };
@@ -240,7 +245,7 @@ static bool shape_read_value(struct object_shape *shape,
         return true;
     case SHAPE_ID: return shape_read_id(text, (uint8_t *)at);
     case SHAPE_U32:
-        if (!shape_read_u64(text, UINT32_MAX, &number)) {
+        if (!shape_read_u64(text, field->most, &number)) {
             return false;
         }
         small = (uint32_t)number;

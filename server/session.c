@@ -381,6 +381,15 @@ void session_end(struct session *session)
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
+/* Names of files are covered by the same patterns as names of filters: the folder of files is shared. */
+static bool session_may_file(const struct client *client, const struct command *command,
+                             const bg_bytes *argv, size_t argc)
+{
+    const unsigned need = (command->flags & COMMAND_READS_FILE ? USER_READ : 0)
+                          | (command->flags & COMMAND_WRITES_FILE ? USER_WRITE : 0);
+    return need == 0 || argc < 3 || user_may_touch(client->user, argv[2], need);
+}
+
 static const char *session_no_right(const struct client *client,
                                     const struct command *command, const bg_bytes *argv,
                                     size_t argc, char text[256])
@@ -408,6 +417,10 @@ static const char *session_no_right(const struct client *client,
                 return "NOPERM No permissions to access a key";
             }
         }
+    }
+    if (!session_may_file(client, command, argv, argc)) {
+        user_refused(client->user);
+        return "NOPERM No permissions to access a file of that name";
     }
     return NULL;
 }

@@ -432,6 +432,11 @@ bool user_may_touch(const struct user *user, bg_bytes name, unsigned need)
     return need == 0;
 }
 
+bool user_may_touch_all(const struct user *user, unsigned need)
+{
+    return (need & ~user->all_names) == 0;
+}
+
 /*
  * An account of adds as one number: the time until which the user is in debt, where an add
  * costs 1/rate. He may take n if that moves the time no further than burst/rate from now. So

@@ -14,7 +14,7 @@
  *     +name|sub, -name|sub    the same for one of them: +client|list
  *     +@category, -@category  the commands of a category; @all is all of them
  *     allcommands, nocommands the same as +@all, -@all
- *     ~pattern                may use filters with names that match (pattern.h)
+ *     ~pattern                may use filters and files with names that match (pattern.h)
  *     %R~pattern, %W~pattern  may only read, or only write them
  *     allkeys                 the same as ~*
  *     rate=N, burst=N         adds per second, and at once; without it insert-rate, insert-burst
@@ -118,6 +118,9 @@ bool user_may_run(const struct user *user, const struct command *command);
 /* Whether he may use a name in all ways of `need`: USER_READ, USER_WRITE or both. Names longer
  * than USER_TOUCH_MOST match no pattern but "*". */
 bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
+
+/* The same of every name there can be. */
+bool user_may_touch_all(const struct user *user, unsigned need);
 
 /* Takes n adds from his account: false if there are not so many, and then *wait milliseconds have
  * to pass first (NULL is allowed); UINT64_MAX: n is more than he can ever have at once. `now` is

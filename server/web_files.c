@@ -166,6 +166,7 @@ static void files_shape(const bg_file_info *about, const bg_filter *filter,
     }
     shape->imported = 1;
     shape->foreign = 0;
+    shape->limit = 0;
     shape->seed = about->seed;
     memcpy(shape->key_id, about->key_id, sizeof shape->key_id);
 }

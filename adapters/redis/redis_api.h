@@ -33,6 +33,7 @@ typedef struct RedisModuleKeyOptCtx RedisModuleKeyOptCtx;
 typedef struct RedisModuleBlockedClient RedisModuleBlockedClient;
 typedef struct RedisModuleDefragCtx RedisModuleDefragCtx;
 typedef struct RedisModuleServerInfoData RedisModuleServerInfoData;
+typedef struct RedisModuleUser RedisModuleUser;
 
 /* ---- Constants ------------------------------------------------------------------------------- */
 
@@ -264,6 +265,13 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(unsigned long long, ServerInfoGetFieldUnsigned,                           \
              (RedisModuleServerInfoData *, const char *field, int *unknown))           \
     OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
+    REQUIRED(unsigned long long, GetClientId, (RedisModuleCtx *))                      \
+    REQUIRED(RedisModuleString *, GetClientUserNameById,                               \
+             (RedisModuleCtx *, uint64_t id))                                          \
+    REQUIRED(RedisModuleUser *, GetModuleUserFromUserName, (RedisModuleString *))      \
+    REQUIRED(void, FreeModuleUser, (RedisModuleUser *))                                \
+    REQUIRED(int, ACLCheckCommandPermissions,                                          \
+             (RedisModuleUser *, RedisModuleString * *argv, int argc))                 \
     REQUIRED(long long, Milliseconds, (void))                                          \
     REQUIRED(int, GetServerVersion, (void)) /* 0x00MMmmpp */                           \
     REQUIRED(int, SubscribeToServerEvent,                                              \

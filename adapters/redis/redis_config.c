@@ -45,6 +45,13 @@ bool redis_config_obeys(void)
     return config_is_replica || config_is_loading;
 }
 
+static uint64_t config_term;
+
+uint64_t redis_config_term(void)
+{
+    return config_term;
+}
+
 static uint64_t config_limit; /* max-filter-memory, as it was said */
 
 /* Half of the machine's memory: the usual limit of a filter. */
@@ -180,22 +187,45 @@ static int config_digit(char c)
     return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
+/* A secret is never shown: CONFIG GET, and so CONFIG REWRITE, have its id instead, which says nothing
+ * about it. An id is accepted as well: of a secret that is known, or in the server's file. */
+#define CONFIG_ID "id:"
+
+static void config_show_secret(char *value, size_t room)
+{
+    uint8_t id[BG_KEY_ID_BYTES] = { 0 };
+    value[0] = 0;
+    if (redis_secret_chosen(id)) {
+        (void)snprintf(value, room, CONFIG_ID "%.*s", BG_KEY_ID_BYTES,
+                       (const char *)id);
+    }
+}
+
 static const char *config_set_secret(bg_bytes text)
 {
+    static const char expected[] =
+        "secret: expected 32 hexadecimal digits, nothing for a random one, or the "
+        "id of a secret that a filter here has (id:...)";
     uint8_t secret[BG_SECRET_BYTES];
     const char *digits = text.data;
+    const size_t id = strlen(CONFIG_ID);
     if (text.len == 0) {
         redis_secret_set(NULL);
         return NULL;
     }
+    if (text.len == id + BG_KEY_ID_BYTES && memcmp(digits, CONFIG_ID, id) == 0) {
+        return redis_secret_choose((const uint8_t *)digits + id, config_is_starting)
+                   ? NULL
+                   : expected;
+    }
     if (text.len != 2 * (size_t)BG_SECRET_BYTES) {
-        return "secret: expected 32 hexadecimal digits, or nothing for a random one";
+        return expected;
     }
     for (size_t i = 0; i < BG_SECRET_BYTES; i++) {
         const int high = config_digit(digits[2 * i]),
                   low = config_digit(digits[2 * i + 1]);
         if (high < 0 || low < 0) {
-            return "secret: expected 32 hexadecimal digits, or nothing for a random one";
+            return expected;
         }
         secret[i] = (uint8_t)(high * 16 + low);
     }
@@ -237,7 +267,7 @@ static struct config_text {
     unsigned flags;
     const char *(*set)(bg_bytes text);
     struct config_text *same;  /* another name of this one, or NULL */
-    char value[CONFIG_TEXT];   /* as it was said last */
+    char value[CONFIG_TEXT];   /* as it was said last, but for a secret */
     RedisModuleString *answer; /* the server's, of the last question */
 } config_texts[] = {
     { "bf-error-rate", "ERROR_RATE", "0.01", REDIS_CONFIG_UNPREFIXED, config_set_rate,
@@ -260,6 +290,9 @@ static RedisModuleString *config_get_text(const char *name, void *context)
     struct config_text *row = context;
     const char *value = row->same ? row->same->value : row->value;
     (void)name;
+    if (row->set == config_set_secret) {
+        config_show_secret(row->value, sizeof row->value);
+    }
     if (row->answer) {
         redis.FreeString(NULL, row->answer);
     }
@@ -273,7 +306,7 @@ static const char *config_take_text(struct config_text *row, bg_bytes text)
         return "expected at most 63 bytes of text";
     }
     const char *wrong = row->set(text);
-    if (!wrong) {
+    if (!wrong && row->set != config_set_secret) {
         char *value = row->same ? row->same->value : row->value;
         memcpy(value, text.data, text.len);
         value[text.len] = 0;
@@ -436,6 +469,7 @@ static void config_role(RedisModuleCtx *ctx, struct redis_event event, uint64_t 
     (void)event;
     (void)data;
     config_is_replica = what == REDIS_ROLE_NOW_REPLICA;
+    config_term++;
 }
 
 static void config_loading(RedisModuleCtx *ctx, struct redis_event event, uint64_t what,

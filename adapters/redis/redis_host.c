@@ -212,7 +212,12 @@ static bg_err host_adopt(struct redis_host *h, struct object *object, bg_errinfo
     return redis_state_attach(object, info);
 }
 
-enum { HOST_JOB_NAMES = 4, HOST_JOB_LARGE = 4 << 20 };
+enum {
+    HOST_JOB_NAMES = 4,
+    HOST_JOB_LARGE = 4 << 20,
+    HOST_JOB_PAUSE =
+        10000000 /* nanoseconds between two looks at whether writes are paused */
+};
 
 /* ... and if it does not get it after all. */
 static bg_err host_abandon(struct object *object, bg_err err)
@@ -424,7 +429,8 @@ static void host_tell_all(struct redis_host *h)
  * When the last chunk of a large dump has come, all of it is verified and decoded. That takes a second
  * per gigabyte or two, so the client waits, and the server does not: the handler runs on the thread of
  * redis_worker.h. Nobody else can do anything with the object meanwhile, since its content is unknown;
- * it is held, so that it stays when its key goes. The keyspace is touched with the server's lock.
+ * it is held, so that it stays when its key goes. The keyspace is touched with the server's lock, and
+ * only where a command could write: see host_job_lock.
  */
 struct host_job {
     struct redis_host h;
@@ -433,6 +439,7 @@ struct host_job {
     struct redis_argv words;
     RedisModuleString *names[HOST_JOB_NAMES];
     struct object *object;
+    uint64_t term; /* redis_config_term when it began */
 };
 
 static void host_run_request(struct redis_host *h)
@@ -445,12 +452,70 @@ static void host_run_request(struct redis_host *h)
     h->command->run(&request);
 }
 
-/* Whether the name still stands for the object; the server's lock is held. */
-static bool host_job_finds(const struct redis_host *h)
+static struct host_job *host_job_of(struct host *host)
 {
+    return (struct host_job *)host; /* its first member's first member */
+}
+
+/* Whether the result may still be written: the server has been a primary all the time, and the key
+ * still holds the object that was being loaded. The server's lock is held. */
+static bg_err host_job_stands(const struct host_job *job, bg_errinfo *info)
+{
+    const struct redis_host *h = &job->h;
     struct object *now = NULL;
-    return redis_host_find(h->client.ctx, h->names[1], REDIS_WRITE, &now)
-           && now == h->first;
+    if (redis_config_term() != job->term) {
+        return object_error(info, BG_ECANCELED,
+                            "this server became a replica while the filter was "
+                            "being loaded: load it again");
+    }
+    if (!redis_host_find(h->client.ctx, h->names[1], REDIS_WRITE, &now)
+        || now != h->first) {
+        return object_error(info, BG_ECANCELED,
+                            "the key was deleted or replaced while the filter was "
+                            "being loaded: load it again");
+    }
+    return BG_OK;
+}
+
+static void host_job_sleep(void)
+{
+    const struct timespec moment = { .tv_nsec = HOST_JOB_PAUSE };
+    (void)nanosleep(&moment, NULL);
+}
+
+/*
+ * Takes the server's lock at a moment when the object may be written, with its content prepared if
+ * anything listens to what is replicated. On error the lock is held as well.
+ *
+ * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
+ * aborts if a module replicates anything meanwhile. Commands are postponed then, and so is this. The
+ * three facts (role and key, pause, listeners) are checked under the one lock under which the
+ * object is written, so none of them can change in between.
+ */
+static bg_err host_job_lock(struct host_job *job, const struct object *object,
+                            struct redis_pieces *pieces, bg_errinfo *info)
+{
+    RedisModuleCtx *ctx = job->h.client.ctx;
+    bool prepared = false;
+    redis.ThreadSafeContextLock(ctx);
+    for (;;) {
+        bg_err err = host_job_stands(job, info);
+        const bool paused = redis.AvoidReplicaTraffic();
+        if (err || (!paused && (prepared || !redis_replay_is_heard(ctx)))) {
+            return err;
+        }
+        redis.ThreadSafeContextUnlock(ctx);
+        if (paused) {
+            host_job_sleep();
+        } else {
+            err = redis_replay_prepare(object, pieces, info);
+            prepared = true;
+        }
+        redis.ThreadSafeContextLock(ctx);
+        if (err) {
+            return err;
+        }
+    }
 }
 
 static struct object *host_job_find(struct host *host, bg_bytes name)
@@ -469,16 +534,8 @@ static bg_err host_job_replace(struct host *host, bg_bytes name, struct object *
     if (err) {
         return host_abandon(object, err);
     }
-    redis.ThreadSafeContextLock(h->client.ctx);
-    if (redis_replay_is_heard(h->client.ctx)) {
-        redis.ThreadSafeContextUnlock(h->client.ctx);
-        err = redis_replay_prepare(object, &pieces, info);
-        redis.ThreadSafeContextLock(h->client.ctx);
-    }
-    if (!err && !host_job_finds(h)) {
-        err = object_error(info, BG_ECANCELED,
-                           "the name stands for something else by now");
-    } else if (!err) {
+    err = host_job_lock(host_job_of(host), object, &pieces, info);
+    if (!err) {
         redis_replay_prepared(h->client.ctx, h->names[1], object, &pieces);
         host_put(h, object);
         host_tell_all(h);
@@ -506,9 +563,9 @@ static void host_job_run(void *context)
     }
     redis.ThreadSafeContextUnlock(job->h.client.ctx);
     redis.FreeThreadSafeContext(job->h.client.ctx);
-    (void)redis.UnblockClient(job->client, NULL);
     redis_memory_free_object(job->h.old);
-    redis_memory_release(job->object);
+    redis_memory_release(job->object); /* before its client can ask for it again */
+    (void)redis.UnblockClient(job->client, NULL);
     free(job);
 }
 
@@ -524,6 +581,7 @@ static bool host_job_begin(struct redis_host *h)
     job->h = *h;
     job->settings = *h->host.settings;
     job->object = h->first;
+    job->term = redis_config_term();
     for (size_t i = 0; i < h->argc; i++) {
         job->names[i] = h->names[i];
         redis.RetainString(NULL, h->names[i]);
@@ -553,10 +611,11 @@ static bool host_job_fits(struct redis_host *h, int flags)
 
 /* ---- One request ---------------------------------------------------------------------------------------- */
 
-/* An object that is held by the thread is not to be waited for. */
+/* An object that is held by the thread is not to be waited for; but what a primary sends is never
+ * refused, or the two would differ from then on. */
 static bool host_must_wait(const struct redis_host *h)
 {
-    return h->first && h->command->flags & COMMAND_SLOW
+    return h->first && h->command->flags & COMMAND_SLOW && !redis_config_obeys()
            && redis_memory_is_held(h->first);
 }
 

@@ -422,11 +422,47 @@ static const char *replay_run(struct replay *r)
     return "ERR expected CREATE, ADD, KEYS, REMOVE, ROTATE, PUT or DONE";
 }
 
+/* ---- Who may ------------------------------------------------------------------------------------------- */
+
+/* Whether the client's user may run REPLCONF, which is in the categories admin and dangerous. A client
+ * without a user that can be found (a script, another module) may not. */
+static bool replay_user_is_admin(RedisModuleCtx *ctx)
+{
+    static const char word[] = "REPLCONF";
+    RedisModuleString *name = redis.GetClientUserNameById(ctx, redis.GetClientId(ctx));
+    RedisModuleUser *user = name ? redis.GetModuleUserFromUserName(name) : NULL;
+    bool may = false;
+    if (user) {
+        RedisModuleString *command = redis.CreateString(ctx, word, sizeof word - 1);
+        may = redis.ACLCheckCommandPermissions(user, &command, 1) == REDIS_OK;
+        redis.FreeString(ctx, command);
+        redis.FreeModuleUser(user);
+    }
+    if (name) {
+        redis.FreeString(ctx, name);
+    }
+    return may;
+}
+
+/* Where modules have categories the server has checked that already. Redis 7.0 lets every user with
+ * +@all run every command of a module, so it is checked here; but not for the primary and for files. */
+static bool replay_is_allowed(RedisModuleCtx *ctx)
+{
+    return redis.SetCommandACLCategories
+           || redis.GetContextFlags(ctx) & (REDIS_CTX_REPLICATED | REDIS_CTX_LOADING)
+           || replay_user_is_admin(ctx);
+}
+
 static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
 {
     struct redis_argv words;
     if (argc < 4) {
         return redis.WrongArity(ctx);
+    }
+    if (!replay_is_allowed(ctx)) {
+        return redis.ReplyWithError(
+            ctx, "NOPERM BG.REPLAY is for replication: it needs a user with the "
+                 "permissions of a replica (REPLCONF)");
     }
     struct replay r = { .ctx = ctx, .key = argv[1], .argc = (size_t)argc };
     const char *wrong = "ERR Insufficient memory";

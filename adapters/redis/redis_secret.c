@@ -15,10 +15,14 @@ struct redis_secret {
     uint8_t secret[BG_SECRET_BYTES];
 };
 
-/* The current one is held by this table. */
+/* Two are held by this table: the current one, and the one before it, which a CONFIG SET that fails
+ * sets again by its id. */
 static struct {
     pthread_mutex_t lock;
-    struct redis_secret *first, *current;
+    struct redis_secret *first, *current, *before;
+    bool chosen; /* the current one is no random one */
+    uint8_t wanted
+        [BG_KEY_ID_BYTES]; /* chosen, and `current` is NULL: the id of what is expected */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- Ids --------------------------------------------------------------------------------------- */
@@ -89,6 +93,11 @@ static bg_err secret_take(const uint8_t secret[BG_SECRET_BYTES],
     }
     s->holders++;
     *held = s;
+    if (secrets.chosen && !secrets.current
+        && memcmp(id, secrets.wanted, sizeof id) == 0) {
+        s->holders++;
+        secrets.current = s;
+    }
     return BG_OK;
 }
 
@@ -97,6 +106,12 @@ static bg_err secret_make(bg_errinfo *info)
     uint8_t random[BG_SECRET_BYTES];
     if (secrets.current) {
         return BG_OK;
+    }
+    if (secrets.chosen) {
+        return object_error(info, BG_EINVAL,
+                            "the secret with the id %.16s is not known here: "
+                            "CONFIG SET bloomgate.secret to its 32 digits",
+                            (const char *)secrets.wanted);
     }
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
         return object_error(info, BG_EIO, "the system has no random numbers");
@@ -145,17 +160,48 @@ const struct secret_source redis_secrets = { secret_current, secret_of, NULL };
 
 /* ---- For the module ---------------------------------------------------------------------------------- */
 
+/* `lock` is held; `now` is held by the table from then on, or is NULL. */
+static void secret_put(struct redis_secret *now, bool chosen)
+{
+    secret_drop(secrets.before);
+    secrets.before = secrets.current;
+    secrets.current = now;
+    secrets.chosen = chosen;
+}
+
 void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES])
 {
+    struct redis_secret *now = NULL;
     pthread_mutex_lock(&secrets.lock);
-    struct redis_secret *before = secrets.current;
-    secrets.current = NULL;
-    if (secret && secret_take(secret, &secrets.current, NULL)) {
-        secrets.current = before; /* no memory */
-        before = NULL;
+    if (!secret || !secret_take(secret, &now, NULL)) { /* else there is no memory */
+        secret_put(now, secret != NULL);
     }
-    secret_drop(before);
     pthread_mutex_unlock(&secrets.lock);
+}
+
+bool redis_secret_choose(const uint8_t key_id[BG_KEY_ID_BYTES], bool expect)
+{
+    pthread_mutex_lock(&secrets.lock);
+    struct redis_secret *found = secret_find(key_id);
+    if (found) {
+        found->holders++;
+    }
+    if (found || expect) {
+        memcpy(secrets.wanted, key_id, sizeof secrets.wanted);
+        secret_put(found, true);
+    }
+    pthread_mutex_unlock(&secrets.lock);
+    return found || expect;
+}
+
+bool redis_secret_chosen(uint8_t key_id[BG_KEY_ID_BYTES])
+{
+    pthread_mutex_lock(&secrets.lock);
+    const bool chosen = secrets.chosen;
+    memcpy(key_id, secrets.current ? secrets.current->id : secrets.wanted,
+           BG_KEY_ID_BYTES);
+    pthread_mutex_unlock(&secrets.lock);
+    return chosen;
 }
 
 bg_err redis_secret_join(const uint8_t key_id[BG_KEY_ID_BYTES],

@@ -120,6 +120,15 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
                : err;
 }
 
+/* How far an object may grow, which its state says, is no more than what new ones may have here; 0: this
+ * comes from a primary or a file, and is as it says. */
+static void state_limit(struct object_shape *shape, uint64_t most)
+{
+    if (most && shape->limit > most) {
+        shape->limit = most;
+    }
+}
+
 static bg_err state_make(const struct state *state, struct gather *content, bool empty,
                          bool limited, struct object **object, bg_errinfo *info)
 {
@@ -132,6 +141,7 @@ static bg_err state_make(const struct state *state, struct gather *content, bool
             state_decode(&state->shape, content, &settings, object, info);
         if (!err && *object) {
             (*object)->shape.imported = state->shape.imported != 0;
+            state_limit(&(*object)->shape, settings.max_filter_bytes);
         }
         return err;
     }

@@ -210,6 +210,24 @@ def test_acl(h):
     h.ask("ACL", "DELUSER", "reader", "adder")
 
 
+def test_replay_is_for_admins(h):
+    """Also where modules have no categories, which is Redis 7.0; in a script and in a transaction as well."""
+    state = "1 0 0 0 0 0 0;family=bf kind=scalable items=100 rate=0.01"
+    words = ("BG.REPLAY", "a", "CREATE", state, "")
+    assert h.ask(*words) == "OK", "an admin may"
+    for rules in (("+@all", "-@dangerous"), ("+@all", "-@admin"), ("+@all", "-@dangerous", "-@admin")):
+        h.ask("ACL", "SETUSER", "user", "reset", "on", "nopass", "~a", *rules)
+        with h.connect() as c:
+            assert c.ask("AUTH", "user", "x") == "OK"
+            assert str(c.ask(*words)).startswith("NOPERM"), rules
+            answer = c.ask("EVAL", "return redis.call('BG.REPLAY', KEYS[1], 'CREATE', ARGV[1], '')", 1, "a", state)
+            assert isinstance(answer, Error), rules
+            c.ask("MULTI")
+            queued = c.ask(*words)
+            assert isinstance(queued, Error) or isinstance(c.ask("EXEC")[0], Error), rules
+    h.ask("ACL", "DELUSER", "user")
+
+
 def config_name(h, name):
     """With the module's name before it, but in Redis 8."""
     return name if h.ask("CONFIG", "GET", name) else "bloomgate." + name
@@ -266,7 +284,7 @@ def test_arguments(pattern):
 @alone
 def test_secret(pattern):
     """Two servers with one secret have filters that can be merged; with two, they cannot. The secret is
-    not told by anything but CONFIG and payloads."""
+    not told by anything but payloads, and the loadmodule line."""
     secret = "00112233445566778899aabbccddeeff"
     with Host(pattern.program, pattern.module, ["secret", secret]) as a, \
             Host(pattern.program, pattern.module, ["secret", secret]) as b, Host(pattern.program, pattern.module) as c:
@@ -278,8 +296,50 @@ def test_secret(pattern):
         assert b.ask("BF.EXISTS", "other", "x") == 1, "the secret came along"
         assert b.ask("BG.MERGE", "k", "other").startswith("INCOMPATIBLE")
         assert b.ask("RESTORE", "same", 0, a.ask("DUMP", "k")) == "OK" and b.ask("BG.MERGE", "k", "same") == "OK"
-        text = repr([a.ask("BG.INFO", "k"), a.ask("INFO", "everything"), a.ask("BG.DUMP", "k", 0)])
+        text = repr([a.ask("BG.INFO", "k"), a.ask("INFO", "everything"), a.ask("BG.DUMP", "k", 0),
+                     a.ask("CONFIG", "GET", "bloomgate.*")])
         assert secret not in text and repr(bytes.fromhex(secret))[2:-1] not in text
+
+
+def digest_of_new(h):
+    """That of a filter that is made now: the same for the same secret."""
+    h.ask("DEL", "new")
+    assert h.ask("BF.RESERVE", "new", 0.01, 100) == "OK"
+    return h.ask("BG.DIGEST", "new"), h.ask("BF.ADD", "new", "x"), h.ask("BG.DIGEST", "new")
+
+
+@alone
+def test_secret_is_not_shown(pattern):
+    """CONFIG GET and CONFIG REWRITE have its id, which is enough where a filter has the secret."""
+    first, second = "00112233445566778899aabbccddeeff", "ff" * 16
+    name = "bloomgate.secret"
+    with Host(pattern.program, pattern.module, save="3600 1000000") as h:
+        assert h.ask("CONFIG", "GET", name) == [name.encode(), b""]
+        assert h.ask("CONFIG", "SET", name, first) == "OK"
+        shown = h.ask("CONFIG", "GET", name)[1].decode()
+        assert shown.startswith("id:") and len(shown) == 19 and first not in shown
+        digest = digest_of_new(h)
+        assert isinstance(h.ask("CONFIG", "SET", name, second, "maxmemory-policy", "nosuch"), Error)
+        assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest, "set back"
+        assert h.ask("CONFIG", "SET", name, second) == "OK"
+        assert h.ask("CONFIG", "GET", name)[1].decode() != shown and digest_of_new(h) != digest
+        assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "one that is known"
+        assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "one that is not"
+        # the id in the server's file: known again when a filter brings the secret
+        assert h.ask("CONFIG", "REWRITE") == "OK"
+        with open(h.folder + "/server.conf", encoding="utf-8") as file:
+            assert first not in file.read()
+        h.ask("RENAME", "new", "kept")
+        h.options[name] = shown
+        h.restart()
+        assert h.ask("BF.EXISTS", "kept", "x") == 1
+        assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest
+        # ... and new filters are refused as long as none does
+        h.ask("FLUSHALL")
+        h.restart()
+        assert "bloomgate.secret" in str(h.ask("BF.RESERVE", "new", 0.01, 100))
+        assert h.ask("BG.CREATE", "plain", "CAPACITY", 100, "HASH", "fast") == "OK"
+        assert h.ask("CONFIG", "SET", name, first) == "OK" and digest_of_new(h) == digest
 
 
 def test_info(h):

@@ -304,4 +304,41 @@ def test_promises_take_nothing(h):
     h.ask("CONFIG", "SET", "rdbcompression", "yes")
 
 
+def test_stored_expansion_is_bounded(h):
+    """The next filter of valkey-bloom's is made for what is there, not for what is stored."""
+    words = ("BF.INSERT", "k", "CAPACITY", 100, "EXPANSION", 1000000, "SEED", b"s" * 32, "ITEMS")
+    assert isinstance(h.ask(*words, *range(100)), list)
+    assert isinstance(h.ask("RESTORE", "again", 0, h.ask("DUMP", "k")), str)
+    for name in ("k", "again"):
+        assert isinstance(h.ask("BF.MADD", name, *range(300)), list)
+        assert h.ask("BF.MEXISTS", name, *range(300)) == [1] * 300
+        assert h.ask("MEMORY", "USAGE", name) < 32 << 20
+
+
+def test_stored_limits_are_not_believed(h):
+    """A payload does not say how far a filter may grow here, nor anything that no command accepts."""
+    h.forget()
+    h.ask("CONFIG", "SET", "rdbcompression", "no")
+    assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"
+    h.ask("CF.RESERVE", "k", 1000)
+    head, state, secret, content, version = taken_apart(h.ask("DUMP", "k"))
+    own = state[state.index(b" limit="):]
+
+    def restored(text):
+        return h.ask("RESTORE", "t", 0, put_together(head, text, secret, [content], version, len(content)), "REPLACE")
+    most = 1 << 16
+    assert h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", most) == "OK"
+    assert restored(state.replace(own, b" limit=1152921504606846976")) == "OK"
+    for i in range(0, 100000, 1000):
+        h.ask("CF.INSERT", "t", "ITEMS", *range(i, i + 1000))
+    assert h.ask("MEMORY", "USAGE", "t") < 2 * most, "most of them were refused"
+    h.ask("CONFIG", "SET", "bloomgate.max-filter-memory", 0)
+    for word in (b" window_generations=65", b" nonscaling=2", b" max_expansions=65537", b" max_iterations=65536"):
+        name = word[1:word.index(b"=")]
+        text = b" ".join(one for one in state.split(b" ") if not one.startswith(name + b"="))
+        assert isinstance(restored(text + word), Error), word
+    assert restored(state) == "OK"
+    h.ask("CONFIG", "SET", "rdbcompression", "yes")
+
+
 redis_host.main(__doc__)

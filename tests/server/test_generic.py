@@ -795,6 +795,42 @@ def test_tenants(program):
             c.close()
 
 
+@alone
+def test_tenants_and_files(program):
+    """The folder of files is shared: names of files are covered by the patterns of a user, as names of
+    filters are. DBSIZE counts what a user may read."""
+    no = Error("NOPERM No permissions to access a file of that name")
+    with Service(program,
+                 "user default on nopass allcommands allkeys",
+                 "user a on >one +@all ~a:*",
+                 "user b on >two +@all ~b:*",
+                 "user r on >three +@all ~r:* %R~b:*") as s:
+        a, b, r = s.connect(), s.connect(), s.connect()
+        for c, name, word in ((a, "a", "one"), (b, "b", "two"), (r, "r", "three")):
+            assert c.ask("AUTH", name, word) == OK
+        assert a.ask("BF.MADD", "a:1", "x", "y") == [1, 1] and b.ask("BF.ADD", "b:1", "secret") == 1
+        assert not isinstance(b.ask("BG.PUBLISH", "b:1", "b:file"), Error)
+        assert not isinstance(s.ask("BG.PUBLISH", "b:1", "file"), Error)
+        for file in ("b:file", "file"):
+            assert a.ask("BG.RELOAD", "a:steal", file) == no
+            assert a.ask("BG.PUBLISH", "a:1", file) == no
+            assert a.ask("BG.PUBLISH", "a:1", file, "VERSIONED") == no
+        a.ask("MULTI")
+        assert a.ask("BG.RELOAD", "a:steal", "b:file") == no and isinstance(a.ask("EXEC"), Error)
+        assert not isinstance(b.ask("BG.RELOAD", "b:2", "b:file"), Error), "nobody has changed it"
+        assert b.ask("BF.MEXISTS", "b:2", "secret", "x") == [1, 0]
+        assert r.ask("BG.PUBLISH", "b:1", "b:file") == no, "to read is not to write"
+        assert not isinstance(r.ask("BG.RELOAD", "r:copy", "b:file"), Error)
+        assert not isinstance(a.ask("BG.PUBLISH", "a:1", "a:file", "VERSIONED"), Error)
+        assert not isinstance(a.ask("BG.RELOAD", "a:2", "a:file"), Error)
+        assert [c.ask("DBSIZE") for c in (s, a, b, r)] == [5, 2, 2, 3]
+        a.ask("MULTI")
+        a.ask("DBSIZE")
+        assert a.ask("EXEC") == [2]
+        for c in (a, b, r):
+            c.close()
+
+
 # ---- Loading -----------------------------------------------------------------------------------
 
 

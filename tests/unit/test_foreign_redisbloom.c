@@ -260,6 +260,25 @@ TEST(redisbloom__entries_beyond_the_bits)
     refused64(ENTRIES, 12, "entries of a link"); /* 132 bits */
 }
 
+/* Bits per entry are the file's word: a link of 32 bytes says that it is full with 250 million entries.
+ * The next one is bounded by the bytes that are there. */
+TEST(redisbloom__bits_per_entry_near_zero)
+{
+    const uint64_t entries = 250000000;
+    struct bytes b = small_copy();
+    bytes_put_double(&b, NEXT_LINK + 32, 1e-6);
+    put32(&b, NEXT_LINK + 40, 1);
+    bytes_put64(&b, NEXT_LINK + 44, entries);
+    bytes_put64(&b, NEXT_LINK + 16, entries);
+    bytes_put64(&b, SIZE, entries + 8);
+    bg_foreign *f = foreign_must(BG_FOREIGN_REDISBLOOM, &b, NULL);
+    CHECK_OK(foreign_add_items(f, 100, 200));
+    CHECK_EQ(foreign_count_items(f, 100, 200), 100);
+    CHECK(bg_foreign_size_bytes(f) <= 48 + UINT64_C(65536) * 32);
+    bg_foreign_free(f);
+    bytes_drop(&b);
+}
+
 /* Halving the error for ever ends where there are too many hashes. */
 TEST(redisbloom__growth_is_bounded)
 {

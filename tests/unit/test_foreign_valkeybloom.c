@@ -294,3 +294,22 @@ TEST(valkeybloom__growth_keeps_to_the_bound)
     bytes_drop(&b);
     bg_foreign_free(f);
 }
+
+/* Expansions of valkey-bloom go up to 2^32, and rates up to 1: the next filter is bounded by the bytes of
+ * the last one. */
+TEST(valkeybloom__growth_is_bounded_by_what_is_there)
+{
+    struct bytes large = empty_object(UINT32_MAX, 0.01, 10, 7, 8);
+    struct bytes dense = empty_object(2, 0.9999, 10, 1, 300000);
+    struct bytes *const forged[] = { &large, &dense };
+    bytes_put64(&dense, dense.n - 16, 300000);
+    bytes_put_double(&dense, TIGHTENING, 1e-60);
+    for (size_t i = 0; i < 2; i++) {
+        bg_foreign *f = foreign_must(BG_FOREIGN_VALKEYBLOOM, forged[i], NULL);
+        CHECK_OK(foreign_add_items(f, 0, 100));
+        CHECK_EQ(foreign_count_items(f, 0, 100), 100);
+        CHECK(bg_foreign_size_bytes(f) <= 10 + UINT64_C(65536) * 10);
+        bg_foreign_free(f);
+        bytes_drop(forged[i]);
+    }
+}

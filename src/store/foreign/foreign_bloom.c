@@ -81,6 +81,21 @@ double foreign_ideal_bits(uint64_t items, double rate)
     return -(double)items * log(rate) / (log(2) * log(2));
 }
 
+uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
+                            double bits_per_key)
+{
+    const double most = 8.0 * FOREIGN_GROWTH_MOST * (double)last->bytes;
+    uint64_t items, room;
+    if (!bgi_mul_u64(last->design, growth, &items)) {
+        items = UINT64_MAX;
+    }
+    if (!bgi_u64_from_double(floor(most / bits_per_key), &room)) {
+        room = UINT64_MAX;
+    }
+    items = items < room ? items : room;
+    return items ? items : 1;
+}
+
 bg_err foreign_too_large(double bits, bg_errinfo *info)
 {
     return bgi_err(info, BG_EINVAL, "items, rate",

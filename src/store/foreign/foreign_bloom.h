@@ -39,6 +39,15 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
 /* Bits that a Bloom filter of any kind needs, before rounding: -n ln p / ln(2)^2. */
 double foreign_ideal_bits(uint64_t items, double rate);
 
+/*
+ * Keys that the next part of a chain is for: `growth` times those of the last one, but no more than fit
+ * into FOREIGN_GROWTH_MOST times its bytes at so many bits per key. A file says all three numbers; its
+ * bytes are what is really there.
+ */
+enum { FOREIGN_GROWTH_MOST = 65536 }; /* a growth of 32768, at up to twice the bits */
+uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
+                            double bits_per_key);
+
 /* The size that Guava and Spark give to a filter; both count words of 64 bits in an int. */
 struct foreign_size {
     uint32_t words, k;

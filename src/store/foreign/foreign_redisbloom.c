@@ -27,14 +27,14 @@
  *   (I3) the header has just as many links as its length tells, at least one
  *   (I4) error, bits per entry: finite, in range; hashes = ceil(ln 2 * bits per entry),
  *        and at most FOREIGN_K_MOST
- *   (I5) entries times bits per entry is no more than the bits there are: what is added
- *        later makes the chain grow by `growth` times that, not by what a stranger says
+ *   (I5) entries times bits per entry is no more than the bits there are. Bits per entry are the
+ *        file's word, too, so a link has at most FOREIGN_GROWTH_MOST times the bytes of the last
  *   (I6) the sizes of links add up to the size; a chain of several links has a growth
  *
  * What RedisBloom 2.2.1 to 8.8 writes is what is accepted: docs/foreign.md.
  */
 #include "base/checked.h"
-#include "store/foreign/foreign.h"
+#include "store/foreign/foreign_bloom.h"
 #include "store/foreign/foreign_chunks.h"
 #include "store/foreign/foreign_hashes.h"
 
@@ -257,10 +257,15 @@ static void redis_positions(const bg_foreign *f, const struct foreign_part *part
     }
 }
 
+static double redis_bits_per_entry(double error)
+{
+    return -log(error) / 0.480453013918201;
+}
+
 /* What a link for so many entries and that error has; false: there is none. */
 static bool redis_solve(uint64_t entries, double error, struct foreign_part *part)
 {
-    const double bits_per_entry = -log(error) / 0.480453013918201;
+    const double bits_per_entry = redis_bits_per_entry(error);
     uint64_t bits;
     if (!(error > 0) || redis_hashes(bits_per_entry) > FOREIGN_K_MOST
         || !bgi_u64_from_double((double)entries * bits_per_entry, &bits)
@@ -299,7 +304,7 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
 {
     const struct foreign_part *last = &f->parts[f->count - 1];
     struct foreign_part part;
-    uint64_t entries, bytes;
+    uint64_t bytes;
     if (f->extra[REDIS_EXTRA_OPTIONS] & REDIS_NO_SCALING
         || f->extra[REDIS_EXTRA_GROWTH] == 0) {
         return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
@@ -309,8 +314,9 @@ static bg_err redis_add_link(bg_foreign *f, bg_errinfo *info)
         return bgi_err(info, BG_ENOTSUP, "options", "NOROUND (1), to grow", "%llu",
                        (unsigned long long)f->extra[REDIS_EXTRA_OPTIONS]);
     }
-    if (!bgi_mul_u64(last->design, f->extra[REDIS_EXTRA_GROWTH], &entries)
-        || !redis_solve(entries, last->rate / 2, &part)
+    const uint64_t entries = foreign_next_items(last, f->extra[REDIS_EXTRA_GROWTH],
+                                                redis_bits_per_entry(last->rate / 2));
+    if (!redis_solve(entries, last->rate / 2, &part)
         || !bgi_add_u64(f->size, part.bytes, &bytes)
         || f->count == FOREIGN_PARTS_MOST) {
         return bgi_err(info, BG_EFULL, "filter", "room for another link", "%u links",

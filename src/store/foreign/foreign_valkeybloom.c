@@ -15,7 +15,8 @@
  *
  * An object grows by filters of `expansion` times the capacity of the one before, the n-th,
  * counted from 0, with the rate times tightening^n; with expansion 0 it can be full. A key is
- * added to the last one if none may contain it. So does bg_foreign_add.
+ * added to the last one if none may contain it. So does bg_foreign_add, but no filter has more than
+ * FOREIGN_GROWTH_MOST times the bytes of the one before: expansions go up to 2^32.
  *
  * In memory: a part's `own` is the tightening, extra[] the seed, `seed` the expansion and, in
  * bit 32, whether the seed was random.
@@ -25,8 +26,7 @@
  *   (I2) rate and tightening are above 0 and below 1, and no filter's rate is lost to underflow
  *   (I3) k is 1 .. FOREIGN_K_MOST, every filter has a byte at least
  *   (I4) one seed
- *   (I5) a filter has the bytes that its capacity needs: growth is `expansion` times something
- *        that is there, not times what a stranger says
+ *   (I5) a filter has the bytes that its capacity needs
  */
 #include "base/checked.h"
 #include "store/foreign/foreign_bloom.h"
@@ -312,14 +312,15 @@ static bg_err valkey_grow(bg_foreign *f, bg_errinfo *info)
     const struct foreign_part *last = &f->parts[f->count - 1];
     const uint32_t expansion = (uint32_t)f->seed;
     struct foreign_part part;
-    uint64_t capacity, bytes;
+    uint64_t bytes;
     if (expansion == 0) {
         return bgi_err(info, BG_EFULL, "filter", "room, or one that may grow",
                        "%llu items", (unsigned long long)last->items);
     }
-    if (!bgi_mul_u64(last->design, expansion, &capacity) || capacity > INT64_MAX
-        || !valkey_solve(capacity, valkey_rate(f->parts[0].rate, last->own, f->count),
-                         last->own, &part)
+    const double rate = valkey_rate(f->parts[0].rate, last->own, f->count);
+    const uint64_t capacity =
+        foreign_next_items(last, expansion, foreign_ideal_bits(1, rate));
+    if (capacity > INT64_MAX || !valkey_solve(capacity, rate, last->own, &part)
         || !bgi_add_u64(f->size, part.bytes, &bytes)
         || f->count == FOREIGN_PARTS_MOST) {
         return bgi_err(info, BG_EFULL, "filter", "room for another one", "%u filters",
