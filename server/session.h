@@ -83,6 +83,16 @@ void session_end(struct session *session);
 /* The entry of a name, as host->ops->find finds its object; NULL: none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 
+/* The same for a change that depends on the entry's content: sets the terms to "what has the name
+ * now, as it is now", and waits until all changes up to now are done. What the caller reads from
+ * then on is what the terms stand for. For jobs. */
+struct entry *session_see(struct session *session, bg_bytes name,
+                          struct catalog_terms *terms);
+
+/* Gives a name to an object on terms: see catalog_put_on. Errors: as host->ops->create. */
+bg_err session_put(struct session *session, bg_bytes name, struct object *object,
+                   const struct catalog_terms *terms, bg_errinfo *info);
+
 /*
  * Runs one request for a client: looks the command up, checks arity, rights and the state of the
  * service, runs it. For everything that is not a run of a pipeline (dispatch.c).
