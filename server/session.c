@@ -341,13 +341,14 @@ void session_fini(struct session *session)
     free(session->held);
 }
 
-static void session_take_settings(struct session *session)
+void session_take_settings(struct session *session)
 {
     const struct settings *s = settings_now(session->server->store);
-    if (s == session->from) {
+    session->from = s;
+    if (s->version == session->version) {
         return;
     }
-    session->from = s;
+    session->version = s->version;
     session->settings = (struct command_settings){
         .bf_error_rate = s->bf_error_rate,
         .bf_initial_size = s->bf_initial_size,
@@ -368,6 +369,9 @@ void session_begin(struct session *session)
     session->now = server_now();
     session->ticks = server_ticks();
     session->wrote = false;
+    if (session->is_job) {
+        quiet_enter(&session->server->readers, session->seat);
+    }
     session_take_settings(session);
     session->inside = !session->is_job;
     if (session->inside) {
@@ -389,6 +393,9 @@ void session_end(struct session *session)
 {
     session_leave(session);
     session_let_go(session);
+    if (session->is_job) {
+        quiet_leave(&session->server->readers, session->seat);
+    }
 }
 
 /* ---- Requests ------------------------------------------------------------------------------ */

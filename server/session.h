@@ -60,6 +60,7 @@ struct session {
     uint64_t ticks; /* milliseconds, monotonic */
     struct command_settings settings;
     const struct settings *from; /* what they were made of */
+    uint64_t version;            /* likewise */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
     struct gates_ticket ticket; /* a look-up that asks the truth, on its way to a job */
@@ -75,6 +76,10 @@ static inline struct session *session_of(const struct request *request)
 /* A seat is taken; false: none is left. */
 bool session_init(struct session *session, struct server *server, bool is_job);
 void session_fini(struct session *session);
+
+/* Reads the settings. A job does so when it begins. A worker does so in every iteration of its event
+ * loop, since it uses settings outside of batches, too. */
+void session_take_settings(struct session *session);
 
 /* Reads the clock and the settings; enters the catalogue, unless it is a job's. */
 void session_begin(struct session *session);
