@@ -29,16 +29,22 @@ bool bgc_kept(struct request *request, struct object *object)
 void bgc_clear(struct request *request)
 {
     struct host *host = request->host;
-    const struct object *object = args_find_any(request, request->argv[1]);
-    struct object *empty = NULL;
     bg_errinfo info = { 0 };
-    if (!object) {
-        return;
-    }
-    bg_err err = object_emptied(object, host->settings, &empty, &info);
-    err = err ? err : host->ops->replace(host, request->argv[1], empty, &info);
+    bg_err err = BG_OK;
+    do { /* again when another object has taken the name meanwhile */
+        const struct object *object = args_find_any(request, request->argv[1]);
+        struct object *empty = NULL;
+        if (!object) {
+            return;
+        }
+        err = object_emptied(object, host->settings, &empty, &info);
+        err = err ? err
+                  : host->ops->replace(host, request->argv[1], object, empty, &info);
+        if (err) {
+            object_free(empty);
+        }
+    } while (err == BG_ECANCELED);
     if (err) {
-        object_free(empty);
         args_failed(request, err, &info, BGC_FULL);
     } else {
         reply_ok(&request->reply);

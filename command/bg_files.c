@@ -308,8 +308,8 @@ static void reload_shape(const struct reload *reload, const bg_filter *filter,
 }
 
 /* A new object takes the name, or the place of the one that has it. */
-static bg_err reload_anew(struct reload *reload, bool sealed, bool there,
-                          bg_errinfo *info)
+static bg_err reload_anew(struct reload *reload, bool sealed,
+                          const struct object *there, bg_errinfo *info)
 {
     struct host *host = reload->request->host;
     const bg_bytes name = reload->request->argv[1];
@@ -328,7 +328,7 @@ static bg_err reload_anew(struct reload *reload, bool sealed, bool there,
         return err;
     }
     object_recount(made);
-    err = there ? host->ops->replace(host, name, made, info)
+    err = there ? host->ops->replace(host, name, there, made, info)
                 : host->ops->create(host, name, made, info);
     if (err) {
         object_free(made);
@@ -369,7 +369,7 @@ static bg_err reload_run(struct reload *reload, struct object *there, bg_errinfo
         return err;
     }
     if (!there) {
-        return reload_anew(reload, !(reload->flags & RELOAD_WRITABLE), false, info);
+        return reload_anew(reload, !(reload->flags & RELOAD_WRITABLE), NULL, info);
     }
     if (there->foreign || !object_is_whole(there) || reload->flags & RELOAD_ANYKIND) {
         const bool loses = object_is_whole(there) && !there->shape.sealed;
@@ -381,7 +381,7 @@ static bg_err reload_run(struct reload *reload, struct object *there, bg_errinfo
         }
         return reload_anew(reload,
                            there->shape.sealed && !(reload->flags & RELOAD_WRITABLE),
-                           true, info);
+                           there, info);
     }
     return reload_into(reload, there, info);
 }

@@ -423,11 +423,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
             : load_finish_stream(request, object->load, words->families, &made, info);
     load_forget(object);
     pthread_mutex_unlock(&object->dumping);
-    if (!err && host->ops->find(host, request->argv[1]) != object) {
-        err = object_error(info, BG_ECANCELED,
-                           "the name stands for something else by now");
-    }
-    err = err ? err : host->ops->replace(host, request->argv[1], made, info);
+    err = err ? err : host->ops->replace(host, request->argv[1], object, made, info);
     if (err) {
         object_free(made);
         return err == BG_EINVAL ? BG_EFORMAT

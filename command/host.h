@@ -88,10 +88,11 @@ struct host_ops {
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
 
-    /* The same, but takes the place of what has that name, if anything has; when that expires
-     * stays as it was. */
-    bg_err (*replace)(struct host *host, bg_bytes name, struct object *object,
-                      bg_errinfo *info);
+    /* The same, but takes the place of `instead_of`, an object that was found by that name. When
+     * the name expires stays as it was. BG_ECANCELED: the name stands for something else by now,
+     * or for nothing. */
+    bg_err (*replace)(struct host *host, bg_bytes name, const struct object *instead_of,
+                      struct object *object, bg_errinfo *info);
 
     /* Forgets a name; false: there is none. */
     bool (*drop)(struct host *host, bg_bytes name);

@@ -2,6 +2,7 @@
 #include "catalog.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -391,45 +392,68 @@ static void catalog_place(struct catalog *catalog, struct entry *entry)
     }
 }
 
-static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
-                                 struct object *object, const struct entry_base *base,
-                                 uint32_t flags, uint64_t now, bg_errinfo *info)
+static bg_err catalog_moved(bg_errinfo *info)
 {
-    bg_err err = catalog_make_room(catalog, info);
-    if (err) {
-        return err;
+    if (info) {
+        *info = (bg_errinfo){ .code = BG_ECANCELED };
+        (void)snprintf(info->message, sizeof info->message,
+                       "another client replaced, changed or dropped the filter while "
+                       "the command ran; repeat the command");
     }
-    const uint64_t number =
-        flags & CATALOG_FORCE_NUMBER ? object->id : catalog->next_number;
-    struct entry *entry = entry_create(catalog, name, object, number, now),
-                 *before = NULL;
-    if (!entry) {
-        return catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
+    return BG_ECANCELED;
+}
+
+/* Whether what has the name, or NULL, is what the terms ask for. If so, and it depends on its
+ * content, changes wait until catalog_decide. */
+static bool catalog_agrees(struct entry *present, const struct catalog_terms *terms)
+{
+    if (!(terms->flags & CATALOG_INSTEAD_OF)) {
+        return true;
     }
-    (void)places_find(atomic_load(&catalog->places), atomic_load(&entry->name)->hash,
-                      name, &before);
-    if (before && !entry_expired(before, now)) {
-        if (!(flags & CATALOG_REPLACE)) {
-            entry_discard(entry);
-            return BG_EBUSY;
-        }
-        atomic_store(&entry->expires, atomic_load(&before->expires));
+    if (present != terms->instead_of) {
+        return false;
     }
-    if (!before && atomic_load(&catalog->count) >= CATALOG_MOST) {
-        entry_discard(entry);
-        return catalog_fail(info, BG_ELIMIT, "names", "16777216", "fewer");
+    if (!present || !(terms->flags & CATALOG_UNCHANGED)) {
+        return true;
     }
-    if (base) {
-        entry->base = *base;
+    atomic_store(&present->decision, ENTRY_UNDECIDED);
+    if (atomic_load(&present->changes) == terms->changes) {
+        return true;
     }
-    object->id = number;
-    object->entry = entry;
+    atomic_store(&present->decision, ENTRY_STAYS);
+    return false;
+}
+
+static void catalog_decide(struct entry *present, bool replaced)
+{
+    if (present && atomic_load(&present->decision) == ENTRY_UNDECIDED) {
+        atomic_store(&present->decision, replaced ? ENTRY_REPLACED : ENTRY_STAYS);
+    }
+}
+
+bg_err catalog_changing(struct entry *entry, bg_errinfo *info)
+{
+    uint32_t decision;
+    atomic_fetch_add(&entry->changes, 1);
+    while ((decision = atomic_load(&entry->decision)) == ENTRY_UNDECIDED) {
+        (void)sched_yield(); /* no lock: the caller may hold some */
+    }
+    return decision == ENTRY_STAYS ? BG_OK : catalog_moved(info);
+}
+
+/* Tells the journal of an entry that was made, and gives it its name. */
+static bg_err catalog_introduce(struct catalog *catalog, struct entry *entry,
+                                const struct entry *before, bg_errinfo *info)
+{
+    const uint64_t number = entry->number;
+    entry->object->id = number;
+    entry->object->entry = entry;
     if (catalog->hooks.created) {
-        err = catalog->hooks.created(catalog->hooks.context, entry, before, info);
-    }
-    if (err) {
-        entry_discard(entry);
-        return err;
+        const bg_err err =
+            catalog->hooks.created(catalog->hooks.context, entry, before, info);
+        if (err) {
+            return err;
+        }
     }
     if (number >= catalog->next_number) {
         catalog->next_number = number + 1;
@@ -442,6 +466,47 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     return BG_OK;
 }
 
+static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
+                                 struct object *object, const struct entry_base *base,
+                                 const struct catalog_terms *terms, uint64_t now,
+                                 bg_errinfo *info)
+{
+    bg_err err = catalog_make_room(catalog, info);
+    if (err) {
+        return err;
+    }
+    const uint64_t number =
+        terms->flags & CATALOG_FORCE_NUMBER ? object->id : catalog->next_number;
+    struct entry *entry = entry_create(catalog, name, object, number, now),
+                 *before = NULL;
+    if (!entry) {
+        return catalog_fail(info, BG_ENOMEM, "name", "no memory", "some");
+    }
+    (void)places_find(atomic_load(&catalog->places), atomic_load(&entry->name)->hash,
+                      name, &before);
+    struct entry *present = before && !entry_expired(before, now) ? before : NULL;
+    const bool keeps = present && terms->flags & CATALOG_KEEP_EXPIRY;
+    atomic_store(&entry->expires,
+                 keeps ? atomic_load(&present->expires) : terms->expires);
+    if (base) {
+        entry->base = *base;
+    }
+    if (present && !(terms->flags & (CATALOG_REPLACE | CATALOG_INSTEAD_OF))) {
+        err = BG_EBUSY;
+    } else if (!before && atomic_load(&catalog->count) >= CATALOG_MOST) {
+        err = catalog_fail(info, BG_ELIMIT, "names", "16777216", "fewer");
+    } else if (!catalog_agrees(present, terms)) {
+        err = catalog_moved(info);
+    } else {
+        err = catalog_introduce(catalog, entry, before, info);
+        catalog_decide(present, err == BG_OK);
+    }
+    if (err) {
+        entry_discard(entry);
+    }
+    return err;
+}
+
 static bg_err catalog_check_name(bg_bytes name, bg_errinfo *info)
 {
     return name.len <= CATALOG_NAME_MOST
@@ -450,19 +515,27 @@ static bg_err catalog_check_name(bg_bytes name, bg_errinfo *info)
                               "at most 65536 bytes");
 }
 
-bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
-                   const struct entry_base *base, uint32_t flags, uint64_t now,
-                   bg_errinfo *info)
+bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
+                      const struct entry_base *base, const struct catalog_terms *terms,
+                      uint64_t now, bg_errinfo *info)
 {
     bg_err err = catalog_check_name(name, info);
     if (err) {
         return err;
     }
     pthread_mutex_lock(&catalog->lock);
-    err = catalog_put_locked(catalog, name, object, base, flags, now, info);
+    err = catalog_put_locked(catalog, name, object, base, terms, now, info);
     catalog_squeeze(catalog);
     pthread_mutex_unlock(&catalog->lock);
     return err;
+}
+
+bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
+                   const struct entry_base *base, uint32_t flags, uint64_t now,
+                   bg_errinfo *info)
+{
+    const struct catalog_terms terms = { .flags = flags };
+    return catalog_put_on(catalog, name, object, base, &terms, now, info);
 }
 
 /* The entry of a name and its place; NULL: none. */
@@ -489,17 +562,32 @@ static bg_err catalog_drop_entry(struct catalog *catalog, struct entry *entry,
     return BG_OK;
 }
 
-bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
-                    bg_errinfo *info)
+bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
+                       const struct catalog_terms *terms, uint64_t now,
+                       bg_errinfo *info)
 {
     size_t at = 0;
+    bg_err err = BG_OK;
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, name, now, &at);
-    const bg_err err =
-        entry ? catalog_drop_entry(catalog, entry, at, info) : BG_ENOTFOUND;
+    if (!catalog_agrees(entry, terms)) {
+        err = catalog_moved(info);
+    } else if (!entry) {
+        err = BG_ENOTFOUND;
+    } else {
+        err = catalog_drop_entry(catalog, entry, at, info);
+        catalog_decide(entry, err == BG_OK);
+    }
     catalog_squeeze(catalog);
     pthread_mutex_unlock(&catalog->lock);
     return err;
+}
+
+bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
+                    bg_errinfo *info)
+{
+    const struct catalog_terms terms = { .flags = 0 };
+    return catalog_drop_on(catalog, name, &terms, now, info);
 }
 
 static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
@@ -549,14 +637,31 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
     return err;
 }
 
-bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
-                      uint64_t now, bg_errinfo *info)
+/* Whether an expiry that is `present` (0: never) becomes `then`. */
+static bool catalog_expiry_agrees(unsigned conditions, uint64_t present, uint64_t then)
+{
+    return !(conditions & CATALOG_EXPIRE_NX && present)
+           && !(conditions & CATALOG_EXPIRE_XX && !present)
+           && !(conditions & CATALOG_EXPIRE_GT && (!present || then <= present))
+           && !(conditions & CATALOG_EXPIRE_LT && present && then >= present);
+}
+
+bg_err catalog_expire_if(struct catalog *catalog, bg_bytes name, uint64_t expires,
+                         unsigned conditions, uint64_t now, bg_errinfo *info)
 {
     size_t at = 0;
-    bg_err err = BG_ENOTFOUND;
+    bg_err err = BG_OK;
     pthread_mutex_lock(&catalog->lock);
     struct entry *entry = catalog_find_locked(catalog, name, now, &at);
-    if (entry) {
+    if (!entry) {
+        err = BG_ENOTFOUND;
+    } else if (!catalog_expiry_agrees(conditions, atomic_load(&entry->expires),
+                                      expires)) {
+        err = BG_ECANCELED;
+    } else if (conditions & CATALOG_EXPIRE_DROPS && expires <= now) {
+        err = catalog_drop_entry(catalog, entry, at, info);
+        catalog_squeeze(catalog);
+    } else {
         err = catalog->hooks.expiring ? catalog->hooks.expiring(catalog->hooks.context,
                                                                 entry, expires, info)
                                       : BG_OK;
@@ -566,6 +671,12 @@ bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
     }
     pthread_mutex_unlock(&catalog->lock);
     return err;
+}
+
+bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
+                      uint64_t now, bg_errinfo *info)
+{
+    return catalog_expire_if(catalog, name, expires, 0, now, info);
 }
 
 /* ---- From time to time ----------------------------------------------------------------------- */

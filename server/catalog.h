@@ -52,6 +52,13 @@ struct entry_name {
     char bytes[]; /* any, and a NUL behind them */
 };
 
+/* Whether an object takes the place of this one on the condition that it has not changed. */
+enum entry_decision {
+    ENTRY_STAYS,
+    ENTRY_UNDECIDED, /* for the time of one change of the catalogue */
+    ENTRY_REPLACED
+};
+
 struct entry {
     uint64_t number;
     _Atomic(struct entry_name *) name; /* good for a batch */
@@ -60,8 +67,10 @@ struct entry {
     _Atomic uint64_t expires; /* likewise; 0: never */
     _Atomic uint64_t
         recorded; /* number of the last frame that changes it; 0: none since its base */
-    _Atomic uint32_t holds; /* by those who need it beyond their batch */
-    _Atomic bool gone;      /* no name stands for it any more */
+    _Atomic uint64_t changes;  /* of its content so far: see catalog_changing */
+    _Atomic uint32_t decision; /* enum entry_decision */
+    _Atomic uint32_t holds;    /* by those who need it beyond their batch */
+    _Atomic bool gone;         /* no name stands for it any more */
     struct entry_base base; /* `from` is the snapshots', under their lock; the rest is
                                written under the catalogue's as well */
     struct entry *next_garbage;
@@ -96,21 +105,56 @@ struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
 
 enum {
-    CATALOG_REPLACE =
-        1u << 0, /* takes the place of what has the name, and its expiry */
-    CATALOG_FORCE_NUMBER = 1u << 1 /* recovery: object->id is the number */
+    CATALOG_REPLACE = 1u << 0,      /* takes the place of what has the name */
+    CATALOG_FORCE_NUMBER = 1u << 1, /* recovery: object->id is the number */
+    CATALOG_KEEP_EXPIRY = 1u << 2,  /* expires when the replaced one would have */
+    CATALOG_INSTEAD_OF = 1u << 3,   /* only if terms->instead_of has the name */
+    CATALOG_UNCHANGED = 1u << 4     /* and only if it has had terms->changes changes */
+};
+
+/* The terms of a change. The catalogue compares them under the lock under which it makes the
+ * change, so nothing happens in between. */
+struct catalog_terms {
+    uint32_t flags;
+    const struct entry *instead_of; /* NULL: nothing may have the name */
+    uint64_t changes;
+    uint64_t expires; /* milliseconds since 1970; 0: never */
 };
 
 /* Gives a name to an object, which is the catalogue's then; object->id becomes its number and
- * object->entry its entry. `base`, unless NULL, is a file that has its content. BG_EBUSY: the name is taken; BG_ELIMIT: `most` names; BG_EINVAL: the
- * name is longer than 64 KiB. */
+ * object->entry its entry. `base`, unless NULL, is a file that has its content. BG_EBUSY: the name
+ * is taken; BG_ECANCELED: the terms are not met; BG_ELIMIT: `most` names; BG_EINVAL: the name is
+ * longer than 64 KiB. */
+bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
+                      const struct entry_base *base, const struct catalog_terms *terms,
+                      uint64_t now, bg_errinfo *info);
+
+/* The same on the terms of the flags alone. */
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
                    const struct entry_base *base, uint32_t flags, uint64_t now,
                    bg_errinfo *info);
 
+/*
+ * Counts a change of an entry's content. Call it before the change, inside of a batch that ends
+ * after the change, or after the change and before it is acknowledged. BG_ECANCELED: another
+ * object has taken the entry's place because it had not changed. The change must not be
+ * acknowledged.
+ *
+ * To compare content and replace it in one step: read entry->changes, wait for batches
+ * (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A
+ * change that was counted before the comparison is part of what was compared. A later one either
+ * is seen by catalog_put_on or sees its decision, since each side stores before it loads.
+ */
+bg_err catalog_changing(struct entry *entry, bg_errinfo *info);
+
 /* BG_ENOTFOUND. */
 bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
                     bg_errinfo *info);
+
+/* The same on terms: CATALOG_INSTEAD_OF, CATALOG_UNCHANGED. BG_ECANCELED: they are not met. */
+bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
+                       const struct catalog_terms *terms, uint64_t now,
+                       bg_errinfo *info);
 
 /* `from` becomes `to`, in the place of what had that name (unless `only_new`: then BG_EBUSY). */
 bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
@@ -119,6 +163,20 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
 /* When a name is forgotten; 0: never. */
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
+
+/* Conditions of EXPIRE, on when the name would be forgotten without it. */
+enum {
+    CATALOG_EXPIRE_NX = 1u << 0, /* never */
+    CATALOG_EXPIRE_XX = 1u << 1, /* at some time */
+    CATALOG_EXPIRE_GT = 1u << 2, /* earlier */
+    CATALOG_EXPIRE_LT = 1u << 3, /* later, or never */
+    CATALOG_EXPIRE_DROPS =
+        1u << 4 /* no condition: a time that has passed drops the name */
+};
+
+/* The same on conditions. BG_ECANCELED: they are not met. */
+bg_err catalog_expire_if(struct catalog *catalog, bg_bytes name, uint64_t expires,
+                         unsigned conditions, uint64_t now, bg_errinfo *info);
 
 /* The object has a new base, which is told, unless `silent`. *before, unless NULL, becomes the one
  * that it had. BG_ENOTFOUND: it has been dropped. */

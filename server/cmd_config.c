@@ -129,12 +129,7 @@ static void config_set(struct request *request)
         return;
     }
     config_log(request);
-    if (server_settings_changed(server, why)) {
-        reply_ok(&request->reply);
-    } else {
-        reply_errorf(&request->reply, "ERR CONFIG SET is done but for the users - %s",
-                     why);
-    }
+    reply_ok(&request->reply);
 }
 
 static void config_rewrite(struct request *request)

@@ -143,12 +143,16 @@ static bg_err flush_some(struct session *session, struct entry *const *entries,
     bg_err err = BG_OK;
     session_enter(session); /* for names */
     for (size_t i = 0; i < n && !err; i++) {
-        const bg_bytes name = catalog_name(entries[i]);
-        if (!atomic_load(&entries[i]->gone)
-            && user_may_touch(session->client->user, name, USER_WRITE)) {
-            err = catalog_drop(session->server->catalog, name, 0, info);
-            err = err == BG_ENOTFOUND ? BG_OK : err;
-        }
+        const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
+                                             .instead_of = entries[i] };
+        do { /* again when it was renamed meanwhile */
+            const bg_bytes name = catalog_name(entries[i]);
+            err = BG_OK;
+            if (!atomic_load(&entries[i]->gone)
+                && user_may_touch(session->client->user, name, USER_WRITE)) {
+                err = catalog_drop_on(session->server->catalog, name, &terms, 0, info);
+            }
+        } while (err == BG_ECANCELED);
     }
     session_let_go(session);
     return err;
@@ -253,7 +257,6 @@ static void keyspace_copy(struct request *request)
 {
     struct session *session = session_of(request);
     const bg_bytes from = request->argv[1], to = request->argv[2];
-    struct host *host = request->host;
     struct object *copy = NULL;
     bg_errinfo info = { 0 };
     bool replace = false;
@@ -269,19 +272,15 @@ static void keyspace_copy(struct request *request)
         reply_integer(&request->reply, 0);
         return;
     }
-    const uint64_t expires = atomic_load(&entry->expires);
+    /* The time to live goes with it, as in Redis. */
+    const struct catalog_terms terms = { .flags = replace ? CATALOG_REPLACE : 0,
+                                         .expires = atomic_load(&entry->expires) };
     bg_err err = object_copy(entry->object, &copy, &info);
     if (!err) {
-        err = replace ? host->ops->replace(host, to, copy, &info)
-                      : host->ops->create(host, to, copy, &info);
+        err = session_put(session, to, copy, &terms, &info);
         if (err) {
             object_free(copy);
         }
-    }
-    if (!err) { /* the time to live goes with it, as in Redis */
-        err =
-            catalog_expire(session->server->catalog, to, expires, session->now, &info);
-        err = err == BG_ENOTFOUND ? BG_OK : err; /* somebody else was quicker */
     }
     if (err && err != BG_EBUSY) {
         args_failed(request, err, &info, "");
@@ -292,17 +291,15 @@ static void keyspace_copy(struct request *request)
 
 /* ---- Time to live ---------------------------------------------------------------------------- */
 
-enum { EXPIRE_NX = 1, EXPIRE_XX = 2, EXPIRE_GT = 4, EXPIRE_LT = 8 };
-
 static bool expire_read_options(struct request *request, unsigned *options)
 {
     static const struct {
         const char *word;
         unsigned option;
-    } words[] = { { "NX", EXPIRE_NX },
-                  { "XX", EXPIRE_XX },
-                  { "GT", EXPIRE_GT },
-                  { "LT", EXPIRE_LT } };
+    } words[] = { { "NX", CATALOG_EXPIRE_NX },
+                  { "XX", CATALOG_EXPIRE_XX },
+                  { "GT", CATALOG_EXPIRE_GT },
+                  { "LT", CATALOG_EXPIRE_LT } };
     for (size_t i = 3; i < request->argc; i++) {
         unsigned found = 0;
         for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
@@ -316,13 +313,13 @@ static bool expire_read_options(struct request *request, unsigned *options)
         }
         *options |= found;
     }
-    if (*options & EXPIRE_NX && *options & ~(unsigned)EXPIRE_NX) {
+    if (*options & CATALOG_EXPIRE_NX && *options & ~(unsigned)CATALOG_EXPIRE_NX) {
         reply_error(
             &request->reply,
             "ERR NX and XX, GT or LT options at the same time are not compatible");
         return false;
     }
-    if (*options & EXPIRE_GT && *options & EXPIRE_LT) {
+    if (*options & CATALOG_EXPIRE_GT && *options & CATALOG_EXPIRE_LT) {
         reply_error(&request->reply,
                     "ERR GT and LT options at the same time are not compatible");
         return false;
@@ -330,32 +327,14 @@ static bool expire_read_options(struct request *request, unsigned *options)
     return true;
 }
 
-/* Whether an expiry that is `now` (0: never) becomes `then`. */
-static bool expire_wants(unsigned options, uint64_t now, uint64_t then)
-{
-    return !(options & EXPIRE_NX && now) && !(options & EXPIRE_XX && !now)
-           && !(options & EXPIRE_GT && (!now || then <= now))
-           && !(options & EXPIRE_LT && now && then >= now);
-}
-
-/* Sets when a name is forgotten: a time in milliseconds since 1970, which may have been. */
-static void expire_at(struct request *request, int64_t then, unsigned options)
+static void expire_run_if(struct request *request, uint64_t when, unsigned conditions)
 {
     struct session *session = session_of(request);
-    const struct entry *entry = keyspace_find(request, 1);
-    struct catalog *catalog = session->server->catalog;
-    const uint64_t when = then > 0 ? (uint64_t)then : 0;
     bg_errinfo info = { 0 };
-    if (!entry || !expire_wants(options, atomic_load(&entry->expires), when)) {
-        reply_integer(&request->reply, 0);
-        return;
-    }
     session->wrote = true;
-    const bg_err err =
-        when <= session->now
-            ? catalog_drop(catalog, request->argv[1], session->now, &info)
-            : catalog_expire(catalog, request->argv[1], when, session->now, &info);
-    if (err && err != BG_ENOTFOUND) {
+    const bg_err err = catalog_expire_if(session->server->catalog, request->argv[1],
+                                         when, conditions, session->now, &info);
+    if (err && err != BG_ENOTFOUND && err != BG_ECANCELED) {
         args_failed(request, err, &info, "");
     } else {
         reply_integer(&request->reply, !err);
@@ -382,7 +361,9 @@ static void expire_run(struct request *request, int64_t unit, bool absolute)
                      cmd_lower(request->command->name, name));
         return;
     }
-    expire_at(request, number * unit + (absolute ? 0 : now), options);
+    const int64_t then = number * unit + (absolute ? 0 : now);
+    expire_run_if(request, then > 0 ? (uint64_t)then : 0,
+                  options | CATALOG_EXPIRE_DROPS);
 }
 
 static void keyspace_expire(struct request *request)
@@ -407,21 +388,7 @@ static void keyspace_pexpireat(struct request *request)
 
 static void keyspace_persist(struct request *request)
 {
-    struct session *session = session_of(request);
-    const struct entry *entry = keyspace_find(request, 1);
-    bg_errinfo info = { 0 };
-    if (!entry || !atomic_load(&entry->expires)) {
-        reply_integer(&request->reply, 0);
-        return;
-    }
-    session->wrote = true;
-    const bg_err err = catalog_expire(session->server->catalog, request->argv[1], 0,
-                                      session->now, &info);
-    if (err && err != BG_ENOTFOUND) {
-        args_failed(request, err, &info, "");
-    } else {
-        reply_integer(&request->reply, !err);
-    }
+    expire_run_if(request, 0, CATALOG_EXPIRE_XX);
 }
 
 /* -2: there is none; -1: never; else when it expires, or how long until then. */

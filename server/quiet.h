@@ -22,6 +22,7 @@
 #define SERVER_QUIET_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,7 +53,20 @@ static inline void quiet_leave(struct quiet *quiet, int seat)
     atomic_fetch_add_explicit(&quiet->seats[seat].count, 1, memory_order_release);
 }
 
+/* Leaves and enters again, in one step. */
+static inline void quiet_pass(struct quiet *quiet, int seat)
+{
+    atomic_fetch_add(&quiet->seats[seat].count, 2);
+}
+
 /* Returns when all batches that are inside now have ended. */
 void quiet_wait(struct quiet *quiet);
+
+/* The same without waiting: notes the batches that are inside now; whether they have ended. */
+struct quiet_mark {
+    uint64_t seen[QUIET_SEATS];
+};
+void quiet_note(struct quiet *quiet, struct quiet_mark *mark);
+bool quiet_passed(struct quiet *quiet, const struct quiet_mark *mark);
 
 #endif

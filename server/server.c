@@ -99,6 +99,18 @@ static void server_make_run_id(struct server *server)
     }
 }
 
+/* Settings are about to change: what does not look at them itself is told. */
+static bool server_apply(void *context, const struct settings *settings, char why[])
+{
+    const struct server *server = context;
+    if (!users_load(server->users, settings, why)) {
+        return false;
+    }
+    log_set_level((enum log_level)settings->log_level);
+    log_set_format((enum log_format)settings->log_format);
+    return true;
+}
+
 static bool server_make_users(struct server *server, const struct settings *settings)
 {
     char why[SETTINGS_WHY];
@@ -106,6 +118,7 @@ static bool server_make_users(struct server *server, const struct settings *sett
     if (!server->users || !users_load(server->users, settings, why)) {
         return server_say("users", server->users ? why : "out of memory");
     }
+    settings_listen(server->store, server_apply, server);
     if (settings->tls_port || settings->https_port) {
         server->tls = tls_create(settings, why);
         if (!server->tls) {
@@ -224,6 +237,7 @@ static bool server_make(struct server *server)
     const struct settings *settings = settings_now(server->store);
     char why[SETTINGS_WHY];
     quiet_init(&server->quiet);
+    quiet_init(&server->readers);
     pthread_mutex_init(&server->reset_lock, NULL);
     server->slowlog = slowlog_create();
     server->started = server_now();
@@ -324,14 +338,6 @@ static void server_told(void *context, bool mistake, const char *text)
     }
 }
 
-bool server_settings_changed(struct server *server, char why[SETTINGS_WHY])
-{
-    const struct settings *settings = settings_now(server->store);
-    log_set_level((enum log_level)settings->log_level);
-    log_set_format((enum log_format)settings->log_format);
-    return users_load(server->users, settings, why);
-}
-
 static void server_reload(struct server *server)
 {
     char why[SETTINGS_WHY];
@@ -341,9 +347,6 @@ static void server_reload(struct server *server)
         return;
     }
     const struct settings *settings = settings_now(server->store);
-    if (!server_settings_changed(server, why)) {
-        log_error("users not reloaded", LOG_FIELDS(log_text("error", why)));
-    }
     if (server->tls && !tls_reload(server->tls, settings, why)) {
         log_error("certificates not reloaded", LOG_FIELDS(log_text("error", why)));
     }
@@ -380,6 +383,7 @@ static void server_serve(struct server *server)
         return;
     }
     for (unsigned tick = 0; !atomic_load(&server_stop_asked); tick++) {
+        settings_reclaim(server->store, &server->readers);
         server_tick(server, &session, tick);
         server_keep_alive(server, &told);
         if (atomic_exchange(&server_reload_asked, false)) {

@@ -63,6 +63,8 @@ struct slowlog;
 struct server {
     struct settings_store *store;
     struct quiet quiet;
+    struct quiet
+        readers; /* of settings: who may use what settings_now told, by seats of `quiet` */
     struct catalog *catalog;
     struct command_table *commands;
     struct users *users;
@@ -108,10 +110,6 @@ void server_stop(bool at_once);
 
 /* Whether that was asked for. */
 bool server_is_stopping(void);
-
-/* CONFIG SET has changed something: what does not look at settings itself is told. False: the
- * users could not be made, `why`. Slow if there are passwords in clear. MT-Safe. */
-bool server_settings_changed(struct server *server, char why[SETTINGS_WHY]);
 
 /* Sums since the start; or since they were reset, for INFO. MT-Safe. */
 void server_count_totals(const struct server *server, struct server_totals *totals);

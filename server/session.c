@@ -110,7 +110,7 @@ static bg_err session_fits(struct session *session, bg_bytes name,
 /* Gives an object its name. It stays there until the handler has returned, whoever drops it. */
 static bg_err session_name(struct session *session, bg_bytes name,
                            struct object *object, const struct entry_base *base,
-                           uint32_t flags, bg_errinfo *info)
+                           const struct catalog_terms *terms, bg_errinfo *info)
 {
     struct server *server = session->server;
     const bool outside = !session->inside;
@@ -120,7 +120,7 @@ static bg_err session_name(struct session *session, bg_bytes name,
     }
     session_enter(session);
     const bg_err err =
-        catalog_put(server->catalog, name, object, base, flags, session->now, info);
+        catalog_put_on(server->catalog, name, object, base, terms, session->now, info);
     if (!err) {
         catalog_grew(server->catalog, object_bytes(object));
         if (session->is_job) {
@@ -134,10 +134,9 @@ static bg_err session_name(struct session *session, bg_bytes name,
     return err;
 }
 
-static bg_err session_put(struct host *host, bg_bytes name, struct object *object,
-                          uint32_t flags, bg_errinfo *info)
+bg_err session_put(struct session *session, bg_bytes name, struct object *object,
+                   const struct catalog_terms *terms, bg_errinfo *info)
 {
-    struct session *session = session_in(host);
     struct persist *persist = session->server->persist;
     bg_errinfo own = { 0 };
     info = info ? info : &own;
@@ -148,7 +147,7 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
                        "name: found that of a filter over a cluster, expected another");
         return BG_EINVAL;
     }
-    bg_err err = session_fits(session, name, object, flags, info);
+    bg_err err = session_fits(session, name, object, terms->flags, info);
     if (err) {
         return err;
     }
@@ -158,7 +157,7 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
         err = persist_save(persist, object, &base, info);
     }
     if (!err) {
-        err = session_name(session, name, object, base.file[0] ? &base : NULL, flags,
+        err = session_name(session, name, object, base.file[0] ? &base : NULL, terms,
                            info);
         if (err && persist) {
             persist_discard(persist, &base);
@@ -170,13 +169,30 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
 static bg_err session_host_create(struct host *host, bg_bytes name,
                                   struct object *object, bg_errinfo *info)
 {
-    return session_put(host, name, object, 0, info);
+    const struct catalog_terms terms = { .flags = 0 };
+    return session_put(session_in(host), name, object, &terms, info);
 }
 
 static bg_err session_host_replace(struct host *host, bg_bytes name,
+                                   const struct object *instead_of,
                                    struct object *object, bg_errinfo *info)
 {
-    return session_put(host, name, object, CATALOG_REPLACE, info);
+    const struct catalog_terms terms = { .flags = CATALOG_REPLACE | CATALOG_INSTEAD_OF
+                                                  | CATALOG_KEEP_EXPIRY,
+                                         .instead_of = instead_of->entry };
+    return session_put(session_in(host), name, object, &terms, info);
+}
+
+struct entry *session_see(struct session *session, bg_bytes name,
+                          struct catalog_terms *terms)
+{
+    struct entry *entry = session_find(session, name);
+    terms->flags |= CATALOG_REPLACE | CATALOG_INSTEAD_OF | CATALOG_UNCHANGED;
+    terms->instead_of = entry;
+    terms->changes = entry ? atomic_load(&entry->changes) : 0;
+    session_leave(session); /* the entry is held: this is a job */
+    quiet_wait(&session->server->quiet);
+    return entry;
 }
 
 static bool session_host_drop(struct host *host, bg_bytes name)
@@ -209,10 +225,11 @@ static bg_err session_host_record(struct host *host, struct object *object,
     if (change->op == CHANGE_ADD && !session_may_add(session, change->n, info)) {
         return BG_ELIMIT;
     }
-    if (!session->server->persist) {
-        return BG_OK;
-    }
     session_enter(session);
+    const bg_err err = catalog_changing(object->entry, info);
+    if (err || !session->server->persist) {
+        return err;
+    }
     return persist_record(session->server->persist, object->entry, change, info);
 }
 
@@ -222,8 +239,9 @@ static bg_err session_host_checkpoint(struct host *host, struct object *object,
     struct session *session = session_in(host);
     session->wrote = true;
     session_leave(session);
-    if (!session->server->persist) {
-        return BG_OK;
+    const bg_err err = catalog_changing(object->entry, info);
+    if (err || !session->server->persist) {
+        return err;
     }
     return persist_checkpoint(session->server->persist, object->entry, info);
 }
@@ -329,13 +347,14 @@ void session_fini(struct session *session)
     free(session->held);
 }
 
-static void session_take_settings(struct session *session)
+void session_take_settings(struct session *session)
 {
     const struct settings *s = settings_now(session->server->store);
-    if (s == session->from) {
+    session->from = s;
+    if (s->version == session->version) {
         return;
     }
-    session->from = s;
+    session->version = s->version;
     session->settings = (struct command_settings){
         .bf_error_rate = s->bf_error_rate,
         .bf_initial_size = s->bf_initial_size,
@@ -356,6 +375,9 @@ void session_begin(struct session *session)
     session->now = server_now();
     session->ticks = server_ticks();
     session->wrote = false;
+    if (session->is_job) {
+        quiet_enter(&session->server->readers, session->seat);
+    }
     session_take_settings(session);
     session->inside = !session->is_job;
     if (session->inside) {
@@ -377,6 +399,9 @@ void session_end(struct session *session)
 {
     session_leave(session);
     session_let_go(session);
+    if (session->is_job) {
+        quiet_leave(&session->server->readers, session->seat);
+    }
 }
 
 /* ---- Requests ------------------------------------------------------------------------------ */

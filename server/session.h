@@ -60,6 +60,7 @@ struct session {
     uint64_t ticks; /* milliseconds, monotonic */
     struct command_settings settings;
     const struct settings *from; /* what they were made of */
+    uint64_t version;            /* likewise */
     struct entry **held;         /* entries that a job has found */
     size_t holds, holds_room;
     struct object *claimed;     /* by a worker, for the request that runs; or NULL */
@@ -77,12 +78,26 @@ static inline struct session *session_of(const struct request *request)
 bool session_init(struct session *session, struct server *server, bool is_job);
 void session_fini(struct session *session);
 
+/* Reads the settings. A job does so when it begins. A worker does so in every iteration of its event
+ * loop, since it uses settings outside of batches, too. */
+void session_take_settings(struct session *session);
+
 /* Reads the clock and the settings; enters the catalogue, unless it is a job's. */
 void session_begin(struct session *session);
 void session_end(struct session *session);
 
 /* The entry of a name, as host->ops->find finds its object; NULL: none. */
 struct entry *session_find(struct session *session, bg_bytes name);
+
+/* The same for a change that depends on the entry's content: sets the terms to "what has the name
+ * now, as it is now", and waits until all changes up to now are done. What the caller reads from
+ * then on is what the terms stand for. For jobs. */
+struct entry *session_see(struct session *session, bg_bytes name,
+                          struct catalog_terms *terms);
+
+/* Gives a name to an object on terms: see catalog_put_on. Errors: as host->ops->create. */
+bg_err session_put(struct session *session, bg_bytes name, struct object *object,
+                   const struct catalog_terms *terms, bg_errinfo *info);
 
 /*
  * Runs one request for a client: looks the command up, checks arity, rights and the state of the

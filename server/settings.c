@@ -2,14 +2,18 @@
  * settings.c - see settings.h: where options come from when the service starts and is told to
  * read them again, and what is published.
  *
- * One list of all that was ever published (`kept`) hangs on the store, and one of the memory
- * that drafts took (`pools`). Both only grow, in small steps: a change by CONFIG SET is a copy
- * of the struct, since options that change so have no memory of their own, and a SIGHUP that
- * changes nothing leaves nothing behind.
+ * What texts of settings point to is in a pool, which the settings of one reading share with those
+ * that CONFIG SET derives from them: options that CONFIG SET changes have no memory of their own.
+ * A pool goes with the last settings that use it. Options that need a restart always point to the
+ * first pool, which stays.
+ *
+ *     now -> settings        retired -> ... -> ...        waiting -> ...
+ *               \__ pool __/ (uses)                        (mark: who may still use them)
  */
 #include "settings.h"
 
 #include "pattern.h"
+#include "quiet.h"
 #include "users.h"
 #include "words.h"
 
@@ -21,14 +25,15 @@
 
 enum { SETTINGS_DOUBTS = 16 };
 
-struct settings_kept {
-    struct settings settings;
-    struct settings_kept *next;
+struct settings_shared {
+    struct settings_pool *pool;
+    size_t uses;
 };
 
-struct settings_pools {
-    struct settings_pool *pool;
-    struct settings_pools *next;
+struct settings_kept {
+    struct settings settings; /* first: its address is what is published */
+    struct settings_shared *shared;
+    struct settings_kept *next;
 };
 
 /* What the command line says beside options. */
@@ -45,9 +50,14 @@ enum settings_action {
 struct settings_store {
     _Atomic(const struct settings *) now;
     pthread_mutex_t changing;
-    struct settings_kept *kept;
-    struct settings_pools *pools;
-    size_t changes;
+    struct settings_kept *first;   /* of the start */
+    struct settings_kept *current; /* what `now` is of */
+    struct settings_kept *retired; /* not to be seen any more, */
+    struct settings_kept *waiting; /* and since `mark` */
+    struct quiet_mark mark;
+    uint64_t version;
+    settings_apply *apply; /* or NULL */
+    void *apply_context;
     /* to read everything again */
     const char *file;
     char **arguments;
@@ -235,55 +245,91 @@ static int settings_read_all(const struct settings_store *store,
     return draft->mistakes ? SETTINGS_BAD : SETTINGS_RUN;
 }
 
-/* Makes settings visible: those of a draft, or a copy that was kept already. False: no memory, or
- * too many. */
-static bool settings_publish(struct settings_store *store,
-                             const struct settings *settings)
+static void settings_kept_free(struct settings_kept *kept)
+{
+    while (kept) {
+        struct settings_kept *next = kept->next;
+        if (--kept->shared->uses == 0) {
+            settings_pool_free(kept->shared->pool);
+            free(kept->shared);
+        }
+        free(kept);
+        kept = next;
+    }
+}
+
+static bool settings_equal(const struct settings *a, const struct settings *b)
 {
     size_t rows;
     const struct setting *table = settings_table(&rows);
-    for (struct settings_kept *kept = store->kept; kept; kept = kept->next) {
-        bool same = true;
-        for (size_t i = 0; i < rows && same; i++) {
-            same =
-                !table[i].name || settings_same(&table[i], settings, &kept->settings);
-        }
-        if (same) {
-            atomic_store(&store->now, &kept->settings);
-            return true;
+    for (size_t i = 0; i < rows; i++) {
+        if (table[i].name && !settings_same(&table[i], a, b)) {
+            return false;
         }
     }
-    struct settings_kept *kept = malloc(sizeof *kept);
-    if (!kept || store->changes == SETTINGS_CHANGES) {
-        free(kept);
-        return false;
-    }
-    kept->settings = *settings;
-    kept->next = store->kept;
-    store->kept = kept;
-    store->changes++;
-    atomic_store(&store->now, &kept->settings);
     return true;
 }
 
-/* The same for a draft, with its memory. */
-static bool settings_publish_draft(struct settings_store *store,
-                                   struct settings_draft *draft)
+/* Makes the settings of a draft visible, with its pool, or if it has none with the pool of the
+ * present ones. Under the lock. False: a mistake, which was told. */
+static bool settings_publish(struct settings_store *store, struct settings_draft *draft)
 {
-    struct settings_pools *pools = malloc(sizeof *pools);
-    const size_t before = store->changes;
-    if (!pools || !settings_publish(store, &draft->settings)) {
-        free(pools);
-        return false;
-    }
-    if (store->changes == before) { /* what was there before serves again */
-        free(pools);
+    char why[SETTINGS_WHY] = "";
+    struct settings_kept *before = store->current;
+    if (before && settings_equal(&draft->settings, &before->settings)) {
         return true;
     }
-    *pools = (struct settings_pools){ draft->pool, store->pools };
-    store->pools = pools;
-    draft->pool = NULL;
-    return true;
+    struct settings_kept *kept = calloc(1, sizeof *kept);
+    struct settings_shared *own = draft->pool ? calloc(1, sizeof *own) : NULL;
+    if (!kept || (draft->pool && !own)) {
+        settings_mistake(draft, "", "out of memory");
+    } else if (store->apply
+               && !store->apply(store->apply_context, &draft->settings, why)) {
+        settings_mistake(draft, "", "%s", why);
+    } else {
+        *kept = (struct settings_kept){ .settings = draft->settings,
+                                        .shared = own ? own : before->shared };
+        kept->settings.version = ++store->version;
+        kept->shared->uses++;
+        if (own) {
+            own->pool = draft->pool;
+            draft->pool = NULL;
+        }
+        if (before && before != store->first) {
+            before->next = store->retired;
+            store->retired = before;
+        }
+        store->first = store->first ? store->first : kept;
+        store->current = kept;
+        atomic_store(&store->now, &kept->settings);
+        return true;
+    }
+    free(kept);
+    free(own);
+    return false;
+}
+
+void settings_listen(struct settings_store *store, settings_apply *apply, void *context)
+{
+    (void)pthread_mutex_lock(&store->changing);
+    store->apply = apply;
+    store->apply_context = context;
+    (void)pthread_mutex_unlock(&store->changing);
+}
+
+void settings_reclaim(struct settings_store *store, struct quiet *readers)
+{
+    (void)pthread_mutex_lock(&store->changing);
+    if (store->waiting && quiet_passed(readers, &store->mark)) {
+        settings_kept_free(store->waiting);
+        store->waiting = NULL;
+    }
+    if (!store->waiting && store->retired) {
+        store->waiting = store->retired;
+        store->retired = NULL;
+        quiet_note(readers, &store->mark);
+    }
+    (void)pthread_mutex_unlock(&store->changing);
 }
 
 /* ---- Starting --------------------------------------------------------------------------------- */
@@ -349,7 +395,7 @@ static int settings_start(struct settings_store *store, enum settings_action act
         if (code == SETTINGS_RUN && action == ACTION_CHECK) {
             code = settings_check_done(store);
         }
-        if (code == SETTINGS_RUN && !settings_publish_draft(store, &draft)) {
+        if (code == SETTINGS_RUN && !settings_publish(store, &draft)) {
             code = SETTINGS_BAD;
         }
         settings_draft_free(&draft);
@@ -391,15 +437,12 @@ void settings_store_free(struct settings_store *store)
     if (!store) {
         return;
     }
-    for (struct settings_kept *kept = store->kept, *next; kept; kept = next) {
-        next = kept->next;
-        free(kept);
+    settings_kept_free(store->waiting);
+    settings_kept_free(store->retired);
+    if (store->current != store->first) {
+        settings_kept_free(store->current);
     }
-    for (struct settings_pools *pools = store->pools, *next; pools; pools = next) {
-        next = pools->next;
-        settings_pool_free(pools->pool);
-        free(pools);
-    }
+    settings_kept_free(store->first);
     for (size_t i = 0; i < store->doubt_count; i++) {
         free(store->doubts[i]);
     }
@@ -417,7 +460,7 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 
 const struct settings *settings_now(const struct settings_store *store)
 {
-    return atomic_load_explicit(&store->now, memory_order_acquire);
+    return atomic_load(&store->now); /* as quiet.h asks for */
 }
 
 /* ---- CONFIG ----------------------------------------------------------------------------------- */
@@ -488,11 +531,8 @@ bool settings_set(struct settings_store *store, const bg_bytes *names_and_values
         settings_set_one(&draft, names_and_values[2 * i], names_and_values[2 * i + 1]);
     }
     settings_check_limits(&draft);
-    if (draft.mistakes == 0 && !settings_publish(store, &draft.settings)) {
-        settings_mistake(&draft, "",
-                         "found more than %d changes since the start, or no "
-                         "memory is left",
-                         SETTINGS_CHANGES);
+    if (draft.mistakes == 0) {
+        (void)settings_publish(store, &draft);
     }
     (void)pthread_mutex_unlock(&store->changing);
     return draft.mistakes == 0;
@@ -521,22 +561,23 @@ static size_t settings_field_bytes(enum setting_type type)
     return 0;
 }
 
-/* What cannot change while the service runs stays, and that is told. */
+/* What cannot change while the service runs stays, in the first pool, and a difference is told. */
 static void settings_keep_fixed(struct settings_draft *draft,
                                 const struct settings *now)
 {
     size_t rows;
     const struct setting *table = settings_table(&rows);
     for (size_t i = 0; i < rows; i++) {
-        if (!table[i].name || table[i].change != SETTING_AT_START
-            || settings_same(&table[i], now, &draft->settings)) {
+        if (!table[i].name || table[i].change != SETTING_AT_START) {
             continue;
         }
         char old[128], new[128];
-        settings_doubt(draft, "",
-                       "%s: changed from '%s' to '%s', which needs a restart",
-                       table[i].name, settings_show(&table[i], now, old, sizeof old),
-                       settings_show(&table[i], &draft->settings, new, sizeof new));
+        if (!settings_same(&table[i], now, &draft->settings)) {
+            settings_doubt(
+                draft, "", "%s: changed from '%s' to '%s', which needs a restart",
+                table[i].name, settings_show(&table[i], now, old, sizeof old),
+                settings_show(&table[i], &draft->settings, new, sizeof new));
+        }
         memcpy((char *)&draft->settings + table[i].at, (const char *)now + table[i].at,
                settings_field_bytes(table[i].type));
     }
@@ -553,13 +594,7 @@ bool settings_reload(struct settings_store *store, settings_tell *tell, void *co
     bool good = settings_read_all(store, &draft) == SETTINGS_RUN;
     if (good) {
         settings_keep_fixed(&draft, settings_now(store));
-        good = settings_publish_draft(store, &draft);
-        if (!good) {
-            settings_mistake(
-                &draft, "",
-                "found more than %d changes since the start, or no memory is left",
-                SETTINGS_CHANGES);
-        }
+        good = settings_publish(store, &draft);
     }
     (void)pthread_mutex_unlock(&store->changing);
     settings_draft_free(&draft);

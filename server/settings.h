@@ -14,10 +14,14 @@
  *     const struct settings *settings = settings_now(store);
  *
  * Threads. A `struct settings` never changes once it can be seen. A change (CONFIG SET, SIGHUP)
- * makes a new one and publishes its address; who reads takes settings_now once per piece of work
- * and uses what it got. Old ones are kept until the store is freed, so nobody has to say when he
- * is done; a change that comes to what was before publishes that again, and there can be
- * SETTINGS_CHANGES different ones, which bounds their memory.
+ * makes a new one and publishes its address. A thread calls settings_now once per piece of work,
+ * and uses the result only while it is inside (quiet.h) of the seats that settings_reclaim is
+ * called with. settings_reclaim frees old settings that no thread can use any more. The first
+ * settings, those of the start, are never freed: options that need a restart may be kept.
+ *
+ * What depends on settings (the users) is changed by a listener before the settings can be seen,
+ * under the lock that orders all changes. So the two never disagree for longer than a moment, and
+ * an older change never overwrites a newer one.
  */
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
@@ -34,8 +38,7 @@ struct gate_settings;
 enum {
     SETTINGS_LIST_MOST = 16,
     SETTINGS_GATES_MOST = 256, /* and of lines sharded */
-    SETTINGS_CHANGES = 1024,
-    SETTINGS_WHY = 400 /* longest message */
+    SETTINGS_WHY = 400         /* longest message */
 };
 
 /* Exit codes of the program, and "go on". */
@@ -134,9 +137,13 @@ struct settings {
     int supervised; /* enum settings_damaged { DAMAGED_REFUSE, DAMAGED_DOUBT };
                        enum settings_supervised */
     uint64_t metrics_max_filters;
+
+    uint64_t
+        version; /* no option: settings of another address or time have another one */
 };
 
 struct settings_store;
+struct quiet;
 
 /* Is told a line of text: a mistake, or something to think about. */
 typedef void settings_tell(void *context, bool mistake, const char *text);
@@ -160,6 +167,17 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 
 /* The settings of now. Thread safety: MT-Safe. Cost: a load. */
 const struct settings *settings_now(const struct settings_store *store);
+
+/* Calls `apply` with settings that are about to be published: by the thread that changes them, one
+ * change after the other. False: `why` says what is wrong, and nothing changes. Set it once, before
+ * the first change. */
+typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
+void settings_listen(struct settings_store *store, settings_apply *apply,
+                     void *context);
+
+/* Frees old settings that no thread of `readers` can use any more. Never waits: what is still in
+ * use is freed by a later call. For one thread, which itself uses none at the time. */
+void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
 /* The gate that a line of settings->gates describes, to be freed by gate_settings_free. False:
  * `why` says what is wrong; not for lines of settings that were published. */

@@ -55,8 +55,8 @@ void users_free(struct users *users); /* NULL is allowed */
 
 /*
  * Takes the users of settings (user lines, requirepass, insert-rate, insert-burst). False: `why`
- * says where and what is wrong, and all users are what they were. Call it at the start, after
- * settings_reload, and after a change of insert-rate or insert-burst.
+ * says where and what is wrong, and all users are what they were. The service calls it at the start
+ * and before changed settings are published (settings_listen).
  */
 bool users_load(struct users *users, const struct settings *settings,
                 char why[SETTINGS_WHY]);

@@ -155,6 +155,7 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
         { BG_EIO, 500, "io" },
         { BG_ENOTFOUND, 404, "not_found" },
         { BG_EBUSY, 409, "busy" },
+        { BG_ECANCELED, 409, "busy" },
         { BG_ELIMIT, 429, "limit" },
         { BG_EBUILD, 500, "internal" },
     };

@@ -146,6 +146,30 @@ bool web_user_is_admin(const struct server *server, const struct user *user);
 bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
                  bool of_filter);
 
+/* The same; *count becomes the integer that it replied. */
+bool web_command_count(struct web_request *request, const bg_bytes *argv, size_t argc,
+                       bool of_filter, int64_t *count);
+
+/* ---- If-Match and If-None-Match: web_files.c ---------------------------------------------- */
+
+enum { WEB_TAG = BG_DIGEST_TEXT + 2 }; /* bytes of an entity tag with its quotes */
+
+bool web_is_conditional(const struct web_request *request);
+
+/* Whether the preconditions hold for the filter of a name, or for there being none; else 412 was
+ * sent. The terms stand for what was compared: see session_see. */
+bool web_precondition(struct web_request *request, bg_bytes name,
+                      struct catalog_terms *terms);
+
+/* Makes a change on these terms. When they are not met any more (BG_ECANCELED), the preconditions
+ * are examined again. False: they do not hold, and 412 was sent. Otherwise *err is the result. */
+typedef bg_err web_change(struct web_request *request, bg_bytes name,
+                          const struct catalog_terms *terms, void *context,
+                          bg_errinfo *info);
+bool web_on_condition(struct web_request *request, bg_bytes name,
+                      struct catalog_terms *terms, web_change *change, void *context,
+                      bg_err *err, bg_errinfo *info);
+
 /* Whether the content type is this one, whatever its parameters; *there: whether there is one. */
 bool web_type_is(const struct web_request *request, const char *type, bool *there);
 

@@ -263,13 +263,14 @@ void filters_change(struct web_request *request)
     }
     if (words.has_name) {
         const bg_bytes argv[] = { { "RENAMENX", 8 }, name, words.name };
-        if (session_find(request->session, words.name)
-            && (words.name.len != name.len
-                || memcmp(words.name.data, name.data, name.len) != 0)) {
-            create_exists(request, words.name);
+        const bool same = words.name.len == name.len
+                          && memcmp(words.name.data, name.data, name.len) == 0;
+        int64_t renamed = 0;
+        if (!web_command_count(request, argv, 3, false, &renamed)) {
             return;
         }
-        if (!web_command(request, argv, 3, false)) {
+        if (!renamed && !same) {
+            create_exists(request, words.name);
             return;
         }
         name = words.name;

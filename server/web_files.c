@@ -20,14 +20,12 @@
 
 /* Saves a filter's base to a file in the data folder that has no name afterwards; gives its
  * descriptor, size and tag. */
-static bg_err files_save(struct web_request *request, struct entry *entry, int *fd,
-                         uint64_t *bytes, char tag[BG_DIGEST_TEXT + 2],
-                         bg_errinfo *info)
+static bg_err files_save(struct web_request *request, const struct object *object,
+                         int *fd, uint64_t *bytes, char tag[WEB_TAG], bg_errinfo *info)
 {
     char path[4096], shape[OBJECT_SHAPE_TEXT], metadata[OBJECT_SHAPE_TEXT + 16];
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     bg_file_info about = { .struct_size = sizeof about };
-    const struct object *object = entry->object;
     struct object_reading reading;
     if (!object->slot) {
         return object_error(info, BG_ENOTSUP,
@@ -58,7 +56,7 @@ static bg_err files_save(struct web_request *request, struct entry *entry, int *
     if (!err) {
         *fd = open(path, O_RDONLY | O_CLOEXEC);
         *bytes = about.file_bytes;
-        (void)snprintf(tag, BG_DIGEST_TEXT + 2, "\"%s\"", about.digest_text);
+        (void)snprintf(tag, WEB_TAG, "\"%s\"", about.digest_text);
         err = *fd < 0 ? object_error(info, BG_EIO, "%s: %s", path, text_errno(errno))
                       : BG_OK;
     }
@@ -91,7 +89,7 @@ static void files_disposition(struct web_request *request, bg_bytes name)
 
 static void files_get(struct web_request *request)
 {
-    char tag[BG_DIGEST_TEXT + 2];
+    char tag[WEB_TAG];
     bg_errinfo info = { 0 };
     bg_bytes name;
     struct entry *entry = NULL;
@@ -99,7 +97,7 @@ static void files_get(struct web_request *request)
         || !(entry = web_find(request, name, USER_READ))) {
         return;
     }
-    const bg_err err = files_save(request, entry, &request->answer.file,
+    const bg_err err = files_save(request, entry->object, &request->answer.file,
                                   &request->answer.file_bytes, tag, &info);
     if (err) {
         request->answer.file = -1;
@@ -117,21 +115,34 @@ static void files_get(struct web_request *request)
     files_disposition(request, name);
 }
 
-/* ---- Uploads ---------------------------------------------------------------------------------- */
+/* ---- Preconditions ---------------------------------------------------------------------------- */
 
-/* Whether the present filter, if there is one, may be replaced; else 412 was sent. */
-static bool files_precondition(struct web_request *request, struct entry *present)
+/* The tag that a download of a filter has; "": it has none. */
+static void files_tag(struct web_request *request, const struct object *object,
+                      char tag[WEB_TAG])
 {
-    char tag[BG_DIGEST_TEXT + 2] = "";
+    uint64_t bytes = 0;
+    int fd = -1;
+    tag[0] = 0;
+    if (files_save(request, object, &fd, &bytes, tag, NULL) == BG_OK) {
+        close(fd);
+    }
+}
+
+bool web_is_conditional(const struct web_request *request)
+{
     bg_bytes ignored;
-    if (present
-        && (http_field(request->head, "If-Match", &ignored)
-            || http_field(request->head, "If-None-Match", &ignored))) {
-        int fd = -1;
-        uint64_t bytes = 0;
-        if (files_save(request, present, &fd, &bytes, tag, NULL) == BG_OK) {
-            close(fd);
-        }
+    return http_field(request->head, "If-Match", &ignored)
+           || http_field(request->head, "If-None-Match", &ignored);
+}
+
+bool web_precondition(struct web_request *request, bg_bytes name,
+                      struct catalog_terms *terms)
+{
+    char tag[WEB_TAG] = "";
+    struct entry *present = session_see(request->session, name, terms);
+    if (present) {
+        files_tag(request, present->object, tag);
     }
     const char *known = present ? tag : NULL;
     const enum http_match match = http_if_match(request->head, known);
@@ -146,6 +157,23 @@ static bool files_precondition(struct web_request *request, struct entry *presen
     }
     return true;
 }
+
+bool web_on_condition(struct web_request *request, bg_bytes name,
+                      struct catalog_terms *terms, web_change *change, void *context,
+                      bg_err *err, bg_errinfo *info)
+{
+    enum { TRIES = 16 };
+    *err = change(request, name, terms, context, info);
+    for (int i = 0; *err == BG_ECANCELED && i < TRIES; i++) {
+        if (!web_precondition(request, name, terms)) {
+            return false;
+        }
+        *err = change(request, name, terms, context, info);
+    }
+    return true;
+}
+
+/* ---- Uploads ---------------------------------------------------------------------------------- */
 
 /* The shape that a file was made with here, as far as that fits it, or what can be told of any
  * other. As for BG.RELOAD, nothing of it is believed that the file itself tells. */
@@ -213,25 +241,63 @@ static bool files_type_fits(struct web_request *request)
     return false;
 }
 
-/* The tag that a download of the filter has. */
-static void files_tag(struct web_request *request, struct entry *entry)
+/* The object of an uploaded file; NULL: what is wrong was sent. */
+static struct object *files_receive(struct web_request *request, bg_bytes name,
+                                    bg_file_info *about)
 {
-    char tag[BG_DIGEST_TEXT + 2];
-    uint64_t bytes = 0;
-    int fd = -1;
-    if (files_save(request, entry, &fd, &bytes, tag, NULL) == BG_OK) {
-        close(fd);
-        web_header(request, "ETag", tag);
+    bg_errinfo info = { 0 };
+    bg_filter *filter = NULL;
+    struct object_shape shape;
+    struct object *object = NULL;
+    bg_err err = files_open(request, &filter, about, &info);
+    if (err) {
+        log_event(LOG_EVENT_REFUSED, name, "an upload: %s", info.message);
+        web_failed(request, err == BG_EINVAL || err == BG_EINCOMPAT ? BG_EFORMAT : err,
+                   &info);
+        return NULL;
     }
+    files_shape(about, filter, &shape);
+    err = object_adopt(&shape, filter, NULL, &object, &info);
+    if (err) {
+        bg_filter_free(filter);
+        web_failed(request, err, &info);
+        return NULL;
+    }
+    return object;
+}
+
+static bg_err files_install(struct web_request *request, bg_bytes name,
+                            const struct catalog_terms *terms, void *object,
+                            bg_errinfo *info)
+{
+    return session_put(request->session, name, object, terms, info);
+}
+
+/* Gives the object its name; false: an error was sent. */
+static bool files_replace(struct web_request *request, bg_bytes name,
+                          struct catalog_terms *terms, struct object *object)
+{
+    bg_errinfo info = { 0 };
+    bg_err err = BG_OK;
+    if (!web_on_condition(request, name, terms, files_install, object, &err, &info)) {
+        object_free(object);
+        return false;
+    }
+    if (err) {
+        object_free(object);
+        web_failed(request, err, &info);
+        if (request->answer.status == 429) {
+            web_header(request, "Retry-After", "1");
+        }
+    }
+    return !err;
 }
 
 static void files_put(struct web_request *request)
 {
-    bg_errinfo info = { 0 };
     bg_file_info about = { .struct_size = sizeof about };
-    bg_filter *filter = NULL;
-    struct object_shape shape;
-    struct object *object = NULL;
+    struct catalog_terms terms = { .flags = CATALOG_REPLACE };
+    char tag[WEB_TAG];
     bg_bytes name;
     if (!web_name(request, 3, &name) || !web_may(request, "BG.LOAD")) {
         return;
@@ -244,41 +310,26 @@ static void files_put(struct web_request *request)
     if (!files_type_fits(request)) {
         return;
     }
-    struct entry *present = session_find(request->session, name);
-    if (!files_precondition(request, present)) {
+    bool there = session_find(request->session, name) != NULL;
+    const bool conditional = web_is_conditional(request);
+    if (conditional && !web_precondition(request, name, &terms)) {
         return;
     }
-    bg_err err = files_open(request, &filter, &about, &info);
-    if (err) {
-        log_event(LOG_EVENT_REFUSED, name, "an upload: %s", info.message);
-        web_failed(request, err == BG_EINVAL || err == BG_EINCOMPAT ? BG_EFORMAT : err,
-                   &info);
+    struct object *object = files_receive(request, name, &about);
+    if (!object) {
         return;
     }
-    files_shape(&about, filter, &shape);
-    err = object_adopt(&shape, filter, NULL, &object, &info);
-    if (err) {
-        bg_filter_free(filter);
-    } else {
-        struct host *host = &request->session->host;
-        err = host->ops->replace(host, name, object, &info);
-        if (err) {
-            object_free(object);
-        }
-    }
-    if (err) {
-        web_failed(request, err, &info);
-        if (request->answer.status == 429) {
-            web_header(request, "Retry-After", "1");
-        }
+    files_tag(request, object, tag); /* before others can change it */
+    if (!files_replace(request, name, &terms, object)) {
         return;
     }
+    there = conditional ? terms.instead_of != NULL : there;
     log_event(LOG_EVENT_RELOAD, name, "a file was uploaded, digest %s",
               about.digest_text);
     struct entry *entry = web_find(request, name, USER_READ);
     if (entry) {
-        web_answer_filter(request, entry, present ? 200 : 201);
-        files_tag(request, entry);
+        web_answer_filter(request, entry, there ? 200 : 201);
+        web_header(request, "ETag", tag);
     }
 }
 
@@ -291,7 +342,7 @@ static void files_verify(struct web_request *request)
     struct entry *entry = NULL;
     struct web_json json;
     bg_slot_health health = { .struct_size = sizeof health };
-    char tag[BG_DIGEST_TEXT + 2] = "";
+    char tag[WEB_TAG] = "";
     uint64_t bytes = 0;
     int fd = -1;
     if (!web_name(request, 3, &name) || !web_may(request, "BG.VERIFY")
@@ -299,7 +350,7 @@ static void files_verify(struct web_request *request)
         return;
     }
     const uint64_t began = slowlog_clock();
-    bg_err err = files_save(request, entry, &fd, &bytes, tag, &info);
+    bg_err err = files_save(request, entry->object, &fd, &bytes, tag, &info);
     if (!err) {
         char path[64];
         bg_open_options how = BG_OPEN_OPTIONS_INIT;

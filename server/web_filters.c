@@ -49,11 +49,43 @@ static void filters_do(struct web_request *request, const char *command,
     }
 }
 
+static bg_err filters_drop_on(struct web_request *request, bg_bytes name,
+                              const struct catalog_terms *terms, void *context,
+                              bg_errinfo *info)
+{
+    struct session *session = request->session;
+    (void)context;
+    session->wrote = true;
+    return catalog_drop_on(session->server->catalog, name, terms, session->now, info);
+}
+
+/* If-Match has the tag of the filter's file. */
+static void filters_drop_on_condition(struct web_request *request, bg_bytes name)
+{
+    struct catalog_terms terms = { .flags = 0 };
+    bg_errinfo info = { 0 };
+    bg_err err = BG_OK;
+    if (!web_may(request, "BG.DROP") || !web_precondition(request, name, &terms)
+        || !web_on_condition(request, name, &terms, filters_drop_on, NULL, &err,
+                             &info)) {
+        return;
+    }
+    if (err) {
+        web_failed(request, err, &info);
+    } else {
+        request->answer.status = 204;
+    }
+}
+
 static void filters_drop(struct web_request *request)
 {
     bg_bytes name;
     if (!web_name(request, 3, &name)
         || !web_find(request, name, USER_READ | USER_WRITE)) {
+        return;
+    }
+    if (web_is_conditional(request)) {
+        filters_drop_on_condition(request, name);
         return;
     }
     const bg_bytes argv[] = { { "BG.DROP", 7 }, name };

@@ -444,7 +444,8 @@ static void web_command_failed(struct web_request *request, const char *text,
     }
     const size_t skip = len > 4 && memcmp(text, "ERR ", 4) == 0 ? 4 : 0;
     const bool busy = memmem(text, len, " being ", 7) != NULL
-                      || memmem(text, len, " under way", 10) != NULL;
+                      || memmem(text, len, " under way", 10) != NULL
+                      || memmem(text, len, "repeat the command", 18) != NULL;
     web_error(request,
               busy        ? 409
               : of_filter ? 422
@@ -455,8 +456,8 @@ static void web_command_failed(struct web_request *request, const char *text,
               "%.*s", (int)(len - skip), text + skip);
 }
 
-bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
-                 bool of_filter)
+bool web_command_count(struct web_request *request, const bg_bytes *argv, size_t argc,
+                       bool of_filter, int64_t *count)
 {
     struct buffer out;
     buffer_init(&out, (size_t)64 << 20);
@@ -468,8 +469,16 @@ bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
     if (!good) {
         web_command_failed(request, text + (n > 0), n > 3 ? n - 3 : 0, of_filter);
     }
+    *count = good && text[0] == ':' ? strtoll(text + 1, NULL, 10) : 0;
     buffer_free(&out);
     return good;
+}
+
+bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
+                 bool of_filter)
+{
+    int64_t count;
+    return web_command_count(request, argv, argc, of_filter, &count);
 }
 
 /* ---- Figures ------------------------------------------------------------------------------------- */

@@ -407,13 +407,18 @@ static void worker_tick(evutil_socket_t fd, short what, void *context)
 static void *worker_work(void *context)
 {
     struct worker *worker = context;
+    struct quiet *readers = &worker->server->readers;
+    quiet_enter(readers, worker->session.seat);
     while (!worker->stopping || worker->conns || worker->held) {
+        quiet_pass(readers, worker->session.seat);
+        session_take_settings(&worker->session);
         /* Without waiting, if somebody's turn comes again. */
         (void)event_base_loop(
             worker->base, worker->again ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         worker_go_on(worker);
         worker_commit(worker);
     }
+    quiet_leave(readers, worker->session.seat);
     return NULL;
 }
 

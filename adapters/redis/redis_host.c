@@ -269,10 +269,12 @@ static void host_put(struct redis_host *h, struct object *object)
     h->happened |= HAPPENED_WHOLE;
 }
 
-static bg_err host_replace(struct host *host, bg_bytes name, struct object *object,
+static bg_err host_replace(struct host *host, bg_bytes name,
+                           const struct object *instead_of, struct object *object,
                            bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
+    (void)instead_of; /* h->first: commands run one at a time */
     const bool anywhere = host_is(h, "BG.CLEAR") && !(h->first && h->first->foreign);
     bg_err err = host_adopt(h, object, info);
     (void)name; /* argv[1] */
@@ -524,10 +526,12 @@ static struct object *host_job_find(struct host *host, bg_bytes name)
     return host_of(host)->first;
 }
 
-static bg_err host_job_replace(struct host *host, bg_bytes name, struct object *object,
+static bg_err host_job_replace(struct host *host, bg_bytes name,
+                               const struct object *instead_of, struct object *object,
                                bg_errinfo *info)
 {
     struct redis_host *h = host_of(host);
+    (void)instead_of; /* h->first: host_job_finds compares it */
     struct redis_pieces pieces = { .of = NULL };
     (void)name;
     bg_err err = host_adopt(h, object, info);

@@ -13,6 +13,7 @@ import sqlite3
 import struct
 import sys
 import threading
+import time
 
 import check_names
 import http_asker
@@ -349,6 +350,69 @@ def test_preconditions(s):
     response, _ = a.ask("PUT", f"{F}/pre/file", 200, file, headers={"If-Match": f'"0", {now}'}, **KIND)
     same(response.getheader("ETag"), tag)
     same(a.told("POST", f"{F}/pre/check", 200, {"keys": ["x"]})["maybe"], 0)
+
+
+def upload_while_adding(s, name, condition, prepare):
+    """Uploads an empty filter on a condition that holds until the first add, and adds a key somewhat later each time. Either the
+    upload is refused, or it comes before the add: a key that was acknowledged is there afterwards."""
+    a, r, c = Asker(s), s.connect(), s.connect()
+    s.ask("BF.RESERVE", "source", 0.0001, 1000000, "NONSCALING")
+    response, file = a.ask("GET", f"{F}/source/file", 200)
+    headers = {"Content-Type": KIND["kind"], **condition(response.getheader("ETag"))}
+    seen = set()
+    for i in range(service.work(40)):
+        prepare(r)
+        found = []
+        thread = threading.Thread(target=lambda: found.append(a.status("PUT", f"{F}/{name}/file", file, headers)))
+        thread.start()
+        time.sleep(0.001 * (i % 40))
+        added = c.ask("BF.ADD", name, "key")
+        thread.join()
+        assert found[0] in (200, 201, 412), found
+        if added == 1:  # or an error: the filter was replaced at this moment
+            seen.add((found[0], added, r.ask("BF.EXISTS", name, "key")))
+    assert seen <= {(200, 1, 1), (201, 1, 1), (412, 1, 1)}, seen
+
+
+def test_if_match_loses_no_add(s):
+    upload_while_adding(s, "race", lambda tag: {"If-Match": tag}, lambda r: (r.ask("DEL", "race"), r.ask("COPY", "source", "race")))
+
+
+def test_if_none_match_only_creates(s):
+    upload_while_adding(s, "race", lambda tag: {"If-None-Match": "*"}, lambda r: r.ask("DEL", "race"))
+
+
+def test_dropping_on_a_condition(s):
+    a = Asker(s)
+    a.make("pre")
+    tag = a.ask("HEAD", f"{F}/pre/file", 200)[0].getheader("ETag")
+    a.ask("POST", f"{F}/pre/add", 200, {"keys": ["x"]})
+    same(code(a.told("DELETE", f"{F}/pre", 412, headers={"If-Match": tag})), "precondition_failed")
+    now = a.ask("HEAD", f"{F}/pre/file", 200)[0].getheader("ETag")
+    a.ask("DELETE", f"{F}/pre", 204, headers={"If-Match": now})
+    a.ask("DELETE", f"{F}/pre", 404, headers={"If-Match": now})
+
+
+def test_an_upload_has_no_time_to_live(s):
+    """What is uploaded or copied is a new filter; what is emptied or renamed is the same one."""
+    a = Asker(s)
+    a.make("pre")
+    file = a.told("GET", f"{F}/pre/file", 200)
+    s.ask("EXPIRE", "pre", 100)
+    told = a.told("PUT", f"{F}/pre/file", 200, file, **KIND)
+    same((told["expires_in_seconds"], s.ask("TTL", "pre")), (None, -1))
+    s.ask("EXPIRE", "pre", 100)
+    a.make("from")
+    same((s.ask("COPY", "from", "pre", "REPLACE"), s.ask("TTL", "pre")), (1, -1))
+    s.ask("EXPIRE", "from", 200)
+    same((s.ask("COPY", "from", "pre", "REPLACE"), s.ask("TTL", "pre")), (1, 200))
+    same((s.ask("BG.CLEAR", "pre"), s.ask("TTL", "pre")), ("OK", 200))
+    s.ask("EXPIRE", "from", 300)
+    same((s.ask("RENAME", "from", "pre"), s.ask("TTL", "pre")), ("OK", 300))
+    s.ask("PERSIST", "pre")
+    a.make("other")
+    s.ask("EXPIRE", "other", 100)
+    same((s.ask("RENAME", "pre", "other"), s.ask("TTL", "other")), ("OK", -1))
 
 
 def test_damaged_files_are_refused(s):

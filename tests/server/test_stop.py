@@ -236,6 +236,47 @@ def test_reload_under_load(program):
 
 
 @alone
+def test_revoking_a_user(program):
+    """However often settings have changed, and while others change them."""
+    with Service(program, "user default on nopass +@all ~*") as s:
+        path = os.path.join(s.folder, "bloomgate.conf")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+
+        def reload(more):
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                file.write(text + more)
+            os.chmod(path + ".new", 0o600)
+            os.rename(path + ".new", path)
+            s.process.send_signal(signal.SIGHUP)
+
+        for at in range(0, 3000, 500):
+            changes = [("CONFIG", "SET", "slowlog-log-slower-than", 10000 + i) for i in range(at, at + 500)]
+            assert set(s.connect().pipeline(changes)) == {Status("OK")}
+        done = threading.Event()
+
+        def change(c=s.connect()):
+            i = 0
+            while not done.is_set():
+                i += 1
+                assert c.ask("CONFIG", "SET", "bf-initial-size", 100 + i % 2) == Status("OK")
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        try:
+            for _ in range(5):
+                reload("user u1 on >secret +@all ~*\n")
+                wait_for(lambda: b"u1" in s.ask("ACL", "USERS"), what="a user")
+                reload("")
+                wait_for(lambda: b"u1" not in s.ask("ACL", "USERS"), what="a user to go")
+        finally:
+            done.set()
+            thread.join()
+        assert b"u1" not in s.ask("ACL", "USERS")
+        assert str(s.connect().ask("AUTH", "u1", "secret")).startswith("WRONGPASS")
+
+
+@alone
 def test_readiness(program):
     with Service(program, http=True) as s:
         def ready():

@@ -336,11 +336,15 @@ static inline bg_err fake_create(struct host *host, bg_bytes name,
 }
 
 static inline bg_err fake_replace(struct host *host, bg_bytes name,
+                                  const struct object *instead_of,
                                   struct object *object, bg_errinfo *info)
 {
     struct fake *h = fake_of(host);
     struct fake_entry *entry = fake_find_entry(h, name);
-    if (!entry || h->create_fails) {
+    if (!entry || entry->object != instead_of) {
+        return object_error(info, BG_ECANCELED, "the name stands for something else");
+    }
+    if (h->create_fails) {
         return fake_create(host, name, object, info);
     }
     struct fake_entry made;

@@ -52,14 +52,21 @@ static struct object *made(uint64_t mark)
     return object;
 }
 
-static bg_err put(bg_bytes name, uint64_t mark, uint32_t flags, uint64_t now)
+static bg_err put_on(bg_bytes name, uint64_t mark, const struct catalog_terms *terms,
+                     uint64_t now)
 {
     struct object *object = made(mark);
-    const bg_err err = catalog_put(catalog, name, object, NULL, flags, now, NULL);
+    const bg_err err = catalog_put_on(catalog, name, object, NULL, terms, now, NULL);
     if (err) {
         object_free(object);
     }
     return err;
+}
+
+static bg_err put(bg_bytes name, uint64_t mark, uint32_t flags, uint64_t now)
+{
+    const struct catalog_terms terms = { .flags = flags };
+    return put_on(name, mark, &terms, now);
 }
 
 /* What a name stands for; 0: nothing. */
@@ -115,12 +122,20 @@ TEST(catalog__names_are_any_bytes)
     end();
 }
 
-TEST(catalog__replacing_keeps_when_it_expires)
+TEST(catalog__replacing_and_when_it_expires)
 {
     begin();
     CHECK_OK(put(text("a"), 1, 0, 100));
     CHECK_OK(catalog_expire(catalog, text("a"), 500, 100, NULL));
-    CHECK_OK(put(text("a"), 2, CATALOG_REPLACE, 200));
+    CHECK_OK(put(text("a"), 1, CATALOG_REPLACE, 200)); /* as SET does in Redis */
+    CHECK_EQ(expiry_of(text("a")), 0);
+    CHECK_EQ(catalog_expiring(catalog), 0);
+    CHECK_OK(put_on(text("a"), 1,
+                    &(struct catalog_terms){ .flags = CATALOG_REPLACE, .expires = 400 },
+                    200));
+    CHECK_EQ(expiry_of(text("a")), 400);
+    CHECK_OK(catalog_expire(catalog, text("a"), 500, 100, NULL));
+    CHECK_OK(put(text("a"), 2, CATALOG_REPLACE | CATALOG_KEEP_EXPIRY, 200));
     CHECK_EQ(mark_of(text("a"), 200), 2);
     CHECK_EQ(expiry_of(text("a")), 500);
     CHECK_EQ(catalog_expiring(catalog), 1);
@@ -134,6 +149,99 @@ TEST(catalog__replacing_keeps_when_it_expires)
     CHECK_OK(put(text("b"), 4, CATALOG_REPLACE, 500));
     CHECK_EQ(mark_of(text("b"), 500), 4);
     catalog_reap(catalog);
+    end();
+}
+
+static struct entry *entry_of(bg_bytes name)
+{
+    quiet_enter(&quiet, seat);
+    struct entry *entry = catalog_find(catalog, name, 1);
+    quiet_leave(&quiet, seat);
+    return entry;
+}
+
+/* Terms that stand for what has the name now. */
+static struct catalog_terms seen(bg_bytes name)
+{
+    const struct entry *entry = entry_of(name);
+    return (struct catalog_terms){
+        .flags = CATALOG_REPLACE | CATALOG_INSTEAD_OF | CATALOG_UNCHANGED,
+        .instead_of = entry,
+        .changes = entry ? atomic_load(&entry->changes) : 0,
+    };
+}
+
+TEST(catalog__replaces_and_drops_on_terms_only)
+{
+    begin();
+    /* Nothing has the name, or something has by then. */
+    struct catalog_terms none = seen(text("a"));
+    CHECK_OK(put_on(text("a"), 1, &none, 1));
+    CHECK_EQ(put_on(text("a"), 2, &none, 1), BG_ECANCELED);
+    CHECK_EQ(catalog_drop_on(catalog, text("a"), &none, 1, NULL), BG_ECANCELED);
+    CHECK_EQ(mark_of(text("a"), 1), 1);
+    /* A change is counted, and what was seen before it is not replaced. */
+    struct catalog_terms before = seen(text("a"));
+    CHECK_OK(catalog_changing(entry_of(text("a")), NULL));
+    CHECK_EQ(put_on(text("a"), 2, &before, 1), BG_ECANCELED);
+    CHECK_EQ(catalog_drop_on(catalog, text("a"), &before, 1, NULL), BG_ECANCELED);
+    CHECK_OK(catalog_changing(entry_of(text("a")), NULL));
+    /* Once replaced it takes no changes. */
+    struct catalog_terms now = seen(text("a"));
+    struct entry *old = entry_of(text("a"));
+    catalog_hold(old);
+    CHECK_OK(put_on(text("a"), 2, &now, 1));
+    CHECK_EQ(catalog_changing(old, NULL), BG_ECANCELED);
+    CHECK_EQ(put_on(text("a"), 3, &now, 1), BG_ECANCELED);
+    catalog_release(old);
+    /* So with what was dropped; what was replaced without terms ends in its own time. */
+    now = seen(text("a"));
+    old = entry_of(text("a"));
+    catalog_hold(old);
+    CHECK_OK(catalog_drop_on(catalog, text("a"), &now, 1, NULL));
+    CHECK_EQ(catalog_changing(old, NULL), BG_ECANCELED);
+    CHECK_EQ(catalog_drop_on(catalog, text("a"), &now, 1, NULL), BG_ECANCELED);
+    catalog_release(old);
+    CHECK_OK(put(text("a"), 4, 0, 1));
+    old = entry_of(text("a"));
+    catalog_hold(old);
+    CHECK_OK(put(text("a"), 5, CATALOG_REPLACE, 1));
+    CHECK_OK(catalog_changing(old, NULL));
+    catalog_release(old);
+    end();
+}
+
+TEST(catalog__expires_on_conditions)
+{
+    static const struct {
+        uint64_t present, then;
+        unsigned conditions;
+        bg_err err;
+    } cases[] = {
+        { 0, 50, CATALOG_EXPIRE_NX, BG_OK },
+        { 40, 50, CATALOG_EXPIRE_NX, BG_ECANCELED },
+        { 0, 50, CATALOG_EXPIRE_XX, BG_ECANCELED },
+        { 40, 50, CATALOG_EXPIRE_XX, BG_OK },
+        { 0, 50, CATALOG_EXPIRE_GT, BG_ECANCELED },
+        { 40, 50, CATALOG_EXPIRE_GT, BG_OK },
+        { 50, 50, CATALOG_EXPIRE_GT, BG_ECANCELED },
+        { 0, 50, CATALOG_EXPIRE_LT, BG_OK },
+        { 60, 50, CATALOG_EXPIRE_LT, BG_OK },
+        { 50, 50, CATALOG_EXPIRE_LT, BG_ECANCELED },
+    };
+    begin();
+    CHECK_EQ(catalog_expire_if(catalog, text("a"), 50, 0, 1, NULL), BG_ENOTFOUND);
+    CHECK_OK(put(text("a"), 1, 0, 1));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(catalog_expire(catalog, text("a"), cases[i].present, 1, NULL));
+        CHECK_EQ(catalog_expire_if(catalog, text("a"), cases[i].then,
+                                   cases[i].conditions | CATALOG_EXPIRE_DROPS, 1, NULL),
+                 cases[i].err);
+        CHECK_EQ(expiry_of(text("a")), cases[i].err ? cases[i].present : 50);
+    }
+    CHECK_OK(catalog_expire_if(catalog, text("a"), 1, CATALOG_EXPIRE_DROPS, 1, NULL));
+    CHECK_EQ(mark_of(text("a"), 1), 0);
+    CHECK_EQ(catalog_count(catalog), 0);
     end();
 }
 
@@ -234,7 +342,7 @@ static void model_step(uint64_t now, uint64_t mark)
         model[i] = there ? model[i] : (struct known){ mark, 0 };
         break;
     case 1:
-        CHECK_OK(put(name, mark, CATALOG_REPLACE, now));
+        CHECK_OK(put(name, mark, CATALOG_REPLACE | CATALOG_KEEP_EXPIRY, now));
         model[i] = (struct known){ mark, there ? model[i].expires : 0 };
         break;
     case 2:
@@ -695,5 +803,60 @@ TEST(catalog__all_at_once)
     }
     CHECK_EQ(pthread_join(reaping, NULL), 0);
     catalog_reap(catalog);
+    end();
+}
+
+/* ---- Comparing and replacing, while others add --------------------------------------------- */
+
+static _Atomic uint64_t acknowledged;
+
+/* The content is a number, to which every adder adds 1. */
+static void *adder(void *unused)
+{
+    const int mine = quiet_sit(&quiet);
+    (void)unused;
+    while (!atomic_load(&over)) {
+        quiet_enter(&quiet, mine);
+        struct entry *entry = catalog_find(catalog, text("a"), 1);
+        if (catalog_changing(entry, NULL) == BG_OK) {
+            atomic_fetch_add(&entry->object->items, 1);
+            atomic_fetch_add(&acknowledged, 1);
+        }
+        quiet_leave(&quiet, mine);
+    }
+    quiet_rise(&quiet, mine);
+    return NULL;
+}
+
+TEST(catalog__replacing_what_was_compared_loses_no_change)
+{
+    enum { ADDERS = 3 };
+    pthread_t threads[ADDERS];
+    size_t replaced = 0;
+    begin();
+    atomic_store(&over, false);
+    atomic_store(&acknowledged, 0);
+    CHECK_OK(put(text("a"), 1, 0, 1));
+    for (size_t i = 0; i < ADDERS; i++) {
+        CHECK_EQ(pthread_create(&threads[i], NULL, adder, NULL), 0);
+    }
+    while (replaced < 200 * check_scale()) {
+        struct catalog_terms terms = seen(text("a"));
+        quiet_wait(&quiet);
+        struct object *next = made(1);
+        atomic_store(&next->items, atomic_load(&terms.instead_of->object->items));
+        if (catalog_put_on(catalog, text("a"), next, NULL, &terms, 1, NULL)) {
+            object_free(next);
+        } else {
+            replaced++;
+            catalog_reap(catalog);
+        }
+    }
+    atomic_store(&over, true);
+    for (size_t i = 0; i < ADDERS; i++) {
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    }
+    CHECK_EQ(atomic_load(&entry_of(text("a"))->object->items),
+             atomic_load(&acknowledged));
     end();
 }

@@ -9,6 +9,7 @@
 #include "support/streams.h"
 
 #include "gate_settings.h"
+#include "quiet.h"
 #include "settings.h"
 #include "words.h"
 
@@ -902,7 +903,10 @@ TEST(config__set)
     CHECK_NEAR(settings_now(run.store)->timeout, 5, 1e-9);
     CHECK_EQ(before->maxclients, 10000); /* who still has it is not disturbed */
     CHECK_STR(set("timeout 0 maxclients 10k"), "");
-    CHECK(settings_now(run.store) == before); /* what was there serves again */
+    CHECK_EQ(settings_now(run.store)->maxclients, 10000);
+    before = settings_now(run.store);
+    CHECK_STR(set("timeout 0 maxclients 10k"), "");
+    CHECK(settings_now(run.store) == before); /* nothing changed */
     /* all or nothing */
     CHECK_STR(set("timeout 9 maxclients x"),
               "maxclients: found 'x', expected a whole number from 1 to 1000000");
@@ -939,21 +943,81 @@ TEST(config__values_of_any_bytes)
     CHECK(settings_set(run.store, (bg_bytes[]){ name, { "1", 1 } }, 1, why));
 }
 
-TEST(config__changes_are_bounded)
+static struct quiet seats;
+
+/* As often as anybody likes, and what no reader can see any more is freed: sanitizers would tell of
+ * leaks, and of readers that see something freed. */
+TEST(config__changes_have_no_limit)
 {
-    started("d");
-    size_t done = 0;
-    for (uint64_t i = 0; i < SETTINGS_CHANGES + 10; i++) {
+    enum { CHANGES = 5000, HELD = 100 };
+    quiet_init(&seats);
+    const int seat = quiet_sit(&seats);
+    const struct settings *first = started("d"), *held = NULL;
+    for (uint64_t i = 0; i < CHANGES; i++) {
         char text[64];
         (void)snprintf(text, sizeof text, "maxclients %llu", (unsigned long long)i + 1);
-        done += *set(text) == 0;
+        CHECK_STR(set(text), "");
+        if (i == HELD) { /* a reader that takes long */
+            quiet_enter(&seats, seat);
+            held = settings_now(run.store);
+        }
+        settings_reclaim(run.store, &seats);
+        settings_reclaim(run.store, &seats);
+        if (i >= HELD && i < 2 * HELD) {
+            CHECK_EQ(held->maxclients, HELD + 1);
+        }
+        if (i == 2 * HELD) {
+            quiet_leave(&seats, seat);
+        }
     }
-    CHECK_EQ(done, SETTINGS_CHANGES - 1);
-    CHECK_STR(set("maxclients 123456"),
-              "found more than 1024 changes since the start, or no memory "
-              "is left");
-    CHECK_STR(set("maxclients 17"), ""); /* one that is kept */
-    CHECK_EQ(settings_now(run.store)->maxclients, 17);
+    CHECK_EQ(settings_now(run.store)->maxclients, CHANGES);
+    CHECK_EQ(first->maxclients, 10000); /* that of the start stays */
+}
+
+/* What depends on settings, as users do. */
+static uint64_t applied;
+static bool refuses;
+
+static bool apply(void *context, const struct settings *settings, char why[])
+{
+    *(uint64_t *)context = settings->maxclients;
+    (void)snprintf(why, SETTINGS_WHY, "told to fail");
+    return !refuses;
+}
+
+static void *set_many(void *first)
+{
+    for (uint64_t i = 0; i < 500; i++) {
+        char why[SETTINGS_WHY], value[24];
+        (void)snprintf(value, sizeof value, "%llu",
+                       (unsigned long long)(*(uint64_t *)first + i));
+        CHECK(settings_set(
+            run.store, (bg_bytes[]){ { "maxclients", 10 }, { value, strlen(value) } },
+            1, why));
+    }
+    return NULL;
+}
+
+TEST(config__who_listens_hears_changes_in_their_order)
+{
+    enum { SETTERS = 4 };
+    pthread_t setters[SETTERS];
+    uint64_t from[SETTERS];
+    started("d");
+    refuses = false;
+    settings_listen(run.store, apply, &applied);
+    for (size_t i = 0; i < SETTERS; i++) {
+        from[i] = 1000 * (i + 1);
+        CHECK(pthread_create(&setters[i], NULL, set_many, &from[i]) == 0);
+    }
+    for (size_t i = 0; i < SETTERS; i++) {
+        CHECK(pthread_join(setters[i], NULL) == 0);
+    }
+    CHECK_EQ(applied, settings_now(run.store)->maxclients);
+    refuses = true; /* then nothing changes */
+    const struct settings *before = settings_now(run.store);
+    CHECK_STR(set("maxclients 9999"), "told to fail");
+    CHECK(settings_now(run.store) == before);
 }
 
 static _Atomic bool reading_ends;
@@ -962,13 +1026,13 @@ static void *read_settings(void *unused)
 {
     (void)unused;
     uint64_t seen = 0;
-    while (!atomic_load(&reading_ends)) {
+    do {
         const struct settings *s = settings_now(run.store);
         if (s->maxclients != s->max_filters) { /* always changed together */
             return (void *)1;
         }
         seen += s->maxclients;
-    }
+    } while (!atomic_load(&reading_ends));
     return seen ? NULL : (void *)2;
 }
 
@@ -1026,7 +1090,29 @@ TEST(reload__takes_what_can_change)
     /* CONFIG SET lasts until then */
     CHECK_STR(set("timeout 77"), "");
     CHECK(settings_reload(run.store, hear, &told));
-    CHECK(settings_now(run.store) == now);
+    CHECK_NEAR(settings_now(run.store)->timeout, 2, 1e-9);
+    CHECK_EQ(settings_now(run.store)->port, 1);
+}
+
+/* Options that need a restart point to memory that stays, however often the file is read. */
+TEST(reload__again_and_again)
+{
+    char line[256], text[128];
+    const char *file = scratch_write("often.conf", "timeout 1\n");
+    (void)snprintf(line, sizeof line, "d|%s", file);
+    started(line);
+    quiet_init(&seats);
+    for (unsigned i = 0; i < 2000; i++) {
+        (void)snprintf(text, sizeof text, "%sdir /tmp/d%u\nrequirepass p%u\n",
+                       i % 2 ? "" : "#", i, i);
+        scratch_write("often.conf", text);
+        CHECK(settings_reload(run.store, NULL, NULL));
+        settings_reclaim(run.store, &seats);
+        settings_reclaim(run.store, &seats);
+        (void)snprintf(text, sizeof text, "p%u", i);
+        CHECK_STR(settings_now(run.store)->requirepass, text);
+        CHECK(strlen(settings_now(run.store)->dir) > 0);
+    }
 }
 
 TEST(reload__mistakes_change_nothing)
