@@ -52,9 +52,21 @@ static bool journal_is_full(int code)
 
 void journal_fail(struct journal *j, const bg_errinfo *why, bool for_good)
 {
-    j->failed = j->failed || for_good;
+    if (j->failed) { /* the first reason stays (J5) */
+        return;
+    }
+    j->failed = for_good;
     j->failure = *why;
     (void)pthread_cond_signal(&j->work);
+}
+
+/* The disk is not full any more. A journal that has failed stays so (J5). */
+static void journal_has_room(struct journal *j)
+{
+    if (j->failure.code && !j->failed) {
+        journal_error_clear(&j->failure);
+        (void)pthread_cond_signal(&j->work);
+    }
 }
 
 bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
@@ -82,14 +94,14 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
         }
         return err;
     }
+    if (j->failed) { /* a sync failed meanwhile: these bytes may be lost as well */
+        return journal_failed(j, info);
+    }
     j->end += n;
     j->written_bytes += n;
     j->spare.used = 0;
     journal_put(&j->written, j->spare.last);
-    if (j->failure.code) { /* there is room again */
-        journal_error_clear(&j->failure);
-        (void)pthread_cond_signal(&j->work);
-    }
+    journal_has_room(j);
     return BG_OK;
 }
 

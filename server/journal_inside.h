@@ -14,8 +14,11 @@
  *   (J2) `writing` belongs to one thread, which alone touches `spare`, `file`, `end` and writes;
  *        `syncing` belongs to one thread, which alone syncs. Who has both may change segments.
  *        They are taken in this order: syncing, writing.
- *   (J3) Once `failed` nothing is written to that segment any more.
+ *   (J3) Once `failed` nothing more is written to that segment, and no frame in it becomes
+ *        `written`, even if its write was under way.
  *   (J4) A segment is synced before its successor has a name.
+ *   (J5) `failed` implies a code in `failure`. Only journal_reopen ends it, with a fresh segment;
+ *        a write that succeeds ends a full disk, never a failure.
  */
 #ifndef SERVER_JOURNAL_INSIDE_H
 #define SERVER_JOURNAL_INSIDE_H

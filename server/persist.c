@@ -790,20 +790,26 @@ void persist_on_safe(struct persist *persist, void (*told)(void *context),
     persist->on_safe_context = context;
 }
 
+/* Notes what is wrong, or that nothing is; true: that is news. */
+static bool persist_note_failure(struct persist *persist, const char *failure)
+{
+    pthread_mutex_lock(&persist->told_lock);
+    const bool news = strcmp(persist->failure, failure) != 0;
+    (void)snprintf(persist->failure, sizeof persist->failure, "%s", failure);
+    pthread_mutex_unlock(&persist->told_lock);
+    return news;
+}
+
 void persist_told(void *context, uint64_t durable, const bg_errinfo *failure)
 {
     struct persist *persist = context;
     const bool fails = failure && failure->code != BG_OK;
     (void)durable;
-    if (fails != atomic_load(&persist->failing)) {
-        pthread_mutex_lock(&persist->told_lock);
-        (void)snprintf(persist->failure, sizeof persist->failure, "%s",
-                       fails ? failure->message : "");
-        pthread_mutex_unlock(&persist->told_lock);
-        atomic_store(&persist->failing, fails);
+    if (persist_note_failure(persist, fails ? failure->message : "")) {
         log_event(LOG_EVENT_FAILURE, (bg_bytes){ NULL, 0 }, "journal: %s",
                   fails ? failure->message : "works again");
     }
+    atomic_store(&persist->failing, fails);
     if (persist->on_safe) {
         persist->on_safe(persist->on_safe_context);
     }

@@ -8,6 +8,7 @@
 #include "journal.h"
 
 #include "journal_frame.h"
+#include "support/crossing.h"
 #include "support/disk_lives.h"
 #include "support/files.h"
 
@@ -1152,6 +1153,29 @@ TEST(journal__what_waited_when_a_sync_failed_is_not_written_later)
     CHECK_EQ(read_all(files_folder()).first, 3);
     check_heard(1);
     files_clean();
+}
+
+static void check_crossing(enum journal_policy policy)
+{
+    struct journal *journal = open_policy(policy);
+    uint64_t number = 2;
+    CHECK_EQ(crossing_fail(journal), BG_EIO);
+    CHECK_EQ(journal_durable(journal), policy == JOURNAL_ALWAYS ? 0 : 1);
+    check_failed(journal, EIO);
+    CHECK_EQ(journal_next(journal), 3); /* nothing was accepted since */
+    CHECK_OK(journal_reopen(journal, fill, &number, NULL));
+    CHECK_EQ(add(journal, 0), 5);
+    must_close(journal);
+    (void)read_all(files_folder());
+    check_heard(1);
+    files_clean();
+}
+
+TEST(journal__a_write_that_succeeds_does_not_undo_a_failed_sync)
+{
+    check_crossing(JOURNAL_ALWAYS);
+    check_crossing(JOURNAL_EVERYSEC);
+    check_crossing(JOURNAL_NO);
 }
 
 TEST(journal__a_failed_write_is_an_end)

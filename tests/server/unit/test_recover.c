@@ -5,7 +5,7 @@
  */
 #define _GNU_SOURCE
 
-#include "support/faulty_disk.h"
+#include "support/crossing.h"
 #include "support/scratch.h"
 #include "support/service_world.h"
 
@@ -23,11 +23,16 @@ static void must_open(const char *folder)
     }
 }
 
+static void again_after_crash(const char *folder)
+{
+    world_crash(&w);
+    must_open(folder);
+}
+
 static void again(const char *folder)
 {
     CHECK(world_ack(&w));
-    world_crash(&w);
-    must_open(folder);
+    again_after_crash(folder);
 }
 
 static void ok(const char *line)
@@ -310,6 +315,52 @@ TEST(recover__a_failed_journal_and_a_missing_base)
         ok("SAVE");
     }
     CHECK_EQ(access(path, F_OK), -1); /* nobody needs it any more */
+    world_close(&w);
+}
+
+/* The journal fails while another thread writes. The journal on the disk needs the old base until a
+ * fresh one is there, so a checkpoint must neither succeed nor delete it. */
+TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
+{
+    const char *folder = scratch_path("crossing");
+    char path[PERSIST_PATH];
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 100");
+    add("bf", 0, 50);
+    ok("SAVE");
+    add("bf", 50, 100);
+    (void)snprintf(path, sizeof path, "%s", base_of("bf"));
+    CHECK_EQ(crossing_fail(journal()), BG_EIO);
+    struct entry *entry = entry_of("bf");
+    CHECK(persist_checkpoint(w.server.persist, entry, NULL) != BG_OK);
+    catalog_release(entry);
+    CHECK_EQ(access(path, F_OK), 0);
+    CHECK(!world_ack(&w));
+    CHECK(strncmp(world_ask(&w, "BF.ADD bf late"), "-MISCONF", 8) == 0);
+    again_after_crash(folder);
+    CHECK(knows("bf"));
+    has("bf", 0, 100);
+    world_close(&w);
+}
+
+/* The same, and the service saves everything: what it accepts afterwards is kept. */
+TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
+{
+    const char *folder = scratch_path("fresh");
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 200");
+    add("bf", 0, 50);
+    ok("SAVE");
+    add("bf", 50, 100);
+    CHECK_EQ(crossing_fail(journal()), BG_EIO);
+    CHECK(!world_ack(&w));
+    ok("SAVE");
+    CHECK(world_ack(&w));
+    add("bf", 100, 150);
+    again(folder);
+    CHECK(knows("bf"));
+    has("bf", 0, 150);
+    CHECK_EQ(count_files(folder), 1);
     world_close(&w);
 }
 

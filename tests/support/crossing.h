@@ -1,0 +1,87 @@
+/*
+ * crossing.h - a sync of the journal that fails while another thread writes to it.
+ *
+ * The sync waits until the write has begun, and the write until the sync has failed. So the order is
+ * the same every time, and the write succeeds after the failure.
+ */
+#ifndef TESTS_CROSSING_H
+#define TESTS_CROSSING_H
+
+#include "support/faulty_disk.h"
+
+#include "journal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static struct {
+    struct journal *journal;
+    pthread_t writer;
+    bg_err flushed; /* what the writer got */
+    _Atomic bool armed, writing;
+} crossing;
+
+static _Thread_local bool crossing_writes; /* this thread is the writer */
+
+static inline void crossing_append(void)
+{
+    const struct journal_record mark = { .type = JOURNAL_MARK };
+    CHECK_OK(journal_append(crossing.journal, &mark, 1, NULL, NULL));
+}
+
+static inline void *crossing_write(void *argument)
+{
+    (void)argument;
+    crossing_writes = true;
+    crossing_append();
+    crossing.flushed = journal_flush(crossing.journal, NULL);
+    return NULL;
+}
+
+static inline void crossing_on_sync(void)
+{
+    if (!atomic_exchange(&crossing.armed, false)) {
+        return;
+    }
+    CHECK_EQ(pthread_create(&crossing.writer, NULL, crossing_write, NULL), 0);
+    while (!atomic_load(&crossing.writing)) {
+        (void)usleep(100);
+    }
+    disk.fault = DISK_EIO; /* of this sync: the next call that is counted */
+    disk.calls = 0;
+    disk.at = 1;
+}
+
+static inline void crossing_on_write(int file, off_t at, size_t n)
+{
+    struct journal_state state = { .failed = false };
+    (void)file, (void)at, (void)n;
+    if (!crossing_writes || atomic_exchange(&crossing.writing, true)) {
+        return;
+    }
+    while (!state.failed) {
+        (void)usleep(100);
+        journal_about(crossing.journal, &state);
+    }
+}
+
+/* Appends a frame, whose sync fails, and another one, whose write ends after that. Returns what the
+ * write's thread was told. The journal's own thread must not be running. */
+static inline bg_err crossing_fail(struct journal *journal)
+{
+    crossing.journal = journal;
+    crossing_append();
+    CHECK_OK(journal_flush(journal, NULL));
+    atomic_store(&crossing.writing, false);
+    atomic_store(&crossing.armed, true);
+    disk.on_sync = crossing_on_sync;
+    disk.on_write = crossing_on_write;
+    CHECK_EQ(journal_sync(journal, NULL), BG_EIO);
+    CHECK_EQ(pthread_join(crossing.writer, NULL), 0);
+    disk.on_sync = NULL;
+    disk.on_write = NULL;
+    disk.at = 0;
+    return crossing.flushed;
+}
+
+#endif
