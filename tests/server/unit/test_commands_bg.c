@@ -328,7 +328,7 @@ TEST(bg__windows_go_on_after_a_restart)
         struct object *object = object_named(&h, "w"), *copy = NULL;
         CHECK_OK(object_copy(object, &copy, NULL)); /* as a file would bring it back */
         h.now += 3600000;
-        CHECK_OK(fake_replace(&h.host, (bg_bytes){ "w", 1 }, copy, NULL));
+        CHECK_OK(fake_replace(&h.host, (bg_bytes){ "w", 1 }, object, copy, NULL));
     }
     CHECK(there >= 10000);
     fake_end(&h);
