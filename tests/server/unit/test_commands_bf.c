@@ -281,6 +281,9 @@ TEST(shape__reads_what_it_wrote)
         .sealed = UINT32_MAX,
         .imported = UINT32_MAX,
         .foreign = UINT32_MAX,
+        .limit = UINT64_MAX,
+        .check = UINT64_MAX,
+        .generation = UINT64_MAX,
     };
     char text[OBJECT_SHAPE_TEXT];
     struct object_shape again;
