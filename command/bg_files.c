@@ -9,6 +9,10 @@
  * BG.RELOAD makes a filter that takes no items (sealed): what was added would be lost with the next
  * file. WRITABLE makes one that does; then a reload needs DISCARD, which gives up what was added
  * since. ANYKIND allows a file of another kind, hash or secret; then another object takes the name.
+ *
+ * A file of a lower generation than the last one is refused without DISCARD. The slot has that number,
+ * and the object's shape has it wherever objects are kept (object_describe), so restarts, dumps and
+ * copies do not forget it. BG.CLEAR does.
  */
 #include "bg_handlers.h"
 
@@ -303,11 +307,27 @@ static void reload_shape(const struct reload *reload, const bg_filter *filter,
     shape->imported = 1;
     shape->foreign = 0;
     shape->limit = 0;
+    shape->generation = reload->about.generation;
     shape->seed = reload->about.seed;
     memcpy(shape->key_id, reload->about.key_id, sizeof shape->key_id);
 }
 
-/* A new object takes the name, or the place of the one that has it. */
+/* Whether the file is not older than the last one of an object, or NULL, that it replaces. */
+static bg_err reload_check_generation(const struct reload *reload,
+                                      const struct object *there, bg_errinfo *info)
+{
+    const uint64_t lowest = there ? bg_slot_generation(there->slot) : 0;
+    if (reload->about.generation >= lowest || reload->flags & RELOAD_DISCARD) {
+        return BG_OK;
+    }
+    return object_error(info, BG_EINCOMPAT,
+                        "generation of the file: found %llu, below %llu; use "
+                        "DISCARD to load an older file",
+                        (unsigned long long)reload->about.generation,
+                        (unsigned long long)lowest);
+}
+
+/* A new object takes the name, or the place of `there`, which has it. */
 static bg_err reload_anew(struct reload *reload, bool sealed,
                           const struct object *there, bg_errinfo *info)
 {
@@ -316,9 +336,15 @@ static bg_err reload_anew(struct reload *reload, bool sealed,
     struct object_shape shape;
     struct object *made = NULL;
     bg_filter *filter = NULL;
-    bg_err err = bg_open(reload->path, &reload->opening, &filter, info);
+    bg_err err =
+        bg_open_about(reload->path, &reload->opening, &reload->about, &filter, info);
     if (err) {
         return err == BG_EIO ? BG_EINVAL : err;
+    }
+    err = reload_check_generation(reload, there, info);
+    if (err) {
+        bg_filter_free(filter);
+        return err;
     }
     reload_shape(reload, filter, &shape);
     shape.sealed = sealed;
@@ -358,6 +384,9 @@ static bg_err reload_into(struct reload *reload, struct object *object,
         object_unchanged(object);
         return err == BG_EIO ? BG_EINVAL : err; /* of this file, not of the journal */
     }
+    bg_slot_stats stats; /* the file may be another one than was looked at */
+    object_about(object, &stats);
+    memcpy(reload->about.digest_text, stats.digest, sizeof reload->about.digest_text);
     object_recount(object);
     return object_keep(object, reload->request->host, info);
 }

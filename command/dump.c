@@ -180,10 +180,10 @@ static void dump_forget(struct object *object)
 static bg_err dump_begin(struct object *object, bool still, bool as_foreign,
                          bg_errinfo *info)
 {
-    const struct dump_line line = { .shape = object->shape,
-                                    .items = atomic_load(&object->items),
-                                    .deleted = atomic_load(&object->deleted),
-                                    .expansions = atomic_load(&object->expansions) };
+    struct dump_line line = { .items = atomic_load(&object->items),
+                              .deleted = atomic_load(&object->deleted),
+                              .expansions = atomic_load(&object->expansions) };
+    object_describe(object, &line.shape);
     char text[DUMP_LINE_MOST];
     const size_t length = as_foreign ? 0 : dump_line_write(&line, text);
     const size_t before = offsetof(struct dump, bytes) + length;

@@ -78,6 +78,36 @@ static void object_destroy_locks(struct object *object)
     pthread_mutex_destroy(&object->dumping);
 }
 
+void object_describe(const struct object *object, struct object_shape *shape)
+{
+    *shape = object->shape;
+    shape->generation = bg_slot_generation(object->slot);
+}
+
+/* A slot with this filter, or with none; on error the filter is still the caller's. So where there
+ * is a generation, which needs memory, the filter comes after it. */
+static bg_err object_make_slot(struct object *made, bg_filter *filter, bg_errinfo *info)
+{
+    const uint64_t generation = made->shape.generation;
+    bg_slot_options how = BG_SLOT_OPTIONS_INIT;
+    how.allocator = object_allocator(made);
+    how.flags =
+        (made->shape.sealed ? BG_SLOT_SEALED : 0) | (how.allocator ? BG_SLOT_SMALL : 0);
+    made->shape.generation = 0;
+    bg_err err = bg_slot_create(generation ? NULL : filter, &how, &made->slot, info);
+    if (err || !generation) {
+        return err;
+    }
+    err = bg_slot_require_generation(made->slot, generation, info);
+    if (!err && filter) {
+        err = bg_slot_swap(made->slot, filter, 0, 0, info);
+    }
+    if (err) {
+        bg_slot_free(made->slot);
+    }
+    return err;
+}
+
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info)
 {
@@ -88,16 +118,10 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
         return object_error(info, BG_ENOMEM, "out of memory");
     }
     made->shape = *shape;
-    if (!foreign) {
-        bg_slot_options how = BG_SLOT_OPTIONS_INIT;
-        how.allocator = object_allocator(made);
-        how.flags =
-            (shape->sealed ? BG_SLOT_SEALED : 0) | (how.allocator ? BG_SLOT_SMALL : 0);
-        const bg_err err = bg_slot_create(filter, &how, &made->slot, info);
-        if (err) {
-            object_give(made);
-            return err;
-        }
+    const bg_err err = foreign ? BG_OK : object_make_slot(made, filter, info);
+    if (err) {
+        object_give(made);
+        return err;
     }
     if (filter) {
         made->shape.kind = bg_filter_kind(filter); /* it may have been left open */
@@ -638,9 +662,10 @@ static bg_err object_copy_filter(const struct object *object, bg_filter **copy,
     return err;
 }
 
-bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo *info)
+/* A copy of that shape, which is the object's own. */
+static bg_err object_copy_as(const struct object *object, struct object_shape shape,
+                             struct object **copy, bg_errinfo *info)
 {
-    struct object_shape shape = object->shape;
     bg_filter *filter = NULL;
     bg_foreign *foreign = NULL;
     *copy = NULL;
@@ -657,6 +682,13 @@ bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo
     atomic_store(&(*copy)->deleted, atomic_load(&object->deleted));
     atomic_store(&(*copy)->expansions, atomic_load(&object->expansions));
     return BG_OK;
+}
+
+bg_err object_copy(const struct object *object, struct object **copy, bg_errinfo *info)
+{
+    struct object_shape shape;
+    object_describe(object, &shape);
+    return object_copy_as(object, shape, copy, info);
 }
 
 /* What a foreign filter becomes when it is emptied: one of ours. */
@@ -691,7 +723,7 @@ bg_err object_emptied(const struct object *object,
     if (!shape.imported && !atomic_load(&object->reshaped)) {
         return object_create(&shape, settings, empty, info);
     }
-    bg_err err = object_copy(object, empty, info);
+    bg_err err = object_copy_as(object, shape, empty, info); /* of any generation */
     if (err || !*empty) {
         return err;
     }

@@ -78,6 +78,8 @@ struct object_shape {
     uint32_t imported; /* 1: content that the shape cannot tell, see above */
     uint32_t foreign;  /* a bg_foreign_format, of whose bits it is */
     uint64_t limit;    /* bytes that it may grow to; 0: what the settings say */
+    uint64_t
+        generation; /* lowest that BG.RELOAD accepts. Of an object: 0, the slot has it */
 };
 
 enum { OBJECT_SHAPE_TEXT = 1024 }; /* with room for the longest of all, twice over */
@@ -160,6 +162,10 @@ bg_err object_create(const struct object_shape *shape,
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info);
 void object_free(struct object *object);
+
+/* Its shape, with the generation that its slot requires: what is kept of an object, and what
+ * object_create and object_adopt make the same object of. Takes no lock. */
+void object_describe(const struct object *object, struct object_shape *shape);
 
 /* Has its memory moved, where it is not the C library's: see bg_filter_relocate. *object is where it
  * is then. Nobody else may use it. One that is being rebuilt stays where it is. */

@@ -68,6 +68,7 @@ static const struct shape_field shape_fields[] = {
     SHAPE_UPTO(imported, 1),
     SHAPE(foreign, SHAPE_U32),
     SHAPE(limit, SHAPE_U64),
+    SHAPE(generation, SHAPE_U64),
 };
 
 enum { SHAPE_FIELDS = sizeof shape_fields / sizeof *shape_fields };

@@ -222,6 +222,14 @@ static bg_err persist_copy(struct persist *persist, struct object *object,
     return err;
 }
 
+/* The text of an object's shape, as the journal and base files have it. */
+static void persist_shape(const struct object *object, char text[OBJECT_SHAPE_TEXT])
+{
+    struct object_shape shape;
+    object_describe(object, &shape);
+    (void)object_shape_write(&shape, text);
+}
+
 static bg_err persist_save_file(struct persist *persist, const struct object *object,
                                 const bg_filter *filter, struct entry_base *base,
                                 bg_errinfo *info)
@@ -229,7 +237,7 @@ static bg_err persist_save_file(struct persist *persist, const struct object *ob
     char path[PERSIST_PATH], shape[OBJECT_SHAPE_TEXT], metadata[OBJECT_SHAPE_TEXT + 16];
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     bg_file_info about = { .struct_size = sizeof about };
-    (void)object_shape_write(&object->shape, shape);
+    persist_shape(object, shape);
     (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
     how.metadata = metadata;
     how.generation = base->from;
@@ -331,7 +339,7 @@ static bg_err persist_created(void *context, const struct entry *entry,
     struct journal_record records[3];
     char shape[OBJECT_SHAPE_TEXT];
     size_t n = 0;
-    (void)object_shape_write(&entry->object->shape, shape);
+    persist_shape(entry->object, shape);
     if (before) {
         records[n++] =
             (struct journal_record){ .type = JOURNAL_DROP, .id = before->number };
@@ -395,7 +403,7 @@ static bg_err persist_based(void *context, const struct entry *entry,
     struct persist *persist = context;
     char shape[OBJECT_SHAPE_TEXT];
     struct journal_record record;
-    (void)object_shape_write(&entry->object->shape, shape);
+    persist_shape(entry->object, shape);
     persist_describe(entry, base, JOURNAL_BASE, shape, &record);
     record.name = (bg_bytes){ NULL, 0 };
     return journal_append(persist->journal, &record, 1, NULL, info);
@@ -543,7 +551,7 @@ static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *inf
         }
     }
     if (entry) {
-        (void)object_shape_write(&entry->object->shape, shape);
+        persist_shape(entry->object, shape);
         persist_describe(entry, &entry->base, JOURNAL_MANIFEST_ENTRY, shape, &record);
     } else {
         record.type = JOURNAL_MANIFEST_END;

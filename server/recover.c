@@ -489,7 +489,8 @@ static bg_err recovery_doubt(struct recovery *r, uint64_t end, bg_errinfo *info)
         if (found->born >= end || found->base.from >= end) {
             continue;
         }
-        const struct object_shape shape = found->object->shape;
+        struct object_shape shape;
+        object_describe(found->object, &shape);
         (void)snprintf(found->base.file, sizeof found->base.file, "%s", PERSIST_LOST);
         found->base.from = end;
         err = recovery_give_up(found, &shape, "records of it may be missing", info);
@@ -525,7 +526,8 @@ static bg_err recovery_do(void *context, uint64_t sequence,
     if (!err || err == BG_ENOMEM) {
         return err;
     }
-    const struct object_shape shape = found->object->shape;
+    struct object_shape shape;
+    object_describe(found->object, &shape);
     return recovery_give_up(found, &shape,
                             why.message[0] ? why.message : bg_strerror(err), info);
 }

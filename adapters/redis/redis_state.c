@@ -20,7 +20,8 @@ size_t redis_state_write(const struct object *object, bool whole,
                  atomic_load(&object->items), atomic_load(&object->deleted),
                  atomic_load(&object->expansions), atomic_load(&object->refused),
                  atomic_load(&object->rotated), (int)atomic_load(&object->reshaped));
-    struct object_shape shape = object->shape;
+    struct object_shape shape;
+    object_describe(object, &shape);
     shape.imported = shape.imported || !whole;
     return (size_t)n + object_shape_write(&shape, text + n);
 }

@@ -200,12 +200,13 @@ static void *type_copy(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     const struct object *object = value;
     struct object *copy = NULL;
+    struct object_shape shape;
     bg_errinfo info = { 0 };
     (void)ctx;
-    const bg_err err =
-        object_is_whole(object)
-            ? object_copy(object, &copy, &info)
-            : object_create(&object->shape, &redis_settings, &copy, &info);
+    object_describe(object, &shape);
+    const bg_err err = object_is_whole(object)
+                           ? object_copy(object, &copy, &info)
+                           : object_create(&shape, &redis_settings, &copy, &info);
     if (err || !copy) {
         return NULL;
     }

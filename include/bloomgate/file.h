@@ -168,6 +168,16 @@ BG_API BG_MUST_CHECK bg_err bg_open(const char *path, const bg_open_options *opt
                                     bg_filter **filter, bg_errinfo *info);
 
 /*
+ * The same; `about`, with its struct_size set, is filled in from the header of the very file that is
+ * read, even if another one takes its place at the path meanwhile. It is also filled in when the
+ * header could be read and the rest could not.
+ */
+BG_API BG_MUST_CHECK bg_err bg_open_about(const char *path,
+                                          const bg_open_options *options,
+                                          bg_file_info *about, bg_filter **filter,
+                                          bg_errinfo *info);
+
+/*
  * Maps a file instead: it takes no time, and pages come in when they are asked for. Only
  * the header and what belongs to it are checked, blocks are not: verify the file once
  * where it arrives. Adds change pages of this process only. If the file is truncated while

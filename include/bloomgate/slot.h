@@ -395,12 +395,14 @@ BG_API BG_MUST_CHECK bg_err bg_slot_reload(bg_slot *slot, const char *path,
                                            bg_errinfo *info);
 
 /*
- * Makes bg_slot_reload refuse generations below this one, as if a file of it had been loaded. For
- * callers that save the content of a slot and create the slot again from it: the number to save is
- * bg_slot_stats.generation. A number below the present one changes nothing.
+ * bg_slot_generation returns the lowest generation that bg_slot_reload accepts: that of the last
+ * file, or 0. bg_slot_require_generation raises it, as if a file of that generation had been loaded;
+ * a lower number changes nothing. Callers that save the content of a slot themselves, and later
+ * create the slot again from it, save that number, too.
  * Errors: BG_EINVAL for NULL; BG_EBUSY during a rebuild; BG_ENOMEM.
- * Thread safety: MT-Safe.
+ * Thread safety: MT-Safe; bg_slot_generation takes no lock.
  */
+BG_API uint64_t bg_slot_generation(const bg_slot *slot);
 BG_API BG_MUST_CHECK bg_err bg_slot_require_generation(bg_slot *slot,
                                                        uint64_t generation,
                                                        bg_errinfo *info);

@@ -151,8 +151,7 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
                          bg_errinfo *info)
 {
     bg_file_info read = { .struct_size = sizeof read };
-    bg_err err = bgi_file_open_other(path, &tenant->registry->opening, false, "", &read,
-                                     filter, info);
+    bg_err err = bg_open_about(path, &tenant->registry->opening, &read, filter, info);
     if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
         bg_filter_free(*filter);
         err = bgi_err(info, BG_EINCOMPAT, "digest of the file", about->digest_text,
@@ -355,14 +354,12 @@ static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
 {
     char metadata[NAME_FILE_BYTES + 64], form[NAME_FILE_BYTES];
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    bg_slot_stats stats = { .struct_size = sizeof stats };
-    bg_err err = bg_slot_about(slot, &stats);
-    how.generation = stats.generation;
+    how.generation = bg_slot_generation(slot);
     name_file_encode(tenant->name, form);
     (void)snprintf(metadata, sizeof metadata, "tenant: %s\nitems: %llu\n", form,
                    (unsigned long long)atomic_load(&tenant->items));
     how.metadata = metadata;
-    err = err ? err : slot_save(slot, path, &how, tenant->digest, info);
+    bg_err err = slot_save(slot, path, &how, tenant->digest, info);
     tenant->filed = !err;
     return err;
 }

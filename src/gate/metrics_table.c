@@ -83,7 +83,7 @@ static const struct metrics_family families[] = {
           "Up to which number of the truth's log the slot knows everything.",
           ONE(complete)),
     GAUGE(METRICS_SLOT, "filter_generation", "", NULL,
-          "Generation of the file that the base came from.",
+          "Generation of the last file that was loaded.",
           ONE(generation)),
     GAUGE(METRICS_BASE, "filter_base_age_seconds", "seconds", NULL,
           "How long the slot has had its base.",

@@ -925,6 +925,17 @@ static bg_err slot_require_generation(bg_slot *slot, struct slot_request *reques
     return slot_publish(slot, &draft, info);
 }
 
+uint64_t bg_slot_generation(const bg_slot *slot)
+{
+    bgi_grace_token token;
+    if (!slot) {
+        return 0;
+    }
+    const uint64_t generation = slot_enter(slot, &token)->guard.generation;
+    slot_leave(slot, token);
+    return generation;
+}
+
 bg_err bg_slot_require_generation(bg_slot *slot, uint64_t generation, bg_errinfo *info)
 {
     struct slot_request request = { .generation = generation };

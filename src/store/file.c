@@ -241,6 +241,19 @@ bg_err bg_open(const char *path, const bg_open_options *options, bg_filter **fil
     return file_open(path, options, false, filter, info);
 }
 
+bg_err bg_open_about(const char *path, const bg_open_options *options,
+                     bg_file_info *about, bg_filter **filter, bg_errinfo *info)
+{
+    if (!filter || !about || about->struct_size != sizeof *about) {
+        return bgi_err(
+            info, BG_EINVAL, "about, filter",
+            "a bg_file_info with its struct_size, and where to put the filter", "%s",
+            filter && about ? "another size" : "NULL");
+    }
+    bgi_err_clear(info);
+    return bgi_file_open_other(path, options, false, "", about, filter, info);
+}
+
 bg_err bg_map(const char *path, const bg_open_options *options, bg_filter **filter,
               bg_errinfo *info)
 {

@@ -73,6 +73,36 @@ def test_copied(h):
 
 
 @alone
+def test_the_generation_stays(pattern):
+    """Of a filter that came from a file of the service: it is kept by everything that keeps filters."""
+    state = "1 0 0 0 0 0 0;family=bg kind=blocked items=100 rate=0.01 hash=fast generation=9"
+
+    def generation(h, name):
+        facts = h.ask("BG.INFO", name)
+        return facts[facts.index(b"generation") + 1]
+
+    with Host(pattern.program, pattern.module, appendonly="yes") as h:
+        assert h.ask("BG.REPLAY", "k", "CREATE", state, "") == "OK"
+        assert h.ask("BG.ADD", "k", "x") == 1
+        assert generation(h, "k") == 9
+        assert h.ask("COPY", "k", "copied") == 1
+        assert h.ask("RESTORE", "restored", 0, h.ask("DUMP", "k")) == "OK"
+        cursor, chunk = h.ask("BG.DUMP", "k", 0)
+        assert cursor == 0 and h.ask("BG.LOAD", "loaded", chunk)
+        names = ("k", "copied", "restored", "loaded")
+        assert [generation(h, name) for name in names] == [9] * 4
+        with replica_of(h) as replica:
+            assert [generation(replica, name) for name in names] == [9] * 4
+        assert h.ask("BGREWRITEAOF")
+        wait_for(lambda: h.info("persistence", "aof_rewrite_in_progress") == "0", what="the AOF")
+        assert h.ask("DEBUG", "LOADAOF") == "OK"
+        assert [generation(h, name) for name in names] == [9] * 4
+        assert h.ask("DEBUG", "RELOAD") == "OK"
+        assert [generation(h, name) for name in names] == [9] * 4
+        assert h.ask("BG.EXISTS", "k", "x") == 1
+
+
+@alone
 def test_migrated(pattern):
     with Host(pattern.program, pattern.module) as a, Host(pattern.program, pattern.module, ["bf-initial-size", 7]) as b:
         a.ask("BF.MADD", "k", *range(500))

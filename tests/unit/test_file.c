@@ -562,6 +562,15 @@ TEST(file__arguments)
     bg_file_info about = { .struct_size = sizeof about };
     CHECK_OK(bg_file_about(files_path("x"), &about, &why));
     CHECK_STR(about.metadata, long_text);
+    bg_file_info read = { .struct_size = sizeof read };
+    CHECK_OK(bg_open_about(files_path("x"), NULL, &read, &back, &why));
+    CHECK(bg_filter_equal(filter, back));
+    CHECK_STR(read.digest_text, about.digest_text);
+    bg_filter_free(back);
+    CHECK_EQ(bg_open_about(files_path("x"), NULL, NULL, &back, &why), BG_EINVAL);
+    CHECK_EQ(bg_open_about(files_path("x"), NULL, &read, NULL, &why), BG_EINVAL);
+    read.struct_size = 3;
+    CHECK_EQ(bg_open_about(files_path("x"), NULL, &read, &back, &why), BG_EINVAL);
     options.struct_size = 3;
     CHECK_EQ(bg_save(filter, files_path("x"), &options, &why), BG_EINVAL);
     bg_open_options opening = BG_OPEN_OPTIONS_INIT;

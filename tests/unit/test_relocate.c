@@ -239,6 +239,10 @@ TEST(relocate__slots_keep_their_keys)
         CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL));
         add_keys(slot, 2000, 500);
         CHECK_EQ(count_keys(slot, 0, 2500), 2500);
+        CHECK_OK(bg_slot_migrate(slot, make_in(&m, BG_KIND_BLOCKED), NULL));
+        CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL)); /* with memory to settle */
+        CHECK_OK(bg_slot_settle(slot, true, NULL));
+        CHECK_EQ(count_keys(slot, 0, 2500), 2500);
         CHECK_OK(bg_slot_swap(slot, make_in(&m, BG_KIND_COUNTING), 0, BG_SLOT_DISCARD,
                               NULL));
         CHECK_OK(bg_slot_relocate(&slot, &m.mover, NULL));

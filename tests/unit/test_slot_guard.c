@@ -1,7 +1,7 @@
 /*
  * test_slot_guard.c - what a slot remembers from one change to the next, so that no acknowledged
  * key is lost: adds that a new base must have, and the generation of the last file. Each test is a
- * sequence of changes; prop_slot.c plays random ones.
+ * sequence of changes; test_slot_model.c plays random ones.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
@@ -249,7 +249,10 @@ TEST(slot_guard__requires_the_generation_that_it_is_told)
     bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
     save(five, 5, 5, NULL);
     CHECK_EQ(bg_slot_require_generation(NULL, 6, NULL), BG_EINVAL);
+    CHECK_EQ(bg_slot_generation(NULL), 0);
+    CHECK_EQ(bg_slot_generation(slot), 0);
     CHECK_OK(bg_slot_require_generation(slot, 6, NULL));
+    CHECK_EQ(bg_slot_generation(slot), 6);
     CHECK_OK(bg_slot_require_generation(slot, 3, NULL)); /* changes nothing */
     CHECK_EQ(stats_of(slot).generation, 6);
     CHECK_EQ(bg_slot_reload(slot, five, NULL, NULL), BG_EINCOMPAT);

@@ -281,6 +281,9 @@ TEST(shape__reads_what_it_wrote)
         .sealed = 1,
         .imported = 1,
         .foreign = UINT32_MAX,
+        .limit = UINT64_MAX,
+        .check = UINT64_MAX,
+        .generation = UINT64_MAX,
     };
     char text[OBJECT_SHAPE_TEXT];
     struct object_shape again;

@@ -834,6 +834,39 @@ TEST(bg__files)
     fake_end(&h);
 }
 
+/* Whatever has become of the filter since, unless it was emptied. */
+TEST(bg__no_older_files)
+{
+    struct fake h;
+    fake_begin(&h);
+    h.folder = scratch_fresh();
+    CHECK_STR(fake(&h, "BG.CREATE f KIND blocked CAPACITY 1000"), "+OK");
+    fill(&h, "f", 0, 100);
+    run(&h, NULL, "BG.PUBLISH f old.bg");
+    h.now++;
+    fill(&h, "f", 100, 200);
+    run(&h, NULL, "BG.PUBLISH f new.bg");
+    run(&h, NULL, "BG.RELOAD copy new.bg"); /* the first one */
+    static const char *const refused[] = { "BG.RELOAD copy old.bg",
+                                           "BG.RELOAD copy old.bg ANYKIND" };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const char *said = fake(&h, refused[i]);
+        CHECK(strncmp(said, "-INCOMPATIBLE generation of the file", 36) == 0);
+    }
+    has(&h, "copy", 0, 200);
+    CHECK_STR(fake(&h, "BG.REBUILD copy BEGIN 1000"), "+OK");
+    run(&h, NULL, "BG.REBUILD copy COMMIT");
+    CHECK(strncmp(fake(&h, "BG.RELOAD copy old.bg"), "-INCOMPATIBLE ", 14) == 0);
+    run(&h, NULL, "BG.RELOAD copy old.bg DISCARD");
+    CHECK_STR(fake(&h, "BG.EXISTS copy item-150"), ":0");
+    run(&h, NULL, "BG.RELOAD copy new.bg");
+    CHECK(strncmp(fake(&h, "BG.RELOAD copy old.bg"), "-INCOMPATIBLE ", 14) == 0);
+    has(&h, "copy", 0, 200);
+    CHECK_STR(fake(&h, "BG.CLEAR copy"), "+OK");
+    run(&h, NULL, "BG.RELOAD copy old.bg"); /* nothing is lost */
+    fake_end(&h);
+}
+
 TEST(bg__files_tell_how_windows_move)
 {
     struct fake h;

@@ -236,6 +236,7 @@ TEST(dump__any_size_of_chunk)
         fake_begin(&h);
         CHECK_STR(fake(&h, "BF.RESERVE k 0.01 100 NONSCALING"), "+OK");
         fill(&h, "BF.ADD", "k", 50);
+        CHECK_OK(bg_slot_require_generation(h.entries[0].object->slot, 9, NULL));
         bg_dump(&h, "k", sizes[s], &pieces);
         CHECK(h.entries[0].object->dump == NULL);
         for (size_t i = 0; i < pieces.count; i++) {
@@ -253,6 +254,8 @@ TEST(dump__any_size_of_chunk)
         }
         same_answers(&h, "k", "copy", 50);
         CHECK_STR(fake(&h, "BF.INFO copy ITEMS"), "[:50]");
+        const struct object *copy = fake_find(&h.host, (bg_bytes){ "copy", 4 });
+        CHECK_EQ(bg_slot_generation(copy->slot), 9);
         pieces_free(&pieces);
         fake_end(&h);
     }

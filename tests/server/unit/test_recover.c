@@ -945,6 +945,79 @@ TEST(recover__filters_of_other_modules)
     }
 }
 
+/* ---- Files that are loaded ------------------------------------------------------------------------------- */
+
+/* A filter with so many keys, as a file of a generation. */
+static void save_generation(const char *folder, const char *name, unsigned keys,
+                            uint64_t generation)
+{
+    char path[600], key[16];
+    bg_spec spec = BG_SPEC_INIT;
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_filter *filter = NULL;
+    spec.items = 1000;
+    spec.rate = 0.001;
+    how.generation = generation;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    for (unsigned i = 0; i < keys; i++) {
+        const int n = snprintf(key, sizeof key, "k%u", i);
+        (void)bg_filter_add(filter, key, (size_t)n);
+    }
+    (void)snprintf(path, sizeof path, "%s/files/%s", folder, name);
+    CHECK_OK(bg_save(filter, path, &how, NULL));
+    bg_filter_free(filter);
+}
+
+static void refuses(const char *line)
+{
+    if (strncmp(world_ask(&w, "%s", line), "-INCOMPATIBLE generation", 24) != 0) {
+        check_fail(__FILE__, __LINE__, "%s: %s", line, w.said);
+    }
+}
+
+/* No older one takes the place of a newer one: in the process that loaded it, after a restart from
+ * records, from a manifest, and when its base is lost. */
+TEST(recover__the_generation_of_files)
+{
+    const char *folder = scratch_path("generations");
+    char path[600], digest[64];
+    must_open(folder);
+    (void)snprintf(path, sizeof path, "%s/files", folder);
+    (void)mkdir(path, 0700);
+    save_generation(folder, "five", 50, 5);
+    save_generation(folder, "six", 60, 6);
+    save_generation(folder, "seven", 70, 7);
+    (void)snprintf(digest, sizeof digest, "%s", world_ask(&w, "BG.RELOAD once seven"));
+    CHECK(digest[0] != '-');
+    CHECK(world_ask(&w, "BG.RELOAD twice six")[0] != '-');
+    CHECK(world_ask(&w, "BG.RELOAD twice seven")[0] != '-');
+    for (int round = 0; round < 4; round++) {
+        refuses("BG.RELOAD once five");
+        refuses("BG.RELOAD twice six");
+        has("once", 0, 70);
+        has("twice", 0, 70);
+        if (round == 1) {
+            ok("SAVE");
+        }
+        again(folder);
+    }
+    (void)snprintf(path, sizeof path, "%s", base_of("once"));
+    CHECK(world_ack(&w));
+    world_crash(&w);
+    CHECK_EQ(__real_unlink(path), 0);
+    must_open(folder);
+    CHECK(!knows("once") && knows("twice"));
+    refuses("BG.RELOAD once five");
+    has("once", 0, 100);
+    CHECK_STR(world_ask(&w, "BG.RELOAD once seven"), digest);
+    CHECK(world_ask(&w, "BG.RELOAD twice five DISCARD")[0] != '-');
+    again(folder);
+    has("once", 0, 70);
+    CHECK(knows("once"));
+    CHECK(world_ask(&w, "BG.RELOAD twice six")[0] != '-');
+    world_close(&w);
+}
+
 /* One folder, one service. */
 TEST(recover__a_folder_is_for_one)
 {
