@@ -29,6 +29,19 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
                       struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
+/* What is at a path: which file, and when it was changed. All zero: nothing that can be opened. Of
+ * a file that points to another one (bg_publish) also what that is. */
+struct disk_identity {
+    struct disk_stamp {
+        uint64_t device, inode, size;
+        int64_t modified[2], changed[2]; /* mtime, ctime: seconds, nanoseconds */
+    } file, target;
+};
+
+struct disk_identity disk_identify(const char *path);
+bool disk_is_same(const struct disk_identity *a, const struct disk_identity *b);
+bool disk_is_there(const struct disk_identity *identity);
+
 /* A file on its way: made beside `path`, filled by the sink, and then either put in its
  * place or thrown away. */
 struct disk_draft {
