@@ -64,7 +64,8 @@ enum {
     /* Reloads: the kind of filter, or its hash, may be another one than before. */
     BG_SLOT_ANY_KIND = 1u << 2,
     BG_SLOT_ANY_HASH = 1u << 3,
-    /* Reloads: map the file instead of reading it. */
+    /* Reloads: map the file instead of reading it. Only for files that are always replaced by
+     * rename and never written in place: docs/slots.md, "Mapping". */
     BG_SLOT_MAP = 1u << 4,
     /* Reloads: a file of a lower generation than the present one is good enough. */
     BG_SLOT_ANY_GENERATION = 1u << 5,

@@ -125,6 +125,10 @@ bool slot_can_take(const bg_filter *filter);
 bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
                       uint32_t flags, const struct slot_file *file, bg_errinfo *info);
 
+/* Makes filters answer "maybe" whose mapped files were written to; whether there are such ones.
+ * (reload.c) */
+bool slot_doubt_maps(bg_slot *slot);
+
 uint64_t slot_now(const bg_slot *slot);
 
 /* Counts something; counts a failure and keeps why. */

@@ -14,7 +14,8 @@
  *        told is acted on when it has lasted for a tenth of a second: a file that is being written
  *        changes all the time, and would be refused.
  *
- * Each look also asks for events of the folder that is at its path by then.
+ * Each look also asks for events of the folder that is at its path by then, and whether files
+ * that are mapped were written to (reload.c).
  *
  * However much has piled up, the file is loaded once. Reloading a file that has not changed costs
  * reading its header. If a file cannot be loaded, the slot serves on with what it has, and the next
@@ -91,9 +92,11 @@ static bg_err watch_folder(bg_watch *watch, bg_errinfo *info)
         memcpy(folder, watch->path, n);
         folder[n] = 0;
     }
+    /* What is written to a mapped file is in the filter at once. */
+    const uint32_t writes = watch->options.flags & BG_SLOT_MAP ? IN_MODIFY : 0;
     const int found =
         inotify_add_watch(watch->events, folder,
-                          IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR
+                          writes | IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR
                               | IN_DELETE_SELF | IN_MOVE_SELF);
     bg_err err = found < 0 ? disk_error(info, "watch", folder) : BG_OK;
     if (watch->folder >= 0 && watch->folder != found) {
@@ -245,6 +248,7 @@ static bool watch_look(bg_watch *watch, bool replaced)
 {
     const int64_t moment = watch_now();
     (void)!watch_folder(watch, NULL);
+    (void)slot_doubt_maps(watch->slot);
     const struct disk_identity now = disk_identify(watch->path);
     watch->looked = moment;
     if (!disk_is_same(&now, &watch->seen)) {
