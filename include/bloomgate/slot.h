@@ -64,7 +64,8 @@ enum {
     /* Reloads: the kind of filter, or its hash, may be another one than before. */
     BG_SLOT_ANY_KIND = 1u << 2,
     BG_SLOT_ANY_HASH = 1u << 3,
-    /* Reloads: map the file instead of reading it. */
+    /* Reloads: map the file instead of reading it. Only for files that are always replaced by
+     * rename and never written in place: docs/slots.md, "Mapping". */
     BG_SLOT_MAP = 1u << 4,
     /* Reloads: a file of a lower generation than the present one is good enough. */
     BG_SLOT_ANY_GENERATION = 1u << 5,
@@ -416,10 +417,14 @@ BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
                                          bg_errinfo *info);
 
 /*
- * Watches a file, and reloads a slot when it was replaced (written and closed, or moved to
- * its path: bg_save and bg_publish do the latter). Either call bg_watch_poll, in a loop of
- * yours, when bg_watch_descriptor is readable; or bg_watch_thread_start, which does so in a
- * thread of its own until bg_watch_free. `path` need not exist yet; its folder must.
+ * Watches a file, and reloads a slot when it was replaced. A file that is moved to its path
+ * (bg_save and bg_publish do that), or written and closed, is loaded at once. All other ways to
+ * replace it, such as switching a symbolic link anywhere in the path or swapping a folder, are
+ * noticed within about a second. Either call bg_watch_poll, in a loop of yours, when
+ * bg_watch_descriptor is readable (which it is once a second at least); or
+ * bg_watch_thread_start, which does so in a thread of its own until bg_watch_free. `path` need
+ * not exist yet; its folder must. If the slot came from a file, the watch starts by comparing the
+ * two; else a file that exists already is loaded when it changes.
  * bg_watch_poll waits at most `timeout_ms` (-1: for ever, 0: not at all); *reloaded, unless
  * NULL, says whether the slot has another filter now. Its error is that of the reload; the
  * slot serves on.

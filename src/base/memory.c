@@ -1,13 +1,17 @@
-#define _GNU_SOURCE /* madvise, mlock, MAP_ANONYMOUS */
+#define _GNU_SOURCE /* madvise, mlock, MAP_ANONYMOUS, memfd_create */
 
 #include "base/memory.h"
 
 #include "base/checked.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     LINE_BYTES = 64,
@@ -106,25 +110,9 @@ bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
     return bgi_memory_take(memory, bytes, allocator, small_pages);
 }
 
-bool bgi_memory_map_file(struct bgi_memory *memory, int file, size_t bytes)
-{
-    memset(memory, 0, sizeof *memory);
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-    if (p == MAP_FAILED) {
-        return false;
-    }
-    *memory = (struct bgi_memory){ .base = p, .bytes = bytes, .file = true };
-    return true;
-}
-
 void bgi_memory_give(struct bgi_memory *memory)
 {
     if (!memory->base) {
-        return;
-    }
-    if (memory->file) {
-        (void)munmap(memory->base, memory->bytes);
-        memory->base = NULL;
         return;
     }
     if (memory->allocator.allocate) {
@@ -196,4 +184,93 @@ void bgi_wipe(void *p, size_t bytes)
 {
     memset(p, 0, bytes);
     __asm__ volatile("" : : "r"(p) : "memory");
+}
+
+/* ---- Files ------------------------------------------------------------------------------- */
+
+/* Closes a file, if there is one; errno stays. Returns false. */
+static bool memory_close(int file)
+{
+    const int why = errno;
+    if (file >= 0) {
+        (void)close(file);
+    }
+    errno = why;
+    return false;
+}
+
+bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes, bool watched)
+{
+    struct stat about;
+    *mapping = (struct bgi_mapping){ .base = NULL };
+    const int kept = watched ? fcntl(file, F_DUPFD_CLOEXEC, 0) : -1;
+    if (watched && (kept < 0 || fstat(kept, &about) != 0)) {
+        return memory_close(kept);
+    }
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (p == MAP_FAILED) {
+        return memory_close(kept);
+    }
+    *mapping = (struct bgi_mapping){
+        .base = p, .bytes = bytes, .watched = watched, .file = kept
+    };
+    if (watched) {
+        mapping->size = (uint64_t)about.st_size;
+        mapping->modified[0] = about.st_mtim.tv_sec;
+        mapping->modified[1] = about.st_mtim.tv_nsec;
+    }
+    return true;
+}
+
+bool bgi_mapping_is_intact(const struct bgi_mapping *mapping)
+{
+    struct stat about;
+    return !mapping->base || !mapping->watched
+           || (fstat(mapping->file, &about) == 0
+               && mapping->size == (uint64_t)about.st_size
+               && mapping->modified[0] == about.st_mtim.tv_sec
+               && mapping->modified[1] == about.st_mtim.tv_nsec);
+}
+
+/* A file without a name, of ones; -1: there is none. */
+static int memory_ones(size_t bytes)
+{
+    const int file = memfd_create("bloomgate-ones", MFD_CLOEXEC);
+    void *p = file >= 0 && ftruncate(file, (off_t)bytes) == 0
+                  ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+                  : MAP_FAILED;
+    if (p == MAP_FAILED) {
+        (void)memory_close(file);
+        return -1;
+    }
+    memset(p, 0xff, bytes);
+    (void)munmap(p, bytes);
+    return file;
+}
+
+bool bgi_mapping_fill(const struct bgi_mapping *mapping)
+{
+    size_t piece = HUGE_BYTES;
+    while (mapping->bytes / piece > 4096) { /* a process has 65530 pieces of memory */
+        piece *= 2;
+    }
+    const int ones = memory_ones(piece);
+    bool good = ones >= 0;
+    for (size_t at = 0; good && at < mapping->bytes; at += piece) {
+        const size_t left = mapping->bytes - at;
+        good = mmap((char *)mapping->base + at, left < piece ? left : piece,
+                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, ones, 0)
+               != MAP_FAILED;
+    }
+    (void)memory_close(ones);
+    return good;
+}
+
+void bgi_mapping_give(struct bgi_mapping *mapping)
+{
+    if (mapping->base) {
+        (void)munmap(mapping->base, mapping->bytes);
+        (void)memory_close(mapping->watched ? mapping->file : -1);
+        mapping->base = NULL;
+    }
 }

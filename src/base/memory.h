@@ -25,7 +25,6 @@ struct bgi_memory {
     void *base; /* NULL: none */
     size_t bytes;
     bg_allocator allocator; /* allocate == NULL: the system's */
-    bool file;              /* a file is mapped there */
     bool hidden;            /* mapped, whatever its size, and left out of core files */
 };
 
@@ -45,9 +44,35 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages);
 
-/* Maps the first `bytes` bytes of a file, which may be changed in memory: nobody else sees
- * that, and the file stays as it is. False when that cannot be; errno says why. */
-bool bgi_memory_map_file(struct bgi_memory *memory, int file, size_t bytes);
+/*
+ * A file that is mapped. What is written to that memory stays in this process, and the file keeps
+ * its bytes. The other way round there is no protection: what others write to the file appears in
+ * memory, and where they cut it off reading ends in SIGBUS.
+ */
+struct bgi_mapping {
+    void *base; /* NULL: none */
+    size_t bytes;
+    bool watched; /* `file` is open, to see whether it is still as it was: */
+    bool doubted; /* it is not, and the memory is all ones instead */
+    int file;
+    uint64_t size;
+    int64_t modified[2]; /* seconds, nanoseconds */
+};
+
+/* Maps the first `bytes` bytes of a file; `watched`: and notes when it was changed last. False
+ * when that cannot be; errno says why. */
+bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes,
+                      bool watched);
+
+/* Whether nobody has written to the file since, as far as its size and time tell. Always true for
+ * one that is not watched. */
+bool bgi_mapping_is_intact(const struct bgi_mapping *mapping);
+
+/* Replaces all of the memory by ones, in one step per piece, while others read it. Takes 2 MiB of
+ * memory, or a 4096th of the mapping. False: no memory; part of it may be ones already. */
+bool bgi_mapping_fill(const struct bgi_mapping *mapping);
+
+void bgi_mapping_give(struct bgi_mapping *mapping);
 
 /* Gives it back; empty memory is allowed. */
 void bgi_memory_give(struct bgi_memory *memory);

@@ -267,11 +267,34 @@ void bg_filter_free(bg_filter *filter)
         if (filter->kind->composed) {
             filter->kind->composed->destroy(filter);
         }
-        struct bgi_memory memory = filter->memory, mapping = filter->mapping;
+        struct bgi_memory memory = filter->memory;
+        struct bgi_mapping mapping = filter->mapping;
         bgi_wipe(filter, sizeof *filter);
         bgi_memory_give(&memory);
-        bgi_memory_give(&mapping);
+        bgi_mapping_give(&mapping);
     }
+}
+
+bool bgi_filter_is_changed(const bg_filter *filter)
+{
+    return !__atomic_load_n(&filter->mapping.doubted, __ATOMIC_ACQUIRE)
+           && !bgi_mapping_is_intact(&filter->mapping);
+}
+
+bool bgi_filter_doubt(bg_filter *filter)
+{
+    if (__atomic_exchange_n(&filter->mapping.doubted, true, __ATOMIC_ACQ_REL)) {
+        return false;
+    }
+    if (filter->kind->doubt) { /* a kind for which ones are no "maybe" */
+        filter->kind->doubt(&filter->core);
+    }
+    if (!bgi_mapping_fill(&filter->mapping)) {
+        __atomic_store_n(&filter->mapping.doubted, false, __ATOMIC_RELEASE);
+        return false;
+    }
+    __atomic_store_n(&filter->degraded, true, __ATOMIC_RELAXED);
+    return true;
 }
 
 static bg_err filter_similar(const bg_filter *like, uint64_t units, uint32_t k,

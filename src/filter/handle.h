@@ -29,10 +29,19 @@ struct bg_filter {
     double design_rate;
     bg_cpu cpu;
     uint32_t flags;
-    uint32_t shards;           /* 0: in one piece */
-    bool degraded;             /* some words were damaged, and are all ones now */
-    struct bgi_memory mapping; /* of a file that has the words; empty base: none */
+    uint32_t shards;            /* 0: in one piece */
+    bool degraded;              /* some words were damaged, and are all ones now */
+    struct bgi_mapping mapping; /* of a file that has the words; empty base: none */
 };
+
+/* Whether the words are those of a file that somebody has written to since it was mapped. */
+bool bgi_filter_is_changed(const bg_filter *filter);
+
+/*
+ * Makes a mapped filter answer "maybe" to everything, for good: its words are not what they were.
+ * Others may ask it meanwhile. False: no memory, or it was done before. Thread safety: MT-Safe.
+ */
+bool bgi_filter_doubt(bg_filter *filter);
 
 /* A flag of specs within the library: make the handle without words, which are set later. */
 enum { BGI_BARE = 1 << 30 };

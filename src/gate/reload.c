@@ -11,6 +11,11 @@
  *
  * Two reloads wait for each other, so the later one decides; everything else goes on while
  * a file is read.
+ *
+ * A file that is mapped must not be written to: its bytes are the filter's. Nothing prevents that,
+ * but size and time of the file tell of it. They are compared when a file was verified, at every
+ * reload and at every look of a watch. If they are not what they were, the filter answers "maybe"
+ * from then on, until another one takes its place (bgi_filter_doubt).
  */
 #include "gate/slot_inside.h"
 
@@ -118,6 +123,28 @@ static void reload_known(const bg_slot *slot, char digest[BG_DIGEST_TEXT])
     slot_leave(slot, token);
 }
 
+bool slot_doubt_maps(bg_slot *slot)
+{
+    bgi_grace_token token;
+    bg_errinfo why;
+    bool doubted = false, changed = false;
+    const struct view *view = slot_enter(slot, &token);
+    for (size_t i = 0; i < view->count; i++) {
+        bg_filter *filter = view->members[i].filter;
+        changed |= bgi_filter_is_changed(filter) && bgi_filter_doubt(filter);
+        doubted |= __atomic_load_n(&filter->mapping.doubted, __ATOMIC_ACQUIRE);
+    }
+    slot_leave(slot, token);
+    if (changed) {
+        (void)bgi_err(
+            &why, BG_EFORMAT, "mapped file",
+            "one that is replaced by rename: answers are \"maybe\" until then",
+            "written in place");
+        slot_failed(slot, &slot->reload_failures, &why);
+    }
+    return doubted;
+}
+
 static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_options *how,
                           bg_errinfo *info)
 {
@@ -125,6 +152,9 @@ static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_optio
     char known[BG_DIGEST_TEXT];
     bg_filter *filter = NULL;
     reload_known(slot, known);
+    if (slot_doubt_maps(slot)) {
+        known[0] = 0; /* even the same file is better */
+    }
     bg_err err = bgi_file_open_other(path, how->opening, how->flags & BG_SLOT_MAP,
                                      known, &about, &filter, info);
     (void)pthread_mutex_lock(&slot->change);

@@ -149,6 +149,10 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
 bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
                  uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info);
 
+/* Makes filters answer "maybe" whose mapped files were written to; whether there are such ones.
+ * (reload.c) */
+bool slot_doubt_maps(bg_slot *slot);
+
 uint64_t slot_now(const bg_slot *slot);
 
 /* Counts something; counts a failure and keeps why. */

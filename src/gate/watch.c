@@ -1,19 +1,29 @@
 /*
- * watch.c - reloads a slot when its file was replaced.
+ * watch.c - reloads a slot when the file at its path is another one.
  *
- * The folder is watched (inotify), not the file: a file that is replaced by a rename is
- * another one from then on, and one that is not there yet cannot be watched. Of what happens
- * in the folder only two things matter: something was moved to our name, or what has it was
- * written and closed. However many of these have piled up, the file is loaded once. When
- * events were lost (the queue was full) it is loaded as well; reloading a file that has not
- * changed costs reading its header.
+ * A path can lead to another file in many ways: a rename over it, a link that is switched, be it
+ * its own or that of a folder above, a folder that is swapped, a write in place. So there are two
+ * ways to notice:
  *
- * If a file cannot be loaded, the slot serves on with what it has, and the next event
- * tries again. Only during a rebuild nothing is wrong with it: it is loaded when that is over.
+ *   (W1) Events (inotify) of the folder. When something was moved to our name, or what has it was
+ *        written and closed, the file is loaded at once. When events were lost (the queue was
+ *        full) it is loaded as well. Other events of our name only cause a look.
+ *   (W2) Looks. The path is followed to the file (disk_identify), and that is compared with what
+ *        was loaded last. A look takes place at every poll, and every second while somebody waits
+ *        or has the descriptor in a loop: a timer makes it readable. A difference that no event
+ *        told is acted on when it has lasted for a tenth of a second: a file that is being written
+ *        changes all the time, and would be refused.
  *
- * If the folder itself is moved away or deleted, what is at its path from then on is another
- * one, of which nobody tells us. So it is looked for at every poll, and every second by the
- * thread, and when it is there the file is loaded.
+ * Each look also asks for events of the folder that is at its path by then, and whether files
+ * that are mapped were written to (reload.c).
+ *
+ * However much has piled up, the file is loaded once. Reloading a file that has not changed costs
+ * reading its header. If a file cannot be loaded, the slot serves on with what it has, and the next
+ * change tries again. Only during a rebuild nothing is wrong with it: it is loaded when that is
+ * over.
+ *
+ * A slot that has a file when its watch is created gets a look that finds a difference in any case,
+ * so a file that came in between is not missed.
  */
 #define _GNU_SOURCE /* pipe2 */
 
@@ -26,7 +36,10 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 struct bg_watch {
@@ -34,43 +47,108 @@ struct bg_watch {
     bg_slot *slot;
     bg_reload_options options;
     char path[DISK_PATH];
-    const char *name; /* the last part of it */
-    int events;       /* inotify */
-    int folder;       /* what it calls the folder; -1: that is gone */
-    bool waits;       /* a file came during a rebuild */
-    int stop[2];      /* a pipe that is closed when the thread shall end */
+    const char *name;           /* the last part of it */
+    int events;                 /* inotify */
+    int timer;                  /* of the next look */
+    int either;                 /* epoll, of both */
+    int folder;                 /* what inotify calls the folder; -1: there is none */
+    struct disk_identity tried; /* what was loaded last, or could not be */
+    struct disk_identity seen;  /* at the last look */
+    int64_t seen_since;         /* milliseconds */
+    int64_t looked;             /* when the last look was */
+    bool waits;                 /* a file came during a rebuild */
+    int stop[2];                /* a pipe that is closed when the thread shall end */
     pthread_t thread;
     bool has_thread;
 };
 
-enum { WATCH_EVENTS = 4096, WATCH_AGAIN = 1000 }; /* bytes read at once; milliseconds */
+enum {
+    WATCH_EVENTS = 4096, /* bytes read at once */
+    WATCH_AGAIN = 1000,  /* milliseconds between looks */
+    WATCH_LASTS = 100    /* until a difference is believed without an event */
+};
+
+/* What happened since the last time. */
+struct watch_news {
+    bool replaced; /* (W1) */
+    bool ours;     /* something happened to our name, or to the folder */
+};
 
 /* ---- Life ------------------------------------------------------------------------------ */
 
-/* Asks for events of the folder that is at its path now. */
+static int64_t watch_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Asks for events of the folder that is at its path now, and of no other one. */
 static bg_err watch_folder(bg_watch *watch, bg_errinfo *info)
 {
     char folder[DISK_PATH] = ".";
-    const char *slash = strrchr(watch->path, '/');
-    watch->name = slash ? slash + 1 : watch->path;
-    if (slash) {
-        const size_t n = (size_t)(slash - watch->path) + 1;
+    const size_t n = (size_t)(watch->name - watch->path);
+    if (n > 0) {
         memcpy(folder, watch->path, n);
         folder[n] = 0;
     }
-    watch->folder = inotify_add_watch(watch->events, folder,
-                                      IN_CLOSE_WRITE | IN_MOVED_TO | IN_ONLYDIR
-                                          | IN_DELETE_SELF | IN_MOVE_SELF);
-    return watch->folder < 0 ? disk_error(info, "watch", folder) : BG_OK;
+    /* What is written to a mapped file is in the filter at once. */
+    const uint32_t writes = watch->options.flags & BG_SLOT_MAP ? IN_MODIFY : 0;
+    const int found =
+        inotify_add_watch(watch->events, folder,
+                          writes | IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR
+                              | IN_DELETE_SELF | IN_MOVE_SELF);
+    bg_err err = found < 0 ? disk_error(info, "watch", folder) : BG_OK;
+    if (watch->folder >= 0 && watch->folder != found) {
+        (void)inotify_rm_watch(watch->events, watch->folder);
+    }
+    watch->folder = found;
+    return err;
+}
+
+static bg_err watch_open(bg_watch *watch, bg_errinfo *info)
+{
+    struct epoll_event readable = { .events = EPOLLIN };
+    watch->events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    watch->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    watch->either = epoll_create1(EPOLL_CLOEXEC);
+    if (watch->events < 0 || watch->timer < 0 || watch->either < 0
+        || epoll_ctl(watch->either, EPOLL_CTL_ADD, watch->events, &readable) != 0
+        || epoll_ctl(watch->either, EPOLL_CTL_ADD, watch->timer, &readable) != 0
+        || pipe2(watch->stop, O_CLOEXEC) != 0) {
+        return disk_error(info, "watch", watch->path);
+    }
+    return BG_OK;
+}
+
+/* The next look: soon, if there is a difference that has not lasted yet. */
+static void watch_arm(const bg_watch *watch)
+{
+    const bool soon = !disk_is_same(&watch->seen, &watch->tried);
+    const struct itimerspec when = {
+        .it_value = { .tv_sec = soon ? 0 : WATCH_AGAIN / 1000,
+                      .tv_nsec = soon ? WATCH_LASTS * 1000000L : 0 }
+    };
+    (void)timerfd_settime(watch->timer, 0, &when, NULL);
 }
 
 static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
 {
-    watch->events = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    if (watch->events < 0 || pipe2(watch->stop, O_CLOEXEC) != 0) {
-        return disk_error(info, watch->events < 0 ? "watch" : "pipe", watch->path);
+    bg_slot_stats about = { .struct_size = sizeof about };
+    const char *slash = strrchr(watch->path, '/');
+    watch->name = slash ? slash + 1 : watch->path;
+    bg_err err = watch_open(watch, info);
+    err = err ? err : watch_folder(watch, info);
+    err = err ? err : bg_slot_about(watch->slot, &about);
+    if (!err) {
+        watch->seen = disk_identify(watch->path);
+        watch->seen_since = watch->looked = watch_now();
+        if (!about.digest[0]) {
+            watch->tried = watch->seen; /* it is not loaded before it changes */
+        }
+        watch_arm(watch);
     }
-    return watch_folder(watch, info);
+    return err;
 }
 
 bg_err bg_watch_create(bg_slot *slot, const char *path,
@@ -94,7 +172,8 @@ bg_err bg_watch_create(bg_slot *slot, const char *path,
     made->memory = memory;
     made->slot = slot;
     made->options = options ? *options : usual;
-    made->events = made->stop[0] = made->stop[1] = -1;
+    made->events = made->timer = made->either = made->folder = -1;
+    made->stop[0] = made->stop[1] = -1;
     memcpy(made->path, path, strlen(path) + 1);
     bg_err err = watch_begin(made, info);
     if (err) {
@@ -123,6 +202,8 @@ void bg_watch_free(bg_watch *watch)
         (void)pthread_join(watch->thread, NULL);
     }
     watch_close(&watch->stop[0]);
+    watch_close(&watch->either);
+    watch_close(&watch->timer);
     watch_close(&watch->events);
     struct bgi_memory memory = watch->memory;
     bgi_memory_give(&memory);
@@ -130,83 +211,74 @@ void bg_watch_free(bg_watch *watch)
 
 int bg_watch_descriptor(const bg_watch *watch)
 {
-    return watch ? watch->events : -1;
+    return watch ? watch->either : -1;
 }
 
-/* ---- Events ---------------------------------------------------------------------------- */
+/* ---- Noticing -------------------------------------------------------------------------- */
 
-static bool watch_concerns(const bg_watch *watch, const struct inotify_event *event)
+static void watch_hear(const bg_watch *watch, const struct inotify_event *event,
+                       struct watch_news *news)
 {
-    return event->mask & IN_Q_OVERFLOW
-           || (event->len > 0 && strcmp(event->name, watch->name) == 0);
+    const bool named = event->len > 0 && strcmp(event->name, watch->name) == 0;
+    const bool lost = (event->mask & IN_Q_OVERFLOW) != 0;
+    news->ours |= named || lost || event->len == 0;
+    news->replaced |= lost || (named && event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO));
 }
 
-/* The folder at the path is another one, or none, from now on. */
-static void watch_heed_folder(bg_watch *watch, const struct inotify_event *event)
-{
-    const uint32_t gone = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED;
-    if (event->mask & gone && event->wd == watch->folder) {
-        (void)inotify_rm_watch(watch->events, watch->folder);
-        watch->folder = -1;
-    }
-}
-
-/* Takes all events that are there; whether any is about the file. */
-static bool watch_drain(bg_watch *watch)
+/* Takes all events that are there. */
+static struct watch_news watch_drain(const bg_watch *watch)
 {
     _Alignas(struct inotify_event) char bytes[WATCH_EVENTS];
-    bool concerns = false;
+    struct watch_news news = { false, false };
     ssize_t n;
     while ((n = read(watch->events, bytes, sizeof bytes)) > 0
            || (n < 0 && errno == EINTR)) {
         for (ssize_t at = 0; at < n;) {
-            struct inotify_event event;
-            memcpy(&event, bytes + at, sizeof event);
-            watch_heed_folder(watch, &event);
-            concerns =
-                concerns
-                || watch_concerns(
-                    watch, (const struct inotify_event *)(const void *)(bytes + at));
-            at += (ssize_t)(sizeof event + event.len);
+            const struct inotify_event *event =
+                (const struct inotify_event *)(const void *)(bytes + at);
+            watch_hear(watch, event, &news);
+            at += (ssize_t)(sizeof *event + event->len);
         }
     }
-    return concerns;
+    return news;
 }
 
-/* Looks for a folder that was gone; whether there is one again. */
-static bool watch_find_folder(bg_watch *watch)
+/* (W2): whether there is a file to be loaded. */
+static bool watch_look(bg_watch *watch, bool replaced)
 {
-    return watch->folder < 0 && watch_folder(watch, NULL) == BG_OK;
+    const int64_t moment = watch_now();
+    (void)!watch_folder(watch, NULL);
+    (void)slot_doubt_maps(watch->slot);
+    const struct disk_identity now = disk_identify(watch->path);
+    watch->looked = moment;
+    if (!disk_is_same(&now, &watch->seen)) {
+        watch->seen = now;
+        watch->seen_since = moment;
+    }
+    if (!disk_is_there(&now)) {
+        watch->tried = now; /* what comes next is new, even if it was there before */
+        return false;
+    }
+    return replaced
+           || (!disk_is_same(&now, &watch->tried)
+               && moment - watch->seen_since >= WATCH_LASTS);
 }
 
-/* Whether there is something that no event will tell of. */
-static bool watch_looks_again(const bg_watch *watch)
+/* Whether a file that came during a rebuild can be loaded now. */
+static bool watch_may_load(const bg_watch *watch)
 {
-    return watch->folder < 0 || watch->waits;
+    bg_slot_stats about = { .struct_size = sizeof about };
+    return watch->waits && bg_slot_about(watch->slot, &about) == BG_OK
+           && !about.rebuilding;
 }
 
-bg_err bg_watch_poll(bg_watch *watch, int timeout_ms, bool *reloaded, bg_errinfo *info)
+/* ---- Waiting --------------------------------------------------------------------------- */
+
+static bg_err watch_load(bg_watch *watch, bool *reloaded, bg_errinfo *info)
 {
     bg_slot_stats before = { .struct_size = sizeof before }, after = before;
-    if (!watch) {
-        return bgi_err(info, BG_EINVAL, "watch", "a watch", "NULL");
-    }
-    bgi_err_clear(info);
-    if (reloaded) {
-        *reloaded = false;
-    }
-    struct pollfd waiting = { .fd = watch->events, .events = POLLIN };
-    if (watch_looks_again(watch) && (timeout_ms < 0 || timeout_ms > WATCH_AGAIN)) {
-        timeout_ms = WATCH_AGAIN;
-    }
-    if (poll(&waiting, 1, timeout_ms) < 0 && errno != EINTR) {
-        return disk_error(info, "poll", watch->path);
-    }
-    const bool changed = watch_drain(watch);
+    watch->tried = watch->seen;
     (void)!bg_slot_about(watch->slot, &before);
-    if (!watch_find_folder(watch) && !changed && (!watch->waits || before.rebuilding)) {
-        return BG_OK;
-    }
     bg_err err = bg_slot_reload(watch->slot, watch->path, &watch->options, info);
     watch->waits = err == BG_EBUSY;
     (void)!bg_slot_about(watch->slot, &after);
@@ -216,14 +288,44 @@ bg_err bg_watch_poll(bg_watch *watch, int timeout_ms, bool *reloaded, bg_errinfo
     return err;
 }
 
+bg_err bg_watch_poll(bg_watch *watch, int timeout_ms, bool *reloaded, bg_errinfo *info)
+{
+    if (!watch) {
+        return bgi_err(info, BG_EINVAL, "watch", "a watch", "NULL");
+    }
+    bgi_err_clear(info);
+    if (reloaded) {
+        *reloaded = false;
+    }
+    const int64_t until = timeout_ms < 0 ? INT64_MAX : watch_now() + timeout_ms;
+    for (bool first = true;; first = false) {
+        const struct watch_news news = watch_drain(watch);
+        const int64_t since = watch_now() - watch->looked;
+        const bool looks = first || news.ours || since >= WATCH_LASTS;
+        if ((looks && watch_look(watch, news.replaced)) || watch_may_load(watch)) {
+            bg_err err = watch_load(watch, reloaded, info);
+            watch_arm(watch);
+            return err;
+        }
+        watch_arm(watch);
+        const int64_t left = until - watch_now();
+        struct pollfd waiting = { .fd = watch->either, .events = POLLIN };
+        if (left <= 0) {
+            return BG_OK;
+        }
+        if (poll(&waiting, 1, left > WATCH_AGAIN ? WATCH_AGAIN : (int)left) < 0) {
+            return errno == EINTR ? BG_OK : disk_error(info, "poll", watch->path);
+        }
+    }
+}
+
 static void *watch_run(void *argument)
 {
     bg_watch *watch = argument;
-    struct pollfd waiting[2] = { { .fd = watch->events, .events = POLLIN },
+    struct pollfd waiting[2] = { { .fd = watch->either, .events = POLLIN },
                                  { .fd = watch->stop[0], .events = POLLIN } };
     while (!waiting[1].revents) {
-        if (poll(waiting, 2, watch_looks_again(watch) ? WATCH_AGAIN : -1) >= 0
-            && !waiting[1].revents) {
+        if (poll(waiting, 2, -1) >= 0 && !waiting[1].revents) {
             (void)!bg_watch_poll(watch, 0, NULL, NULL); /* failures are in the stats */
         }
     }

@@ -87,7 +87,7 @@ BGI_INLINE bool sealed_restore(struct sealed *s, uint64_t *seeds, uint64_t piece
 BGI_INLINE void sealed_doubt(struct bgi_core *core)
 {
     struct sealed *s = core->state;
-    s->pass = SEALED_ALL;
+    __atomic_store_n(&s->pass, SEALED_ALL, __ATOMIC_RELAXED);
 }
 
 /* ---- Operations of every static kind ------------------------------------------------ */

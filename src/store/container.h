@@ -207,7 +207,7 @@ struct container_damage {
  * to be tolerated. */
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
-                        struct bgi_memory *mapping, struct container_damage *damage,
+                        struct bgi_mapping *mapping, struct container_damage *damage,
                         bg_filter **filter, bg_errinfo *info);
 
 /* The CRC of a block as the table has it. */

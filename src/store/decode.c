@@ -367,7 +367,7 @@ static bg_err decode_fill(struct decoder *d, bg_filter *filter)
 
 /* Words where they are mapped. */
 static bg_err decode_place(const struct container_front *front, bg_filter *filter,
-                           struct bgi_memory *mapping, bg_errinfo *info)
+                           struct bgi_mapping *mapping, bg_errinfo *info)
 {
     unsigned char *words = (unsigned char *)mapping->base + front->layout.words_at;
     (void)bgi_content_place(filter, words, CONTAINER_LINE);
@@ -378,7 +378,7 @@ static bg_err decode_place(const struct container_front *front, bg_filter *filte
 }
 
 static bg_err decode_content(struct decoder *d, const bg_hasher *hasher,
-                             struct bgi_memory *mapping, bg_filter **filter)
+                             struct bgi_mapping *mapping, bg_filter **filter)
 {
     bg_filter *made = NULL;
     bg_err err = decode_make(d->front, d->options, hasher, mapping ? BGI_BARE : 0,
@@ -413,7 +413,7 @@ static bool decode_answers(const bg_filter *filter,
 
 bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
-                        struct bgi_memory *mapping, struct container_damage *damage,
+                        struct bgi_mapping *mapping, struct container_damage *damage,
                         bg_filter **filter, bg_errinfo *info)
 {
     struct container_front front;

@@ -172,6 +172,47 @@ bg_err disk_open(const char *path, struct disk_file *file,
     return err;
 }
 
+static struct disk_stamp disk_stamp(const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) {
+        return (struct disk_stamp){ .inode = 0 };
+    }
+    return (struct disk_stamp){
+        .device = (uint64_t)about.st_dev,
+        .inode = (uint64_t)about.st_ino,
+        .size = (uint64_t)about.st_size,
+        .modified = { about.st_mtim.tv_sec, about.st_mtim.tv_nsec },
+        .changed = { about.st_ctim.tv_sec, about.st_ctim.tv_nsec },
+    };
+}
+
+struct disk_identity disk_identify(const char *path)
+{
+    struct disk_file file;
+    struct container_source source;
+    char other[DISK_PATH];
+    struct disk_identity identity = { .file = disk_stamp(path) };
+    if (disk_is_there(&identity)
+        && disk_open_only(path, &file, &source, NULL) == BG_OK) {
+        if (disk_follow(&source, path, other)) {
+            identity.target = disk_stamp(other);
+        }
+        disk_close(&file);
+    }
+    return identity;
+}
+
+bool disk_is_same(const struct disk_identity *a, const struct disk_identity *b)
+{
+    return memcmp(a, b, sizeof *a) == 0; /* it has no padding */
+}
+
+bool disk_is_there(const struct disk_identity *identity)
+{
+    return identity->file.inode != 0;
+}
+
 void disk_close(struct disk_file *file)
 {
     if (file->descriptor >= 0) {

@@ -29,6 +29,19 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
                       struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
+/* What is at a path: which file, and when it was changed. All zero: nothing that can be opened. Of
+ * a file that points to another one (bg_publish) also what that is. */
+struct disk_identity {
+    struct disk_stamp {
+        uint64_t device, inode, size;
+        int64_t modified[2], changed[2]; /* mtime, ctime: seconds, nanoseconds */
+    } file, target;
+};
+
+struct disk_identity disk_identify(const char *path);
+bool disk_is_same(const struct disk_identity *a, const struct disk_identity *b);
+bool disk_is_there(const struct disk_identity *identity);
+
 /* A file on its way: made beside `path`, filled by the sink, and then either put in its
  * place or thrown away. */
 struct disk_draft {
@@ -63,7 +76,7 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info);
 
 /* Opens or maps a filter file as bg_open and bg_map do, but what is mapped is verified as
- * well, and what the header of that very file says is told. A file with the digest that is
+ * well and can be watched (bgi_filter_is_changed), and what the header of that very file says is told. A file with the digest that is
  * known is not read: BG_OK, and no filter. (file.c) */
 bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,
                            const char *digest, bg_file_info *about, bg_filter **filter,

@@ -160,31 +160,50 @@ static bg_err file_read_header(const struct disk_file *file,
 
 /* Maps a file, if its filter can be used there. */
 static bg_err file_map(const struct disk_file *file,
-                       const struct container_source *source,
-                       struct bgi_memory *mapping, bg_errinfo *info)
+                       const struct container_source *source, bool watched,
+                       struct bgi_mapping *mapping, bg_errinfo *info)
 {
     struct container_header header = { .file_bytes = 0 };
     if (file_read_header(file, source, &header, NULL) == BG_OK
         && container_can_map(&header) && header.file_bytes == source->bytes
         && source->bytes <= SIZE_MAX
-        && !bgi_memory_map_file(mapping, file->descriptor, (size_t)source->bytes)) {
+        && !bgi_mapping_make(mapping, file->descriptor, (size_t)source->bytes,
+                             watched)) {
         return disk_error(info, "map", file->path);
     }
     return BG_OK;
 }
 
+enum file_way {
+    FILE_READ,
+    FILE_MAPPED,
+    FILE_VERIFIED /* mapped as well, but verified, and watched: bgi_filter_is_changed */
+};
+
 /* The filter of an open file, which is closed. */
 static bg_err file_decode(struct disk_file *file, const struct container_source *source,
-                          const bg_open_options *how, bool maps, bg_filter **filter,
-                          bg_errinfo *info)
+                          const bg_open_options *how, enum file_way way,
+                          bg_filter **filter, bg_errinfo *info)
 {
-    struct bgi_memory mapping = { .base = NULL };
-    bg_err err = maps ? file_map(file, source, &mapping, info) : BG_OK;
+    const bool verified = way == FILE_VERIFIED;
+    struct bgi_mapping mapping = { .base = NULL };
+    bg_err err =
+        way != FILE_READ ? file_map(file, source, verified, &mapping, info) : BG_OK;
+    if (!err && verified) {
+        err = container_verify(source, how, NULL, info);
+    }
     if (!err) {
         err = container_decode(source, how, NULL, mapping.base ? &mapping : NULL, NULL,
                                filter, info);
     }
-    bgi_memory_give(&mapping); /* if nobody took it */
+    bgi_mapping_give(&mapping); /* if nobody took it */
+    if (!err && bgi_filter_is_changed(*filter)) {
+        bg_filter_free(*filter);
+        *filter = NULL;
+        err = bgi_err(info, BG_EFORMAT, "file",
+                      "one that is replaced by rename, not written in place",
+                      "changed while it was being verified");
+    }
     disk_close(file);
     return err;
 }
@@ -202,7 +221,9 @@ static bg_err file_open(const char *path, const bg_open_options *options, bool m
     bgi_err_clear(info);
     bg_err err = container_open_options(options, &how, info);
     err = err ? err : disk_open(path, &file, &source, info);
-    return err ? err : file_decode(&file, &source, &how, maps, filter, info);
+    return err ? err
+               : file_decode(&file, &source, &how, maps ? FILE_MAPPED : FILE_READ,
+                             filter, info);
 }
 
 bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,
@@ -227,12 +248,8 @@ bg_err bgi_file_open_other(const char *path, const bg_open_options *options, boo
         disk_close(&file);
         return err;
     }
-    err = maps ? container_verify(&source, &how, NULL, info) : BG_OK;
-    if (err) {
-        disk_close(&file);
-        return err;
-    }
-    return file_decode(&file, &source, &how, maps, filter, info);
+    return file_decode(&file, &source, &how, maps ? FILE_VERIFIED : FILE_READ, filter,
+                       info);
 }
 
 bg_err bg_open(const char *path, const bg_open_options *options, bg_filter **filter,

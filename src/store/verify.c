@@ -87,8 +87,8 @@ static bg_err verify_content(const struct container_source *source,
     bg_open_options all = *options;
     bg_hasher any;
     bg_filter *filter = NULL;
-    struct bgi_memory here = { .base = (void *)(uintptr_t)source->memory,
-                               .bytes = (size_t)source->bytes };
+    struct bgi_mapping here = { .base = (void *)(uintptr_t)source->memory,
+                                .bytes = (size_t)source->bytes };
     bool stays = verify_can_stay(source, front);
     all.flags = BG_FILE_TOLERATE;
     all.progress = source->memory ? NULL : options->progress; /* it was told already */

@@ -1,0 +1,210 @@
+/*
+ * Slots whose filters are mapped files: when somebody writes to such a file, the filter answers
+ * "maybe" as soon as that is noticed, and never "no" for a key that it had.
+ */
+#define _GNU_SOURCE /* truncate */
+
+#include "support/files.h"
+#include "support/slots.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEYS = 500, ABSENT = 1000000 };
+
+static const bg_kind kinds[] = { BG_KIND_CLASSIC, BG_KIND_PARTITIONED, BG_KIND_BLOCKED,
+                                 BG_KIND_SPLIT,   BG_KIND_REGISTER,    BG_KIND_SCALABLE,
+                                 BG_KIND_FUSE,    BG_KIND_RIBBON };
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* A filter of that kind; with `shards`, in shards. */
+static bg_filter *make_of(bg_kind kind, uint32_t shards, uint64_t first, uint64_t n)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    spec.kind = kind;
+    spec.items = 2000;
+    spec.rate = 1e-4;
+    spec.shards = shards;
+    if (bg_kind_traits(kind) & BG_IS_STATIC) {
+        bg_builder *builder = NULL;
+        CHECK_OK(bg_builder_create(&spec, &builder, NULL));
+        for (uint64_t i = first; i < first + n; i++) {
+            CHECK_OK(bg_builder_add(builder, &i, sizeof i));
+        }
+        CHECK_OK(bg_builder_finish(builder, &filter, NULL));
+        bg_builder_free(builder);
+        return filter;
+    }
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    for (uint64_t i = first; i < first + n; i++) {
+        (void)bg_filter_add(filter, &i, sizeof i);
+    }
+    return filter;
+}
+
+/* Saves one. Its time is set back, so that any write to it makes it younger. */
+static void save_of(const char *path, bg_kind kind, uint32_t shards, uint64_t first,
+                    uint64_t generation)
+{
+    const struct timespec times[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+    bg_filter *filter = make_of(kind, shards, first, KEYS);
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    how.generation = generation;
+    CHECK_OK(bg_save(filter, path, &how, NULL));
+    CHECK_EQ(utimensat(AT_FDCWD, path, times, 0), 0);
+    bg_filter_free(filter);
+}
+
+static uint64_t count_of(const bg_slot *slot, uint64_t first)
+{
+    uint64_t found = 0;
+    for (uint64_t i = first; i < first + KEYS; i++) {
+        found += bg_slot_may_contain(slot, &i, sizeof i);
+    }
+    return found;
+}
+
+/* Writes the bytes of one file to another one, in place, as cat does. */
+static void overwrite(const char *from, const char *to)
+{
+    char bytes[4096];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    CHECK(in && out);
+    for (size_t n; (n = fread(bytes, 1, sizeof bytes, in)) > 0;) {
+        CHECK_EQ(fwrite(bytes, 1, n, out), n);
+    }
+    CHECK(fclose(in) == 0 && fclose(out) == 0);
+}
+
+static uint32_t is_degraded(bg_slot *slot)
+{
+    bg_slot_health health = { .struct_size = sizeof health };
+    CHECK_OK(bg_slot_examine(slot, &health));
+    return health.degraded;
+}
+
+/* A sealed slot with a mapped filter of generation 7 and the keys from 0 on. */
+static bg_slot *map_slot(const char *path, bg_kind kind, uint32_t shards)
+{
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    how.flags = BG_SLOT_MAP;
+    save_of(path, kind, shards, 0, 7);
+    CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
+    CHECK_EQ(count_of(slot, 0), KEYS);
+    CHECK(count_of(slot, ABSENT) < KEYS / 10);
+    return slot;
+}
+
+TEST(slot_mapped__a_file_that_is_overwritten)
+{
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    const char *path = files_path("filter"), *older = files_path("older");
+    how.flags = BG_SLOT_MAP;
+    for (size_t i = 0; i < 2 * KINDS; i++) {
+        const bg_kind kind = kinds[i / 2];
+        const uint32_t shards = i % 2 ? 4 : 0;
+        if (shards && bg_kind_traits(kind) & BG_IS_STATIC) {
+            continue;
+        }
+        bg_slot *slot = map_slot(path, kind, shards);
+        save_of(older, kind, shards, 5000, 5);
+        overwrite(older, path);
+        CHECK_EQ(bg_slot_reload(slot, path, &how, NULL), BG_EINCOMPAT); /* too old */
+        CHECK_EQ(count_of(slot, 0), KEYS);
+        CHECK_EQ(count_of(slot, ABSENT), KEYS);
+        CHECK_EQ(is_degraded(slot), 1);
+        /* The file that it had, properly replaced, ends that. */
+        save_of(path, kind, shards, 0, 7);
+        CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
+        CHECK_EQ(count_of(slot, 0), KEYS);
+        CHECK(count_of(slot, ABSENT) < KEYS / 10);
+        CHECK_EQ(is_degraded(slot), 0);
+        bg_slot_free(slot);
+    }
+    files_clean();
+}
+
+/* Reading behind the end of a mapped file is a SIGBUS; once it was noticed it is not. */
+TEST(slot_mapped__a_file_that_is_cut_off)
+{
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    const char *path = files_path("filter");
+    how.flags = BG_SLOT_MAP;
+    for (size_t i = 0; i < KINDS; i++) {
+        bg_slot *slot = map_slot(path, kinds[i], 0);
+        CHECK_EQ(truncate(path, 0), 0);
+        CHECK_EQ(bg_slot_reload(slot, path, &how, NULL), BG_EFORMAT);
+        CHECK_EQ(count_of(slot, 0), KEYS);
+        CHECK_EQ(count_of(slot, ABSENT), KEYS);
+        bg_slot_free(slot);
+    }
+    files_clean();
+}
+
+/* Replacing, renaming, linking and removing do not write to the file: nothing is doubted. */
+TEST(slot_mapped__a_file_that_is_replaced)
+{
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    const char *path = files_path("filter"), *other = files_path("other");
+    how.flags = BG_SLOT_MAP;
+    bg_slot *slot = map_slot(path, BG_KIND_BLOCKED, 0);
+    CHECK_EQ(link(path, other), 0);
+    save_of(path, BG_KIND_BLOCKED, 0, 5000, 5);
+    CHECK_EQ(bg_slot_reload(slot, path, &how, NULL), BG_EINCOMPAT); /* too old */
+    CHECK_EQ(unlink(other), 0);
+    CHECK_EQ(bg_slot_reload(slot, path, &how, NULL), BG_EINCOMPAT);
+    CHECK_EQ(count_of(slot, 0), KEYS);
+    CHECK(count_of(slot, ABSENT) < KEYS / 10);
+    CHECK_EQ(is_degraded(slot), 0);
+    bg_slot_free(slot);
+    files_clean();
+}
+
+/* What is read into memory does not care. */
+TEST(slot_mapped__a_file_that_is_not_mapped)
+{
+    const char *path = files_path("filter"), *older = files_path("older");
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    save_of(path, BG_KIND_BLOCKED, 0, 0, 7);
+    CHECK_OK(bg_slot_reload(slot, path, NULL, NULL));
+    save_of(older, BG_KIND_BLOCKED, 0, 5000, 5);
+    overwrite(older, path);
+    CHECK_EQ(bg_slot_reload(slot, path, NULL, NULL), BG_EINCOMPAT);
+    CHECK_EQ(count_of(slot, 0), KEYS);
+    CHECK(count_of(slot, ABSENT) < KEYS / 10);
+    bg_slot_free(slot);
+    files_clean();
+}
+
+#if !CHECK_EMULATED /* the emulator does not know inotify everywhere */
+TEST(slot_mapped__a_watch_notices)
+{
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    const char *path = files_path("filter"), *older = files_path("older");
+    bg_watch *watch = NULL;
+    how.flags = BG_SLOT_MAP;
+    bg_slot *slot = map_slot(path, BG_KIND_BLOCKED, 0);
+    CHECK_OK(bg_watch_create(slot, path, &how, &watch, NULL));
+    save_of(older, BG_KIND_BLOCKED, 0, 5000, 5);
+    overwrite(older, path);
+    CHECK_EQ(bg_watch_poll(watch, 0, NULL, NULL), BG_EINCOMPAT);
+    CHECK_EQ(count_of(slot, 0), KEYS);
+    CHECK_EQ(count_of(slot, ABSENT), KEYS);
+    /* The same file under another name only: the one that is mapped was removed before. */
+    save_of(path, BG_KIND_BLOCKED, 0, 0, 8);
+    CHECK_OK(bg_watch_poll(watch, 10000, NULL, NULL));
+    CHECK_EQ(is_degraded(slot), 0);
+    CHECK_EQ(link(path, files_path("name")), 0);
+    CHECK_EQ(unlink(path), 0);
+    CHECK_EQ(truncate(files_path("name"), 10), 0);
+    CHECK_OK(bg_watch_poll(watch, 0, NULL, NULL));
+    CHECK_EQ(count_of(slot, 0), KEYS);
+    CHECK_EQ(count_of(slot, ABSENT), KEYS);
+    bg_watch_free(watch);
+    bg_slot_free(slot);
+    files_clean();
+}
+#endif

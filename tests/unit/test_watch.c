@@ -1,0 +1,241 @@
+/*
+ * Watches: every way in which another file can get to a path is noticed.
+ */
+#define _GNU_SOURCE /* symlink */
+
+#include "support/files.h"
+#include "support/slots.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+
+#if !CHECK_EMULATED /* the emulator does not know inotify everywhere */
+
+enum { PATIENCE = 20000 }; /* milliseconds; it takes one second at most */
+
+/* Paths below the folder of the test. */
+static const char *below(const char *name)
+{
+    return files_path(name);
+}
+
+static void save_keys(const char *name, uint64_t first, uint64_t n, uint64_t generation)
+{
+    bg_filter *filter = make_with(first, n);
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    how.generation = generation;
+    CHECK_OK(bg_save(filter, below(name), &how, NULL));
+    bg_filter_free(filter);
+}
+
+static void folder(const char *name)
+{
+    CHECK_EQ(mkdir(below(name), 0700), 0);
+}
+
+static void link_to(const char *target, const char *name)
+{
+    CHECK_EQ(symlink(target, below(name)), 0);
+}
+
+static void move(const char *from, const char *to)
+{
+    CHECK_EQ(rename(below(from), below(to)), 0);
+}
+
+static void put_away(const char *name)
+{
+    CHECK_EQ(remove(below(name)), 0);
+}
+
+/* Two folders with a file each. */
+static void make_two(const char *first, const char *second)
+{
+    char name[64];
+    folder(first);
+    folder(second);
+    (void)snprintf(name, sizeof name, "%s/filter", first);
+    save_keys(name, 0, 500, 1);
+    (void)snprintf(name, sizeof name, "%s/filter", second);
+    save_keys(name, 500, 500, 2);
+}
+
+static void put_away_two(const char *first, const char *second)
+{
+    char name[64];
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(name, sizeof name, "%s/filter", i ? second : first);
+        put_away(name);
+        put_away(i ? second : first);
+    }
+}
+
+/* A slot that has the file at a path, and its watch. */
+struct watched {
+    bg_slot *slot;
+    bg_watch *watch;
+};
+
+static struct watched watched_begin(const char *name, uint32_t flags)
+{
+    struct watched w = { make_slot(NULL, BG_SLOT_SEALED), NULL };
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    how.flags = flags;
+    char *path = files_path(name);
+    CHECK_OK(bg_slot_reload(w.slot, path, &how, NULL));
+    CHECK_OK(bg_watch_create(w.slot, path, &how, &w.watch, NULL));
+    return w;
+}
+
+/* The watch finds the file of generation 2, which has the keys 500 .. 999. */
+static void watched_end(struct watched w)
+{
+    for (int i = 0; i < 100 && stats_of(w.slot).generation != 2; i++) {
+        CHECK_OK(bg_watch_poll(w.watch, PATIENCE / 100, NULL, NULL));
+    }
+    CHECK_EQ(stats_of(w.slot).generation, 2);
+    CHECK_EQ(count_keys(w.slot, 500, 500), 500);
+    bg_watch_free(w.watch);
+    bg_slot_free(w.slot);
+}
+
+TEST(watch__a_link_of_a_folder_is_switched)
+{
+    make_two("r1", "r2");
+    link_to("r1", "current");
+    struct watched w = watched_begin("current/filter", 0);
+    link_to("r2", "next");
+    move("next", "current");
+    watched_end(w);
+    put_away_two("r1", "r2");
+    files_clean();
+}
+
+/* As Kubernetes does it: the file is a link through a link, and that is switched. */
+TEST(watch__a_link_within_a_link_is_switched)
+{
+    make_two("v1", "v2");
+    link_to("v1", "..data");
+    link_to("..data/filter", "filter");
+    struct watched w = watched_begin("filter", 0);
+    link_to("v2", "..next");
+    move("..next", "..data");
+    watched_end(w);
+    put_away_two("v1", "v2");
+    files_clean();
+}
+
+TEST(watch__the_name_is_removed_and_linked_again)
+{
+    for (int symbolic = 0; symbolic < 2; symbolic++) {
+        save_keys("filter", 0, 500, 1);
+        save_keys("other", 500, 500, 2);
+        struct watched w = watched_begin("filter", 0);
+        put_away("filter");
+        if (symbolic) {
+            link_to("other", "filter");
+        } else {
+            CHECK_EQ(link(below("other"), below("filter")), 0);
+        }
+        watched_end(w);
+        files_clean();
+    }
+}
+
+TEST(watch__a_folder_above_is_swapped)
+{
+    folder("above");
+    folder("ready");
+    make_two("above/folder", "ready/folder");
+    struct watched w = watched_begin("above/folder/filter", 0);
+    move("above", "old");
+    move("ready", "above");
+    watched_end(w);
+    put_away_two("above/folder", "old/folder");
+    put_away("above");
+    put_away("old");
+    files_clean();
+}
+
+/* The file was replaced after the slot had loaded it and before there was a watch. */
+TEST(watch__a_file_that_came_before_it)
+{
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    bg_watch *watch = NULL;
+    save_keys("filter", 0, 500, 1);
+    CHECK_OK(bg_slot_reload(slot, below("filter"), NULL, NULL));
+    save_keys("filter", 500, 500, 2);
+    CHECK_OK(bg_watch_create(slot, below("filter"), NULL, &watch, NULL));
+    watched_end((struct watched){ slot, watch });
+    files_clean();
+}
+
+/* A filter of one's own is not replaced by a file that was there before. */
+TEST(watch__a_slot_without_a_file_waits_for_a_change)
+{
+    bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
+    bg_watch *watch = NULL;
+    bool reloaded = true;
+    save_keys("filter", 500, 500, 1);
+    CHECK_OK(bg_watch_create(slot, below("filter"), NULL, &watch, NULL));
+    CHECK_OK(bg_watch_poll(watch, 300, &reloaded, NULL));
+    CHECK(!reloaded);
+    CHECK_EQ(count_keys(slot, 0, 500), 500);
+    save_keys("filter", 500, 500, 2);
+    watched_end((struct watched){ slot, watch });
+    files_clean();
+}
+
+/* A published filter whose pointer comes before what it points to. */
+TEST(watch__a_pointer_that_comes_first)
+{
+    bg_filter *filter = make_with(500, 500);
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    char digest[BG_DIGEST_TEXT], name[64];
+    how.generation = 2;
+    CHECK_OK(bg_publish(filter, files_folder(), "filter", &how, digest, NULL));
+    bg_filter_free(filter);
+    (void)snprintf(name, sizeof name, "filter-%s.bg", digest);
+    move(name, "kept");
+    move("filter", "pointer");
+    save_keys("filter", 0, 500, 1);
+    struct watched w = watched_begin("filter", 0);
+    move("pointer", "filter");
+    CHECK_EQ(bg_watch_poll(w.watch, PATIENCE, NULL, NULL), BG_EIO);
+    CHECK_EQ(count_keys(w.slot, 0, 500), 500);
+    move("kept", name);
+    watched_end(w);
+    files_clean();
+}
+
+/* Whoever has the descriptor in a loop hears of what has no event. */
+TEST(watch__its_descriptor_becomes_readable)
+{
+    make_two("r1", "r2");
+    link_to("r1", "current");
+    struct watched w = watched_begin("current/filter", 0);
+    link_to("r2", "next");
+    move("next", "current");
+    for (int i = 0; i < 1000 && stats_of(w.slot).generation != 2; i++) {
+        struct pollfd readable = { .fd = bg_watch_descriptor(w.watch),
+                                   .events = POLLIN };
+        CHECK_EQ(poll(&readable, 1, PATIENCE), 1);
+        CHECK_OK(bg_watch_poll(w.watch, 0, NULL, NULL));
+    }
+    watched_end(w);
+    put_away_two("r1", "r2");
+    files_clean();
+}
+#endif
+
+TEST(watch__arguments)
+{
+    bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
+    bg_watch *watch = NULL;
+    CHECK_EQ(bg_watch_create(NULL, "filter", NULL, &watch, NULL), BG_EINVAL);
+    CHECK_EQ(bg_watch_create(slot, "", NULL, &watch, NULL), BG_EINVAL);
+    CHECK_EQ(bg_watch_poll(NULL, 0, NULL, NULL), BG_EINVAL);
+    CHECK_EQ(bg_watch_descriptor(NULL), -1);
+    bg_watch_free(NULL);
+    bg_slot_free(slot);
+}
