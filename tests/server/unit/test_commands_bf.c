@@ -270,16 +270,16 @@ TEST(shape__reads_what_it_wrote)
         .seed = UINT64_MAX,
         .key_id = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16 },
         .expansion = UINT32_MAX,
-        .nonscaling = UINT32_MAX,
-        .bucket_size = UINT32_MAX,
-        .max_iterations = UINT32_MAX,
-        .max_expansions = UINT32_MAX,
+        .nonscaling = 1,
+        .bucket_size = 65535,
+        .max_iterations = 65535,
+        .max_expansions = 65536,
         .window_mode = UINT32_MAX,
-        .window_generations = UINT32_MAX,
+        .window_generations = 64,
         .window_length = UINT64_MAX,
         .window_count = UINT64_MAX,
-        .sealed = UINT32_MAX,
-        .imported = UINT32_MAX,
+        .sealed = 1,
+        .imported = 1,
         .foreign = UINT32_MAX,
     };
     char text[OBJECT_SHAPE_TEXT];
@@ -303,6 +303,9 @@ TEST(shape__reads_what_it_wrote)
                                          "family=bf rate=nan",
                                          "family=bf key_id=0",
                                          "family=bf k",
+                                         "family=bf nonscaling=2",
+                                         "family=bg window_generations=65",
+                                         "family=cf max_expansions=65537",
                                          "family=bf rate=1x" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         bg_errinfo info = { 0 };
