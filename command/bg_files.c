@@ -50,9 +50,11 @@ static bg_err files_encode(const struct object *object, bool still, void **bytes
 static bg_err files_verify_foreign(const struct object *object, const void *bytes,
                                    size_t n, bg_report *report, bg_errinfo *info)
 {
+    bg_foreign_options how = BG_FOREIGN_OPTIONS_INIT;
     bg_foreign *again = NULL;
+    how.allocator = bg_foreign_allocator(object->foreign);
     const bg_err err = bg_foreign_read((bg_foreign_format)object->shape.foreign, bytes,
-                                       n, NULL, &again, info);
+                                       n, &how, &again, info);
     bg_foreign_free(again);
     report->blocks = 1;
     return err;
@@ -71,9 +73,10 @@ static bg_err files_verify(const struct object *object, const struct host *host,
     } else if (!err) {
         err = object_hash_spec(&object->shape, host->settings, &hash, info);
         how.hash = &hash;
+        how.allocator = host->settings->allocator;
         err = err ? err : bg_verify_bytes(bytes, n, &how, report, info);
     }
-    free(bytes);
+    dump_give(object, bytes, n);
     return err;
 }
 
@@ -115,7 +118,7 @@ static bg_err files_digest_foreign(const struct object *object,
             bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
         (void)snprintf(text, BG_DIGEST_TEXT, "%016llx", (unsigned long long)hash);
     }
-    free(bytes);
+    dump_give(object, bytes, n);
     return err;
 }
 

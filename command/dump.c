@@ -27,14 +27,31 @@ enum {
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
-/* Room for a copy, and for `before` bytes in front of it. */
-static void *dump_room(size_t before, size_t n, bg_errinfo *info)
+/* Room for a copy, and for `before` bytes in front of it, from where the object has its memory. */
+static void *dump_room(const struct object *object, size_t before, size_t n,
+                       bg_errinfo *info)
 {
-    void *room = n < SIZE_MAX - before ? malloc(before + n) : NULL;
+    const bg_allocator *from = &object->allocator;
+    void *room = NULL;
+    if (n < SIZE_MAX - before) {
+        room = from->allocate
+                   ? from->allocate(from->context, before + n, _Alignof(max_align_t), 0)
+                   : malloc(before + n);
+    }
     if (!room) {
         (void)object_error(info, BG_ENOMEM, "no memory for a copy of %zu bytes", n);
     }
     return room;
+}
+
+void dump_give(const struct object *object, void *bytes, size_t n)
+{
+    const bg_allocator *to = &object->allocator;
+    if (!to->release) {
+        free(bytes);
+    } else if (bytes) {
+        to->release(to->context, bytes, n);
+    }
 }
 
 /* The same for the same content. */
@@ -47,10 +64,11 @@ static bg_save_options dump_options(const struct object_shape *shape, bool still
     return how;
 }
 
-/* Encodes a filter behind `before` bytes. It may grow a layer between asking for its size and
- * writing it; then once more. */
-static bg_err dump_encode(const bg_filter *filter, const bg_save_options *how,
-                          size_t before, void **bytes, size_t *n, bg_errinfo *info)
+/* Encodes a filter behind `before` bytes, in room for just as many. It may grow a layer between asking
+ * for its size and writing it; then once more. */
+static bg_err dump_encode(const struct object *object, const bg_filter *filter,
+                          const bg_save_options *how, size_t before, void **bytes,
+                          size_t *n, bg_errinfo *info)
 {
     bg_err err = BG_EINVAL;
     for (int tries = 0; err == BG_EINVAL && tries < 8; tries++) {
@@ -59,13 +77,14 @@ static bg_err dump_encode(const bg_filter *filter, const bg_save_options *how,
         if (err) {
             return err;
         }
-        *bytes = dump_room(before, room, info);
+        *bytes = dump_room(object, before, room, info);
         if (!*bytes) {
             return BG_ENOMEM;
         }
         err = bg_encode(filter, how, (uint8_t *)*bytes + before, room, n, info);
+        err = !err && *n != room ? BG_EINVAL : err;
         if (err) {
-            free(*bytes);
+            dump_give(object, *bytes, before + room);
             *bytes = NULL;
         }
     }
@@ -95,7 +114,7 @@ static bg_err dump_encode_behind(const struct object *object, bool still, size_t
     bg_err err = dump_read_begin(object, still, &reading, info);
     if (!err) {
         const bg_save_options how = dump_options(&object->shape, still || reading.copy);
-        err = dump_encode(reading.filter, &how, before, bytes, n, info);
+        err = dump_encode(object, reading.filter, &how, before, bytes, n, info);
         object_read_end(object, &reading);
     }
     return err;
@@ -115,14 +134,14 @@ static bg_err dump_foreign_behind(const struct object *object, size_t before,
     pthread_rwlock_rdlock(lock);
     bg_err err = bg_foreign_write(object->foreign, NULL, 0, &room, info);
     if (!err) {
-        *bytes = dump_room(before, room, info);
+        *bytes = dump_room(object, before, room, info);
         err = *bytes ? bg_foreign_write(object->foreign, (uint8_t *)*bytes + before,
                                         room, n, info)
                      : BG_ENOMEM;
     }
     pthread_rwlock_unlock(lock);
     if (err) {
-        free(*bytes);
+        dump_give(object, *bytes, before + room);
         *bytes = NULL;
     }
     return err;
@@ -145,7 +164,7 @@ static bg_err dump_write_foreign(const struct object *object, bg_file_write writ
         err = write(context, (const uint8_t *)bytes + at,
                     left < DUMP_PIECE ? left : DUMP_PIECE);
     }
-    free(bytes);
+    dump_give(object, bytes, *all);
     return err;
 }
 
@@ -171,7 +190,7 @@ static void dump_forget(struct object *object)
 {
     if (object->dump) {
         atomic_fetch_sub(&object->held, object->dump->n);
-        free(object->dump);
+        dump_give(object, object->dump, offsetof(struct dump, bytes) + object->dump->n);
         object->dump = NULL;
     }
 }

@@ -78,16 +78,20 @@ bool load_progress(struct object *object, uint64_t *done, uint64_t *total)
     return there;
 }
 
-/* Puts bytes to a place below load->size. */
-static void load_write(struct object *object, uint64_t place, const void *bytes,
+/* Puts bytes to a place below load->size; false: there is no memory for them. */
+static bool load_write(struct object *object, uint64_t place, const void *bytes,
                        size_t n)
 {
     struct load *load = object->load;
+    if (!gather_count(&load->gather, (size_t)place + n)) {
+        return false;
+    }
     memcpy(load->gather.bytes + place, bytes, n);
     if (place + n > load->used) {
         atomic_fetch_add(&object->held, place + n - load->used);
         load->used = place + n;
     }
+    return true;
 }
 
 /* The most bytes that a dump may have. */
@@ -106,7 +110,7 @@ static bg_err load_too_large(uint64_t total, uint64_t most, bg_errinfo *info)
 
 /* Begins anew; what had come before is forgotten. */
 static bg_err load_begin(struct object *object, const struct load *load,
-                         bg_errinfo *info)
+                         const bg_allocator *allocator, bg_errinfo *info)
 {
     load_forget(object);
     object->load = malloc(sizeof *load);
@@ -116,7 +120,7 @@ static bg_err load_begin(struct object *object, const struct load *load,
     }
     *object->load = *load;
     if (load->size > SIZE_MAX
-        || !gather_begin(&object->load->gather, (size_t)load->size)) {
+        || !gather_begin(&object->load->gather, (size_t)load->size, allocator)) {
         load_forget(object);
         (void)object_error(info, BG_ENOMEM, "no memory for %llu bytes of a dump",
                            (unsigned long long)load->size);
@@ -182,9 +186,9 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
 }
 
 /* Puts a chunk to its place: BG_EBUSY: it does not follow what has come; BG_EINVAL: it is over
- * the end of a part. One that has come before is fine if it is the same. */
+ * the end of a part; BG_ENOMEM: nothing has changed, it may come again. One that has come before is fine if it is the same. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
-                       size_t n)
+                       size_t n, bg_errinfo *info)
 {
     struct load *load = object->load;
     uint64_t left = 0;
@@ -201,7 +205,9 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
                    ? BG_OK
                    : BG_EBUSY;
     }
-    load_write(object, place, bytes, n);
+    if (!load_write(object, place, bytes, n)) {
+        return object_error(info, BG_ENOMEM, "no memory for a chunk of %zu bytes", n);
+    }
     load->done += n;
     return BG_OK;
 }
@@ -417,6 +423,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
 {
     struct host *host = request->host;
     struct object *made = NULL;
+    gather_uncount(&object->load->gather);
     bg_err err =
         object->load->foreign
             ? load_finish_foreign(request, object->load, &made, info)
@@ -439,7 +446,7 @@ static void load_chunk(struct request *request, const struct load_words *words,
                        bool tell_progress)
 {
     bg_errinfo info = { 0 };
-    bg_err err = load_put(object, chunk->offset, chunk->bytes, chunk->n);
+    bg_err err = load_put(object, chunk->offset, chunk->bytes, chunk->n, &info);
     uint64_t done = 0, total = 0;
     if (!err) {
         done = object->load->done;
@@ -490,7 +497,7 @@ static void load_stream(struct request *request, const struct load_words *words,
         const struct load anew = { .stream = chunk.stream,
                                    .total = chunk.total,
                                    .size = chunk.total };
-        err = load_begin(object, &anew, &info);
+        err = load_begin(object, &anew, request->host->settings->allocator, &info);
     } else if (!same) {
         err = BG_EBUSY;
     }
@@ -585,9 +592,11 @@ static void load_redis_header(struct request *request, const struct load_words *
         return;
     }
     pthread_mutex_lock(&object->dumping);
-    err = load_begin(object, &anew, &info);
-    if (!err) {
-        load_write(object, LOAD_RECORD, data.data, data.len);
+    err = load_begin(object, &anew, request->host->settings->allocator, &info);
+    if (!err && !load_write(object, LOAD_RECORD, data.data, data.len)) {
+        load_forget(object);
+        err = object_error(&info, BG_ENOMEM, "no memory for a header of %zu bytes",
+                           data.len);
     }
     pthread_mutex_unlock(&object->dumping);
     if (err) {

@@ -5,15 +5,22 @@
 #include <sys/mman.h>
 
 enum {
-    GATHER_MAPPED = 1 << 20, /* from this size on */
-    GATHER_STEP = 4 << 20    /* given back at once; whole pages of any size */
+    GATHER_MAPPED = 1 << 20,          /* from this size on */
+    GATHER_STEP = 4 << 20,            /* given back at once; whole pages of any size */
+    GATHER_COUNT = GATHER_STEP - 4096 /* held at once: less than a size of allocators */
 };
 
 #ifndef MAP_NORESERVE
 #define MAP_NORESERVE 0
 #endif
 
-bool gather_begin(struct gather *gather, size_t size)
+/* Memory that is held for so many bytes of the map. */
+struct gather_count {
+    struct gather_count *next;
+    size_t bytes;
+};
+
+bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator)
 {
     void *bytes = NULL;
     if (size >= GATHER_MAPPED) {
@@ -24,7 +31,46 @@ bool gather_begin(struct gather *gather, size_t size)
         bytes = calloc(1, size);
     }
     *gather = (struct gather){ .bytes = bytes, .size = bytes ? size : 0 };
+    if (bytes && allocator) {
+        gather->allocator = *allocator;
+    }
     return bytes != NULL;
+}
+
+/* In steps, or all of what is small: never less than a struct gather_count needs. */
+static size_t gather_next_count(const struct gather *gather)
+{
+    const size_t left = gather->size - gather->counted;
+    const size_t bytes = left < GATHER_COUNT ? left : GATHER_COUNT;
+    return bytes < sizeof(struct gather_count) ? sizeof(struct gather_count) : bytes;
+}
+
+bool gather_count(struct gather *gather, size_t n)
+{
+    const bg_allocator *from = &gather->allocator;
+    while (from->allocate && gather->counted < n) {
+        const size_t bytes = gather_next_count(gather);
+        struct gather_count *one =
+            from->allocate(from->context, bytes, _Alignof(struct gather_count), 0);
+        if (!one) {
+            return false;
+        }
+        *one = (struct gather_count){ .next = gather->first, .bytes = bytes };
+        gather->first = one;
+        gather->counted += bytes;
+    }
+    return true;
+}
+
+void gather_uncount(struct gather *gather)
+{
+    const bg_allocator *to = &gather->allocator;
+    while (gather->first) {
+        struct gather_count *one = gather->first;
+        gather->first = one->next;
+        to->release(to->context, one, one->bytes);
+    }
+    gather->counted = 0;
 }
 
 void gather_give(struct gather *gather, size_t n)
@@ -39,6 +85,7 @@ void gather_give(struct gather *gather, size_t n)
 
 void gather_end(struct gather *gather)
 {
+    gather_uncount(gather);
     if (gather->size >= GATHER_MAPPED) {
         (void)munmap(gather->bytes, gather->size);
     } else {

@@ -10,10 +10,17 @@
  *     |  given back, reads as zeros  |  has come  |  zeros, no memory yet  |
  *     0                             given                                 size
  *
+ * Counting. Pages of the system's are in no allocator's books. A gather with an allocator holds memory
+ * of it besides, as much as has come, which is not touched and so takes no pages: the allocator
+ * counts, and refuses, what waits here between two requests. It is given back when decoding begins
+ * (gather_uncount): from then on the filter counts.
+ *
  * Threads: one at a time.
  */
 #ifndef COMMAND_GATHER_H
 #define COMMAND_GATHER_H
+
+#include "bloomgate/bloomgate.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,10 +30,20 @@ struct gather {
     uint8_t *bytes; /* `size` of them, zeros at first; NULL: nothing was begun */
     size_t size;
     size_t given;
+    bg_allocator allocator;     /* allocate NULL: nothing is counted */
+    struct gather_count *first; /* what is held of it */
+    size_t counted;
 };
 
-/* Begins with addresses for `size` bytes, 1 or more; false: there are not as many. */
-bool gather_begin(struct gather *gather, size_t size);
+/* Begins with addresses for `size` bytes, 1 or more; false: there are not as many. `allocator` may be
+ * NULL: nothing is counted. */
+bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
+
+/* The first n bytes are about to come; false: the allocator has no memory for them. */
+bool gather_count(struct gather *gather, size_t n);
+
+/* All of it has come, and will be decoded at once. */
+void gather_uncount(struct gather *gather);
 
 /* The first n bytes were read, and will not be again. */
 void gather_give(struct gather *gather, size_t n);

@@ -264,6 +264,9 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
     REQUIRED(void, FreeServerInfo, (RedisModuleCtx *, RedisModuleServerInfoData *))    \
     REQUIRED(unsigned long long, ServerInfoGetFieldUnsigned,                           \
              (RedisModuleServerInfoData *, const char *field, int *unknown))           \
+    REQUIRED(const char *, ServerInfoGetFieldC,                                        \
+             (RedisModuleServerInfoData *, const char *field))                         \
+    REQUIRED(float, GetUsedMemoryRatio, (void)) /* of maxmemory; 0: there is none */   \
     OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
     REQUIRED(unsigned long long, GetClientId, (RedisModuleCtx *))                      \
     REQUIRED(RedisModuleString *, GetClientUserNameById,                               \

@@ -623,6 +623,14 @@ static bool host_must_wait(const struct redis_host *h)
            && redis_memory_is_held(h->first);
 }
 
+/* A copy that nobody has read for too long goes when its filter is next used. */
+static void host_tidy(const struct redis_host *h)
+{
+    if (h->first && atomic_load(&h->first->held) > 0) {
+        dump_expire(h->first, (uint64_t)redis.Milliseconds());
+    }
+}
+
 static void host_handle(struct redis_host *h)
 {
     struct request request = { .host = &h->host,
@@ -644,6 +652,7 @@ static void host_handle(struct redis_host *h)
         reply_error(&request.reply,
                     "TRYAGAIN the last chunk of this filter is being checked");
     } else if (!host_job_fits(h, flags) || !host_job_begin(h)) {
+        host_tidy(h);
         host_tick(h);
         host_run_request(h);
     }
@@ -668,7 +677,9 @@ int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
         .protocol = 2,
         .still = obeys && writes
     };
+    redis_memory_guard(!obeys && (!writes || command->flags & COMMAND_DENYOOM));
     host_handle(&h);
+    redis_memory_guard(false);
     if (h.happened) {
         host_tell_all(&h);
     }

@@ -10,6 +10,7 @@
 
 #include "import_value.h"
 #include "redis_config.h"
+#include "redis_memory.h"
 #include "redis_type.h"
 
 #include <string.h>
@@ -100,9 +101,11 @@ static void *import_load(RedisModuleIO *io, int version, size_t which)
                               .io = io };
     struct object *object = NULL;
     bg_errinfo info = { 0 };
+    redis_memory_guard(!redis_config_obeys());
     const bg_err err =
         import_value(import_types[which].format, version, &from.source, &redis_settings,
                      redis_config_obeys(), &object, &info);
+    redis_memory_guard(false);
     if (err || !object) {
         redis.LogIOError(io, "warning", "a %s that cannot be loaded: %s",
                          import_types[which].name,

@@ -45,6 +45,66 @@ static void memory_clear(char *memory, size_t bytes)
     memset(memory + before + whole, 0, bytes - before - whole);
 }
 
+/* ---- The guard ----------------------------------------------------------------------------------- */
+
+enum {
+    GUARD_STEP = 1 << 20, /* bytes between two looks at the server's memory */
+    GUARD_SHARE = 8       /* of maxmemory, where keys can be evicted */
+};
+
+static _Thread_local struct {
+    bool on, refused;
+    uint64_t unseen; /* bytes since the last look */
+    uint64_t taken;  /* bytes since it was switched on */
+} guard;
+
+void redis_memory_guard(bool on)
+{
+    guard.on = on;
+    guard.unseen = guard.taken = 0;
+    guard.refused = on ? false : guard.refused;
+}
+
+bool redis_memory_refused(void)
+{
+    return guard.refused;
+}
+
+/* Whether there is room for so many bytes more. */
+static bool guard_has_room(uint64_t bytes)
+{
+    int unknown = 0;
+    RedisModuleServerInfoData *info = redis.GetServerInfo(NULL, "memory");
+    const uint64_t most = redis.ServerInfoGetFieldUnsigned(info, "maxmemory", &unknown);
+    const char *policy = redis.ServerInfoGetFieldC(info, "maxmemory_policy");
+    const bool evicts = policy && strcmp(policy, "noeviction") != 0;
+    redis.FreeServerInfo(NULL, info);
+    if (unknown || most == 0) {
+        return true;
+    }
+    const double used = (double)redis.GetUsedMemoryRatio() * (double)most;
+    return used + (double)bytes <= (double)most
+           || (evicts && guard.taken <= most / GUARD_SHARE);
+}
+
+static bool guard_lets(size_t bytes)
+{
+    if (!guard.on) {
+        return true;
+    }
+    guard.unseen += bytes;
+    guard.taken += bytes;
+    if (guard.unseen < GUARD_STEP) {
+        return true;
+    }
+    guard.unseen = 0;
+    const bool room = guard_has_room(bytes);
+    guard.refused = guard.refused || !room;
+    return room;
+}
+
+/* ---- Aligned memory ------------------------------------------------------------------------------ */
+
 /* All of it zero. Where the server cannot give such memory (Redis before 7.4) it is made so. */
 static void *memory_take(size_t bytes, int zeroed)
 {
@@ -91,7 +151,7 @@ static void *memory_allocate(void *context, size_t bytes, size_t alignment, int 
 {
     (void)context;
     const size_t grid = memory_grid(alignment);
-    if (bytes > SIZE_MAX / 2) {
+    if (bytes > SIZE_MAX / 2 || !guard_lets(bytes)) {
         return NULL;
     }
     char *given = memory_take(bytes + grid, zeroed);
@@ -221,7 +281,28 @@ uint64_t redis_memory_moves(void)
 
 /* ---- The thread that frees ----------------------------------------------------------------------- */
 
-enum { REAPER_LARGE = 1 << 20, REAPER_PATIENCE = 1000000 /* nanoseconds */ };
+enum {
+    REAPER_LARGE = 1 << 20,
+    REAPER_PATIENCE = 1000000,  /* nanoseconds */
+    REAPER_EVICTION = 999999999 /* while keys are evicted */
+};
+
+static pthread_t memory_main;
+
+void redis_memory_start(void)
+{
+    memory_main = pthread_self();
+}
+
+static bool memory_is_main(void)
+{
+    return pthread_equal(pthread_self(), memory_main);
+}
+
+bool redis_memory_is_short(void)
+{
+    return memory_is_main() && redis.GetUsedMemoryRatio() > 1;
+}
 
 static struct {
     pthread_mutex_t lock;
@@ -268,11 +349,11 @@ static bool reaper_there(void)
 }
 
 /* Waits until nothing waits, or for long enough; `lock` is held. */
-static void reaper_pause(void)
+static void reaper_pause(long patience)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += REAPER_PATIENCE;
+    until.tv_nsec += patience;
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
@@ -330,7 +411,8 @@ void redis_memory_free_object(struct object *object)
     }
     redis_secret_leave(object->entry);
     object->entry = NULL;
-    if (object_bytes(object) >= REAPER_LARGE) {
+    if (object_bytes(object) >= REAPER_LARGE && memory_is_main()) {
+        const bool evicts = redis_memory_is_short();
         pthread_mutex_lock(&reaper.lock);
         const bool handed = reaper_there();
         if (handed) {
@@ -338,7 +420,7 @@ void redis_memory_free_object(struct object *object)
             reaper.first = object;
             reaper.waiting++;
             pthread_cond_signal(&reaper.come);
-            reaper_pause();
+            reaper_pause(evicts ? REAPER_EVICTION : REAPER_PATIENCE);
         }
         pthread_mutex_unlock(&reaper.lock);
         if (handed) {

@@ -14,6 +14,17 @@ extern const bg_allocator redis_allocator;
 /* Bytes that were taken from it, and not given back yet. */
 uint64_t redis_memory_used(void);
 
+/*
+ * While the guard is on, what this thread takes has to fit into maxmemory, and is refused otherwise:
+ * a command of a few bytes can ask for gigabytes, and the server looks at its memory before commands
+ * only. Where it evicts keys, a command may take up to an eighth of maxmemory even if there is no room,
+ * as other commands do. The server's main thread; not for what a primary or a file says.
+ */
+void redis_memory_guard(bool on);
+
+/* Whether something was refused since the guard was switched on. */
+bool redis_memory_refused(void);
+
 /* The server's defragmentation: moves the pieces of an object that the server wants to have elsewhere.
  * Not 0: not all of them yet, call again. An object that is held stays where it is. */
 int redis_memory_defrag(RedisModuleDefragCtx *ctx, struct object **object);
@@ -29,9 +40,10 @@ size_t redis_memory_of(struct object *object);
 uint64_t redis_memory_moves(void);
 
 /*
- * Frees an object that nobody can find any more; a large one by a thread of its own. Its caller
- * then waits for it for a moment, a millisecond at most: most allocators are done in no time, and
- * whoever evicts filters should see their memory go before he evicts more of them. From any thread.
+ * Frees an object that nobody can find any more. The server's main thread has a large one freed by a
+ * thread of its own, for which it waits a millisecond at most; but while the server is over maxmemory
+ * it waits until the memory is back, since the server is evicting keys and would evict others
+ * instead. Other threads, such as the server's own for lazy freeing, free at once.
  */
 void redis_memory_free_object(struct object *object);
 
@@ -43,6 +55,12 @@ bool redis_memory_is_held(const struct object *object);
 
 /* Objects that wait for that thread. */
 uint64_t redis_memory_waiting(void);
+
+/* Whether this is the server's main thread, and the server is over maxmemory: it evicts keys. */
+bool redis_memory_is_short(void);
+
+/* Called once, by the server's main thread. */
+void redis_memory_start(void);
 
 /* Waits for it to end, with everything freed; called when the module is unloaded. */
 void redis_memory_stop(void);

@@ -32,6 +32,7 @@ int RedisModule_OnLoad(RedisModuleCtx *ctx, RedisModuleString **argv, int argc)
                       missing);
         return REDIS_ERR;
     }
+    redis_memory_start();
     const char *name = redis_config_name(argv, argc);
     if (redis.IsModuleNameBusy(name)) {
         redis.Log(ctx, "warning", "bloomgate: another module is called %s", name);

@@ -244,7 +244,7 @@ static bool put_begin(int db, bg_bytes name, size_t total)
 {
     put_forget();
     put.name = malloc(name.len + 1);
-    if (!put.name || !gather_begin(&put.gather, total)) {
+    if (!put.name || !gather_begin(&put.gather, total, &redis_allocator)) {
         put_forget();
         return false;
     }
@@ -271,6 +271,10 @@ static const char *put_piece(int db, bg_bytes name, uint64_t offset, uint64_t to
     if (!put_is_for(db, name) || offset != put.n || total != put.gather.size) {
         put_forget();
         return "ERR a piece that does not follow what has come so far";
+    }
+    if (!gather_count(&put.gather, put.n + piece.len)) {
+        put_forget();
+        return "ERR Insufficient memory";
     }
     memcpy(put.gather.bytes + put.n, piece.data, piece.len);
     put.n += piece.len;
@@ -329,6 +333,7 @@ static const char *replay_done(struct replay *r)
         || put.n != put.gather.size) {
         return "ERR there is no content, or it is not complete";
     }
+    gather_uncount(&put.gather);
     const char *wrong = replay_place(r, &put.gather);
     put_forget();
     return wrong;
@@ -468,8 +473,10 @@ static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
     const char *wrong = "ERR Insufficient memory";
     if (redis_argv_take(&words, argv, (size_t)argc)) {
         r.argv = words.of;
+        redis_memory_guard(!redis_config_obeys());
         wrong = redis_host_find(ctx, argv[1], REDIS_WRITE, &r.object) ? replay_run(&r)
                                                                       : ARGS_WRONGTYPE;
+        redis_memory_guard(false);
         redis_argv_give(&words);
     }
     if (r.verb) {

@@ -1,7 +1,11 @@
 /* redis_reply.c - see redis_reply.h. Each is one call of the server's. */
 #include "redis_reply.h"
 
+#include "redis_memory.h"
+
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
 
 static struct redis_client *client_of(void *to)
 {
@@ -13,9 +17,15 @@ static void client_status(void *to, const char *text)
     (void)redis.ReplyWithSimpleString(client_of(to)->ctx, text);
 }
 
+/* What fails for want of memory under maxmemory has the code by which clients know that. */
 static void client_error(void *to, const char *text)
 {
+    char oom[512];
     client_of(to)->failed = true;
+    if (redis_memory_refused() && strncmp(text, "ERR ", 4) == 0) {
+        (void)snprintf(oom, sizeof oom, "OOM %s (maxmemory)", text + 4);
+        text = oom;
+    }
     (void)redis.ReplyWithError(client_of(to)->ctx, text);
 }
 

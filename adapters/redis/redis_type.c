@@ -100,7 +100,7 @@ static bool type_load_content(RedisModuleIO *io, struct gather *content)
 {
     const uint64_t total = redis.LoadUnsigned(io);
     if (redis.IsIOError(io) || total > SIZE_MAX
-        || (total && !gather_begin(content, (size_t)total))) {
+        || (total && !gather_begin(content, (size_t)total, NULL))) {
         return false;
     }
     for (size_t at = 0, n = 0; at < total; at += n) {
@@ -142,6 +142,7 @@ static void *type_load(RedisModuleIO *io, int version)
                          TYPE_VERSION);
         return NULL;
     }
+    redis_memory_guard(!redis_config_obeys());
     if (!type_load_parts(io, &loaded)) {
         redis.LogIOError(io, "warning", "a filter that is cut short or damaged");
     } else if (redis_state_read((bg_bytes){ loaded.state, loaded.state_n },
@@ -151,6 +152,7 @@ static void *type_load(RedisModuleIO *io, int version)
         redis.LogIOError(io, "warning", "a filter that cannot be trusted: %s",
                          info.message);
     }
+    redis_memory_guard(false);
     redis.Free(loaded.state);
     redis.Free(loaded.secret);
     gather_end(&loaded.content);
@@ -181,13 +183,16 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
                  : (size_t)object_bytes(object) + TYPE_OVERHEAD;
 }
 
-/* In the server's units, of which it does 64 at once: pages; and pieces, if there are many. */
+/* In the server's units, of which it does 64 at once: pages; and pieces, if there are many. A server that
+ * is evicting keys does it at once: what another thread is still freeing it does not see, and it would
+ * evict more. */
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;
     const struct object *object = value;
-    return object ? 1 + (size_t)(object_bytes(object) / 4096) + object->shape.shards
-                  : 1; /* what redis_host_place took out */
+    return object && !redis_memory_is_short()
+               ? 1 + (size_t)(object_bytes(object) / 4096) + object->shape.shards
+               : 1; /* NULL: what redis_host_place took out */
 }
 
 static void type_free(void *value)
@@ -204,9 +209,11 @@ static void *type_copy(RedisModuleKeyOptCtx *ctx, const void *value)
     bg_errinfo info = { 0 };
     (void)ctx;
     object_describe(object, &shape);
+    redis_memory_guard(!redis_config_obeys());
     const bg_err err = object_is_whole(object)
                            ? object_copy(object, &copy, &info)
                            : object_create(&shape, &redis_settings, &copy, &info);
+    redis_memory_guard(false);
     if (err || !copy) {
         return NULL;
     }

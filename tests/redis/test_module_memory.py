@@ -304,6 +304,115 @@ def test_promises_take_nothing(h):
     h.ask("CONFIG", "SET", "rdbcompression", "yes")
 
 
+MIB = 1 << 20
+
+
+def used(h):
+    return int(h.info("memory", "used_memory"))
+
+
+def test_maxmemory_is_checked_before(h):
+    """A filter that does not fit is refused before memory is taken, and nothing is evicted for it."""
+    keys = [f"s{i}" for i in range(1000)]
+    for key in keys:
+        h.ask("SET", key, "x")
+    h.ask("BG.CREATE", "large", "KIND", "blocked", "BYTES", 24 * MIB, "K", 8)
+    h.ask("BF.INSERT", "grows", "CAPACITY", 100, "EXPANSION", 32768, "SEED", b"s" * 32, "ITEMS", *range(90))
+    h.ask("CONFIG", "RESETSTAT")
+    try:
+        for policy in ("noeviction", "allkeys-lru"):
+            h.ask("CONFIG", "SET", "maxmemory-policy", policy)
+            h.ask("CONFIG", "SET", "maxmemory", used(h) + 16 * MIB)
+            before = used(h)
+            for words in (("BF.RESERVE", "k", 0.01, 6 * 10**9), ("BF.RESERVE", "k", 0.01, 3 * 10**7, "NONSCALING"),
+                          ("CF.RESERVE", "k", 10**8), ("BF.INSERT", "k", "CAPACITY", 10**9, "ITEMS", "a"),
+                          ("BG.CREATE", "k", "KIND", "blocked", "BYTES", 24 * MIB, "K", 8),
+                          ("BG.CREATE", "k", "KIND", "blocked", "CAPACITY", 3 * 10**7, "ERROR", 0.01, "SHARDS", 64),
+                          ("BG.MERGE", "k", "large", "large"), ("BG.DUMP", "large", 0), ("BG.VERIFY", "large"),
+                          ("BG.REBUILD", "large", "BEGIN", 10**9)):
+                assert str(h.ask(*words)).startswith("OOM "), (policy, words)
+                assert isinstance(h.ask("PING"), str)
+            assert h.ask("COPY", "large", "k") != 1
+            assert used(h) < before + MIB and h.ask("EXISTS", "k") == 0
+            assert h.info("stats", "evicted_keys") == "0" and h.ask("EXISTS", *keys) == len(keys)
+            assert h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 4 * MIB, "K", 8) == "OK", "what fits"
+            h.ask("DEL", "k")
+        h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+        h.ask("CONFIG", "SET", "maxmemory", used(h) + 2 * MIB)
+        assert any(str(one).startswith("OOM ") for one in h.ask("BF.MADD", "grows", *range(200))), "neither does it grow"
+        h.ask("CONFIG", "SET", "maxmemory", 0)
+        assert h.ask("BF.MADD", "grows", *range(200))[-1] in (0, 1)
+        assert h.ask("BF.MEXISTS", "grows", *range(200)) == [1] * 200
+    finally:
+        h.ask("CONFIG", "SET", "maxmemory", 0)
+
+
+def test_full_caches_take_filters(h):
+    """Where keys are evicted, a filter of up to an eighth of maxmemory is made in a full server, too."""
+    h.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    try:
+        h.ask("CONFIG", "SET", "maxmemory", used(h) + 40 * MIB)
+        for i in range(60):
+            assert h.ask("SET", f"s{i}", b"x" * MIB) == "OK"
+        for i in range(20):
+            assert h.ask("BG.CREATE", f"k{i}", "KIND", "blocked", "BYTES", 4 * MIB, "K", 8) == "OK", i
+        assert h.ask("BG.ADD", "k19", "a") == 1
+    finally:
+        h.ask("CONFIG", "SET", "maxmemory", 0)
+        h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+
+
+def test_buffers_are_counted(h):
+    """What is kept for dumps, in both directions, is in used_memory, and keeps to maxmemory."""
+    size = 16 * MIB
+    h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", size, "K", 8)
+    h.ask("BG.MADD", "k", *range(1000))
+    start, cursor, chunks = used(h), 0, []
+    while True:
+        cursor, chunk = h.ask("BG.DUMP", "k", cursor, "SIZE", MIB)
+        chunks.append(chunk)
+        if cursor == 0:
+            break
+        assert used(h) > start + size, "the copy that is read"
+    wait_for(lambda: used(h) < start + size // 2, what="the copy to go")
+    h.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    try:
+        h.ask("CONFIG", "SET", "maxmemory", used(h) + 12 * MIB)
+        answer = next(answer for answer in (h.ask("BG.LOAD", "l", chunk) for chunk in chunks)
+                      if isinstance(answer, Error))
+        assert answer.startswith("OOM "), answer
+        h.ask("CONFIG", "SET", "maxmemory", 0)
+        done = h.ask("BG.LOAD", "l")[0]
+        assert done >= 4 * MIB and used(h) > start + done, "the chunks that have come"
+        for chunk in chunks[done // MIB:]:
+            assert isinstance(h.ask("BG.LOAD", "l", chunk), list), "it goes on where it was refused"
+        assert h.ask("BG.DIGEST", "l") == h.ask("BG.DIGEST", "k")
+        wait_for(lambda: used(h) < start + size * 3 // 2, what="the chunks to go")
+    finally:
+        h.ask("CONFIG", "SET", "maxmemory", 0)
+
+
+@alone
+def test_maxmemory_of_replicas_and_files(pattern):
+    """What a primary or the server's own file says is never refused."""
+    with Host(pattern.program, pattern.module, save="3600 1000000") as h:
+        replica = redis_host.replica_of(h, maxmemory="2mb")
+        try:
+            h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", 16 * MIB, "K", 8)
+            h.ask("BG.MADD", "k", *range(1000))
+            h.ask("COPY", "k", "l")
+            redis_host.caught_up(h, replica)
+            for name in ("k", "l"):
+                assert replica.ask("BG.DIGEST", name) == h.ask("BG.DIGEST", name)
+        finally:
+            replica.kill()
+            replica.remove()
+        digest = h.ask("BG.DIGEST", "k")
+        h.options["maxmemory"] = "2mb"
+        h.restart()
+        assert h.ask("BG.DIGEST", "k") == digest
+
+
 def test_stored_expansion_is_bounded(h):
     """The next filter of valkey-bloom's is made for what is there, not for what is stored."""
     words = ("BF.INSERT", "k", "CAPACITY", 100, "EXPANSION", 1000000, "SEED", b"s" * 32, "ITEMS")

@@ -194,10 +194,15 @@ static inline bg_err fake_keep(struct fake *h, struct fake_entry *entry,
     free(entry->content);
     entry->content = NULL;
     (void)object_shape_write(&object->shape, entry->shape);
-    CHECK_OK(object->foreign ? dump_encode_foreign(object, &entry->content,
-                                                   &entry->content_bytes, info)
-                             : dump_encode_filter(object, false, &entry->content,
-                                                  &entry->content_bytes, info));
+    void *bytes = NULL;
+    CHECK_OK(
+        object->foreign
+            ? dump_encode_foreign(object, &bytes, &entry->content_bytes, info)
+            : dump_encode_filter(object, false, &bytes, &entry->content_bytes, info));
+    entry->content = malloc(entry->content_bytes);
+    CHECK(entry->content != NULL);
+    memcpy(entry->content, bytes, entry->content_bytes);
+    dump_give(object, bytes, entry->content_bytes);
     entry->items = object->items;
     entry->deleted = object->deleted;
     entry->expansions = object->expansions;

@@ -306,6 +306,9 @@ TEST(shape__reads_what_it_wrote)
                                          "family=bf rate=nan",
                                          "family=bf key_id=0",
                                          "family=bf k",
+                                         "family=bf nonscaling=2",
+                                         "family=bg window_generations=65",
+                                         "family=cf max_expansions=65537",
                                          "family=bf rate=1x" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         bg_errinfo info = { 0 };

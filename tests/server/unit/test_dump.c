@@ -5,6 +5,7 @@
 #include "server/support/fake_host.h"
 
 #include "dump_stream.h"
+#include "support/filters.h"
 
 /* ---- Helpers ---------------------------------------------------------------------------------- */
 
@@ -438,6 +439,35 @@ TEST(dump__copies_expire)
     CHECK(object->dump == NULL);
     (void)fake(&h, "BF.SCANDUMP k 0"); /* and is freed with its object */
     fake_end(&h);
+}
+
+/* What is kept for a dump, and chunks that have come, are memory of the object's own allocator. */
+TEST(dump__memory_is_the_objects)
+{
+    struct counting c;
+    struct pieces pieces;
+    struct fake h;
+    counting_start(&c);
+    fake_begin(&h);
+    h.settings.allocator = &c.hooks;
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.01 1000"), "+OK");
+    CHECK_STR(fake(&h, "BF.ADD k a"), ":1");
+    const size_t before = c.live;
+    (void)fake(&h, "BF.SCANDUMP k 0");
+    CHECK_EQ(c.live, before + 1); /* the copy */
+    scan(&h, "BF.SCANDUMP", "k", &pieces);
+    CHECK_EQ(c.live, before);
+    (void)fake(&h, "BG.VERIFY k");
+    CHECK_EQ(c.live, before);
+    for (size_t i = 0; i < pieces.count; i++) {
+        CHECK_STR(load(&h, "BF.LOADCHUNK", "l", &pieces.of[i]), "+OK");
+    }
+    CHECK_STR(fake(&h, "BF.EXISTS l a"), ":1");
+    pieces_free(&pieces);
+    (void)fake(&h, "BF.SCANDUMP l 0"); /* and never read on */
+    fake_end(&h);
+    CHECK_EQ(c.live, 0);
+    CHECK_EQ(c.mistakes, 0);
 }
 
 TEST(dump__is_of_one_moment)

@@ -3,6 +3,7 @@
  * given back is gone.
  */
 #include "support/check.h"
+#include "support/filters.h"
 
 #include "gather.h"
 
@@ -15,7 +16,7 @@ TEST(gather__is_zero_until_it_comes)
     static const size_t sizes[] = { 1, 4096, (1 << 20) - 1, 1 << 20, (3 << 20) + 1 };
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct gather gather;
-        CHECK(gather_begin(&gather, sizes[i]));
+        CHECK(gather_begin(&gather, sizes[i], NULL));
         CHECK_EQ(gather.size, sizes[i]);
         CHECK_EQ(gather.given, 0);
         CHECK(gather.bytes[0] == 0 && gather.bytes[sizes[i] - 1] == 0);
@@ -33,7 +34,7 @@ TEST(gather__is_zero_until_it_comes)
 TEST(gather__gives_back_whole_steps)
 {
     struct gather gather;
-    CHECK(gather_begin(&gather, 3 * STEP));
+    CHECK(gather_begin(&gather, 3 * STEP, NULL));
     memset(gather.bytes, 'x', 3 * STEP);
     gather_give(&gather, STEP + 5);
     CHECK_EQ(gather.given, STEP);
@@ -50,9 +51,48 @@ TEST(gather__gives_back_whole_steps)
 TEST(gather__takes_promises_for_addresses)
 {
     struct gather gather;
-    CHECK(!gather_begin(&gather, SIZE_MAX));
+    CHECK(!gather_begin(&gather, SIZE_MAX, NULL));
     CHECK(gather.bytes == NULL);
     CHECK_EQ(gather.size, 0);
-    CHECK(!gather_begin(&gather, SIZE_MAX / 2));
+    CHECK(!gather_begin(&gather, SIZE_MAX / 2, NULL));
     gather_end(&gather);
+}
+
+TEST(gather__counts_what_has_come)
+{
+    static const size_t sizes[] = { 1, 4096, 1 << 20, 3 * STEP + 1 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct counting c;
+        struct gather gather;
+        counting_start(&c);
+        CHECK(gather_begin(&gather, sizes[i], &c.hooks));
+        CHECK_EQ(c.live, 0); /* a promise is not counted */
+        for (size_t n = 1; n <= sizes[i]; n += sizes[i] / 5 + 1) {
+            CHECK(gather_count(&gather, n));
+            CHECK(gather.counted >= n && gather.counted < n + STEP + 4096);
+        }
+        CHECK(gather_count(&gather, sizes[i]));
+        CHECK(gather.counted >= sizes[i] && c.live > 0);
+        gather_uncount(&gather);
+        CHECK_EQ(c.live, 0);
+        CHECK(gather_count(&gather, 1));
+        gather_end(&gather);
+        CHECK_EQ(c.live, 0);
+        CHECK_EQ(c.mistakes, 0);
+    }
+}
+
+TEST(gather__is_refused_by_its_allocator)
+{
+    struct counting c;
+    struct gather gather;
+    counting_start(&c);
+    CHECK(gather_begin(&gather, 3 * STEP, &c.hooks));
+    CHECK(gather_count(&gather, 1));
+    c.fail_at = c.calls + 1;
+    CHECK(!gather_count(&gather, 2 * STEP));
+    CHECK(gather_count(&gather, 2 * STEP)); /* it may be tried again */
+    gather_end(&gather);
+    CHECK_EQ(c.live, 0);
+    CHECK_EQ(c.mistakes, 0);
 }
