@@ -69,7 +69,7 @@ static bg_err files_verify(const struct object *object, const struct host *host,
         how.hash = &hash;
         err = err ? err : bg_verify_bytes(bytes, n, &how, report, info);
     }
-    free(bytes);
+    dump_free(bytes, n);
     return err;
 }
 
@@ -111,7 +111,7 @@ static bg_err files_digest_foreign(const struct object *object,
             bg_hasher_init(&hasher, &how, NULL) ? 0 : bg_hash_bytes(&hasher, bytes, n);
         (void)snprintf(text, BG_DIGEST_TEXT, "%016llx", (unsigned long long)hash);
     }
-    free(bytes);
+    dump_free(bytes, n);
     return err;
 }
 

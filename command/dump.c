@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "dump_load.h"
+#include "ledger.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +31,24 @@ enum {
 /* Room for a copy, and for `before` bytes in front of it. */
 static void *dump_room(size_t before, size_t n, bg_errinfo *info)
 {
-    void *room = n < SIZE_MAX - before ? malloc(before + n) : NULL;
+    if (n > SIZE_MAX - before || !ledger_reserve(LEDGER_TRANSFERS, before + n)) {
+        (void)object_error(info, BG_ENOMEM, "no memory for a copy of %zu bytes", n);
+        return NULL;
+    }
+    void *room = malloc(before + n);
     if (!room) {
+        ledger_release(LEDGER_TRANSFERS, before + n);
         (void)object_error(info, BG_ENOMEM, "no memory for a copy of %zu bytes", n);
     }
     return room;
+}
+
+void dump_free(void *bytes, size_t n)
+{
+    if (bytes) {
+        free(bytes);
+        ledger_release(LEDGER_TRANSFERS, n);
+    }
 }
 
 /* The same for the same content. */
@@ -65,7 +79,7 @@ static bg_err dump_encode(const bg_filter *filter, const bg_save_options *how,
         }
         err = bg_encode(filter, how, (uint8_t *)*bytes + before, room, n, info);
         if (err) {
-            free(*bytes);
+            dump_free(*bytes, before + room);
             *bytes = NULL;
         }
     }
@@ -110,7 +124,7 @@ static bg_err dump_foreign_behind(const struct object *object, size_t before,
     }
     pthread_rwlock_unlock(lock);
     if (err) {
-        free(*bytes);
+        dump_free(*bytes, before + room);
         *bytes = NULL;
     }
     return err;
@@ -133,7 +147,7 @@ static bg_err dump_write_foreign(const struct object *object, bg_file_write writ
         err = write(context, (const uint8_t *)bytes + at,
                     left < DUMP_PIECE ? left : DUMP_PIECE);
     }
-    free(bytes);
+    dump_free(bytes, *all);
     return err;
 }
 
@@ -158,7 +172,7 @@ static void dump_forget(struct object *object)
 {
     if (object->dump) {
         atomic_fetch_sub(&object->held, object->dump->n);
-        free(object->dump);
+        dump_free(object->dump, offsetof(struct dump, bytes) + object->dump->n);
         object->dump = NULL;
     }
 }
@@ -255,7 +269,7 @@ static void dump_reply_chunk(struct request *request, const struct dump *dump,
                                       .total = dump->n,
                                       .bytes = dump->bytes + offset,
                                       .n = left < most ? left : most };
-    uint8_t *bytes = malloc(DUMP_HEADER + chunk.n);
+    uint8_t *bytes = dump_room(DUMP_HEADER, chunk.n, NULL);
     if (!bytes) {
         args_failed(request, BG_ENOMEM, NULL, "");
         return;
@@ -266,7 +280,7 @@ static void dump_reply_chunk(struct request *request, const struct dump *dump,
     reply_integer(&request->reply,
                   ends && behind == dump->n ? 0 : (int64_t)(base + behind));
     reply_bulk(&request->reply, bytes, DUMP_HEADER + chunk.n);
-    free(bytes);
+    dump_free(bytes, DUMP_HEADER + chunk.n);
 }
 
 enum dump_step { DUMP_WRONG, DUMP_MORE, DUMP_END };

@@ -40,12 +40,15 @@ void dump_release(struct object *object);
 /* Frees a copy that nobody has read for too long. A host calls it from time to time. */
 void dump_expire(struct object *object, uint64_t now);
 
-/* A filter of another module as bytes; free() them. */
+/* Gives back what the next two have made. */
+void dump_free(void *bytes, size_t n);
+
+/* A filter of another module as bytes; dump_free them. */
 bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 
 /* The filter of an object as a file in memory, made so that it depends on nothing but content;
- * free() it. `still`: nobody changes the object meanwhile. */
+ * dump_free it. `still`: nobody changes the object meanwhile. */
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 

@@ -20,6 +20,7 @@
 #include "args.h"
 #include "dump_stream.h"
 #include "import_value.h"
+#include "ledger.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ struct load {
     uint64_t size;             /* of all that is kept in the end, records included */
     struct gather gather;      /* of `size` bytes */
     uint64_t used;             /* of these, from the first on */
+    uint64_t counted;          /* of these, as memory: in object->held and the ledger */
     size_t header;             /* RedisBloom: bytes of its header */
     uint64_t first;            /* cuckoo filters: bytes of the first part, */
     uint32_t expansion;        /* and how much larger the next ones are */
@@ -57,10 +59,20 @@ struct load_words {
 
 /* ---- What has come --------------------------------------------------------------------------- */
 
+/* What has come is not counted any more: it goes, or is replaced by what is made of it as that
+ * grows (gather.h). */
+static void load_uncount(struct object *object)
+{
+    struct load *load = object->load;
+    atomic_fetch_sub(&object->held, load->counted);
+    ledger_release(LEDGER_TRANSFERS, load->counted);
+    load->counted = 0;
+}
+
 void load_forget(struct object *object)
 {
     if (object->load) {
-        atomic_fetch_sub(&object->held, object->load->used);
+        load_uncount(object);
         gather_end(&object->load->gather);
         free(object->load);
         object->load = NULL;
@@ -78,16 +90,20 @@ bool load_progress(struct object *object, uint64_t *done, uint64_t *total)
     return there;
 }
 
-/* Puts bytes to a place below load->size. */
-static void load_write(struct object *object, uint64_t place, const void *bytes,
-                       size_t n)
+/* Puts bytes to a place below load->size. BG_ENOMEM: there may not be as many. */
+static bg_err load_write(struct object *object, uint64_t place, const void *bytes,
+                         size_t n)
 {
     struct load *load = object->load;
-    memcpy(load->gather.bytes + place, bytes, n);
-    if (place + n > load->used) {
-        atomic_fetch_add(&object->held, place + n - load->used);
-        load->used = place + n;
+    const uint64_t more = place + n > load->used ? place + n - load->used : 0;
+    if (!ledger_reserve(LEDGER_TRANSFERS, more)) {
+        return BG_ENOMEM;
     }
+    memcpy(load->gather.bytes + place, bytes, n);
+    atomic_fetch_add(&object->held, more);
+    load->used += more;
+    load->counted += more;
+    return BG_OK;
 }
 
 /* The most bytes that a dump may have. */
@@ -201,9 +217,9 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
                    ? BG_OK
                    : BG_EBUSY;
     }
-    load_write(object, place, bytes, n);
-    load->done += n;
-    return BG_OK;
+    const bg_err err = load_write(object, place, bytes, n);
+    load->done += err ? 0 : n;
+    return err;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -416,6 +432,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
 {
     struct host *host = request->host;
     struct object *made = NULL;
+    load_uncount(object);
     bg_err err =
         object->load->foreign
             ? load_finish_foreign(request, object->load, &made, info)
@@ -585,9 +602,7 @@ static void load_redis_header(struct request *request, const struct load_words *
     }
     pthread_mutex_lock(&object->dumping);
     err = load_begin(object, &anew, &info);
-    if (!err) {
-        load_write(object, LOAD_RECORD, data.data, data.len);
-    }
+    err = err ? err : load_write(object, LOAD_RECORD, data.data, data.len);
     pthread_mutex_unlock(&object->dumping);
     if (err) {
         load_refuse(request, words, err, &info);

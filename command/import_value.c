@@ -601,7 +601,7 @@ bg_err export_value(const struct object *object, struct import_sink *sink,
     case BG_FOREIGN_REDISCUCKOO: export_cuckoo(bytes, n, sink); break;
     default: export_valkey(bytes, sink); break;
     }
-    free(bytes);
+    dump_free(bytes, n);
     return BG_OK;
 }
 

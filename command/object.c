@@ -520,7 +520,7 @@ static bg_err object_copy_foreign(const struct object *object, bg_foreign **copy
         err = bg_foreign_read((bg_foreign_format)object->shape.foreign, bytes, n, &how,
                               copy, info);
     }
-    free(bytes);
+    dump_free(bytes, n);
     return err;
 }
 
