@@ -1,6 +1,8 @@
 /* args.c - see args.h. */
 #include "args.h"
 
+#include "ledger.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,15 +119,24 @@ void args_arity(struct request *request)
                  name);
 }
 
+void args_no_memory(const struct request *request, const char *text)
+{
+    char why[LEDGER_WHY];
+    if (ledger_refusal(why)) {
+        reply_errorf(&request->reply, "OOM %s", why);
+    } else {
+        reply_errorf(&request->reply, "ERR Insufficient memory%s%s",
+                     text[0] == ' ' ? "" : ": ", text);
+    }
+}
+
 void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
                  const char *full)
 {
     const char *text = info && info->message[0] ? info->message : bg_strerror(err);
     switch (err) {
     case BG_EFULL: reply_error(&request->reply, full); break;
-    case BG_ENOMEM:
-        reply_errorf(&request->reply, "ERR Insufficient memory: %s", text);
-        break;
+    case BG_ENOMEM: args_no_memory(request, text); break;
     case BG_ELIMIT: reply_errorf(&request->reply, "LIMIT %s", text); break;
     case BG_EIO: reply_errorf(&request->reply, "MISCONF %s", text); break;
     default: reply_errorf(&request->reply, "ERR %s", text); break;

@@ -37,6 +37,10 @@ enum {
 
 void args_arity(struct request *request); /* "ERR wrong number of arguments for ..." */
 
+/* Memory is missing: as `text` has it (" to create filter", or what follows a colon), or, if the
+ * ledger has refused it, which limit would be exceeded. */
+void args_no_memory(const struct request *request, const char *text);
+
 /* The library's error as a reply; `full` is what to say for BG_EFULL. */
 void args_failed(struct request *request, bg_err err, const bg_errinfo *info,
                  const char *full);

@@ -229,7 +229,7 @@ static const char *bf_check_scale(const struct request *request,
 static void bf_made_not(struct request *request, bg_err err, const bg_errinfo *info)
 {
     if (err == BG_ENOMEM) {
-        reply_error(&request->reply, "ERR Insufficient memory to create filter");
+        args_no_memory(request, " to create filter");
     } else {
         args_failed(request, err, info, "ERR could not create filter");
     }

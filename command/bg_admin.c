@@ -65,6 +65,10 @@ static void bgc_merge_failed(struct request *request, size_t source, bg_err err,
 {
     char from[64], to[64];
     const char *why = info->message[0] ? info->message : bg_strerror(err);
+    if (err == BG_ENOMEM) {
+        args_no_memory(request, why);
+        return;
+    }
     reply_errorf(&request->reply, "%s '%s' cannot be merged into '%s': %s",
                  err == BG_EINCOMPAT ? "INCOMPATIBLE" : "ERR",
                  args_show(request->argv[source], from),

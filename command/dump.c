@@ -5,6 +5,7 @@
 
 #include "args.h"
 #include "dump_load.h"
+#include "ledger.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,12 +34,15 @@ static void *dump_room(const struct object *object, size_t before, size_t n,
 {
     const bg_allocator *from = &object->allocator;
     void *room = NULL;
-    if (n < SIZE_MAX - before) {
-        room = from->allocate
-                   ? from->allocate(from->context, before + n, _Alignof(max_align_t), 0)
-                   : malloc(before + n);
+    if (n > SIZE_MAX - before || !ledger_reserve(LEDGER_TRANSFERS, before + n)) {
+        (void)object_error(info, BG_ENOMEM, "no memory for a copy of %zu bytes", n);
+        return NULL;
     }
+    room = from->allocate
+               ? from->allocate(from->context, before + n, _Alignof(max_align_t), 0)
+               : malloc(before + n);
     if (!room) {
+        ledger_release(LEDGER_TRANSFERS, before + n);
         (void)object_error(info, BG_ENOMEM, "no memory for a copy of %zu bytes", n);
     }
     return room;
@@ -47,10 +51,14 @@ static void *dump_room(const struct object *object, size_t before, size_t n,
 void dump_give(const struct object *object, void *bytes, size_t n)
 {
     const bg_allocator *to = &object->allocator;
-    if (!to->release) {
-        free(bytes);
-    } else if (bytes) {
+    if (!bytes) {
+        return;
+    }
+    ledger_release(LEDGER_TRANSFERS, n);
+    if (to->release) {
         to->release(to->context, bytes, n);
+    } else {
+        free(bytes);
     }
 }
 
@@ -278,16 +286,17 @@ static void dump_reply_end(struct request *request)
 
 /* Replies with a chunk of at most `most` bytes from an offset on, and with the number that
  * `base` + the offset behind it makes; 0 instead at the end, if `ends`. */
-static void dump_reply_chunk(struct request *request, const struct dump *dump,
+static void dump_reply_chunk(struct request *request, const struct object *object,
                              uint64_t offset, size_t most, uint64_t base, bool ends)
 {
+    const struct dump *dump = object->dump;
     const size_t left = dump->n - (size_t)offset;
     const struct dump_chunk chunk = { .stream = dump->stream,
                                       .offset = offset,
                                       .total = dump->n,
                                       .bytes = dump->bytes + offset,
                                       .n = left < most ? left : most };
-    uint8_t *bytes = malloc(DUMP_HEADER + chunk.n);
+    uint8_t *bytes = dump_room(object, DUMP_HEADER, chunk.n, NULL);
     if (!bytes) {
         args_failed(request, BG_ENOMEM, NULL, "");
         return;
@@ -298,7 +307,7 @@ static void dump_reply_chunk(struct request *request, const struct dump *dump,
     reply_integer(&request->reply,
                   ends && behind == dump->n ? 0 : (int64_t)(base + behind));
     reply_bulk(&request->reply, bytes, DUMP_HEADER + chunk.n);
-    free(bytes);
+    dump_give(object, bytes, DUMP_HEADER + chunk.n);
 }
 
 enum dump_step { DUMP_WRONG, DUMP_MORE, DUMP_END };
@@ -329,8 +338,9 @@ static enum dump_step dump_reply_record(struct request *request,
 
 /* Our way: iterators are 1 more than the offset that follows. */
 static enum dump_step dump_reply_stream(struct request *request,
-                                        const struct dump *dump, uint64_t iterator)
+                                        const struct object *object, uint64_t iterator)
 {
+    const struct dump *dump = object->dump;
     const uint64_t offset = iterator ? iterator - 1 : 0;
     if (offset > dump->n) {
         return DUMP_WRONG;
@@ -339,7 +349,7 @@ static enum dump_step dump_reply_stream(struct request *request,
         dump_reply_end(request);
         return DUMP_END;
     }
-    dump_reply_chunk(request, dump, offset, DUMP_CHUNK_MOST - DUMP_HEADER, 1, false);
+    dump_reply_chunk(request, object, offset, DUMP_CHUNK_MOST - DUMP_HEADER, 1, false);
     return DUMP_MORE;
 }
 
@@ -363,7 +373,7 @@ static void dump_scan(struct request *request, uint32_t families,
     if (dump) {
         const enum dump_step step = foreign
                                         ? dump_reply_record(request, dump, iterator)
-                                        : dump_reply_stream(request, dump, iterator);
+                                        : dump_reply_stream(request, object, iterator);
         if (step == DUMP_END) {
             dump_forget(object);
         } else if (step == DUMP_WRONG) {
@@ -422,7 +432,7 @@ void dump_bg_dump(struct request *request)
         reply_error(&request->reply, "ERR cursor: it is beyond the end of the dump");
     } else if (dump) {
         const bool last = dump->n - cursor <= size;
-        dump_reply_chunk(request, dump, cursor, (size_t)size, 0, true);
+        dump_reply_chunk(request, object, cursor, (size_t)size, 0, true);
         if (last) {
             dump_forget(object);
         }

@@ -20,6 +20,7 @@
 #include "args.h"
 #include "dump_stream.h"
 #include "import_value.h"
+#include "ledger.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ struct load {
     uint64_t size;             /* of all that is kept in the end, records included */
     struct gather gather;      /* of `size` bytes */
     uint64_t used;             /* of these, from the first on */
+    uint64_t counted;          /* of these, as memory: in object->held and the ledger */
     size_t header;             /* RedisBloom: bytes of its header */
     uint64_t first;            /* cuckoo filters: bytes of the first part, */
     uint32_t expansion;        /* and how much larger the next ones are */
@@ -57,10 +59,21 @@ struct load_words {
 
 /* ---- What has come --------------------------------------------------------------------------- */
 
+/* What has come is not counted any more: it goes, or is replaced by what is made of it as that
+ * grows (gather.h). */
+static void load_uncount(struct object *object)
+{
+    struct load *load = object->load;
+    atomic_fetch_sub(&object->held, load->counted);
+    ledger_release(LEDGER_TRANSFERS, load->counted);
+    gather_uncount(&load->gather);
+    load->counted = 0;
+}
+
 void load_forget(struct object *object)
 {
     if (object->load) {
-        atomic_fetch_sub(&object->held, object->load->used);
+        load_uncount(object);
         gather_end(&object->load->gather);
         free(object->load);
         object->load = NULL;
@@ -78,20 +91,22 @@ bool load_progress(struct object *object, uint64_t *done, uint64_t *total)
     return there;
 }
 
-/* Puts bytes to a place below load->size; false: there is no memory for them. */
-static bool load_write(struct object *object, uint64_t place, const void *bytes,
-                       size_t n)
+/* Puts bytes to a place below load->size. BG_ENOMEM: there is no memory for them. */
+static bg_err load_write(struct object *object, uint64_t place, const void *bytes,
+                         size_t n, bg_errinfo *info)
 {
     struct load *load = object->load;
-    if (!gather_count(&load->gather, (size_t)place + n)) {
-        return false;
+    const uint64_t more = place + n > load->used ? place + n - load->used : 0;
+    const bool reserved = ledger_reserve(LEDGER_TRANSFERS, more);
+    if (!reserved || !gather_count(&load->gather, (size_t)place + n)) {
+        ledger_release(LEDGER_TRANSFERS, reserved ? more : 0);
+        return object_error(info, BG_ENOMEM, "no memory for a chunk of %zu bytes", n);
     }
     memcpy(load->gather.bytes + place, bytes, n);
-    if (place + n > load->used) {
-        atomic_fetch_add(&object->held, place + n - load->used);
-        load->used = place + n;
-    }
-    return true;
+    atomic_fetch_add(&object->held, more);
+    load->used += more;
+    load->counted += more;
+    return BG_OK;
 }
 
 /* The most bytes that a dump may have. */
@@ -205,11 +220,9 @@ static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *by
                    ? BG_OK
                    : BG_EBUSY;
     }
-    if (!load_write(object, place, bytes, n)) {
-        return object_error(info, BG_ENOMEM, "no memory for a chunk of %zu bytes", n);
-    }
-    load->done += n;
-    return BG_OK;
+    const bg_err err = load_write(object, place, bytes, n, info);
+    load->done += err ? 0 : n;
+    return err;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -423,7 +436,7 @@ static bg_err load_finish(struct request *request, const struct load_words *word
 {
     struct host *host = request->host;
     struct object *made = NULL;
-    gather_uncount(&object->load->gather);
+    load_uncount(object);
     bg_err err =
         object->load->foreign
             ? load_finish_foreign(request, object->load, &made, info)
@@ -593,10 +606,11 @@ static void load_redis_header(struct request *request, const struct load_words *
     }
     pthread_mutex_lock(&object->dumping);
     err = load_begin(object, &anew, request->host->settings->allocator, &info);
-    if (!err && !load_write(object, LOAD_RECORD, data.data, data.len)) {
-        load_forget(object);
-        err = object_error(&info, BG_ENOMEM, "no memory for a header of %zu bytes",
-                           data.len);
+    if (!err) {
+        err = load_write(object, LOAD_RECORD, data.data, data.len, &info);
+        if (err) {
+            load_forget(object);
+        }
     }
     pthread_mutex_unlock(&object->dumping);
     if (err) {

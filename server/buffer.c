@@ -1,13 +1,19 @@
 /* buffer.c - growth, and the few things that are written often. */
 #include "buffer.h"
 
+#include "ledger.h"
+
 #include <stdlib.h>
 
-enum { BUFFER_FIRST = 1024 };
+enum {
+    BUFFER_FIRST = 1024,
+    BUFFER_SMALL = 16 << 10 /* up to here memory is never refused: errors can be sent */
+};
 
 void buffer_free(struct buffer *b)
 {
     free(b->data);
+    ledger_release(LEDGER_BUFFERS, b->room);
     buffer_init(b, b->limit);
 }
 
@@ -42,6 +48,25 @@ static void buffer_settle(struct buffer *b)
     }
 }
 
+/* Moves the bytes to memory of another size, if there may be as much. */
+static bool buffer_resize(struct buffer *b, size_t room)
+{
+    const size_t more = room - b->room;
+    if (room <= BUFFER_SMALL) {
+        ledger_add(LEDGER_BUFFERS, more);
+    } else if (!ledger_reserve(LEDGER_BUFFERS, more)) {
+        return false;
+    }
+    char *data = realloc(b->data, room);
+    if (!data) {
+        ledger_release(LEDGER_BUFFERS, more);
+        return false;
+    }
+    b->data = data;
+    b->room = room;
+    return true;
+}
+
 bool buffer_grow(struct buffer *b, size_t n)
 {
     const size_t waiting = buffer_waiting(b);
@@ -57,15 +82,8 @@ bool buffer_grow(struct buffer *b, size_t n)
         b->overflow = true;
         return false;
     }
-    const size_t room = buffer_next_room(b, b->used + n);
-    char *data = realloc(b->data, room);
-    if (!data) {
-        b->overflow = true;
-        return false;
-    }
-    b->data = data;
-    b->room = room;
-    return true;
+    b->overflow = !buffer_resize(b, buffer_next_room(b, b->used + n));
+    return !b->overflow;
 }
 
 size_t buffer_digits(char to[20], uint64_t value)

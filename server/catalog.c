@@ -1,6 +1,8 @@
 /* catalog.c - see catalog.h. */
 #include "catalog.h"
 
+#include "ledger.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -108,11 +110,37 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
     return BG_OK;
 }
 
+/* What an entry costs beside its name and its filter: with its object, its places in the table and
+ * in the list, and what the C library adds to each piece. */
+enum {
+    CATALOG_ENTRY = sizeof(struct entry) + sizeof(struct object)
+                    + 4 * sizeof(struct entry *) + 2 * sizeof(struct ordered) + 3 * 16
+};
+
+static size_t name_cost(const struct entry_name *name)
+{
+    return sizeof *name + name->len + 1;
+}
+
+static void name_free(struct entry_name *name)
+{
+    if (name) {
+        ledger_release(LEDGER_OBJECTS, name_cost(name));
+        free(name);
+    }
+}
+
+static void entry_discard(struct entry *entry) /* the object is somebody else's */
+{
+    name_free(atomic_load(&entry->name));
+    ledger_release(LEDGER_OBJECTS, CATALOG_ENTRY);
+    free(entry);
+}
+
 static void entry_free(struct entry *entry)
 {
     object_free(entry->object);
-    free(atomic_load(&entry->name));
-    free(entry);
+    entry_discard(entry);
 }
 
 /* Entries that somebody holds are returned: they have to wait longer. */
@@ -131,7 +159,7 @@ static struct entry *garbage_free(struct garbage *garbage)
     while (garbage->names) {
         struct entry_name *name = garbage->names;
         garbage->names = name->next_garbage;
-        free(name);
+        name_free(name);
     }
     while (garbage->places) {
         struct places *old = garbage->places;
@@ -336,6 +364,7 @@ static struct entry_name *name_create(const struct catalog *catalog, bg_bytes by
         if (bytes.len) {
             memcpy(name->bytes, bytes.data, bytes.len);
         }
+        ledger_add(LEDGER_OBJECTS, name_cost(name));
     }
     return name;
 }
@@ -347,20 +376,15 @@ static struct entry *entry_create(const struct catalog *catalog, bg_bytes bytes,
     struct entry_name *name = name_create(catalog, bytes);
     if (!entry || !name) {
         free(entry);
-        free(name);
+        name_free(name);
         return NULL;
     }
+    ledger_add(LEDGER_OBJECTS, CATALOG_ENTRY);
     atomic_init(&entry->name, name);
     entry->number = number;
     entry->object = object;
     entry->created = now;
     return entry;
-}
-
-static void entry_discard(struct entry *entry) /* the object is somebody else's */
-{
-    free(atomic_load(&entry->name));
-    free(entry);
 }
 
 /* Room for one more, so that nothing can fail once the journal was told. */
@@ -493,6 +517,8 @@ static bg_err catalog_put_locked(struct catalog *catalog, bg_bytes name,
     }
     if (present && !(terms->flags & (CATALOG_REPLACE | CATALOG_INSTEAD_OF))) {
         err = BG_EBUSY;
+    } else if (!before && terms->most && atomic_load(&catalog->count) >= terms->most) {
+        err = BG_ELIMIT;
     } else if (!before && atomic_load(&catalog->count) >= CATALOG_MOST) {
         err = catalog_fail(info, BG_ELIMIT, "names", "16777216", "fewer");
     } else if (!catalog_agrees(present, terms)) {
@@ -600,7 +626,7 @@ static bg_err catalog_rename_entry(struct catalog *catalog, struct entry *entry,
         err = catalog->hooks.renamed(catalog->hooks.context, entry, to, other, info);
     }
     if (err) {
-        free(name);
+        name_free(name);
         return err;
     }
     size_t at = 0; /* again: making room may have moved it */

@@ -119,11 +119,12 @@ struct catalog_terms {
     const struct entry *instead_of; /* NULL: nothing may have the name */
     uint64_t changes;
     uint64_t expires; /* milliseconds since 1970; 0: never */
+    uint64_t most;    /* names that there may be then; 0: any number */
 };
 
 /* Gives a name to an object, which is the catalogue's then; object->id becomes its number and
  * object->entry its entry. `base`, unless NULL, is a file that has its content. BG_EBUSY: the name
- * is taken; BG_ECANCELED: the terms are not met; BG_ELIMIT: `most` names; BG_EINVAL: the name is
+ * is taken; BG_ECANCELED: the terms are not met; BG_ELIMIT: too many names; BG_EINVAL: the name is
  * longer than 64 KiB. */
 bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *object,
                       const struct entry_base *base, const struct catalog_terms *terms,

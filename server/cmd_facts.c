@@ -5,6 +5,7 @@
 #include "cmd.h"
 #include "fronts.h"
 #include "jobs.h"
+#include "ledger.h"
 #include "observer.h"
 #include "persist.h"
 #include "server.h"
@@ -95,10 +96,18 @@ static void info_memory(const struct session *session, struct buffer *out)
     (void)getrusage(RUSAGE_SELF, &usage);
     const uint64_t resident = observer_rss();
     const uint64_t filters = catalog_bytes(session->server->catalog);
-    info_bytes(out, "used_memory", resident);
+    info_bytes(out, "used_memory", ledger_used());
     info_bytes(out, "used_memory_rss", resident);
     info_bytes(out, "used_memory_peak", (uint64_t)usage.ru_maxrss * 1024);
     info_line(out, "used_memory_dataset:%llu", info_number(filters));
+    info_line(out, "used_memory_filters:%llu",
+              info_number(ledger_used_by(LEDGER_FILTERS)));
+    info_line(out, "used_memory_objects:%llu",
+              info_number(ledger_used_by(LEDGER_OBJECTS)));
+    info_line(out, "used_memory_buffers:%llu",
+              info_number(ledger_used_by(LEDGER_BUFFERS)));
+    info_line(out, "used_memory_transfers:%llu",
+              info_number(ledger_used_by(LEDGER_TRANSFERS)));
     info_bytes(out, "total_system_memory",
                (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE));
     info_bytes(out, "maxmemory", session->from->maxmemory);

@@ -1,9 +1,11 @@
 /* conn.c - see conn.h. */
 #include "conn.h"
 
+#include "ledger.h"
 #include "log.h"
 #include "multi.h"
 #include "persist.h"
+#include "resp_reply.h"
 #include "server.h"
 #include "worker.h"
 
@@ -318,6 +320,27 @@ void conn_continue(struct conn *conn)
     conn_touch(conn);
 }
 
+/* What has come of a request cannot be kept. The client is told so if it speaks RESP, and the
+ * connection ends either way. */
+static ssize_t conn_no_memory(struct conn *conn)
+{
+    char why[LEDGER_WHY];
+    if (!ledger_refusal(why)) {
+        return CONN_GONE;
+    }
+    log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 }, "client %s: a request: %s",
+              conn->client.address, why);
+    if (conn->protocol != &resp_protocol) {
+        return CONN_GONE;
+    }
+    const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
+    reply_errorf(&reply, "OOM %s", why);
+    buffer_clear(&conn->in, 0);
+    conn->client.close = true;
+    conn_touch(conn);
+    return CONN_AGAIN;
+}
+
 /* Reads once, into the worker's memory or behind what is there already. CONN_AGAIN, CONN_GONE, 0
  * at the end, or how much it was. */
 static ssize_t conn_read_some(struct conn *conn)
@@ -333,7 +356,7 @@ static ssize_t conn_read_some(struct conn *conn)
         room = room < most ? room : most;
         to = room ? buffer_space(&conn->in, room) : NULL;
         if (!to) {
-            return CONN_GONE;
+            return conn_no_memory(conn);
         }
     }
     const ssize_t n = conn_read(conn, to, room);
@@ -355,7 +378,7 @@ static ssize_t conn_read_some(struct conn *conn)
         const size_t used = conn_feed(conn, to, (size_t)n);
         buffer_put(&conn->in, to + used, (size_t)n - used);
         if (conn->in.overflow) {
-            return CONN_GONE;
+            return conn_no_memory(conn);
         }
     }
     return n;
@@ -565,7 +588,7 @@ void conn_settle(struct conn *conn)
     if (conn->out.overflow) {
         atomic_fetch_add_explicit(&worker->counts.overflowed, 1, memory_order_relaxed);
         log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
-                  "client %s: replies exceed client-output-buffer-limit",
+                  "client %s: replies exceed client-output-buffer-limit or maxmemory",
                   conn->client.address);
         conn_close(conn);
         return;

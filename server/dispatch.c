@@ -14,6 +14,7 @@
  */
 #include "conn.h"
 #include "fronts.h"
+#include "ledger.h"
 #include "log.h"
 #include "persist.h"
 #include "resp_reply.h"
@@ -38,6 +39,7 @@ struct resp_job {
     const struct command *command; /* of that run */
     struct resp_job *then;         /* the request behind it, to be run next; or */
     char farewell[256]; /* the error behind it, with which the connection ends */
+    size_t bytes;       /* of all of it */
     size_t argc;
     bg_bytes *argv; /* and behind it the bytes */
 };
@@ -104,6 +106,7 @@ static void resp_job_free(struct resp_job *job)
 {
     if (job) {
         buffer_free(&job->out);
+        ledger_release(LEDGER_BUFFERS, job->bytes);
         free(job);
     }
 }
@@ -152,6 +155,18 @@ static void resp_job_done(struct job *job)
     resp_job_free(mine);
 }
 
+static void resp_no_memory(const struct reply *reply)
+{
+    char why[LEDGER_WHY];
+    if (ledger_refusal(why)) {
+        reply_errorf(reply, "OOM %s", why);
+    } else {
+        reply_error(reply, "ERR out of memory");
+    }
+}
+
+enum { RESP_SMALL = 16 << 10 }; /* requests whose copies are never refused */
+
 /* A job for a copy of a request; NULL: no memory. */
 static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_t argc)
 {
@@ -159,14 +174,22 @@ static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_
     for (size_t i = 0; i < argc; i++) {
         bytes += argv[i].len;
     }
-    struct resp_job *job = malloc(sizeof *job + argc * sizeof *job->argv + bytes);
+    bytes += sizeof(struct resp_job) + argc * sizeof(bg_bytes);
+    if (bytes < RESP_SMALL) {
+        ledger_add(LEDGER_BUFFERS, bytes);
+    } else if (!ledger_reserve(LEDGER_BUFFERS, bytes)) {
+        return NULL;
+    }
+    struct resp_job *job = malloc(bytes);
     if (!job) {
+        ledger_release(LEDGER_BUFFERS, bytes);
         return NULL;
     }
     *job = (struct resp_job){
         .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
         .conn = conn,
         .client = conn->client,
+        .bytes = bytes,
         .argc = argc,
         .argv = (bg_bytes *)(job + 1)
     };
@@ -223,7 +246,7 @@ static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
         resp_job_free(job);
         resp_job_free(then);
         for (size_t i = 0; i < run->n + (argc ? 1 : 0); i++) {
-            reply_error(&reply, "ERR out of memory");
+            resp_no_memory(&reply);
         }
         run->n = 0;
         return NULL;
@@ -330,7 +353,7 @@ static void resp_request(struct conn *conn, const bg_bytes *argv, size_t argc)
         if (resp_defer(conn, argv, argc)) {
             return;
         }
-        reply_error(&reply, "ERR out of memory");
+        resp_no_memory(&reply);
     }
     resp_count_errors(conn, waiting, 1);
     if (conn->client.mute) {

@@ -1,7 +1,9 @@
 /* multi.c - see multi.h. */
 #include "multi.h"
 
+#include "args.h"
 #include "cmd.h"
+#include "ledger.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +33,7 @@ static void multi_free(struct multi *multi)
         multi->first = queued->next;
         free(queued);
     }
+    ledger_release(LEDGER_BUFFERS, multi ? multi->bytes : 0);
     free(multi);
 }
 
@@ -89,7 +92,8 @@ void multi_queue(struct client *client, const struct request *request, size_t li
                     "ERR the transaction exceeds client-query-buffer-limit");
         return;
     }
-    struct queued *queued = multi->failed ? NULL : multi_copy(request, bytes);
+    const bool room = !multi->failed && ledger_reserve(LEDGER_BUFFERS, cost);
+    struct queued *queued = room ? multi_copy(request, bytes) : NULL;
     if (queued) {
         *multi->last = queued;
         multi->last = &queued->next;
@@ -98,7 +102,8 @@ void multi_queue(struct client *client, const struct request *request, size_t li
         multi->slow = multi->slow || request->command->flags & COMMAND_SLOW;
     } else if (!multi->failed) {
         multi->failed = true;
-        reply_error(&request->reply, "ERR out of memory");
+        ledger_release(LEDGER_BUFFERS, room ? cost : 0);
+        args_no_memory(request, "the transaction");
         return;
     }
     reply_status(&request->reply, "QUEUED");

@@ -2,6 +2,7 @@
 #include "observer.h"
 
 #include "gates.h"
+#include "ledger.h"
 #include "server.h"
 
 #include <math.h>
@@ -117,6 +118,7 @@ static struct watched *watched_get(struct observer *o, uint64_t number)
         if (!more) {
             return NULL;
         }
+        ledger_add(LEDGER_OBJECTS, (room - o->room) * sizeof *more);
         o->watched = more;
         o->room = room;
     }
@@ -620,6 +622,7 @@ void observer_free(struct observer *o)
     for (size_t i = 0; i < o->count; i++) {
         history_free(o->watched[i].history);
     }
+    ledger_release(LEDGER_OBJECTS, o->room * sizeof *o->watched);
     free(o->watched);
     for (size_t i = 0; i < o->gates_count; i++) {
         free(o->gates[i].name);

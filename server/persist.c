@@ -37,6 +37,7 @@
  */
 #include "persist.h"
 
+#include "ledger.h"
 #include "log.h"
 #include "persist_inside.h"
 #include "server.h"
@@ -662,9 +663,11 @@ bg_err persist_snapshot(struct persist *persist, bg_errinfo *info)
     bg_errinfo own;
     struct journal_state state;
     const uint64_t began = server_ticks();
+    const bool before = ledger_exempt(true); /* it makes room in the journal */
     pthread_mutex_lock(&persist->saving);
     const bg_err err = persist_snapshot_locked(persist, info ? info : &own);
     pthread_mutex_unlock(&persist->saving);
+    (void)ledger_exempt(before);
     journal_about(persist->journal, &state);
     const double seconds = (double)(server_ticks() - began) / 1000;
     pthread_mutex_lock(&persist->told_lock);

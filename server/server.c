@@ -7,6 +7,7 @@
 #include "gate_settings.h"
 #include "gates.h"
 #include "jobs.h"
+#include "ledger.h"
 #include "listen.h"
 #include "log.h"
 #include "multi.h"
@@ -108,6 +109,9 @@ static bool server_apply(void *context, const struct settings *settings, char wh
     }
     log_set_level((enum log_level)settings->log_level);
     log_set_format((enum log_format)settings->log_format);
+    if (atomic_load(&server->phase) >= SERVER_SERVING) {
+        ledger_limit(settings->maxmemory);
+    }
     return true;
 }
 
@@ -452,8 +456,30 @@ static bool server_start_workers(struct server *server)
     return started == server->workers_count || server_say("workers", "no threads");
 }
 
+/* Pieces that are counted, but not refused: the library's buffers for reading and writing files, and
+ * filters so small that it is enough to look before each command whether the ledger is full. */
+enum { SERVER_SMALL = 2 << 20 };
+
+static int server_take(void *context, size_t bytes)
+{
+    (void)context;
+    if (bytes >= SERVER_SMALL) {
+        return ledger_reserve(LEDGER_FILTERS, bytes);
+    }
+    ledger_add(LEDGER_FILTERS, bytes);
+    return 1;
+}
+
+static void server_give(void *context, size_t bytes)
+{
+    (void)context;
+    ledger_release(LEDGER_FILTERS, bytes);
+}
+
 int server_run(struct settings_store *store)
 {
+    static const bg_memory_guard guard = { server_take, server_give, NULL };
+    bg_memory_set_guard(&guard);
     struct server *server = calloc(1, sizeof *server);
     int code = SERVER_FAILED;
     if (!server) {
@@ -466,6 +492,7 @@ int server_run(struct settings_store *store)
         if (server_start_workers(server) && server_load(server)
             && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
+            ledger_limit(settings_now(store)->maxmemory); /* what was there is loaded */
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));
             startup_ready("serving");

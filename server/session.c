@@ -4,6 +4,7 @@
 #include "args.h"
 #include "cmd.h"
 #include "fronts.h"
+#include "ledger.h"
 #include "log.h"
 #include "multi.h"
 #include "persist.h"
@@ -82,6 +83,8 @@ static struct object *session_host_find(struct host *host, bg_bytes name)
     return entry ? entry->object : NULL;
 }
 
+static const char session_too_many[] = "max-filters: no more filters can be made";
+
 static bg_err session_limit(bg_errinfo *info, const char *message)
 {
     *info = (bg_errinfo){ .code = BG_ELIMIT };
@@ -89,19 +92,18 @@ static bg_err session_limit(bg_errinfo *info, const char *message)
     return BG_ELIMIT;
 }
 
-/* Quotas of what there is in all; an object that exists already is what it is. */
-static bg_err session_fits(struct session *session, bg_bytes name,
-                           const struct object *object, uint32_t flags,
+/* Quotas of what there is in all. The memory of the object was asked for when it was made, but for
+ * small pieces. */
+static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flags,
                            bg_errinfo *info)
 {
     const struct settings *settings = session->from;
     const struct catalog *catalog = session->server->catalog;
     if (settings->max_filters && catalog_count(catalog) >= settings->max_filters
         && !(flags & CATALOG_REPLACE && session_find(session, name))) {
-        return session_limit(info, "max-filters: no more filters can be made");
+        return session_limit(info, session_too_many);
     }
-    if (settings->maxmemory
-        && catalog_bytes(catalog) + object_bytes(object) > settings->maxmemory) {
+    if (ledger_is_full()) {
         return session_limit(info, "maxmemory: the filter would exceed it");
     }
     return BG_OK;
@@ -118,9 +120,14 @@ static bg_err session_name(struct session *session, bg_bytes name,
         *info = (bg_errinfo){ .code = BG_ENOMEM };
         return BG_ENOMEM;
     }
+    struct catalog_terms limited = *terms;
+    limited.most = session->from->max_filters;
     session_enter(session);
-    const bg_err err =
-        catalog_put_on(server->catalog, name, object, base, terms, session->now, info);
+    bg_err err = catalog_put_on(server->catalog, name, object, base, &limited,
+                                session->now, info);
+    if (err == BG_ELIMIT && !info->message[0]) {
+        err = session_limit(info, session_too_many);
+    }
     if (!err) {
         catalog_grew(server->catalog, object_bytes(object));
         if (session->is_job) {
@@ -147,7 +154,7 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
                        "name: found that of a filter over a cluster, expected another");
         return BG_EINVAL;
     }
-    bg_err err = session_fits(session, name, object, terms->flags, info);
+    bg_err err = session_fits(session, name, terms->flags, info);
     if (err) {
         return err;
     }
@@ -243,7 +250,11 @@ static bg_err session_host_checkpoint(struct host *host, struct object *object,
     if (err || !session->server->persist) {
         return err;
     }
-    return persist_checkpoint(session->server->persist, object->entry, info);
+    const bool before = ledger_exempt(true); /* the change has happened already */
+    const bg_err kept =
+        persist_checkpoint(session->server->persist, object->entry, info);
+    (void)ledger_exempt(before);
+    return kept;
 }
 
 static uint64_t session_host_now(struct host *host)
@@ -462,8 +473,7 @@ static const char *session_no_state(const struct session *session,
     if (!(command->flags & COMMAND_WRITE)) {
         return NULL;
     }
-    if (command->flags & COMMAND_DENYOOM && session->from->maxmemory
-        && catalog_bytes(server->catalog) > session->from->maxmemory) {
+    if (command->flags & COMMAND_DENYOOM && ledger_is_full()) {
         return "OOM command not allowed when used memory > 'maxmemory'.";
     }
     char why[256];
@@ -574,6 +584,7 @@ void session_changes(struct session *session, const struct command *command)
 static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = slowlog_clock();
+    ledger_forget();
     session_changes(session, request->command);
     request->command->run(request);
     const uint64_t took = (slowlog_clock() - began) / 1000;

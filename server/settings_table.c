@@ -167,8 +167,9 @@ static const struct setting settings_rows[] = {
         "Disconnects clients that have begun a request, a log-in by TLS or the reading of an answer and "
         "take longer than this to get on with it; 0 never."),
     ROW(maxmemory, "maxmemory", MEMORY, "75%", 0, 1024 * TI, LIVE, "SIZE",
-        "What all filters together may take, in bytes or as a share of the memory of the machine or container; "
-        "0 for no limit. Beyond it, commands that need more are refused."),
+        "Maximum memory, in bytes or as a share of the memory of the machine or container (0: no limit). It counts "
+        "filters, names, buffers of requests and replies, and copies made by dumps, loads and verification. Commands "
+        "that need more fail with an OOM error."),
     ROW(max_filter_memory, "max-filter-memory", MEMORY, "50%", 0, 1024 * TI, LIVE, "SIZE",
         "What one filter may take; 0 for no limit."),
     ROW(max_filters, "max-filters", COUNT, "100k", 1, 1e8, LIVE, "N",

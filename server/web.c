@@ -21,6 +21,7 @@
 #include "assets.h"
 #include "conn.h"
 #include "http_response.h"
+#include "ledger.h"
 #include "persist.h"
 #include "server.h"
 #include "text.h"
@@ -160,6 +161,10 @@ void web_failed(struct web_request *request, bg_err err, const bg_errinfo *info)
         { BG_EBUILD, 500, "internal" },
     };
     const char *message = info && info->message[0] ? info->message : bg_strerror(err);
+    char why[LEDGER_WHY];
+    if (err == BG_ENOMEM && ledger_refusal(why)) {
+        message = why;
+    }
     if (err == BG_ELIMIT && web_is_of_memory(message, strlen(message))) {
         err = BG_ENOMEM;
     }
@@ -403,6 +408,7 @@ static void web_job_run(struct job *job, struct session *session)
     request->session = session;
     session->client = request->client;
     web_header(request, "Cache-Control", "no-store");
+    ledger_forget();
     if (web_access(request, route, true) == WEB_MAY && !mine->asks) {
         route->run(request);
     }
@@ -712,7 +718,9 @@ static size_t web_read_body(struct conn *conn, const char *bytes, size_t n)
         switch (result) {
         case HTTP_BODY_DATA:
             if (!web_keep(http, data)) {
-                web_reject(conn, 507, "the body cannot be stored");
+                char why[LEDGER_WHY];
+                web_reject(conn, 507,
+                           ledger_refusal(why) ? why : "the body cannot be stored");
                 return n;
             }
             break;

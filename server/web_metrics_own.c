@@ -4,6 +4,7 @@
  */
 #include "gates.h"
 #include "jobs.h"
+#include "ledger.h"
 #include "log.h"
 #include "observer.h"
 #include "persist.h"
@@ -66,8 +67,11 @@ static void own_service(struct own *own, struct server *server, uint64_t told)
               "Filters that have their own figures in this document.", (double)told);
     own_gauge(own, "bloomgate_service_filter_bytes", "Memory of all filters.",
               (double)catalog_bytes(server->catalog));
+    own_gauge(own, "bloomgate_service_used_bytes",
+              "Memory that counts for maxmemory: filters, objects, buffers, transfers.",
+              (double)ledger_used());
     own_gauge(own, "bloomgate_service_max_bytes",
-              "Memory that all filters may take together; 0: no limit.",
+              "Memory that they may take together (maxmemory); 0: no limit.",
               (double)settings->maxmemory);
     own_gauge(own, "bloomgate_service_resident_bytes", "Memory of the process.",
               (double)observer_rss());

@@ -15,14 +15,45 @@
 
 enum {
     LINE_BYTES = 64,
+    PAGE_BYTES = 4096,
     MAP_FROM = 128 << 10, /* smaller pieces come from the C library's pool */
     HUGE_BYTES = 2 << 20, /* a large page on x86-64, and on arm64 with 4 KiB pages */
     HUGE_FROM = 1 << 20   /* what fills at least half of one gets it */
 };
 
+static const bg_memory_guard *memory_guard;
+
+void bg_memory_set_guard(const bg_memory_guard *guard)
+{
+    memory_guard = guard;
+}
+
 static bool memory_is_mapped(size_t bytes, bool hidden)
 {
     return hidden || bytes >= MAP_FROM;
+}
+
+/* What a piece of the system's memory costs: whole pages if it is mapped, else what the C library
+ * adds to it on average. */
+static size_t memory_cost(size_t bytes, bool hidden)
+{
+    const size_t page = PAGE_BYTES, more = LINE_BYTES;
+    return !memory_is_mapped(bytes, hidden) ? bytes + more
+           : bytes > SIZE_MAX - page        ? bytes
+                                            : (bytes + page - 1) & ~(page - 1);
+}
+
+static bool memory_ask(size_t bytes, bool hidden)
+{
+    return !memory_guard
+           || memory_guard->take(memory_guard->context, memory_cost(bytes, hidden));
+}
+
+static void memory_tell(size_t bytes, bool hidden)
+{
+    if (memory_guard) {
+        memory_guard->give(memory_guard->context, memory_cost(bytes, hidden));
+    }
 }
 
 /* How many bytes a mapping really has: whole large pages, so that its end is on one as
@@ -87,8 +118,11 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
     if (allocator && allocator->allocate) {
         memory->allocator = *allocator;
         memory->base = allocator->allocate(allocator->context, bytes, LINE_BYTES, 1);
-    } else {
+    } else if (memory_ask(bytes, false)) {
         memory->base = memory_from_system(bytes, small_pages);
+        if (!memory->base) {
+            memory_tell(bytes, false);
+        }
     }
     memory->bytes = memory->base ? bytes : 0;
     return memory->base != NULL;
@@ -99,13 +133,14 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages)
 {
-    if (!allocator || !allocator->allocate) {
+    if ((!allocator || !allocator->allocate) && memory_ask(bytes, true)) {
         void *p = memory_map(bytes, small_pages);
         if (p) {
             (void)madvise(p, memory_map_bytes(bytes), MADV_DONTDUMP);
             *memory = (struct bgi_memory){ .base = p, .bytes = bytes, .hidden = true };
             return true;
         }
+        memory_tell(bytes, true);
     }
     return bgi_memory_take(memory, bytes, allocator, small_pages);
 }
@@ -120,8 +155,10 @@ void bgi_memory_give(struct bgi_memory *memory)
                                   memory->bytes);
     } else if (memory_is_mapped(memory->bytes, memory->hidden)) {
         (void)munmap(memory->base, memory_map_bytes(memory->bytes));
+        memory_tell(memory->bytes, memory->hidden);
     } else {
         free(memory->base);
+        memory_tell(memory->bytes, memory->hidden);
     }
     memory->base = NULL;
     memory->bytes = 0;
@@ -158,8 +195,12 @@ void bgi_memory_zero(const struct bgi_memory *memory, void *start, size_t bytes)
 bool bgi_secret_take(struct bgi_memory *memory, size_t bytes)
 {
     memset(memory, 0, sizeof *memory);
-    void *p = bytes ? memory_map(bytes, true) : NULL;
+    if (!bytes || !memory_ask(bytes, true)) {
+        return false;
+    }
+    void *p = memory_map(bytes, true);
     if (!p) {
+        memory_tell(bytes, true);
         return false;
     }
     size_t length = memory_map_bytes(bytes);

@@ -1,0 +1,108 @@
+/* ledger.c - see ledger.h. Each part has a cache line of its own. */
+#include "ledger.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum { LEDGER_SHARE = 16, LEDGER_LEAVES = 64 << 20 };
+
+static struct {
+    _Alignas(64) _Atomic uint64_t used;
+} ledger_parts[LEDGER_PARTS];
+
+static _Atomic uint64_t ledger_most;
+
+/* Of this thread. */
+static _Thread_local bool ledger_is_exempt;
+static _Thread_local uint64_t ledger_wanted; /* that was refused; 0: nothing was */
+
+void ledger_limit(uint64_t bytes)
+{
+    atomic_store(&ledger_most, bytes);
+}
+
+uint64_t ledger_used_by(enum ledger_part part)
+{
+    return atomic_load_explicit(&ledger_parts[part].used, memory_order_relaxed);
+}
+
+uint64_t ledger_used(void)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < LEDGER_PARTS; i++) {
+        sum += ledger_used_by((enum ledger_part)i);
+    }
+    return sum;
+}
+
+/* The limit for a part. */
+static uint64_t ledger_limit_of(enum ledger_part part, uint64_t most)
+{
+    const uint64_t share = most / LEDGER_SHARE;
+    const uint64_t leaves = share < LEDGER_LEAVES ? share : LEDGER_LEAVES;
+    return part == LEDGER_BUFFERS ? most : most - leaves;
+}
+
+void ledger_add(enum ledger_part part, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&ledger_parts[part].used, bytes, memory_order_relaxed);
+}
+
+void ledger_release(enum ledger_part part, uint64_t bytes)
+{
+    atomic_fetch_sub_explicit(&ledger_parts[part].used, bytes, memory_order_relaxed);
+}
+
+/* Counts first: of two threads that ask for the last bytes, one at most gets them. */
+bool ledger_reserve(enum ledger_part part, uint64_t bytes)
+{
+    const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);
+    if (!most || ledger_is_exempt) {
+        ledger_add(part, bytes);
+        return true;
+    }
+    const uint64_t limit = ledger_limit_of(part, most);
+    const uint64_t alone = part == LEDGER_BUFFERS ? limit / 2 : limit;
+    if (bytes <= alone) {
+        const uint64_t before = atomic_fetch_add(&ledger_parts[part].used, bytes);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (before <= alone - bytes && ledger_used() <= limit) {
+            return true;
+        }
+        ledger_release(part, bytes);
+    }
+    ledger_wanted = bytes ? bytes : 1;
+    return false;
+}
+
+bool ledger_is_full(void)
+{
+    const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);
+    return most && ledger_used() > ledger_limit_of(LEDGER_FILTERS, most);
+}
+
+bool ledger_exempt(bool exempt)
+{
+    const bool before = ledger_is_exempt;
+    ledger_is_exempt = exempt;
+    return before;
+}
+
+bool ledger_refusal(char why[LEDGER_WHY])
+{
+    const uint64_t wanted = ledger_wanted;
+    ledger_wanted = 0;
+    if (wanted) {
+        (void)snprintf(why, LEDGER_WHY,
+                       "cannot allocate %llu bytes: maxmemory is %llu, %llu are used",
+                       (unsigned long long)wanted,
+                       (unsigned long long)atomic_load(&ledger_most),
+                       (unsigned long long)ledger_used());
+    }
+    return wanted != 0;
+}
+
+void ledger_forget(void)
+{
+    ledger_wanted = 0;
+}

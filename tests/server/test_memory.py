@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""maxmemory: everything that clients can cause the service to take is counted, and asked for before it is allocated.
+
+usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
+
+import threading
+
+import service
+from service import Error, Service, alone, encode, wait_for
+
+MI = 1 << 20
+
+
+def memory(s):
+    """INFO memory, as numbers."""
+    lines = s.ask("INFO", "memory").decode().splitlines()
+    return {name: int(value) for name, value in (line.split(":") for line in lines if ":" in line) if value.isdigit()}
+
+
+def check(s, limit):
+    """The parts add up, and stay within the limit."""
+    told = memory(s)
+    parts = {part: told[f"used_memory_{part}"] for part in ("filters", "objects", "buffers", "transfers")}
+    assert abs(sum(parts.values()) - told["used_memory"]) < 256 << 10, told  # this reply is on its way as well
+    assert told["used_memory"] <= limit + 4 * MI, told
+    return parts
+
+
+def is_oom(answer):
+    return isinstance(answer, Error) and answer.startswith("OOM ")
+
+
+@alone
+def test_one_large_filter(program):
+    with Service(program, "maxmemory 64Mi", "max-filter-memory 64Gi") as s:
+        assert s.ask("BG.CREATE", "r", "CAPACITY", 1000, "ERROR", 0.01) == "OK"
+        for words in (("BG.REBUILD", "r", "BEGIN", 8000000000), ("BF.RESERVE", "b", 0.01, 1000000000), ("CF.RESERVE", "c", 1000000000),
+                      ("BG.CREATE", "g", "KIND", "blocked", "BYTES", 80 * MI, "CAPACITY", 10), ("BF.INSERT", "i", "CAPACITY", 1000000000, "ITEMS", "x"),
+                      ("BG.CREATE", "w", "KIND", "window", "WINDOW", 1000, "CAPACITY", 1000000000)):
+            answer = s.ask(*words)
+            assert is_oom(answer), (words, answer)
+            assert "maxmemory is 67108864" in answer, answer
+        check(s, 64 * MI)
+        assert s.ask("BG.REBUILD", "r", "STATUS")[1] == 0
+        assert s.ask("DBSIZE") == 1
+
+
+@alone
+def test_copies(program):
+    with Service(program, "maxmemory 64Mi") as s:
+        assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 40 * MI, "CAPACITY", 10000000) == "OK"
+        assert s.ask("BG.ADD", "f", "x") == 1
+        for words in (("COPY", "f", "g"), ("BG.MERGE", "g", "f"), ("BG.DUMP", "f", 0), ("BG.REBUILD", "f", "BEGIN", 30000000),
+                      ("BG.CREATE", "g", "KIND", "blocked", "BYTES", 40 * MI, "CAPACITY", 10)):
+            assert is_oom(s.ask(*words)), words
+        assert is_oom(s.ask("BG.VERIFY", "f"))
+        parts = check(s, 64 * MI)
+        assert parts["transfers"] == 0 and 40 * MI <= parts["filters"] < 41 * MI, parts
+        assert s.ask("BG.EXISTS", "f", "x") == 1
+        assert s.ask("SAVE") == "OK"  # a snapshot is not refused
+
+
+@alone
+def test_many_verifications(program):
+    with Service(program, "maxmemory 64Mi", "jobs 8") as s:
+        assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 12 * MI, "CAPACITY", 10000000) == "OK"
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(s.connect().ask("BG.VERIFY", "f"))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert all(is_oom(a) or not isinstance(a, Error) for a in answers), answers
+        parts = check(s, 64 * MI)
+        assert parts["transfers"] == 0 and parts["filters"] < 13 * MI, parts
+        assert not isinstance(s.ask("BG.VERIFY", "f"), Error)
+
+
+@alone
+def test_dumps_and_loads(program):
+    with Service(program, "maxmemory 64Mi") as s:
+        assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 20 * MI, "CAPACITY", 10000000) == "OK"
+        cursor, chunks = 0, []
+        while True:
+            cursor, chunk = s.ask("BG.DUMP", "f", cursor, "SIZE", 2 * MI)
+            if len(chunks) == 0:
+                assert 20 * MI <= check(s, 64 * MI)["transfers"] < 21 * MI
+            chunks.append(chunk)
+            if cursor == 0:
+                break
+        assert check(s, 64 * MI)["transfers"] == 0
+        for chunk in chunks[:5]:
+            assert not isinstance(s.ask("BG.LOAD", "g", chunk), Error)
+        assert 10 * MI <= check(s, 64 * MI)["transfers"] < 11 * MI
+        for chunk in chunks[5:]:
+            assert not isinstance(s.ask("BG.LOAD", "g", chunk), Error)
+        assert check(s, 64 * MI)["transfers"] == 0
+        answers = [s.ask("BG.LOAD", "h", chunk) for chunk in chunks]
+        assert is_oom(next(a for a in answers if isinstance(a, Error))), answers  # three do not fit
+        s.ask("DEL", "h", "g")
+        wait_for(lambda: check(s, 64 * MI)["transfers"] == 0 and memory(s)["used_memory_filters"] < 21 * MI, what="memory to be given back")
+
+
+@alone
+def test_many_small_filters(program):
+    with Service(program, "maxmemory 16Mi", "max-filters 1M", "appendfsync no") as s:
+        made = 0
+        while True:
+            answers = s.connect().pipeline([("BF.ADD", f"f{made + i}", "x") for i in range(200)])
+            done = answers.count(1)
+            made += done
+            if done < 200:
+                break
+            assert made * 2048 < 16 * MI, made
+        assert is_oom(answers[-1]), answers[-1]
+        parts = check(s, 16 * MI)
+        assert parts["objects"] > 500 * made and parts["filters"] > 1024 * made, (made, parts)
+        assert s.ask("BF.EXISTS", "f0", "x") == 1  # nothing but growth is refused
+        assert is_oom(s.ask("BF.ADD", "f0", "y"))
+        assert s.ask("DEL", *[f"f{i}" for i in range(made // 2)]) == made // 2
+        wait_for(lambda: s.ask("BF.ADD", "again", "x") == 1, what="memory to be given back")
+
+
+@alone
+def test_unfinished_requests(program):
+    with Service(program, "maxmemory 64Mi", "jobs 2") as s:
+        assert s.ask("BF.ADD", "k", "x") == 1
+        half = encode("BF.EXISTS", "k", b"y" * (4 * MI))[:-100]
+        clients = [s.connect() for _ in range(40)]
+        threads = [threading.Thread(target=send, args=(c, half)) for c in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        wait_for(lambda: "maxmemory" in s.read_log(), what="a refusal")
+        check(s, 64 * MI)
+        assert s.ask("BF.EXISTS", "k", "x") == 1
+        for client in clients:
+            client.close()
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI, what="buffers to be given back")
+        assert s.ask("BF.EXISTS", "k", b"y" * MI) == 0
+
+
+def send(client, data):
+    try:
+        client.socket.sendall(data)
+    except OSError:
+        pass  # refused
+
+
+@alone
+def test_a_lower_limit_still_starts(program):
+    """What is there is loaded, whatever the limit; then nothing is added."""
+    s = Service(program, "maxmemory 64Mi")
+    try:
+        s.start()
+        assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 40 * MI, "CAPACITY", 10000000) == "OK"
+        assert s.ask("BG.ADD", "f", "x") == 1
+        s.stop()
+        s.lines = ("maxmemory 8Mi",)
+        s.start()
+        assert s.ask("BG.EXISTS", "f", "x") == 1
+        assert is_oom(s.ask("BG.ADD", "f", "y"))
+        assert s.ask("CONFIG", "SET", "maxmemory", "64Mi") == "OK"
+        assert s.ask("BG.ADD", "f", "y") == 1
+        s.stop()
+    finally:
+        s.kill()
+        s.remove()
+
+
+service.main(__doc__)

@@ -1,0 +1,89 @@
+/*
+ * The ledger: what is counted, what is refused and to whom that is told, and that threads together do
+ * not get more than there is.
+ */
+#include "ledger.h"
+
+#include "support/check.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { MI = 1 << 20 };
+
+TEST(ledger__counts_without_a_limit)
+{
+    ledger_limit(0);
+    CHECK(ledger_reserve(LEDGER_FILTERS, UINT64_C(1) << 50));
+    ledger_add(LEDGER_OBJECTS, 7);
+    CHECK_EQ(ledger_used_by(LEDGER_FILTERS), UINT64_C(1) << 50);
+    CHECK_EQ(ledger_used(), (UINT64_C(1) << 50) + 7);
+    CHECK(!ledger_is_full());
+    ledger_release(LEDGER_FILTERS, UINT64_C(1) << 50);
+    ledger_release(LEDGER_OBJECTS, 7);
+    CHECK_EQ(ledger_used(), 0);
+}
+
+TEST(ledger__refuses_beyond_the_limit)
+{
+    char why[LEDGER_WHY];
+    ledger_limit(16 * MI);
+    CHECK(!ledger_refusal(why));
+    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI)); /* a sixteenth is for buffers */
+    CHECK(!ledger_is_full());
+    CHECK(!ledger_reserve(LEDGER_TRANSFERS, 1));
+    CHECK(ledger_refusal(why));
+    CHECK_STR(why, "cannot allocate 1 bytes: maxmemory is 16777216, 15728640 are used");
+    CHECK(!ledger_refusal(why)); /* told once */
+    CHECK(!ledger_reserve(LEDGER_FILTERS, UINT64_MAX));
+    ledger_forget();
+    CHECK(!ledger_refusal(why));
+    CHECK(ledger_reserve(LEDGER_BUFFERS, MI));
+    CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));
+    CHECK_EQ(ledger_used(), 16 * MI);
+    CHECK(ledger_is_full());
+    /* What must not fail is counted and not refused, by this thread. */
+    CHECK(!ledger_exempt(true));
+    CHECK(ledger_reserve(LEDGER_FILTERS, 100 * MI));
+    CHECK(ledger_exempt(false));
+    ledger_release(LEDGER_FILTERS, 115 * MI);
+    /* Buffers take half at most. */
+    CHECK(!ledger_reserve(LEDGER_BUFFERS, 8 * MI));
+    CHECK(ledger_reserve(LEDGER_BUFFERS, 7 * MI));
+    CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));
+    ledger_release(LEDGER_BUFFERS, 8 * MI);
+    CHECK_EQ(ledger_used(), 0);
+    ledger_limit(0);
+}
+
+static _Atomic uint64_t most;
+
+static void *reserver(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < 20000; i++) {
+        if (ledger_reserve(LEDGER_FILTERS, MI)) {
+            const uint64_t now = atomic_fetch_add(&most, 1) + 1;
+            CHECK(now <= 4);
+            atomic_fetch_sub(&most, 1);
+            ledger_release(LEDGER_FILTERS, MI);
+        }
+    }
+    return NULL;
+}
+
+TEST(ledger__threads_share_one_limit)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    ledger_limit(5 * MI);
+    for (size_t i = 0; i < THREADS; i++) {
+        CHECK_EQ(pthread_create(&threads[i], NULL, reserver, NULL), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    }
+    CHECK_EQ(ledger_used(), 0);
+    ledger_limit(0);
+}
