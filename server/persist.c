@@ -256,8 +256,12 @@ bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
     bg_filter *copy = NULL;
-    bg_err err = BG_OK;
     *base = (struct entry_base){ .from = 0 };
+    bg_err err =
+        journal_check(persist->journal, info); /* whose folder it would be put into */
+    if (err) {
+        return err;
+    }
     if (!persist_new_name(persist_ending(object), base)) {
         return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
     }
@@ -757,6 +761,7 @@ void persist_tick(struct persist *persist)
     const struct settings *settings = settings_now(persist->server->store);
     struct journal_state state;
     persist_follow(persist, settings);
+    atomic_store(&persist->displaced, journal_check(persist->journal, NULL) != BG_OK);
     journal_about(persist->journal, &state);
     if (persist_is_due(persist, settings, &state)) {
         (void)persist_snapshot_start(persist);
@@ -813,6 +818,11 @@ void persist_told(void *context, uint64_t durable, const bg_errinfo *failure)
     if (persist->on_safe) {
         persist->on_safe(persist->on_safe_context);
     }
+}
+
+bool persist_is_displaced(const struct persist *persist)
+{
+    return atomic_load(&persist->displaced);
 }
 
 bool persist_works(const struct persist *persist, char why[256])
@@ -892,18 +902,19 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     return BG_OK;
 }
 
-void persist_free(struct persist *persist)
+bool persist_free(struct persist *persist)
 {
     bg_errinfo info;
     if (!persist) {
-        return;
+        return true;
     }
     if (persist->thread_joinable) {
         pthread_join(persist->thread, NULL);
     }
     const struct catalog_hooks none = { .context = NULL };
     catalog_set_hooks(persist->server->catalog, &none);
-    if (journal_close(persist->journal, &info)) {
+    const bool closed = journal_close(persist->journal, &info) == BG_OK;
+    if (!closed) {
         log_error("journal not closed in order",
                   LOG_FIELDS(log_text("error", info.message)));
     }
@@ -916,4 +927,5 @@ void persist_free(struct persist *persist)
     pthread_mutex_destroy(&persist->saving);
     pthread_mutex_destroy(&persist->retired_lock);
     free(persist);
+    return closed;
 }

@@ -15,7 +15,9 @@ struct server;
 /* Opens the folder, without reading it. BG_EBUSY: another process has it. */
 bg_err persist_create(struct server *server, struct persist **persist,
                       bg_errinfo *info);
-void persist_free(struct persist *persist);
+
+/* Writes what is left. False: that failed, and changes that were made last may be lost. */
+bool persist_free(struct persist *persist);
 
 /* Reads everything into the empty catalogue, and opens the journal for writing; from then on
  * the catalogue's changes are recorded. `progress`, which may be NULL, is told how far it is. */
@@ -59,13 +61,17 @@ bg_err persist_flush(struct persist *persist, bg_errinfo *info);
 void persist_on_safe(struct persist *persist, void (*told)(void *context),
                      void *context);
 
+/* Whether the data folder was removed or replaced while the service was running, as persist_tick found. */
+bool persist_is_displaced(const struct persist *persist);
+
 /* Whether changes can be recorded; else why not. */
 bool persist_works(const struct persist *persist, char why[256]);
 
 /* ---- From time to time ---------------------------------------------------------------------- */
 
 /* Starts a snapshot in a thread of its own when the settings ask for one: by age, by size of the
- * journal. Changes of appendfsync take effect here, too. */
+ * journal. Changes of appendfsync take effect here, too, and a data folder that is not in its place is
+ * noticed. */
 void persist_tick(struct persist *persist);
 
 /* For INFO, metrics and the dashboard. */

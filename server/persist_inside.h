@@ -26,9 +26,10 @@ struct persist {
     char folder[PERSIST_PATH
                 - 256]; /* the data folder; filters are in `filters` below it */
     struct journal *journal;
-    _Atomic bool loaded;       /* until then the journal is the loading thread's */
-    _Atomic bool failing;      /* the journal is full or has failed */
-    _Atomic int policy;        /* that the journal was told: enum journal_policy */
+    _Atomic bool loaded;    /* until then the journal is the loading thread's */
+    _Atomic bool failing;   /* the journal is full or has failed */
+    _Atomic bool displaced; /* the data folder was removed or replaced */
+    _Atomic int policy;     /* that the journal was told: enum journal_policy */
     pthread_mutex_t told_lock; /* of those below */
     char failure[256];
     struct persist_stats stats;

@@ -413,7 +413,7 @@ static void server_drain(struct server *server)
     }
 }
 
-static void server_unmake(struct server *server)
+static bool server_unmake(struct server *server)
 {
     observer_free(server->observer);
     fronts_stop(server->fronts);
@@ -423,7 +423,8 @@ static void server_unmake(struct server *server)
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }
-    persist_free(server->persist); /* whose thread tells workers how far it is */
+    const bool kept =
+        persist_free(server->persist); /* whose thread tells workers how far it is */
     server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
@@ -437,6 +438,7 @@ static void server_unmake(struct server *server)
     users_free(server->users);
     tls_free(server->tls);
     bg_keyring_free(server->keyring);
+    return kept;
 }
 
 /* All of them, or it is told that it failed. */
@@ -475,7 +477,9 @@ int server_run(struct settings_store *store)
         startup_stopping("draining");
         server_drain(server);
     }
-    server_unmake(server);
+    if (!server_unmake(server)) {
+        code = SERVER_FAILED;
+    }
     log_event(LOG_EVENT_STOP, (bg_bytes){ NULL, 0 }, "stopped");
     free(server);
     return code;
