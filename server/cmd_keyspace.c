@@ -6,6 +6,7 @@
  * is as quick as UNLINK.
  */
 #include "cmd.h"
+#include "persist.h"
 #include "server.h"
 #include "users.h"
 
@@ -123,10 +124,8 @@ static void keyspace_drop(struct request *request)
     struct session *session = session_of(request);
     bg_errinfo info = { 0 };
     int64_t n = 0;
-    session->wrote = true;
     for (size_t i = 1; i < request->argc; i++) {
-        const bg_err err = catalog_drop(session->server->catalog, request->argv[i],
-                                        session->now, &info);
+        const bg_err err = session_drop(session, request->argv[i], &info);
         if (err && err != BG_ENOTFOUND) {
             args_failed(request, err, &info, "");
             return;
@@ -197,6 +196,9 @@ static int keyspace_move(struct request *request, bool only_new)
     if (err == BG_ENOTFOUND) {
         reply_error(&request->reply, keyspace_missing);
         return -1;
+    }
+    if (!err) {
+        persist_name_is_free(session->server->persist, request->argv[1]);
     }
     if (err && err != BG_EBUSY) {
         args_failed(request, err, &info, "");
@@ -353,7 +355,7 @@ static void expire_at(struct request *request, int64_t then, unsigned options)
     session->wrote = true;
     const bg_err err =
         when <= session->now
-            ? catalog_drop(catalog, request->argv[1], session->now, &info)
+            ? session_drop(session, request->argv[1], &info)
             : catalog_expire(catalog, request->argv[1], when, session->now, &info);
     if (err && err != BG_ENOTFOUND) {
         args_failed(request, err, &info, "");

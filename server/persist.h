@@ -25,6 +25,11 @@ bg_err persist_load(struct persist *persist,
                     void (*progress)(void *context, uint64_t done, uint64_t all),
                     void *context, bg_errinfo *info);
 
+/* Whether a name that is not in the catalogue may have been the name of a filter (doubt.h); and that it is
+ * free from now on. MT-Safe. */
+bool persist_doubts(const struct persist *persist, bg_bytes name);
+void persist_name_is_free(struct persist *persist, bg_bytes name);
+
 /* Records a change of an object. From inside of a batch, or of somebody who holds the entry.
  * MT-Safe. */
 bg_err persist_record(struct persist *persist, struct entry *entry,
@@ -84,8 +89,10 @@ struct persist_stats {
     double
         overdue_seconds; /* since the settings ask for a snapshot that is not there */
     uint64_t loaded_filters, replayed_records, torn_bytes, lost_frames;
+    uint64_t files_kept; /* that no filter has, and nothing proves to be unneeded */
     double load_seconds;
     bool snapshotting, failed;
+    bool names_in_doubt; /* doubt.h */
     char failure[256];
     char snapshot_failure[256]; /* of the last one; "": it succeeded */
 };

@@ -259,6 +259,20 @@ static void server_loading(void *context, uint64_t done, uint64_t all)
     atomic_store(&server->load_done, done);
 }
 
+/* Damage: what can be done about it. */
+static bool server_say_data(bg_err err, const char *why)
+{
+    if (err != BG_EFORMAT && err != BG_ECHECKSUM) {
+        return server_say("data", why);
+    }
+    log_error(
+        "cannot start",
+        LOG_FIELDS(log_text("what", "data"), log_text("error", why),
+                   log_text("hint", "restore the journal from a copy, or start with "
+                                    "--damaged-journal doubt; see docs/journal.md")));
+    return false;
+}
+
 static bool server_load(struct server *server)
 {
     bg_errinfo info = { 0 };
@@ -269,7 +283,7 @@ static bool server_load(struct server *server)
         return false;
     }
     if (err) {
-        return server_say("data", info.message[0] ? info.message : bg_strerror(err));
+        return server_say_data(err, info.message[0] ? info.message : bg_strerror(err));
     }
     (void)catalog_measure(server->catalog);
     return true;

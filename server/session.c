@@ -134,6 +134,23 @@ static bg_err session_name(struct session *session, bg_bytes name,
     return err;
 }
 
+/* Whether no filter can have had a name: else creating one would deny keys that were added. */
+static bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
+{
+    char shown[64];
+    if (!persist_doubts(session->server->persist, name)
+        || session_find(session, name)) {
+        return BG_OK;
+    }
+    *info = (bg_errinfo){ .code = BG_EIO };
+    (void)snprintf(
+        info->message, sizeof info->message,
+        "the journal was damaged, and filter '%s' may have existed: DEL it to "
+        "accept that its keys are lost, or replace it with a file",
+        args_show(name, shown));
+    return BG_EIO;
+}
+
 static bg_err session_put(struct host *host, bg_bytes name, struct object *object,
                           uint32_t flags, bg_errinfo *info)
 {
@@ -148,7 +165,8 @@ static bg_err session_put(struct host *host, bg_bytes name, struct object *objec
                        "name: found that of a filter over a cluster, expected another");
         return BG_EINVAL;
     }
-    bg_err err = session_fits(session, name, object, flags, info);
+    bg_err err = flags & CATALOG_REPLACE ? BG_OK : session_is_free(session, name, info);
+    err = err ? err : session_fits(session, name, object, flags, info);
     if (err) {
         return err;
     }
@@ -179,11 +197,19 @@ static bg_err session_host_replace(struct host *host, bg_bytes name,
     return session_put(host, name, object, CATALOG_REPLACE, info);
 }
 
+bg_err session_drop(struct session *session, bg_bytes name, bg_errinfo *info)
+{
+    session->wrote = true;
+    const bg_err err = catalog_drop(session->server->catalog, name, session->now, info);
+    if (!err || err == BG_ENOTFOUND) {
+        persist_name_is_free(session->server->persist, name);
+    }
+    return err;
+}
+
 static bool session_host_drop(struct host *host, bg_bytes name)
 {
-    struct session *session = session_in(host);
-    session->wrote = true;
-    return catalog_drop(session->server->catalog, name, session->now, NULL) == BG_OK;
+    return session_drop(session_in(host), name, NULL) == BG_OK;
 }
 
 /* Adds of a client are limited in number; false: it has to wait. */
@@ -501,6 +527,14 @@ static bool session_answers_maybe(const struct session *session,
            && session->from->loading == LOADING_MAYBE;
 }
 
+bool session_doubts(struct session *session, const struct command *command,
+                    const bg_bytes *argv)
+{
+    return command->flags & COMMAND_ASKS
+           && persist_doubts(session->server->persist, argv[1])
+           && !session_find(session, argv[1]);
+}
+
 static void session_answer_maybe(const struct command *command, size_t argc,
                                  const struct reply *reply)
 {
@@ -530,6 +564,10 @@ void session_changes(struct session *session, const struct command *command)
 static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = slowlog_clock();
+    if (session_doubts(session, request->command, request->argv)) {
+        session_answer_maybe(request->command, request->argc, &request->reply);
+        return;
+    }
     session_changes(session, request->command);
     request->command->run(request);
     const uint64_t took = (slowlog_clock() - began) / 1000;

@@ -80,6 +80,13 @@ void session_fini(struct session *session);
 void session_begin(struct session *session);
 void session_end(struct session *session);
 
+/* Forgets a name, which is free then, even if nobody knew whether it was. BG_ENOTFOUND: there is none. */
+bg_err session_drop(struct session *session, bg_bytes name, bg_errinfo *info);
+
+/* Whether a lookup is in a name that nobody can say no filter had: "maybe" (doubt.h). */
+bool session_doubts(struct session *session, const struct command *command,
+                    const bg_bytes *argv);
+
 /* The entry of a name, as host->ops->find finds its object; NULL: none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 

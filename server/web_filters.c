@@ -53,7 +53,9 @@ static void filters_drop(struct web_request *request)
 {
     bg_bytes name;
     if (!web_name(request, 3, &name)
-        || !web_find(request, name, USER_READ | USER_WRITE)) {
+        || !(web_doubts(request, name)
+                 ? web_may_touch(request, name, USER_READ | USER_WRITE)
+                 : web_find(request, name, USER_READ | USER_WRITE) != NULL)) {
         return;
     }
     const bg_bytes argv[] = { { "BG.DROP", 7 }, name };
