@@ -240,14 +240,17 @@ bg_err journal_check(struct journal *j, bg_errinfo *info)
     bg_errinfo why;
     journal_error_clear(info);
     journal_enter(j);
-    bg_err err = journal_disk_check_file(&j->disk, j->file, j->path, &why);
-    if (err) {
-        journal_fail(j, &why, true);
+    bg_err err = j->begun ? BG_OK : journal_not_begun(&why);
+    if (!err) {
+        err = journal_disk_check_file(&j->disk, j->file, j->path, &why);
+        if (err) {
+            journal_fail(j, &why, true);
+        }
     }
+    journal_leave(j);
     if (err && info) {
         *info = why;
     }
-    journal_leave(j);
     return err;
 }
 

@@ -5,6 +5,7 @@
  *
  *     journal-00000000000000000007.log   what happened (journal.h)
  *     filters/3f0c...e1.bg               the content of an object up to a frame of the journal
+ *     forgotten/3f0c...e1.bg             files that no object has, put aside (recover.c)
  *
  * An object is its base file and the records from the frame `from` on. Why that is all of it:
  *
