@@ -146,6 +146,8 @@ static void info_persistence(const struct session *session, struct buffer *out)
     info_line(out, "load_records:%llu", info_number(stats.replayed_records));
     info_line(out, "load_torn_bytes:%llu", info_number(stats.torn_bytes));
     info_line(out, "load_lost_frames:%llu", info_number(stats.lost_frames));
+    info_line(out, "load_files_kept:%llu", info_number(stats.files_kept));
+    info_line(out, "names_in_doubt:%d", stats.names_in_doubt);
     info_line(out, "load_seconds:%.3f", stats.load_seconds);
     if (stats.failed) {
         info_line(out, "journal_failure:%s", stats.failure);

@@ -6,6 +6,7 @@
  * is as quick as UNLINK.
  */
 #include "cmd.h"
+#include "persist.h"
 #include "server.h"
 #include "users.h"
 
@@ -121,12 +122,11 @@ static void keyspace_freq(struct request *request)
 static void keyspace_drop(struct request *request)
 {
     struct session *session = session_of(request);
+    const struct catalog_terms terms = { .flags = 0 };
     bg_errinfo info = { 0 };
     int64_t n = 0;
-    session->wrote = true;
     for (size_t i = 1; i < request->argc; i++) {
-        const bg_err err = catalog_drop(session->server->catalog, request->argv[i],
-                                        session->now, &info);
+        const bg_err err = session_drop(session, request->argv[i], &terms, &info);
         if (err && err != BG_ENOTFOUND) {
             args_failed(request, err, &info, "");
             return;
@@ -151,6 +151,9 @@ static bg_err flush_some(struct session *session, struct entry *const *entries,
             if (!atomic_load(&entries[i]->gone)
                 && user_may_touch(session->client->user, name, USER_WRITE)) {
                 err = catalog_drop_on(session->server->catalog, name, &terms, 0, info);
+                if (!err) {
+                    persist_name_is_free(session->server->persist, name);
+                }
             }
         } while (err == BG_ECANCELED);
     }
@@ -201,6 +204,9 @@ static int keyspace_move(struct request *request, bool only_new)
     if (err == BG_ENOTFOUND) {
         reply_error(&request->reply, keyspace_missing);
         return -1;
+    }
+    if (!err) {
+        persist_name_is_free(session->server->persist, request->argv[1]);
     }
     if (err && err != BG_EBUSY) {
         args_failed(request, err, &info, "");
@@ -334,6 +340,9 @@ static void expire_run_if(struct request *request, uint64_t when, unsigned condi
     session->wrote = true;
     const bg_err err = catalog_expire_if(session->server->catalog, request->argv[1],
                                          when, conditions, session->now, &info);
+    if (!err && conditions & CATALOG_EXPIRE_DROPS && when <= session->now) {
+        persist_name_is_free(session->server->persist, request->argv[1]);
+    }
     if (err && err != BG_ENOTFOUND && err != BG_ECANCELED) {
         args_failed(request, err, &info, "");
     } else {

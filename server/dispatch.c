@@ -315,7 +315,8 @@ static bool run_begin(struct conn *conn, const bg_bytes *argv, size_t argc)
     struct front *front = fronts_find(worker->server->fronts, command, argv, argc);
     if ((front && !front_forwards(command))
         || session_refuses(&worker->session, &conn->client, command, argv, argc, text)
-        || (!front && session_stalls(&worker->session, command, argv[1], WORKER_RUN))) {
+        || (!front && session_stalls(&worker->session, command, argv[1], WORKER_RUN))
+        || (!front && session_doubts(&worker->session, command, argv))) {
         return false;
     }
     run->front = front;

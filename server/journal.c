@@ -81,6 +81,9 @@ bg_err journal_write_batch(struct journal *j, bg_errinfo *info)
     uint64_t end = j->end;
     journal_leave(j);
     bg_err err = journal_disk_write(j->file, end, j->spare.bytes, n, j->path, &why);
+    if (!err && !journal_is_always(j)) { /* it is going to count as durable (J6) */
+        err = journal_disk_check_file(&j->disk, j->file, j->path, &why);
+    }
     bool room = err && journal_is_full(why.os_errno);
     if (room) {
         (void)!ftruncate(j->file, (off_t)end);
@@ -139,6 +142,7 @@ bg_err journal_sync_batch(struct journal *j, bg_errinfo *info)
     uint64_t began = journal_monotonic(NULL);
     journal_leave(j);
     bg_err err = journal_disk_sync(file, j->path, &why);
+    err = err ? err : journal_disk_check_file(&j->disk, file, j->path, &why); /* (J6) */
     uint64_t took = journal_monotonic(NULL) - began;
     journal_enter(j);
     j->syncs++;
@@ -228,6 +232,25 @@ bg_err journal_tick(struct journal *j, bg_errinfo *info)
     journal_enter(j);
     bg_err err = journal_tick_inside(j, info);
     journal_leave(j);
+    return err;
+}
+
+bg_err journal_check(struct journal *j, bg_errinfo *info)
+{
+    bg_errinfo why;
+    journal_error_clear(info);
+    journal_enter(j);
+    bg_err err = j->begun ? BG_OK : journal_not_begun(&why);
+    if (!err) {
+        err = journal_disk_check_file(&j->disk, j->file, j->path, &why);
+        if (err) {
+            journal_fail(j, &why, true);
+        }
+    }
+    journal_leave(j);
+    if (err && info) {
+        *info = why;
+    }
     return err;
 }
 

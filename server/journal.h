@@ -40,6 +40,7 @@
  *   - No room (ENOSPC, EDQUOT, EFBIG): the frames stay in memory, appends are refused with that
  *     error, and journal_flush, or the thread once a second, tries again. When there is room it
  *     goes on as if nothing had been.
+ *   - The folder, its lock or the segment is not at its path any more: the journal has failed.
  *   - Any other error of a write, and every error of a sync: the journal has failed. A sync is
  *     never tried again on the same file, since the system may have marked pages clean that it
  *     could not write. Every call returns that error, until journal_reopen has begun a fresh
@@ -48,7 +49,7 @@
  * Torn tails and damage. What is not whole at the end of the last segment, and was never said to
  * be synced, is what a crash leaves: it is cut off and reported. Each frame says up to which
  * frame the disk had everything when it was written; so a bad frame that was synced, a gap in
- * the numbers and a missing segment are damage, which no crash makes. Lost adds would become
+ * the numbers and a missing segment, also the newest one, are damage, which no crash makes. Lost adds would become
  * false "no"s, so damage is an error that says where and what, unless `beyond_damage` is set:
  * then it is reported, the visitor is told of the GAP, and reading goes on.
  *
@@ -72,6 +73,7 @@ enum journal_policy { JOURNAL_ALWAYS = 0, JOURNAL_EVERYSEC = 1, JOURNAL_NO = 2 }
 struct journal_options {
     enum journal_policy policy;
     bool beyond_damage;
+    bool existed; /* the folder had a journal before: no segment at all is damage */
     size_t
         buffer; /* bytes of frames that are not written yet; 64 MiB. Half of it must hold
                    the largest frame. */
@@ -90,6 +92,7 @@ struct journal_report {
     uint64_t synced;   /* all frames up to this one were synced, for all we know */
     uint64_t keep;     /* frames below are not needed, as the journal itself says */
     bool clean;        /* it was closed in order */
+    bool ends;         /* its newest segment is there, as journal.lock says */
     uint8_t id[16];    /* the folder's */
     /* The end of the last segment. */
     uint64_t tail_segment; /* its number, 0: there is none */
@@ -164,6 +167,12 @@ bg_err journal_sync(struct journal *journal, bg_errinfo *info);
 /* What the thread does once a second: flushes; and under `everysec` syncs if a second has passed
  * since the last sync. */
 bg_err journal_tick(struct journal *journal, bg_errinfo *info);
+
+/* Whether the journal is where it was opened. A folder that was removed or replaced meanwhile is a
+ * failure for good, unless it comes back: then journal_reopen succeeds. Every frame is checked like that
+ * before it counts as durable; this is for times when nothing is appended. Errors: BG_EIO.
+ * Cost: two calls of stat. */
+bg_err journal_check(struct journal *journal, bg_errinfo *info);
 
 /* The number that the next frame will get; all frames below it are appended. */
 uint64_t journal_next(const struct journal *journal);

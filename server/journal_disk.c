@@ -9,6 +9,12 @@
  * memory only: a sync may have failed before the process died, and then the system calls the
  * pages clean that it could not write. They would be read now and be gone another day. So they
  * are written again, with the same bytes, before they are built on.
+ *
+ * The newest segment. If it is missing, what is left looks whole. So journal.lock has a copy of its
+ * header, which is written and synced when the segment has its name, and before a frame in it is
+ * durable. A crash between the two leaves an older copy, which claims less than there is, and so does a
+ * copy that could not be written: that is no error. A copy that cannot be read claims nothing, as in
+ * folders of version 0.1.
  */
 #include "journal_disk.h"
 
@@ -102,6 +108,41 @@ void journal_disk_pop(struct journal_disk *disk)
     memmove(disk->segments, disk->segments + 1, disk->count * sizeof *disk->segments);
 }
 
+static void disk_lock_path(const struct journal_disk *disk,
+                           char path[JOURNAL_DISK_PATH])
+{
+    (void)snprintf(path, JOURNAL_DISK_PATH, "%s/journal.lock", disk->folder);
+}
+
+static void disk_read_newest(struct journal_disk *disk)
+{
+    char path[JOURNAL_DISK_PATH];
+    unsigned char bytes[JOURNAL_HEADER];
+    disk->newest = (struct journal_header){ .number = 0 };
+    disk_lock_path(disk, path);
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        return;
+    }
+    if (pread(file, bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes
+        || journal_header_read(bytes, &disk->newest, NULL)) {
+        disk->newest.number = 0;
+    }
+    (void)close(file);
+}
+
+static void disk_write_newest(const struct journal_disk *disk,
+                              const struct journal_header *header)
+{
+    unsigned char bytes[JOURNAL_HEADER];
+    char path[JOURNAL_DISK_PATH];
+    disk_lock_path(disk, path);
+    journal_header_write(header, bytes);
+    if (!journal_disk_write(disk->lock, 0, bytes, sizeof bytes, path, NULL)) {
+        (void)journal_disk_sync(disk->lock, path, NULL);
+    }
+}
+
 bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
                          bg_errinfo *info)
 {
@@ -133,14 +174,17 @@ bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
     if (disk->count) {
         qsort(disk->segments, disk->count, sizeof *disk->segments, disk_compare);
     }
+    disk_read_newest(disk);
     return err;
 }
 
 void journal_disk_free(struct journal_disk *disk)
 {
     free(disk->segments);
-    disk->segments = NULL;
-    disk->count = disk->room = 0;
+    if (disk->lock >= 0) {
+        (void)close(disk->lock); /* and unlocks it */
+    }
+    *disk = (struct journal_disk)JOURNAL_DISK_INIT;
 }
 
 void journal_disk_sweep(const struct journal_disk *disk)
@@ -160,10 +204,10 @@ void journal_disk_sweep(const struct journal_disk *disk)
     (void)closedir(entries);
 }
 
-bg_err journal_disk_lock(const struct journal_disk *disk, int *lock, bg_errinfo *info)
+bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
 {
     char path[JOURNAL_DISK_PATH];
-    (void)snprintf(path, sizeof path, "%s/journal.lock", disk->folder);
+    disk_lock_path(disk, path);
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (file < 0) {
         return journal_error_system(info, "open", path);
@@ -178,8 +222,47 @@ bg_err journal_disk_lock(const struct journal_disk *disk, int *lock, bg_errinfo 
         (void)close(file);
         return err;
     }
-    *lock = file;
-    return BG_OK;
+    disk->lock = file;
+    /* Whoever had it before may have removed it together with its folder: then it locks nothing. */
+    return journal_disk_check(disk, info);
+}
+
+/* Whether a path leads to an open file. */
+static bool disk_is_at(int file, const char *path)
+{
+    struct stat mine, there;
+    return fstat(file, &mine) == 0 && stat(path, &there) == 0
+           && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
+static bg_err disk_moved(const char *what, const char *path, bg_errinfo *info)
+{
+    (void)journal_error(info, BG_EIO, what, "the same as at the start",
+                        "another one, or none");
+    if (info) {
+        (void)snprintf(
+            info->message, sizeof info->message,
+            "%s %.130s was removed or replaced while the service was running: put "
+            "it back, or export the filters and restart",
+            what, path);
+    }
+    return BG_EIO;
+}
+
+bg_err journal_disk_check(const struct journal_disk *disk, bg_errinfo *info)
+{
+    char path[JOURNAL_DISK_PATH];
+    disk_lock_path(disk, path);
+    return disk_is_at(disk->lock, path)
+               ? BG_OK
+               : disk_moved("data directory", disk->folder, info);
+}
+
+bg_err journal_disk_check_file(const struct journal_disk *disk, int file,
+                               const char *path, bg_errinfo *info)
+{
+    const bg_err err = journal_disk_check(disk, info);
+    return err || disk_is_at(file, path) ? err : disk_moved("segment", path, info);
 }
 
 /* ---- Bytes ------------------------------------------------------------------------------- */
@@ -274,6 +357,10 @@ bg_err journal_disk_begin(struct journal_draft_file *draft,
 {
     unsigned char bytes[JOURNAL_HEADER];
     draft->placed = false;
+    bg_err err = journal_disk_check(disk, info);
+    if (err) {
+        return err;
+    }
     journal_disk_path(disk, header->number, draft->path);
     (void)snprintf(draft->made, sizeof draft->made, "%.*s.tmp", JOURNAL_DISK_PATH - 5,
                    draft->path);
@@ -282,8 +369,7 @@ bg_err journal_disk_begin(struct journal_draft_file *draft,
         return journal_error_system(info, "open", draft->made);
     }
     journal_header_write(header, bytes);
-    bg_err err =
-        journal_disk_write(draft->file, 0, bytes, sizeof bytes, draft->made, info);
+    err = journal_disk_write(draft->file, 0, bytes, sizeof bytes, draft->made, info);
     if (err) {
         journal_disk_discard(draft);
     }
@@ -291,7 +377,8 @@ bg_err journal_disk_begin(struct journal_draft_file *draft,
 }
 
 bg_err journal_disk_place(struct journal_draft_file *draft,
-                          const struct journal_disk *disk, bg_errinfo *info)
+                          const struct journal_disk *disk,
+                          const struct journal_header *header, bg_errinfo *info)
 {
     bg_err err = journal_disk_sync(draft->file, draft->made, info);
     if (!err && rename(draft->made, draft->path) != 0) {
@@ -303,6 +390,8 @@ bg_err journal_disk_place(struct journal_draft_file *draft,
     }
     if (err) {
         journal_disk_discard(draft);
+    } else {
+        disk_write_newest(disk, header);
     }
     return err;
 }
@@ -311,6 +400,10 @@ bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
                            bg_errinfo *info)
 {
     char path[JOURNAL_DISK_PATH];
+    const bg_err err = journal_disk_check(disk, info);
+    if (err) {
+        return err;
+    }
     journal_disk_path(disk, number, path);
     if (unlink(path) != 0 && errno != ENOENT) {
         return journal_error_system(info, "unlink", path);
@@ -334,7 +427,7 @@ static bg_err disk_rewrite(int file, uint64_t from, uint64_t end, const char *pa
 }
 
 bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
-                           uint64_t end, bg_errinfo *info)
+                           uint64_t end, bool cut, bg_errinfo *info)
 {
     char path[JOURNAL_DISK_PATH];
     struct stat about;
@@ -346,7 +439,8 @@ bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
     bg_err err = BG_OK;
     if (fstat(file, &about) != 0) {
         err = journal_error_system(info, "stat", path);
-    } else if ((uint64_t)about.st_size > end && ftruncate(file, (off_t)end) != 0) {
+    } else if (cut && (uint64_t)about.st_size > end
+               && ftruncate(file, (off_t)end) != 0) {
         err = journal_error_system(info, "truncate", path);
     }
     err = err ? err : disk_rewrite(file, settled, end, path, info);
@@ -422,7 +516,9 @@ struct journal_shelf journal_disk_shelf(struct journal_disk *disk)
     return (struct journal_shelf){ .context = disk,
                                    .count = disk->count,
                                    .take = disk_take,
-                                   .give_back = disk_give_back };
+                                   .give_back = disk_give_back,
+                                   .newest =
+                                       disk->newest.number ? &disk->newest : NULL };
 }
 
 bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info)

@@ -1,7 +1,8 @@
 /*
  * journal_disk.h - the journal's files: names, the folder's lock, whole writes, new segments.
  *
- *     journal.lock                          locked (flock) while somebody has the journal open
+ *     journal.lock                          locked (flock) while somebody has the journal open. It
+ *                                           holds a copy of the newest segment's header
  *     journal-00000000000000000017.log      segment 17
  *     journal-00000000000000000018.log.tmp  on its way; nothing yet
  */
@@ -24,9 +25,18 @@ struct journal_disk {
     char folder[JOURNAL_DISK_PATH - JOURNAL_DISK_NAME];
     struct journal_segment *segments;
     size_t count, room;
+    int lock; /* journal.lock, locked; -1: not */
+    struct journal_header
+        newest; /* that there was, as journal.lock says; number 0: unknown */
 };
 
-/* Sets the folder and finds its segments. Errors: BG_EIO, BG_EINVAL, BG_ENOMEM. */
+#define JOURNAL_DISK_INIT                                                              \
+    {                                                                                  \
+        .lock = -1                                                                     \
+    }
+
+/* Sets the folder, finds its segments, and reads which one was the newest. Errors: BG_EIO, BG_EINVAL,
+ * BG_ENOMEM. */
 bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
                          bg_errinfo *info);
 
@@ -41,8 +51,16 @@ bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info);
 
 void journal_disk_free(struct journal_disk *disk);
 
-/* The lock: a descriptor to be closed. BG_EBUSY: somebody else has it. */
-bg_err journal_disk_lock(const struct journal_disk *disk, int *lock, bg_errinfo *info);
+/* Locks the folder, until it is freed. BG_EBUSY: somebody else has it. */
+bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info);
+
+/* Whether the folder that was locked is still the one at its path: it can be removed, or another one
+ * put in its place, which then may be another process's. Nothing must be written there. BG_EIO. */
+bg_err journal_disk_check(const struct journal_disk *disk, bg_errinfo *info);
+
+/* The same, and whether an open segment is at its path. */
+bg_err journal_disk_check_file(const struct journal_disk *disk, int file,
+                               const char *path, bg_errinfo *info);
 
 void journal_disk_path(const struct journal_disk *disk, uint64_t number,
                        char path[JOURNAL_DISK_PATH]);
@@ -70,10 +88,11 @@ bg_err journal_disk_begin(struct journal_draft_file *draft,
                           const struct journal_disk *disk,
                           const struct journal_header *header, bg_errinfo *info);
 
-/* Syncs it, gives it its name, and syncs the folder. On error it is closed and, unless it was
- * placed, gone. */
+/* Syncs it, gives it its name, syncs the folder, and notes that it is the newest. On error it is closed
+ * and, unless it was placed, gone. */
 bg_err journal_disk_place(struct journal_draft_file *draft,
-                          const struct journal_disk *disk, bg_errinfo *info);
+                          const struct journal_disk *disk,
+                          const struct journal_header *header, bg_errinfo *info);
 void journal_disk_discard(struct journal_draft_file *draft);
 
 /* Removes a segment's file, and syncs the folder. Oldest first: then those that are left have
@@ -84,9 +103,9 @@ bg_err journal_disk_remove(const struct journal_disk *disk, uint64_t number,
 /* Removes what was on its way when somebody died. */
 void journal_disk_sweep(const struct journal_disk *disk);
 
-/* The last segment ends at `end`, and all of it is on the disk: what is behind is cut off, what
+/* The last segment ends at `end`, and all of it is on the disk: what is behind is cut off if `cut`, what
  * is between `settled` and `end` is written again, and synced. */
 bg_err journal_disk_settle(const struct journal_disk *disk, uint64_t settled,
-                           uint64_t end, bg_errinfo *info);
+                           uint64_t end, bool cut, bg_errinfo *info);
 
 #endif

@@ -52,9 +52,6 @@ static void journal_free(struct journal *j)
     if (j->file >= 0) {
         (void)close(j->file);
     }
-    if (j->lock_file >= 0) {
-        (void)close(j->lock_file); /* and unlocks it */
-    }
     journal_disk_free(&j->disk);
     free(j->active.bytes);
     free(j->spare.bytes);
@@ -74,16 +71,20 @@ bg_err journal_open(const char *folder, const struct journal_options *options,
         return journal_error(info, BG_ENOMEM, "memory", "enough for the journal",
                              "none of %zu bytes", sizeof *j);
     }
-    j->file = j->lock_file = -1;
+    j->file = -1;
+    j->disk = (struct journal_disk)JOURNAL_DISK_INIT;
     atomic_init(&j->next, 1);
     atomic_init(&j->written, 0);
     atomic_init(&j->synced, 0);
     journal_init_locks(j);
     bg_err err = journal_take_options(j, options, info);
     err = err ? err : journal_disk_list(&j->disk, folder, info);
-    err = err ? err : journal_disk_lock(&j->disk, &j->lock_file, info);
+    err = err ? err : journal_disk_lock(&j->disk, info);
     /* Again: whoever had it before may have begun another segment. */
     err = err ? err : journal_disk_list(&j->disk, folder, info);
+    if (!err && j->options.existed && !j->disk.newest.number) {
+        j->disk.newest = (struct journal_header){ .number = 1, .first = 1 };
+    }
     if (err) {
         journal_free(j);
     } else {
@@ -113,7 +114,7 @@ bg_err journal_replay(struct journal *j, journal_visit *visit, void *context,
 bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit,
                     void *context, struct journal_report *report, bg_errinfo *info)
 {
-    struct journal_disk disk = { .count = 0 };
+    struct journal_disk disk = JOURNAL_DISK_INIT;
     journal_error_clear(info);
     bg_err err = journal_disk_list(&disk, folder, info);
     if (!err) {
@@ -124,21 +125,25 @@ bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit
     return err;
 }
 
-/* What the first segment of this process is called, and begins with. */
+/* What the first segment of this process is called, and begins with. If there was a journal before it
+ * is never called fresh: where it is missing is found again at the next start. */
 static bg_err journal_plan(struct journal *j, struct journal_header *header,
                            bg_errinfo *info)
 {
+    static const uint8_t unknown[JOURNAL_ID];
     size_t n = j->disk.count;
     uint64_t last = n ? j->disk.segments[n - 1].number : 0;
+    last = j->disk.newest.number > last ? j->disk.newest.number : last;
     if (last == UINT64_MAX || j->report.next == UINT64_MAX) {
         return journal_error(info, BG_ELIMIT, "numbers", "below 2^64", "2^64");
     }
-    *header = (struct journal_header){ .flags = n ? 0 : JOURNAL_FRESH,
+    *header = (struct journal_header){ .flags = last ? 0 : JOURNAL_FRESH,
                                        .number = last + 1,
                                        .first = j->report.next,
                                        .run = last + 1 };
     memcpy(header->id, j->report.id, sizeof header->id);
-    if (n == 0 && getrandom(header->id, sizeof header->id, 0) != sizeof header->id) {
+    if (memcmp(header->id, unknown, sizeof unknown) == 0
+        && getrandom(header->id, sizeof header->id, 0) != sizeof header->id) {
         return journal_error_system(info, "getrandom", j->disk.folder);
     }
     return BG_OK;
@@ -154,14 +159,14 @@ static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
     err = err ? err : journal_disk_learn(&j->disk, info);
     if (!err && n) {
         err = journal_disk_settle(&j->disk, j->report.tail_settled, j->report.tail_end,
-                                  info);
+                                  j->report.damages == 0, info);
     }
     if (err) {
         return err;
     }
     journal_disk_sweep(&j->disk);
     err = journal_disk_begin(&draft, &j->disk, &header, info);
-    err = err ? err : journal_disk_place(&draft, &j->disk, info);
+    err = err ? err : journal_disk_place(&draft, &j->disk, &header, info);
     if (err) {
         return err;
     }
@@ -175,8 +180,10 @@ static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
     journal_put(&j->synced, header.first - 1);
     j->sync_time = journal_now(j);
     j->begun = true;
-    /* What a fresh segment made superfluous, if somebody died before he could remove it. */
-    for (uint64_t i = n - j->report.segments; n && i > 0; i--) {
+    /* What a fresh segment made superfluous, if the process died before it could remove it. The fresh one
+     * is the proof, so it must be whole. */
+    uint64_t more = n && j->report.damages == 0 ? n - j->report.segments : 0;
+    for (; more > 0; more--) {
         if (journal_disk_remove(&j->disk, j->disk.segments[0].number, NULL)) {
             break; /* it does no harm */
         }

@@ -15,6 +15,8 @@
  *   (R4) In the last segment a bad frame is damage if any whole frame behind it says that it was
  *        synced. Else it is a torn tail, with all that is behind it.
  *   (R5) The last fresh segment is where reading begins; what is before it is not looked at.
+ *   (R6) If the newest segment that there was is known, and the last one is older or of another
+ *        journal, the end is missing: damage. A crash takes no segment away that had its name.
  *
  * One case looks like a torn tail and is none: the last frames that were synced, damaged by
  * something else before anything was written behind them. A journal that is closed in order
@@ -36,6 +38,8 @@
 #include <string.h>
 
 enum { WALK_WINDOW = 1 << 20 };
+
+#define WALK_LOST (UINT64_C(1) << 40) /* frames that a missing segment can have had */
 
 /* A header, or why there is none. */
 struct walk_header {
@@ -241,19 +245,27 @@ static bg_err walk_damage(struct walk *w, const bg_errinfo *why, bg_errinfo *inf
     return BG_OK;
 }
 
+/* Tells that frames from .. to - 1 are missing. */
+static bg_err walk_tell_gap(struct walk *w, uint64_t from, uint64_t to,
+                            bg_errinfo *info)
+{
+    const struct journal_record gap = { .type = JOURNAL_GAP,
+                                        .from = from,
+                                        .count = to };
+    return w->visit ? w->visit(w->context, from, &gap, info) : BG_OK;
+}
+
 /* Frames up to `to` are missing. */
 static bg_err walk_gap(struct walk *w, uint64_t to, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
-    struct journal_record gap = { .type = JOURNAL_GAP,
-                                  .from = report->next,
-                                  .count = to };
-    if (to <= report->next) {
+    const uint64_t from = report->next;
+    if (to <= from) {
         return BG_OK;
     }
-    report->lost += to - report->next;
+    report->lost += to - from;
     report->next = to;
-    return w->visit ? w->visit(w->context, gap.from, &gap, info) : BG_OK;
+    return walk_tell_gap(w, from, to, info);
 }
 
 /* How far the last segment is surely on the disk, without keeping a list: one frame at a time is
@@ -422,7 +434,7 @@ static bool walk_is_run(struct walk *w, uint64_t run)
 }
 
 /* The run of segment i. If its header is bad: it began a run, or is of that of the one before
- * or, if that has no good header, either, of the next. */
+ * or, if that has no good header, either, of the next, or of the newest. */
 static uint64_t walk_run(struct walk *w, size_t i)
 {
     if (!w->headers[i].why.code) {
@@ -436,10 +448,11 @@ static uint64_t walk_run(struct walk *w, size_t i)
             return w->headers[k].header.run;
         }
     }
-    while (w->headers[i].why.code) { /* one of them is good: walk_choose */
+    while (i < w->shelf->count && w->headers[i].why.code) {
         i++;
     }
-    return w->headers[i].header.run;
+    /* If none is good the newest is known: walk_choose. */
+    return i < w->shelf->count ? w->headers[i].header.run : w->shelf->newest->run;
 }
 
 static void walk_leave(struct walk *w)
@@ -505,8 +518,8 @@ static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
     return err;
 }
 
-/* Where to begin (R5), and whose journal it is. */
-static bg_err walk_choose(struct walk *w, bg_errinfo *info)
+/* Where to begin (R5), and whose journal it is. *none: no header can be believed. */
+static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
 {
     size_t good = w->shelf->count, n = w->shelf->count;
     for (size_t i = 0; i < n; i++) {
@@ -517,14 +530,13 @@ static bg_err walk_choose(struct walk *w, bg_errinfo *info)
             good = i;
         }
     }
-    if (good == n) {
-        if (info) {
-            *info = w->headers[0].why;
-        }
-        return w->headers[0].why.code;
+    const struct journal_header *known =
+        good < n ? &w->headers[good].header : w->shelf->newest;
+    *none = !known || known->run == 0;
+    if (known) {
+        memcpy(w->id, known->id, JOURNAL_ID);
+        memcpy(w->report->id, w->id, JOURNAL_ID);
     }
-    memcpy(w->id, w->headers[good].header.id, JOURNAL_ID);
-    memcpy(w->report->id, w->id, JOURNAL_ID);
     for (size_t i = w->start; i < n; i++) {
         struct walk_header *h = &w->headers[i];
         if (h->why.code == BG_EVERSION) { /* nothing is known about it */
@@ -557,26 +569,76 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
                         (unsigned long long)report->first);
     bg_err err = walk_damage(w, &why, info);
     if (!err) {
-        struct journal_record gap = { .type = JOURNAL_GAP,
-                                      .from = report->keep,
-                                      .count = report->first };
         report->lost += report->first - report->keep;
-        err = w->visit ? w->visit(w->context, gap.from, &gap, info) : BG_OK;
+        err = walk_tell_gap(w, report->keep, report->first, info);
     }
     return err;
+}
+
+/* Frames from here to the end are missing, nobody knows how many: they count as one. Numbers go on
+ * behind any that they can have had, so the next reading finds the gap as well. */
+static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
+{
+    struct journal_report *report = w->report;
+    const struct journal_header *newest = w->shelf->newest;
+    const uint64_t from = report->next, most = UINT64_MAX - WALK_LOST;
+    const uint64_t last = newest && newest->first > from ? newest->first : from;
+    bg_err err = walk_damage(w, why, info);
+    if (err) {
+        return err;
+    }
+    report->lost++;
+    report->next = (last < most ? last : most) + WALK_LOST;
+    return walk_tell_gap(w, from, report->next, info);
+}
+
+/* Whether the last segment is the newest that there was (R6). */
+static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
+{
+    const struct journal_header *newest = w->shelf->newest;
+    const uint64_t last = w->report->tail_segment;
+    bg_errinfo why;
+    char expected[64];
+    if (!newest) {
+        return BG_OK;
+    }
+    const bool ours =
+        last == 0 || newest->run == 0 || memcmp(newest->id, w->id, JOURNAL_ID) == 0;
+    if (newest->number <= last && ours) {
+        w->report->ends = newest->run != 0;
+        return BG_OK;
+    }
+    (void)snprintf(expected, sizeof expected,
+                   "segment %llu, the newest that was written",
+                   (unsigned long long)newest->number);
+    if (!ours) {
+        (void)journal_error(&why, BG_EFORMAT, "journal",
+                            "the one that this folder had before",
+                            "segments of another one");
+    } else if (last == 0) {
+        (void)journal_error(&why, BG_EFORMAT, "journal", expected, "no segment");
+    } else {
+        (void)journal_error(&why, BG_EFORMAT, "journal", expected,
+                            "segments up to %llu", (unsigned long long)last);
+    }
+    return walk_lost_end(w, &why, info);
 }
 
 static bg_err walk_all(struct walk *w, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
     size_t n = w->shelf->count;
+    bool none = false;
     bg_err err = BG_OK;
     for (size_t i = 0; i < n && !err; i++) {
         err = walk_read_header(w, i, info);
     }
-    err = err ? err : walk_choose(w, info);
+    err = err ? err : walk_choose(w, &none, info);
     if (err) {
         return err;
+    }
+    if (n == 0 || none) {
+        return n ? walk_lost_end(w, &w->headers[0].why, info) : walk_check_end(w, info);
     }
     const struct walk_header *begin = &w->headers[w->start];
     report->first = begin->why.code ? 1 : begin->header.first;
@@ -586,7 +648,8 @@ static bg_err walk_all(struct walk *w, bg_errinfo *info)
     for (size_t i = w->start; i < n && !err; i++) {
         err = walk_segment(w, i, info);
     }
-    return err ? err : walk_check_beginning(w, info);
+    err = err ? err : walk_check_beginning(w, info);
+    return err ? err : walk_check_end(w, info);
 }
 
 bg_err journal_walk(const struct journal_shelf *shelf, bool beyond_damage,
@@ -603,11 +666,11 @@ bg_err journal_walk(const struct journal_shelf *shelf, bool beyond_damage,
     memset(w.report, 0, sizeof *w.report);
     w.report->first = w.report->next = w.report->keep = 1;
     journal_error_clear(info);
-    if (shelf->count == 0) {
+    if (shelf->count == 0 && !shelf->newest) {
         w.report->clean = true;
         return BG_OK;
     }
-    w.headers = calloc(shelf->count, sizeof *w.headers);
+    w.headers = calloc(shelf->count + 1, sizeof *w.headers);
     if (!w.headers) {
         return journal_error(info, BG_ENOMEM, "memory", "enough for headers",
                              "none for %zu", shelf->count);

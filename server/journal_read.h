@@ -25,6 +25,9 @@ struct journal_shelf {
     bg_err (*take)(void *context, size_t i, struct journal_source *source,
                    bg_errinfo *info);
     void (*give_back)(void *context, struct journal_source *source);
+    const struct journal_header
+        *newest; /* of the newest segment that there was; NULL: not
+                                            known. Run 0: its number alone is known */
 };
 
 /* As journal_read. */

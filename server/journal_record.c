@@ -75,6 +75,7 @@ static const struct {
     [JOURNAL_MANIFEST_END] = { "manifest-end", HAS(count) },
     [JOURNAL_KEEP] = { "keep", HAS(from) },
     [JOURNAL_MARK] = { "mark", 0 },
+    [JOURNAL_DOUBT] = { "doubt", 0 },
 };
 
 const char *journal_type_name(enum journal_type type)
@@ -178,7 +179,7 @@ bg_err journal_record_bytes(const struct journal_record *record, size_t *bytes,
     size_t sum = JOURNAL_RECORD_HEAD;
     bg_err err = BG_OK;
     if (!record_is_type((unsigned)record->type)) {
-        return journal_error(info, BG_EINVAL, "record type", "1 to 11", "%d",
+        return journal_error(info, BG_EINVAL, "record type", "1 to 12", "%d",
                              (int)record->type);
     }
     for (size_t i = 0; i < FIELD_COUNT && !err; i++) {
@@ -423,7 +424,7 @@ static bg_err record_check_head(const struct journal_cursor *cursor, size_t *byt
                              cursor->left);
     }
     if (!record_is_type(type)) {
-        return journal_error(info, BG_EVERSION, "record type", "1 to 11", "%u", type);
+        return journal_error(info, BG_EVERSION, "record type", "1 to 12", "%u", type);
     }
     if (cursor->at[7] || (type != JOURNAL_CHANGE && (cursor->at[5] || cursor->at[6]))) {
         return journal_error(info, BG_EFORMAT, "reserved bytes", "0", "others");

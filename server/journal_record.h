@@ -26,6 +26,8 @@
  *     MANIFEST_END    count                     those are all the objects there are
  *     KEEP            from                      frames below are not needed any more
  *     MARK                                      nothing: the journal was closed in order
+ *     DOUBT                                     in a manifest: there may be objects that it does not
+ *                                               name, since frames were lost once
  *
  * Numbers of types are frozen, new ones are appended; a type, operation or content that this
  * version does not know is BG_EVERSION, anything else that is not exactly so BG_EFORMAT.
@@ -56,6 +58,7 @@ enum journal_type {
     JOURNAL_MANIFEST_END = 9,
     JOURNAL_KEEP = 10,
     JOURNAL_MARK = 11,
+    JOURNAL_DOUBT = 12,
     JOURNAL_TYPES
 };
 

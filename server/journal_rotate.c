@@ -86,7 +86,7 @@ static bg_err journal_rotate_inside(struct journal *j, bg_errinfo *info)
     header.first = journal_get(&j->written) + 1;
     journal_leave(j);
     err = journal_disk_begin(&draft, &j->disk, &header, &why);
-    err = err ? err : journal_disk_place(&draft, &j->disk, &why);
+    err = err ? err : journal_disk_place(&draft, &j->disk, &header, &why);
     journal_enter(j);
     if (!err) {
         journal_switch(j, &header, &draft, JOURNAL_HEADER);
@@ -148,7 +148,10 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     journal_enter(j);
     bool any = j->disk.count > 1 && j->disk.segments[1].first <= sequence;
     journal_leave(j);
-    bg_err err = any ? journal_append(j, &keep, 1, NULL, info) : BG_OK;
+    /* First the manifest: then this frame says that it was synced, and damage of it is none of a torn
+     * tail. */
+    bg_err err = journal_sync(j, info);
+    err = err || !any ? err : journal_append(j, &keep, 1, NULL, info);
     err = err ? err : journal_sync(j, info);
     if (!err && any) {
         journal_enter(j);
@@ -241,7 +244,7 @@ static bg_err journal_draft_make(struct journal_draft *draft,
         journal_disk_discard(&draft->file);
         return err;
     }
-    return journal_disk_place(&draft->file, &j->disk, info);
+    return journal_disk_place(&draft->file, &j->disk, header, info);
 }
 
 /* With both. */

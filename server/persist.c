@@ -5,6 +5,7 @@
  *
  *     journal-00000000000000000007.log   what happened (journal.h)
  *     filters/3f0c...e1.bg               the content of an object up to a frame of the journal
+ *     forgotten/3f0c...e1.bg             files that no object has, put aside (recover.c)
  *
  * An object is its base file and the records from the frame `from` on. Why that is all of it:
  *
@@ -37,11 +38,13 @@
  */
 #include "persist.h"
 
+#include "doubt.h"
 #include "ledger.h"
 #include "log.h"
 #include "persist_inside.h"
 #include "server.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -74,13 +77,43 @@ void persist_path(const struct persist *persist, const char *file,
     (void)snprintf(path, PERSIST_PATH, "%s/filters/%s", persist->folder, file);
 }
 
+bool persist_is_lost(const struct entry_base *base)
+{
+    const size_t n = sizeof PERSIST_LOST - 1;
+    return strncmp(base->file, PERSIST_LOST, n) == 0
+           && (base->file[n] == 0 || base->file[n] == '-');
+}
+
+void persist_lose(struct entry_base *base)
+{
+    const struct entry_base before = *base;
+    if (persist_is_lost(base)) {
+        return;
+    }
+    const int n = snprintf(base->file, sizeof base->file, "%s%s%s", PERSIST_LOST,
+                           before.file[0] ? "-" : "", before.file);
+    if (n < 0 || (size_t)n >= sizeof base->file) { /* no name of ours */
+        memcpy(base->file, PERSIST_LOST, sizeof PERSIST_LOST);
+    }
+}
+
+const char *persist_file(const char *file)
+{
+    const size_t n = sizeof PERSIST_LOST;
+    return strcmp(file, PERSIST_LOST) == 0           ? ""
+           : strncmp(file, PERSIST_LOST "-", n) == 0 ? file + n
+                                                     : file;
+}
+
 /* ---- Files that are not needed any more ---------------------------------------------------- */
 
-static void persist_retire(struct persist *persist, const char *file)
+/* The file of a base that an object does not have any more, as the journal says. */
+static void persist_retire(struct persist *persist, const char *base)
 {
+    const char *file = persist_file(base);
     struct retired *retired = file[0] ? malloc(sizeof *retired) : NULL;
     if (retired) { /* else it is found at the next start */
-        memcpy(retired->file, file, sizeof retired->file);
+        (void)snprintf(retired->file, sizeof retired->file, "%s", file);
         pthread_mutex_lock(&persist->retired_lock);
         retired->next = persist->retired;
         persist->retired = retired;
@@ -125,6 +158,11 @@ static bool persist_new_name(const char *ending, struct entry_base *base)
     }
     (void)snprintf(base->file + 32, sizeof base->file - 32, "%s", ending);
     return true;
+}
+
+bool persist_is_base(const char *name)
+{
+    return strspn(name, "0123456789abcdef") == 32 && name[32] == '.';
 }
 
 void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT])
@@ -265,8 +303,12 @@ bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
     bg_filter *copy = NULL;
-    bg_err err = BG_OK;
     *base = (struct entry_base){ .from = 0 };
+    bg_err err =
+        journal_check(persist->journal, info); /* whose folder it would be put into */
+    if (err) {
+        return err;
+    }
     if (!persist_new_name(persist_ending(object), base)) {
         return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
     }
@@ -436,6 +478,18 @@ bg_err persist_record(struct persist *persist, struct entry *entry,
     return err;
 }
 
+bool persist_doubts(const struct persist *persist, bg_bytes name)
+{
+    return persist && persist->doubt && doubt_covers(persist->doubt, name);
+}
+
+void persist_name_is_free(struct persist *persist, bg_bytes name)
+{
+    if (persist) {
+        doubt_clear_name(persist->doubt, name);
+    }
+}
+
 /* ---- Checkpoints ---------------------------------------------------------------------------- */
 
 /* Saves an object and says so: `saving` is held. */
@@ -483,7 +537,7 @@ bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
  * records since. One that is being loaded has neither. */
 static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
 {
-    if (atomic_load(&entry->recorded) && strcmp(entry->base.file, PERSIST_LOST) != 0) {
+    if (atomic_load(&entry->recorded) && !persist_is_lost(&entry->base)) {
         return entry->base.from;
     }
     entry->base.from = first;
@@ -545,8 +599,12 @@ static bg_err manifest_visit(void *context, struct entry *entry, bg_errinfo *inf
     };
     char shape[OBJECT_SHAPE_TEXT];
     if (!manifest->begun) {
+        const struct journal_record doubt = { .type = JOURNAL_DOUBT };
         manifest->begun = true;
-        const bg_err err = manifest_append(manifest, &record, info);
+        bg_err err = manifest_append(manifest, &record, info);
+        if (!err && manifest->persist->doubt) {
+            err = manifest_append(manifest, &doubt, info);
+        }
         if (err) {
             return err;
         }
@@ -583,7 +641,7 @@ static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
     }
     *base = entry->base;
     if (atomic_load(&entry->recorded)) {
-        (void)snprintf(base->file, sizeof base->file, "%s", PERSIST_LOST);
+        persist_lose(base);
     }
     base->from = journal_next(persist->journal);
     return BG_OK;
@@ -601,7 +659,7 @@ static bg_err persist_save_anew(struct persist *persist, struct entry *entry,
                                info);
     }
     if (!err) {
-        if (strcmp(before.file, base.file) != 0) {
+        if (strcmp(persist_file(before.file), persist_file(base.file)) != 0) {
             persist_retire(persist, before.file);
         }
         atomic_store(&entry->recorded, 0);
@@ -768,6 +826,7 @@ void persist_tick(struct persist *persist)
     const struct settings *settings = settings_now(persist->server->store);
     struct journal_state state;
     persist_follow(persist, settings);
+    atomic_store(&persist->displaced, journal_check(persist->journal, NULL) != BG_OK);
     journal_about(persist->journal, &state);
     if (persist_is_due(persist, settings, &state)) {
         (void)persist_snapshot_start(persist);
@@ -826,6 +885,11 @@ void persist_told(void *context, uint64_t durable, const bg_errinfo *failure)
     }
 }
 
+bool persist_is_displaced(const struct persist *persist)
+{
+    return atomic_load(&persist->displaced);
+}
+
 bool persist_works(const struct persist *persist, char why[256])
 {
     struct persist *mine = (struct persist *)persist;
@@ -861,6 +925,24 @@ void persist_about(const struct persist *persist, struct persist_stats *stats)
         wanted_since ? (double)(server_ticks() - wanted_since) / 1000 : 0;
 }
 
+/* Whether there are files of filters: then there was a journal. */
+static bool persist_has_files(const char *dir)
+{
+    char path[PERSIST_PATH];
+    (void)snprintf(path, sizeof path, "%.3800s/filters", dir);
+    DIR *folder = opendir(path);
+    struct dirent *entry = NULL;
+    bool any = false;
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    while (folder && !any && (entry = readdir(folder)) != NULL) {
+        any = persist_is_base(entry->d_name);
+    }
+    if (folder) {
+        closedir(folder);
+    }
+    return any;
+}
+
 /* ---- Life ------------------------------------------------------------------------------------- */
 
 bg_err persist_create(struct server *server, struct persist **persist, bg_errinfo *info)
@@ -869,7 +951,8 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     struct persist *made = calloc(1, sizeof *made);
     const struct journal_options how = {
         .policy = persist_policy(settings),
-        .beyond_damage = settings->damaged_journal == DAMAGED_DOUBT,
+        .beyond_damage = settings->damaged_journal != DAMAGED_REFUSE,
+        .existed = persist_has_files(settings->dir),
     };
     char path[PERSIST_PATH];
     *persist = NULL;
@@ -903,18 +986,19 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     return BG_OK;
 }
 
-void persist_free(struct persist *persist)
+bool persist_free(struct persist *persist)
 {
     bg_errinfo info;
     if (!persist) {
-        return;
+        return true;
     }
     if (persist->thread_joinable) {
         pthread_join(persist->thread, NULL);
     }
     const struct catalog_hooks none = { .context = NULL };
     catalog_set_hooks(persist->server->catalog, &none);
-    if (journal_close(persist->journal, &info)) {
+    const bool closed = journal_close(persist->journal, &info) == BG_OK;
+    if (!closed) {
         log_error("journal not closed in order",
                   LOG_FIELDS(log_text("error", info.message)));
     }
@@ -926,5 +1010,7 @@ void persist_free(struct persist *persist)
     pthread_mutex_destroy(&persist->told_lock);
     pthread_mutex_destroy(&persist->saving);
     pthread_mutex_destroy(&persist->retired_lock);
+    doubt_free(persist->doubt);
     free(persist);
+    return closed;
 }

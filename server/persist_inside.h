@@ -12,7 +12,8 @@
 
 enum { PERSIST_PATH = 4096 };
 
-/* The file of an object whose content is lost: there is none of that name. */
+/* The file of an object whose content is lost: there is none of that name. "lost-" and the name of a
+ * file: that one has a part of the content, and is kept as long as the object is. */
 #define PERSIST_LOST "lost"
 
 /* Files that no object needs any more, once the journal that says so is on the disk. */
@@ -26,9 +27,11 @@ struct persist {
     char folder[PERSIST_PATH
                 - 256]; /* the data folder; filters are in `filters` below it */
     struct journal *journal;
-    _Atomic bool loaded;       /* until then the journal is the loading thread's */
-    _Atomic bool failing;      /* the journal is full or has failed */
-    _Atomic int policy;        /* that the journal was told: enum journal_policy */
+    struct doubt *doubt;    /* about names; NULL: none. Set before anything is served */
+    _Atomic bool loaded;    /* until then the journal is the loading thread's */
+    _Atomic bool failing;   /* the journal is full or has failed */
+    _Atomic bool displaced; /* the data folder was removed or replaced */
+    _Atomic int policy;     /* that the journal was told: enum journal_policy */
     pthread_mutex_t told_lock; /* of those below */
     char failure[256];
     struct persist_stats stats;
@@ -55,9 +58,19 @@ struct persist {
 void persist_path(const struct persist *persist, const char *file,
                   char path[PERSIST_PATH]);
 
+/* Whether the content of a base is lost; and from now on it is. */
+bool persist_is_lost(const struct entry_base *base);
+void persist_lose(struct entry_base *base);
+
+/* The name of the file that a base has, or had before it was lost; "": none. */
+const char *persist_file(const char *file);
+
 /* Fails with a message. */
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Whether a name is that of a base, or of one that is being written. */
+bool persist_is_base(const char *name);
 
 /* Foreign filters have no checksum of their own: this is theirs. */
 void persist_foreign_digest(const void *bytes, size_t n, char digest[BG_DIGEST_TEXT]);

@@ -12,10 +12,25 @@
  * without a filter, answers "maybe" and refuses adds, and the log says why. What is recorded for it
  * stays recorded.
  *
- * A damaged journal is an error, unless the settings say to go on beyond the damage. Then every
- * object that may have records in the missing frames is given up like that, for good: its base is a
- * file that there is not. Objects that were made in these frames are not known any more.
+ * Gaps. A damaged journal is an error, unless the settings say to go on beyond the damage. Then
+ * anything can have happened in the missing frames, and what they can have touched is in doubt:
+ *
+ *   (G1) Every object that is known before the gap may have lost records, its name, or its existence. It
+ *        is given up like that, for good, and does not expire. The file of its base is kept.
+ *   (G2) Any other name may have been given to an object that nobody knows. Lookups in it answer
+ *        "maybe", and it cannot be created empty (doubt.h).
+ *   (G3) Two objects may seem to have one name. The one that was given it last has it.
+ *   (G4) A whole manifest that begins behind the gap ends (G2), and ends (G1) for objects whose base is
+ *        from behind the gap. A manifest that was written in doubt says so, and so does not.
+ *   (G5) An object that is created behind the gap is known in full.
+ *
+ * Files. A file that no object has is deleted if it is proved that none needs it, and kept otherwise. The
+ * proof is a journal without a gap, from its beginning or a manifest on, to a segment that is known to be the
+ * newest, that leaves no name in doubt, and whose objects could all be read. recovery_file_fate alone
+ * decides. Folders of version 0.1 do not tell which segment is the newest: there such files are put
+ * aside, once.
  */
+#include "doubt.h"
 #include "log.h"
 #include "persist_inside.h"
 #include "server.h"
@@ -37,9 +52,11 @@ struct found {
     size_t name_len;
     char *shape; /* text */
     uint64_t expiry;
-    uint64_t born; /* no record before that frame is about it */
+    uint64_t born;  /* no record before that frame is about it */
+    uint64_t named; /* the frame that gave it its name */
     struct entry_base base;
     struct object *object;
+    bool doubted;  /* records of it may be missing (G1) */
     bool broken;   /* its base cannot be read */
     uint64_t last; /* the last frame that counts beyond its base; 0: none */
 };
@@ -60,7 +77,12 @@ struct recovery {
     struct founds all;
     struct founds manifest; /* one that is being read */
     bool in_manifest;
-    bool gap; /* frames are missing, and with them maybe a part of a manifest */
+    bool manifest_doubts;    /* it was written in doubt */
+    uint64_t manifest_began; /* its first frame */
+    uint64_t complete;    /* the first frame of the last whole one; 0: there is none */
+    uint64_t gap;         /* frames below this one are missing, some or all; 0: none */
+    bool doubts;          /* names are in doubt (G2) */
+    uint64_t kept, moved; /* files that no object has */
     uint64_t next_id;
     uint64_t records;
     void (*progress)(void *context, uint64_t done, uint64_t all);
@@ -243,22 +265,40 @@ static bg_err found_base(struct found *found, const struct journal_record *recor
 }
 
 static bg_err recovery_create(struct founds *founds,
-                              const struct journal_record *record, uint64_t born,
+                              const struct journal_record *record, uint64_t sequence,
                               bg_errinfo *info)
 {
     struct found *found = founds_add(founds, record->id);
     if (!found) {
         return persist_fail(info, BG_ENOMEM, "out of memory");
     }
-    found->born = born;
+    found->named = sequence;
     found->expiry = record->expiry;
     const bg_err err = found_name(found, record->name, info);
     if (err) {
         return err;
     }
-    return record->type == JOURNAL_MANIFEST_ENTRY
-               ? found_base(found, record, info)
-               : found_shape(found, record->shape, info);
+    if (record->type == JOURNAL_MANIFEST_ENTRY) {
+        found->born = 0;
+        return found_base(found, record, info);
+    }
+    found->born = sequence;
+    return found_shape(found, record->shape, info);
+}
+
+/* An entry of a manifest, or of what a gap has left of one: that counts as well, but it does not tell
+ * which objects there are. */
+static bg_err recovery_manifest_entry(struct recovery *r,
+                                      const struct journal_record *record,
+                                      uint64_t sequence, bg_errinfo *info)
+{
+    struct founds *founds = r->in_manifest || !r->gap ? &r->manifest : &r->all;
+    const bg_err err = recovery_create(founds, record, sequence, info);
+    if (!err) {
+        struct found *found = founds_find(founds, record->id);
+        found->doubted = found->base.from < r->gap; /* (G4) */
+    }
+    return err;
 }
 
 static bg_err recovery_manifest_end(struct recovery *r,
@@ -280,7 +320,46 @@ static bg_err recovery_manifest_end(struct recovery *r,
     r->all = r->manifest;
     r->manifest = (struct founds){ NULL, 0, 0, 0 };
     r->in_manifest = false;
+    r->complete = r->manifest_began;
+    r->doubts = r->manifest_doubts;
     return BG_OK;
+}
+
+/* What was read of a manifest whose rest is missing. */
+static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
+{
+    for (size_t i = 0; i < r->manifest.n; i++) {
+        struct founds_place *from = &r->manifest.places[i];
+        struct founds_place *to = founds_place(&r->all, from->id);
+        if (!to) {
+            return persist_fail(info, BG_ENOMEM, "out of memory");
+        }
+        r->all.empty -= to->found == NULL;
+        found_free(to->found);
+        to->found = from->found;
+        from->found = NULL;
+    }
+    founds_clear(&r->manifest);
+    r->in_manifest = false;
+    return BG_OK;
+}
+
+/* Frames before `end` are missing: (G1). The first ones of a journal are missed when all others have been
+ * read, so some objects may be known from behind the gap. */
+static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
+{
+    r->gap = end > r->gap ? end : r->gap;
+    const bg_err err = r->in_manifest ? recovery_manifest_broken(r, info) : BG_OK;
+    for (size_t i = 0; !err && i < r->all.n; i++) {
+        struct found *found = r->all.places[i].found;
+        if (found && found->born < end && found->base.from < end) {
+            found->doubted = true;
+        }
+        if (found && found->named < end) {
+            found->expiry = 0;
+        }
+    }
+    return err;
 }
 
 /* Nothing has been changed yet, so it may end at any time. */
@@ -303,7 +382,11 @@ static bg_err recovery_look(void *context, uint64_t sequence,
     switch (record->type) {
     case JOURNAL_CREATE: return recovery_create(&r->all, record, sequence, info);
     case JOURNAL_DROP: founds_remove(&r->all, record->id); return BG_OK;
-    case JOURNAL_RENAME: return found ? found_name(found, record->name, info) : BG_OK;
+    case JOURNAL_RENAME:
+        if (found) {
+            found->named = sequence;
+        }
+        return found ? found_name(found, record->name, info) : BG_OK;
     case JOURNAL_EXPIRE:
         if (found) {
             found->expiry = record->expiry;
@@ -313,15 +396,59 @@ static bg_err recovery_look(void *context, uint64_t sequence,
     case JOURNAL_MANIFEST_BEGIN:
         founds_clear(&r->manifest);
         r->in_manifest = true;
+        r->manifest_began = sequence;
+        r->manifest_doubts = false;
         return BG_OK;
-    case JOURNAL_MANIFEST_ENTRY: return recovery_create(&r->manifest, record, 0, info);
+    case JOURNAL_MANIFEST_ENTRY:
+        return recovery_manifest_entry(r, record, sequence, info);
     case JOURNAL_MANIFEST_END: return recovery_manifest_end(r, record, info);
-    case JOURNAL_GAP:
-        r->gap = true;
-        r->in_manifest = false;
-        return BG_OK;
+    case JOURNAL_DOUBT: r->manifest_doubts = true; return BG_OK;
+    case JOURNAL_GAP: return recovery_gap(r, record->count, info);
     default: return BG_OK;
     }
+}
+
+/* By name; of one name, first the one that was given it last. */
+static int recovery_order(const void *a, const void *b)
+{
+    const struct found *x = *(struct found *const *)a, *y = *(struct found *const *)b;
+    const size_t n = x->name_len < y->name_len ? x->name_len : y->name_len;
+    const int order = memcmp(x->name, y->name, n);
+    if (order || x->name_len != y->name_len) {
+        return order ? order : x->name_len < y->name_len ? -1 : 1;
+    }
+    return x->named > y->named ? -1 : x->named < y->named;
+}
+
+/* After a gap two objects may seem to have one name: (G3). The other one was dropped or renamed in the
+ * gap; if it is there under a name that nobody knows, (G2) answers for it. */
+static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
+{
+    const size_t n = r->all.n;
+    struct found **found = calloc(n + 1, sizeof(struct found *));
+    if (!found) {
+        return persist_fail(info, BG_ENOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < n; i++) {
+        found[i] = r->all.places[i].found;
+    }
+    qsort(found, n, sizeof(struct found *), recovery_order);
+    const struct found *first = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (first && first->name_len == found[i]->name_len
+            && memcmp(first->name, found[i]->name, first->name_len) == 0) {
+            log_event(LOG_EVENT_ALARM, (bg_bytes){ first->name, first->name_len },
+                      "an older filter had this name and was dropped or renamed in the "
+                      "damaged part of the journal; its file is kept: %s",
+                      found[i]->base.file);
+            founds_remove(&r->all, found[i]->id);
+        } else {
+            first = found[i];
+        }
+    }
+    free(found);
+    founds_squeeze(&r->all);
+    return BG_OK;
 }
 
 /* ---- The bases ------------------------------------------------------------------------------------ */
@@ -461,6 +588,11 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     if (err) {
         return err;
     }
+    if (found->doubted) {
+        persist_lose(&found->base);
+        found->base.from = r->gap;
+        return recovery_give_up(found, &shape, "records of it may be missing", info);
+    }
     err = recovery_open(r, found, &shape, &found->object, &why);
     if (err == BG_ENOMEM) {
         *info = why;
@@ -480,24 +612,6 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
 
 /* ---- Second reading: what happened since ------------------------------------------------------------ */
 
-/* Frames before `end` are missing: what may have had records in them is given up, for good. */
-static bg_err recovery_doubt(struct recovery *r, uint64_t end, bg_errinfo *info)
-{
-    bg_err err = BG_OK;
-    for (size_t i = 0; !err && i < r->all.n; i++) {
-        struct found *found = r->all.places[i].found;
-        if (found->born >= end || found->base.from >= end) {
-            continue;
-        }
-        struct object_shape shape;
-        object_describe(found->object, &shape);
-        (void)snprintf(found->base.file, sizeof found->base.file, "%s", PERSIST_LOST);
-        found->base.from = end;
-        err = recovery_give_up(found, &shape, "records of it may be missing", info);
-    }
-    return err;
-}
-
 static bg_err recovery_do(void *context, uint64_t sequence,
                           const struct journal_record *record, bg_errinfo *info)
 {
@@ -506,9 +620,6 @@ static bg_err recovery_do(void *context, uint64_t sequence,
         record->type == JOURNAL_CHANGE ? founds_find(&r->all, record->id) : NULL;
     if (server_is_stopping()) {
         return recovery_stopped(info);
-    }
-    if (record->type == JOURNAL_GAP) {
-        return recovery_doubt(r, record->count, info);
     }
     if (!found || sequence < found->base.from) {
         return BG_OK;
@@ -545,7 +656,7 @@ static const char **recovery_files(const struct recovery *r)
 {
     const char **files = calloc(r->all.n + 1, sizeof *files);
     for (size_t i = 0; files && i < r->all.n; i++) {
-        files[i] = r->all.places[i].found->base.file;
+        files[i] = persist_file(r->all.places[i].found->base.file);
     }
     if (files) {
         qsort(files, r->all.n, sizeof *files, recovery_compare);
@@ -553,10 +664,54 @@ static const char **recovery_files(const struct recovery *r)
     return files;
 }
 
-/* Files that no object has: of snapshots that were cut short, of objects that are gone. The journal
- * that says so is on the disk. */
-static void recovery_clean(const struct recovery *r)
+/* What becomes of files that no object has. */
+enum fate { FATE_KEPT, FATE_ASIDE, FATE_DELETED };
+
+/* They are deleted if the journal accounts for every file there is: then they were left by a snapshot that
+ * was cut short, or by an object that is gone. Nothing else may decide that at the start. */
+static enum fate recovery_file_fate(const struct recovery *r,
+                                    const struct journal_report *report, bool forget)
 {
+    bool all =
+        report->damages == 0 && !r->doubts && (report->first == 1 || r->complete);
+    for (size_t i = 0; all && i < r->all.n; i++) {
+        all = !r->all.places[i].found->broken;
+    }
+    return all && report->ends ? FATE_DELETED : all || forget ? FATE_ASIDE : FATE_KEPT;
+}
+
+/* Moves a file out of the way, to the folder `forgotten`. */
+static bool recovery_put_aside(const struct recovery *r, const char *name)
+{
+    char path[PERSIST_PATH], to[PERSIST_PATH + 16];
+    (void)snprintf(to, sizeof to, "%s/forgotten", r->persist->folder);
+    if (mkdir(to, 0700) != 0 && errno != EEXIST) {
+        return false;
+    }
+    persist_path(r->persist, name, path);
+    (void)snprintf(to, sizeof to, "%s/forgotten/%.255s", r->persist->folder, name);
+    return rename(path, to) == 0;
+}
+
+/* A file that no object has. */
+static void recovery_drop_file(struct recovery *r, const char *name, enum fate fate)
+{
+    char path[PERSIST_PATH];
+    if (fate == FATE_DELETED) {
+        persist_path(r->persist, name, path);
+        (void)unlink(path);
+    } else if (fate == FATE_ASIDE && recovery_put_aside(r, name)) {
+        r->moved++;
+    } else {
+        r->kept++;
+    }
+}
+
+/* Files that no object has. The journal that says so is on the disk. */
+static void recovery_clean(struct recovery *r, const struct journal_report *report,
+                           bool forget)
+{
+    const enum fate fate = recovery_file_fate(r, report, forget);
     char path[PERSIST_PATH];
     persist_path(r->persist, "", path);
     const char **files = recovery_files(r);
@@ -565,10 +720,9 @@ static void recovery_clean(const struct recovery *r)
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
     while (folder && (entry = readdir(folder)) != NULL) {
         const char *name = entry->d_name;
-        if (name[0] != '.'
+        if (persist_is_base(name)
             && !bsearch(&name, files, r->all.n, sizeof *files, recovery_compare)) {
-            persist_path(r->persist, name, path);
-            (void)unlink(path);
+            recovery_drop_file(r, name, fate);
         }
     }
     if (folder) {
@@ -609,12 +763,23 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
     return err;
 }
 
+/* What there is, in the end; and what is in doubt. */
+static bg_err recovery_survey(struct recovery *r, struct journal_report *report,
+                              bg_errinfo *info)
+{
+    bg_err err = journal_replay(r->persist->journal, recovery_look, r, report, info);
+    founds_squeeze(&r->all);
+    r->doubts = r->doubts || r->gap > r->complete;
+    return err || !r->gap ? err : recovery_settle_names(r, info);
+}
+
 static bg_err recovery_run(struct recovery *r, struct journal_report *report,
                            bg_errinfo *info)
 {
     struct persist *persist = r->persist;
-    bg_err err = journal_replay(persist->journal, recovery_look, r, report, info);
-    founds_squeeze(&r->all);
+    const bool forget =
+        settings_now(persist->server->store)->damaged_journal == DAMAGED_FORGET;
+    bg_err err = recovery_survey(r, report, info);
     for (size_t i = 0; !err && i < r->all.n; i++) {
         err = server_is_stopping() ? recovery_stopped(info)
                                    : recovery_make(r, r->all.places[i].found, info);
@@ -625,14 +790,48 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
     if (!err) {
         err = journal_replay(persist->journal, recovery_do, r, report, info);
     }
+    if (!err && r->doubts && !forget && !(persist->doubt = doubt_create())) {
+        err = persist_fail(info, BG_ENOMEM, "out of memory");
+    }
     if (!err) {
         err = journal_begin(persist->journal, report, info);
     }
     if (!err) {
-        recovery_clean(r);
+        recovery_clean(r, report, forget);
         err = recovery_install(r, info);
     }
     return err;
+}
+
+/* What is to be known about damage, and what to do. */
+static void recovery_warn(const struct recovery *r, const struct journal_report *report)
+{
+    const bg_bytes none = { NULL, 0 };
+    if (report->damages) {
+        log_event(LOG_EVENT_ALARM, none,
+                  "the journal is damaged, %llu frames are missing: %s",
+                  (unsigned long long)report->lost, report->damage.message);
+    }
+    if (r->persist->doubt) {
+        log_event(
+            LOG_EVENT_ALARM, none,
+            "filters may have been created or renamed in the damaged part of the journal: "
+            "lookups in unknown names answer \"maybe\", and unknown names cannot be created "
+            "empty. Load them from files, drop them (DEL), or restart with "
+            "damaged-journal forget");
+    }
+    if (r->moved) {
+        log_event(LOG_EVENT_ALARM, none,
+                  "%llu files of unknown filters were moved to %s/forgotten",
+                  (unsigned long long)r->moved, r->persist->folder);
+    }
+    if (r->kept) {
+        log_event(
+            LOG_EVENT_ALARM, none,
+            "%llu files in %s/filters belong to no filter that is known and readable, "
+            "and are kept",
+            (unsigned long long)r->kept, r->persist->folder);
+    }
 }
 
 bg_err persist_load(struct persist *persist,
@@ -658,15 +857,12 @@ bg_err persist_load(struct persist *persist,
     persist->stats.replayed_records = r.records;
     persist->stats.torn_bytes = report.dropped;
     persist->stats.lost_frames = report.lost;
+    persist->stats.files_kept = r.kept;
+    persist->stats.names_in_doubt = persist->doubt != NULL;
     persist->stats.load_seconds = (double)(server_ticks() - began) / 1000;
     pthread_mutex_unlock(&persist->told_lock);
     atomic_store(&persist->loaded, true);
-    if (report.lost) {
-        log_event(LOG_EVENT_ALARM, (bg_bytes){ NULL, 0 },
-                  "the journal is damaged: %llu frames are missing, and maybe filters "
-                  "that were made in them",
-                  (unsigned long long)report.lost);
-    }
+    recovery_warn(&r, &report);
     log_event(
         LOG_EVENT_LOAD, (bg_bytes){ NULL, 0 },
         "%zu filters, %llu records done again, %llu torn bytes cut off, in %.3f s",

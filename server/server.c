@@ -277,6 +277,20 @@ static void server_loading(void *context, uint64_t done, uint64_t all)
     atomic_store(&server->load_done, done);
 }
 
+/* Damage: what can be done about it. */
+static bool server_say_data(bg_err err, const char *why)
+{
+    if (err != BG_EFORMAT && err != BG_ECHECKSUM) {
+        return server_say("data", why);
+    }
+    log_error(
+        "cannot start",
+        LOG_FIELDS(log_text("what", "data"), log_text("error", why),
+                   log_text("hint", "restore the journal from a copy, or start with "
+                                    "--damaged-journal doubt; see docs/journal.md")));
+    return false;
+}
+
 static bool server_load(struct server *server)
 {
     bg_errinfo info = { 0 };
@@ -287,7 +301,7 @@ static bool server_load(struct server *server)
         return false;
     }
     if (err) {
-        return server_say("data", info.message[0] ? info.message : bg_strerror(err));
+        return server_say_data(err, info.message[0] ? info.message : bg_strerror(err));
     }
     (void)catalog_measure(server->catalog);
     return true;
@@ -420,7 +434,7 @@ static void server_drain(struct server *server)
     }
 }
 
-static void server_unmake(struct server *server)
+static bool server_unmake(struct server *server)
 {
     observer_free(server->observer);
     fronts_stop(server->fronts);
@@ -430,7 +444,8 @@ static void server_unmake(struct server *server)
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_drain(server->workers[i]);
     }
-    persist_free(server->persist); /* whose thread tells workers how far it is */
+    const bool kept =
+        persist_free(server->persist); /* whose thread tells workers how far it is */
     server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
@@ -444,6 +459,7 @@ static void server_unmake(struct server *server)
     users_free(server->users);
     tls_free(server->tls);
     bg_keyring_free(server->keyring);
+    return kept;
 }
 
 /* All of them, or it is told that it failed. */
@@ -505,7 +521,9 @@ int server_run(struct settings_store *store)
         startup_stopping("draining");
         server_drain(server);
     }
-    server_unmake(server);
+    if (!server_unmake(server)) {
+        code = SERVER_FAILED;
+    }
     log_event(LOG_EVENT_STOP, (bg_bytes){ NULL, 0 }, "stopped");
     free(server);
     return code;

@@ -141,6 +141,23 @@ static bg_err session_name(struct session *session, bg_bytes name,
     return err;
 }
 
+/* Whether no filter can have had a name: else creating one would deny keys that were added. */
+static bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
+{
+    char shown[64];
+    if (!persist_doubts(session->server->persist, name)
+        || session_find(session, name)) {
+        return BG_OK;
+    }
+    *info = (bg_errinfo){ .code = BG_EIO };
+    (void)snprintf(
+        info->message, sizeof info->message,
+        "the journal was damaged, and filter '%s' may have existed: DEL it to "
+        "accept that its keys are lost, or replace it with a file",
+        args_show(name, shown));
+    return BG_EIO;
+}
+
 bg_err session_put(struct session *session, bg_bytes name, struct object *object,
                    const struct catalog_terms *terms, bg_errinfo *info)
 {
@@ -154,7 +171,10 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
                        "name: found that of a filter over a cluster, expected another");
         return BG_EINVAL;
     }
-    bg_err err = session_fits(session, name, terms->flags, info);
+    const bool creates = !(terms->flags & CATALOG_REPLACE)
+                         || (terms->flags & CATALOG_INSTEAD_OF && !terms->instead_of);
+    bg_err err = creates ? session_is_free(session, name, info) : BG_OK;
+    err = err ? err : session_fits(session, name, terms->flags, info);
     if (err) {
         return err;
     }
@@ -202,11 +222,22 @@ struct entry *session_see(struct session *session, bg_bytes name,
     return entry;
 }
 
+bg_err session_drop(struct session *session, bg_bytes name,
+                    const struct catalog_terms *terms, bg_errinfo *info)
+{
+    session->wrote = true;
+    const bg_err err =
+        catalog_drop_on(session->server->catalog, name, terms, session->now, info);
+    if (!err || err == BG_ENOTFOUND) {
+        persist_name_is_free(session->server->persist, name);
+    }
+    return err;
+}
+
 static bool session_host_drop(struct host *host, bg_bytes name)
 {
-    struct session *session = session_in(host);
-    session->wrote = true;
-    return catalog_drop(session->server->catalog, name, session->now, NULL) == BG_OK;
+    const struct catalog_terms terms = { .flags = 0 };
+    return session_drop(session_in(host), name, &terms, NULL) == BG_OK;
 }
 
 /* Adds of a client are limited in number; false: it has to wait. */
@@ -555,6 +586,14 @@ static bool session_answers_maybe(const struct session *session,
            && session->from->loading == LOADING_MAYBE;
 }
 
+bool session_doubts(struct session *session, const struct command *command,
+                    const bg_bytes *argv)
+{
+    return command->flags & COMMAND_ASKS
+           && persist_doubts(session->server->persist, argv[1])
+           && !session_find(session, argv[1]);
+}
+
 static void session_answer_maybe(const struct command *command, size_t argc,
                                  const struct reply *reply)
 {
@@ -585,6 +624,10 @@ static void session_perform(struct session *session, struct request *request)
 {
     const uint64_t began = slowlog_clock();
     ledger_forget();
+    if (session_doubts(session, request->command, request->argv)) {
+        session_answer_maybe(request->command, request->argc, &request->reply);
+        return;
+    }
     session_changes(session, request->command);
     request->command->run(request);
     const uint64_t took = (slowlog_clock() - began) / 1000;

@@ -86,6 +86,15 @@ void session_take_settings(struct session *session);
 void session_begin(struct session *session);
 void session_end(struct session *session);
 
+/* Forgets a name on terms (catalog_drop_on). The name is free then, even if it was in doubt.
+ * BG_ENOTFOUND: there is no such name. */
+bg_err session_drop(struct session *session, bg_bytes name,
+                    const struct catalog_terms *terms, bg_errinfo *info);
+
+/* Whether a lookup is in a name that nobody can say no filter had: "maybe" (doubt.h). */
+bool session_doubts(struct session *session, const struct command *command,
+                    const bg_bytes *argv);
+
 /* The entry of a name, as host->ops->find finds its object; NULL: none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 

@@ -68,7 +68,7 @@ struct settings_lines {
 
 enum settings_fsync { FSYNC_ALWAYS, FSYNC_EVERYSEC, FSYNC_NO };
 enum settings_loading { LOADING_MAYBE, LOADING_REFUSE };
-enum settings_damaged { DAMAGED_REFUSE, DAMAGED_DOUBT };
+enum settings_damaged { DAMAGED_REFUSE, DAMAGED_DOUBT, DAMAGED_FORGET };
 enum settings_supervised { SUPERVISED_AUTO, SUPERVISED_NO, SUPERVISED_SYSTEMD };
 enum settings_clients { CLIENTS_NO, CLIENTS_OPTIONAL, CLIENTS_YES };
 
@@ -134,8 +134,7 @@ struct settings {
     int log_format;        /* enum log_format */
     const char *log_file;
     const char *pid_file;
-    int supervised; /* enum settings_damaged { DAMAGED_REFUSE, DAMAGED_DOUBT };
-                       enum settings_supervised */
+    int supervised; /* enum settings_supervised */
     uint64_t metrics_max_filters;
 
     uint64_t

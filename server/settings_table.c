@@ -13,7 +13,7 @@
 
 static const char *const fsync_names[] = { "always", "everysec", "no", NULL };
 static const char *const loading_names[] = { "maybe", "refuse", NULL };
-static const char *const damaged_names[] = { "refuse", "doubt", NULL };
+static const char *const damaged_names[] = { "refuse", "doubt", "forget", NULL };
 static const char *const supervised_names[] = { "auto", "no", "systemd", NULL };
 static const char *const clients_names[] = { "no", "optional", "yes", NULL };
 static const char *const hash_names[] = { "fast", "keyed", "keyed24", "keyed-int",
@@ -136,9 +136,10 @@ static const struct setting settings_rows[] = {
         "What clients get while filters are being read at the start. maybe answers look-ups with \"maybe\", "
         "which is never wrong, and refuses changes; refuse answers with the error LOADING."),
     CHOICE(damaged_journal, "damaged-journal", "refuse", START, damaged_names,
-        "What to do at the start if the journal is damaged, as no crash damages it. refuse does not start, and "
-        "says where the damage is. doubt goes on: filters that may have lost records answer \"maybe\" and take no "
-        "adds until they are rebuilt, reloaded or dropped; a filter that was made in the damaged part is gone."),
+        "What to do at startup if the journal is damaged in a way that no crash explains. refuse does not start, "
+        "and reports the damage. doubt starts: filters that may have lost keys, and names that the journal cannot "
+        "rule out, answer \"maybe\" and accept no adds until they are reloaded or dropped. forget is doubt for known "
+        "filters, and assumes that there were no others."),
     ROW(shutdown_grace, "shutdown-grace", SECONDS, "10s", 0, 3600, LIVE, "TIME",
         "How long a stop waits for requests that have begun."),
 

@@ -127,6 +127,9 @@ void web_json_name(struct json *json, const char *field, bg_bytes name);
  * was sent. */
 bool web_name(struct web_request *request, size_t i, bg_bytes *name);
 
+/* Whether nobody can say that there was no filter of a name that is not known (doubt.h). */
+bool web_doubts(const struct web_request *request, bg_bytes name);
+
 /* The filter of that name, if there is one and the user may use it so: USER_READ, USER_WRITE.
  * NULL: 404 or 403 was sent. */
 struct entry *web_find(struct web_request *request, bg_bytes name, unsigned need);

@@ -53,10 +53,8 @@ static bg_err filters_drop_on(struct web_request *request, bg_bytes name,
                               const struct catalog_terms *terms, void *context,
                               bg_errinfo *info)
 {
-    struct session *session = request->session;
     (void)context;
-    session->wrote = true;
-    return catalog_drop_on(session->server->catalog, name, terms, session->now, info);
+    return session_drop(request->session, name, terms, info);
 }
 
 /* If-Match has the tag of the filter's file. */
@@ -81,7 +79,9 @@ static void filters_drop(struct web_request *request)
 {
     bg_bytes name;
     if (!web_name(request, 3, &name)
-        || !web_find(request, name, USER_READ | USER_WRITE)) {
+        || !(web_doubts(request, name)
+                 ? web_may_touch(request, name, USER_READ | USER_WRITE)
+                 : web_find(request, name, USER_READ | USER_WRITE) != NULL)) {
         return;
     }
     if (web_is_conditional(request)) {

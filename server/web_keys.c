@@ -257,9 +257,11 @@ static bg_err keys_run(struct web_request *request, struct keys *keys, bg_errinf
         if (keys->adds) {
             err = object_add_many(keys->object, &request->session->host,
                                   keys->items + keys->done, n, bits, &done, info);
-        } else {
+        } else if (keys->object) {
             (void)object_may_contain_many(keys->object, keys->items + keys->done, n,
                                           bits);
+        } else {
+            memset(bits, 0xff, BG_BITMAP_WORDS(n) * sizeof *bits);
         }
         keys->done += done;
     }
@@ -336,6 +338,9 @@ static bool keys_find(struct web_request *request, bg_bytes name, struct keys *k
     const unsigned need = keys->adds ? USER_READ | USER_WRITE : USER_READ;
     keys->front = fronts_named(request->session->server->fronts, name);
     if (keys->front) {
+        return web_may_touch(request, name, need);
+    }
+    if (!keys->adds && web_doubts(request, name)) { /* no object: "maybe" */
         return web_may_touch(request, name, need);
     }
     struct entry *entry = web_find(request, name, need);

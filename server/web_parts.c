@@ -4,6 +4,7 @@
 #include "args.h"
 #include "fronts.h"
 #include "observer.h"
+#include "persist.h"
 #include "resp_reply.h"
 #include "server.h"
 #include "text.h"
@@ -168,9 +169,22 @@ static void web_no_filter(struct web_request *request, bg_bytes name)
             "%s is in shards over a cluster: found another request, expected check "
             "or add, or GET of /api/v1/fronts",
             shown);
+    } else if (web_doubts(request, name)) {
+        web_error(
+            request, 503, "in_doubt",
+            "the journal was damaged, and filter %s may have existed: delete it to "
+            "accept that its keys are lost, or upload it",
+            shown);
     } else {
         web_error(request, 404, "not_found", "there is no filter %s", shown);
     }
+}
+
+bool web_doubts(const struct web_request *request, bg_bytes name)
+{
+    struct session *session = request->session;
+    return persist_doubts(session->server->persist, name)
+           && !session_find(session, name);
 }
 
 bool web_may_touch(struct web_request *request, bg_bytes name, unsigned need)

@@ -18,8 +18,9 @@
 
 const char *service_state(const struct server *server)
 {
+    const bool displaced = server->persist && persist_is_displaced(server->persist);
     switch (atomic_load(&server->phase)) {
-    case SERVER_SERVING: return "ready";
+    case SERVER_SERVING: return displaced ? "displaced" : "ready";
     case SERVER_STOPPING: return "stopping";
     default: return "loading";
     }

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """A disk without room: a limit on the size of files stands for it. Changes are refused, questions are
 answered, nothing that was acknowledged is lost, and everything goes on when there is room again.
-A disk that damages the journal: the service does not start, or doubts what it cannot know.
+A disk that damages the journal, or loses parts of it: the service does not start, or doubts what it cannot
+know. A data folder that is removed or replaced.
 usage: test_disk.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
 import glob
 import os
 import resource
+import shutil
+import urllib.error
+import urllib.request
 
 import service
 from service import Closed, Error, Service, Skip, Status, alone, wait_for
@@ -144,6 +148,101 @@ def test_a_damaged_journal(program):
         assert s.ask("BF.MEXISTS", "new", "x", "y", "never") == [1, 1, 0]
         assert s.ask("DEL", "old") == 1
         assert s.ask("BF.ADD", "old", "again") == 1
+
+
+# ---- Parts that are missing, and what is in doubt then ------------------------------------------------
+
+
+def call(s, method, path, body=None):
+    """A request by HTTP: status and text."""
+    request = urllib.request.Request(f"http://127.0.0.1:{s.http_port}{path}", method=method, data=body,
+                                     headers={"Content-Type": "text/plain", "X-Bloomgate": "1"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@alone
+def test_a_missing_journal(program):
+    with Service(program, "appendfsync always", http=True) as s:
+        assert s.ask("BF.ADD", "k", "x") == 1
+        assert s.ask("SAVE") == OK
+        s.kill()
+        files = os.listdir(s.folder + "/data/filters")
+        assert len(files) == 1
+        for path in glob.glob(s.folder + "/data/journal-*.log"):
+            os.unlink(path)
+        s.start(wait=False)
+        assert s.wait() == 1
+        assert "found no segment" in s.read_log() and "--damaged-journal doubt" in s.read_log()
+        assert os.listdir(s.folder + "/data/filters") == files
+        s.lines = (*s.lines, "damaged-journal doubt")
+        s.start()
+        assert s.ask("BF.EXISTS", "k", "x") == 1
+        assert s.ask("BF.MEXISTS", "other", "x", "y") == [1, 1]
+        with s.connect() as c:  # in a pipeline, which gathers them
+            assert c.pipeline([("BF.EXISTS", "k", "x")] * 3) == [1, 1, 1]
+        assert "names_in_doubt:1" in str(s.ask("INFO", "persistence"))
+        assert isinstance(s.ask("BF.ADD", "k", "y"), Error)
+        status, text = call(s, "POST", "/api/v1/filters/k/check", b"x\ny\n")
+        assert (status, text) == (200, "1\n1\n")
+        status, text = call(s, "POST", "/api/v1/filters/k/add", b"x\n")
+        assert status == 503 and "in_doubt" in text
+        assert call(s, "GET", "/api/v1/filters/k")[0] == 503
+        assert call(s, "DELETE", "/api/v1/filters/k")[0] == 204
+        assert call(s, "GET", "/api/v1/filters/k")[0] == 404
+        assert s.ask("BF.ADD", "k", "y") == 1
+        assert os.listdir(s.folder + "/data/filters") == files
+
+
+# ---- A folder that goes ----------------------------------------------------------------------------------
+
+
+def refused(s):
+    """An add is refused, or its connection is closed."""
+    try:
+        reply = s.ask("BF.ADD", "k", "late")
+    except (Closed, OSError):
+        s.forget()
+        return False
+    return isinstance(reply, Error) and "removed or replaced" in reply
+
+
+@alone
+def test_a_removed_folder(program):
+    for policy in "always", "everysec":
+        with Service(program, f"appendfsync {policy}", http=True) as s:
+            assert s.ask("BF.ADD", "k", "x") == 1
+            shutil.rmtree(s.folder + "/data")
+            wait_for(lambda: call(s, "GET", "/readyz") == (503, "displaced\n"), what="unreadiness")
+            wait_for(lambda: refused(s), what="refusal")
+            assert s.ask("BF.EXISTS", "k", "x") == 1
+            assert isinstance(s.ask("SAVE"), Error)
+            s.process.terminate()
+            assert s.wait() == 1
+            os.mkdir(s.folder + "/data")
+            s.start()
+
+
+@alone
+def test_a_replaced_folder(program):
+    with Service(program, "appendfsync always", http=True) as s:
+        data = s.folder + "/data"
+        assert s.ask("BF.ADD", "k", "x") == 1
+        os.rename(data, data + ".away")
+        os.mkdir(data)
+        wait_for(lambda: call(s, "GET", "/readyz")[0] == 503, what="unreadiness")
+        wait_for(lambda: refused(s), what="refusal")
+        assert os.listdir(data) == []  # it may be another one's
+        os.rmdir(data)
+        os.rename(data + ".away", data)
+        wait_for(lambda: call(s, "GET", "/readyz")[0] == 200, what="readiness")
+        wait_for(lambda: s.ask("BF.ADD", "k", "y") == 1, what="a journal that works")
+        s.kill()
+        s.start()
+        assert s.ask("BF.MEXISTS", "k", "x", "y") == [1, 1]
 
 
 service.main(__doc__)

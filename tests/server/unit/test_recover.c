@@ -314,6 +314,9 @@ TEST(recover__a_failed_journal_and_a_missing_base)
         CHECK_STR(world_ask(&w, "BF.EXISTS other y"), ":1");
         ok("SAVE");
     }
+    CHECK_EQ(access(path, F_OK), 0); /* it has a part of the content */
+    CHECK_STR(world_ask(&w, "DEL bf"), ":1");
+    ok("SAVE");
     CHECK_EQ(access(path, F_OK), -1); /* nobody needs it any more */
     world_close(&w);
 }
@@ -642,7 +645,9 @@ TEST(recover__files_that_nobody_needs_go)
     CHECK_EQ(count_files(folder), 9);
     /* Left by somebody who died. */
     char path[700];
-    (void)snprintf(path, sizeof path, "%s/filters/0123.bg.tmp.1", folder);
+    (void)snprintf(path, sizeof path,
+                   "%s/filters/0123456789abcdef0123456789abcdef.bg.tmp.1.0000002a",
+                   folder);
     FILE *file = fopen(path, "we");
     CHECK(file != NULL);
     CHECK_EQ(fclose(file), 0);

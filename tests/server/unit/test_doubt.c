@@ -1,0 +1,492 @@
+/*
+ * A service beyond damage of its journal. Whatever frame or segment is lost, no key that was added is
+ * denied, under no name, then and after the next snapshot; and no file is deleted. What is in doubt, and how
+ * doubt ends.
+ */
+#define _GNU_SOURCE
+
+#include "support/faulty_disk.h"
+#include "support/scratch.h"
+#include "support/service_world.h"
+
+/* ---- Help ---------------------------------------------------------------------------------------- */
+
+static struct world w;
+
+#define DOUBT  "damaged-journal doubt\n"
+#define FORGET "damaged-journal forget\n"
+
+static void must_open(const char *folder, const char *lines)
+{
+    disk.patient = true;
+    if (!world_open(&w, folder, lines)) {
+        check_fail(__FILE__, __LINE__, "%s", w.why.message);
+    }
+}
+
+static void reopen(const char *folder, const char *lines)
+{
+    CHECK(world_ack(&w));
+    world_crash(&w);
+    must_open(folder, lines);
+}
+
+static void says(const char *line, const char *answer)
+{
+    if (strcmp(world_ask(&w, "%s", line), answer) != 0) {
+        check_fail(__FILE__, __LINE__, "%s: %s, expected %s", line, w.said, answer);
+    }
+}
+
+static void add(const char *name, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        CHECK(world_ask(&w, "BG.ADD %s k%u", name, i)[0] == ':');
+    }
+}
+
+static void has(const char *name, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        if (strcmp(world_ask(&w, "BG.EXISTS %s k%u", name, i), ":1") != 0) {
+            check_fail(__FILE__, __LINE__, "%s k%u: %s", name, i, w.said);
+        }
+    }
+}
+
+static bool in_doubt(void)
+{
+    struct persist_stats stats;
+    persist_about(w.server.persist, &stats);
+    return stats.names_in_doubt;
+}
+
+/* ---- Folders ------------------------------------------------------------------------------------- */
+
+enum { FOLDER_FILES = 64 };
+
+struct names {
+    char at[FOLDER_FILES][100];
+    size_t n;
+};
+
+static int names_compare(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* The names in a folder that begin so, in order. */
+static void list(const char *folder, const char *prefix, struct names *names)
+{
+    DIR *files = opendir(folder);
+    names->n = 0;
+    CHECK(files != NULL);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
+    for (const struct dirent *entry; (entry = readdir(files)) != NULL;) {
+        if (entry->d_name[0] != '.'
+            && strncmp(entry->d_name, prefix, strlen(prefix)) == 0) {
+            CHECK(names->n < FOLDER_FILES);
+            (void)snprintf(names->at[names->n++], 100, "%.99s", entry->d_name);
+        }
+    }
+    (void)closedir(files);
+    qsort(names->at, names->n, sizeof *names->at, names_compare);
+}
+
+static const char *inside(const char *folder, const char *name)
+{
+    static char paths[4][800];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    (void)snprintf(path, sizeof *paths, "%s/%s", folder, name);
+    return path;
+}
+
+static void copy_all(const char *from, const char *to)
+{
+    struct names names;
+    (void)mkdir(to, 0700);
+    disk_empty_folder(to);
+    list(from, "journal", &names);
+    for (size_t i = 0; i < names.n; i++) {
+        disk_copy(inside(from, names.at[i]), inside(to, names.at[i]));
+    }
+}
+
+/* A folder with its filters and its keyring. */
+static void copy_folder(const char *from, const char *to)
+{
+    struct names names;
+    char ring[2][600];
+    copy_all(from, to);
+    (void)mkdir(inside(to, "filters"), 0700);
+    disk_empty_folder(inside(to, "filters"));
+    list(inside(from, "filters"), "", &names);
+    for (size_t i = 0; i < names.n; i++) {
+        char path[800];
+        (void)snprintf(path, sizeof path, "%s/filters/%s", from, names.at[i]);
+        disk_copy(path, inside(inside(to, "filters"), names.at[i]));
+    }
+    (void)snprintf(ring[0], sizeof ring[0], "%s.keyring", from);
+    (void)snprintf(ring[1], sizeof ring[1], "%s.keyring", to);
+    disk_copy(ring[0], ring[1]);
+}
+
+/* All files of filters that `from` has are in `folder`. */
+static void check_files_kept(const char *from, const char *folder)
+{
+    struct names names;
+    list(inside(from, "filters"), "", &names);
+    CHECK(names.n > 0);
+    for (size_t i = 0; i < names.n; i++) {
+        if (access(inside(inside(folder, "filters"), names.at[i]), F_OK) != 0) {
+            check_fail(__FILE__, __LINE__, "%s is gone", names.at[i]);
+        }
+    }
+}
+
+/* ---- A story, and the loss of any part of it ----------------------------------------------------------- */
+
+static void story(const char *folder)
+{
+    must_open(folder, "");
+    says("BF.RESERVE old 0.001 100", "+OK");
+    says("CF.RESERVE cuckoo 100", "+OK");
+    says("BF.RESERVE dropped 0.001 100", "+OK");
+    says("BF.RESERVE lasting 0.001 100", "+OK");
+    says("BF.RESERVE still 0.001 100", "+OK");
+    add("old", 0, 4);
+    add("cuckoo", 0, 4);
+    add("dropped", 0, 4);
+    add("lasting", 0, 4);
+    add("still", 0, 4);
+    says("EXPIRE lasting 1000", ":1");
+    says("SAVE", "+OK");
+    says("RENAME old new", "+OK");
+    add("new", 4, 6);
+    says("DEL dropped", ":1");
+    says("BF.RESERVE dropped 0.001 100", "+OK");
+    add("dropped", 10, 12);
+    says("PERSIST lasting", ":1");
+    add("lasting", 4, 6);
+    says("BF.RESERVE early 0.001 100", "+OK");
+    add("early", 0, 3);
+    CHECK(world_ack(&w));
+    world_close(&w);
+    must_open(folder, ""); /* in a segment of its own */
+    says("RENAME early late", "+OK");
+    add("late", 3, 5);
+    says("COPY cuckoo copy", ":1");
+    add("cuckoo", 4, 6);
+    CHECK(world_ack(&w));
+    world_close(&w);
+}
+
+static void check_story(void)
+{
+    has("new", 0, 6);
+    has("cuckoo", 0, 6);
+    has("copy", 0, 4);
+    has("dropped", 10, 12);
+    has("lasting", 0, 6);
+    has("still", 0, 4);
+    has("late", 0, 5);
+    CHECK(world_ask(&w, "TTL lasting")[1] == '-'); /* never, or it is not known */
+}
+
+/* Something of `damaged` is missing: it is refused, or doubted for as long as it takes. */
+static void check_damaged(const char *whole, const char *damaged)
+{
+    CHECK(!world_open(&w, damaged, ""));
+    CHECK(w.why.code == BG_ECHECKSUM || w.why.code == BG_EFORMAT);
+    check_files_kept(whole, damaged);
+    for (unsigned i = 0; i < 2; i++) {
+        must_open(damaged, DOUBT);
+        check_story();
+        check_files_kept(whole, damaged);
+        if (i == 0) {
+            CHECK(world_ack(&w));
+            world_crash(&w);
+        }
+    }
+    const bool names = in_doubt();
+    says("BF.EXISTS whatever x", names ? ":1" : ":0");
+    says("SAVE", "+OK");
+    for (unsigned i = 0; i < 2; i++) {
+        reopen(damaged, ""); /* nothing of the damage is left */
+        CHECK_EQ(in_doubt(), names);
+        check_story();
+        says("SAVE", "+OK");
+    }
+    CHECK(world_ack(&w));
+    world_crash(&w);
+}
+
+static uint64_t frame_bytes(const char *path, long at)
+{
+    unsigned char length[4] = { 0 };
+    FILE *file = fopen(path, "re");
+    CHECK(file && fseek(file, at, SEEK_SET) == 0);
+    const size_t n = fread(length, 1, 4, file);
+    CHECK_EQ(fclose(file), 0);
+    return n < 4 ? 0 : 32 + (uint64_t)length[0] + ((uint64_t)length[1] << 8);
+}
+
+static void flip(const char *path, long at)
+{
+    FILE *file = fopen(path, "r+e");
+    CHECK(file && fseek(file, at, SEEK_SET) == 0);
+    const int c = fgetc(file);
+    CHECK(fseek(file, at, SEEK_SET) == 0 && fputc(c ^ 4, file) != EOF);
+    CHECK_EQ(fclose(file), 0);
+}
+
+TEST(doubt__any_frame_is_damaged)
+{
+    const char *whole = scratch_path("frames"), *damaged = scratch_path("frames2");
+    struct names segments;
+    unsigned frames = 0;
+    story(whole);
+    list(whole, "journal-", &segments);
+    CHECK(segments.n >= 2);
+    for (size_t i = 0; i < segments.n; i++) {
+        char path[800];
+        long at = 64;
+        (void)snprintf(path, sizeof path, "%s", inside(whole, segments.at[i]));
+        for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
+            if (i + 1 == segments.n && frame_bytes(path, at + (long)n) == 0) {
+                break; /* the mark: nothing would be missing */
+            }
+            copy_folder(whole, damaged);
+            flip(inside(damaged, segments.at[i]), at + 36);
+            check_damaged(whole, damaged);
+            frames++;
+        }
+    }
+    CHECK(frames > 30);
+}
+
+TEST(doubt__any_segment_is_missing)
+{
+    const char *whole = scratch_path("segments"), *damaged = scratch_path("segments2");
+    struct names segments;
+    story(whole);
+    list(whole, "journal-", &segments);
+    for (size_t i = 0; i <= segments.n; i++) { /* and all of them */
+        copy_folder(whole, damaged);
+        for (size_t k = 0; k < segments.n; k++) {
+            if (k == i || i == segments.n) {
+                CHECK_EQ(__real_unlink(inside(damaged, segments.at[k])), 0);
+            }
+        }
+        check_damaged(whole, damaged);
+    }
+    /* A folder of version 0.1 does not say what the newest segment was, but it has files. */
+    copy_folder(whole, damaged);
+    for (size_t k = 0; k < segments.n; k++) {
+        CHECK_EQ(__real_unlink(inside(damaged, segments.at[k])), 0);
+    }
+    CHECK_EQ(truncate(inside(damaged, "journal.lock"), 0), 0);
+    check_damaged(whole, damaged);
+}
+
+/* ---- What is in doubt, and for how long ------------------------------------------------------------------- */
+
+/* The frame of a rename, the last but one and the mark, is lost. */
+static const char *make_doubtful(const char *name)
+{
+    const char *folder = scratch_path(name);
+    struct names segments;
+    long at = 64;
+    must_open(folder, "");
+    says("BF.RESERVE known 0.001 100", "+OK");
+    add("known", 0, 5);
+    says("SAVE", "+OK");
+    says("RENAME known renamed", "+OK");
+    says("BF.RESERVE later 0.001 100", "+OK");
+    CHECK(world_ack(&w));
+    world_close(&w);
+    list(folder, "journal-", &segments);
+    const char *path = inside(folder, segments.at[segments.n - 1]);
+    long frames[200];
+    size_t n = 0;
+    for (uint64_t bytes; (bytes = frame_bytes(path, at)) > 0; at += (long)bytes) {
+        CHECK(n < 200);
+        frames[n++] = at;
+    }
+    CHECK(n > 3);
+    flip(path, frames[n - 3] + 36);
+    return folder;
+}
+
+TEST(doubt__names_that_nobody_knows)
+{
+    const char *folder = make_doubtful("names");
+    must_open(folder, DOUBT);
+    CHECK(in_doubt());
+    has("renamed", 0, 5);
+    has("known", 0, 5);
+    says("BF.EXISTS other x", ":1");
+    says("BF.MEXISTS other x y", "[:1 :1]");
+    says("CF.EXISTS other x", ":1");
+    says("CF.COUNT other x", ":1");
+    says("BG.MEXISTS other x", "[:1]");
+    /* It is not created: not by adding, nor for what another one has. */
+    CHECK(
+        strncmp(world_ask(&w, "BF.ADD other y"), "-MISCONF the journal was damaged", 32)
+        == 0);
+    CHECK(world_ask(&w, "BF.RESERVE other 0.01 100")[0] == '-');
+    CHECK(world_ask(&w, "CF.ADD other y")[0] == '-');
+    CHECK(world_ask(&w, "BG.CREATE other")[0] == '-');
+    CHECK(world_ask(&w, "COPY later other")[0] == '-');
+    CHECK(world_ask(&w, "BG.MERGE other later")[0] == '-');
+    says("BF.EXISTS other x", ":1");
+    /* What was created behind the damage is known. */
+    says("BF.EXISTS later x", ":0");
+    says("BF.ADD later x", ":1");
+    /* In a transaction, too. */
+    says("MULTI", "+OK");
+    says("BF.EXISTS other x", "+QUEUED");
+    says("EXEC", "[:1]");
+    CHECK(world_ack(&w));
+    world_close(&w);
+}
+
+TEST(doubt__names_that_are_dropped_are_free)
+{
+    const char *folder = make_doubtful("free");
+    must_open(folder, DOUBT);
+    says("DEL other", ":0");
+    says("BF.EXISTS other x", ":0");
+    says("BF.ADD other y", ":1");
+    says("DEL known", ":1");
+    says("BF.EXISTS known k1", ":0");
+    says("BF.ADD known again", ":1");
+    says("RENAME later moved", "+OK");
+    says("BF.EXISTS later x", ":0");
+    says("COPY moved another REPLACE", ":1"); /* that is said to be all of it */
+    says("BF.EXISTS another x", ":0");
+    says("SAVE", "+OK");
+    reopen(folder, "");
+    CHECK(in_doubt());
+    says("BF.EXISTS other y", ":1");
+    says("BF.EXISTS other x", ":0");
+    says("BF.EXISTS known again", ":1");
+    says("BF.EXISTS known k1", ":0");
+    says("BF.EXISTS later x", ":1"); /* that is not recorded */
+    CHECK(world_ack(&w));
+    world_close(&w);
+}
+
+TEST(doubt__an_operator_can_forget)
+{
+    const char *folder = make_doubtful("forget");
+    struct names files, before;
+    list(inside(folder, "filters"), "", &before);
+    CHECK_EQ(before.n, 1);
+    /* A file that no object has: of a filter that was created and saved in what is missing. */
+    disk_copy(inside(inside(folder, "filters"), before.at[0]),
+              inside(inside(folder, "filters"), "00000000000000000000000000000000.bg"));
+    for (int i = 0; i < 2; i++) {
+        must_open(folder, DOUBT);
+        CHECK_EQ(w.server.persist->stats.files_kept, 1);
+        says("SAVE", "+OK");
+        CHECK(world_ack(&w));
+        world_crash(&w);
+    }
+    must_open(folder, FORGET);
+    CHECK(!in_doubt());
+    CHECK_EQ(w.server.persist->stats.files_kept, 0);
+    has("known", 0, 5); /* which is known to be incomplete */
+    CHECK(world_ask(&w, "BF.ADD known x")[0] == '-');
+    says("BF.EXISTS renamed k1", ":0");
+    says("BF.ADD other x", ":1");
+    says("SAVE", "+OK");
+    reopen(folder, "");
+    CHECK(!in_doubt());
+    says("BF.EXISTS other y", ":0");
+    has("known", 0, 5);
+    list(inside(folder, "forgotten"), "", &files);
+    CHECK_EQ(files.n, 1);
+    CHECK_EQ(access(inside(inside(folder, "filters"), before.at[0]), F_OK), 0);
+    says("DEL known", ":1"); /* now it is not needed any more */
+    says("SAVE", "+OK");
+    CHECK(access(inside(inside(folder, "filters"), before.at[0]), F_OK) != 0);
+    CHECK(world_ack(&w));
+    world_close(&w);
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------ */
+
+/* The base of one filter is missing: something is wrong with the folder, so the others' leftovers stay. */
+TEST(doubt__nothing_is_deleted_while_something_is_missing)
+{
+    const char *folder = scratch_path("leftover");
+    const char *left = "00000000000000000000000000000000.bg";
+    struct names files;
+    must_open(folder, "");
+    says("BF.ADD a x", ":1");
+    says("SAVE", "+OK");
+    CHECK(world_ack(&w));
+    world_close(&w);
+    list(inside(folder, "filters"), "", &files);
+    CHECK_EQ(files.n, 1);
+    CHECK_EQ(__real_rename(inside(inside(folder, "filters"), files.at[0]),
+                           inside(inside(folder, "filters"), left)),
+             0);
+    must_open(folder, "");
+    CHECK_EQ(w.server.persist->stats.files_kept, 1);
+    says("BF.EXISTS a x", ":1");
+    CHECK(world_ack(&w));
+    world_close(&w);
+    CHECK_EQ(access(inside(inside(folder, "filters"), left), F_OK), 0);
+    disk_copy(inside(inside(folder, "filters"), left),
+              inside(inside(folder, "filters"), files.at[0]));
+    must_open(folder, ""); /* all is accounted for: the copy is not needed */
+    CHECK_EQ(w.server.persist->stats.files_kept, 0);
+    CHECK(access(inside(inside(folder, "filters"), left), F_OK) != 0);
+    says("BF.EXISTS a x", ":1");
+    says("BF.EXISTS a y", ":0");
+    world_close(&w);
+}
+
+/* Version 0.1 does not say which segment was the newest: if it is missing, so are filters that it named. */
+TEST(doubt__files_of_older_folders_are_put_aside)
+{
+    const char *folder = scratch_path("older");
+    struct names files;
+    must_open(folder, "");
+    says("BF.ADD a x", ":1");
+    CHECK(world_ack(&w));
+    world_close(&w);
+    must_open(folder, ""); /* segment 2 */
+    says("COPY a b", ":1");
+    CHECK(world_ack(&w));
+    world_close(&w);
+    CHECK_EQ(__real_unlink(inside(folder, "journal-00000000000000000002.log")), 0);
+    CHECK_EQ(truncate(inside(folder, "journal.lock"), 0), 0);
+    for (int i = 0; i < 2; i++) {
+        must_open(folder, "");
+        says("BF.EXISTS a x", ":1");
+        CHECK(world_ack(&w));
+        world_close(&w);
+        list(inside(folder, "forgotten"), "", &files);
+        CHECK_EQ(files.n, 1);
+    }
+}
+
+/* Files that the service did not name are nobody's business. */
+TEST(doubt__other_files_are_left_alone)
+{
+    const char *folder = scratch_path("others");
+    must_open(folder, "");
+    says("BF.ADD a x", ":1");
+    says("SAVE", "+OK");
+    FILE *file = fopen(inside(inside(folder, "filters"), "README"), "we");
+    CHECK(file != NULL);
+    CHECK_EQ(fclose(file), 0);
+    reopen(folder, "");
+    CHECK_EQ(access(inside(inside(folder, "filters"), "README"), F_OK), 0);
+    CHECK_EQ(w.server.persist->stats.files_kept, 0);
+    world_close(&w);
+}

@@ -1,0 +1,314 @@
+/*
+ * The journal and its folder: segments that are missing, also the newest, whose absence leaves
+ * something that looks whole; a folder that is removed or replaced while the journal is open.
+ */
+#define _GNU_SOURCE
+
+#include "journal.h"
+
+#include "support/check.h"
+#include "support/scratch.h"
+
+#include <fcntl.h>
+
+static struct journal *begin(const char *folder, const struct journal_options *how,
+                             struct journal_report *report)
+{
+    struct journal *journal = NULL;
+    bg_errinfo why;
+    (void)mkdir(folder, 0700);
+    if (journal_open(folder, how, &journal, &why)
+        || journal_begin(journal, report, &why)) {
+        check_fail(__FILE__, __LINE__, "%s", why.message);
+    }
+    return journal;
+}
+
+static bg_err append(struct journal *journal, uint64_t id, bg_errinfo *why)
+{
+    const struct journal_record record = { .type = JOURNAL_DROP, .id = id };
+    return journal_append(journal, &record, 1, NULL, why);
+}
+
+static void append_synced(struct journal *journal, uint64_t id)
+{
+    CHECK_OK(append(journal, id, NULL));
+    CHECK_OK(journal_sync(journal, NULL));
+}
+
+static const char *segment(const char *folder, unsigned number)
+{
+    static char path[700];
+    (void)snprintf(path, sizeof path, "%s/journal-%020u.log", folder, number);
+    return path;
+}
+
+static bool segment_is_there(const char *folder, unsigned number)
+{
+    return access(segment(folder, number), F_OK) == 0;
+}
+
+/* A journal of three processes: segments 1 to 3, a frame and a mark in each. */
+static void make_three(const char *folder)
+{
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct journal *journal = begin(folder, NULL, NULL);
+        append_synced(journal, i);
+        CHECK_OK(journal_close(journal, NULL));
+    }
+    CHECK(segment_is_there(folder, 3));
+}
+
+struct told {
+    uint64_t last; /* id that was dropped */
+    uint64_t gaps;
+    uint64_t behind; /* records after a gap */
+};
+
+static bg_err tell(void *context, uint64_t sequence,
+                   const struct journal_record *record, bg_errinfo *info)
+{
+    struct told *told = context;
+    (void)sequence, (void)info;
+    told->gaps += record->type == JOURNAL_GAP;
+    told->behind += told->gaps && record->type == JOURNAL_DROP;
+    told->last = record->type == JOURNAL_DROP ? record->id : told->last;
+    return BG_OK;
+}
+
+/* It is refused; and one can go on beyond it, as often as one likes: it is found again. */
+static void check_refused(const char *folder, const char *text, bool in_order)
+{
+    const struct journal_options beyond = { .beyond_damage = true };
+    for (uint64_t again = 0; again < 3; again++) {
+        struct told told = { .gaps = 0 };
+        struct journal *journal = NULL;
+        struct journal_report report;
+        bg_errinfo why;
+        CHECK_EQ(journal_read(folder, false, tell, &told, NULL, &why), BG_EFORMAT);
+        CHECK(again || strstr(why.message, text) != NULL);
+        CHECK_OK(journal_open(folder, NULL, &journal, &why));
+        CHECK_EQ(journal_begin(journal, NULL, &why), BG_EFORMAT);
+        CHECK_OK(journal_close(journal, NULL));
+        told.gaps = 0;
+        CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
+        CHECK_EQ(told.gaps, 1);
+        CHECK_EQ(told.behind, in_order ? again : 0); /* or told at the end */
+        CHECK_EQ(report.damages, 1);
+        journal = begin(folder, &beyond, NULL);
+        CHECK(journal_next(journal) > 6); /* no number is given twice */
+        append_synced(journal, 9);
+        CHECK_OK(journal_close(journal, NULL));
+    }
+}
+
+TEST(journal_folder__the_newest_segment_is_missing)
+{
+    const char *folder = scratch_path("newest");
+    make_three(folder);
+    CHECK_EQ(unlink(segment(folder, 3)), 0);
+    check_refused(folder, "segment 3, the newest", true);
+    CHECK(segment_is_there(folder, 4) && !segment_is_there(folder, 3));
+}
+
+TEST(journal_folder__all_segments_are_missing)
+{
+    const char *folder = scratch_path("all");
+    make_three(folder);
+    for (unsigned i = 1; i <= 3; i++) {
+        CHECK_EQ(unlink(segment(folder, i)), 0);
+    }
+    check_refused(folder, "found no segment", false);
+    CHECK(segment_is_there(folder, 4));
+}
+
+TEST(journal_folder__no_header_can_be_read)
+{
+    const char *folder = scratch_path("headers");
+    const struct journal_options beyond = { .beyond_damage = true };
+    struct journal *journal = begin(folder, NULL, NULL);
+    struct journal_report report;
+    struct told told = { .gaps = 0 };
+    bg_errinfo why;
+    append_synced(journal, 7);
+    CHECK_OK(journal_close(journal, NULL));
+    const int file = open(segment(folder, 1), O_WRONLY | O_CLOEXEC);
+    CHECK_EQ(pwrite(file, "?", 1, 40), 1);
+    CHECK_EQ(close(file), 0);
+    CHECK_EQ(journal_read(folder, false, tell, &told, NULL, &why), BG_ECHECKSUM);
+    /* The lock has a copy of it: so the frames are believed. */
+    CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
+    CHECK_EQ(told.last, 7);
+    CHECK_EQ(report.damages, 1);
+    CHECK_EQ(report.lost, 0);
+    /* Without that nothing is, but nothing is destroyed, either. */
+    CHECK_EQ(truncate(strcat(strcpy((char[700]){ 0 }, folder), "/journal.lock"), 0), 0);
+    told = (struct told){ .gaps = 0 };
+    journal = begin(folder, &beyond, &report);
+    CHECK_EQ(report.damages, 1);
+    append_synced(journal, 8);
+    CHECK_OK(journal_close(journal, NULL));
+    CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
+    CHECK_EQ(told.last, 8);
+    CHECK(told.gaps > 0);
+    struct stat about;
+    CHECK(stat(segment(folder, 1), &about) == 0 && about.st_size > 64);
+}
+
+/* Folders of version 0.1 have nothing in the lock, so the newest segment is not known. */
+TEST(journal_folder__a_lock_without_a_header_claims_nothing)
+{
+    const char *folder = scratch_path("older");
+    char lock[700];
+    struct journal_report report;
+    make_three(folder);
+    (void)snprintf(lock, sizeof lock, "%s/journal.lock", folder);
+    for (int bytes = 0; bytes < 64; bytes += 21) {
+        CHECK_EQ(truncate(lock, bytes), 0);
+        CHECK_OK(journal_read(folder, false, NULL, NULL, &report, NULL));
+        CHECK(report.clean);
+    }
+    CHECK_EQ(unlink(segment(folder, 3)), 0);
+    struct journal *journal = begin(folder, NULL, &report);
+    CHECK_EQ(report.segments, 2);
+    CHECK_OK(journal_close(journal, NULL));
+    /* ... unless its owner knows that there was one. */
+    const struct journal_options existed = { .existed = true };
+    CHECK_EQ(unlink(segment(folder, 1)), 0);
+    CHECK_EQ(unlink(segment(folder, 2)), 0);
+    CHECK_EQ(unlink(segment(folder, 3)), 0);
+    CHECK_EQ(truncate(lock, 0), 0);
+    CHECK_OK(journal_open(folder, &existed, &journal, NULL));
+    CHECK_EQ(journal_begin(journal, NULL, NULL), BG_EFORMAT);
+    CHECK_OK(journal_close(journal, NULL));
+    CHECK(!segment_is_there(folder, 1));
+}
+
+/* Segments of another journal, though their numbers are right. */
+TEST(journal_folder__segments_of_another_journal)
+{
+    const char *folder = scratch_path("mine"), *other = scratch_path("other");
+    char from[700];
+    bg_errinfo why;
+    make_three(folder);
+    make_three(other);
+    for (unsigned i = 1; i <= 3; i++) {
+        (void)snprintf(from, sizeof from, "%s", segment(other, i));
+        CHECK_EQ(rename(from, segment(folder, i)), 0);
+    }
+    CHECK_EQ(journal_read(folder, false, NULL, NULL, NULL, &why), BG_EFORMAT);
+    CHECK(strstr(why.message, "another") != NULL);
+}
+
+/* ---- A folder that goes ----------------------------------------------------------------- */
+
+static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
+{
+    const struct journal_record records[] = { { .type = JOURNAL_MANIFEST_BEGIN },
+                                              { .type = JOURNAL_MANIFEST_END } };
+    (void)context;
+    return journal_draft_append(draft, records, 2, info);
+}
+
+/* Nothing is promised any more, and nothing is written to what is at the path now. */
+static void check_moved(struct journal *journal)
+{
+    const uint64_t durable = journal_durable(journal);
+    struct journal_state state;
+    bg_errinfo why;
+    (void)append(journal, 1, NULL);
+    CHECK_EQ(journal_sync(journal, &why), BG_EIO);
+    CHECK(strstr(why.message, "removed or replaced") != NULL);
+    CHECK_EQ(journal_flush(journal, &why), BG_EIO);
+    CHECK_EQ(journal_rotate(journal, NULL, &why), BG_EIO);
+    CHECK_EQ(journal_reopen(journal, fill, NULL, &why), BG_EIO);
+    CHECK_EQ(append(journal, 2, &why), BG_EIO);
+    CHECK_EQ(journal_durable(journal), durable);
+    journal_about(journal, &state);
+    CHECK(state.failed);
+}
+
+TEST(journal_folder__a_folder_is_moved_away_and_back)
+{
+    const enum journal_policy policies[] = { JOURNAL_ALWAYS, JOURNAL_EVERYSEC,
+                                             JOURNAL_NO };
+    for (unsigned i = 0; i < 3; i++) {
+        const char *folder = scratch_path("moved"), *away = scratch_path("away");
+        const struct journal_options how = { .policy = policies[i] };
+        struct journal *journal = begin(folder, &how, NULL);
+        append_synced(journal, 1);
+        CHECK_EQ(rename(folder, away), 0);
+        check_moved(journal);
+        CHECK_EQ(rename(away, folder), 0);
+        CHECK_OK(journal_reopen(journal, fill, NULL, NULL));
+        append_synced(journal, 5);
+        CHECK_OK(journal_close(journal, NULL));
+        CHECK_OK(journal_read(folder, false, NULL, NULL, NULL, NULL));
+    }
+}
+
+TEST(journal_folder__a_folder_is_noticed_while_nothing_is_appended)
+{
+    const char *folder = scratch_path("idle"), *away = scratch_path("idle_away");
+    struct journal *journal = begin(folder, NULL, NULL);
+    bg_errinfo why;
+    append_synced(journal, 1);
+    CHECK_OK(journal_check(journal, &why));
+    CHECK_EQ(rename(folder, away), 0);
+    CHECK_EQ(journal_check(journal, &why), BG_EIO);
+    CHECK(strstr(why.message, "removed or replaced") != NULL);
+    CHECK_EQ(append(journal, 2, &why), BG_EIO);
+    CHECK_EQ(journal_close(journal, NULL), BG_EIO);
+}
+
+/* Another process has a journal of its own at the path: it is not touched. */
+TEST(journal_folder__a_folder_is_replaced)
+{
+    const char *folder = scratch_path("place"), *away = scratch_path("place_away");
+    struct journal *journal = begin(folder, NULL, NULL);
+    struct journal_report report;
+    append_synced(journal, 1);
+    CHECK_EQ(rename(folder, away), 0);
+    struct journal *second = begin(folder, NULL, NULL);
+    check_moved(journal);
+    append_synced(second, 3);
+    CHECK_OK(journal_rotate(second, NULL, NULL));
+    append_synced(second, 4);
+    CHECK_OK(journal_close(second, NULL));
+    check_moved(journal);
+    CHECK_EQ(journal_close(journal, NULL), BG_EIO);
+    CHECK_OK(journal_read(folder, false, NULL, NULL, &report, NULL));
+    CHECK_EQ(report.segments, 2);
+    CHECK_OK(journal_read(away, false, NULL, NULL, &report, NULL));
+    CHECK_EQ(report.segments, 1);
+}
+
+/* The lock alone: another process could take the folder. */
+TEST(journal_folder__the_lock_is_removed)
+{
+    const char *folder = scratch_path("unlocked");
+    char lock[700];
+    struct journal *journal = begin(folder, NULL, NULL);
+    append_synced(journal, 1);
+    (void)snprintf(lock, sizeof lock, "%s/journal.lock", folder);
+    CHECK_EQ(unlink(lock), 0);
+    check_moved(journal);
+    CHECK_EQ(journal_close(journal, NULL), BG_EIO);
+}
+
+/* The segment alone: the folder is ours, so a fresh one can begin. */
+TEST(journal_folder__the_segment_is_removed)
+{
+    const char *folder = scratch_path("unlinked");
+    struct journal *journal = begin(folder, NULL, NULL);
+    append_synced(journal, 1);
+    CHECK_EQ(unlink(segment(folder, 1)), 0);
+    CHECK_OK(append(journal, 2, NULL));
+    CHECK_EQ(journal_sync(journal, NULL), BG_EIO);
+    CHECK_EQ(append(journal, 3, NULL), BG_EIO);
+    CHECK_OK(journal_reopen(journal, fill, NULL, NULL));
+    append_synced(journal, 4);
+    CHECK_OK(journal_close(journal, NULL));
+    CHECK_OK(journal_read(folder, false, NULL, NULL, NULL, NULL));
+    CHECK(segment_is_there(folder, 2));
+}
