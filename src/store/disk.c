@@ -189,8 +189,8 @@ static struct disk_stamp disk_stamp(const char *path)
 
 struct disk_identity disk_identify(const char *path)
 {
-    struct disk_file file;
-    struct container_source source;
+    struct disk_file file = { .descriptor = -1 };
+    struct container_source source = { .bytes = 0 };
     char other[DISK_PATH];
     struct disk_identity identity = { .file = disk_stamp(path) };
     if (disk_is_there(&identity)

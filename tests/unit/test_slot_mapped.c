@@ -8,6 +8,8 @@
 #include "support/slots.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -176,6 +178,51 @@ TEST(slot_mapped__a_file_that_is_not_mapped)
     CHECK_EQ(count_of(slot, 0), KEYS);
     CHECK(count_of(slot, ABSENT) < KEYS / 10);
     bg_slot_free(slot);
+    files_clean();
+}
+
+/* Asks for keys that are in, again and again. */
+struct asker {
+    bg_slot *slot;
+    atomic_bool ends;
+    atomic_uint_fast64_t denied;
+};
+
+static void *ask_on(void *argument)
+{
+    struct asker *asker = argument;
+    while (!atomic_load(&asker->ends)) {
+        atomic_fetch_add(&asker->denied, KEYS - count_of(asker->slot, 0));
+    }
+    return NULL;
+}
+
+/* The same bytes are written again, so all keys stay in; readers see no other answer while the
+ * memory below them is replaced. */
+TEST(slot_mapped__readers_go_on)
+{
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    const char *path = files_path("filter");
+    struct asker asker = { .slot = map_slot(path, BG_KIND_BLOCKED, 0) };
+    pthread_t thread;
+    how.flags = BG_SLOT_MAP;
+    CHECK_EQ(pthread_create(&thread, NULL, ask_on, &asker), 0);
+    for (uint64_t round = 0; round < 50; round++) {
+        const uint64_t failures = stats_of(asker.slot).reload_failures;
+        FILE *file = fopen(path, "r+b");
+        CHECK(file);
+        const int first = fgetc(file);
+        CHECK(fseek(file, 0, SEEK_SET) == 0 && fputc(first, file) == first);
+        CHECK_EQ(fclose(file), 0);
+        CHECK_OK(bg_slot_reload(asker.slot, path, &how, NULL));
+        CHECK_EQ(stats_of(asker.slot).reload_failures, failures + 1); /* noticed */
+        save_of(path, BG_KIND_BLOCKED, 0, 0, 8 + round);
+        CHECK_OK(bg_slot_reload(asker.slot, path, &how, NULL));
+    }
+    atomic_store(&asker.ends, true);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(atomic_load(&asker.denied), 0);
+    bg_slot_free(asker.slot);
     files_clean();
 }
 
