@@ -113,7 +113,7 @@ static void persist_retire(struct persist *persist, const char *base)
     const char *file = persist_file(base);
     struct retired *retired = file[0] ? malloc(sizeof *retired) : NULL;
     if (retired) { /* else it is found at the next start */
-        (void)snprintf(retired->file, sizeof retired->file, "%s", file);
+        (void)snprintf(retired->file, sizeof retired->file, "%.95s", file);
         pthread_mutex_lock(&persist->retired_lock);
         retired->next = persist->retired;
         persist->retired = retired;

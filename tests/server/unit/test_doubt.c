@@ -102,6 +102,15 @@ static const char *inside(const char *folder, const char *name)
     return path;
 }
 
+static const char *filter_file(const char *folder, const char *name)
+{
+    static char paths[2][800];
+    static unsigned next;
+    char *path = paths[next++ % 2];
+    (void)snprintf(path, sizeof *paths, "%s/filters/%s", folder, name);
+    return path;
+}
+
 static void copy_all(const char *from, const char *to)
 {
     struct names names;
@@ -123,9 +132,7 @@ static void copy_folder(const char *from, const char *to)
     disk_empty_folder(inside(to, "filters"));
     list(inside(from, "filters"), "", &names);
     for (size_t i = 0; i < names.n; i++) {
-        char path[800];
-        (void)snprintf(path, sizeof path, "%s/filters/%s", from, names.at[i]);
-        disk_copy(path, inside(inside(to, "filters"), names.at[i]));
+        disk_copy(filter_file(from, names.at[i]), filter_file(to, names.at[i]));
     }
     (void)snprintf(ring[0], sizeof ring[0], "%s.keyring", from);
     (void)snprintf(ring[1], sizeof ring[1], "%s.keyring", to);
@@ -139,7 +146,7 @@ static void check_files_kept(const char *from, const char *folder)
     list(inside(from, "filters"), "", &names);
     CHECK(names.n > 0);
     for (size_t i = 0; i < names.n; i++) {
-        if (access(inside(inside(folder, "filters"), names.at[i]), F_OK) != 0) {
+        if (access(filter_file(folder, names.at[i]), F_OK) != 0) {
             check_fail(__FILE__, __LINE__, "%s is gone", names.at[i]);
         }
     }
@@ -385,8 +392,8 @@ TEST(doubt__an_operator_can_forget)
     list(inside(folder, "filters"), "", &before);
     CHECK_EQ(before.n, 1);
     /* A file that no object has: of a filter that was created and saved in what is missing. */
-    disk_copy(inside(inside(folder, "filters"), before.at[0]),
-              inside(inside(folder, "filters"), "00000000000000000000000000000000.bg"));
+    disk_copy(filter_file(folder, before.at[0]),
+              filter_file(folder, "00000000000000000000000000000000.bg"));
     for (int i = 0; i < 2; i++) {
         must_open(folder, DOUBT);
         CHECK_EQ(w.server.persist->stats.files_kept, 1);
@@ -408,10 +415,10 @@ TEST(doubt__an_operator_can_forget)
     has("known", 0, 5);
     list(inside(folder, "forgotten"), "", &files);
     CHECK_EQ(files.n, 1);
-    CHECK_EQ(access(inside(inside(folder, "filters"), before.at[0]), F_OK), 0);
+    CHECK_EQ(access(filter_file(folder, before.at[0]), F_OK), 0);
     says("DEL known", ":1"); /* now it is not needed any more */
     says("SAVE", "+OK");
-    CHECK(access(inside(inside(folder, "filters"), before.at[0]), F_OK) != 0);
+    CHECK(access(filter_file(folder, before.at[0]), F_OK) != 0);
     CHECK(world_ack(&w));
     world_close(&w);
 }
@@ -431,20 +438,18 @@ TEST(doubt__nothing_is_deleted_while_something_is_missing)
     world_close(&w);
     list(inside(folder, "filters"), "", &files);
     CHECK_EQ(files.n, 1);
-    CHECK_EQ(__real_rename(inside(inside(folder, "filters"), files.at[0]),
-                           inside(inside(folder, "filters"), left)),
+    CHECK_EQ(__real_rename(filter_file(folder, files.at[0]), filter_file(folder, left)),
              0);
     must_open(folder, "");
     CHECK_EQ(w.server.persist->stats.files_kept, 1);
     says("BF.EXISTS a x", ":1");
     CHECK(world_ack(&w));
     world_close(&w);
-    CHECK_EQ(access(inside(inside(folder, "filters"), left), F_OK), 0);
-    disk_copy(inside(inside(folder, "filters"), left),
-              inside(inside(folder, "filters"), files.at[0]));
+    CHECK_EQ(access(filter_file(folder, left), F_OK), 0);
+    disk_copy(filter_file(folder, left), filter_file(folder, files.at[0]));
     must_open(folder, ""); /* all is accounted for: the copy is not needed */
     CHECK_EQ(w.server.persist->stats.files_kept, 0);
-    CHECK(access(inside(inside(folder, "filters"), left), F_OK) != 0);
+    CHECK(access(filter_file(folder, left), F_OK) != 0);
     says("BF.EXISTS a x", ":1");
     says("BF.EXISTS a y", ":0");
     world_close(&w);
@@ -482,11 +487,11 @@ TEST(doubt__other_files_are_left_alone)
     must_open(folder, "");
     says("BF.ADD a x", ":1");
     says("SAVE", "+OK");
-    FILE *file = fopen(inside(inside(folder, "filters"), "README"), "we");
+    FILE *file = fopen(filter_file(folder, "README"), "we");
     CHECK(file != NULL);
     CHECK_EQ(fclose(file), 0);
     reopen(folder, "");
-    CHECK_EQ(access(inside(inside(folder, "filters"), "README"), F_OK), 0);
+    CHECK_EQ(access(filter_file(folder, "README"), F_OK), 0);
     CHECK_EQ(w.server.persist->stats.files_kept, 0);
     world_close(&w);
 }
