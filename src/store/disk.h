@@ -69,6 +69,11 @@ bg_err bgi_file_open_other(const char *path, const bg_open_options *options, boo
                            const char *digest, bg_file_info *about, bg_filter **filter,
                            bg_errinfo *info);
 
+/* Syncs a file, or its data and size only; sets its size. Signals are no failures. */
+bg_err disk_flush(const struct disk_file *file, bg_errinfo *info);
+bg_err disk_flush_data(const struct disk_file *file, bg_errinfo *info);
+bg_err disk_resize(const struct disk_file *file, uint64_t bytes, bg_errinfo *info);
+
 /* Syncs the folder of a path. */
 bg_err disk_sync_folder(const char *path, bg_errinfo *info);
 
