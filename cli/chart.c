@@ -8,6 +8,7 @@
 
 #include "text.h"
 
+#include "replace_file.h"
 #include "say.h"
 
 #include <fcntl.h>
@@ -475,7 +476,7 @@ static int chart_write_file(const struct chart_page *page, const char *beside,
         return code;
     }
     chart_write(page, to);
-    const bool good = fflush(to) == 0 && !ferror(to) && fsync(fd) == 0;
+    const bool good = fflush(to) == 0 && !ferror(to) && replace_sync(fd);
     const int code = good ? CLI_OK : say_errno(path);
     return fclose(to) == 0 || code ? code : say_errno(path);
 }

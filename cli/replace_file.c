@@ -28,6 +28,16 @@ static bool replace_write(int fd, const char *bytes, size_t n)
     return true;
 }
 
+bool replace_sync(int fd)
+{
+    while (fsync(fd) != 0) {
+        if (errno != EINTR || stop_wanted()) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The new name stays after a crash only when the folder is written. */
 static bool replace_sync_folder(const char *path)
 {
@@ -42,7 +52,7 @@ static bool replace_sync_folder(const char *path)
     if (fd < 0) {
         return false;
     }
-    const bool synced = fsync(fd) == 0;
+    const bool synced = replace_sync(fd);
     return close(fd) == 0 && synced;
 }
 
@@ -51,7 +61,7 @@ static bool replace_fill(int fd, const char *path, const void *bytes, size_t n)
     struct stat old;
     return replace_write(fd, bytes, n)
            && (stat(path, &old) != 0 || fchmod(fd, old.st_mode & 07777) == 0)
-           && fsync(fd) == 0;
+           && replace_sync(fd);
 }
 
 int replace_file(const char *path, const void *bytes, size_t n)

@@ -5,7 +5,11 @@
 #ifndef CLI_REPLACE_FILE_H
 #define CLI_REPLACE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+/* Syncs a file. A signal is no failure, unless it says that we should stop. */
+bool replace_sync(int fd);
 
 /*
  * Writes n bytes beside `path`, syncs them, and renames that file to `path`; what was there

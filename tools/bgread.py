@@ -328,7 +328,7 @@ FIELDS = """major:8:2 minor:10:2 header_bytes:12:4 file_bytes:16:8 kind:24:4 fla
 units:40:8 shards:48:4 window_mode:52:4 window_kind:56:4 generations:60:4 items:64:8 rate:72:8 max_bytes:80:8
 period_items:88:8 length:96:8 count:104:8 numbers:112:8 word_bytes:120:8 profile:128:4 numbers_crc:132:4
 seed:136:8 check:144:8 generation:152:8 created:160:8 present_canaries:168:4 absent_maybes:172:4
-absent_answers:176:8 held:184:8 metadata_bytes:192:4 reserved_1:196:4 reserved_2:200:8 reserved_3:208:8
+absent_answers:176:8 held:184:8 metadata_bytes:192:4 reserved_1:196:4 elapsed:200:8 moved:208:8
 crc:4092:4"""
 LAYOUT = [(name, int(at), int(size)) for name, at, size in (f.split(":") for f in FIELDS.split())]
 
@@ -365,8 +365,9 @@ class Header:
         name = data[232:264]
         need(0 in name and (PROFILES[self.profile:self.profile + 1] == ["custom"] or not any(name)), "custom_name")
         self.custom_name = name.split(b"\0")[0].decode("utf-8", "replace")
-        if self.minor == 0:
-            need(not any(data[196:216]) and not any(data[280:1020]) and not any(data[end:4092]), "reserved")
+        if self.minor <= 1:
+            need(not any(data[196:200]) and not any(data[280:1020]) and not any(data[end:4092]), "reserved")
+        need(self.minor > 0 or self.elapsed == self.moved == 0, "elapsed, moved")
 
 
 def check_sums(data, header):
@@ -694,16 +695,34 @@ def scalable(source, header):
     return lambda h: any(part(h) for part in parts)
 
 
-def generations(source, header, period, cleared):
+def layers_of(header, rest):
+    """Place, units and k of the layers that generations have in addition."""
+    g, share = header.generations, header.period_items
+    most = next(n for n in range(8) if 2 ** (n + 1) >= g)
+    by_count = header.count and -(-header.count // (g - 1)) <= share
+    need(not rest or (len(rest) % 3 == 1 and most and share and not by_count), "layers")
+    layers = [rest[i:i + 3] for i in range(1, len(rest), 3)]
+    places = [place for place, _, _ in layers]
+    need(places == sorted(set(places)) and all(place < most * (g + 1) for place in places), "places of layers")
+    return layers
+
+
+def generations(source, header, period, cleared, rest):
     g = header.generations
     need(1 <= header.window_kind <= 5, "window_kind")
-    before = source.at
-    parts = [LEAVES[KINDS[header.window_kind]](source, header.units, header.k) for _ in range(g + 1)]
-    need(cleared <= (source.at - before) // (g + 1) // 8, "cleared")
-    return lambda h: any(parts[p % (g + 1)](h) for p in range(period - g + 1, period + 1))
+    leaf, before = LEAVES[KINDS[header.window_kind]], source.at
+    parts = [[leaf(source, header.units, header.k)] for _ in range(g + 1)]
+    words = [(source.at - before) // (g + 1) // 8] * (g + 1)
+    for place, units, k in layers_of(header, rest):
+        before = source.at
+        parts[place % (g + 1)].append(leaf(source, units, k))
+        words[place % (g + 1)] += (source.at - before) // 8
+    need(cleared <= words[(period + 1) % (g + 1)], "cleared")
+    return lambda h: any(part(h) for p in range(period - g + 1, period + 1) for part in parts[p % (g + 1)])
 
 
-def aged(source, header, period, cleared):
+def aged(source, header, period, cleared, rest):
+    need(not rest, "numbers of an aged window")
     g, k, units = header.generations, header.k, header.units
     need(2 <= k <= 10 and header.window_kind == 0 and units > 0, "k, window_kind")
     slices = k * ((g + 2 * k - 1) // k)
@@ -733,8 +752,9 @@ def window(source, header):
     need(2 <= header.generations <= 64 and header.window_mode <= 1, "generations, window_mode")
     need(not (header.length and header.count), "length, count")
     numbers = source.numbers()
-    need(len(numbers) == 3 and 128 <= numbers[0] < 2 ** 62, "period")
-    return (aged if header.window_mode else generations)(source, header, numbers[0], numbers[1])
+    need(len(numbers) >= 3 and 128 <= numbers[0] < 2 ** 62, "period")
+    need(header.elapsed < 2 ** 62, "elapsed")
+    return (aged if header.window_mode else generations)(source, header, numbers[0], numbers[1], numbers[3:])
 
 
 LEAVES = {"classic": classic, "partitioned": partitioned, "blocked": blocked, "split": split,
@@ -764,6 +784,7 @@ def check_recipe(header):
     need(kind == "scalable" or header.max_bytes == 0, "max_bytes")
     need(kind == "window" or not any((header.window_mode, header.window_kind, header.generations,
                                       header.period_items, header.length, header.count)), "fields of a window")
+    need(header.length or header.elapsed == header.moved == 0, "time of a window")
     need(header.shards != 1 and header.shards <= 65536, "shards")
     need(header.shards == 0 or kind not in STATIC + ["window"], "shards")
 

@@ -434,7 +434,8 @@ typedef struct bg_info {
     uint64_t saturated;  /* counters at their highest value, which no longer count;
                             cuckoo: copies of keys that adds found no room for;
                             scalable: keys added beyond the capacity of their layer, for
-                            want of memory or by merging: `rate` may exceed the target */
+                            want of memory or by merging: `rate` may exceed the target;
+                            window of generations: the same for the present period */
 } bg_info;
 
 /*

@@ -29,8 +29,13 @@
  *   aged         slices of age, all slices of a key in one or two cache lines: a query
  *                costs the same for 2 generations as for 50.
  * With few generations take the former, with many the latter: at 24 generations and 1 %
- * they take 19.5 and 25.2 bits per key of the window, and a query reads up to 24 cache
+ * they take 19.9 and 25.2 bits per key of the window, and a query reads up to 24 cache
  * lines or one. docs/choosing.md compares.
+ *
+ * Memory. A window is created for items / (generations - 1) keys in each period. With
+ * generations the rate holds for up to `items` different keys in each of them: a period
+ * that gets more keys, in a burst or since keys are renewed, takes more memory, up to
+ * bg_spec.max_bytes. An aged window does not grow; more keys in a period raise its rate.
  *
  * Forgetting is done in small steps by adds and rotations. Queries never wait.
  */

@@ -522,7 +522,8 @@ static void aged_wipe(struct window *w, uint64_t from, uint64_t to, uint64_t fir
         uint64_t fresh = p + w->shape.part.k - 1;
         mask |= aged_every_row(w, (unsigned)(fresh % w->shape.slices));
     }
-    for (uint64_t i = first; i < first + words; i++) {
+    uint64_t rest = w->shape.bytes / 8 - first;
+    for (uint64_t i = first; i < first + (words < rest ? words : rest); i++) {
         if (window_exclusive(w)) {
             word[i] &= ~mask;
         } else if (__atomic_load_n(&word[i], __ATOMIC_RELAXED) & mask) {

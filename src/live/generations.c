@@ -15,13 +15,17 @@
  * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items,
  * so that g full ones have `rate`. At 1 % and 24 generations that is 0.042 % each, 18
  * bits per key in blocked filters; with the one in waiting, and the one that a window
- * of g - 1 periods has in addition, 19.5 per key of the window.
+ * of g - 1 periods has in addition, 19.5 per key of the window. Where a period can have
+ * more keys than its share, a part of the rate is kept for the layers that it takes then
+ * (overflow.h).
  *
  * Price. A query for an absent key reads a line in each of g filters.
  */
+#include "base/bits.h"
 #include "base/checked.h"
 #include "base/errinfo.h"
 #include "live/layers.h"
+#include "live/overflow.h"
 #include "live/window_body.h"
 
 #include <math.h>
@@ -47,7 +51,8 @@ static bg_err generations_solve(const bg_spec *spec, struct window_shape *shape,
     uint32_t kind = spec->window ? spec->window->kind : 0;
     part.kind = kind ? kind : BG_KIND_BLOCKED;
     part.items = shape->period_items;
-    part.rate = -expm1(log1p(-spec->rate) / shape->generations);
+    double share = shape->layers ? (double)OVERFLOW_OWN / OVERFLOW_PARTS : 1;
+    part.rate = -expm1(log1p(-spec->rate * share) / shape->generations);
     part.max_bytes = 0;
     part.window = NULL;
     bg_err err = bgi_solve(&part, 1, &shape->part, info);
@@ -85,8 +90,7 @@ static bool generations_reshape(const struct bgi_recipe *recipe,
 
 static double generations_rate(const struct window_shape *shape, double n)
 {
-    const struct bgi_geometry *g = &shape->part;
-    double one = bgi_kind_rate(g->kind, g->units, g->k, n);
+    double one = overflow_rate(shape, n);
     return -expm1(shape->generations * log1p(-fmin(one, 1 - 1e-12)));
 }
 
@@ -98,6 +102,7 @@ static void generations_give(struct window *w)
         bg_filter_free(w->parts[i]);
         w->parts[i] = NULL;
     }
+    overflow_give(w);
 }
 
 static bg_err generations_make(struct window *w, bg_errinfo *info)
@@ -136,16 +141,45 @@ static bool generations_has_from(const struct window *w, uint64_t period,
     return false;
 }
 
+static uint64_t generations_oldest(const struct window *w, uint64_t period)
+{
+    return period - w->shape.generations + 1;
+}
+
 static bool generations_has(const struct window *w, uint64_t period, uint64_t hash)
 {
-    return generations_has_from(w, period, period, hash);
+    return generations_has_from(w, period, period, hash)
+           || overflow_has(w, generations_oldest(w, period), period, hash);
+}
+
+/* Adds a key to a period whose filter has its share. */
+static bool generations_put_over(struct window *w, uint64_t period, uint64_t hash,
+                                 uint32_t level)
+{
+    const bg_filter *layer = overflow_take(w, period, level);
+    struct bgi_core *own = &generations_part(w, period)->core;
+    struct bgi_core *core = layer ? (struct bgi_core *)(uintptr_t)&layer->core : own;
+    if (own->has(own, hash) || overflow_has(w, period, period, hash)) {
+        return false;
+    }
+    bool seen = generations_has(w, period, hash);
+    bool fresh = core->add(core, hash);
+    overflow_note(w, fresh);
+    return fresh && !seen;
 }
 
 static bool generations_put(struct window *w, uint64_t period, uint64_t hash)
 {
-    bool seen = generations_has_from(w, period, period - 1, hash);
+    uint32_t level = overflow_level(w, 1);
+    if (level) {
+        return generations_put_over(w, period, hash, level);
+    }
+    bool seen = generations_has_from(w, period, period - 1, hash)
+                || overflow_has(w, generations_oldest(w, period), period, hash);
     struct bgi_core *core = &generations_part(w, period)->core;
-    return core->add(core, hash) && !seen;
+    bool fresh = core->add(core, hash);
+    overflow_note(w, fresh);
+    return fresh && !seen;
 }
 
 static void generations_layers(const struct window *w, uint64_t period,
@@ -163,7 +197,17 @@ static uint64_t generations_has_word(const struct window *w, uint64_t period,
 {
     struct layers layers;
     generations_layers(w, period, period, &layers);
-    return layers_has_word(&layers, word, next);
+    return layers_has_word(&layers, word, next) | overflow_has_word(w, period, word);
+}
+
+static uint64_t generations_put_each(struct window *w, uint64_t period,
+                                     const struct bgi_word *word)
+{
+    uint64_t answer = 0;
+    for (unsigned i = 0; i < word->n; i++) {
+        answer |= (uint64_t)generations_put(w, period, word->hashes[i]) << i;
+    }
+    return answer;
 }
 
 static uint64_t generations_put_word(struct window *w, uint64_t period,
@@ -171,26 +215,38 @@ static uint64_t generations_put_word(struct window *w, uint64_t period,
                                      const struct bgi_word *next)
 {
     struct layers older;
+    if (overflow_level(w, word->n)) {
+        return generations_put_each(w, period, word);
+    }
     generations_layers(w, period, period - 1, &older);
-    uint64_t seen = layers_has_word(&older, word, next);
+    uint64_t seen =
+        layers_has_word(&older, word, next) | overflow_has_word(w, period, word);
     struct bgi_core *core = &generations_part(w, period)->core;
-    return layers_add_word(core, word, layers_all(word), next) & ~seen;
+    uint64_t fresh = layers_add_word(core, word, layers_all(word), next);
+    overflow_note(w, (uint64_t)bgi_popcount64(fresh));
+    return fresh & ~seen;
 }
 
 /* ---- Forgetting ------------------------------------------------------------------ */
 
 static uint64_t generations_wipe_words(const struct window *w)
 {
-    return w->parts[0]->bytes / 8;
+    uint64_t next = __atomic_load_n(&w->period, __ATOMIC_RELAXED) + 1;
+    return w->parts[0]->bytes / 8 + overflow_words(w, next);
 }
 
 static void generations_wipe(struct window *w, uint64_t from, uint64_t to,
                              uint64_t first, uint64_t words)
 {
+    const uint64_t own = w->parts[0]->bytes / 8;
     for (uint64_t p = from + 1; p <= to; p++) {
         uint64_t *word = bgi_filter_words(generations_part(w, p));
-        for (uint64_t i = first; i < first + words; i++) {
-            __atomic_store_n(&word[i], 0, __ATOMIC_RELAXED);
+        uint64_t at = first, left = words;
+        for (; at < own && left > 0; at++, left--) {
+            __atomic_store_n(&word[at], 0, __ATOMIC_RELAXED);
+        }
+        if (left > 0) {
+            overflow_wipe(w, p, at - own, left);
         }
     }
 }
@@ -204,6 +260,10 @@ static bg_err generations_copy(struct window *to, const struct window *from,
     for (uint32_t i = 0; i < from->shape.places && !err; i++) {
         err = bg_filter_copy(from->parts[i], &to->parts[i], info);
     }
+    if (!err && overflow_copy(to, from)) {
+        err = bgi_err(info, BG_ENOMEM, "memory", "enough for a copy", "%llu bytes",
+                      (unsigned long long)from->grown_bytes);
+    }
     if (err) {
         generations_give(to);
     }
@@ -212,7 +272,7 @@ static bg_err generations_copy(struct window *to, const struct window *from,
 
 static bg_err generations_merge(struct window *to, const struct window *from)
 {
-    bg_err err = BG_OK;
+    bg_err err = to == from ? BG_OK : overflow_merge(to, from);
     for (uint32_t i = 0; i < to->shape.generations && !err; i++) {
         uint64_t p = to->period - i;
         err = bg_filter_merge(generations_part(to, p), generations_part(from, p), NULL);
@@ -228,7 +288,22 @@ static bool generations_equal(const struct window *a, const struct window *b)
             return false;
         }
     }
-    return true;
+    return overflow_equal(a, b);
+}
+
+/* Adds what one filter has to a measure. */
+static void generations_measure_part(const bg_filter *part, struct bgi_measure *m,
+                                     double *right, double *variance)
+{
+    bg_info info = { .struct_size = sizeof info };
+    double missed; /* it is in the interval of items */
+    bgi_filter_info(part, m->most, &info, &missed);
+    double error = bgi_estimate_error(&info.items);
+    m->ones += info.ones;
+    m->of += info.bits;
+    m->items += info.items.value;
+    *right *= 1 - info.rate;
+    *variance += error * error;
 }
 
 /* Keys that were added in several periods count in each. */
@@ -237,18 +312,17 @@ static void generations_measure(const struct window *w, struct bgi_measure *m)
     uint64_t period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);
     double right = 1, variance = 0;
     for (uint32_t i = 0; i < w->shape.generations; i++) {
-        bg_info info = { .struct_size = sizeof info };
-        double missed; /* it is in the interval of items */
-        bgi_filter_info(generations_part(w, period - i), m->most, &info, &missed);
-        double error = bgi_estimate_error(&info.items);
-        m->ones += info.ones;
-        m->of += info.bits;
-        m->items += info.items.value;
-        right *= 1 - info.rate;
-        variance += error * error;
+        generations_measure_part(generations_part(w, period - i), m, &right, &variance);
+        for (uint32_t level = 1; level <= w->shape.layers; level++) {
+            const bg_filter *layer = overflow_layer(w, period - i, level);
+            if (layer) {
+                generations_measure_part(layer, m, &right, &variance);
+            }
+        }
     }
     m->error = sqrt(variance);
     m->rate = 1 - right;
+    m->saturated = overflow_saturated(w);
 }
 
 const struct window_body window_generations = {

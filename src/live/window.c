@@ -51,6 +51,7 @@
 #include "base/errinfo.h"
 #include "filter/handle.h"
 #include "hash/hasher.h"
+#include "live/overflow.h"
 #include "live/window_body.h"
 
 #include <assert.h>
@@ -72,27 +73,6 @@ static const struct window *window_in(const struct bgi_core *core)
 static uint64_t window_period(const struct window *w)
 {
     return __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);
-}
-
-/* ---- The lock -------------------------------------------------------------------- */
-
-static bool window_try(struct window *w)
-{
-    return !__atomic_test_and_set(&w->turning, __ATOMIC_ACQUIRE);
-}
-
-static void window_lock(struct window *w)
-{
-    while (!window_try(w)) {
-        while (__atomic_load_n(&w->turning, __ATOMIC_RELAXED)) {
-            bgi_pause();
-        }
-    }
-}
-
-static void window_unlock(struct window *w)
-{
-    __atomic_clear(&w->turning, __ATOMIC_RELEASE);
 }
 
 /* ---- Periods --------------------------------------------------------------------- */
@@ -117,10 +97,11 @@ static void window_turn(struct window *w, uint64_t to)
     window_clear_some(w, UINT64_MAX);
     if (to > from + 1) {
         uint64_t after = to - from > places ? to - places : from + 1;
-        w->shape.body->wipe(w, after, to, 0, w->shape.body->wipe_words(w));
+        w->shape.body->wipe(w, after, to, 0, UINT64_MAX);
     }
     __atomic_store_n(&w->cleared, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&w->added, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&w->filled, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&w->period, to, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
@@ -341,6 +322,15 @@ static uint64_t window_share(uint64_t whole, uint32_t generations)
     return whole / parts + (whole % parts != 0);
 }
 
+/* How many layers a generation may need: none where a period ends before its filter is full. */
+static uint32_t window_layers_of(const struct window_shape *shape, uint64_t count)
+{
+    const bool may_grow =
+        shape->body == &window_generations && shape->period_items > 0
+        && !(count && window_share(count, shape->generations) <= shape->period_items);
+    return may_grow ? overflow_layers(shape->generations) : 0;
+}
+
 static bg_err window_solve(const bg_spec *spec, double growth,
                            struct window_shape *shape, bg_errinfo *info)
 {
@@ -367,6 +357,7 @@ static bg_err window_solve(const bg_spec *spec, double growth,
     shape->body = o.mode == BG_WINDOW_AGED ? &window_aged : &window_generations;
     shape->generations = o.generations;
     shape->period_items = window_share(sized.items, o.generations);
+    shape->layers = window_layers_of(shape, o.count);
     err = shape->body->solve(&sized, shape, info);
     size_t unused;
     if (!err && !bgi_fits_size(shape->bytes, &unused)) {
@@ -405,6 +396,7 @@ static bg_err window_handle(const struct window_shape *shape, const bg_spec *spe
     f->core.adds_ask = 1;
     f->core.looks_ask = 1;
     w->shape = *shape;
+    w->max_bytes = spec->max_bytes;
     *made = w;
     return BG_OK;
 }
@@ -472,6 +464,7 @@ static bg_err window_handle_like(const struct window *w, uint32_t flags,
     bg_spec spec = BG_SPEC_INIT;
     spec.flags = flags;
     spec.items = filter->design_items;
+    spec.max_bytes = w->max_bytes;
     spec.allocator = filter->allocator.allocate ? &filter->allocator : NULL;
     return window_handle(&w->shape, &spec, &filter->hasher, made, info);
 }
@@ -536,15 +529,16 @@ static bg_err window_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo 
 static void window_clear(bg_filter *filter)
 {
     struct window *w = (struct window *)(void *)filter;
-    uint64_t all = w->shape.body->wipe_words(w);
-    w->shape.body->wipe(w, w->period - w->shape.places, w->period, 0, all);
+    w->shape.body->wipe(w, w->period - w->shape.places, w->period, 0, UINT64_MAX);
     w->cleared = 0;
     w->added = 0;
+    w->filled = 0;
 }
 
 static uint64_t window_bytes(const bg_filter *filter)
 {
-    return filter->bytes;
+    const struct window *w = (const struct window *)(const void *)filter;
+    return filter->bytes + __atomic_load_n(&w->grown_bytes, __ATOMIC_RELAXED);
 }
 
 static uint32_t window_layers(const bg_filter *filter)
@@ -671,6 +665,7 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
     bg_spec spec = *how;
     spec.items = recipe->items;
     shape.rate = recipe->rate;
+    shape.layers = window_layers_of(&shape, recipe->count);
     err = window_handle(&shape, &spec, hasher, &w, info);
     if (err) {
         return err;
@@ -691,8 +686,10 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
 static bg_filter **window_part(const bg_filter *filter, uint32_t i)
 {
     struct window *w = (struct window *)(uintptr_t)filter;
-    const bool in_parts = w->options.mode == BG_WINDOW_GENERATIONS;
-    return in_parts && i < w->shape.places ? &w->parts[i] : NULL;
+    if (w->options.mode != BG_WINDOW_GENERATIONS) {
+        return NULL;
+    }
+    return i < w->shape.places ? &w->parts[i] : overflow_part(w, i - w->shape.places);
 }
 
 static struct bgi_memory *window_more(bg_filter *filter)
@@ -708,9 +705,9 @@ static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
     if (to) {
         to[0] = window_period(w);
         to[1] = __atomic_load_n(&w->cleared, __ATOMIC_RELAXED);
-        to[2] = __atomic_load_n(&w->added, __ATOMIC_RELAXED);
+        to[2] = __atomic_load_n(w->adds ? &w->added : &w->filled, __ATOMIC_RELAXED);
     }
-    return WINDOW_NUMBERS;
+    return WINDOW_NUMBERS + overflow_numbers(w, to ? to + WINDOW_NUMBERS : NULL);
 }
 
 /* The present period goes on where it was, whatever the clock shows now: time in which the
@@ -719,14 +716,17 @@ static bool window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t 
                            uint64_t room)
 {
     struct window *w = (struct window *)(void *)filter;
-    (void)room;
-    if (n != WINDOW_NUMBERS || numbers[0] < WINDOW_FIRST || numbers[0] >> 62
-        || numbers[1] > w->shape.body->wipe_words(w)) {
+    if (n < WINDOW_NUMBERS || numbers[0] < WINDOW_FIRST || numbers[0] >> 62) {
         return false;
     }
     w->period = numbers[0];
     w->cleared = numbers[1];
-    w->added = numbers[2];
+    w->added = w->adds ? numbers[2] : 0;
+    w->filled = w->adds ? 0 : numbers[2];
+    if (!overflow_restore(w, numbers + WINDOW_NUMBERS, n - WINDOW_NUMBERS, room)
+        || w->cleared > w->shape.body->wipe_words(w)) {
+        return false;
+    }
     if (w->options.clock) {
         window_base(w, w->options.clock(w->options.context));
     }

@@ -23,6 +23,7 @@ struct window_shape {
     const struct window_body *body;
     struct bgi_geometry part; /* generations: of each; aged: units are blocks */
     uint32_t generations;
+    uint32_t layers; /* generations: of overflow, at most; aged, or by count: 0 */
     uint64_t period_items;
     double rate; /* predicted with all periods full */
     uint64_t bytes;
@@ -41,13 +42,18 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bool based;     /* `start` and `moved` are times of the clock that moves it now */
     uint64_t moved; /* the highest time it was moved to; under the lock */
     _Alignas(64) uint64_t period;
-    uint64_t start; /* when the period began */
+    uint64_t start;   /* when the period began */
     uint64_t cleared; /* words of the next period's place; under the lock */
-    uint64_t added;   /* in this period */
+    uint64_t added;   /* in this period, if it is to end by count */
+    uint64_t filled;  /* keys of this period, if it can have layers (overflow.h) */
+    uint64_t stuck;   /* the period in which a layer could not be made */
     unsigned char turning;
+    uint32_t grown;       /* layers that there are */
+    uint64_t grown_bytes; /* of them; under the lock */
+    uint64_t max_bytes;   /* no more layers beyond that; 0: any */
     /* The bodies' own. */
     bg_filter *parts[WINDOW_GENERATIONS_MOST + 1];
-    struct bgi_memory memory;
+    struct bgi_memory memory; /* aged: the words; generations: the table of layers */
     uint64_t masks[AGED_K_MOST];
 };
 
@@ -69,8 +75,8 @@ struct window_body {
     bool (*put)(struct window *w, uint64_t period, uint64_t hash);
     uint64_t (*put_word)(struct window *w, uint64_t period, const struct bgi_word *word,
                          const struct bgi_word *next);
-    /* How many words there are to wipe before a period can begin, and some of that work:
-     * makes room for the periods from + 1 .. to. */
+    /* How many words there are to wipe before the next period can begin, and some of that
+     * work: makes room for the periods from + 1 .. to, by up to `words` words of each. */
     uint64_t (*wipe_words)(const struct window *w);
     void (*wipe)(struct window *w, uint64_t from, uint64_t to, uint64_t first,
                  uint64_t words);
@@ -87,6 +93,26 @@ extern const struct window_body window_aged;
 BGI_INLINE bool window_exclusive(const struct window *w)
 {
     return w->filter.flags & BG_EXCLUSIVE;
+}
+
+/* The lock of those who clear places and end periods, or make layers. */
+BGI_INLINE bool window_try(struct window *w)
+{
+    return !__atomic_test_and_set(&w->turning, __ATOMIC_ACQUIRE);
+}
+
+BGI_INLINE void window_lock(struct window *w)
+{
+    while (!window_try(w)) {
+        while (__atomic_load_n(&w->turning, __ATOMIC_RELAXED)) {
+            bgi_pause();
+        }
+    }
+}
+
+BGI_INLINE void window_unlock(struct window *w)
+{
+    __atomic_clear(&w->turning, __ATOMIC_RELEASE);
 }
 
 #endif

@@ -322,6 +322,7 @@ static bg_err decode_make(struct container_front *front, const bg_open_options *
     spec.flags = options->filter_flags | flags;
     spec.allocator = options->allocator;
     spec.window = options->window;
+    spec.max_bytes = options->max_bytes;
     if (options->max_bytes && room > options->max_bytes) {
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes", "%llu",
                        (unsigned long long)room);

@@ -93,6 +93,41 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
     return BG_OK;
 }
 
+/* ---- Syncing --------------------------------------------------------------------------- */
+
+/* Interrupted is not failed: nothing was said about any page. */
+static bool disk_sync_by(int (*sync)(int descriptor), int descriptor)
+{
+    int failed;
+    do {
+        failed = sync(descriptor);
+    } while (failed && errno == EINTR);
+    return !failed;
+}
+
+bg_err disk_flush(const struct disk_file *file, bg_errinfo *info)
+{
+    return disk_sync_by(fsync, file->descriptor)
+               ? BG_OK
+               : disk_error(info, "fsync", file->path);
+}
+
+bg_err disk_flush_data(const struct disk_file *file, bg_errinfo *info)
+{
+    return disk_sync_by(fdatasync, file->descriptor)
+               ? BG_OK
+               : disk_error(info, "fdatasync", file->path);
+}
+
+bg_err disk_resize(const struct disk_file *file, uint64_t bytes, bg_errinfo *info)
+{
+    int failed;
+    do {
+        failed = ftruncate(file->descriptor, (off_t)bytes);
+    } while (failed && errno == EINTR);
+    return failed ? disk_error(info, "truncate", file->path) : BG_OK;
+}
+
 /* ---- Opening --------------------------------------------------------------------------- */
 
 bg_err disk_open_only(const char *path, struct disk_file *file,
@@ -235,8 +270,9 @@ bg_err disk_sync_folder(const char *path, bg_errinfo *info)
     if (descriptor < 0) {
         return disk_error(info, "open folder", folder);
     }
-    bg_err err =
-        fsync(descriptor) != 0 ? disk_error(info, "fsync folder", folder) : BG_OK;
+    bg_err err = disk_sync_by(fsync, descriptor)
+                     ? BG_OK
+                     : disk_error(info, "fsync folder", folder);
     (void)close(descriptor);
     return err;
 }
@@ -328,8 +364,8 @@ bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *
 {
     bool syncs = !(draft->flags & BG_FILE_NO_SYNC);
     bg_err err = BG_OK;
-    if (syncs && fsync(draft->file.descriptor) != 0) {
-        err = disk_error(info, "fsync", draft->file.path);
+    if (syncs) {
+        err = disk_flush(&draft->file, info);
     }
     if (!err && check != DISK_NOTHING && !(draft->flags & BG_FILE_NO_READ_BACK)) {
         err = disk_read_back(draft, check, info);
@@ -349,10 +385,7 @@ bg_err disk_finish(struct disk_draft *draft, enum disk_check check, bg_errinfo *
 
 bg_err disk_keep(struct disk_draft *draft, bool over, bg_errinfo *info)
 {
-    bg_err err = BG_OK;
-    if (fsync(draft->file.descriptor) != 0) {
-        err = disk_error(info, "fsync", draft->file.path);
-    }
+    bg_err err = disk_flush(&draft->file, info);
     err = err ? err : disk_place(draft, over, info);
     if (err) {
         disk_discard(draft);

@@ -88,6 +88,11 @@ bg_err bgi_file_save(const bg_filter *filter, const char *path,
                      const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
                      bg_errinfo *info);
 
+/* Syncs a file, or its data and size only; sets its size. Signals are no failures. */
+bg_err disk_flush(const struct disk_file *file, bg_errinfo *info);
+bg_err disk_flush_data(const struct disk_file *file, bg_errinfo *info);
+bg_err disk_resize(const struct disk_file *file, uint64_t bytes, bg_errinfo *info);
+
 /* Syncs the folder of a path. */
 bg_err disk_sync_folder(const char *path, bg_errinfo *info);
 

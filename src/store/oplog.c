@@ -25,10 +25,14 @@
  * Failures. A write that fails for want of room leaves the log usable: the part of a frame
  * that was written is cut off, (L1). Any other failure of a write, and every failure of a
  * sync, ends it: after a failed fsync the system may have marked the pages clean that it
- * could not write, and a second fsync would call them safe. They are cut off, too, so that
- * nobody finds them in the page cache later and builds on them; the cut is not sure to
- * succeed on a disk that fails, but then the records behind the last good sync have been
- * promised to nobody.
+ * could not write, and a second fsync would call them safe. Under `always` they are cut
+ * off, so that nobody finds them in the page cache later and builds on them; the records
+ * after the last good sync have not been acknowledged. Under the other policies they have
+ * been, and a crash of the process must not cost them: they stay, and opening the log
+ * writes them again.
+ *
+ * Opening makes safe what it finds, file and name: whoever wrote it may have died before
+ * either was synced.
  *
  * Truncation. (T1) sync the log; N is the next number. (T2) save the filter, "oplog: N".
  * (T3) write a new log that begins with N, with the frames that were appended since (T1),
@@ -135,8 +139,14 @@ static bg_err oplog_failed(const bg_oplog *log, bg_errinfo *info)
 static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
 {
     log->failure = *why;
-    (void)!ftruncate(log->file.descriptor, (off_t)end);
+    (void)disk_resize(&log->file, end, NULL);
     oplog_wake(log);
+}
+
+/* What a log that cannot be synced keeps: whatever has been acknowledged. */
+static uint64_t oplog_acknowledged(const bg_oplog *log)
+{
+    return log->options.policy == BG_OPLOG_ALWAYS ? log->synced_end : log->end;
 }
 
 static bool oplog_is_full(int code)
@@ -147,8 +157,7 @@ static bool oplog_is_full(int code)
 /* A write did not succeed: what it left behind goes away, or the log has failed. */
 static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
 {
-    if (!oplog_is_full(why->os_errno)
-        || ftruncate(log->file.descriptor, (off_t)log->end) != 0) {
+    if (!oplog_is_full(why->os_errno) || disk_resize(&log->file, log->end, NULL)) {
         oplog_fail(log, why, log->end);
     }
 }
@@ -160,22 +169,20 @@ static void oplog_take_back(bg_oplog *log, const bg_errinfo *why)
 static void oplog_sync_once(bg_oplog *log, bool holding)
 {
     uint64_t next = log->next, end = log->end;
-    int file = log->file.descriptor;
     bg_errinfo why;
     log->syncing = true;
     log->sync_time = oplog_now(log);
     if (!holding) {
         oplog_leave(log);
     }
-    bg_err err =
-        fdatasync(file) != 0 ? disk_error(&why, "fdatasync", log->file.path) : BG_OK;
+    bg_err err = disk_flush_data(&log->file, &why); /* `syncing` keeps the file */
     if (!holding) {
         oplog_enter(log);
     }
     log->syncing = false;
     log->syncs++;
     if (err && !log->failure.code) {
-        oplog_fail(log, &why, log->synced_end);
+        oplog_fail(log, &why, oplog_acknowledged(log));
     } else if (!err) {
         log->synced = next;
         log->synced_end = end;
@@ -545,32 +552,61 @@ static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
     return err;
 }
 
-/* What is behind the last whole frame goes; what is before it is on the disk then. */
+/* Writes the file over itself. If a sync failed while another process had the log, pages
+ * may count as clean that never reached the disk; written again they are dirty. */
+static bg_err oplog_rewrite(bg_oplog *log, uint64_t end, bg_errinfo *info)
+{
+    bg_err err = BG_OK;
+    for (uint64_t at = 0; at < end && !err;) {
+        size_t n =
+            end - at < OPLOG_FRAME_MOST ? (size_t)(end - at) : (size_t)OPLOG_FRAME_MOST;
+        err = disk_read(&log->file, at, log->frame, n, info);
+        err = err ? err : disk_write(&log->file, at, log->frame, n, info);
+        at += n;
+    }
+    return err;
+}
+
+/* What is behind the last whole frame goes; what is before it, and the name of the file,
+ * are on the disk then. */
 static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
                              bg_errinfo *info)
 {
-    if (report->dropped && ftruncate(log->file.descriptor, (off_t)report->end) != 0) {
-        return disk_error(info, "truncate", log->file.path);
+    bg_err err = BG_OK;
+    if (report->dropped) {
+        err = disk_resize(&log->file, report->end, info);
     }
-    if (fdatasync(log->file.descriptor) != 0) {
-        return disk_error(info, "fdatasync", log->file.path);
-    }
+    err = err ? err : oplog_rewrite(log, report->end, info);
+    err = err ? err : disk_flush_data(&log->file, info);
+    err = err ? err : disk_sync_folder(log->file.path, info);
     log->end = report->end;
     log->next = report->next;
+    return err;
+}
+
+/* Compares the log with what the filter has. Records that the filter lacks would be lost
+ * with the next snapshot, which is said to have all. */
+static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t position,
+                                   bg_errinfo *info)
+{
+    if (report->first > position) {
+        return bgi_err(info, BG_EINCOMPAT, "position",
+                       "the first record of the log, or more", "%llu, not %llu",
+                       (unsigned long long)position, (unsigned long long)report->first);
+    }
+    if (report->next > position) {
+        return bgi_err(info, BG_EINCOMPAT, "position",
+                       "the end of the log: apply its records first", "%llu, not %llu",
+                       (unsigned long long)position, (unsigned long long)report->next);
+    }
     return BG_OK;
 }
 
-/* Compares the log with what the filter has. */
+/* Appends will follow what the filter has: a log that ends before is replaced. */
 static bg_err oplog_join(bg_oplog *log, const struct oplog_header *wanted,
                          bg_errinfo *info)
 {
     bool placed;
-    if (log->header.first > wanted->first) {
-        return bgi_err(info, BG_EINCOMPAT, "position",
-                       "the first record of the log, or more", "%llu, not %llu",
-                       (unsigned long long)wanted->first,
-                       (unsigned long long)log->header.first);
-    }
     if (log->next < wanted->first) {
         bg_err err = oplog_make_file(log, wanted, log->end, true, &placed, info);
         if (err) {
@@ -602,6 +638,7 @@ static bg_err oplog_start(bg_oplog *log, const bg_filter *filter,
                                          .generation = report->generation,
                                          .first = report->first };
     err = oplog_check_identity(&log->header, filter, info);
+    err = err ? err : oplog_check_position(report, wanted.first, info);
     err = err ? err : oplog_cut_tail(log, report, info);
     return err ? err : oplog_join(log, &wanted, info);
 }

@@ -17,7 +17,7 @@ quotient     195 MiB  16.4  10   0.0727 %      full      full  memory      1
 fuse         215 MiB  18.1  16  0.00153 %         -         -  memory      3
 ribbon       120 MiB  10.1  10   0.0977 %         -         -  memory      3
 scalable     240 MiB  20.1  12     0.02 %  0.0201 %  0.0488 %  memory      1
-window       328 MiB  27.5  11   0.0999 %    8.16 %     100 %  memory      8
+window       335 MiB  28.1  11   0.0874 %  0.0875 %   0.402 %  memory      8
 |
 Take blocked: a look-up reads one cache line, 9 bits in it; 185 MiB, 0.0999 % false positives.
   bloomgate build --kind blocked --items 100000000 --rate 0.001 OUT KEYS
@@ -28,7 +28,7 @@ Or, if
     lines
   - keys are removed again: quotient takes 195 MiB, 5 % more
   - nobody knows how many keys there will be: scalable takes 240 MiB, 29 % more; it grows
-  - keys are to be forgotten after a time: window takes 328 MiB, 77 % more
+  - keys are to be forgotten after a time: window takes 335 MiB, 80 % more
   - there may be twice as many keys: size it for them (--growth 2), as blocked then has 3.84 % false
     positives, 38 times as many
 
@@ -126,7 +126,7 @@ Or, if
   - all keys are known beforehand: ribbon takes 3.2 MiB, 29 % less; nothing can be added later
   - keys are removed again: cuckoo takes 4.0 MiB, 12 % less
   - nobody knows how many keys there will be: scalable takes 10.8 MiB, 136 % more; it grows
-  - keys are to be forgotten after a time: window takes 16.6 MiB, 263 % more
+  - keys are to be forgotten after a time: window takes 18.0 MiB, 293 % more
   - there may be twice as many keys: size it for them (--growth 2), as classic then has 0.0515 %
     false positives, over 1000 times as many
 $ bloomgate plan -n 1M -p 1e-12 --kind split
@@ -150,7 +150,7 @@ Not possible
   fuse         --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
   ribbon       --rate: 1e-30 for 1000000 items is lower than it reaches with 1024 bits per key
   scalable     --rate: 1.024e-31 for 1000000 items is lower than it reaches with 1024 bits per key
-  window       --rate: 1.25e-31 for 142858 items is lower than it reaches with 1024 bits per key
+  window       --rate: 1.09375e-31 for 142858 items is lower than it reaches with 1024 bits per key
 |
 Take classic: a blocked filter would not do it within the limits; a look-up reads up to 64 cache
   lines; 18.4 MiB, 9.98e-29 % false positives.
@@ -226,8 +226,8 @@ classic: a blocked filter would take half as much memory again; a look-up reads 
 {'kind': 'window', 'possible': False, 'why': '--folds: found 1, 0, expected 0 for a window'}
 $ python3 -c 'import json; p = json.load(open("plan.json")); print(*p["kinds"][2]); print({k["kind"]: (k["rate"], k["rate_2x"]) for k in p["kinds"]}); print(p["hints"])'
 kind possible items bytes bits_per_key k units layers rate rate_2x rate_10x fill target cache_level lines_per_lookup
-{'classic': (0.00999745, 0.157027), 'partitioned': (0.00999967, 0.157049), 'blocked': (0.00999777, 0.123354), 'split': (0.00999973, 0.153024), 'register': (0.00999673, 0.0782742), 'counting': (0.00999958, 0.104149), 'cuckoo': (0.0018545, None), 'quotient': (0.00742289, None), 'fuse': (0.00390625, None), 'ribbon': (0.0078125, None), 'scalable': (0.00199993, 0.0020395), 'window': (0.00999434, 0.311377)}
-['all keys are known beforehand: ribbon takes 863 KiB, 29 % less; nothing can be added later', 'keys are removed again: cuckoo takes 1.5 MiB, 27 % more', 'nobody knows how many keys there will be: scalable takes 1.6 MiB, 39 % more; it grows', 'keys are to be forgotten after a time: window takes 2.3 MiB, 94 % more', 'there may be twice as many keys: size it for them (--growth 2), as blocked then has 12.3 % false positives, 12 times as many']
+{'classic': (0.00999745, 0.157027), 'partitioned': (0.00999967, 0.157049), 'blocked': (0.00999777, 0.123354), 'split': (0.00999973, 0.153024), 'register': (0.00999673, 0.0782742), 'counting': (0.00999958, 0.104149), 'cuckoo': (0.0018545, None), 'quotient': (0.00742289, None), 'fuse': (0.00390625, None), 'ribbon': (0.0078125, None), 'scalable': (0.00199993, 0.0020395), 'window': (0.00872809, 0.00873135)}
+['all keys are known beforehand: ribbon takes 863 KiB, 29 % less; nothing can be added later', 'keys are removed again: cuckoo takes 1.5 MiB, 27 % more', 'nobody knows how many keys there will be: scalable takes 1.6 MiB, 39 % more; it grows', 'keys are to be forgotten after a time: window takes 2.3 MiB, 98 % more', 'there may be twice as many keys: size it for them (--growth 2), as blocked then has 12.3 % false positives, 12 times as many']
 $ bloomgate plan -n 1k --bytes 2k --bits 8 -k classic --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["request"])'
 {'kind': 'classic', 'items': 1000, 'bytes': 2000, 'k': 8}
 

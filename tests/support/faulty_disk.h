@@ -304,6 +304,9 @@ int __wrap_fdatasync(int file)
 int __wrap_ftruncate(int file, off_t length)
 {
     int result;
+    if (disk_interrupts()) {
+        return -1;
+    }
     DISK_CALL(result, __real_ftruncate(file, length), (void)0);
     return result;
 }

@@ -99,7 +99,9 @@ TEST(golden__files_are_made_again)
         bg_info info = info_of(filter);
         if (info.units == about.units * (about.shards ? about.shards : 1)
             && info.k == about.k) {
-            check_same_bytes(filter, i, bytes, n, 4096);
+            /* A window counts the keys of its period now: from the words on. */
+            const size_t first = spec.kind == BG_KIND_WINDOW ? 8192 : 4096;
+            check_same_bytes(filter, i, bytes, n, first);
             same++;
         }
         bg_filter_free(filter);

@@ -471,7 +471,9 @@ TEST(oplog__a_torn_tail_is_cut_off_and_appended_behind)
         CHECK(truncate(path, OPLOG_HEADER + 3 * 29 - torn) == 0);
         bg_oplog_report report = { .struct_size = sizeof report };
         unsigned long syncs = disk.data_syncs;
-        CHECK_OK(bg_oplog_open(path, filter, NULL, &log, &report, NULL));
+        bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
+        how.position = 2;
+        CHECK_OK(bg_oplog_open(path, filter, &how, &log, &report, NULL));
         CHECK_EQ(disk.data_syncs, syncs + 1); /* what was found is made safe */
         CHECK_EQ(report.next, 2);
         CHECK_EQ(report.dropped, 29 - torn);
@@ -880,6 +882,41 @@ TEST(oplog__gaps_are_refused_and_short_logs_replaced)
     CHECK_EQ(bg_filter_count_hash(filter, hash), 3);
     bg_filter_free(filter);
     bg_filter_free(back);
+    files_clean();
+}
+
+/* A filter that lacks records of the log must not be saved as if it had them. */
+TEST(oplog__a_filter_that_lacks_records_is_refused)
+{
+    const char *path = files_path("log"), *snapshot = files_path("snapshot");
+    bg_filter *first = make(BG_KIND_BLOCKED), *second = NULL;
+    bg_oplog *log = open_log(path, first, BG_OPLOG_ALWAYS, 0), *other = NULL;
+    bg_oplog_options how = BG_OPLOG_OPTIONS_INIT;
+    bg_oplog_report report = { .struct_size = sizeof report };
+    bg_errinfo why;
+    uint64_t one = hash_of(1), two = hash_of(2);
+    CHECK_OK(bg_oplog_change(log, first, NULL, &one, 1, NULL, NULL));
+    CHECK_OK(bg_oplog_truncate_after_snapshot(log, first, snapshot, NULL, NULL));
+    CHECK_OK(bg_oplog_recover(snapshot, path, NULL, &second, &report, NULL));
+    how.position = report.next;
+    CHECK_EQ(bg_oplog_open(path, second, &how, &other, NULL, &why), BG_EIO);
+    CHECK_OK(bg_oplog_change(log, first, NULL, &two, 1, NULL, NULL));
+    CHECK_OK(bg_oplog_close(log, NULL));
+    CHECK(truncate(path, OPLOG_HEADER + 29 + 3) == 0); /* and a torn tail */
+    CHECK_EQ(bg_oplog_open(path, second, &how, &other, NULL, &why), BG_EINCOMPAT);
+    CHECK(other == NULL);
+    CHECK_STR(why.what, "position");
+    CHECK_STR(why.found, "1, not 2");
+    struct stat about;
+    CHECK(stat(path, &about) == 0 && about.st_size == OPLOG_HEADER + 29 + 3);
+    /* The way out. */
+    CHECK_OK(bg_oplog_apply(path, how.position, second, &report, NULL));
+    CHECK(bg_filter_equal(first, second));
+    other = open_log(path, second, BG_OPLOG_ALWAYS, report.next);
+    CHECK_OK(bg_oplog_truncate_after_snapshot(other, second, snapshot, NULL, NULL));
+    CHECK_OK(bg_oplog_close(other, NULL));
+    bg_filter_free(first);
+    bg_filter_free(second);
     files_clean();
 }
 
@@ -1337,13 +1374,87 @@ TEST(oplog__a_failed_sync_is_never_tried_again)
     CHECK_STR(why.what, "fdatasync");
     CHECK_EQ(bg_oplog_close(log, &why), BG_EIO);
     CHECK_EQ(disk.data_syncs, syncs);
-    CHECK_EQ(replay(path, &heard).next, 1); /* what was not synced is not believed */
-    log = open_log(path, filter, BG_OPLOG_ALWAYS, 1);
+    CHECK_EQ(replay(path, &heard).next, 2); /* it was acknowledged */
+    log = open_log(path, filter, BG_OPLOG_ALWAYS, 2);
+    fail_next(DISK_EIO, 1); /* a write, and the sync */
+    CHECK_EQ(bg_oplog_append(log, NULL, &hash, 1, NULL, &why), BG_EIO);
+    disk.at = 0;
+    CHECK_STR(why.what, "fdatasync");
+    CHECK_EQ(bg_oplog_close(log, &why), BG_EIO);
+    CHECK_EQ(replay(path, &heard).next, 2); /* it was not */
+    log = open_log(path, filter, BG_OPLOG_ALWAYS, 2);
     append(log, BG_OPLOG_ADD, 4);
     CHECK_OK(bg_oplog_close(log, NULL));
+    heard.n = 0;
     (void)replay(path, &heard);
-    CHECK_EQ(heard.n, 2);
-    CHECK_EQ(heard.records[1].hash, 4);
+    CHECK_EQ(heard.n, 3);
+    CHECK_EQ(heard.records[2].hash, 4);
     bg_filter_free(filter);
     files_clean();
+}
+
+TEST(oplog__interruptions_are_no_failures)
+{
+    static struct heard heard;
+    const char *path = files_path("log"), *snapshot = files_path("snapshot");
+    bg_filter *filter = make(BG_KIND_BLOCKED);
+    uint64_t hash = hash_of(1);
+    disk.interrupts = true;
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    append(log, BG_OPLOG_ADD, 2);
+    CHECK_OK(bg_oplog_sync(log, NULL));
+    CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
+    CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
+    append(log, BG_OPLOG_ADD, 3);
+    CHECK_OK(bg_oplog_close(log, NULL));
+    CHECK(truncate(path, OPLOG_HEADER + 29 + 3) == 0); /* a torn tail is cut off */
+    CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_ALWAYS, 2), NULL));
+    disk.interrupts = disk.interrupted = false;
+    CHECK_EQ(replay(path, &heard).dropped, 0);
+    CHECK_EQ(heard.n, 1);
+    CHECK_EQ(heard.records[0].hash, hash);
+    bg_filter_free(filter);
+    files_clean();
+}
+
+static uint64_t written_again;
+
+static void count_written(int file, off_t at, size_t n)
+{
+    (void)file, (void)at;
+    written_again += n;
+}
+
+/* Whoever made the log died before its name was on the disk; or could not sync what it wrote. */
+TEST(oplog__opening_makes_file_and_name_safe)
+{
+    const char *folder = lives_folder("live"), *platter = lives_folder("platter");
+    const char *after = lives_folder("after");
+    char path[600];
+    bg_filter *filter = make(BG_KIND_COUNTING), *back = make(BG_KIND_COUNTING);
+    uint64_t hash = hash_of(1);
+    disk_empty_folder(folder);
+    disk_empty_folder(platter);
+    disk_empty_folder(after);
+    (void)snprintf(path, sizeof path, "%s/log", folder);
+    CHECK_OK(bg_oplog_close(open_log(path, filter, BG_OPLOG_NO, 0), NULL));
+    disk.folder = folder; /* of all that nothing was synced */
+    disk.platter = platter;
+    disk.on_write = count_written;
+    written_again = 0;
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_ALWAYS, 0);
+    CHECK_EQ(written_again, OPLOG_HEADER);
+    CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
+    disk.on_write = NULL;
+    disk_power_off(platter, after);
+    disk.folder = disk.platter = NULL;
+    CHECK_OK(bg_oplog_close(log, NULL));
+    (void)snprintf(path, sizeof path, "%s/log", after);
+    CHECK_OK(bg_oplog_apply(path, 0, back, NULL, NULL));
+    CHECK(bg_filter_equal(filter, back));
+    lives_remove_folder(folder);
+    lives_remove_folder(platter);
+    lives_remove_folder(after);
+    bg_filter_free(filter);
+    bg_filter_free(back);
 }

@@ -1,0 +1,255 @@
+/*
+ * Windows whose keys do not come evenly: all within one period, or all of them in every
+ * period. The rate stays, nothing is forgotten early, what was not needed was not taken.
+ */
+#include "bloomgate/bloomgate.h"
+#include "support/check.h"
+#include "support/filters.h"
+#include "support/forge.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { ITEMS = CHECK_EMULATED ? 2000 : 20000, PROBES = CHECK_EMULATED ? 4000 : 50000 };
+
+static const uint64_t absent = (uint64_t)1 << 40;
+
+static bg_filter *make(uint32_t generations, uint32_t kind, double rate,
+                       uint64_t max_bytes, bg_plan *plan)
+{
+    bg_window_options options = BG_WINDOW_OPTIONS_INIT;
+    bg_plan_request ask = BG_PLAN_REQUEST_INIT;
+    options.generations = generations;
+    options.kind = kind;
+    ask.spec.kind = BG_KIND_WINDOW;
+    ask.spec.items = ITEMS;
+    ask.spec.rate = rate;
+    ask.spec.max_bytes = max_bytes;
+    ask.spec.window = &options;
+    CHECK_OK(bg_plan_make(&ask, plan, NULL));
+    return must_create(&ask.spec);
+}
+
+static void rotate(bg_filter *filter)
+{
+    CHECK_OK(bg_filter_rotate(filter, 0, NULL));
+}
+
+static double measured(const bg_filter *filter)
+{
+    return (double)ask_range(filter, absent, PROBES) / PROBES;
+}
+
+/* Up to what a rate is measured when it is at most `rate`, but for once in 30,000 tries. */
+static double at_most(double rate)
+{
+    return rate + 4 * sqrt(rate / PROBES);
+}
+
+static void add_singly(bg_filter *filter, uint64_t first, uint64_t n)
+{
+    for (uint64_t i = first; i < first + n; i++) {
+        (void)bg_filter_add_u64(filter, i);
+    }
+}
+
+/* ---- Rates ----------------------------------------------------------------------------- */
+
+/* All keys of a window within one of its periods. */
+TEST(window_burst__all_keys_in_one_period_keep_the_rate)
+{
+    static const uint32_t generations[] = { 2, 3, 8, 24, 64 };
+    static const uint32_t kinds[] = { 0, BG_KIND_CLASSIC, BG_KIND_SPLIT, 0, 0 };
+    for (size_t i = 0; i < sizeof generations / sizeof *generations; i++) {
+        for (double rate = 0.05; rate > 1e-4; rate /= 10) {
+            bg_plan plan;
+            bg_filter *filter = make(generations[i], kinds[i], rate, 0, &plan);
+            rotate(filter);
+            if (i % 2) {
+                add_singly(filter, 0, ITEMS);
+            } else {
+                (void)add_range(filter, 0, ITEMS);
+            }
+            CHECK(measured(filter) <= at_most(rate));
+            CHECK(info_of(filter).rate <= rate);
+            CHECK_NEAR(info_of(filter).items.value, ITEMS, 0.03);
+            for (uint32_t p = 0; p < generations[i]; p++) {
+                const size_t some = p == 0 || p == generations[i] - 1 ? ITEMS : 1000;
+                CHECK_EQ(ask_range(filter, 0, some), some);
+                rotate(filter);
+            }
+            CHECK((double)ask_range(filter, 0, ITEMS) <= 10 + 2 * rate * ITEMS);
+            bg_filter_free(filter);
+        }
+    }
+}
+
+/* All keys of a window in each of its periods: every add renews one. */
+TEST(window_burst__keys_that_are_renewed_keep_the_rate)
+{
+    const uint32_t g = 8;
+    bg_plan plan;
+    bg_filter *filter = make(g, 0, 0.01, 0, &plan);
+    for (uint32_t p = 0; p < 3 * g; p++) {
+        CHECK(add_range(filter, 0, ITEMS) == 0 || p == 0);
+        CHECK_EQ(ask_range(filter, 0, ITEMS), ITEMS);
+        rotate(filter);
+    }
+    CHECK(measured(filter) <= at_most(0.01));
+    bg_filter_free(filter);
+}
+
+/* What a plan says of more keys than it is for is what comes. */
+TEST(window_burst__plans_of_more_keys_are_true)
+{
+    const uint32_t g = 8;
+    bg_plan plan;
+    bg_filter *filter = make(g, 0, 0.05, 0, &plan);
+    for (uint64_t p = 0; p < g; p++) {
+        rotate(filter);
+        (void)add_range(filter, p << 24, 2 * (ITEMS / (g - 1) + 1));
+    }
+    const double error = 5 * sqrt(plan.rate_2x / PROBES);
+    CHECK(fabs(measured(filter) - plan.rate_2x) <= 0.05 * plan.rate_2x + error);
+    bg_filter_free(filter);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------- */
+
+TEST(window_burst__keys_that_come_evenly_take_what_was_planned)
+{
+    const uint32_t g = 8;
+    bg_plan plan;
+    bg_filter *filter = make(g, 0, 0.01, 0, &plan);
+    CHECK_EQ(bg_filter_size_bytes(filter), plan.bytes);
+    for (uint64_t p = 0; p < 2 * g; p++) {
+        (void)add_range(filter, p << 24, ITEMS / (g - 1));
+        rotate(filter);
+    }
+    CHECK_EQ(bg_filter_size_bytes(filter), plan.bytes);
+    const uint64_t once = ITEMS;
+    (void)add_range(filter, absent, once);
+    const uint64_t grown = bg_filter_size_bytes(filter);
+    CHECK(grown > plan.bytes && grown < 4 * plan.bytes);
+    for (uint64_t p = 0; p <= g;
+         p++) { /* the place comes again, and its layers with it */
+        rotate(filter);
+    }
+    (void)add_range(filter, 2 * absent, once);
+    CHECK_EQ(bg_filter_size_bytes(filter), grown);
+    bg_filter_free(filter);
+}
+
+TEST(window_burst__without_room_nothing_is_lost)
+{
+    bg_plan plan;
+    bg_filter *filter = make(8, 0, 0.01, 0, &plan);
+    bg_filter_free(filter);
+    filter = make(8, 0, 0.01, plan.bytes, &plan);
+    (void)add_range(filter, 0, ITEMS);
+    CHECK_EQ(bg_filter_size_bytes(filter), plan.bytes);
+    CHECK_EQ(ask_range(filter, 0, ITEMS), ITEMS);
+    CHECK(info_of(filter).rate > 0.01); /* and it says so */
+    bg_filter_free(filter);
+}
+
+/* ---- Files, copies, merges ------------------------------------------------------------- */
+
+static unsigned char *save(const bg_filter *filter, size_t *n)
+{
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    how.created = 1;
+    CHECK_OK(bg_encode(filter, &how, NULL, 0, n, NULL));
+    unsigned char *bytes = malloc(*n);
+    CHECK(bytes != NULL);
+    CHECK_OK(bg_encode(filter, &how, bytes, *n, n, NULL));
+    return bytes;
+}
+
+static void check_same(const bg_filter *a, const bg_filter *b)
+{
+    size_t n, m;
+    unsigned char *one = save(a, &n), *other = save(b, &m);
+    CHECK(n == m && memcmp(one, other, n) == 0);
+    CHECK(bg_filter_equal(a, b));
+    free(one);
+    free(other);
+}
+
+/* A window with layers comes back from its file, and goes on as the one in memory. */
+TEST(window_burst__files_and_copies_have_the_layers)
+{
+    bg_plan plan;
+    bg_filter *filter = make(8, 0, 0.01, 0, &plan), *back = NULL, *copy = NULL;
+    for (uint64_t p = 0; p < 20; p++) {
+        (void)add_range(filter, p << 24, p % 3 ? ITEMS / 100 : ITEMS / 2);
+        size_t n;
+        unsigned char *bytes = save(filter, &n);
+        CHECK_OK(bg_decode(bytes, n, NULL, &back, NULL));
+        CHECK_OK(bg_filter_copy(filter, &copy, NULL));
+        check_same(filter, back);
+        check_same(filter, copy);
+        (void)add_range(filter, absent + p, ITEMS / 5);
+        (void)add_range(back, absent + p, ITEMS / 5);
+        (void)add_range(copy, absent + p, ITEMS / 5);
+        rotate(filter);
+        rotate(back);
+        rotate(copy);
+        check_same(filter, back);
+        check_same(filter, copy);
+        bg_filter_free(filter);
+        bg_filter_free(copy);
+        filter = back;
+        free(bytes);
+    }
+    bg_filter_free(filter);
+}
+
+TEST(window_burst__merged_windows_have_the_layers_of_both)
+{
+    bg_plan plan;
+    bg_filter *a = make(8, 0, 0.01, 0, &plan), *b = make(8, 0, 0.01, 0, &plan);
+    (void)add_range(a, 0, ITEMS / 2);
+    rotate(a);
+    rotate(b);
+    (void)add_range(b, absent, ITEMS / 2);
+    CHECK_OK(bg_filter_merge(a, b, NULL));
+    CHECK_OK(bg_filter_merge(a, a, NULL));
+    CHECK_EQ(ask_range(a, 0, ITEMS / 2), ITEMS / 2);
+    CHECK_EQ(ask_range(a, absent, ITEMS / 2), ITEMS / 2);
+    CHECK(!bg_filter_equal(a, b));
+    bg_filter_clear(a);
+    bg_filter_clear(b);
+    CHECK(bg_filter_equal(a, b));
+    CHECK_EQ(ask_range(a, 0, ITEMS / 2), 0);
+    bg_filter_free(a);
+    bg_filter_free(b);
+}
+
+/* Numbers of layers that cannot be. */
+TEST(window_burst__layers_that_cannot_be_are_refused)
+{
+    enum { NUMBERS = CONTAINER_HEADER };
+    static const struct {
+        unsigned
+            number; /* behind that of the node: period, cleared, added, filled, ... */
+        uint64_t value;
+    } lies[] = { { 0, 4 },          { 0, 8 }, { 5, 1 << 20 },
+                 { 5, UINT64_MAX }, { 6, 0 }, { 6, 7 },
+                 { 6, UINT64_MAX }, { 7, 0 }, { 7, UINT64_MAX } };
+    bg_plan plan;
+    bg_filter *filter = make(8, 0, 0.01, 0, &plan), *back = NULL;
+    (void)add_range(filter, 0, ITEMS);
+    for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
+        size_t n;
+        unsigned char *bytes = save(filter, &n);
+        CHECK_OK(bg_decode(bytes, n, NULL, &back, NULL));
+        bg_filter_free(back);
+        forge(bytes, NUMBERS + 8 * lies[i].number, 8, lies[i].value);
+        if (bg_decode(bytes, n, NULL, &back, NULL) != BG_EFORMAT) {
+            check_fail(__FILE__, __LINE__, "lie %zu", i);
+        }
+        free(bytes);
+    }
+    bg_filter_free(filter);
+}
