@@ -30,9 +30,9 @@ bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         char *text = filter->texts + i * room;
         const size_t n = shard_name(&filter->tags, i, whole, text);
-        memcpy(text + n, "/witness", 8);
+        const int more = snprintf(text + n, WITNESS_NAME_MORE, "/witness");
         filter->names[i] = (bg_bytes){ text, n };
-        filter->witness_names[i] = (bg_bytes){ text, n + 8 };
+        filter->witness_names[i] = (bg_bytes){ text, n + (size_t)more };
     }
     return BG_OK;
 }
