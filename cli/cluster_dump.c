@@ -158,10 +158,12 @@ int cluster_dump(struct cluster_work *w)
         return say_usage("expected NAME and PREFIX");
     }
     const char *prefix = w->arguments->items[2];
-    int code = claim_file(prefix); /* for all of them */
+    int code = cluster_expect_complete(w, &w->filter, w->name);
+    code = code ? code : claim_file(prefix); /* for all of them */
     for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
         code = dump_shard(w, i, prefix);
     }
+    code = code ? code : cluster_expect_complete(w, &w->filter, w->name);
     if (!code) {
         say_note("%s.0 to %s.%u: %u shards", prefix, prefix, w->filter.tags.shards - 1,
                  w->filter.tags.shards);

@@ -19,7 +19,10 @@ struct cluster_keys {
     struct cluster_work *work;
     struct key_format format;
     uint64_t keys, fresh, selected, unanswered;
+    int64_t vouched; /* when witnesses were renewed, by cluster_now */
 };
+
+enum { KEYS_VOUCH = 1000 }; /* milliseconds between two of these */
 
 static size_t keys_ones(const uint64_t *bits, size_t n)
 {
@@ -58,6 +61,20 @@ static bool add_print(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, n) || flow_fail(flow, out_code());
 }
 
+/* Replicas that were started since are witnessed, so that they may be promoted. What goes wrong with that
+ * is for adds to meet. */
+static void add_renew(struct cluster_keys *k)
+{
+    struct cluster_view view;
+    char why[WITNESS_WHY];
+    if (cluster_now() - k->vouched >= KEYS_VOUCH) {
+        if (!cluster_survey(k->work->cluster, KEYS_VOUCH, &view, NULL)) {
+            (void)sharded_vouch(&k->work->filter, &view, false, why, NULL);
+        }
+        k->vouched = cluster_now();
+    }
+}
+
 static bool add_work(struct flow *flow, struct chunk *chunk)
 {
     struct cluster_keys *k = flow->context;
@@ -67,6 +84,7 @@ static bool add_work(struct flow *flow, struct chunk *chunk)
         return flow_fail(flow, CLI_FULL);
     }
     uint64_t *added = chunk->answers, *fresh = chunk->answers + words;
+    add_renew(k);
     const bg_err err =
         sharded_add(&k->work->filter, chunk->keys, chunk->count, added, fresh, &why);
     k->keys += keys_ones(added, chunk->count);
@@ -80,8 +98,20 @@ static bool add_work(struct flow *flow, struct chunk *chunk)
 int cluster_add(struct cluster_work *work)
 {
     struct cluster_keys k = { .work = work };
-    char keys[NUMBER_TEXT], fresh[NUMBER_TEXT];
-    const int code = keys_run(&k, "adding", add_work);
+    char keys[NUMBER_TEXT], fresh[NUMBER_TEXT], why[WITNESS_WHY];
+    uint32_t doubted;
+    int code = cluster_vouch(work, &work->filter, VOUCH_RENEW, &doubted, why);
+    if (code) {
+        return code;
+    }
+    if (doubted) {
+        say_warning(
+            "%s: %u of %u shards may have lost keys, and deny none until bloomgate "
+            "cluster complete %s: %s",
+            work->name, doubted, work->filter.tags.shards, work->name, why);
+    }
+    k.vouched = cluster_now();
+    code = keys_run(&k, "adding", add_work);
     say_note("%s: keys added: %s, certainly new: %s", work->name,
              number_show(k.keys, keys), number_show(k.fresh, fresh));
     return code;

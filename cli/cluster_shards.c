@@ -68,6 +68,56 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
     return CLI_OK;
 }
 
+/* ---- Witnesses ---------------------------------------------------------------------------------- */
+
+int cluster_vouch(struct cluster_work *w, struct sharded *filter,
+                  enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY])
+{
+    struct cluster_view view = { 0 }; /* nobody: nothing is written */
+    bg_errinfo info;
+    *doubted = 0;
+    if ((how != VOUCH_READ && cluster_survey(w->cluster, 0, &view, &info))
+        || sharded_vouch(filter, &view, how == VOUCH_COMPLETE, why, &info)) {
+        return cluster_say(w, &info);
+    }
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        *doubted += filter->doubted[i];
+    }
+    return CLI_OK;
+}
+
+int cluster_expect_complete(struct cluster_work *w, struct sharded *filter,
+                            const char *name)
+{
+    char why[WITNESS_WHY];
+    uint32_t doubted;
+    const int code = cluster_vouch(w, filter, VOUCH_READ, &doubted, why);
+    return code || !doubted
+               ? code
+               : say_failed(CLI_DATA,
+                            "%s: %u of %u shards may have lost keys: %s; add all keys "
+                            "again, then use bloomgate cluster complete %s",
+                            name, doubted, filter->tags.shards, why, name);
+}
+
+int cluster_complete(struct cluster_work *w)
+{
+    char why[WITNESS_WHY];
+    uint32_t doubted;
+    const int code = cluster_vouch(w, &w->filter, VOUCH_COMPLETE, &doubted, why);
+    if (code) {
+        return code;
+    }
+    if (doubted) {
+        return say_failed(CLI_DATA,
+                          "%s: %u of %u shards cannot be marked as complete: %s",
+                          w->name, doubted, w->filter.tags.shards, why);
+    }
+    say_note("%s: all %u shards are marked as complete", w->name,
+             w->filter.tags.shards);
+    return CLI_OK;
+}
+
 /* ---- create and drop ---------------------------------------------------------------------------- */
 
 static int create_tell(struct cluster_work *w, const struct shards_told *told,
@@ -117,7 +167,10 @@ int cluster_create(struct cluster_work *w)
         words[n++] = shards_word(seed);
     }
     struct sharded_order order = { .words = words, .count = n, .write = true };
-    const int code = shards_order(w, &order, &told);
+    char why[WITNESS_WHY];
+    uint32_t doubted;
+    int code = shards_order(w, &order, &told);
+    code = code ? code : cluster_vouch(w, &w->filter, VOUCH_RENEW, &doubted, why);
     return code ? code : create_tell(w, &told, each);
 }
 
@@ -126,7 +179,11 @@ int cluster_drop(struct cluster_work *w)
     const bg_bytes word = shards_word("BG.DROP");
     struct sharded_order order = { .words = &word, .count = 1, .write = true };
     struct shards_told told;
-    const int code = shards_order(w, &order, &told);
+    bg_errinfo why;
+    int code = shards_order(w, &order, &told);
+    if (!code && sharded_forget(&w->filter, &why)) {
+        code = cluster_say(w, &why);
+    }
     if (!code) {
         say_note("%s: %u of %u shards were there, and are dropped", w->name, told.ones,
                  w->filter.tags.shards);
@@ -157,7 +214,7 @@ int cluster_merge(struct cluster_work *w)
                          &why)) {
             code = cluster_say(w, &why);
         } else {
-            opened++;
+            code = cluster_expect_complete(w, &others[opened++], name);
         }
     }
     struct sharded_order order = { .words = &word,
@@ -244,8 +301,15 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-static void info_print(const struct cluster_work *w, const struct shards_facts *f)
+/* Shards that may have lost keys are marked. */
+static int info_print(struct cluster_work *w, const struct shards_facts *f)
 {
+    char why[WITNESS_WHY];
+    uint32_t doubted;
+    const int code = cluster_vouch(w, &w->filter, VOUCH_READ, &doubted, why);
+    if (code) {
+        return code;
+    }
     char a[NUMBER_TEXT], b[NUMBER_TEXT];
     const uint32_t shards = w->filter.tags.shards;
     const size_t nodes = cluster_nodes(w->cluster);
@@ -261,8 +325,14 @@ static void info_print(const struct cluster_work *w, const struct shards_facts *
         char node[300];
         const bg_bytes name = w->filter.names[i];
         cluster_where(w->cluster, shard_slot(name), node, sizeof node);
-        printf("  %.*s\t%s\n", (int)name.len, (const char *)name.data, node);
+        printf("  %.*s\t%s%s\n", (int)name.len, (const char *)name.data, node,
+               w->filter.doubted[i] ? "\tmay have lost keys" : "");
     }
+    if (doubted) {
+        say_warning("%s: %u of %u shards may have lost keys: %s", w->name, doubted,
+                    shards, why);
+    }
+    return CLI_OK;
 }
 
 int cluster_info(struct cluster_work *w)
@@ -281,6 +351,5 @@ int cluster_info(struct cluster_work *w)
         return say_failed(CLI_DATA, "%.*s: %s", (int)name.len, (const char *)name.data,
                           facts.told.wrong);
     }
-    info_print(w, &facts);
-    return CLI_OK;
+    return info_print(w, &facts);
 }

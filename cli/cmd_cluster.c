@@ -82,11 +82,12 @@ static const struct cluster_action {
     { "create", cluster_create }, { "add", cluster_add },
     { "check", cluster_check },   { "info", cluster_info },
     { "merge", cluster_merge },   { "dump", cluster_dump },
-    { "drop", cluster_drop },
+    { "drop", cluster_drop },     { "complete", cluster_complete },
 };
 
-static const char *const cluster_actions[] = { "create", "add",  "check", "info",
-                                               "merge",  "dump", "drop",  NULL };
+static const char *const cluster_actions[] = { "create", "add",      "check",
+                                               "info",   "merge",    "dump",
+                                               "drop",   "complete", NULL };
 enum { CLUSTER_ACTIONS = sizeof cluster_actions / sizeof *cluster_actions - 1 };
 
 static const struct cluster_action *cluster_find_action(const char *name)
@@ -98,7 +99,7 @@ static const struct cluster_action *cluster_find_action(const char *name)
     }
     const char *near = nearest_name(name, cluster_actions, CLUSTER_ACTIONS);
     (void)say_usage(
-        "found '%s', expected create, add, check, info, merge, dump or drop%s%s%s",
+        "found '%s', expected create, add, check, info, merge, dump, drop or complete%s%s%s",
         name, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     return NULL;
 }
@@ -200,6 +201,9 @@ const struct command command_cluster = {
         "rates, and which node has which shard. merge NAME OTHER... adds all keys of others of as "
         "many shards and of one make. dump NAME PREFIX writes the shards to the files PREFIX.0, "
         "PREFIX.1 and so on. drop NAME removes them.\n\n"
+        "A server that is started again may have lost keys that were acknowledged, with --replicas "
+        "as well. The shards there then deny no key: check fails, or with --open takes their keys "
+        "for \"maybe\". Add all keys again; then complete NAME says that all shards have them.\n\n"
         "Slots may move and primaries may fail meanwhile: what was not answered is sent again. With "
         "--replicas 1 an add counts only when a replica has it, so that it outlives its "
         "primary; --acknowledged prints the lines of which that is known. When nodes do not answer "

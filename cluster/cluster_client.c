@@ -81,17 +81,14 @@ static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
 
 /* ---- One node ----------------------------------------------------------------------------------- */
 
-/* Opens a node's link for a round, with AUTH where it is new; false: it cannot be opened. */
-static bool cluster_begin(struct cluster *c, uint16_t node)
+/* Requests that open a connection: AUTH, where there is a password, and INFO server. */
+static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
-    struct node_link *link = c->map.nodes[node];
-    if (!link_begin(link)) {
-        cluster_note_link(c, node);
-        return false;
-    }
-    if (!link->fresh || !c->options.password) {
-        return true;
-    }
+    return link->fresh ? (c->options.password ? 2 : 1) : 0;
+}
+
+static bool cluster_put_auth(struct cluster *c, struct node_link *link)
+{
     const char *user = c->options.user;
     const bg_bytes words[] = { cluster_word("AUTH"), cluster_word(user ? user : ""),
                                cluster_word(c->options.password) };
@@ -99,17 +96,26 @@ static bool cluster_begin(struct cluster *c, uint16_t node)
     return user ? link_put(link, words, 3) : link_put(link, without, 2);
 }
 
-/* Takes the answer to AUTH, if one is due. False: refused, the link is closed. */
-static bool cluster_greeted(struct cluster *c, uint16_t node)
+/* Opens a node's link for a round, with greetings where it is new; false: it cannot be opened. */
+static bool cluster_begin(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
-    bg_bytes reply;
-    if (!link->fresh || !c->options.password) {
-        return true;
+    const bg_bytes info[] = { cluster_word("INFO"), cluster_word("server") };
+    if (!link_begin(link)) {
+        cluster_note_link(c, node);
+        return false;
     }
+    return !link->fresh
+           || ((!c->options.password || cluster_put_auth(c, link))
+               && link_put(link, info, 2));
+}
+
+/* The answer to AUTH. False: refused, the link is closed. */
+static bool cluster_take_auth(struct cluster *c, struct node_link *link)
+{
+    bg_bytes reply;
     size_t at = 0;
     if (!link_take(link, &reply)) {
-        cluster_note_link(c, node);
         return false;
     }
     const struct reply_item item = reply_next(reply, &at);
@@ -118,10 +124,60 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
         link_break(link, "AUTH: %.*s; expected the password of user '%.40s'",
                    (int)(item.text.len < 80 ? item.text.len : 80),
                    (const char *)item.text.data, user ? user : "default");
-        cluster_note_link(c, node);
+    }
+    return item.type != '-';
+}
+
+/* The first 16 digits of "run_id:..." in what INFO says; 0: there are none. */
+static uint64_t cluster_read_run(bg_bytes text)
+{
+    static const char name[] = "run_id:";
+    const size_t skip = sizeof name - 1;
+    const char *p = text.data;
+    for (size_t i = 0; i + skip + 16 <= text.len; i++) {
+        if ((i == 0 || p[i - 1] == '\n') && memcmp(p + i, name, skip) == 0) {
+            char digits[17], *end = NULL;
+            (void)snprintf(digits, sizeof digits, "%.16s", p + i + skip);
+            const uint64_t run = strtoull(digits, &end, 16);
+            return *end ? 0 : run;
+        }
+    }
+    return 0;
+}
+
+/* The answer to INFO. False: it may be another one next time, and the link is closed. */
+static bool cluster_take_run(struct node_link *link)
+{
+    bg_bytes reply;
+    size_t at = 0;
+    if (!link_take(link, &reply)) {
+        return false;
+    }
+    const struct reply_item item = reply_next(reply, &at);
+    const bool refused = item.type == '-' && reply_begins(item.text, "NOPERM");
+    link->run = item.type == '$' && !item.null ? cluster_read_run(item.text) : 0;
+    link->run_refused = refused;
+    if (item.type == '-' && !refused && !reply_begins(item.text, "ERR")
+        && !reply_begins(item.text, "NOAUTH")) {
+        link_break(link, "INFO: %.*s", (int)(item.text.len < 150 ? item.text.len : 150),
+                   (const char *)item.text.data);
         return false;
     }
     return true;
+}
+
+/* Takes the answers to greetings, if some are due. False: the link is closed. */
+static bool cluster_greeted(struct cluster *c, uint16_t node)
+{
+    struct node_link *link = c->map.nodes[node];
+    const size_t due = cluster_greetings(c, link);
+    const bool good =
+        due == 0
+        || ((due == 1 || cluster_take_auth(c, link)) && cluster_take_run(link));
+    if (!good) {
+        cluster_note_link(c, node);
+    }
+    return good;
 }
 
 /* ---- The map ------------------------------------------------------------------------------------ */
@@ -367,14 +423,29 @@ size_t cluster_nodes(const struct cluster *c)
     return cluster_owners(c, has);
 }
 
+/* Puts PING to all nodes that have slots, and to their replicas; how many could be opened. */
+static size_t cluster_ping(struct cluster *c, const bool has[MAP_NODES],
+                           uint16_t asked[MAP_NODES],
+                           struct node_link *links[MAP_NODES], bg_err *err)
+{
+    const bg_bytes ping = cluster_word("PING");
+    size_t count = 0;
+    for (size_t i = 0; i < c->map.count && !*err; i++) {
+        if ((has[i] || c->map.replica[i]) && cluster_begin(c, (uint16_t)i)) {
+            asked[count] = (uint16_t)i;
+            links[count++] = c->map.nodes[i];
+            *err = link_put(c->map.nodes[i], &ping, 1) ? BG_OK : BG_ENOMEM;
+        }
+    }
+    return count;
+}
+
 bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view,
                       bg_errinfo *info)
 {
-    const bg_bytes ping = cluster_word("PING");
     struct node_link *links[MAP_NODES];
     uint16_t asked[MAP_NODES];
     bool has[MAP_NODES];
-    size_t count = 0;
     bg_err err = BG_OK;
     *view = (struct cluster_view){ 0 };
     c->end = cluster_now() + c->options.timeout;
@@ -382,20 +453,18 @@ bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view
         (void)cluster_refresh(c, &err); /* the old one will do for a while */
     }
     view->nodes = cluster_owners(c, has);
-    for (size_t i = 0; i < c->map.count && !err; i++) {
-        if (has[i] && cluster_begin(c, (uint16_t)i)) {
-            asked[count] = (uint16_t)i;
-            links[count++] = c->map.nodes[i];
-            err = link_put(c->map.nodes[i], &ping, 1) ? BG_OK : BG_ENOMEM;
-        }
-    }
+    const size_t count = cluster_ping(c, has, asked, links, &err);
     if (!err
         && !links_exchange(links, count, (int)c->options.timeout, c->options.stop_fd)) {
         err = BG_ECANCELED;
     }
     for (size_t i = 0; i < count && !err; i++) {
         bg_bytes reply;
-        view->reached += cluster_greeted(c, asked[i]) && link_take(links[i], &reply);
+        if (cluster_greeted(c, asked[i]) && link_take(links[i], &reply)) {
+            view->reached += has[asked[i]];
+            view->runs[view->count] = links[i]->run;
+            view->count += links[i]->run != 0;
+        }
     }
     return err ? cluster_fail(info, err, "%s", bg_strerror(err)) : BG_OK;
 }
@@ -610,8 +679,8 @@ static void cluster_collect(struct cluster_round *r, uint16_t node, bool writes)
     const bool kept =
         !waits
         || (greeted
-            && cluster_check_wait(
-                c, node, link->expected - 2 - (link->fresh && c->options.password)));
+            && cluster_check_wait(c, node,
+                                  link->expected - 2 - cluster_greetings(c, link)));
     for (size_t i = 0; i < r->n; i++) {
         struct cluster_ask *ask = &r->asks[i];
         bg_bytes reply = { NULL, 0 };
@@ -631,6 +700,8 @@ static void cluster_collect(struct cluster_round *r, uint16_t node, bool writes)
         const enum cluster_verdict verdict = cluster_judge(c, ask, reply);
         if (verdict == VERDICT_ANSWER && (kept || !ask->write)) {
             ask->done = true;
+            ask->run = link->run;
+            ask->run_refused = link->run_refused;
             r->left--;
             r->answered(ask, reply);
         } else if (verdict != VERDICT_ELSEWHERE) {

@@ -55,7 +55,9 @@ struct node_link {
     size_t expected, whole; /* replies of this round */
     struct reply_scan scan; /* of the reply that comes next; it begins at `begin` */
     size_t begin;
-    char wrong[200]; /* why it was closed */
+    uint64_t run;     /* the process behind it, for who opens it; 0: not known */
+    bool run_refused; /* not known for want of rights */
+    char wrong[200];  /* why it was closed */
 };
 
 /* Names a node; the link is closed at first. False: the host's name is too long. */

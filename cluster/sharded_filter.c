@@ -1,6 +1,7 @@
 /* sharded_filter.c - see sharded_filter.h. */
 #include "sharded_filter.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,27 +16,235 @@ bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
         return cluster_fail(info, BG_EINVAL, "shards: found %llu, expected 1 to %d",
                             (unsigned long long)shards, SHARDS_MOST);
     }
-    const size_t room = whole.len + SHARD_NAME_MORE;
+    const size_t room = whole.len + SHARD_NAME_MORE + WITNESS_NAME_MORE;
     filter->texts = malloc(shards * room);
-    filter->names = malloc(shards * sizeof *filter->names);
-    if (!filter->texts || !filter->names) {
+    filter->names = calloc(2 * shards, sizeof *filter->names);
+    filter->witnesses = calloc(shards, sizeof *filter->witnesses);
+    filter->own = calloc(shards, sizeof *filter->own);
+    if (!filter->texts || !filter->names || !filter->witnesses || !filter->own) {
         sharded_close(filter);
         return cluster_fail(info, BG_ENOMEM, "out of memory");
     }
+    filter->witness_names = filter->names + shards;
+    filter->witnessed = filter->own;
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         char *text = filter->texts + i * room;
-        filter->names[i] =
-            (bg_bytes){ text, shard_name(&filter->tags, i, whole, text) };
+        const size_t n = shard_name(&filter->tags, i, whole, text);
+        const int more = snprintf(text + n, WITNESS_NAME_MORE, "/witness");
+        filter->names[i] = (bg_bytes){ text, n };
+        filter->witness_names[i] = (bg_bytes){ text, n + (size_t)more };
     }
     return BG_OK;
 }
 
 void sharded_close(struct sharded *filter)
 {
+    for (uint32_t i = 0; filter->witnesses && i < filter->tags.shards; i++) {
+        witness_free(&filter->witnesses[i]);
+    }
+    free(filter->witnesses);
+    free(filter->own);
     free(filter->texts);
     free(filter->names);
+    filter->witnesses = NULL;
+    filter->own = filter->witnessed = NULL;
     filter->texts = NULL;
-    filter->names = NULL;
+    filter->names = filter->witness_names = NULL;
+}
+
+/* ---- Witnesses ---------------------------------------------------------------------------------- */
+
+/* A request about the witness of a shard. */
+struct witness_errand {
+    struct sharded *filter;
+    uint32_t shard;
+    bg_bytes words[3];
+    char *text; /* that is written */
+    char *why;
+    bg_err *err;
+};
+
+static void witness_told(struct cluster_ask *ask, bg_bytes reply)
+{
+    const struct witness_errand *e = ask->context;
+    struct witness read = { 0 };
+    char why[WITNESS_WHY] = "";
+    const enum witness_verdict verdict = witness_read(
+        ask, reply, atomic_load(&e->filter->witnessed[e->shard]), &read, why);
+    witness_free(&e->filter->witnesses[e->shard]);
+    if (verdict == WITNESS_NO_MEMORY) {
+        *e->err = BG_ENOMEM;
+        witness_free(&read);
+        return;
+    }
+    e->filter->doubted[e->shard] = verdict == WITNESS_DOUBT;
+    if (verdict == WITNESS_DOUBT) {
+        witness_free(&read);
+        if (!*e->why) {
+            (void)snprintf(e->why, WITNESS_WHY, "shard %u: %.150s", e->shard, why);
+        }
+        return;
+    }
+    if (verdict == WITNESS_GOOD && !read.any) {
+        atomic_store(&e->filter->witnessed[e->shard], true);
+    }
+    e->filter->witnesses[e->shard] = read;
+}
+
+/* What cannot be written does not protect either. */
+static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
+{
+    const struct witness_errand *e = ask->context;
+    const bg_bytes text = { e->text, strlen(e->text) };
+    size_t at = 0;
+    const struct reply_item item = reply_next(reply, &at);
+    e->filter->doubted[e->shard] = item.type != '+';
+    if (item.type != '+') {
+        witness_free(&e->filter->witnesses[e->shard]);
+        (void)snprintf(e->why, WITNESS_WHY, "shard %u: SET of its witness: %.*s",
+                       e->shard, (int)(item.text.len < 100 ? item.text.len : 100),
+                       item.text.len ? (const char *)item.text.data : "");
+        return;
+    }
+    atomic_store(&e->filter->witnessed[e->shard], true);
+    if (!witness_parse(text, &e->filter->witnesses[e->shard])) {
+        *e->err = BG_ENOMEM;
+    }
+}
+
+/* GET of the witnesses of some shards, or SET where there is a text. */
+static bg_err witness_run(struct sharded *filter, const bool *which, char **texts,
+                          char why[WITNESS_WHY], bg_errinfo *info)
+{
+    const uint32_t shards = filter->tags.shards;
+    struct witness_errand *errands = calloc(shards, sizeof *errands);
+    struct cluster_ask *asks = calloc(shards, sizeof *asks);
+    bg_err err = BG_OK, told = BG_OK;
+    size_t n = 0;
+    for (uint32_t i = 0; errands && asks && i < shards; i++) {
+        if (!which[i]) {
+            continue;
+        }
+        struct witness_errand *e = &errands[n];
+        *e = (struct witness_errand){ .filter = filter,
+                                      .shard = i,
+                                      .why = why,
+                                      .err = &told,
+                                      .text = texts ? texts[i] : NULL };
+        e->words[0] = texts ? (bg_bytes){ "SET", 3 } : (bg_bytes){ "GET", 3 };
+        e->words[1] = filter->witness_names[i];
+        e->words[2] =
+            texts ? (bg_bytes){ texts[i], strlen(texts[i]) } : (bg_bytes){ NULL, 0 };
+        asks[n++] = (struct cluster_ask){ .argv = e->words,
+                                          .argc = texts ? 3 : 2,
+                                          .context = e };
+    }
+    if (!errands || !asks) {
+        err = cluster_fail(info, BG_ENOMEM, "out of memory");
+    } else if (n) {
+        err = cluster_call(filter->cluster, asks, n,
+                           texts ? witness_set_told : witness_told, info);
+        for (size_t i = 0; i < n; i++) {
+            filter->lost[errands[i].shard] = !asks[i].done;
+        }
+    }
+    if (!err && told) {
+        err = cluster_fail(info, told, "out of memory");
+    }
+    free(asks);
+    free(errands);
+    return err;
+}
+
+static bool witness_lacks(const struct witness *witness,
+                          const struct cluster_view *view)
+{
+    bool lacks = false;
+    for (size_t i = 0; i < view->count && !lacks; i++) {
+        lacks = !witness_lists(witness, view->runs[i]);
+    }
+    return lacks;
+}
+
+/* Writes witnesses that are to be written; those of shards that were lost are not. */
+static bg_err witness_renew(struct sharded *filter, const struct cluster_view *view,
+                            bool complete, char why[WITNESS_WHY], bg_errinfo *info)
+{
+    char *texts[SHARDS_MOST] = { NULL };
+    bool which[SHARDS_MOST] = { false }, lost[SHARDS_MOST], some = false;
+    bg_err err = BG_OK;
+    memcpy(lost, filter->lost, sizeof lost);
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        const struct witness *w = &filter->witnesses[i];
+        const bool may = complete || !filter->doubted[i];
+        const bool should =
+            complete || !atomic_load(&filter->witnessed[i]) || witness_lacks(w, view);
+        which[i] = view->count && !lost[i] && !w->any && may && should;
+        texts[i] = which[i] ? witness_write(w, view->runs, view->count) : NULL;
+        if (which[i] && !texts[i]) {
+            err = cluster_fail(info, BG_ENOMEM, "out of memory");
+        }
+        some = some || which[i];
+    }
+    err = err || !some ? err : witness_run(filter, which, texts, why, info);
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        filter->lost[i] = filter->lost[i] || lost[i];
+        free(texts[i]);
+    }
+    return err;
+}
+
+bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
+                     bool complete, char why[WITNESS_WHY], bg_errinfo *info)
+{
+    bool all[SHARDS_MOST];
+    *why = 0;
+    memset(all, true, sizeof all);
+    memset(filter->lost, 0, sizeof filter->lost);
+    const bg_err err = witness_run(filter, all, NULL, why, info);
+    if (err == BG_ECANCELED || err == BG_ENOMEM) {
+        return err;
+    }
+    const bg_err renewed =
+        witness_renew(filter, view, complete, why, err ? NULL : info);
+    return err ? err : renewed;
+}
+
+static void witness_forgotten(struct cluster_ask *ask, bg_bytes reply)
+{
+    (void)ask, (void)reply; /* without the command DEL there are none */
+}
+
+bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
+{
+    struct cluster_ask asks[SHARDS_MOST];
+    bg_bytes words[SHARDS_MOST][2];
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        words[i][0] = (bg_bytes){ "DEL", 3 };
+        words[i][1] = filter->witness_names[i];
+        asks[i] = (struct cluster_ask){ .argv = words[i], .argc = 2 };
+    }
+    return cluster_call(filter->cluster, asks, filter->tags.shards, witness_forgotten,
+                        info);
+}
+
+/* Reads the witnesses of the shards of a job that have none yet. */
+static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, size_t n,
+                              char why[WITNESS_WHY], bg_errinfo *info)
+{
+    bool which[SHARDS_MOST] = { false }, some = false;
+    uint16_t *shards = malloc((n ? n : 1) * sizeof *shards);
+    if (!shards) {
+        return cluster_fail(info, BG_ENOMEM, "out of memory");
+    }
+    shard_route(items, n, filter->tags.shards, shards);
+    for (size_t i = 0; i < n; i++) {
+        const struct witness *w = &filter->witnesses[shards[i]];
+        which[shards[i]] = !w->count && !w->any;
+        some = some || which[shards[i]];
+    }
+    free(shards);
+    return some ? witness_run(filter, which, NULL, why, info) : BG_OK;
 }
 
 /* ---- Items -------------------------------------------------------------------------------------- */
@@ -54,6 +263,8 @@ struct sharded_job {
     uint64_t *done, *answers; /* bits */
     bg_err err;               /* the first error that a command was answered with, */
     bg_errinfo *info;         /* and its text */
+    bool writes;              /* else a "no" has to be believed */
+    char why[WITNESS_WHY];    /* why one is not */
 };
 
 /* A command's share. */
@@ -135,6 +346,24 @@ static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
     }
 }
 
+/* Whether a "no" of a command's shard counts. If not, its witness has to be read again. */
+static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
+                         uint16_t shard)
+{
+    struct witness *witness = &job->filter->witnesses[shard];
+    if (!job->writes && !witness_lists(witness, ask->run)) {
+        witness_free(witness);
+        job->filter->doubted[shard] = true;
+        static const char changed[] =
+            "a process answered that its witness does not list";
+        job_failed(job, ask,
+                   *job->why ? (bg_bytes){ job->why, strlen(job->why) }
+                             : (bg_bytes){ changed, sizeof changed - 1 });
+        return false;
+    }
+    return true;
+}
+
 /* A list of 0 and 1 for the items of a command; an error may be its last element. */
 static void job_answered(struct cluster_ask *ask, bg_bytes reply)
 {
@@ -148,6 +377,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
         return;
     }
     const size_t n = (size_t)item.number;
+    const bool believed = job_believes(job, ask, job->shards[job->order[part->begin]]);
     for (size_t i = 0; i < n && i < part->n; i++) {
         const size_t which = job->order[part->begin + i];
         item = reply_next(reply, &at);
@@ -155,7 +385,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
             job_failed(job, ask, item.text);
             return;
         }
-        if (item.type == ':') {
+        if (item.type == ':' && (believed || item.number != 0)) {
             job->done[which / 64] |= UINT64_C(1) << which % 64;
             job->answers[which / 64] |= (uint64_t)(item.number != 0) << which % 64;
         }
@@ -170,6 +400,7 @@ static bg_err job_run(struct sharded_job *job, const char *word, bool write)
 {
     struct sharded *filter = job->filter;
     bg_err err = BG_OK;
+    job->writes = write;
     memset(filter->lost, 0, sizeof filter->lost);
     if (job_sort(job)) {
         job_divide(job, (bg_bytes){ word, strlen(word) }, write);
@@ -215,7 +446,10 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
         return cluster_fail(info, BG_ENOMEM, "out of memory");
     }
     memset(maybe, 0, BG_BITMAP_WORDS(n) * sizeof *maybe);
-    const bg_err err = n ? job_run(&job, "BG.MEXISTS", false) : BG_OK;
+    memset(filter->lost, 0, sizeof filter->lost);
+    memset(filter->doubted, 0, sizeof filter->doubted);
+    bg_err err = witness_prepare(filter, items, n, job.why, info);
+    err = err || n == 0 ? err : job_run(&job, "BG.MEXISTS", false);
     for (size_t i = 0; i < n; i++) { /* what was not answered is "maybe" */
         maybe[i / 64] |= (~done[i / 64] >> i % 64 & 1) << i % 64;
     }

@@ -6,12 +6,16 @@
  * When a call fails, nothing is said about items that were not answered: ask again, or take them for
  * "maybe"; adds can be repeated.
  *
+ * A "no" is believed only from a process that the shard's witness lists (shard_witness.h). Before a shard
+ * is asked for the first time, and when its process has changed, its witness is read. What is not
+ * believed is not answered.
+ *
  * Threads: belongs to one, as its cluster does.
  */
 #ifndef CLUSTER_SHARDED_FILTER_H
 #define CLUSTER_SHARDED_FILTER_H
 
-#include "cluster_client.h"
+#include "shard_witness.h"
 
 enum { SHARDED_BATCH = 500 };
 
@@ -22,9 +26,16 @@ struct sharded {
     bg_bytes *names;        /* in order */
     size_t batch;           /* items in one command */
     bool lost[SHARDS_MOST]; /* shards that did not answer all of the last call */
+    bool doubted
+        [SHARDS_MOST]; /* shards that may have lost keys, as the last call found */
+    struct witness *witnesses; /* of all shards, as far as they were read */
+    bg_bytes *witness_names;
+    atomic_bool
+        *witnessed; /* shards that had a witness, once; may be shared by several */
+    atomic_bool *own;
 };
 
-/* BG_EINVAL: the number of shards. */
+/* BG_EINVAL: the number of shards. `witnessed` may be replaced afterwards, by an array of as many. */
 bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
                     struct sharded *filter, bg_errinfo *info);
 void sharded_close(struct sharded *filter);
@@ -55,6 +66,18 @@ struct sharded_order {
 };
 bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
                     bg_errinfo *info);
+
+/*
+ * Reads all witnesses, notes in `doubted` which shards may have lost keys, and writes the witnesses of the
+ * others where processes run that they do not list: `runs`, which were found before. With `complete`, all
+ * are written: the shards have all keys again, as the operator says. `why` says why the first is doubted.
+ * Errors: as cluster_call; what was found until then is noted.
+ */
+bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
+                     bool complete, char why[WITNESS_WHY], bg_errinfo *info);
+
+/* Removes all witnesses, as there is no filter any more. */
+bg_err sharded_forget(struct sharded *filter, bg_errinfo *info);
 
 /* One command for one shard, likewise. */
 bg_err sharded_one(struct sharded *filter, uint32_t shard,

@@ -109,9 +109,15 @@ static uint16_t map_read_node(struct slot_map *map, bg_bytes reply, size_t *at,
                     (uint16_t)port.number);
 }
 
+/* What CLUSTER SLOTS tells. */
+struct map_told {
+    uint16_t owner[SHARD_SLOTS];
+    bool replica[MAP_NODES];
+};
+
 /* One range of slots; how many slots there are, 0 if it is not understood. */
 static size_t map_read_range(struct slot_map *map, bg_bytes reply, size_t *at,
-                             uint16_t from, uint16_t *owner)
+                             uint16_t from, struct map_told *told)
 {
     const struct reply_item list = reply_next(reply, at);
     if (list.type != '*' || list.number < 3) {
@@ -124,32 +130,36 @@ static size_t map_read_range(struct slot_map *map, bg_bytes reply, size_t *at,
     }
     const uint16_t node = map_read_node(map, reply, at, from);
     for (int64_t i = 3; i < list.number; i++) {
-        reply_skip(reply, at);
+        const uint16_t replica = map_read_node(map, reply, at, from);
+        if (replica != MAP_NOBODY) {
+            told->replica[replica] = true;
+        }
     }
     for (int64_t slot = first.number; slot <= last.number; slot++) {
-        owner[slot] = node;
+        told->owner[slot] = node;
     }
     return node == MAP_NOBODY ? 0 : (size_t)(last.number - first.number + 1);
 }
 
 bool map_read(struct slot_map *map, bg_bytes reply, uint16_t from)
 {
-    uint16_t owner[SHARD_SLOTS];
+    struct map_told told = { .replica = { false } };
     size_t at = 0, slots = 0;
-    memset(owner, 0xff, sizeof owner);
+    memset(told.owner, 0xff, sizeof told.owner);
     const struct reply_item list = reply_next(reply, &at);
     if (list.type != '*') {
         return false;
     }
     for (int64_t i = 0; i < list.number; i++) {
-        const size_t more = map_read_range(map, reply, &at, from, owner);
+        const size_t more = map_read_range(map, reply, &at, from, &told);
         if (more == 0) {
             return false;
         }
         slots += more;
     }
     if (slots) {
-        memcpy(map->owner, owner, sizeof owner);
+        memcpy(map->owner, told.owner, sizeof told.owner);
+        memcpy(map->replica, told.replica, sizeof told.replica);
     }
     return slots > 0;
 }

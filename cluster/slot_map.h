@@ -17,13 +17,14 @@
 #include "node_link.h"
 #include "shard_names.h"
 
-enum { MAP_NODES = 1024, MAP_NOBODY = UINT16_MAX };
+enum { MAP_NODES = 2048, MAP_NOBODY = UINT16_MAX };
 
 struct slot_map {
     const struct link_how *how; /* of links to nodes that are added */
     struct node_link *nodes[MAP_NODES];
     size_t count;
     uint16_t owner[SHARD_SLOTS]; /* numbers of nodes, or MAP_NOBODY */
+    bool replica[MAP_NODES];     /* nodes that replicate one of these */
 };
 
 void map_init(struct slot_map *map);

@@ -14,7 +14,7 @@
 const double front_limits[FRONT_LIMITS] = { 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02,
                                             0.05,   0.1,   0.25,  0.5,   1,    2.5 };
 const char *const front_state_names[FRONT_STATES] = { "up", "refusing", "missing",
-                                                      "down" };
+                                                      "down", "incomplete" };
 
 /* ---- The pool ----------------------------------------------------------------------------------- */
 
@@ -52,6 +52,7 @@ struct front_client *front_open(struct front *front, uint32_t patience,
         front_client_free(client);
         return NULL;
     }
+    client->filter.witnessed = front->witnessed;
     return client;
 }
 
@@ -93,7 +94,7 @@ static void front_say(const struct front *front, uint32_t shards, bool *said,
 void front_mark(struct front *front, const uint8_t *states, const char *why)
 {
     struct front_client *idle = NULL;
-    uint32_t down = 0, up = 0, no_adds = 0;
+    uint32_t down = 0, up = 0, no_adds = 0, incomplete = 0;
     pthread_mutex_lock(&front->lock);
     for (uint32_t i = 0; i < front->shards; i++) {
         if (states[i] != FRONT_STATES) {
@@ -102,6 +103,7 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
         const uint8_t state = atomic_load(&front->shard[i].state);
         down += state == FRONT_DOWN;
         up += state == FRONT_UP;
+        incomplete += state == FRONT_INCOMPLETE;
         no_adds += atomic_load(&front->shard[i].no_adds);
     }
     const bool fine = up == front->shards && !no_adds;
@@ -110,6 +112,8 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
     }
     front_say(front, down, &front->said_down, "does not answer", "answers", why);
     front_say(front, no_adds, &front->said_no_adds, "takes no adds", "takes adds", why);
+    front_say(front, incomplete, &front->said_incomplete, "may have lost keys",
+              "is complete", why);
     if (down) { /* they may have old passwords, and an old map */
         idle = front->idle;
         front->idle = NULL;
@@ -121,8 +125,10 @@ void front_mark(struct front *front, const uint8_t *states, const char *why)
 /* Whether items of a shard are not sent. */
 static bool front_rests(const struct front *front, uint16_t shard, bool adds)
 {
-    return atomic_load(&front->shard[shard].state) == FRONT_DOWN
-           || (adds && atomic_load(&front->shard[shard].no_adds));
+    const uint8_t state = atomic_load(&front->shard[shard].state);
+    return state == FRONT_DOWN
+           || (adds ? atomic_load(&front->shard[shard].no_adds)
+                    : state == FRONT_INCOMPLETE);
 }
 
 /* ---- Calls -------------------------------------------------------------------------------------- */
@@ -134,7 +140,8 @@ struct front_sent {
     bg_bytes *items;
     uint64_t *done, *answers;
     size_t n;
-    bool lost[SHARDS_MOST]; /* shards that did not answer all of theirs */
+    bool lost[SHARDS_MOST];    /* shards that did not answer all of theirs */
+    bool doubted[SHARDS_MOST]; /* shards that may have lost keys */
 };
 
 static bool front_choose(struct front *front, const struct front_work *work,
@@ -175,6 +182,9 @@ static bg_err front_send(struct front *front, const struct front_work *work,
                                   : sharded_ask(&client->filter, sent->items, sent->n,
                                                 sent->done, sent->answers, info);
     memcpy(sent->lost, client->filter.lost, sizeof sent->lost);
+    if (!work->adds) {
+        memcpy(sent->doubted, client->filter.doubted, sizeof sent->doubted);
+    }
     if (memchr(sent->lost, true, sizeof sent->lost)) {
         front_client_free(client); /* the next one reads passwords and the map anew */
     } else {
@@ -192,11 +202,11 @@ static void front_blame(struct front *front, const struct front_sent *sent, bool
     bool some = false;
     memset(states, FRONT_STATES, sizeof states);
     for (uint32_t i = 0; i < front->shards; i++) {
-        some = some || sent->lost[i];
+        some = some || sent->lost[i] || sent->doubted[i];
         if (sent->lost[i] && adds) {
             atomic_store(&front->shard[i].no_adds, true);
-        } else if (sent->lost[i]) {
-            states[i] = FRONT_DOWN;
+        } else if (sent->lost[i] || sent->doubted[i]) {
+            states[i] = sent->lost[i] ? FRONT_DOWN : FRONT_INCOMPLETE;
         }
     }
     if (some) {
@@ -215,7 +225,8 @@ static void front_settle(struct front *front, struct front_work *work,
         const size_t to = sent->which[i];
         const bool done = sent->done[i / 64] >> i % 64 & 1;
         const bool yes = sent->answers[i / 64] >> i % 64 & 1;
-        const bool lost = !done && sent->lost[sent->shards[to]];
+        const bool lost =
+            !done && (sent->lost[sent->shards[to]] || sent->doubted[sent->shards[to]]);
         work->done[to / 64] |= (uint64_t)done << to % 64;
         work->answers[to / 64] |= (uint64_t)(done && yes) << to % 64;
         work->unreached = work->unreached || lost;

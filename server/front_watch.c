@@ -3,7 +3,8 @@
  *
  * A question for an empty item, which nobody else asks, goes to every shard, as clients' questions do;
  * so what it finds is what they would find. All nodes with slots are asked for a sign of life, and
- * every few seconds for the map. Its client has little patience, and is opened anew after a failure, with
+ * every few seconds for the map. Then the witnesses of all shards are read, and written where
+ * processes have come that they do not list. Its client has little patience, and is opened anew after a failure, with
  * what is in the files of passwords and certificates by then.
  */
 #include "fronts_inside.h"
@@ -76,6 +77,29 @@ static void watch_adds(struct front *front, struct front_client *client,
     }
 }
 
+/* Shards that answer, but may have lost keys. */
+static bg_err watch_witnesses(struct front *front, struct front_client *client,
+                              const struct cluster_view *view,
+                              struct watch_round *round, bg_errinfo *info)
+{
+    char why[WITNESS_WHY];
+    const bg_err err = sharded_vouch(&client->filter, view, false, why, info);
+    for (uint32_t i = 0; i < front->shards; i++) {
+        if (round->states[i] == FRONT_UP && client->filter.lost[i]) {
+            round->states[i] = FRONT_DOWN;
+        } else if (round->states[i] == FRONT_UP && client->filter.doubted[i]) {
+            round->states[i] = FRONT_INCOMPLETE;
+        }
+    }
+    if (!*round->why && (err || *why)) {
+        (void)snprintf(round->why, sizeof round->why, "%s",
+                       *why   ? why
+                       : info ? info->message
+                              : "");
+    }
+    return err;
+}
+
 static bg_err watch_look(struct front *front, struct front_client *client,
                          struct watch_round *round, bg_errinfo *info)
 {
@@ -84,6 +108,12 @@ static bg_err watch_look(struct front *front, struct front_client *client,
     atomic_store(&front->nodes, (uint32_t)view.nodes);
     atomic_store(&front->reached, (uint32_t)view.reached);
     err = err ? err : watch_ask(client, false, round, info);
+    if (err == BG_OK
+        || err == BG_EIO) { /* shards that answer are looked at in any case */
+        const bg_err found =
+            watch_witnesses(front, client, &view, round, err ? NULL : info);
+        err = err && found != BG_ECANCELED ? err : found;
+    }
     if (err != BG_ECANCELED) {
         watch_adds(front, client, round);
     }

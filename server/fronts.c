@@ -40,9 +40,10 @@ static bool front_init(struct front *front, const struct front_settings *from, i
     const bool copied = front_settings_copy(from, &front->settings);
     front->shards = (uint32_t)from->shards;
     front->shard = calloc(front->shards, sizeof *front->shard);
+    front->witnessed = calloc(front->shards, sizeof *front->witnessed);
     front->name_len = strlen(from->name);
     front->options = front_options(front, stop);
-    if (!copied || !front->shard) {
+    if (!copied || !front->shard || !front->witnessed) {
         (void)snprintf(why, SETTINGS_WHY, "out of memory");
         return false;
     }
@@ -59,6 +60,7 @@ static void front_fini(struct front *front)
     front_clients_free(front->idle);
     pthread_mutex_destroy(&front->lock);
     free(front->shard);
+    free(front->witnessed);
     front_settings_free(&front->settings);
 }
 

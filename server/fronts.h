@@ -20,6 +20,12 @@
  *     shard   up --- no answer to a question, or to the watch ---> down
  *             down --- an answer to the watch ---> up
  *
+ * A shard whose server was started again may have lost keys (shard_witness.h): it is "incomplete". Its
+ * questions are answered as if it were down, and its adds are sent. The watch reads the witnesses of all
+ * shards, and keeps them up to date; it ends the state when the operator has said that the shard is
+ * complete (bloomgate cluster complete). Between a restart and the next round of the watch nothing is
+ * denied either, since clients believe no process that the witness does not list.
+ *
  * An add may fail for want of replicas where questions are answered. So a shard that did not answer an add
  * takes no adds until the watch has had replicas acknowledge a write there.
  *
@@ -80,7 +86,14 @@ bg_err front_call(struct front *front, struct front_work *work);
 
 /* ---- What is told of them ------------------------------------------------------------------------ */
 
-enum { FRONT_UP, FRONT_REFUSING, FRONT_MISSING, FRONT_DOWN, FRONT_STATES };
+enum {
+    FRONT_UP,
+    FRONT_REFUSING,
+    FRONT_MISSING,
+    FRONT_DOWN,
+    FRONT_INCOMPLETE,
+    FRONT_STATES
+};
 
 /* Items that were asked for, by the answer: no shard could be reached; it was, and answered an error. */
 enum { FRONT_MAYBE, FRONT_NO, FRONT_UNREACHED, FRONT_ASK_REFUSED, FRONT_ASKED };

@@ -35,10 +35,11 @@ struct front {
     struct cluster_options options;
     uint32_t shards;
     struct front_shard *shard;
-    pthread_mutex_t lock; /* of the pool, and of the next three */
+    atomic_bool *witnessed; /* of each shard: it had a witness */
+    pthread_mutex_t lock;   /* of the pool, and of what follows up to said_incomplete */
     struct front_client *idle;
     char wrong[256]; /* why shards are not up */
-    bool said_down, said_no_adds;
+    bool said_down, said_no_adds, said_incomplete;
     struct cluster_tally tally;
     _Atomic uint64_t asked[FRONT_ASKED], added[FRONT_ADDED];
     struct front_timing timing[2];

@@ -624,10 +624,10 @@ static bool host_must_wait(const struct redis_host *h)
 }
 
 /* A copy that nobody has read for too long goes when its filter is next used. */
-static void host_tidy(const struct redis_host *h)
+static void host_tidy(struct redis_host *h)
 {
     if (h->first && atomic_load(&h->first->held) > 0) {
-        dump_expire(h->first, (uint64_t)redis.Milliseconds());
+        dump_expire(h->first, host_ticks(&h->host));
     }
 }
 

@@ -9,11 +9,11 @@ $ bloomgate cluster add
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ bloomgate cluster adds seen
-! bloomgate cluster: found 'adds', expected create, add, check, info, merge, dump or drop; did you mean add?
+! bloomgate cluster: found 'adds', expected create, add, check, info, merge, dump, drop or complete; did you mean add?
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ bloomgate cluster list seen
-! bloomgate cluster: found 'list', expected create, add, check, info, merge, dump or drop
+! bloomgate cluster: found 'list', expected create, add, check, info, merge, dump, drop or complete
 ! Try 'bloomgate cluster --help'.
 ? 2
 $ unset BLOOMGATE_CLUSTER; bloomgate cluster add seen

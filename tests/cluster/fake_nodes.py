@@ -1,6 +1,9 @@
 """Nodes of a cluster that are made up: sets in the place of filters, and every kind of trouble that a
 client may meet. Each node is a thread that answers RESP; `trouble` is asked before each command."""
 
+import contextlib
+import copy
+import secrets
 import socket
 import threading
 
@@ -29,10 +32,28 @@ class Node:
     def __init__(self, cluster, number):
         self.cluster, self.number = cluster, number
         self.keys = {}
+        self.strings = {}
+        self.run = secrets.token_hex(20)  # the process
         self.seen = []  # commands, in order
+        self.connections = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
+
+    def save(self):
+        """What is on disk from now on."""
+        return copy.deepcopy((self.keys, self.strings))
+
+    def restart(self, saved):
+        """Another process, with what was saved."""
+        self.keys, self.strings = copy.deepcopy(saved)
+        self.run = secrets.token_hex(20)
+        connections, self.connections = self.connections, []
+        for connection in connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
 
     def address(self):
         return f"127.0.0.1:{self.port}"
@@ -46,6 +67,7 @@ class Node:
             threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
 
     def serve(self, connection):
+        self.connections.append(connection)
         stream = connection.makefile("rb")
         state = {"asking": False, "user": self.cluster.password is None}
         hung = threading.Event()
@@ -59,7 +81,8 @@ class Node:
         except Hang:
             hung.wait(60)
         except Cut as cut:
-            connection.sendall(cut.args[0])
+            with contextlib.suppress(OSError):
+                connection.sendall(cut.args[0])
         except OSError:
             pass
         finally:
@@ -80,6 +103,9 @@ class Node:
             return self.cluster.slots()
         if name == b"PING":
             return b"+PONG\r\n"
+        if name == b"INFO":
+            text = f"# Server\r\nredis_version:7.0.0\r\nrun_id:{self.run}\r\ntcp_port:{self.port}\r\n".encode()
+            return b"$%d\r\n%s\r\n" % (len(text), text)
         if name == b"ASKING":
             state["asking"] = True
             return b"+OK\r\n"
@@ -88,23 +114,29 @@ class Node:
         asking, state["asking"] = state["asking"], False
         slot = slot_of(words[1])
         elsewhere = self.redirect(slot, words[1], asking)
-        return elsewhere or self.run(name, words)
+        return elsewhere or self.carry_out(name, words)
 
     def redirect(self, slot, key, asking):
         """MOVED or ASK, as a node of Redis does it."""
         owner, target = self.cluster.owner(slot), self.cluster.moving.get(slot)
         if owner is self:
-            if target is not None and key not in self.keys:
+            if target is not None and key not in self.keys and key not in self.strings:
                 return b"-ASK %d %s\r\n" % (slot, target.address().encode())
             return None
         if target is self and asking:
             return None
         return b"-MOVED %d %s\r\n" % (slot, owner.address().encode())
 
-    def run(self, name, words):
+    def carry_out(self, name, words):
         members = self.keys.get(words[1])
         if name == b"SET":
+            self.strings[words[1]] = words[2]
             return b"+OK\r\n"
+        if name == b"GET":
+            value = self.strings.get(words[1])
+            return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
+        if name == b"DEL":
+            return b":%d\r\n" % (self.strings.pop(words[1], None) is not None)
         if name == b"BG.CREATE":
             if members is not None:
                 return b"-ERR item exists\r\n"
@@ -128,6 +160,7 @@ class FakeCluster:
         self.password = None
         self.replicas = 1
         self.trouble = lambda node, words: None
+        self.replica_of = {} # number of a node: that of its replica
         self.moving = {}     # slot: the node that it is moving to
         self.told = None     # what CLUSTER SLOTS says, if it is not so
         self.nodes = [Node(self, i) for i in range(nodes)]
@@ -142,7 +175,10 @@ class FakeCluster:
         for i in range(1, 16385):
             if i == 16384 or owners[i] != owners[begin]:
                 node = self.nodes[owners[begin]]
-                ranges.append(b"*3\r\n:%d\r\n:%d\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n" % (begin, i - 1, node.port))
+                replica = self.replica_of.get(node.number)
+                ports = [node.port] if replica is None else [node.port, self.nodes[replica].port]
+                ranges.append(b"*%d\r\n:%d\r\n:%d\r\n" % (2 + len(ports), begin, i - 1)
+                              + b"".join(b"*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n" % port for port in ports))
                 begin = i
         return b"*%d\r\n" % len(ranges) + b"".join(ranges)
 

@@ -234,6 +234,31 @@ def test_replica_that_lags(world):
     assert done.stdout == text, done
 
 
+def test_primary_comes_back_with_an_old_save(world):
+    """Keys that a replica had are lost, as the primary is there again before it is missed: they are not denied."""
+    create(world, "restarted")
+    wait_for(world.is_ready, "all replicas")
+    victim = world.primary_of(shard_slots("restarted")[3])
+    assert victim.ask("SAVE") == "OK"
+    text = "".join(f"restarted-{i}\n" for i in range(20000))
+    cli(world, "add", "-w", "1", "restarted", keys=text)
+    before = victim.info("server")["run_id"]
+    victim.kill()
+    victim.launch()
+    assert victim.is_up() and victim.info("server")["run_id"] != before
+    wait_for(world.is_ready, "the cluster")
+    lost = victim.info("replication")["role"] == "master"
+    done = cli(world, "check", "-v", "-c", "--open", "restarted", keys=text)
+    assert done.stdout == "0\n", done
+    assert ("may have lost keys" in cli(world, "info", "restarted").stdout) == lost
+    cli(world, "add", "-w", "1", "restarted", keys=text)
+    cli(world, "complete", "restarted")
+    assert cli(world, "check", "-v", "-c", "restarted", keys=text + "absent\n").stdout == "1\n"
+    assert "may have lost" not in cli(world, "info", "restarted").stdout
+    assert cli(world, "drop", "restarted").returncode == 0
+    print(f"  the primary was {'still' if lost else 'no longer'} one")
+
+
 def test_primary_is_killed_while_adding(world):
     create(world, "killed")
     wait_for(world.is_ready, "all replicas")

@@ -139,7 +139,8 @@ def test_some_shards_fail(program):
         answer = s.ask("BG.MADD", "seen", *keys)
         assert answer[:-1] == [1, 1] and answer[-1].startswith("FULL the shard '{"), answer
         assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "none before the first that is not in"
-        front.cluster.trouble = lambda node, words: b"-NOFILTER gone\r\n" if node.number == 2 else None
+        front.cluster.trouble = lambda node, words: \
+            b"-NOFILTER gone\r\n" if node.number == 2 and words[0].startswith(b"BG.") else None
         assert s.ask("BG.MEXISTS", "seen", *KEYS).startswith("NOFILTER"), "a shard that is missing is no doubt"
 
 
@@ -384,6 +385,62 @@ def test_a_node_that_hangs_stalls_nobody(program):
         front.up()
         wait_for_state(s, "up")
     second.close()
+
+
+def complete(program, cluster):
+    """What the operator does when all keys are in again."""
+    bloomgate = os.path.join(os.path.dirname(program), "bloomgate")
+    done = subprocess.run([bloomgate, "--cluster", cluster.addresses(), "complete", "seen"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done
+
+
+@service.alone
+def test_a_server_that_is_started_again(program):
+    """It has lost keys that were acknowledged: nothing is denied, at no time, until the operator says that all are there."""
+    with Front(program, "replicas=1", http=True) as (front, s):
+        wait_for_state(s, "up")
+        node = front.cluster.nodes[2]
+        service.wait_for(lambda: all(n.strings for n in front.cluster.nodes), what="witnesses")
+        saved = node.save()
+        gone, there = of_node(front.cluster, 2)
+        assert s.ask("BG.MADD", "seen", *gone, *there) == [1] * 300
+        assert s.ask("BG.MEXISTS", "seen", *gone, *there, "absent") == [1] * 300 + [0]
+        for _ in range(5):  # whatever the watch has found until then
+            node.restart(saved)
+            assert s.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
+        facts = wait_for_state(s, "partly")
+        assert 0 < facts["shards"]["incomplete"] == 16 - facts["shards"]["up"], facts
+        service.wait_for(lambda: "its server was started again, and may have lost keys" in
+                         Asker(s).told("GET", "/api/v1/fronts/seen", 200)["error"], what="the watch to say why")
+        assert figures(s)['bloomgate_front_shards{filter="seen",state="incomplete"}'] == facts["shards"]["incomplete"]
+        assert s.ask("BG.MEXISTS", "seen", gone[0], "absent-1", "absent-2") [0] == 1
+        assert s.ask("BG.MEXISTS", "seen", *there[:5]) == [1] * 5
+        assert s.ask("BG.MADD", "seen", *gone) == [1] * len(gone), "adds are taken"
+        rounds = sum(words[0] == b"PING" for words in node.seen)
+        service.wait_for(lambda: sum(words[0] == b"PING" for words in node.seen) > rounds + 2, what="rounds of the watch")
+        assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "it is not over by itself"
+        again = service.Service(program, f"sharded seen nodes={front.cluster.addresses()}", http=True)
+        with again as other:  # another front, which has seen nothing
+            assert other.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
+            absent = [f"absent-{i}" for i in range(200)]
+            assert 0 < sum(other.ask("BG.MEXISTS", "seen", *absent)) < 200
+            wait_for_state(other, "partly")
+        complete(program, front.cluster)
+        wait_for_state(s, "up")
+        assert s.ask("BG.MEXISTS", "seen", *gone, *there, *absent) == [1] * 300 + [0] * 200
+        log = s.read_log()
+        assert log.count("the cluster may have lost keys") == 1 == log.count("the cluster is complete again"), log
+
+
+@service.alone
+def test_doubt_can_be_an_error(program):
+    with Front(program, "fail=closed", http=True) as (front, s):
+        wait_for_state(s, "up")
+        service.wait_for(lambda: all(n.strings for n in front.cluster.nodes), what="witnesses")
+        gone, there = of_node(front.cluster, 0)
+        front.cluster.nodes[0].restart(front.cluster.nodes[0].save())
+        service.wait_for(lambda: str(s.ask("BG.EXISTS", "seen", gone[0])).startswith("FAILED"), what="the error")
+        assert s.ask("BG.EXISTS", "seen", there[0]) == 0
 
 
 @service.alone

@@ -3,6 +3,7 @@
 Whatever happens, no key that was acknowledged is missing, and none that is in is called absent.
 usage: test_redirections.py BLOOMGATE [PART OF A NAME...]"""
 
+import itertools
 import os
 import resource
 import subprocess
@@ -51,7 +52,7 @@ class Times:
         self.left, self.what, self.name = n, what, name
 
     def __call__(self, node, words):
-        if self.left == 0 or words[0] in (b"AUTH", b"CLUSTER") or self.name and words[0] != self.name:
+        if self.left == 0 or words[0] in (b"AUTH", b"CLUSTER", b"INFO") or self.name and words[0] != self.name:
             return None
         self.left -= 1
         return self.what() if callable(self.what) else self.what
@@ -221,6 +222,114 @@ def test_passwords():
     done = run(cluster, "--user", "u", "add", "-w", "1", "f", keys=INPUT, password="open sesame")
     assert done.returncode == 0, done
     assert [b"AUTH", b"u", b"open sesame"] in cluster.nodes[0].seen
+
+
+def check(cluster, *options):
+    return run(cluster, "check", "-c", *options, "f", keys=INPUT, quick=True)
+
+
+def test_restart_from_an_old_save():
+    """A process that comes back with what it had saved denies nothing, until the operator says that all is there."""
+    cluster = made()
+    saved = cluster.nodes[1].save()
+    assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
+    assert check(cluster, "-v").stdout == "0\n"
+    cluster.nodes[1].restart(saved)
+    for _ in range(2):  # it is no matter of time
+        done = check(cluster)
+        assert done.returncode == 4 and "its server was started again, and may have lost keys" in done.stderr, done
+        done = check(cluster, "-v", "--open")
+        assert done.stdout == "0\n" and "not all of the cluster answered" in done.stderr, done
+    for words in (("dump", "f", "/nowhere/f"), ("merge", "f", "f")):
+        done = run(cluster, *words)
+        assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
+    done = run(cluster, "add", "f", keys=INPUT)
+    assert done.returncode == 0 and "may have lost keys, and deny none until" in done.stderr, done
+    assert check(cluster).returncode == 4, "to add keys is not to add all"
+    done = run(cluster, "complete", "f")
+    assert done.returncode == 0 and "all 16 shards are marked as complete" in done.stderr, done
+    done = check(cluster, "-v")
+    assert done.stdout == "0\n" and not done.stderr, done
+    assert run(cluster, "check", "-c", "f", keys="absent\n").stdout == "0\n"
+
+
+def test_restart_while_it_is_asked():
+    """The process changes between two questions of one command."""
+    cluster = made()
+    saved = [node.save() for node in cluster.nodes]
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    count = itertools.count()
+
+    def trouble(node, words):
+        if words[0] == b"BG.MEXISTS" and next(count) == 20:
+            node.restart(saved[node.number])
+            raise fake_nodes.Cut(b"")
+    cluster.trouble = trouble
+    done = run(cluster, "--batch", "10", "check", "-c", "-v", "f", keys=INPUT, quick=True)
+    assert done.returncode == 4 and "a process answered that its witness does not list" in done.stderr, done
+
+
+def test_processes_that_were_there_are_believed():
+    """Slots go to another node, as in a failover, with what was acknowledged and the witness in it."""
+    cluster = made()
+    assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
+    for key, members in list(cluster.nodes[1].keys.items()):
+        cluster.nodes[2].keys[key] = members
+    cluster.nodes[2].strings.update(cluster.nodes[1].strings)
+    cluster.owners = [2 if owner == 1 else owner for owner in cluster.owners]
+    done = check(cluster, "-v")
+    assert done.stdout == "0\n" and not done.stderr, done
+
+
+def test_replicas_are_witnessed():
+    """A replica that was there when keys were added may be promoted; one that came later is in doubt."""
+    for late in (False, True):
+        cluster = fake_nodes.FakeCluster(4)
+        cluster.owners = [owner % 3 for owner in cluster.owners]
+        cluster.replica_of = {1: 3}
+        assert run(cluster, "create", "-n", "1000", "f").returncode == 0
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        if late:
+            cluster.nodes[3].restart(({}, {}))
+        cluster.nodes[3].keys, cluster.nodes[3].strings = cluster.nodes[1].save()
+        cluster.owners = [3 if owner == 1 else owner for owner in cluster.owners]
+        cluster.replica_of = {}
+        assert (check(cluster, "-v").returncode == 4) == late
+
+
+def test_shards_of_others():
+    """Shards without a witness are believed; the first add makes one. Servers without strings have none."""
+    cluster = made()
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    for node in cluster.nodes:
+        node.strings.clear()
+    assert check(cluster, "-v").stdout == "0\n"
+    saved = cluster.nodes[0].save()
+    cluster.nodes[0].restart(saved)
+    assert check(cluster, "-v").stdout == "0\n"
+    assert run(cluster, "add", "f", keys="a\n").returncode == 0
+    assert all(key.endswith(b"/witness") for node in cluster.nodes for key in node.strings)
+    cluster.nodes[0].restart(cluster.nodes[0].save())
+    assert check(cluster).returncode == 4
+    cluster.trouble = lambda node, words: \
+        b"-ERR unknown command '%s'\r\n" % words[0] if words[0] in (b"GET", b"SET", b"DEL") else None
+    assert check(cluster, "-v").stdout == "0\n"
+
+
+def test_rights_that_are_missing():
+    cluster = made()
+    for word, text in ((b"INFO", "expected the right +info"), (b"GET", "GET: NOPERM")):
+        cluster.trouble = lambda node, words, word=word: b"-NOPERM no permission\r\n" if words[0] == word else None
+        done = check(cluster)
+        assert done.returncode == 4 and text in done.stderr, done
+
+
+def test_drop_leaves_nothing():
+    cluster = made()
+    assert any(node.strings for node in cluster.nodes)
+    cluster.trouble = lambda node, words: b":1\r\n" if words[0] == b"BG.DROP" else None
+    assert run(cluster, "drop", "f").returncode == 0
+    assert not any(node.strings for node in cluster.nodes)
 
 
 def main():

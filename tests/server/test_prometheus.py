@@ -41,7 +41,8 @@ LIBRARY = ("bloomgate_filter_", "bloomgate_gate_", "bloomgate_build_info")
 OF_SERVICE = ("bloomgate_gate_source_up", "bloomgate_gate_trusted", "bloomgate_gate_lag_seconds", "bloomgate_gate_changed_keys_total",
               "bloomgate_gate_untrusted_lookups_total", "bloomgate_gate_builds_total")
 BY_PROMTOOL = {"BloomgateGateDoubtful", "BloomgateFilterDegraded", "BloomgateFilterOverflowed", "BloomgateReplicasDiffer", "BloomgateRebuildFailing",
-               "BloomgateMigrationForgotten", "BloomgateReaderStuck", "BloomgateWriteErrors", "BloomgateTenantsNotReturning", "BloomgateTenantLimited"}
+               "BloomgateMigrationForgotten", "BloomgateReaderStuck", "BloomgateWriteErrors", "BloomgateTenantsNotReturning", "BloomgateTenantLimited",
+               "BloomgateFrontShardsIncomplete"}
 FIRED = set()
 
 

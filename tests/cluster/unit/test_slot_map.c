@@ -37,14 +37,18 @@ TEST(slots_of_a_cluster)
                   NODE("$9\r\n127.0.0.1\r\n",
                        "7003") "*3\r\n:8192\r\n:16383\r\n" NODE("$-1\r\n", "7001")),
         0));
-    CHECK_EQ(map->count,
-             2); /* replicas are not kept; a host that is not said is the same */
+    CHECK_EQ(map->count, 3); /* a host that is not said is the same */
     CHECK_EQ(map->owner[0], 0);
     CHECK_EQ(map->owner[8191], 0);
-    CHECK_EQ(map->owner[8192], 1);
-    CHECK_EQ(map->owner[16383], 1);
-    CHECK_STR(map->nodes[1]->host, "127.0.0.1");
-    CHECK_EQ(map->nodes[1]->port, 7001);
+    CHECK_EQ(map->owner[8192], 2);
+    CHECK_EQ(map->owner[16383], 2);
+    CHECK(!map->replica[0] && map->replica[1] && !map->replica[2]);
+    CHECK_EQ(map->nodes[1]->port, 7003);
+    CHECK_STR(map->nodes[2]->host, "127.0.0.1");
+    CHECK_EQ(map->nodes[2]->port, 7001);
+    CHECK(map_read(
+        map, bytes("*1\r\n*3\r\n:0\r\n:1\r\n" NODE("$9\r\n127.0.0.1\r\n", "7003")), 0));
+    CHECK(!map->replica[1]); /* it was promoted */
     unmake(map);
 }
 
