@@ -81,6 +81,8 @@ static bg_err dump_encode(const bg_filter *filter, const bg_save_options *how,
         if (err) {
             dump_free(*bytes, before + room);
             *bytes = NULL;
+        } else {
+            ledger_release(LEDGER_TRANSFERS, room - *n); /* what is freed is counted */
         }
     }
     return err;
