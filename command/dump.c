@@ -94,6 +94,8 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
         if (err) {
             dump_give(object, *bytes, before + room);
             *bytes = NULL;
+        } else {
+            ledger_release(LEDGER_TRANSFERS, room - *n); /* what is freed is counted */
         }
     }
     return err;

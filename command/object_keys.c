@@ -11,6 +11,8 @@
  */
 #include "object.h"
 
+#include "ledger.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -131,6 +133,49 @@ static bg_err adding_limit(struct adding *a)
     return BG_OK;
 }
 
+static bool adding_any_is_new(const struct adding *a)
+{
+    size_t i = 0;
+    while (i < a->fresh && adding_bit(a->seen, a->which[i])) {
+        i++;
+    }
+    return i < a->fresh;
+}
+
+/*
+ * A scalable filter that cannot grow takes more than it was made for, and its rate rises without
+ * bound: the library's adds do not fail. Here they do: when it is a sixteenth over its capacity, after
+ * which the library has tried twice to grow, and the next layer would not fit. When it would, adds go
+ * on, and the library tries again soon.
+ */
+static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
+{
+    const struct object_shape *shape = &a->object->shape;
+    const struct command_settings *settings = a->host->settings;
+    if (shape->kind != BG_KIND_SCALABLE || !settings) {
+        return BG_OK;
+    }
+    const uint64_t capacity = object_capacity(a->object);
+    if (atomic_load(&a->object->items) <= capacity + capacity / 16 + 64
+        || !adding_any_is_new(a)) {
+        return BG_OK;
+    }
+    const uint64_t width = shape->width ? shape->width : 2;
+    const uint64_t bytes = object_bytes(a->object), more = bytes * (width - 1) / 4 * 5;
+    const uint64_t most = shape->limit ? shape->limit : settings->max_filter_bytes;
+    if (most && more > (most > bytes ? most - bytes : 0)) {
+        return object_error(
+            info, BG_ENOMEM,
+            "the filter is full, and a larger one would exceed %llu bytes",
+            (unsigned long long)most);
+    }
+    if (!ledger_reserve(LEDGER_FILTERS, more)) {
+        return object_error(info, BG_ENOMEM, "the filter is full and cannot grow");
+    }
+    ledger_release(LEDGER_FILTERS, more);
+    return BG_OK;
+}
+
 static bg_err adding_record(struct adding *a, const uint64_t *hashes,
                             const bg_bytes *keys, size_t n, bg_errinfo *info)
 {
@@ -164,7 +209,8 @@ static bg_err adding_bits(struct adding *a, bg_errinfo *info)
     adding_probe(a);
     *a->done = a->n;
     const bg_err full = adding_limit(a);
-    bg_err err = adding_record(a, a->hashes, NULL, a->fresh, info);
+    bg_err err = adding_growth(a, info);
+    err = err ? err : adding_record(a, a->hashes, NULL, a->fresh, info);
     if (!err && a->fresh) {
         err = bg_slot_add_many_hash(a->object->slot, a->hashes, a->fresh, a->check,
                                     is_new, &in);

@@ -85,11 +85,11 @@ static struct object *session_host_find(struct host *host, bg_bytes name)
 
 static const char session_too_many[] = "max-filters: no more filters can be made";
 
-static bg_err session_limit(bg_errinfo *info, const char *message)
+static bg_err session_limit(bg_errinfo *info, bg_err code, const char *message)
 {
-    *info = (bg_errinfo){ .code = BG_ELIMIT };
+    *info = (bg_errinfo){ .code = code };
     (void)snprintf(info->message, sizeof info->message, "%s", message);
-    return BG_ELIMIT;
+    return code;
 }
 
 /* Quotas of what there is in all. The memory of the object was asked for when it was made, but for
@@ -101,11 +101,12 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
     const struct catalog *catalog = session->server->catalog;
     if (settings->max_filters && catalog_count(catalog) >= settings->max_filters
         && !(flags & CATALOG_REPLACE && session_find(session, name))) {
-        return session_limit(info, session_too_many);
+        return session_limit(info, BG_ELIMIT, session_too_many);
     }
-    if (ledger_is_full()) {
-        return session_limit(info, "maxmemory: the filter would exceed it");
+    if (!ledger_reserve(LEDGER_OBJECTS, sizeof(struct entry))) {
+        return session_limit(info, BG_ENOMEM, "maxmemory: the filter would exceed it");
     }
+    ledger_release(LEDGER_OBJECTS, sizeof(struct entry)); /* the catalogue counts it */
     return BG_OK;
 }
 
@@ -126,7 +127,7 @@ static bg_err session_name(struct session *session, bg_bytes name,
     bg_err err = catalog_put_on(server->catalog, name, object, base, &limited,
                                 session->now, info);
     if (err == BG_ELIMIT && !info->message[0]) {
-        err = session_limit(info, session_too_many);
+        err = session_limit(info, BG_ELIMIT, session_too_many);
     }
     if (!err) {
         catalog_grew(server->catalog, object_bytes(object));

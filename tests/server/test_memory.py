@@ -115,10 +115,33 @@ def test_many_small_filters(program):
         assert is_oom(answers[-1]), answers[-1]
         parts = check(s, 16 * MI)
         assert parts["objects"] > 500 * made and parts["filters"] > 1024 * made, (made, parts)
-        assert s.ask("BF.EXISTS", "f0", "x") == 1  # nothing but growth is refused
-        assert is_oom(s.ask("BF.ADD", "f0", "y"))
+        assert (s.ask("BF.EXISTS", "f0", "x"), s.ask("BF.ADD", "f0", "y")) == (1, 1)  # only growth is refused
+        assert is_oom(s.ask("BF.ADD", "one more", "y"))
         assert s.ask("DEL", *[f"f{i}" for i in range(made // 2)]) == made // 2
         wait_for(lambda: s.ask("BF.ADD", "again", "x") == 1, what="memory to be given back")
+
+
+@alone
+def test_growth(program):
+    """A filter that may not grow refuses items; what was acknowledged before stays."""
+    with Service(program, "maxmemory 8Mi", "appendfsync no") as s:
+        for name, make, add, exists in (("b", ("BF.RESERVE", "b", 0.001, 1000, "EXPANSION", 4), "BF.MADD", "BF.MEXISTS"),
+                                        ("c", ("CF.RESERVE", "c", 1000), "CF.INSERT", "CF.MEXISTS")):
+            assert s.ask(*make) == "OK"
+            done, full = [], False
+            while not full:
+                assert len(done) < 5000000
+                keys = [f"key {len(done) + i}" for i in range(50000)]
+                answers = s.ask(add, name, *(("ITEMS",) if add == "CF.INSERT" else ()), *keys)
+                full = isinstance(answers, Error) or any(isinstance(a, Error) or a == -1 for a in answers)
+                done += [k for k, a in zip(keys, answers) if a in (0, 1)] if isinstance(answers, list) else []
+            check(s, 8 * MI)
+            assert len(done) > 200000, (name, len(done))
+            assert is_oom(answers if isinstance(answers, Error) else answers[-1]), str(answers)[-200:]
+            for at in range(0, len(done), 50000):
+                assert set(s.ask(exists, name, *done[at:at + 50000])) == {1}, name
+            s.ask("DEL", name)
+            wait_for(lambda: memory(s)["used_memory_filters"] < MI, what="memory to be given back")
 
 
 @alone

@@ -317,3 +317,28 @@ TEST(shape__reads_what_it_wrote)
         CHECK(info.message[0]);
     }
 }
+
+/* One that may not grow any more refuses items, instead of taking them at any rate. */
+TEST(bf__a_scalable_filter_stops_at_its_limit)
+{
+    struct fake h;
+    char command[64];
+    size_t taken = 0;
+    fake_begin(&h);
+    h.settings.max_filter_bytes = 20000;
+    CHECK_STR(fake(&h, "BF.RESERVE k 0.01 1000"), "+OK");
+    bool refused = false;
+    for (; !refused && taken < 100000; taken += !refused) {
+        (void)snprintf(command, sizeof command, "BF.ADD k item%zu", taken);
+        refused = strncmp(fake(&h, command), "-ERR Insufficient memory", 24) == 0;
+    }
+    CHECK(refused);
+    CHECK(taken > 5000 && taken < 20000);
+    CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* it is there already */
+    CHECK_STR(fake(&h, "BF.EXISTS k item1"), ":1");
+    fake_replay(&h);
+    h.settings.max_filter_bytes = 1 << 20; /* then items are taken again */
+    h.forget = true; /* a replay would have this limit from the beginning */
+    CHECK(strncmp(fake(&h, "BF.ADD k other"), "-", 1) != 0);
+    fake_end(&h);
+}
