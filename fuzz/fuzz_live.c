@@ -122,6 +122,10 @@ static void live_rotate(struct fuzz_input *in)
     if (both) {
         FUZZ_MUST(bg_filter_rotate(live[1].filter, now, NULL) == err);
     }
+    const uint64_t period = bg_filter_period(live[0].filter); /* it is there already */
+    const uint64_t moved = bg_filter_moved(live[0].filter);
+    FUZZ_MUST(!moved || bg_filter_rotate(live[0].filter, moved, NULL) == BG_OK);
+    FUZZ_MUST(bg_filter_period(live[0].filter) == period);
 }
 
 static void live_add_many(struct fuzz_input *in, struct live *f)

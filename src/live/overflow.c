@@ -84,7 +84,7 @@ static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
 {
     const bg_allocator *own = &w->filter.allocator;
     if (!w->memory.base
-        && !bgi_memory_take(&w->memory, overflow_places(w) * sizeof layer,
+        && !bgi_memory_take(&w->memory, overflow_places(w) * sizeof(void *),
                             own->allocate ? own : NULL, true)) {
         return false;
     }
