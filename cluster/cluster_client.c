@@ -81,7 +81,7 @@ static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
 
 /* ---- One node ----------------------------------------------------------------------------------- */
 
-/* Requests that open a connection: AUTH, where there is a password, and INFO server. */
+/* Requests that open a connection: AUTH, where there is a password, and INFO. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
     return link->fresh ? (c->options.password ? 2 : 1) : 0;
@@ -96,18 +96,24 @@ static bool cluster_put_auth(struct cluster *c, struct node_link *link)
     return user ? link_put(link, words, 3) : link_put(link, without, 2);
 }
 
+static bool cluster_put_info(struct node_link *link)
+{
+    const bg_bytes info[] = { cluster_word("INFO"), cluster_word("server"),
+                              cluster_word("replication") };
+    return link_put(link, info, 3);
+}
+
 /* Opens a node's link for a round, with greetings where it is new; false: it cannot be opened. */
 static bool cluster_begin(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
-    const bg_bytes info[] = { cluster_word("INFO"), cluster_word("server") };
     if (!link_begin(link)) {
         cluster_note_link(c, node);
         return false;
     }
     return !link->fresh
            || ((!c->options.password || cluster_put_auth(c, link))
-               && link_put(link, info, 2));
+               && cluster_put_info(link));
 }
 
 /* The answer to AUTH. False: refused, the link is closed. */
@@ -128,25 +134,24 @@ static bool cluster_take_auth(struct cluster *c, struct node_link *link)
     return item.type != '-';
 }
 
-/* The first 16 digits of "run_id:..." in what INFO says; 0: there are none. */
-static uint64_t cluster_read_run(bg_bytes text)
+/* The first 16 digits of a field in what INFO says, such as "run_id:"; 0: there are none. */
+static uint64_t cluster_read_field(bg_bytes text, const char *name)
 {
-    static const char name[] = "run_id:";
-    const size_t skip = sizeof name - 1;
+    const size_t skip = strlen(name);
     const char *p = text.data;
     for (size_t i = 0; i + skip + 16 <= text.len; i++) {
         if ((i == 0 || p[i - 1] == '\n') && memcmp(p + i, name, skip) == 0) {
             char digits[17], *end = NULL;
             (void)snprintf(digits, sizeof digits, "%.16s", p + i + skip);
-            const uint64_t run = strtoull(digits, &end, 16);
-            return *end ? 0 : run;
+            const uint64_t number = strtoull(digits, &end, 16);
+            return *end ? 0 : number;
         }
     }
     return 0;
 }
 
 /* The answer to INFO. False: it may be another one next time, and the link is closed. */
-static bool cluster_take_run(struct node_link *link)
+static bool cluster_take_info(struct node_link *link)
 {
     bg_bytes reply;
     size_t at = 0;
@@ -154,10 +159,15 @@ static bool cluster_take_run(struct node_link *link)
         return false;
     }
     const struct reply_item item = reply_next(reply, &at);
-    const bool refused = item.type == '-' && reply_begins(item.text, "NOPERM");
-    link->run = item.type == '$' && !item.null ? cluster_read_run(item.text) : 0;
-    link->run_refused = refused;
-    if (item.type == '-' && !refused && !reply_begins(item.text, "ERR")
+    link->process =
+        (struct link_process){ .refused = item.type == '-'
+                                          && reply_begins(item.text, "NOPERM") };
+    if (item.type == '$' && !item.null) {
+        link->process.run = cluster_read_field(item.text, "run_id:");
+        link->process.history = cluster_read_field(item.text, "master_replid:");
+        link->process.before = cluster_read_field(item.text, "master_replid2:");
+    }
+    if (item.type == '-' && !link->process.refused && !reply_begins(item.text, "ERR")
         && !reply_begins(item.text, "NOAUTH")) {
         link_break(link, "INFO: %.*s", (int)(item.text.len < 150 ? item.text.len : 150),
                    (const char *)item.text.data);
@@ -173,7 +183,7 @@ static bool cluster_greeted(struct cluster *c, uint16_t node)
     const size_t due = cluster_greetings(c, link);
     const bool good =
         due == 0
-        || ((due == 1 || cluster_take_auth(c, link)) && cluster_take_run(link));
+        || ((due == 1 || cluster_take_auth(c, link)) && cluster_take_info(link));
     if (!good) {
         cluster_note_link(c, node);
     }
@@ -423,18 +433,17 @@ size_t cluster_nodes(const struct cluster *c)
     return cluster_owners(c, has);
 }
 
-/* Puts PING to all nodes that have slots, and to their replicas; how many could be opened. */
-static size_t cluster_ping(struct cluster *c, const bool has[MAP_NODES],
-                           uint16_t asked[MAP_NODES],
-                           struct node_link *links[MAP_NODES], bg_err *err)
+/* Puts INFO to all nodes that have slots, and to their replicas; how many could be opened. */
+static size_t cluster_put_survey(struct cluster *c, const bool has[MAP_NODES],
+                                 uint16_t asked[MAP_NODES],
+                                 struct node_link *links[MAP_NODES], bg_err *err)
 {
-    const bg_bytes ping = cluster_word("PING");
     size_t count = 0;
     for (size_t i = 0; i < c->map.count && !*err; i++) {
         if ((has[i] || c->map.replica[i]) && cluster_begin(c, (uint16_t)i)) {
             asked[count] = (uint16_t)i;
             links[count++] = c->map.nodes[i];
-            *err = link_put(c->map.nodes[i], &ping, 1) ? BG_OK : BG_ENOMEM;
+            *err = cluster_put_info(c->map.nodes[i]) ? BG_OK : BG_ENOMEM;
         }
     }
     return count;
@@ -453,17 +462,16 @@ bg_err cluster_survey(struct cluster *c, uint32_t age, struct cluster_view *view
         (void)cluster_refresh(c, &err); /* the old one will do for a while */
     }
     view->nodes = cluster_owners(c, has);
-    const size_t count = cluster_ping(c, has, asked, links, &err);
+    const size_t count = cluster_put_survey(c, has, asked, links, &err);
     if (!err
         && !links_exchange(links, count, (int)c->options.timeout, c->options.stop_fd)) {
         err = BG_ECANCELED;
     }
     for (size_t i = 0; i < count && !err; i++) {
-        bg_bytes reply;
-        if (cluster_greeted(c, asked[i]) && link_take(links[i], &reply)) {
+        if (cluster_greeted(c, asked[i]) && cluster_take_info(links[i])) {
             view->reached += has[asked[i]];
-            view->runs[view->count] = links[i]->run;
-            view->count += links[i]->run != 0;
+            view->processes[view->count] = links[i]->process;
+            view->count += links[i]->process.run != 0;
         }
     }
     return err ? cluster_fail(info, err, "%s", bg_strerror(err)) : BG_OK;
@@ -700,8 +708,7 @@ static void cluster_collect(struct cluster_round *r, uint16_t node, bool writes)
         const enum cluster_verdict verdict = cluster_judge(c, ask, reply);
         if (verdict == VERDICT_ANSWER && (kept || !ask->write)) {
             ask->done = true;
-            ask->run = link->run;
-            ask->run_refused = link->run_refused;
+            ask->by = &link->process;
             r->left--;
             r->answered(ask, reply);
         } else if (verdict != VERDICT_ELSEWHERE) {

@@ -22,9 +22,8 @@
  * {n} is in a slot of that node: what replicas have of it, they have of all before.
  *
  * Processes. A node that is started again has the data of its last save, and may have lost what came
- * later, without a word to its clients. So INFO server is the first request of every connection, and
- * each answer comes with the process that gave it: the first 16 digits of its run_id
- * (shard_witness.h). A process that changes always breaks the connection, so an answer never comes
+ * later, without a word to its clients. So INFO is the first request of every connection, and each
+ * answer comes with the process that gave it (shard_witness.h). A process that changes always breaks the connection, so an answer never comes
  * from another process than the connection began with.
  *
  * Passwords and certificates may be in files, which are read when a client is opened: a client that
@@ -85,9 +84,7 @@ struct cluster_ask {
     uint16_t node, next; /* where it was sent; where a redirection sends it */
     bool asking;         /* ... behind ASKING */
 
-    /* For `answered`. */
-    uint64_t run;     /* the process that answered; 0: not known, */
-    bool run_refused; /* for want of rights */
+    const struct link_process *by; /* who answered; valid within `answered` */
 };
 
 /* Called once for each request, in any order; the reply is valid within. */
@@ -98,13 +95,13 @@ bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
                     cluster_answered *answered, bg_errinfo *info);
 
 struct cluster_view {
-    size_t nodes;             /* that have slots */
-    size_t reached;           /* that answered now */
-    size_t count;             /* processes that answered now, replicas included */
-    uint64_t runs[MAP_NODES]; /* ... which these are */
+    size_t nodes;   /* that have slots */
+    size_t reached; /* that answered now */
+    size_t count;   /* processes that answered now, replicas included */
+    struct link_process processes[MAP_NODES]; /* ... which these are */
 };
 
-/* Asks all nodes that have slots, and their replicas, for a sign of life, once; and for the map, if
+/* Asks all nodes that have slots, and their replicas, which process they are, once; and for the map, if
  * nobody has told it for `age` milliseconds. Errors: BG_ECANCELED, BG_ENOMEM. */
 bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view *view,
                       bg_errinfo *info);

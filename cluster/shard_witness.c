@@ -8,24 +8,37 @@
 
 enum {
     WITNESS_DIGITS = 16,
+    WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
     WITNESS_KEPT =
         16, /* processes that do not answer now, at least; else as many as do */
     WITNESS_MOST = 2 * MAP_NODES
 };
 
-static const char witness_version[] = "1";
+const char witness_of_doubt[] = "1 0000000000000000";
 
 void witness_free(struct witness *witness)
 {
-    free(witness->runs);
+    free(witness->entries);
     *witness = (struct witness){ 0 };
 }
 
-bool witness_lists(const struct witness *witness, uint64_t run)
+bool witness_believes(const struct witness *witness, const struct link_process *who)
+{
+    bool found = witness->any || (who->run && who->run == witness->holder);
+    for (size_t i = 0; i < witness->count && !found; i++) {
+        const struct witness_entry *e = &witness->entries[i];
+        found = who->run && e->run == who->run && e->history
+                && (e->history == who->history || e->history == who->before);
+    }
+    return found;
+}
+
+bool witness_has(const struct witness *witness, const struct link_process *process)
 {
     bool found = witness->any;
     for (size_t i = 0; i < witness->count && !found; i++) {
-        found = run != 0 && witness->runs[i] == run;
+        found = witness->entries[i].run == process->run
+                && witness->entries[i].history == process->history;
     }
     return found;
 }
@@ -35,13 +48,13 @@ bool witness_lists(const struct witness *witness, uint64_t run)
 static bool witness_reserve(struct witness *witness, size_t count)
 {
     witness_free(witness);
-    witness->runs = calloc(count ? count : 1, sizeof *witness->runs);
-    return witness->runs != NULL;
+    witness->entries = calloc(count ? count : 1, sizeof *witness->entries);
+    return witness->entries != NULL;
 }
 
-static bool witness_hex(const char *p, uint64_t *run)
+static bool witness_hex(const char *p, uint64_t *number)
 {
-    *run = 0;
+    *number = 0;
     for (int i = 0; i < WITNESS_DIGITS; i++) {
         const int digit = p[i] >= '0' && p[i] <= '9'   ? p[i] - '0'
                           : p[i] >= 'a' && p[i] <= 'f' ? p[i] - 'a' + 10
@@ -49,7 +62,7 @@ static bool witness_hex(const char *p, uint64_t *run)
         if (digit < 0) {
             return false;
         }
-        *run = *run << 4 | (uint64_t)digit;
+        *number = *number << 4 | (uint64_t)digit;
     }
     return true;
 }
@@ -57,17 +70,23 @@ static bool witness_hex(const char *p, uint64_t *run)
 bool witness_parse(bg_bytes text, struct witness *witness)
 {
     const char *p = text.data;
-    const size_t head = sizeof witness_version - 1, each = 1 + WITNESS_DIGITS;
-    const size_t count = text.len > head ? (text.len - head) / each : 0;
-    if (!witness_reserve(witness, count < WITNESS_MOST ? count : WITNESS_MOST)) {
+    const size_t head = 2 + WITNESS_DIGITS;
+    const size_t count = text.len > head ? (text.len - head) / WITNESS_ENTRY : 0;
+    const size_t room = count < WITNESS_MOST ? count : WITNESS_MOST;
+    uint64_t holder;
+    if (!witness_reserve(witness, room)) {
         return false;
     }
-    if (text.len != head + count * each || memcmp(p, witness_version, head) != 0) {
+    if (text.len != head + count * WITNESS_ENTRY || memcmp(p, "1 ", 2) != 0
+        || !witness_hex(p + 2, &holder)) {
         return true;
     }
-    for (size_t i = 0; i < count && i < WITNESS_MOST; i++) {
-        const char *at = p + head + i * each;
-        if (*at == ' ' && witness_hex(at + 1, &witness->runs[witness->count])) {
+    witness->holder = holder;
+    for (size_t i = 0; i < room; i++) {
+        const char *at = p + head + i * WITNESS_ENTRY;
+        struct witness_entry *e = &witness->entries[witness->count];
+        if (*at == ' ' && witness_hex(at + 1, &e->run) && at[1 + WITNESS_DIGITS] == ':'
+            && witness_hex(at + 2 + WITNESS_DIGITS, &e->history)) {
             witness->count++;
         }
     }
@@ -103,7 +122,7 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
                        (const char *)item.text.data);
         return WITNESS_DOUBT;
     }
-    if (ask->run_refused) {
+    if (ask->by->refused) {
         return witness_doubt(why,
                              "INFO is refused, so restarts cannot be noticed; expected "
                              "the right +info");
@@ -112,50 +131,57 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
         if (known) {
             return witness_doubt(why, "its witness is lost, so keys may be, too");
         }
-        if (!witness_reserve(witness, 1)) {
-            return WITNESS_NO_MEMORY;
-        }
-        witness->runs[witness->count++] = ask->run;
-        witness->any = ask->run == 0;
+        witness->holder = ask->by->run;
+        witness->any = ask->by->run == 0;
         return WITNESS_NONE;
     }
     if (!witness_parse(item.text, witness)) {
         return WITNESS_NO_MEMORY;
     }
-    return witness_lists(witness, ask->run)
-               ? WITNESS_GOOD
-               : witness_doubt(why,
-                               "its server was started again, and may have lost keys");
+    if (witness_believes(witness, ask->by)) {
+        return WITNESS_GOOD;
+    }
+    (void)witness_doubt(why, "its server was started again, and may have lost keys");
+    return witness->holder || witness->count ? WITNESS_RESTART : WITNESS_DOUBT;
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------ */
 
-static bool witness_has(const uint64_t *runs, size_t count, uint64_t run)
+static size_t witness_put(char *to, const struct witness_entry *e)
+{
+    return (size_t)snprintf(to, WITNESS_ENTRY + 1, " %016" PRIx64 ":%016" PRIx64,
+                            e->run, e->history);
+}
+
+static bool witness_runs(const struct cluster_view *view, uint64_t run)
 {
     bool found = false;
-    for (size_t i = 0; i < count && !found; i++) {
-        found = runs[i] == run;
+    for (size_t i = 0; i < view->count && !found; i++) {
+        found = view->processes[i].run == run;
     }
     return found;
 }
 
-char *witness_write(const struct witness *before, const uint64_t *runs, size_t count)
+char *witness_write(const struct witness *before, uint64_t holder,
+                    const struct cluster_view *view)
 {
-    const size_t each = 1 + WITNESS_DIGITS;
-    const size_t most = count + (count > WITNESS_KEPT ? count : WITNESS_KEPT);
-    const size_t room = sizeof witness_version + most * each;
-    char *text = malloc(room);
+    const size_t most =
+        view->count + (view->count > WITNESS_KEPT ? view->count : WITNESS_KEPT);
+    char *text = malloc(sizeof witness_of_doubt + most * WITNESS_ENTRY);
     if (!text) {
         return NULL;
     }
-    size_t used = (size_t)snprintf(text, room, "%s", witness_version), listed = 0;
-    for (size_t i = 0; i < count; i++, listed++) {
-        used += (size_t)snprintf(text + used, room - used, " %016" PRIx64, runs[i]);
+    size_t used =
+        (size_t)snprintf(text, sizeof witness_of_doubt, "1 %016" PRIx64, holder);
+    size_t listed = view->count;
+    for (size_t i = 0; i < view->count; i++) {
+        const struct witness_entry e = { view->processes[i].run,
+                                         view->processes[i].history };
+        used += witness_put(text + used, &e);
     }
     for (size_t i = 0; i < before->count && listed < most; i++) {
-        if (before->runs[i] && !witness_has(runs, count, before->runs[i])) {
-            used += (size_t)snprintf(text + used, room - used, " %016" PRIx64,
-                                     before->runs[i]);
+        if (!witness_runs(view, before->entries[i].run)) {
+            used += witness_put(text + used, &before->entries[i]);
             listed++;
         }
     }

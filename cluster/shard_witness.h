@@ -6,26 +6,33 @@
  * replicas, and this one had the write. The shard then denies keys that were acknowledged, and nothing in
  * its answers shows it.
  *
- * So each shard has a witness, a string beside it in the same slot, that lists the processes which were
- * running when it was written, primaries and replicas:
+ * So each shard has a witness, a string beside it in the same slot: the process that had the shard when it
+ * was written, and all processes of the cluster that were running then, primaries and replicas, each with
+ * the history of its data (struct link_process).
  *
- *     {43}seen/3of16/witness      1 9f0c1d5a77b3e2c4 04ab... (a version, and the first 16 digits of run_ids)
+ *     {43}seen/3of16/witness      1 9f0c1d5a77b3e2c4 9f0c1d5a77b3e2c4:51b0... 04ab77e1c09d2f36:51b0... ...
  *
- * (W1) A process lists itself in no data that it loaded from disk: these are older than the process.
- * (W2) So if process p answers a shard, and the witness in its data lists p, then the data came to p by
- *      replication, by a migration of slots, or by clients, while p was running.
- * (W3) The witness is written only to a shard whose witness lists the process that has it, or that has
- *      none yet, or by order of the operator (sharded_complete). So a doubt stays, for all clients and
- *      beyond their own restarts, until the operator says that the shard is complete.
- * (W4) The processes are found before the witnesses are read, and a witness is read before it is
+ * (W1) No process is on a list in data that it loaded from disk: these are older than the process.
+ * (W2) A process that is on the list of its own data, with a history that it still has, or that its own
+ *      continues, got these data while it was running: as the primary, as a replica that was promoted, or by
+ *      a migration of slots. A replica that has copied the data of a primary that was started again has
+ *      another history by then: Redis gives a process a new one when it starts.
+ * (W3) The process that had the shard when the witness was written may change its history: it does so when
+ *      it has had no replica for an hour.
+ * (W4) The witness is written only to a shard that is not in doubt, or by order of the operator. To a shard
+ *      in doubt an empty list is written, so that the doubt goes with the data, wherever these go. So a
+ *      doubt stays, for all clients and beyond their own restarts, until the operator says that the shard
+ *      is complete.
+ * (W5) The processes are found before the witnesses are read, and a witness is read before it is
  *      written. A process that is started in between is not on the list.
  *
- * A failover keeps (W2): the replica was on the list. A replica that was started since the witness was
- * last written is not; fronts write it within a second or so, `bloomgate cluster add` when it starts.
+ * A replica that was started since the witness was last written is not on the list; fronts write it
+ * within a second or so, `bloomgate cluster add` as long as it runs.
  *
  * Not found: a replica that was cut off for long, and is promoted all the same (CLUSTER FAILOVER TAKEOVER);
- * a restart from a save that is older than the first witness, if this client has seen none. Servers
- * without strings (bloomgated, which has a journal) have no witnesses, and are believed.
+ * a restart from a save that is older than the first witness, if this client has seen none; a slot that
+ * is moved from a server after its restart, before any client has noticed that. Servers without strings
+ * (bloomgated, which has a journal) have no witnesses, and are believed.
  */
 #ifndef CLUSTER_SHARD_WITNESS_H
 #define CLUSTER_SHARD_WITNESS_H
@@ -34,20 +41,29 @@
 
 enum { WITNESS_NAME_MORE = 16 }; /* bytes that its name has more than its shard's */
 
+struct witness_entry {
+    uint64_t run, history;
+};
+
 /* The processes whose answers are believed. */
 struct witness {
-    uint64_t *runs;
+    uint64_t holder; /* the run of the process that had the shard */
+    struct witness_entry *entries;
     size_t count;
     bool any; /* all: the server has no witnesses */
 };
 
 void witness_free(struct witness *witness);
-bool witness_lists(const struct witness *witness, uint64_t run);
+bool witness_believes(const struct witness *witness, const struct link_process *who);
+
+/* Whether it has a process as it is now: if not, it should be written again. */
+bool witness_has(const struct witness *witness, const struct link_process *process);
 
 enum witness_verdict {
     WITNESS_GOOD,
     WITNESS_NONE,  /* there is none: the process is believed for now */
-    WITNESS_DOUBT, /* keys may be lost */
+    WITNESS_DOUBT, /* keys may be lost, */
+    WITNESS_RESTART, /* ... because of a restart that nobody has noted in the witness yet */
     WITNESS_NO_MEMORY
 };
 
@@ -61,7 +77,12 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
 /* Reads the text of a witness; what cannot be understood lists nobody. False: no memory. */
 bool witness_parse(bg_bytes text, struct witness *witness);
 
-/* The text of a new witness: the processes that run, and some of those before. NULL: no memory. Free it. */
-char *witness_write(const struct witness *before, const uint64_t *runs, size_t count);
+/* The text of a new witness: the process that has the shard, those that run, and some of those before.
+ * NULL: no memory. Free it. */
+char *witness_write(const struct witness *before, uint64_t holder,
+                    const struct cluster_view *view);
+
+/* The text that notes a doubt. */
+extern const char witness_of_doubt[];
 
 #endif

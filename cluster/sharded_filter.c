@@ -77,8 +77,11 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
         witness_free(&read);
         return;
     }
-    e->filter->doubted[e->shard] = verdict == WITNESS_DOUBT;
-    if (verdict == WITNESS_DOUBT) {
+    e->filter->holders[e->shard] = ask->by->run;
+    e->filter->restarted[e->shard] = verdict == WITNESS_RESTART;
+    e->filter->doubted[e->shard] =
+        verdict == WITNESS_DOUBT || verdict == WITNESS_RESTART;
+    if (e->filter->doubted[e->shard]) {
         witness_free(&read);
         if (!*e->why) {
             (void)snprintf(e->why, WITNESS_WHY, "shard %u: %.150s", e->shard, why);
@@ -98,7 +101,8 @@ static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
     const bg_bytes text = { e->text, strlen(e->text) };
     size_t at = 0;
     const struct reply_item item = reply_next(reply, &at);
-    e->filter->doubted[e->shard] = item.type != '+';
+    const bool notes_doubt = strcmp(e->text, witness_of_doubt) == 0;
+    e->filter->doubted[e->shard] = notes_doubt || item.type != '+';
     if (item.type != '+') {
         witness_free(&e->filter->witnesses[e->shard]);
         (void)snprintf(e->why, WITNESS_WHY, "shard %u: SET of its witness: %.*s",
@@ -156,14 +160,25 @@ static bg_err witness_run(struct sharded *filter, const bool *which, char **text
     return err;
 }
 
-static bool witness_lacks(const struct witness *witness,
-                          const struct cluster_view *view)
+/* What is to be written to a shard's witness; NULL: nothing. *err: no memory. */
+static char *witness_text(const struct sharded *filter, uint32_t shard,
+                          const struct cluster_view *view, bool complete, bg_err *err)
 {
-    bool lacks = false;
-    for (size_t i = 0; i < view->count && !lacks; i++) {
-        lacks = !witness_lists(witness, view->runs[i]);
+    const struct witness *w = &filter->witnesses[shard];
+    const uint64_t holder = filter->holders[shard];
+    bool should = complete || filter->restarted[shard]
+                  || !atomic_load(&filter->witnessed[shard]) || w->holder != holder;
+    for (size_t i = 0; i < view->count && !should; i++) {
+        should = !witness_has(w, &view->processes[i]);
     }
-    return lacks;
+    const bool doubt = filter->doubted[shard] && !complete;
+    if (!view->count || filter->lost[shard] || w->any || !should
+        || (doubt && !filter->restarted[shard])) {
+        return NULL;
+    }
+    char *text = doubt ? strdup(witness_of_doubt) : witness_write(w, holder, view);
+    *err = text ? *err : BG_ENOMEM;
+    return text;
 }
 
 /* Writes witnesses that are to be written; those of shards that were lost are not. */
@@ -175,16 +190,12 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     bg_err err = BG_OK;
     memcpy(lost, filter->lost, sizeof lost);
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
-        const struct witness *w = &filter->witnesses[i];
-        const bool may = complete || !filter->doubted[i];
-        const bool should =
-            complete || !atomic_load(&filter->witnessed[i]) || witness_lacks(w, view);
-        which[i] = view->count && !lost[i] && !w->any && may && should;
-        texts[i] = which[i] ? witness_write(w, view->runs, view->count) : NULL;
-        if (which[i] && !texts[i]) {
-            err = cluster_fail(info, BG_ENOMEM, "out of memory");
-        }
+        texts[i] = witness_text(filter, i, view, complete, &err);
+        which[i] = texts[i] != NULL;
         some = some || which[i];
+    }
+    if (err) {
+        (void)cluster_fail(info, err, "out of memory");
     }
     err = err || !some ? err : witness_run(filter, which, texts, why, info);
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
@@ -240,7 +251,7 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
     shard_route(items, n, filter->tags.shards, shards);
     for (size_t i = 0; i < n; i++) {
         const struct witness *w = &filter->witnesses[shards[i]];
-        which[shards[i]] = !w->count && !w->any;
+        which[shards[i]] = !w->count && !w->holder && !w->any;
         some = some || which[shards[i]];
     }
     free(shards);
@@ -351,7 +362,7 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
                          uint16_t shard)
 {
     struct witness *witness = &job->filter->witnesses[shard];
-    if (!job->writes && !witness_lists(witness, ask->run)) {
+    if (!job->writes && !witness_believes(witness, ask->by)) {
         witness_free(witness);
         job->filter->doubted[shard] = true;
         static const char changed[] =

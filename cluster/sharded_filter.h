@@ -22,13 +22,14 @@ enum { SHARDED_BATCH = 500 };
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
-    char *texts;            /* the names of its shards, */
-    bg_bytes *names;        /* in order */
-    size_t batch;           /* items in one command */
-    bool lost[SHARDS_MOST]; /* shards that did not answer all of the last call */
-    bool doubted
-        [SHARDS_MOST]; /* shards that may have lost keys, as the last call found */
-    struct witness *witnesses; /* of all shards, as far as they were read */
+    char *texts;                   /* the names of its shards, */
+    bg_bytes *names;               /* in order */
+    size_t batch;                  /* items in one command */
+    bool lost[SHARDS_MOST];        /* shards that did not answer all of the last call */
+    bool doubted[SHARDS_MOST];     /* shards that may have lost keys, */
+    bool restarted[SHARDS_MOST];   /* ... which their witness does not note yet */
+    uint64_t holders[SHARDS_MOST]; /* runs of the processes that have the witnesses */
+    struct witness *witnesses;     /* of all shards, as far as they were read */
     bg_bytes *witness_names;
     atomic_bool
         *witnessed; /* shards that had a witness, once; may be shared by several */
@@ -68,9 +69,10 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
                     bg_errinfo *info);
 
 /*
- * Reads all witnesses, notes in `doubted` which shards may have lost keys, and writes the witnesses of the
- * others where processes run that they do not list: `runs`, which were found before. With `complete`, all
- * are written: the shards have all keys again, as the operator says. `why` says why the first is doubted.
+ * Reads all witnesses and notes in `doubted` which shards may have lost keys. Then it writes witnesses that
+ * are not up to date, with the processes in `view`, which were found before; an empty view writes
+ * none. A shard that is found in doubt gets a witness that says so. With `complete`, all witnesses are
+ * written anew: the shards have all keys again, as the operator says. `why` says why the first is doubted.
  * Errors: as cluster_call; what was found until then is noted.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,

@@ -185,7 +185,8 @@ static bg_err front_send(struct front *front, const struct front_work *work,
     if (!work->adds) {
         memcpy(sent->doubted, client->filter.doubted, sizeof sent->doubted);
     }
-    if (memchr(sent->lost, true, sizeof sent->lost)) {
+    if (memchr(sent->lost, true, sizeof sent->lost)
+        || memchr(sent->doubted, true, sizeof sent->doubted)) {
         front_client_free(client); /* the next one reads passwords and the map anew */
     } else {
         front_give_back(front, client);

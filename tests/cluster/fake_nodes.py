@@ -33,7 +33,7 @@ class Node:
         self.cluster, self.number = cluster, number
         self.keys = {}
         self.strings = {}
-        self.run = secrets.token_hex(20)  # the process
+        self.run, self.history, self.before = secrets.token_hex(20), secrets.token_hex(20), "0" * 40  # run_id, master_replid, master_replid2
         self.seen = []  # commands, in order
         self.connections = []
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -47,13 +47,21 @@ class Node:
     def restart(self, saved):
         """Another process, with what was saved."""
         self.keys, self.strings = copy.deepcopy(saved)
-        self.run = secrets.token_hex(20)
+        self.run, self.before, self.history = secrets.token_hex(20), self.history, secrets.token_hex(20)
         connections, self.connections = self.connections, []
         for connection in connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
+
+    def follow(self, primary):
+        """A replica, with all that its primary has."""
+        self.keys, self.strings = primary.save()
+        self.history, self.before = primary.history, "0" * 40
+
+    def promote(self):
+        self.before, self.history = self.history, secrets.token_hex(20)
 
     def address(self):
         return f"127.0.0.1:{self.port}"
@@ -104,7 +112,9 @@ class Node:
         if name == b"PING":
             return b"+PONG\r\n"
         if name == b"INFO":
-            text = f"# Server\r\nredis_version:7.0.0\r\nrun_id:{self.run}\r\ntcp_port:{self.port}\r\n".encode()
+            text = f"# Server\r\nredis_version:7.0.0\r\nrun_id:{self.run}\r\ntcp_port:{self.port}\r\n" \
+                   f"# Replication\r\nmaster_replid:{self.history}\r\nmaster_replid2:{self.before}\r\n"
+            text = text.encode()
             return b"$%d\r\n%s\r\n" % (len(text), text)
         if name == b"ASKING":
             state["asking"] = True

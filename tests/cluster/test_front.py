@@ -224,7 +224,7 @@ def of_node(cluster, number):
 
 def is_watch(words):
     """A question of the service's own, whether a shard is there."""
-    return words[0] != b"BG.MADD" and words[-1] in (b"", b"PING", b"SLOTS")
+    return words[0] != b"BG.MADD" and (words[-1] in (b"", b"SLOTS", b"replication") or words[-1].endswith(b"/witness"))
 
 
 def lose(front, number, how=fake_nodes.Cut):
@@ -416,8 +416,8 @@ def test_a_server_that_is_started_again(program):
         assert s.ask("BG.MEXISTS", "seen", gone[0], "absent-1", "absent-2") [0] == 1
         assert s.ask("BG.MEXISTS", "seen", *there[:5]) == [1] * 5
         assert s.ask("BG.MADD", "seen", *gone) == [1] * len(gone), "adds are taken"
-        rounds = sum(words[0] == b"PING" for words in node.seen)
-        service.wait_for(lambda: sum(words[0] == b"PING" for words in node.seen) > rounds + 2, what="rounds of the watch")
+        rounds = sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen)
+        service.wait_for(lambda: sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen) > rounds + 2, what="rounds of the watch")
         assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "it is not over by itself"
         again = service.Service(program, f"sharded seen nodes={front.cluster.addresses()}", http=True)
         with again as other:  # another front, which has seen nothing

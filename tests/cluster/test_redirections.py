@@ -281,20 +281,67 @@ def test_processes_that_were_there_are_believed():
     assert done.stdout == "0\n" and not done.stderr, done
 
 
+def replicated():
+    """Three primaries, and a replica of the second; the keys are in."""
+    cluster = fake_nodes.FakeCluster(4)
+    cluster.owners = [i * 3 // 16384 for i in range(16384)]
+    cluster.replica_of = {1: 3}
+    cluster.nodes[3].follow(cluster.nodes[1])
+    assert run(cluster, "create", "-n", "1000", "f").returncode == 0
+    saved = cluster.nodes[1].save()
+    assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
+    cluster.nodes[3].follow(cluster.nodes[1])
+    return cluster, saved
+
+
+def fail_over(cluster):
+    cluster.nodes[3].promote()
+    cluster.owners = [3 if owner == 1 else owner for owner in cluster.owners]
+    cluster.replica_of = {}
+
+
 def test_replicas_are_witnessed():
     """A replica that was there when keys were added may be promoted; one that came later is in doubt."""
     for late in (False, True):
-        cluster = fake_nodes.FakeCluster(4)
-        cluster.owners = [owner % 3 for owner in cluster.owners]
-        cluster.replica_of = {1: 3}
-        assert run(cluster, "create", "-n", "1000", "f").returncode == 0
-        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        cluster, _ = replicated()
         if late:
             cluster.nodes[3].restart(({}, {}))
-        cluster.nodes[3].keys, cluster.nodes[3].strings = cluster.nodes[1].save()
-        cluster.owners = [3 if owner == 1 else owner for owner in cluster.owners]
-        cluster.replica_of = {}
+            cluster.nodes[3].follow(cluster.nodes[1])
+        fail_over(cluster)
         assert (check(cluster, "-v").returncode == 4) == late
+        assert check(cluster, "-v", "--open").stdout == "0\n"
+
+
+def test_replica_of_a_server_that_was_started_again():
+    """It was there all the time, but has copied what its primary had left: it is in doubt when it is promoted."""
+    cluster, saved = replicated()
+    cluster.nodes[1].restart(saved)
+    cluster.nodes[3].follow(cluster.nodes[1])
+    fail_over(cluster)
+    assert check(cluster, "-v").returncode == 4
+    assert check(cluster, "-v", "--open").stdout == "0\n"
+
+
+def test_doubt_moves_with_the_data():
+    """Slots that leave a server in doubt are in doubt where they go, if somebody has looked before."""
+    cluster, saved = replicated()
+    cluster.nodes[1].restart(saved)
+    assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
+    cluster.nodes[2].keys.update(cluster.nodes[1].keys)
+    cluster.nodes[2].strings.update(cluster.nodes[1].strings)
+    cluster.owners = [2 if owner == 1 else owner for owner in cluster.owners]
+    assert check(cluster, "-v").returncode == 4
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    assert run(cluster, "complete", "f").returncode == 0
+    assert check(cluster, "-v").stdout == "0\n"
+
+
+def test_history_changes_by_itself():
+    """As it does in a primary that has had no replica for an hour."""
+    cluster = made()
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    cluster.nodes[1].history = "f" * 40
+    assert check(cluster, "-v").stdout == "0\n"
 
 
 def test_shards_of_others():

@@ -7,58 +7,76 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum witness_verdict read_reply(const char *reply, uint64_t run, bool known,
-                                       struct witness *witness)
+static enum witness_verdict read_reply(const char *reply, struct link_process who,
+                                       bool known, struct witness *witness)
 {
     char why[WITNESS_WHY] = "";
-    const struct cluster_ask ask = { .run = run };
+    const struct cluster_ask ask = { .by = &who };
     const enum witness_verdict verdict =
         witness_read(&ask, (bg_bytes){ reply, strlen(reply) }, known, witness, why);
-    CHECK_EQ(verdict == WITNESS_DOUBT, *why != 0);
+    CHECK_EQ(verdict == WITNESS_DOUBT || verdict == WITNESS_RESTART, *why != 0);
     return verdict;
 }
 
-static enum witness_verdict read_text(const char *text, uint64_t run)
+static enum witness_verdict read_text(const char *text, struct link_process who)
 {
     struct witness witness = { 0 };
-    char reply[4096];
+    char reply[8192];
     (void)snprintf(reply, sizeof reply, "$%zu\r\n%s\r\n", strlen(text), text);
-    const enum witness_verdict verdict = read_reply(reply, run, false, &witness);
+    const enum witness_verdict verdict = read_reply(reply, who, false, &witness);
     witness_free(&witness);
     return verdict;
 }
 
+static struct link_process process(uint64_t run, uint64_t history, uint64_t before)
+{
+    return (struct link_process){ .run = run, .history = history, .before = before };
+}
+
 TEST(witness__what_is_written_is_read)
 {
-    const uint64_t runs[] = { 7, UINT64_MAX, UINT64_C(0x0123456789abcdef) };
-    struct witness before = { 0 };
-    char *text = witness_write(&before, runs, 3);
-    CHECK_STR(text, "1 0000000000000007 ffffffffffffffff 0123456789abcdef");
-    for (size_t i = 0; i < 3; i++) {
-        CHECK_EQ(read_text(text, runs[i]), WITNESS_GOOD);
-    }
-    CHECK_EQ(read_text(text, 8), WITNESS_DOUBT);
-    CHECK_EQ(read_text(text, 0), WITNESS_DOUBT);
+    static struct cluster_view view;
+    const struct witness before = { 0 };
+    view.count = 2;
+    view.processes[0] = process(7, 70, 0);
+    view.processes[1] = process(8, UINT64_MAX, 0);
+    char *text = witness_write(&before, 9, &view);
+    CHECK_STR(text, "1 0000000000000009 0000000000000007:0000000000000046 "
+                    "0000000000000008:ffffffffffffffff");
+    CHECK_EQ(read_text(text, process(7, 70, 0)), WITNESS_GOOD);
+    CHECK_EQ(read_text(text, process(7, 1, 70)), WITNESS_GOOD); /* promoted */
+    CHECK_EQ(read_text(text, process(7, 1, 2)), WITNESS_RESTART);
+    CHECK_EQ(read_text(text, process(8, UINT64_MAX, 0)), WITNESS_GOOD);
+    CHECK_EQ(read_text(text, process(9, 1, 2)), WITNESS_GOOD); /* had the shard */
+    CHECK_EQ(read_text(text, process(10, 70, 70)), WITNESS_RESTART);
+    CHECK_EQ(read_text(text, process(0, 70, 70)), WITNESS_RESTART);
+    CHECK_EQ(read_text(witness_of_doubt, process(7, 70, 0)), WITNESS_DOUBT);
+    CHECK_EQ(read_text(witness_of_doubt, process(0, 0, 0)), WITNESS_DOUBT);
     free(text);
 }
 
 TEST(witness__keeps_some_that_do_not_answer)
 {
-    uint64_t runs[100];
+    static struct cluster_view view;
     struct witness before = { 0 };
+    view.count = 100;
     for (size_t i = 0; i < 100; i++) {
-        runs[i] = i + 1;
+        view.processes[i] = process(i + 1, 5, 0);
     }
-    char *first = witness_write(&before, runs, 100);
+    char *first = witness_write(&before, 1, &view);
     CHECK(witness_parse((bg_bytes){ first, strlen(first) }, &before));
     CHECK_EQ(before.count, 100);
-    const uint64_t now[] = { 50, 1000 };
-    char *second = witness_write(&before, now, 2);
-    CHECK_EQ(read_text(second, 1000), WITNESS_GOOD);
-    CHECK_EQ(read_text(second, 50), WITNESS_GOOD);
-    CHECK_EQ(read_text(second, 1), WITNESS_GOOD);
-    CHECK_EQ(read_text(second, 16), WITNESS_GOOD);
-    CHECK_EQ(read_text(second, 17), WITNESS_DOUBT); /* it does not grow for ever */
+    view.count = 2;
+    view.processes[0] = process(50, 5, 0);
+    view.processes[1] = process(1000, 5, 0);
+    CHECK(witness_has(&before, &view.processes[0]));
+    CHECK(!witness_has(&before, &view.processes[1]));
+    char *second = witness_write(&before, 1000, &view);
+    static const uint64_t kept[] = { 1000, 50, 1, 16 };
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_EQ(read_text(second, process(kept[i], 5, 0)), WITNESS_GOOD);
+    }
+    CHECK_EQ(read_text(second, process(17, 5, 0)), WITNESS_RESTART); /* it is bounded */
     witness_free(&before);
     free(first);
     free(second);
@@ -69,41 +87,43 @@ TEST(witness__what_cannot_be_read_lists_nobody)
     static const char *const texts[] = {
         "",
         "1",
+        "1 ",
         "2 0000000000000007",
         "1 000000000000007",
         "1 0000000000000007 ",
         "1 000000000000000G",
-        "10000000000000000",
-        "1\n0000000000000007",
+        "10000000000000007x",
         "1 FFFFFFFFFFFFFFFF",
+        "1 0000000000000007 0000000000000007",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        CHECK_EQ(read_text(texts[i], 7), WITNESS_DOUBT);
-        CHECK_EQ(read_text(texts[i], 0), WITNESS_DOUBT);
-        CHECK_EQ(read_text(texts[i], UINT64_MAX), WITNESS_DOUBT);
+        CHECK_EQ(read_text(texts[i], process(7, 7, 7)), WITNESS_DOUBT);
+        CHECK_EQ(read_text(texts[i], process(0, 0, 0)), WITNESS_DOUBT);
     }
+    CHECK_EQ(read_text("1 0000000000000001 0000000000000007-0000000000000007",
+                       process(7, 7, 7)),
+             WITNESS_RESTART);
 }
 
 TEST(witness__none)
 {
     struct witness witness = { 0 };
-    CHECK_EQ(read_reply("$-1\r\n", 7, false, &witness), WITNESS_NONE);
-    CHECK(witness_lists(&witness, 7) && !witness_lists(&witness, 8));
+    const struct link_process who = process(7, 70, 0), other = process(8, 70, 0),
+                              nobody = process(0, 0, 0);
+    CHECK_EQ(read_reply("$-1\r\n", who, false, &witness), WITNESS_NONE);
+    CHECK(witness_believes(&witness, &who) && !witness_believes(&witness, &other));
     witness_free(&witness);
-    CHECK_EQ(read_reply("$-1\r\n", 7, true, &witness), WITNESS_DOUBT);
-    CHECK_EQ(read_reply("$-1\r\n", 0, false, &witness), WITNESS_NONE);
-    CHECK(witness_lists(&witness, 0)); /* who it is cannot be told there */
+    CHECK_EQ(read_reply("$-1\r\n", who, true, &witness), WITNESS_DOUBT);
+    CHECK_EQ(read_reply("$-1\r\n", nobody, false, &witness), WITNESS_NONE);
+    CHECK(witness_believes(&witness, &nobody)); /* the server does not say who it is */
     witness_free(&witness);
-    CHECK_EQ(read_reply("-ERR unknown command 'GET'\r\n", 7, true, &witness),
+    CHECK_EQ(read_reply("-ERR unknown command 'GET'\r\n", who, true, &witness),
              WITNESS_GOOD);
-    CHECK(witness_lists(&witness, 8));
+    CHECK(witness_believes(&witness, &other));
     witness_free(&witness);
-    CHECK_EQ(read_reply("-NOPERM no\r\n", 7, false, &witness), WITNESS_DOUBT);
-    CHECK_EQ(read_reply("-WRONGTYPE no\r\n", 7, false, &witness), WITNESS_DOUBT);
-    CHECK(!witness_lists(&witness, 7));
-    const struct cluster_ask refused = { .run_refused = true };
-    char why[WITNESS_WHY] = "";
-    CHECK_EQ(witness_read(&refused, (bg_bytes){ "$-1\r\n", 5 }, false, &witness, why),
-             WITNESS_DOUBT);
-    CHECK(strstr(why, "+info") != NULL);
+    CHECK_EQ(read_reply("-NOPERM no\r\n", who, false, &witness), WITNESS_DOUBT);
+    CHECK_EQ(read_reply("-WRONGTYPE no\r\n", who, false, &witness), WITNESS_DOUBT);
+    CHECK(!witness_believes(&witness, &who));
+    const struct link_process refused = { .refused = true };
+    CHECK_EQ(read_reply("$-1\r\n", refused, false, &witness), WITNESS_DOUBT);
 }
