@@ -697,6 +697,9 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
                   > 0) {
         after = some[n - 1]->number;
         err = batch_run(batch, some, n, first, keep, info);
+        if (!err && server_is_stopping()) { /* the journal has all of it */
+            err = persist_fail(info, BG_ECANCELED, "the service stops");
+        }
     }
     free(batch);
     return err;

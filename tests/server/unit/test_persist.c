@@ -649,6 +649,35 @@ TEST(persist__the_disk_is_full_in_the_midst)
     fail_everywhere(DISK_HALF_FULL);
 }
 
+/* ---- Stopping ------------------------------------------------------------------------------------------ */
+
+/* A snapshot does not keep the service from stopping, and nothing is lost if it is cut short. */
+static void stopping_story(const char *folder)
+{
+    must_open(folder, "");
+    many_add(0, MANY, "a");
+    server_stop(false);
+    const bool cut = strncmp(world_ask(&w, "SAVE"), "-", 1) == 0;
+    _exit(cut && world_ack(&w) ? 0 : 3);
+}
+
+TEST(persist__stopping_cuts_a_snapshot_short)
+{
+    const char *folder = scratch_path("stopping");
+    int status = 0;
+    empty(folder);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        stopping_story(folder);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    must_open(folder, "");
+    many_check(0, MANY, "a", ":1");
+    world_close(&w);
+}
+
 /* ---- Dying ----------------------------------------------------------------------------------------------- */
 
 /* The child tells the parent how far it was safe. */
