@@ -84,7 +84,7 @@ void persist_path(const struct persist *persist, const char *file,
 
 static void persist_retire(struct persist *persist, const char *file)
 {
-    char pack[PACK_NAME];
+    char pack[PACK_NAME] = "";
     if (pack_is_reference(file)) {
         if (!packs_release(persist->packs, file, pack)) {
             return; /* others need the pack */
@@ -514,7 +514,7 @@ static bg_err checkpoint_begin(struct persist *persist, struct checkpoint *c,
 static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_err err,
                              bg_errinfo *info)
 {
-    struct entry_base before;
+    struct entry_base before = { .from = 0 };
     const bool packed = !err && pack_is_reference(c->base.file);
     if (packed && !packs_hold(persist->packs, c->base.file)) {
         err = persist_fail(info, BG_ENOMEM, "out of memory");
@@ -688,10 +688,11 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
     uint64_t after = 0;
     size_t n = 0;
     struct batch *batch = calloc(1, sizeof *batch);
-    bg_err err = batch ? BG_OK : persist_fail(info, BG_ENOMEM, "out of memory");
-    if (batch) {
-        batch->persist = persist;
+    bg_err err = BG_OK;
+    if (!batch) {
+        return persist_fail(info, BG_ENOMEM, "out of memory");
     }
+    batch->persist = persist;
     while (!err
            && (n = catalog_scan(persist->server->catalog, after, some, PERSIST_BATCH))
                   > 0) {

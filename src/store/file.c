@@ -335,10 +335,10 @@ bg_err bg_bytes_about(const void *bytes, size_t n, bg_file_info *about,
 {
     struct file_bytes from = { (unsigned char *)(uintptr_t)bytes, n };
     const struct container_source source = file_source_of(&from);
-    bg_err err = file_check_about(about, info);
-    if (!err && !bytes) {
-        err = bgi_err(info, BG_EINVAL, "bytes", "n bytes", "NULL");
+    if (!bytes) {
+        return bgi_err(info, BG_EINVAL, "bytes", "n bytes", "NULL");
     }
+    const bg_err err = file_check_about(about, info);
     return err ? err : file_about(&source, about, info);
 }
 
