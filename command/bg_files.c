@@ -142,7 +142,8 @@ bg_err bgc_digest_of(const struct object *object, bool still, char text[BG_DIGES
         return files_digest_foreign(object, text, info);
     }
     text[0] = 0;
-    const bg_err err = dump_write(object, still, files_take_digest, text, &all, info);
+    const bg_err err = dump_write(object, still ? BG_FILE_STILL : 0, files_take_digest,
+                                  text, &all, info);
     return err == BG_ECANCELED && text[0] ? BG_OK : err ? err : BG_EFORMAT;
 }
 

@@ -63,11 +63,11 @@ void dump_give(const struct object *object, void *bytes, size_t n)
 }
 
 /* The same for the same content. */
-static bg_save_options dump_options(const struct object_shape *shape, bool still)
+static bg_save_options dump_options(const struct object_shape *shape, uint32_t flags)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     how.created = 1;
-    how.flags = still ? BG_FILE_STILL : 0;
+    how.flags = flags;
     memcpy(how.key_id, shape->key_id, sizeof how.key_id);
     return how;
 }
@@ -123,7 +123,8 @@ static bg_err dump_encode_behind(const struct object *object, bool still, size_t
     struct object_reading reading;
     bg_err err = dump_read_begin(object, still, &reading, info);
     if (!err) {
-        const bg_save_options how = dump_options(&object->shape, still || reading.copy);
+        const bg_save_options how =
+            dump_options(&object->shape, still || reading.copy ? BG_FILE_STILL : 0);
         err = dump_encode(object, reading.filter, &how, before, bytes, n, info);
         object_read_end(object, &reading);
     }
@@ -178,16 +179,17 @@ static bg_err dump_write_foreign(const struct object *object, bg_file_write writ
     return err;
 }
 
-bg_err dump_write(const struct object *object, bool still, bg_file_write write,
+bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write write,
                   void *context, size_t *all, bg_errinfo *info)
 {
     struct object_reading reading;
     if (object->foreign) {
         return dump_write_foreign(object, write, context, all, info);
     }
-    bg_err err = dump_read_begin(object, still, &reading, info);
+    bg_err err = dump_read_begin(object, flags & BG_FILE_STILL, &reading, info);
     if (!err) {
-        const bg_save_options how = dump_options(&object->shape, still || reading.copy);
+        const bg_save_options how =
+            dump_options(&object->shape, flags | (reading.copy ? BG_FILE_STILL : 0));
         err = bg_encode(reading.filter, &how, NULL, 0, all, info);
         err = err ? err : bg_encode_to(reading.filter, &how, write, context, info);
         object_read_end(object, &reading);

@@ -53,9 +53,10 @@ bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
 /* The same bytes of either, piece by piece (bg_file_write); of a filter without a copy of it.
+ * `flags` are BG_FILE_STILL and BG_FILE_NO_CANARIES, with which the bytes are others.
  * *all, which is set before the first piece, says how many there are. Errors before the first piece: BG_ENOMEM and the like; later ones: that of
  * `write`, and BG_EBUSY: somebody did. */
-bg_err dump_write(const struct object *object, bool still, bg_file_write write,
+bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write write,
                   void *context, size_t *all, bg_errinfo *info);
 
 /* What these have written, read again, from anybody: the object that this shape says, imported.

@@ -5,6 +5,7 @@
  *
  *     journal-00000000000000000007.log   what happened (journal.h)
  *     filters/3f0c...e1.bg               the content of an object up to a frame of the journal
+ *     filters/91b7...04.pack             that of many small ones (pack.h)
  *     forgotten/3f0c...e1.bg             files that no object has, put aside (recover.c)
  *
  * An object is its base file and the records from the frame `from` on. Why that is all of it:
@@ -59,6 +60,12 @@
 #include "text.h"
 #include "xxhash.h"
 
+enum {
+    PERSIST_SMALL = 64 << 10, /* bytes of a filter that goes to a pack */
+    PERSIST_PACK_FROM = 64,   /* entries that a pack is made for */
+    PERSIST_BATCH = 4096      /* entries that are saved together */
+};
+
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
 {
     if (info) {
@@ -111,6 +118,13 @@ const char *persist_file(const char *file)
 static void persist_retire(struct persist *persist, const char *base)
 {
     const char *file = persist_file(base);
+    char pack[PACK_NAME] = "";
+    if (pack_is_reference(file)) {
+        if (!packs_release(persist->packs, file, pack)) {
+            return; /* others need the pack */
+        }
+        file = pack;
+    }
     struct retired *retired = file[0] ? malloc(sizeof *retired) : NULL;
     if (retired) { /* else it is found at the next start */
         (void)snprintf(retired->file, sizeof retired->file, "%.95s", file);
@@ -269,27 +283,60 @@ static void persist_shape(const struct object *object, char text[OBJECT_SHAPE_TE
     (void)object_shape_write(&shape, text);
 }
 
-static bg_err persist_save_file(struct persist *persist, const struct object *object,
-                                const bg_filter *filter, struct entry_base *base,
-                                bg_errinfo *info)
+/* A small filter, to a pack. BG_EINVAL: it has grown meanwhile. */
+static bg_err persist_save_small(const bg_filter *filter,
+                                 const bg_save_options *options,
+                                 struct pack_writer *pack, struct entry_base *base,
+                                 bg_errinfo *info)
 {
-    char path[PERSIST_PATH], shape[OBJECT_SHAPE_TEXT], metadata[OBJECT_SHAPE_TEXT + 16];
-    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_save_options how = *options;
     bg_file_info about = { .struct_size = sizeof about };
+    size_t room = 0, n = 0;
+    how.flags = BG_FILE_NO_CANARIES;
+    bg_err err = bg_encode(filter, &how, NULL, 0, &room, info);
+    if (err) {
+        return err;
+    }
+    void *bytes = malloc(room);
+    err = bytes ? bg_encode(filter, &how, bytes, room, &n, info)
+                : persist_fail(info, BG_ENOMEM, "out of memory");
+    err = err ? err : bg_bytes_about(bytes, n, &about, info);
+    err = err ? err : pack_append(pack, bytes, n, base->file, info);
+    memcpy(base->digest, about.digest_text, sizeof base->digest);
+    free(bytes);
+    return err;
+}
+
+static bg_err persist_save_large(const struct persist *persist, const bg_filter *filter,
+                                 const bg_save_options *how, struct entry_base *base,
+                                 bg_errinfo *info)
+{
+    char path[PERSIST_PATH];
+    bg_file_info about = { .struct_size = sizeof about };
+    persist_path(persist, base->file, path);
+    bg_err err = bg_save(filter, path, how, info);
+    err = err ? err : bg_file_about(path, &about, info);
+    memcpy(base->digest, about.digest_text, sizeof base->digest);
+    return err;
+}
+
+static bg_err persist_save_file(struct persist *persist, const struct object *object,
+                                const bg_filter *filter, struct pack_writer *pack,
+                                struct entry_base *base, bg_errinfo *info)
+{
+    char shape[OBJECT_SHAPE_TEXT], metadata[OBJECT_SHAPE_TEXT + 16];
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_err err = BG_EINVAL;
     persist_shape(object, shape);
     (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
     how.metadata = metadata;
     how.generation = base->from;
     memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
-    persist_path(persist, base->file, path);
-    bg_err err = bg_save(filter, path, &how, info);
-    if (!err) {
-        err = bg_file_about(path, &about, info);
+    if (pack && bg_filter_size_bytes(filter) < PERSIST_SMALL) {
+        err = persist_save_small(filter, &how, pack, base, info);
     }
-    if (!err) {
-        memcpy(base->digest, about.digest_text, sizeof base->digest);
-    }
-    return err;
+    return err == BG_EINVAL ? persist_save_large(persist, filter, &how, base, info)
+                            : err;
 }
 
 static const char *persist_ending(const struct object *object)
@@ -299,8 +346,18 @@ static const char *persist_ending(const struct object *object)
                                                              : ".redisbloom";
 }
 
-bg_err persist_save(struct persist *persist, struct object *object,
-                    struct entry_base *base, bg_errinfo *info)
+/* A frame; all changes that are recorded below it are done (P2). */
+static uint64_t persist_done(struct persist *persist)
+{
+    const uint64_t from = journal_next(persist->journal);
+    quiet_wait(&persist->server->quiet);
+    return from;
+}
+
+/* `done`: as persist_done has told. `pack`: of small filters; NULL: all have files of their own. */
+static bg_err persist_save_as(struct persist *persist, struct object *object,
+                              uint64_t done, struct pack_writer *pack,
+                              struct entry_base *base, bg_errinfo *info)
 {
     bg_filter *copy = NULL;
     *base = (struct entry_base){ .from = 0 };
@@ -316,18 +373,16 @@ bg_err persist_save(struct persist *persist, struct object *object,
         err = persist_save_foreign(persist, object, base, info);
     } else if (object->commutes) {
         bg_pin pin;
-        const uint64_t from = journal_next(persist->journal);
-        quiet_wait(&persist->server->quiet); /* (P2) */
         persist_begin_base(persist, object, base);
-        base->from = from;
+        base->from = done;
         const bg_filter *filter = object_pin(object, &pin);
-        err = filter ? persist_save_file(persist, object, filter, base, info)
+        err = filter ? persist_save_file(persist, object, filter, pack, base, info)
                      : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
         bg_slot_unpin(object->slot, &pin);
     } else {
         err = persist_copy(persist, object, base, &copy, info);
         if (!err) {
-            err = persist_save_file(persist, object, copy, base, info);
+            err = persist_save_file(persist, object, copy, pack, base, info);
         }
         bg_filter_free(copy);
     }
@@ -337,14 +392,20 @@ bg_err persist_save(struct persist *persist, struct object *object,
     return err;
 }
 
+bg_err persist_save(struct persist *persist, struct object *object,
+                    struct entry_base *base, bg_errinfo *info)
+{
+    return persist_save_as(persist, object, persist_done(persist), NULL, base, info);
+}
+
 void persist_discard(struct persist *persist, struct entry_base *base)
 {
     char path[PERSIST_PATH];
-    if (base->file[0]) {
+    if (base->file[0] && !pack_is_reference(base->file)) {
         persist_path(persist, base->file, path);
         (void)unlink(path);
-        base->file[0] = 0;
     }
+    base->file[0] = 0;
 }
 
 /* ---- Recording ----------------------------------------------------------------------------- */
@@ -492,30 +553,63 @@ void persist_name_is_free(struct persist *persist, bg_bytes name)
 
 /* ---- Checkpoints ---------------------------------------------------------------------------- */
 
-/* Saves an object and says so: `saving` is held. */
+/* An entry whose object is being saved: `saving` is held. */
+struct checkpoint {
+    struct entry *entry;
+    struct entry_base base;
+    uint32_t changes;
+};
+
+static bg_err checkpoint_begin(struct persist *persist, struct checkpoint *c,
+                               uint64_t done, struct pack_writer *pack,
+                               bg_errinfo *info)
+{
+    c->changes = object_keeping(c->entry->object);
+    const bg_err err =
+        persist_save_as(persist, c->entry->object, done, pack, &c->base, info);
+    if (err) {
+        object_kept(c->entry->object, c->changes, false);
+    }
+    return err;
+}
+
+/* Records the new base, whose file is safe; or discards it, after an error. */
+static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_err err,
+                             bg_errinfo *info)
+{
+    struct entry_base before = { .from = 0 };
+    const bool packed = !err && pack_is_reference(c->base.file);
+    if (packed && !packs_hold(persist->packs, c->base.file)) {
+        err = persist_fail(info, BG_ENOMEM, "out of memory");
+    } else if (!err) { /* it may be dropped, with this base, as soon as it has it */
+        err = catalog_set_base(persist->server->catalog, c->entry, &c->base, false,
+                               &before, info);
+        if (err && packed) {
+            persist_retire(persist, c->base.file);
+        }
+    }
+    object_kept(c->entry->object, c->changes, err == BG_OK);
+    if (err) {
+        persist_discard(persist, &c->base);
+        return err == BG_ENOTFOUND ? BG_OK : err; /* it was dropped meanwhile */
+    }
+    persist_retire(persist, before.file);
+    uint64_t recorded = atomic_load(&c->entry->recorded);
+    if (recorded < c->base.from) { /* nothing since: unless that changes right now */
+        (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
+    }
+    return BG_OK;
+}
+
 static bg_err persist_checkpoint_locked(struct persist *persist, struct entry *entry,
                                         bg_errinfo *info)
 {
-    struct entry_base base, before;
-    const uint32_t changes = object_keeping(entry->object);
-    bg_err err = persist_save(persist, entry->object, &base, info);
-    if (!err) {
-        err = catalog_set_base(persist->server->catalog, entry, &base, false, &before,
-                               info);
-        if (err) {
-            persist_discard(persist, &base);
-        }
-    }
-    object_kept(entry->object, changes, err == BG_OK);
+    struct checkpoint c = { .entry = entry };
+    const bg_err err = checkpoint_begin(persist, &c, persist_done(persist), NULL, info);
     if (err) {
-        return err == BG_ENOTFOUND ? BG_OK : err; /* it went meanwhile: so be it */
+        return err == BG_ENOTFOUND ? BG_OK : err; /* it lost its filter meanwhile */
     }
-    persist_retire(persist, before.file);
-    uint64_t recorded = atomic_load(&entry->recorded);
-    if (recorded < base.from) { /* nothing since: unless that changes right now */
-        (void)atomic_compare_exchange_strong(&entry->recorded, &recorded, 0);
-    }
-    return BG_OK;
+    return checkpoint_end(persist, &c, BG_OK, info);
 }
 
 bg_err persist_checkpoint(struct persist *persist, struct entry *entry,
@@ -544,33 +638,134 @@ static uint64_t persist_unreadable(struct entry *entry, uint64_t first)
     return first;
 }
 
-/* Saves all objects with records since their base; the bases of the others are from `first`.
- * *keep becomes the lowest frame that is needed by who cannot be saved. */
-static bg_err persist_save_changed(struct persist *persist, uint64_t first,
-                                   uint64_t *keep, bg_errinfo *info)
+/*
+ * Many checkpoints at once. Small filters are written to one pack, which is synced before any of them
+ * is recorded (P4).
+ */
+struct batch {
+    struct persist *persist;
+    struct pack_writer *pack;  /* NULL: files of their own */
+    char hold[PACK_REFERENCE]; /* to the pack, as long as the batch needs it */
+    size_t n;
+    struct checkpoint checkpoints[PERSIST_BATCH];
+};
+
+/* Whether an entry is to be saved: it has records since its base, or lies in a pack of which most is
+ * not needed any more. */
+static bool batch_wants(const struct batch *batch, struct entry *entry)
 {
-    struct entry *some[16];
-    uint64_t after = 0;
-    size_t n = 0;
-    bg_err err = BG_OK;
-    while (!err && (n = catalog_scan(persist->server->catalog, after, some, 16)) > 0) {
-        after = some[n - 1]->number;
-        for (size_t i = 0; i < n; i++) {
-            struct entry *entry = some[i];
-            if (err || atomic_load(&entry->gone)) {
-                /* nothing to do but to let go of it */
-            } else if (!object_is_whole(entry->object)) {
-                const uint64_t needs = persist_unreadable(entry, first);
-                *keep = needs < *keep ? needs : *keep;
-            } else if (atomic_load(&entry->recorded)
-                       || !object_is_kept(entry->object)) {
-                err = persist_checkpoint_locked(persist, entry, info);
-            } else {
-                entry->base.from = first;
-            }
+    return atomic_load(&entry->recorded) || !object_is_kept(entry->object)
+           || packs_is_sparse(batch->persist->packs, entry->base.file);
+}
+
+/* Opens a pack if it is worth it. */
+static bg_err batch_begin(struct batch *batch, struct entry **some, size_t n,
+                          bg_errinfo *info)
+{
+    struct persist *persist = batch->persist;
+    struct entry_base name;
+    char folder[PERSIST_PATH];
+    size_t wanted = 0;
+    for (size_t i = 0; i < n; i++) {
+        wanted += batch_wants(batch, some[i]);
+    }
+    if (wanted < persist->pack_from) {
+        return BG_OK;
+    }
+    if (!persist_new_name(".pack", &name)) {
+        return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
+    }
+    persist_path(persist, "", folder);
+    (void)snprintf(batch->hold, sizeof batch->hold, "%.60s@0+0", name.file);
+    if (!packs_hold(persist->packs, batch->hold)) {
+        return persist_fail(info, BG_ENOMEM, "out of memory");
+    }
+    const bg_err err = pack_begin(folder, name.file, &batch->pack, info);
+    if (err) {
+        persist_retire(persist, batch->hold);
+    }
+    return err;
+}
+
+/* Makes files safe, records them, and releases their entries, even after an error. */
+static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
+{
+    struct persist *persist = batch->persist;
+    if (!err && batch->pack) {
+        err = pack_finish(batch->pack, info);
+        err = err ? err : persist_sync_folder(persist, info);
+    }
+    for (size_t i = 0; i < batch->n; i++) {
+        struct checkpoint *c = &batch->checkpoints[i];
+        const bg_err failed = checkpoint_end(persist, c, err, info);
+        err = err ? err : failed;
+        catalog_release(c->entry);
+    }
+    if (batch->pack) {
+        pack_close(batch->pack);
+        batch->pack = NULL;
+        persist_retire(persist, batch->hold);
+    }
+    batch->n = 0;
+    return err;
+}
+
+/* Saves those of some entries, which are held, that need it; the bases of the others are from `first`. */
+static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
+                        uint64_t first, uint64_t *keep, bg_errinfo *info)
+{
+    struct persist *persist = batch->persist;
+    bg_err err = batch_begin(batch, some, n, info);
+    const uint64_t done = persist_done(persist);
+    for (size_t i = 0; i < n; i++) {
+        struct entry *entry = some[i];
+        bool saved = false;
+        if (err || atomic_load(&entry->gone)) {
+            /* only to be released */
+        } else if (!object_is_whole(entry->object)) {
+            const uint64_t needs = persist_unreadable(entry, first);
+            *keep = needs < *keep ? needs : *keep;
+        } else if (batch_wants(batch, entry)) {
+            struct checkpoint *c = &batch->checkpoints[batch->n];
+            *c = (struct checkpoint){ .entry = entry };
+            err = checkpoint_begin(persist, c, done, batch->pack, info);
+            saved = !err;
+            err = err == BG_ENOTFOUND ? BG_OK : err; /* it lost its filter meanwhile */
+        } else {
+            entry->base.from = first;
+        }
+        batch->n += saved;
+        if (!saved) {
             catalog_release(entry);
         }
     }
+    return batch_end(batch, err, info);
+}
+
+/* Saves all objects with records since their base. *keep becomes the lowest frame that is needed by
+ * those that cannot be saved. */
+static bg_err persist_save_changed(struct persist *persist, uint64_t first,
+                                   uint64_t *keep, bg_errinfo *info)
+{
+    struct entry *some[PERSIST_BATCH];
+    uint64_t after = 0;
+    size_t n = 0;
+    struct batch *batch = calloc(1, sizeof *batch);
+    bg_err err = BG_OK;
+    if (!batch) {
+        return persist_fail(info, BG_ENOMEM, "out of memory");
+    }
+    batch->persist = persist;
+    while (!err
+           && (n = catalog_scan(persist->server->catalog, after, some, PERSIST_BATCH))
+                  > 0) {
+        after = some[n - 1]->number;
+        err = batch_run(batch, some, n, first, keep, info);
+        if (!err && server_is_stopping()) { /* the journal has all of it */
+            err = persist_fail(info, BG_ECANCELED, "the service stops");
+        }
+    }
+    free(batch);
     return err;
 }
 
@@ -956,10 +1151,15 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
     };
     char path[PERSIST_PATH];
     *persist = NULL;
-    if (!made) {
+    struct packs *packs = made ? packs_create() : NULL;
+    if (!packs) {
+        free(made);
         return persist_fail(info, BG_ENOMEM, "out of memory");
     }
+    made->packs = packs;
+    made->pack_from = PERSIST_PACK_FROM;
     if (strlen(settings->dir) >= sizeof made->folder) {
+        packs_free(packs);
         free(made);
         return persist_fail(info, BG_EINVAL, "dir: the path is too long");
     }
@@ -979,6 +1179,7 @@ bg_err persist_create(struct server *server, struct persist **persist, bg_errinf
         err = journal_open(made->folder, &how, &made->journal, info);
     }
     if (err) {
+        packs_free(packs);
         free(made);
         return err;
     }
@@ -1011,6 +1212,7 @@ bool persist_free(struct persist *persist)
     pthread_mutex_destroy(&persist->saving);
     pthread_mutex_destroy(&persist->retired_lock);
     doubt_free(persist->doubt);
+    packs_free(persist->packs);
     free(persist);
     return closed;
 }

@@ -5,6 +5,7 @@
 #define SERVER_PERSIST_INSIDE_H
 
 #include "journal.h"
+#include "pack.h"
 #include "persist.h"
 
 #include <pthread.h>
@@ -46,6 +47,8 @@ struct persist {
                    under it */
     pthread_mutex_t retired_lock;
     struct retired *retired;
+    struct packs *packs;
+    size_t pack_from; /* objects of a snapshot that a pack is made for; tests change it */
 
     pthread_t thread; /* of the snapshot that runs in the background */
     bool thread_joinable;

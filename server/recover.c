@@ -505,24 +505,66 @@ static bg_err recovery_open_foreign(const struct found *found,
     return err;
 }
 
+static bg_err recovery_compare_digest(const struct found *found,
+                                      const bg_file_info *about, bg_errinfo *info)
+{
+    return strcmp(about->digest_text, found->base.digest) == 0
+               ? BG_OK
+               : persist_fail(info, BG_ECHECKSUM, "digest %s, expected %s",
+                              about->digest_text, found->base.digest);
+}
+
+enum { RECOVERY_SMALL = 256 << 10 }; /* bytes of a file that is read at once */
+
+/* What is in memory, or in a part of a pack. */
+static bg_err recovery_open_bytes(const struct found *found, const void *bytes,
+                                  size_t n, const bg_open_options *how,
+                                  bg_filter **filter, bg_errinfo *info)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    bg_err err = bg_bytes_about(bytes, n, &about, info);
+    err = err ? err : recovery_compare_digest(found, &about, info);
+    return err ? err : bg_decode(bytes, n, how, filter, info);
+}
+
+static bg_err recovery_open_large(const struct found *found, const char *path,
+                                  const bg_open_options *how, bg_filter **filter,
+                                  bg_errinfo *info)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    bg_err err = bg_file_about(path, &about, info);
+    err = err ? err : recovery_compare_digest(found, &about, info);
+    return err ? err : bg_open(path, how, filter, info);
+}
+
 static bg_err recovery_open_file(const struct recovery *r, const struct found *found,
                                  const struct object_shape *shape, const char *path,
                                  bg_filter **filter, bg_errinfo *info)
 {
     const struct command_settings secrets = { .keyring = r->persist->server->keyring };
+    char folder[PERSIST_PATH];
+    struct stat file = { .st_size = 0 };
     bg_hash_spec hash;
-    bg_file_info about = { .struct_size = sizeof about };
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
+    void *bytes = NULL;
+    size_t n = 0;
     bg_err err = object_hash_spec(shape, &secrets, &hash, info);
-    if (!err) {
-        err = bg_file_about(path, &about, info);
-    }
-    if (!err && strcmp(about.digest_text, found->base.digest) != 0) {
-        err = persist_fail(info, BG_ECHECKSUM, "digest %s, expected %s",
-                           about.digest_text, found->base.digest);
+    if (err) {
+        return err;
     }
     how.hash = &hash;
-    return err ? err : bg_open(path, &how, filter, info);
+    persist_path(r->persist, "", folder);
+    if (pack_is_reference(found->base.file)) {
+        err = pack_read(folder, found->base.file, &bytes, &n, info);
+    } else if (stat(path, &file) == 0 && file.st_size < RECOVERY_SMALL) {
+        err = recovery_read_whole(path, &bytes, &n, info);
+    }
+    if (!err) {
+        err = bytes ? recovery_open_bytes(found, bytes, n, &how, filter, info)
+                    : recovery_open_large(found, path, &how, filter, info);
+    }
+    free(bytes);
+    return err;
 }
 
 /* An empty one. It may grow as far as new ones may; one that is larger already is what it is. */
@@ -648,7 +690,7 @@ static bg_err recovery_do(void *context, uint64_t sequence,
 static int recovery_compare(const void *a, const void *b)
 {
     const char *const *x = a, *const *y = b;
-    return strcmp(*x, *y);
+    return pack_compare(*x, *y);
 }
 
 /* The files that are needed, in order; NULL: no memory. */
@@ -746,6 +788,9 @@ static bg_err recovery_install_one(struct recovery *r, struct found *found,
     }
     struct entry *entry = found->object->entry;
     found->object = NULL; /* the catalogue's */
+    if (!packs_hold(r->persist->packs, persist_file(found->base.file))) {
+        return persist_fail(info, BG_ENOMEM, "out of memory");
+    }
     atomic_store(&entry->recorded, found->last);
     return found->expiry /* even if that has been already */
                ? catalog_expire(catalog, name, found->expiry, 0, info)
@@ -760,6 +805,9 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
         err = recovery_install_one(r, r->all.places[i].found, now, info);
     }
     catalog_skip_numbers(r->persist->server->catalog, r->next_id);
+    char folder[PERSIST_PATH];
+    persist_path(r->persist, "", folder);
+    packs_measure(r->persist->packs, folder);
     return err;
 }
 

@@ -20,6 +20,8 @@ enum { LADDER_TYPICAL = 3, LADDER_FAST_K = 8 };
  * to say anything. */
 enum { LADDER_LEAST_BYTES = 2048 };
 
+enum { LADDER_REMEMBERED = 31 }; /* capacities of layers, per thread */
+
 static double ladder_rate(double rate, uint32_t i)
 {
     return rate * (1 - ladder_tightening) * pow(ladder_tightening, i);
@@ -99,7 +101,8 @@ bg_err ladder_solve(const bg_spec *spec, struct ladder *ladder, bg_errinfo *info
 }
 
 /* The most keys at which `units` units have at most that rate, at least 1. */
-static double ladder_capacity(const struct ladder *ladder, uint64_t units, double rate)
+static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
+                                   double rate)
 {
     double bits = 8.0 * ladder->kind->unit_bytes(ladder->k) * (double)units;
     double low = 0, high = bits; /* one bit per key: far too many keys */
@@ -112,6 +115,28 @@ static double ladder_capacity(const struct ladder *ladder, uint64_t units, doubl
         }
     }
     return fmax(1, floor(low));
+}
+
+/*
+ * The same, remembered: it takes some twenty rates of the model, which is longer than creating or
+ * loading all the rest of a small filter, and most filters of a host are of a few specs.
+ */
+static double ladder_capacity(const struct ladder *ladder, uint64_t units, double rate)
+{
+    static _Thread_local struct {
+        struct ladder ladder; /* kind NULL: none */
+        uint64_t units;
+        double rate, capacity;
+    } found[LADDER_REMEMBERED], *at;
+    at = &found[units % LADDER_REMEMBERED];
+    if (at->ladder.kind != ladder->kind || at->ladder.k != ladder->k
+        || at->units != units || at->rate < rate || at->rate > rate) {
+        at->capacity = ladder_find_capacity(ladder, units, rate);
+        at->ladder = *ladder;
+        at->units = units;
+        at->rate = rate;
+    }
+    return at->capacity;
 }
 
 bool ladder_layer(const struct ladder *ladder, uint32_t i, struct bgi_geometry *layer)

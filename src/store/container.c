@@ -295,7 +295,7 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
 
 /* ---- Canaries ------------------------------------------------------------------------- */
 
-enum { CONTAINER_ABSENT = 4096 };
+enum { CONTAINER_ABSENT = 4096, CONTAINER_BATCH = 256 };
 
 void bg_canary(uint64_t generation, uint32_t i, uint8_t key[BG_CANARY_BYTES])
 {
@@ -324,14 +324,17 @@ static uint32_t container_present(const bg_filter *filter, uint64_t generation)
 
 void container_ask_canaries(const bg_filter *filter, struct container_header *header)
 {
-    uint8_t key[BG_CANARY_BYTES];
+    uint8_t keys[CONTAINER_BATCH][BG_CANARY_BYTES];
+    bg_bytes batch[CONTAINER_BATCH];
     uint64_t answers[CONTAINER_ABSENT / 64] = { 0 };
-    uint32_t maybes = 0;
-    for (uint32_t i = 0; i < CONTAINER_ABSENT; i++) {
-        container_absent_canary(header->generation, i, key);
-        bool maybe = bg_filter_may_contain(filter, key, sizeof key);
-        answers[i / 64] |= (uint64_t)maybe << i % 64;
-        maybes += maybe;
+    size_t maybes = 0;
+    for (uint32_t at = 0; at < CONTAINER_ABSENT; at += CONTAINER_BATCH) {
+        for (uint32_t i = 0; i < CONTAINER_BATCH; i++) {
+            container_absent_canary(header->generation, at + i, keys[i]);
+            batch[i] = (bg_bytes){ keys[i], BG_CANARY_BYTES };
+        }
+        maybes += bg_filter_may_contain_many(filter, batch, CONTAINER_BATCH,
+                                             answers + at / 64);
     }
     container_turn(answers, CONTAINER_ABSENT / 64);
     header->absent_maybes = maybes;

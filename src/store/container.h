@@ -37,7 +37,7 @@ enum {
     CONTAINER_CRC_AT = 4092
 };
 
-/* absent_maybes: nobody knows, since the filter changed while it was saved. */
+/* absent_maybes: unknown. The filter changed while it was saved, or BG_FILE_NO_CANARIES. */
 #define CONTAINER_UNASKED UINT32_MAX
 
 #define CONTAINER_MAGIC                                                                \

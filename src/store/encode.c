@@ -36,6 +36,7 @@ struct encoder {
     uint64_t done;        /* bytes of words that were put in */
     bool sums;            /* checksums are made of the words ... */
     bool writes;          /* ... and the words written, or both */
+    bool still;           /* nobody changes the filter meanwhile */
     bg_err err;
     bg_errinfo *info;
 };
@@ -51,10 +52,12 @@ bg_err container_save_options(const bg_save_options *options, bg_save_options *t
                        to->struct_size);
     }
     if (to->flags
-        & ~(uint32_t)(BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK | BG_FILE_STILL)) {
+        & ~(uint32_t)(BG_FILE_NO_SYNC | BG_FILE_NO_READ_BACK | BG_FILE_STILL
+                      | BG_FILE_NO_CANARIES)) {
         return bgi_err(info, BG_EINVAL, "flags",
-                       "BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, BG_FILE_STILL", "0x%x",
-                       to->flags);
+                       "BG_FILE_NO_SYNC, BG_FILE_NO_READ_BACK, BG_FILE_STILL, "
+                       "BG_FILE_NO_CANARIES",
+                       "0x%x", to->flags);
     }
     if (to->metadata && strlen(to->metadata) >= BG_METADATA_BYTES) {
         return bgi_err(info, BG_EINVAL, "metadata", "text below 3072 bytes",
@@ -185,20 +188,22 @@ static bool encode_leaf(void *context, bg_filter *leaf)
 
 static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
 {
-    size_t numbers, table;
+    size_t numbers, table, piece;
     if (!container_layout(&e->header, &e->layout)) {
         return bgi_err(e->info, BG_EINVAL, "filter", "one of a size that can be saved",
                        "%llu bytes", (unsigned long long)e->header.word_bytes);
     }
     numbers = (size_t)(e->layout.words_at - CONTAINER_HEADER);
     table = (size_t)e->layout.blocks * 4;
+    piece = e->header.word_bytes < ENCODE_PIECE ? (size_t)e->header.word_bytes
+                                                : ENCODE_PIECE;
     e->header.file_bytes = e->layout.file_bytes;
-    if (!bgi_memory_take(&e->memory, ENCODE_PIECE + numbers + table, NULL, true)) {
+    if (!bgi_memory_take(&e->memory, piece + numbers + table, NULL, true)) {
         return bgi_err(e->info, BG_ENOMEM, "memory", "that much free memory",
-                       "%zu bytes", ENCODE_PIECE + numbers + table);
+                       "%zu bytes", piece + numbers + table);
     }
     e->piece = e->memory.base;
-    e->numbers = e->piece + ENCODE_PIECE;
+    e->numbers = e->piece + piece; /* words end at a line */
     e->table = e->numbers + numbers;
     (void)bgi_content_numbers(filter, (uint64_t *)(void *)e->numbers);
     container_turn((uint64_t *)(void *)e->numbers, e->header.numbers);
@@ -209,7 +214,7 @@ static bg_err encode_prepare(struct encoder *e, const bg_filter *filter)
 /* What canaries say stands for the whole time only if it did not change. */
 static void encode_canaries(struct encoder *e, const bg_filter *filter)
 {
-    if (!container_canaries_agree(filter, &e->header)) {
+    if (!e->still && !container_canaries_agree(filter, &e->header)) {
         e->header.absent_maybes = CONTAINER_UNASKED;
         e->header.absent_answers = 0;
     }
@@ -253,7 +258,11 @@ static bg_err encode_filter(struct encoder *e, const bg_filter *filter)
     if (err) {
         return err;
     }
-    container_ask_canaries(filter, &e->header);
+    if (e->options->flags & BG_FILE_NO_CANARIES) {
+        e->header.absent_maybes = CONTAINER_UNASKED;
+    } else {
+        container_ask_canaries(filter, &e->header);
+    }
     if (e->sink->in_order) {
         encode_words(e, filter, true, false);
         encode_front(e, filter);
@@ -281,6 +290,7 @@ bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
         && !bgi_content_is_steady(filter)) {
         err = bg_filter_copy(filter, &copy, info);
     }
+    e.still = copy || options->flags & BG_FILE_STILL;
     err = err ? err : encode_filter(&e, copy ? copy : filter);
     bg_filter_free(copy);
     if (!err && header) {

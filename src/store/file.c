@@ -144,8 +144,7 @@ bg_err bg_verify_bytes(const void *bytes, size_t n, const bg_open_options *optio
 static void file_tell(const struct container_header *h, bg_file_info *about);
 
 /* The header of an open file. */
-static bg_err file_read_header(const struct disk_file *file,
-                               const struct container_source *source,
+static bg_err file_read_header(const struct container_source *source,
                                struct container_header *header, bg_errinfo *info)
 {
     unsigned char bytes[CONTAINER_HEADER];
@@ -154,7 +153,7 @@ static bg_err file_read_header(const struct disk_file *file,
                                 "4096 bytes or more", "%llu",
                                 (unsigned long long)source->bytes);
     }
-    bg_err err = disk_read((void *)(uintptr_t)file, 0, bytes, sizeof bytes, info);
+    bg_err err = source->read(source->context, 0, bytes, sizeof bytes, info);
     return err ? err : container_read_header(bytes, header, info);
 }
 
@@ -164,9 +163,8 @@ static bg_err file_map(const struct disk_file *file,
                        struct bgi_mapping *mapping, bg_errinfo *info)
 {
     struct container_header header = { .file_bytes = 0 };
-    if (file_read_header(file, source, &header, NULL) == BG_OK
-        && container_can_map(&header) && header.file_bytes == source->bytes
-        && source->bytes <= SIZE_MAX
+    if (file_read_header(source, &header, NULL) == BG_OK && container_can_map(&header)
+        && header.file_bytes == source->bytes && source->bytes <= SIZE_MAX
         && !bgi_mapping_make(mapping, file->descriptor, (size_t)source->bytes,
                              watched)) {
         return disk_error(info, "map", file->path);
@@ -240,7 +238,7 @@ bg_err bgi_file_open_other(const char *path, const bg_open_options *options, boo
     if (err) {
         return err;
     }
-    err = file_read_header(&file, &source, &header, info);
+    err = file_read_header(&source, &header, info);
     if (!err) {
         file_tell(&header, about);
     }
@@ -329,26 +327,49 @@ static void file_tell(const struct container_header *h, bg_file_info *about)
     memcpy(about->metadata, h->metadata, sizeof about->metadata);
 }
 
+static bg_err file_check_about(const bg_file_info *about, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    return about && about->struct_size == sizeof *about
+               ? BG_OK
+               : bgi_err(info, BG_EINVAL, "about", "one with its struct_size", "%s",
+                         about ? "another size" : "NULL");
+}
+
+static bg_err file_about(const struct container_source *source, bg_file_info *about,
+                         bg_errinfo *info)
+{
+    struct container_header header;
+    const bg_err err = file_read_header(source, &header, info);
+    if (!err) {
+        file_tell(&header, about);
+    }
+    return err;
+}
+
 bg_err bg_file_about(const char *path, bg_file_info *about, bg_errinfo *info)
 {
     struct disk_file file = { .descriptor = -1 };
     struct container_source source;
-    struct container_header header;
-    if (!about || about->struct_size != sizeof *about) {
-        return bgi_err(info, BG_EINVAL, "about", "one with its struct_size", "%s",
-                       about ? "another size" : "NULL");
-    }
-    bgi_err_clear(info);
-    bg_err err = disk_open(path, &file, &source, info);
-    if (err) {
-        return err;
-    }
-    err = file_read_header(&file, &source, &header, info);
+    bg_err err = file_check_about(about, info);
+    err = err ? err : disk_open(path, &file, &source, info);
     if (!err) {
-        file_tell(&header, about);
+        err = file_about(&source, about, info);
+        disk_close(&file);
     }
-    disk_close(&file);
     return err;
+}
+
+bg_err bg_bytes_about(const void *bytes, size_t n, bg_file_info *about,
+                      bg_errinfo *info)
+{
+    struct file_bytes from = { (unsigned char *)(uintptr_t)bytes, n };
+    const struct container_source source = file_source_of(&from);
+    if (!bytes) {
+        return bgi_err(info, BG_EINVAL, "bytes", "n bytes", "NULL");
+    }
+    const bg_err err = file_check_about(about, info);
+    return err ? err : file_about(&source, about, info);
 }
 
 bg_err bgi_file_save(const bg_filter *filter, const char *path,

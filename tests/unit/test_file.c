@@ -580,3 +580,66 @@ TEST(file__arguments)
     bg_filter_free(filter);
     files_clean();
 }
+
+/* ---- Without canaries -------------------------------------------------------------------- */
+
+/* The answers to absent canaries of a file, as its header has them: 2^32 - 1 for none. */
+static uint32_t absent_maybes(const unsigned char *bytes)
+{
+    return (uint32_t)bytes[172] | (uint32_t)bytes[173] << 8 | (uint32_t)bytes[174] << 16
+           | (uint32_t)bytes[175] << 24;
+}
+
+TEST(file__without_canaries)
+{
+    static unsigned char with[1 << 16], without[1 << 16];
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL, *again = NULL;
+    size_t n = 0, m = 0;
+    spec.items = 1000;
+    spec.rate = 0.01;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    CHECK(bg_filter_add(filter, "pear", 4));
+    how.created = 1;
+    CHECK_OK(bg_encode(filter, &how, with, sizeof with, &n, NULL));
+    how.flags = BG_FILE_NO_CANARIES;
+    CHECK_OK(bg_encode(filter, &how, without, sizeof without, &m, NULL));
+    CHECK_EQ(n, m);
+    CHECK(absent_maybes(with) <= 4096);
+    CHECK_EQ(absent_maybes(without), UINT32_MAX);
+    CHECK_OK(bg_verify_bytes(without, m, NULL, NULL, NULL));
+    CHECK_OK(bg_decode(without, m, NULL, &again, NULL));
+    CHECK(bg_filter_may_contain(again, "pear", 4));
+    bg_filter_free(again);
+    without[m - 5] ^= 1; /* checksums are there all the same */
+    CHECK(bg_decode(without, m, NULL, &again, NULL) != BG_OK);
+    bg_filter_free(filter);
+}
+
+/* The header of a file in memory says the same as that of one on the disk. */
+TEST(file__about_bytes)
+{
+    static unsigned char bytes[1 << 16];
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    bg_file_info here = { .struct_size = sizeof here };
+    bg_file_info there = { .struct_size = sizeof there };
+    size_t n = 0;
+    spec.items = 1000;
+    spec.rate = 0.01;
+    how.created = how.generation = 7;
+    how.metadata = "fruit";
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    CHECK_OK(bg_encode(filter, &how, bytes, sizeof bytes, &n, NULL));
+    CHECK_OK(bg_save(filter, files_path("about"), &how, NULL));
+    CHECK_OK(bg_file_about(files_path("about"), &there, NULL));
+    CHECK_OK(bg_bytes_about(bytes, n, &here, NULL));
+    CHECK(memcmp(&here, &there, sizeof here) == 0);
+    CHECK_EQ(bg_bytes_about(bytes, 4095, &here, NULL), BG_EFORMAT);
+    CHECK_EQ(bg_bytes_about(NULL, 1, &here, NULL), BG_EINVAL);
+    here.struct_size = 1;
+    CHECK_EQ(bg_bytes_about(bytes, n, &here, NULL), BG_EINVAL);
+    bg_filter_free(filter);
+}

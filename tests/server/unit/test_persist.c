@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 
+#include "persist_inside.h"
 #include "support/faulty_disk.h"
 #include "support/scratch.h"
 #include "support/service_world.h"
@@ -342,8 +343,8 @@ static void model_check(struct world *w, struct model *m)
     CHECK_EQ(strtoul(world_ask(w, "DBSIZE") + 1, NULL, 10), n);
 }
 
-/* Files of objects that are gone do not stay. */
-static unsigned count_files(const char *folder)
+/* Files of objects that are gone do not stay. `ending`: of their names, or NULL. */
+static unsigned count_files(const char *folder, const char *ending)
 {
     char path[600];
     unsigned n = 0;
@@ -351,7 +352,8 @@ static unsigned count_files(const char *folder)
     DIR *files = opendir(path);
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): a folder of our own */
     for (const struct dirent *entry; files && (entry = readdir(files)) != NULL;) {
-        n += entry->d_name[0] != '.';
+        const char *dot = strrchr(entry->d_name, '.');
+        n += entry->d_name[0] != '.' && (!ending || (dot && strcmp(dot, ending) == 0));
     }
     if (files) {
         (void)closedir(files);
@@ -376,12 +378,16 @@ static const char *policy_line(unsigned i)
 /* ---- Any sequence ------------------------------------------------------------------------------------ */
 
 static struct world w;
+static bool packing; /* snapshots write packs, not files (pack.h) */
 
 static void must_open(const char *folder, const char *lines)
 {
     disk.patient = true; /* nobody pulls the plug here */
     if (!world_open(&w, folder, lines)) {
         check_fail(__FILE__, __LINE__, "%s", w.why.message);
+    }
+    if (packing) {
+        w.server.persist->pack_from = 1;
     }
 }
 
@@ -417,6 +423,7 @@ TEST(persist__any_sequence_comes_back)
     for (unsigned round = 0; round < (CHECK_SANITIZED ? 7 : 20) * check_scale();
          round++) {
         struct model m = { .random = check_random() };
+        packing = round % 4 > 1;
         empty(folder);
         must_open(folder, policy_line(round));
         for (unsigned i = 0; i < 300; i++) {
@@ -429,10 +436,68 @@ TEST(persist__any_sequence_comes_back)
             }
         }
         CHECK_STR(world_ask(&w, "SAVE"), "+OK");
-        CHECK(count_files(folder) <= NAMES);
+        CHECK(count_files(folder, NULL) <= NAMES);
         world_close(&w);
     }
     CHECK(denied > asked * 9 / 10); /* "maybe" to everything would be too simple */
+}
+
+/* ---- Packs ------------------------------------------------------------------------------------------- */
+
+enum { MANY = 200 };
+
+static void many_check(unsigned from, unsigned to, const char *key, const char *reply)
+{
+    for (unsigned i = from; i < to; i++) {
+        CHECK_STR(world_ask(&w, "BF.EXISTS f%u %s", i, key), reply);
+    }
+}
+
+static void many_add(unsigned from, unsigned to, const char *key)
+{
+    for (unsigned i = from; i < to; i++) {
+        CHECK_STR(world_ask(&w, "BF.ADD f%u %s", i, key), ":1");
+    }
+}
+
+/* Many small filters share a file, which goes when none of them needs it. */
+TEST(persist__small_filters_share_a_pack)
+{
+    const char *folder = scratch_path("packs");
+    packing = false;
+    empty(folder);
+    must_open(folder, "");
+    many_add(0, MANY, "a");
+    CHECK_STR(world_ask(&w, "CF.RESERVE large 200000"), "+OK");
+    CHECK_STR(world_ask(&w, "CF.ADD large a"), ":1");
+    CHECK_STR(world_ask(&w, "SAVE"), "+OK");
+    CHECK_EQ(count_files(folder, ".pack"), 1);
+    CHECK_EQ(count_files(folder, ".bg"), 1);
+    for (unsigned again = 0; again < 2; again++) { /* and cleaning keeps it */
+        world_crash(&w);
+        must_open(folder, "");
+        many_check(0, MANY, "a", ":1");
+        many_check(0, MANY, "b", ":0");
+        CHECK_EQ(count_files(folder, ".pack"), 1);
+    }
+    many_add(0, MANY / 4, "b"); /* more than half of the pack is in use */
+    CHECK_STR(world_ask(&w, "SAVE"), "+OK");
+    CHECK_EQ(count_files(folder, ".pack"), 1 + (MANY / 4 >= 64));
+    many_add(MANY / 4, MANY - 4, "b"); /* the last four are saved again, too, */
+    CHECK_STR(world_ask(&w, "SAVE"), "+OK");
+    CHECK_STR(world_ask(&w, "SAVE"), "+OK"); /* by the snapshot after this */
+    CHECK_EQ(count_files(folder, ".pack"), 1);
+    world_crash(&w);
+    must_open(folder, "");
+    many_check(0, MANY, "a", ":1");
+    many_check(0, MANY - 4, "b", ":1");
+    many_check(MANY - 4, MANY, "b", ":0");
+    for (unsigned i = 0; i < MANY; i++) {
+        CHECK_STR(world_ask(&w, "DEL f%u", i), ":1");
+    }
+    CHECK_STR(world_ask(&w, "SAVE"), "+OK");
+    CHECK_EQ(count_files(folder, ".pack"), 0);
+    world_close(&w);
 }
 
 /* Figures are the same, too, when nothing was added while a snapshot was made. */
@@ -560,6 +625,7 @@ static void fail_everywhere(enum disk_fault fault)
     denied = asked = 0;
     for (unsigned policy = 0; policy < 2; policy++) {
         bool happened = true;
+        packing = policy == 1;
         for (unsigned long at = 1 + check_random_below(stride()); happened;
              at += stride()) {
             happened = faulty_story(folder, fault, at, policy);
@@ -581,6 +647,35 @@ TEST(persist__the_disk_is_full)
 TEST(persist__the_disk_is_full_in_the_midst)
 {
     fail_everywhere(DISK_HALF_FULL);
+}
+
+/* ---- Stopping ------------------------------------------------------------------------------------------ */
+
+/* A snapshot does not keep the service from stopping, and nothing is lost if it is cut short. */
+static void stopping_story(const char *folder)
+{
+    must_open(folder, "");
+    many_add(0, MANY, "a");
+    server_stop(false);
+    const bool cut = strncmp(world_ask(&w, "SAVE"), "-", 1) == 0;
+    _exit(cut && world_ack(&w) ? 0 : 3);
+}
+
+TEST(persist__stopping_cuts_a_snapshot_short)
+{
+    const char *folder = scratch_path("stopping");
+    int status = 0;
+    empty(folder);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        stopping_story(folder);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    must_open(folder, "");
+    many_check(0, MANY, "a", ":1");
+    world_close(&w);
 }
 
 /* ---- Dying ----------------------------------------------------------------------------------------------- */
@@ -653,6 +748,7 @@ static void die_everywhere(enum disk_fault fault)
     CHECK(safe != MAP_FAILED);
     for (unsigned policy = 0; policy < 2; policy++) {
         bool died = true;
+        packing = policy == 1;
         for (unsigned long at = 1 + check_random_below(stride()); died;
              at += stride()) {
             died = die_at(folder, fault, at, policy, safe);
