@@ -48,7 +48,8 @@ struct persist {
     pthread_mutex_t retired_lock;
     struct retired *retired;
     struct packs *packs;
-    size_t pack_from; /* objects of a snapshot that a pack is made for; tests change it */
+    size_t
+        pack_from; /* objects of a snapshot that a pack is made for; tests change it */
 
     pthread_t thread; /* of the snapshot that runs in the background */
     bool thread_joinable;
