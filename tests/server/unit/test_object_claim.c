@@ -1,4 +1,6 @@
 /* Who must not wait for a long operation on an object, and how it is told. */
+#define _GNU_SOURCE
+
 #include "object.h"
 #include "server/support/fake_host.h"
 #include "support/check.h"
