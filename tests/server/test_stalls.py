@@ -89,7 +89,8 @@ def faults(s):
 
 
 def test_creating_touches_few_pages(s):
-    """4 GiB are 2048 large pages, or a million small ones."""
+    """4 GiB are 2048 large pages, or a million small ones; creating touches a hundred, and with the
+    shadow memory of a sanitizer 1300."""
     for words in (("BF.RESERVE", "k", "0.01", 3500000000, "NONSCALING"),
                   ("BF.RESERVE", "k", "0.01", 2500000000),
                   ("CF.RESERVE", "k", 1600000000),
@@ -98,7 +99,7 @@ def test_creating_touches_few_pages(s):
         before = faults(s)
         assert s.ask(*words) == "OK", words
         touched = faults(s) - before
-        assert touched < 1000, (words, touched)
+        assert touched < 1900, (words, touched)
         assert s.ask("DEL", "k") == 1
 
 
