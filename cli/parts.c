@@ -61,15 +61,26 @@ static const char *parts_read_list(const char *text, bool has[PARTS_MOST])
     }
 }
 
+/* Reads " of NUMBER"; NULL: something else is there. Returns what follows it. */
+static const char *parts_read_of(const char *text, int base, uint64_t *number)
+{
+    char *end = NULL;
+    const size_t n = sizeof " of " - 1;
+    if (!text || strncmp(text, " of ", n) != 0) {
+        return NULL;
+    }
+    *number = strtoull(text + n, &end, base);
+    return end == text + n ? NULL : end;
+}
+
 static bool parts_read(const char *line, struct part_set *set)
 {
-    int used = 0;
+    uint64_t count = 0;
     const char *rest = parts_read_list(line + sizeof parts_name - 1, set->has);
-    return rest
-           && sscanf(rest, " of %" SCNu32 " of %" SCNx64 "%n", &set->count, &set->input,
-                     &used)
-                  == 2
-           && rest[used] == '\n' && set->count >= 1 && set->count <= PARTS_MOST;
+    rest = parts_read_of(rest, 10, &count);
+    rest = parts_read_of(rest, 16, &set->input);
+    set->count = (uint32_t)count;
+    return rest && *rest == '\n' && count >= 1 && count <= PARTS_MOST;
 }
 
 /* Adds the parts of one set to those of its input. False: there are too many inputs. */
