@@ -990,7 +990,7 @@ static void *set_many(void *first)
     for (uint64_t i = 0; i < 500; i++) {
         char why[SETTINGS_WHY], value[24];
         (void)snprintf(value, sizeof value, "%llu",
-                       (unsigned long long)(*(uint64_t *)first + i));
+                       (unsigned long long)*(uint64_t *)first + i);
         CHECK(settings_set(
             run.store, (bg_bytes[]){ { "maxclients", 10 }, { value, strlen(value) } },
             1, why));
