@@ -141,7 +141,8 @@ def test_some_shards_fail(program):
         assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "none before the first that is not in"
         front.cluster.trouble = lambda node, words: \
             b"-NOFILTER gone\r\n" if node.number == 2 and words[0].startswith(b"BG.") else None
-        assert s.ask("BG.MEXISTS", "seen", *KEYS).startswith("NOFILTER"), "a shard that is missing is no doubt"
+        # A shard that is missing is no doubt. A node that is slow to answer is, on a busy machine.
+        service.wait_for(lambda: str(s.ask("BG.MEXISTS", "seen", *KEYS)).startswith("NOFILTER"), what="the error")
 
 
 @service.alone
