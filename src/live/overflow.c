@@ -243,8 +243,10 @@ bg_err overflow_merge(struct window *to, const struct window *from)
         err = layer ? bg_filter_merge(*overflow_at(to, i), layer, NULL) : BG_OK;
     }
     uint64_t theirs = __atomic_load_n(&from->filled, __ATOMIC_RELAXED);
-    if (!err && theirs > to->filled) {
-        __atomic_store_n(&to->filled, theirs, __ATOMIC_RELAXED);
+    uint64_t ours = __atomic_load_n(&to->filled, __ATOMIC_RELAXED);
+    while (!err && ours < theirs /* adds go on counting */
+           && !__atomic_compare_exchange_n(&to->filled, &ours, theirs, true,
+                                           __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
     return err;
 }
