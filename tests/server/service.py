@@ -178,6 +178,7 @@ class Service:
         self.log = os.path.join(self.folder, "log")
         self.unix = os.path.join(self.folder, "socket")
         self.process = None
+        self.ended = False  # by stop, as expected
         self.port = self.http_port = 0
         self.connection = None
         self.log_start = 0
@@ -198,6 +199,7 @@ class Service:
         path = self.configure()
         self.log_start = len(self.read_log()) if os.path.exists(self.log) else 0
         with open(self.log, "ab") as log:
+            self.ended = False
             self.process = subprocess.Popen([*self.prefix, self.program, path], stdout=log, stderr=log,
                                             stdin=subprocess.DEVNULL,
                                             env={**os.environ, **self.env})
@@ -266,8 +268,8 @@ class Service:
         """Until the process has ended by itself; returns its exit code."""
         return self.process.wait(timeout=seconds)
 
-    def stop(self, seconds=60):
-        """Asks it to end, and insists on exit code 0 and a log without complaints."""
+    def stop(self, seconds=60, expect=0):
+        """Asks it to end, and insists on an exit code and a log without complaints."""
         self.forget()
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -280,7 +282,8 @@ class Service:
                 from None
         text = self.read_log()
         assert not COMPLAINT.search(text), text[-20000:]
-        assert code == 0, f"exit code {code}:\n{text[-4000:]}"
+        assert code == expect, f"exit code {code}:\n{text[-4000:]}"
+        self.ended = True
 
     def kill(self):
         self.forget()
@@ -300,7 +303,7 @@ class Service:
 
     def __exit__(self, kind, *_):
         try:
-            if kind is None:
+            if kind is None and not self.ended:
                 self.stop()
         finally:
             self.kill()
