@@ -330,6 +330,14 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     return BG_EBUSY;
 }
 
+void session_abandon(struct session *session)
+{
+    if (session->has_ticket) {
+        session->has_ticket = false;
+        gates_abandon(&session->ticket);
+    }
+}
+
 /* Files lie in one folder, which is made when it is needed; names are plain. */
 static bg_err session_host_path(struct host *host, bg_bytes file, char *path,
                                 size_t room, bg_errinfo *info)

@@ -129,6 +129,9 @@ bool session_may_stall(struct session *session, const struct command *command,
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply);
 
+/* The request that a handler deferred will not be run again: there is no memory for a job. */
+void session_abandon(struct session *session);
+
 /* A command is about to run, by whomever: if it may change something its reply has to wait until
  * what is recorded is safe, even if it finds nothing to change. */
 void session_changes(struct session *session, const struct command *command);
