@@ -142,8 +142,7 @@ static bg_err session_name(struct session *session, bg_bytes name,
     return err;
 }
 
-/* Whether no filter can have had a name: else creating one would deny keys that were added. */
-static bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
+bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
 {
     char shown[64];
     if (!persist_doubts(session->server->persist, name)

@@ -95,6 +95,10 @@ bg_err session_drop(struct session *session, bg_bytes name,
 bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
+/* Whether a name is known, or no filter can have had it: else one that gets it and is not meant to replace
+ * another would deny keys that were added. BG_EIO: it is in doubt. */
+bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
+
 /* The entry of a name, as host->ops->find finds its object; NULL: none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 

@@ -369,8 +369,12 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("DEL known", ":1");
     says("BF.EXISTS known k1", ":0");
     says("BF.ADD known again", ":1");
+    CHECK(world_ask(&w, "RENAMENX later unknown")[0] == '-'); /* it may be taken */
+    says("BF.EXISTS unknown x", ":1");
     says("RENAME later moved", "+OK");
     says("BF.EXISTS later x", ":0");
+    says("RENAMENX moved later", ":1"); /* which is free */
+    says("RENAME later moved", "+OK");
     says("COPY moved another REPLACE", ":1"); /* that is said to be all of it */
     says("BF.EXISTS another x", ":0");
     says("SAVE", "+OK");
