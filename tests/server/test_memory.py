@@ -166,6 +166,22 @@ def test_unfinished_requests(program):
         assert s.ask("BF.EXISTS", "k", b"y" * MI) == 0
 
 
+@alone
+def test_unfinished_requests_of_many_words(program):
+    """Words are short, and what is noted of each of them is not."""
+    with Service(program, "maxmemory 64Mi") as s:
+        words = 600000
+        with s.connect() as client:
+            send(client, b"*1000000\r\n" + b"$0\r\n\r\n" * words)
+            wait_for(lambda: memory(s)["used_memory_buffers"] >= words * (6 + 16), what="all words to be counted")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI, what="buffers to be given back")
+        assert s.ask("CONFIG", "SET", "maxmemory", "16Mi") == "OK"
+        with s.connect() as client:
+            send(client, b"*1000000\r\n" + b"$0\r\n\r\n" * words)
+            assert client.reply().startswith(("OOM", "ERR out of memory"))
+        check(s, 16 * MI)
+
+
 def send(client, data):
     try:
         client.socket.sendall(data)
