@@ -136,25 +136,31 @@ static void keyspace_drop(struct request *request)
     reply_integer(&request->reply, n);
 }
 
-/* Drops some entries of the catalogue, those that the user may write. */
+/* Drops an entry of the catalogue if the user may write it. BG_ECANCELED: it was renamed meanwhile. */
+static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo *info)
+{
+    const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
+                                         .instead_of = entry };
+    const bg_bytes name = catalog_name(entry);
+    if (atomic_load(&entry->gone)
+        || !user_may_touch(session->client->user, name, USER_WRITE)) {
+        return BG_OK;
+    }
+    const bg_err err = catalog_drop_on(session->server->catalog, name, &terms, 0, info);
+    if (!err) {
+        persist_name_is_free(session->server->persist, name);
+    }
+    return err;
+}
+
 static bg_err flush_some(struct session *session, struct entry *const *entries,
                          size_t n, bg_errinfo *info)
 {
     bg_err err = BG_OK;
     session_enter(session); /* for names */
     for (size_t i = 0; i < n && !err; i++) {
-        const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
-                                             .instead_of = entries[i] };
-        do { /* again when it was renamed meanwhile */
-            const bg_bytes name = catalog_name(entries[i]);
-            err = BG_OK;
-            if (!atomic_load(&entries[i]->gone)
-                && user_may_touch(session->client->user, name, USER_WRITE)) {
-                err = catalog_drop_on(session->server->catalog, name, &terms, 0, info);
-                if (!err) {
-                    persist_name_is_free(session->server->persist, name);
-                }
-            }
+        do {
+            err = flush_one(session, entries[i], info);
         } while (err == BG_ECANCELED);
     }
     session_let_go(session);
