@@ -207,8 +207,10 @@ static int keyspace_move(struct request *request, bool only_new)
     struct session *session = session_of(request);
     bg_errinfo info = { 0 };
     session->wrote = true;
-    const bg_err err = catalog_rename(session->server->catalog, request->argv[1],
-                                      request->argv[2], only_new, session->now, &info);
+    bg_err err = only_new ? session_is_free(session, request->argv[2], &info) : BG_OK;
+    err = err ? err
+              : catalog_rename(session->server->catalog, request->argv[1],
+                               request->argv[2], only_new, session->now, &info);
     if (err == BG_ENOTFOUND) {
         reply_error(&request->reply, keyspace_missing);
         return -1;

@@ -211,6 +211,7 @@ static bool resp_defer(struct conn *conn, const bg_bytes *argv, size_t argc)
     struct session *session = &conn->worker->session;
     struct resp_job *job = resp_copy(conn, argv, argc);
     if (!job) {
+        session_abandon(session);
         return false;
     }
     job->has_ticket = job->job.must = session->has_ticket;

@@ -447,6 +447,16 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
     return outcome;
 }
 
+void gates_abandon(struct gates_ticket *ticket)
+{
+    struct gate *gate = ticket->gate;
+    if (gate) {
+        (void)bg_gate_finish(ticket->asked, &ticket->ticket, BG_TRUTH_ERROR);
+        ticket->gate = NULL;
+        gates_leave(gate);
+    }
+}
+
 bg_err gates_wrote(struct gates *gates, bg_bytes name, bg_bytes key, bg_errinfo *info)
 {
     struct gate *gate = gates_take(gates, name, info);

@@ -56,9 +56,9 @@ bg_err journal_header_read(const unsigned char bytes[JOURNAL_HEADER],
     }
     uint32_t version = journal_load32(bytes + HEADER_VERSION_AT);
     uint32_t flags = journal_load32(bytes + HEADER_FLAGS_AT);
-    if (version != JOURNAL_VERSION || flags > JOURNAL_FRESH) {
-        return journal_error(info, BG_EVERSION, "version and flags", "1, and 0 or 1",
-                             "%u, and %u", version, flags);
+    if (version == 0 || version > JOURNAL_VERSION || flags > JOURNAL_FRESH) {
+        return journal_error(info, BG_EVERSION, "version and flags",
+                             "1 or 2, and 0 or 1", "%u, and %u", version, flags);
     }
     *header = (struct journal_header){
         .flags = flags,

@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 enum {
-    JOURNAL_VERSION = 1,
+    JOURNAL_VERSION = 2, /* 1: of version 0.1, which would delete packs */
     JOURNAL_HEADER = 64,
     JOURNAL_HEAD = 32,
     JOURNAL_ID = 16,

@@ -99,7 +99,8 @@ void multi_queue(struct client *client, const struct request *request, size_t li
         multi->last = &queued->next;
         multi->count++;
         multi->bytes += cost;
-        multi->slow = multi->slow || request->command->flags & COMMAND_SLOW;
+        multi->slow =
+            multi->slow || request->command->flags & (COMMAND_SLOW | COMMAND_DEFERS);
     } else if (!multi->failed) {
         multi->failed = true;
         ledger_release(LEDGER_BUFFERS, room ? cost : 0);

@@ -303,6 +303,15 @@ void packs_measure(struct packs *packs, const char *folder)
     pthread_mutex_unlock(&packs->lock);
 }
 
+void packs_keep(struct packs *packs)
+{
+    pthread_mutex_lock(&packs->lock);
+    for (size_t i = 0; i < packs->n; i++) {
+        packs->all[i].references++;
+    }
+    pthread_mutex_unlock(&packs->lock);
+}
+
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME])
 {
     struct part part;

@@ -60,6 +60,9 @@ bool packs_hold(struct packs *packs, const char *reference);
 /* Finds out how large the packs are of which parts are in use. */
 void packs_measure(struct packs *packs, const char *folder);
 
+/* One more to each of them: they stay, whatever is released. */
+void packs_keep(struct packs *packs);
+
 /* One less. True: that was the last one, and the pack `name` is not needed. */
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME]);
 

@@ -27,7 +27,8 @@
  * Files. A file that no object has is deleted if it is proved that none needs it, and kept otherwise. The
  * proof is a journal without a gap, from its beginning or a manifest on, to a segment that is known to be the
  * newest, that leaves no name in doubt, and whose objects could all be read. recovery_file_fate alone
- * decides. Folders of version 0.1 do not tell which segment is the newest: there such files are put
+ * decides. A pack that is in use may have parts of objects that nobody knows: without that proof it stays
+ * until the next start, even if all that are known let go of it. Folders of version 0.1 do not tell which segment is the newest: there such files are put
  * aside, once.
  */
 #include "doubt.h"
@@ -709,13 +710,19 @@ static const char **recovery_files(const struct recovery *r)
 /* What becomes of files that no object has. */
 enum fate { FATE_KEPT, FATE_ASIDE, FATE_DELETED };
 
+/* Whether the journal names every object that there is. */
+static bool recovery_accounts(const struct recovery *r,
+                              const struct journal_report *report)
+{
+    return report->damages == 0 && !r->doubts && (report->first == 1 || r->complete);
+}
+
 /* They are deleted if the journal accounts for every file there is: then they were left by a snapshot that
  * was cut short, or by an object that is gone. Nothing else may decide that at the start. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
 {
-    bool all =
-        report->damages == 0 && !r->doubts && (report->first == 1 || r->complete);
+    bool all = recovery_accounts(r, report);
     for (size_t i = 0; all && i < r->all.n; i++) {
         all = !r->all.places[i].found->broken;
     }
@@ -847,6 +854,9 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
     if (!err) {
         recovery_clean(r, report, forget);
         err = recovery_install(r, info);
+    }
+    if (!err && !recovery_accounts(r, report)) {
+        packs_keep(persist->packs);
     }
     return err;
 }

@@ -12,7 +12,9 @@
  * malformed and overlong ones.
  */
 #include "resp.h"
+
 #include "hex.h"
+#include "ledger.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,7 @@ void resp_parser_init(struct resp_parser *p, const struct resp_limits *limits)
 void resp_parser_free(struct resp_parser *p)
 {
     if (p->argv != p->few) {
+        ledger_release(LEDGER_BUFFERS, p->room * sizeof *p->argv);
         free(p->argv);
     }
     p->argv = p->few;
@@ -77,11 +80,19 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 /* ---- Arguments --------------------------------------------------------------------------- */
 
+/* Up to RESP_KEEP memory is never refused, as that of small buffers. */
 static bool resp_widen(struct resp_parser *p)
 {
     const size_t room = p->room > RESP_FEW ? p->room * 2 : (size_t)RESP_FEW * 8;
+    const size_t more = (room - (p->argv == p->few ? 0 : p->room)) * sizeof(bg_bytes);
+    if (room <= RESP_KEEP) {
+        ledger_add(LEDGER_BUFFERS, more);
+    } else if (!ledger_reserve(LEDGER_BUFFERS, more)) {
+        return false;
+    }
     bg_bytes *argv = realloc(p->argv == p->few ? NULL : p->argv, room * sizeof *argv);
     if (!argv) {
+        ledger_release(LEDGER_BUFFERS, more);
         return false;
     }
     if (p->argv == p->few) {

@@ -142,8 +142,7 @@ static bg_err session_name(struct session *session, bg_bytes name,
     return err;
 }
 
-/* Whether no filter can have had a name: else creating one would deny keys that were added. */
-static bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
+bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
 {
     char shown[64];
     if (!persist_doubts(session->server->persist, name)
@@ -328,6 +327,14 @@ static bg_err session_host_lookup(struct host *host, bg_bytes name, bg_bytes key
     session->has_ticket = true;
     session->deferred = true;
     return BG_EBUSY;
+}
+
+void session_abandon(struct session *session)
+{
+    if (session->has_ticket) {
+        session->has_ticket = false;
+        gates_abandon(&session->ticket);
+    }
 }
 
 /* Files lie in one folder, which is made when it is needed; names are plain. */

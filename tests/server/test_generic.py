@@ -2,8 +2,10 @@
 """The commands that are not about filters: connections, names, options, figures, users.
 usage: test_generic.py PATH-OF-BLOOMGATED [PART-OF-A-NAME...]"""
 
+import os
 import re
 import socket
+import sqlite3
 import threading
 import time
 
@@ -256,6 +258,23 @@ def test_multi(s):
         c.ask("MULTI")
         assert c.ask("AUTH", "x") == Error("ERR Command not allowed inside a transaction")
         assert c.ask("EXEC").startswith("EXECABORT")
+
+
+@alone
+def test_multi_with_lookups(program):
+    """Look-ups that ask the source: each has its own answer, in its place."""
+    s = Service(program)
+    path = os.path.join(s.folder, "keys.db")
+    with sqlite3.connect(path) as db:
+        db.execute("create table keys (key text unique)")
+        db.executemany("insert into keys values (?)", [("x" * i,) for i in range(1, 40)])
+    s.lines = (f"gate g source=sqlite:{path} query='select key from keys' lookup='select 1 from keys where key = ?' follow=none",)
+    with s, s.connect() as c:
+        present = [1, b"present"]
+        wait_for(lambda: s.ask("BG.LOOKUP", "g", "y") == [0, b"absent_by_filter"], what="a gate")
+        for lengths in ((39, 1), (1, 39), (5,), (9, 8, 7, 6)):
+            requests = [("BG.LOOKUP", "g", "x" * n) for n in lengths]
+            assert c.pipeline([("MULTI",), *requests, ("EXEC",), ("PING",)])[-2:] == [[present] * len(lengths), Status("PONG")]
 
 
 def test_multi_slow_and_long(s):

@@ -3,6 +3,8 @@
 
 usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
+import os
+import sqlite3
 import threading
 
 import service
@@ -164,11 +166,48 @@ def test_unfinished_requests(program):
         assert s.ask("BF.EXISTS", "k", b"y" * MI) == 0
 
 
+@alone
+def test_unfinished_requests_of_many_words(program):
+    """Words are short, and what is noted of each of them is not."""
+    with Service(program, "maxmemory 64Mi") as s:
+        words = 600000
+        with s.connect() as client:
+            send(client, b"*1000000\r\n" + b"$0\r\n\r\n" * words)
+            wait_for(lambda: memory(s)["used_memory_buffers"] >= words * (6 + 16), what="all words to be counted")
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI, what="buffers to be given back")
+        assert s.ask("CONFIG", "SET", "maxmemory", "16Mi") == "OK"
+        with s.connect() as client:
+            send(client, b"*1000000\r\n" + b"$0\r\n\r\n" * words)
+            assert client.reply().startswith(("OOM", "ERR out of memory"))
+        check(s, 16 * MI)
+
+
 def send(client, data):
     try:
         client.socket.sendall(data)
     except OSError:
         pass  # refused
+
+
+@alone
+def test_a_refused_lookup_leaves_others_alone(program):
+    """A look-up that asks the source is copied for a job. If that is refused the next one is not answered with what is left of it."""
+    s = Service(program, "maxmemory 64Mi", "workers 1")
+    path = os.path.join(s.folder, "keys.db")
+    large = "x" * 20000
+    with sqlite3.connect(path) as db:
+        db.execute("create table keys (key text unique)")
+        db.executemany("insert into keys values (?)", [("a",), (large,)])
+    s.lines += (f"gate g source=sqlite:{path} query='select key from keys' lookup='select 1 from keys where key = ?' follow=none",)
+    with s:
+        wait_for(lambda: s.ask("BG.LOOKUP", "g", "b") == [0, b"absent_by_filter"], what="a gate")
+        assert s.ask("BG.CREATE", "f", "KIND", "blocked", "BYTES", 40 * MI, "CAPACITY", 10) == "OK"
+        assert s.ask("BG.LOOKUP", "g", large) == [1, b"present"]
+        assert s.ask("CONFIG", "SET", "maxmemory", "8Mi") == "OK"
+        with s.connect() as client:
+            assert is_oom(client.ask("BG.LOOKUP", "g", large))
+        for _ in range(3):
+            assert s.ask("BG.LOOKUP", "g", "a") == [1, b"present"]
 
 
 @alone

@@ -369,8 +369,12 @@ TEST(doubt__names_that_are_dropped_are_free)
     says("DEL known", ":1");
     says("BF.EXISTS known k1", ":0");
     says("BF.ADD known again", ":1");
+    CHECK(world_ask(&w, "RENAMENX later unknown")[0] == '-'); /* it may be taken */
+    says("BF.EXISTS unknown x", ":1");
     says("RENAME later moved", "+OK");
     says("BF.EXISTS later x", ":0");
+    says("RENAMENX moved later", ":1"); /* which is free */
+    says("RENAME later moved", "+OK");
     says("COPY moved another REPLACE", ":1"); /* that is said to be all of it */
     says("BF.EXISTS another x", ":0");
     says("SAVE", "+OK");
@@ -452,6 +456,57 @@ TEST(doubt__nothing_is_deleted_while_something_is_missing)
     CHECK(access(filter_file(folder, left), F_OK) != 0);
     says("BF.EXISTS a x", ":1");
     says("BF.EXISTS a y", ":0");
+    world_close(&w);
+}
+
+/* The last place of a text in a file. */
+static long place_of(const char *path, const char *text)
+{
+    static char bytes[65536];
+    long last = -1;
+    FILE *file = fopen(path, "rb");
+    CHECK(file != NULL);
+    const size_t n = fread(bytes, 1, sizeof bytes, file);
+    (void)fclose(file);
+    for (size_t i = 0; i + strlen(text) <= n; i++) {
+        last = memcmp(bytes + i, text, strlen(text)) == 0 ? (long)i : last;
+    }
+    CHECK(last >= 0);
+    return last;
+}
+
+/* A pack has a filter that is known, and one whose name is in what is missing. */
+TEST(doubt__a_pack_with_unknown_parts_is_kept)
+{
+    const char *folder = scratch_path("packed");
+    struct names segments, packs;
+    must_open(folder, "");
+    w.server.persist->pack_from = 1;
+    says("BF.ADD known x", ":1");
+    says("BF.ADD unknown x", ":1");
+    says("SAVE", "+OK");
+    says("BF.ADD later x", ":1");
+    CHECK(world_ack(&w));
+    world_close(&w);
+    list(inside(folder, "filters"), "", &packs);
+    CHECK_EQ(packs.n, 1);
+    list(folder, "journal-", &segments);
+    const char *path = inside(folder, segments.at[segments.n - 1]);
+    flip(path, place_of(path, "unknown"));
+    for (int i = 0; i < 2; i++) {
+        must_open(folder, DOUBT);
+        CHECK(in_doubt());
+        says("BF.EXISTS unknown x", ":1");
+        says("DEL known", i == 0 ? ":1" : ":0");
+        says("SAVE", "+OK");
+        CHECK_EQ(access(filter_file(folder, packs.at[0]), F_OK), 0);
+        CHECK(world_ack(&w));
+        world_close(&w);
+    }
+    must_open(folder, FORGET);
+    CHECK(access(filter_file(folder, packs.at[0]), F_OK) != 0);
+    list(inside(folder, "forgotten"), "", &segments);
+    CHECK_EQ(segments.n, 1);
     world_close(&w);
 }
 
