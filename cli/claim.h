@@ -21,7 +21,8 @@ enum { CLAIM_PATH = 4096 };
  * it, at most BLOOMGATE_LOCK_WAIT (default: 60s). Exit code; an error was reported. */
 int claim_file(const char *path);
 
-/* Claims the file that `path` leads to, and writes its name to `to`: links are followed. */
+/* Claims the file that `path` leads to, and writes its name to `to`: links are followed, also to
+ * where no file exists. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
 /* Releases all claims; main does it when a command ends. */

@@ -39,6 +39,19 @@ $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder build -q -n 10 out
 ! bloomgate build: out.bg: another bloomgate command is changing it; run this one again when that has ended
 ? 1
 
+# A link to a file that does not exist yet leads there, through other links as well, and stays a link.
+$ export BLOOMGATE_LOCK_WAIT=0; mkdir folder; ln -s folder/hop.bg soon.bg; ln -s to.bg folder/hop.bg; . $CLI_TESTS/claim.sh; holder dedup -q --state soon.bg; bloomgate dedup -q --state folder/to.bg b; echo a >&3; release; bloomgate check -c folder/to.bg a b; readlink soon.bg folder/hop.bg; ls folder
+a
+1
+folder/hop.bg
+to.bg
+hop.bg
+to.bg
+! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; run this one again when that has ended
+$ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state round.bg b
+! bloomgate dedup: round.bg: No such file or directory
+? 4
+
 # Commands that only read do not wait.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q f.bg; bloomgate check -c f.bg a; bloomgate verify -q f.bg; bloomgate add -q -o h.bg f.bg b; release
 1
