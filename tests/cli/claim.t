@@ -28,6 +28,12 @@ $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fo
 4 1 add -f -o f.bg g.bg a
 4 1 join -f x 2 f.bg
 
+# A link that is to be replaced, while what it leads to is changed; and the other way round.
+$ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
+! bloomgate merge: over.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate add: target.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate add: over.bg: another bloomgate command is changing it; run this one again when that has ended
+
 # Files that do not exist yet.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder dedup -q --state new.bg; bloomgate dedup -q --state new.bg b; bloomgate build -n 10 new.bg b; echo a >&3; release; bloomgate check -c new.bg a b
 a
