@@ -102,6 +102,17 @@ int filter_follow(const struct filter_file *file, struct key_format *format)
     return CLI_OK;
 }
 
+int filter_expect_whole(const struct filter_file *file)
+{
+    static const char shard[] = "bloomgate-shard: ";
+    return strncmp(file->about.metadata, shard, sizeof shard - 1) != 0
+               ? CLI_OK
+               : say_failed(CLI_USAGE,
+                            "%s: is one shard of a filter, for some of the keys only; "
+                            "change the whole: bloomgate join",
+                            file->path);
+}
+
 int filter_may_write(const char *path, bool force)
 {
     struct stat about;

@@ -336,7 +336,8 @@ static int seen_resume(struct seen *seen, struct key_format *format)
     }
     const bg_file_info *about = &seen->file.about;
     seen_find_window(about->metadata, seen->window);
-    code = seen_check_kind(seen, path, about);
+    code = filter_expect_whole(&seen->file);
+    code = code ? code : seen_check_kind(seen, path, about);
     code = code ? code : seen_check_hash(seen, about);
     code = code ? code : seen_check_keys(path, seen->file.recipe, format);
     if (!code && *seen->window) {
