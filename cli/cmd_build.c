@@ -82,6 +82,7 @@ struct build {
     uint64_t *files;     /* the identity of each input file, for checkpoints; or NULL */
     uint64_t whole;      /* the identity of all input, for parts of it */
     bool refuses;        /* the filter is of a kind that can be full */
+    bool has_canaries;   /* of its generation, from a checkpoint */
     atomic_bool full;    /* and is, which was said */
     atomic_uint_fast64_t keys, news;
 };
@@ -522,6 +523,8 @@ static int build_resume(struct build *b)
     code = code ? code : build_check_input(b, path, &file.about, at, offset);
     b->filter = file.filter;
     b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_CAN_FILL_UP) != 0;
+    b->has_canaries = file.about.present_canaries > 0
+                      && file.about.generation == b->options->generation;
     memcpy(b->secret.key_id, file.about.key_id, sizeof b->secret.key_id);
     file.filter = NULL;
     filter_close(&file);
@@ -696,9 +699,9 @@ static int build_all(struct build *b, const struct arguments *arguments)
     } else {
         code = code ? code : build_size(b);
         code = code ? code : build_make(b);
-        if (!code && !build_canaries(b)) {
-            code = say_failed(CLI_FULL, "the filter is too small for its canaries");
-        }
+    }
+    if (!code && !b->has_canaries && !build_canaries(b)) {
+        code = say_failed(CLI_FULL, "the filter is too small for its canaries");
     }
     code = code ? code : build_run(b);
     code = code ? code : build_check_part(b);

@@ -267,6 +267,10 @@ $ for other in 'second first' '--field 1 first second' '-0 first second' '--crlf
 ! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
 ! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
 ? 3
+$ cp resumed.bg.partial seventh.bg.partial; bloomgate build -q -f -n 1M --as int64 --generation 7 --resume seventh.bg first second; bloomgate canary seventh.bg | grep -v absent; rm seventh.bg
+generation   7
+present      16 of 16 found
+verdict      good
 $ bloomgate build -q -n 1M --as int64 --resume resumed.bg first second; ls resumed.bg*
 resumed.bg
 $ bloomgate check -c resumed.bg second; bloomgate check -c resumed.bg first; wc -l < first; rm first
