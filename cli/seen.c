@@ -409,7 +409,8 @@ int seen_save(const struct seen *seen, const struct key_format *format)
     (void)snprintf(note, sizeof note, "%s%s", seen_window_name, seen->window);
     filter_metadata(format, *seen->window ? note : NULL, metadata);
     how.generation = seen->generation;
-    how.metadata = metadata;
+    /* A state that goes on keeps all lines, also those of others: notes, which part it is of. */
+    how.metadata = seen->file.path ? seen->file.about.metadata : metadata;
     memcpy(how.key_id, seen->key_id, sizeof how.key_id);
     return bg_save(seen->filter, seen->to, &how, &why)
                ? say_error(seen->options->state, &why)
