@@ -177,6 +177,7 @@ $ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop
 $ ls stop
 keys
 old.bg
+old.bg.bloomgate-lock
 
 # nohup has SIGHUP ignored, and it stays so.
 $ mkfifo in.nohup out.nohup; (trap '' HUP; exec bloomgate dedup -q) < in.nohup > out.nohup & exec 3> in.nohup 4< out.nohup; echo a >&3; read -t 20 line <&4; echo $line; kill -HUP $!; echo b >&3; read -t 20 line <&4; echo $line; exec 3>&-; wait $!; echo $?
