@@ -117,7 +117,8 @@ static int claim_pause(const char *path, const struct progress *since, double mo
 static int claim_failed(const char *path, const char *name)
 {
     const int why = errno;
-    const bool exists = access(name, F_OK) == 0;
+    struct stat about;
+    const bool exists = lstat(name, &about) == 0;
     errno = why;
     return say_errno(exists ? name : path);
 }

@@ -82,3 +82,7 @@ $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 ? 2
 $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate add sealed/f.bg b; chmod 755 sealed
 ! bloomgate add: sealed/f.bg: Permission denied
+
+# What cannot be locked is named.
+$ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
+bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
