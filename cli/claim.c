@@ -225,7 +225,9 @@ static void claim_release(size_t kept)
 {
     while (claim_count > kept) {
         const struct claim *claim = &claims[--claim_count];
-        (void)unlink(claim->name); /* (L1): first, while it is locked */
+        if (claim_is_file(claim->fd, claim->name)) { /* (L3) */
+            (void)unlink(claim->name); /* (L1): first, while it is locked */
+        }
         (void)close(claim->fd);
     }
 }

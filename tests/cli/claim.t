@@ -72,6 +72,10 @@ $ bloomgate add f.bg missing; ls | grep -c bloomgate-lock
 ! bloomgate add: missing: No such file or directory
 ? 1
 
+# If somebody removes the lock file, a command that ends leaves the one that another has made since.
+$ . $CLI_TESTS/claim.sh; holder add -q f.bg; rm f.bg.bloomgate-lock; touch f.bg.bloomgate-lock; release; ls *.bloomgate-lock; rm *.bloomgate-lock
+f.bg.bloomgate-lock
+
 # Interrupted while it waits.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
