@@ -71,7 +71,8 @@ static int change_check_ours(struct change *c)
     const uint32_t traits = bg_kind_traits(bg_filter_kind(c->file.filter));
     c->refuses = (traits & BG_CAN_FILL_UP) != 0;
     char now[KEY_RECIPE];
-    const int code = filter_follow(&c->file, &c->format);
+    int code = filter_expect_whole(&c->file);
+    code = code ? code : filter_follow(&c->file, &c->format);
     if (code) {
         return code;
     }

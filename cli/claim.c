@@ -1,5 +1,5 @@
 /* claim.c - see claim.h. */
-#define _GNU_SOURCE /* O_NOFOLLOW, O_CLOEXEC, realpath */
+#define _GNU_SOURCE /* O_NOFOLLOW, O_CLOEXEC, readlink, realpath */
 
 #include "claim.h"
 
@@ -20,9 +20,10 @@
 #include <unistd.h>
 
 enum {
-    CLAIM_MOST = 4,
-    CLAIM_AGAIN = 10
-}; /* at once; milliseconds between two attempts */
+    CLAIM_MOST = 4,   /* at once */
+    CLAIM_AGAIN = 10, /* milliseconds between two attempts */
+    CLAIM_LINKS = 40  /* to links; as many as Linux follows */
+};
 
 struct claim {
     char name[CLAIM_PATH]; /* of the lock file */
@@ -116,7 +117,8 @@ static int claim_pause(const char *path, const struct progress *since, double mo
 static int claim_failed(const char *path, const char *name)
 {
     const int why = errno;
-    const bool exists = access(name, F_OK) == 0;
+    struct stat about;
+    const bool exists = lstat(name, &about) == 0;
     errno = why;
     return say_errno(exists ? name : path);
 }
@@ -173,20 +175,49 @@ int claim_file(const char *path)
     return claim_name(path, path);
 }
 
-/* Where a path leads; a file that does not exist is where its path says. */
+/* Writes `text` behind the first `n` bytes of a path. */
+static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
+{
+    const bool fits = n + strlen(text) < CLAIM_PATH;
+    if (fits) {
+        memcpy(to + n, text, strlen(text) + 1);
+    }
+    return fits;
+}
+
+/* Replaces the path of a link by what is written in it; false: it is none, or that is too long. */
+static bool claim_read_link(char to[CLAIM_PATH])
+{
+    char text[CLAIM_PATH];
+    const char *slash = strrchr(to, '/');
+    const ssize_t n = readlink(to, text, sizeof text - 1);
+    if (n <= 0) {
+        return false;
+    }
+    text[n] = 0;
+    return claim_append(to, *text == '/' || !slash ? 0 : (size_t)(slash + 1 - to),
+                        text);
+}
+
+/* Where a path leads, also through links to a file that does not exist. */
 static int claim_follow(const char *path, char to[CLAIM_PATH])
 {
-    char *real = realpath(path, NULL);
-    if (!real && errno != ENOENT) {
-        return say_errno(path);
+    bool fits = claim_append(to, 0, path);
+    for (int links = 0; fits && links < CLAIM_LINKS; links++) {
+        char *real = realpath(to, NULL);
+        if (real) {
+            fits = claim_append(to, 0, real);
+            free(real);
+            return fits ? CLI_OK : say_failed(CLI_USAGE, "%s: too long", path);
+        }
+        if (errno != ENOENT) {
+            return say_errno(path);
+        }
+        if (!claim_read_link(to)) {
+            return CLI_OK;
+        }
     }
-    const char *found = real ? real : path;
-    const bool fits = strlen(found) < CLAIM_PATH;
-    if (fits) {
-        memcpy(to, found, strlen(found) + 1);
-    }
-    free(real);
-    return fits ? CLI_OK : say_failed(CLI_USAGE, "%s: too long", path);
+    return say_failed(CLI_USAGE, "%s: too long, or too many links", path);
 }
 
 /* Releases all but the first `kept` claims. */
@@ -194,7 +225,9 @@ static void claim_release(size_t kept)
 {
     while (claim_count > kept) {
         const struct claim *claim = &claims[--claim_count];
-        (void)unlink(claim->name); /* (L1): first, while it is locked */
+        if (claim_is_file(claim->fd, claim->name)) { /* (L3) */
+            (void)unlink(claim->name); /* (L1): first, while it is locked */
+        }
         (void)close(claim->fd);
     }
 }

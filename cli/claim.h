@@ -8,7 +8,9 @@
  *   (L1) the holder removes the lock file when it ends; a command that locked a file without a
  *        name any more starts over;
  *   (L2) the kernel releases the lock of a killed holder, so the file that it leaves behind
- *        keeps nobody out.
+ *        keeps nobody out;
+ *   (L3) the holder leaves a lock file that is not its own: somebody has removed that one, and
+ *        another command may have locked the new one.
  *
  * Commands that only read need no claim: they find the old file or the new one.
  */
@@ -21,7 +23,8 @@ enum { CLAIM_PATH = 4096 };
  * it, at most BLOOMGATE_LOCK_WAIT (default: 60s). Exit code; an error was reported. */
 int claim_file(const char *path);
 
-/* Claims the file that `path` leads to, and writes its name to `to`: links are followed. */
+/* Claims the file that `path` leads to, and writes its name to `to`: links are followed, also to
+ * where no file exists. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
 /* Releases all claims; main does it when a command ends. */

@@ -4,7 +4,8 @@
  * How large it becomes. --items says how many keys there are. Else plain files are read
  * twice, the first time to count; what comes through a pipe goes to a `scalable` filter, or,
  * when another kind was asked for, is collected as hashes of 8 bytes (bg_builder) and sized
- * then. Static kinds are always built that way.
+ * then. Static kinds are always built that way. Kinds that can forget need to know how often a
+ * key came, so theirs are collected with copies (hash_pile.h).
  *
  * Very long builds. With --checkpoint the work is cut into legs: all threads end, the filter
  * is saved as OUT.partial with how far it is in its metadata, and they go on. --resume begins
@@ -18,6 +19,7 @@
 #include "command.h"
 #include "filter_file.h"
 #include "flow.h"
+#include "hash_pile.h"
 #include "identity.h"
 #include "insert_keys.h"
 #include "number.h"
@@ -77,12 +79,15 @@ struct build {
     bg_spec spec;
     bg_filter *filter;   /* keys go there, */
     bg_loader *loader;   /* through this, or */
-    bg_builder *builder; /* their hashes, */
-    bg_hasher hasher;    /* made by this */
-    uint64_t *files;     /* the identity of each input file, for checkpoints; or NULL */
-    uint64_t whole;      /* the identity of all input, for parts of it */
-    bool refuses;        /* the filter is of a kind that can be full */
-    atomic_bool full;    /* and is, which was said */
+    bg_builder *builder; /* their hashes, or */
+    bool piles;          /* these, with copies, */
+    struct hash_pile pile;
+    bg_hasher hasher;  /* made by this */
+    uint64_t *files;   /* the identity of each input file, for checkpoints; or NULL */
+    uint64_t whole;    /* the identity of all input, for parts of it */
+    bool refuses;      /* the filter is of a kind that can be full */
+    bool has_canaries; /* of its generation, from a checkpoint */
+    atomic_bool full;  /* and is, which was said */
     atomic_uint_fast64_t keys, news;
 };
 
@@ -122,7 +127,9 @@ static bool build_hash(struct flow *flow, struct chunk *chunk)
 static bool build_collect(struct flow *flow, struct chunk *chunk)
 {
     struct build *b = flow->context;
-    if (bg_builder_add_many_hash(b->builder, chunk->hashes, chunk->count)) {
+    if (b->piles ? !hash_pile_add(&b->pile, chunk->hashes, chunk->count)
+                 : bg_builder_add_many_hash(b->builder, chunk->hashes, chunk->count)
+                       != BG_OK) {
         return flow_fail(
             flow, say_failed(CLI_FULL, "out of memory: 8 bytes per key are needed"));
     }
@@ -206,18 +213,9 @@ static void build_count_canaries(struct build *b)
     }
 }
 
-static int build_make(struct build *b)
+static int build_make_filter(struct build *b)
 {
     bg_errinfo why;
-    b->spec.hash = b->secret.hash;
-    if (build_collects(b)) {
-        if (bg_hasher_init(&b->hasher, &b->spec.hash, &why)
-            || bg_builder_create(&b->spec, &b->builder, &why)) {
-            return say_error(NULL, &why);
-        }
-        return CLI_OK;
-    }
-    build_count_canaries(b);
     b->spec.flags |= build_is_divided(b) ? BG_EXCLUSIVE : 0;
     if (bg_filter_create(&b->spec, &b->filter, &why)) {
         return say_error(NULL, &why);
@@ -225,6 +223,21 @@ static int build_make(struct build *b)
     const uint32_t traits = bg_kind_traits(bg_filter_kind(b->filter));
     b->refuses = (traits & BG_CAN_FILL_UP) != 0;
     return CLI_OK;
+}
+
+static int build_make(struct build *b)
+{
+    bg_errinfo why;
+    b->spec.hash = b->secret.hash;
+    if (!build_collects(b)) {
+        build_count_canaries(b);
+        return build_make_filter(b);
+    }
+    b->piles = (bg_kind_traits((bg_kind)b->spec.kind) & BG_CAN_REMOVE) != 0;
+    return bg_hasher_init(&b->hasher, &b->spec.hash, &why)
+                   || bg_builder_create(&b->spec, &b->builder, &why)
+               ? say_error(NULL, &why)
+               : CLI_OK;
 }
 
 /* ---- Which input ------------------------------------------------------------------------------ */
@@ -317,11 +330,34 @@ static bool build_solving(void *context, double share)
     return !stop_wanted();
 }
 
+/* The filter of what was collected with copies. */
+static int build_finish_pile(struct build *b)
+{
+    enum { BATCH = 1 << 20 };
+    bg_err err = BG_OK;
+    b->spec.items = b->pile.count ? b->pile.count : 1;
+    const int code = build_make_filter(b);
+    for (size_t at = 0, done = 0; at < b->pile.count && !code && !err; at += done) {
+        const size_t n = b->pile.count - at < BATCH ? b->pile.count - at : BATCH;
+        if (stop_wanted()) {
+            return CLI_INTERRUPTED;
+        }
+        err = insert_hashes(b->filter, b->pile.hashes + at, n, &done);
+    }
+    return code || !err
+               ? code
+               : say_failed(say_code(err), "the filter is full before all "
+                                           "keys are in; give it more --items");
+}
+
 static int build_finish(struct build *b)
 {
     bg_errinfo why;
     if (!b->builder) {
         return CLI_OK;
+    }
+    if (b->piles) {
+        return build_finish_pile(b);
     }
     progress_begin(&b->progress, "building",
                    (enum say_when)b->options->common.progress);
@@ -355,22 +391,31 @@ static int build_save(struct build *b, const char *path, const char *note)
     return err ? say_error(path, &why) : CLI_OK;
 }
 
+static bool build_canary(struct build *b, const uint8_t key[BG_CANARY_BYTES])
+{
+    if (b->piles) {
+        const uint64_t hash = bg_hash_bytes(&b->hasher, key, BG_CANARY_BYTES);
+        return hash_pile_add(&b->pile, &hash, 1);
+    }
+    if (b->builder) {
+        return bg_builder_add(b->builder, key, BG_CANARY_BYTES) == BG_OK;
+    }
+    if (b->refuses) {
+        return bg_filter_insert(b->filter, key, BG_CANARY_BYTES, NULL) == BG_OK;
+    }
+    (void)bg_filter_add(b->filter, key, BG_CANARY_BYTES);
+    return true;
+}
+
 static bool build_canaries(struct build *b)
 {
-    for (uint32_t i = 0; i < BG_CANARIES && !b->options->no_canaries; i++) {
+    bool good = true;
+    for (uint32_t i = 0; i < BG_CANARIES && !b->options->no_canaries && good; i++) {
         uint8_t key[BG_CANARY_BYTES];
         bg_canary(b->options->generation, i, key);
-        if (b->builder
-                ? bg_builder_add(b->builder, key, sizeof key) != BG_OK
-                : b->refuses
-                      && bg_filter_insert(b->filter, key, sizeof key, NULL) != BG_OK) {
-            return false;
-        }
-        if (!b->builder && !b->refuses) {
-            (void)bg_filter_add(b->filter, key, sizeof key);
-        }
+        good = build_canary(b, key);
     }
-    return true;
+    return good;
 }
 
 /* ---- Checkpoints ------------------------------------------------------------------------------ */
@@ -522,6 +567,8 @@ static int build_resume(struct build *b)
     code = code ? code : build_check_input(b, path, &file.about, at, offset);
     b->filter = file.filter;
     b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_CAN_FILL_UP) != 0;
+    b->has_canaries = file.about.present_canaries > 0
+                      && file.about.generation == b->options->generation;
     memcpy(b->secret.key_id, file.about.key_id, sizeof b->secret.key_id);
     file.filter = NULL;
     filter_close(&file);
@@ -696,9 +743,9 @@ static int build_all(struct build *b, const struct arguments *arguments)
     } else {
         code = code ? code : build_size(b);
         code = code ? code : build_make(b);
-        if (!code && !build_canaries(b)) {
-            code = say_failed(CLI_FULL, "the filter is too small for its canaries");
-        }
+    }
+    if (!code && !b->has_canaries && !build_canaries(b)) {
+        code = say_failed(CLI_FULL, "the filter is too small for its canaries");
     }
     code = code ? code : build_run(b);
     code = code ? code : build_check_part(b);
@@ -725,6 +772,7 @@ static int build_command(void *options, const struct arguments *arguments)
     bg_loader_free(b.loader);
     bg_filter_free(b.filter);
     bg_builder_free(b.builder);
+    hash_pile_end(&b.pile);
     bg_hasher_wipe(&b.hasher);
     secret_free(&b.secret);
     free(b.files);

@@ -102,6 +102,17 @@ int filter_follow(const struct filter_file *file, struct key_format *format)
     return CLI_OK;
 }
 
+int filter_expect_whole(const struct filter_file *file)
+{
+    static const char shard[] = "bloomgate-shard: ";
+    return strncmp(file->about.metadata, shard, sizeof shard - 1) != 0
+               ? CLI_OK
+               : say_failed(CLI_USAGE,
+                            "%s: is one shard of a filter, for some of the keys only; "
+                            "change the whole: bloomgate join",
+                            file->path);
+}
+
 int filter_may_write(const char *path, bool force)
 {
     struct stat about;
@@ -123,7 +134,11 @@ int filter_may_write(const char *path, bool force)
 
 int filter_claim(const char *path, bool force)
 {
-    const int code = strcmp(path, "-") == 0 ? CLI_OK : claim_file(path);
+    char to[CLAIM_PATH];
+    const bool is_file = strcmp(path, "-") != 0;
+    int code = is_file ? claim_file(path) : CLI_OK;
+    /* A link is replaced by a file. Whoever changes what it leads to has to wait as well. */
+    code = code || !is_file ? code : claim_target(path, to);
     return code ? code : filter_may_write(path, force);
 }
 

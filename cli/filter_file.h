@@ -84,6 +84,10 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
  * not the file's is refused: no key of it would be found. */
 int filter_follow(const struct filter_file *file, struct key_format *format);
 
+/* Refuses a shard that bloomgate split wrote, as a filter to change: exit code. Keys of other
+ * shards would not be found in the whole. */
+int filter_expect_whole(const struct filter_file *file);
+
 /* Refuses to overwrite a file, and what is no file: exit code. */
 int filter_may_write(const char *path, bool force);
 

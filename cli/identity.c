@@ -111,7 +111,9 @@ static int identity_find(const char *path, bool of_file, uint64_t *number)
         code = identity_sample(fd, (uint64_t)about.st_size, number) ? CLI_OK
                                                                     : say_errno(path);
         const uint64_t its[] = { about.st_ino, (uint64_t)about.st_mtim.tv_sec,
-                                 (uint64_t)about.st_mtim.tv_nsec };
+                                 (uint64_t)about.st_mtim.tv_nsec,
+                                 (uint64_t)about.st_ctim.tv_sec,
+                                 (uint64_t)about.st_ctim.tv_nsec };
         for (size_t i = 0; of_file && i < sizeof its / sizeof *its; i++) {
             *number = identity_mix(*number, its[i]);
         }

@@ -6,9 +6,11 @@
  * size. Reading all of it again would cost as much as the work itself. So a number is made of
  *
  *   content   the size, and 64 blocks of 4 KiB spread evenly over the file: the same for copies;
- *   file      that, the inode, and the time of the last modification in nanoseconds.
+ *   file      that, the inode, and the times of the last modification and of the last change of
+ *             anything, in nanoseconds. The latter cannot be set back, so a change of bytes is
+ *             always noticed; so is one of the name or mode, which would not matter.
  *
- * A change within a file that keeps all of that is not noticed.
+ * A copy that differs between the blocks is not noticed.
  */
 #ifndef CLI_IDENTITY_H
 #define CLI_IDENTITY_H

@@ -2,12 +2,12 @@
 #include "insert_keys.h"
 
 /* A key that may be contained is never the one that makes bg_filter_add give up the filter. */
-static bool insert_copy(bg_filter *filter, const bg_bytes *key)
+static bool insert_copy(bg_filter *filter, uint64_t hash)
 {
     const bool can = bg_filter_kind(filter) == BG_KIND_CUCKOO
-                     && bg_filter_may_contain(filter, key->data, key->len);
+                     && bg_filter_may_contain_hash(filter, hash);
     if (can) {
-        (void)bg_filter_add(filter, key->data, key->len);
+        (void)bg_filter_add_hash(filter, hash);
     }
     return can;
 }
@@ -15,6 +15,7 @@ static bool insert_copy(bg_filter *filter, const bg_bytes *key)
 bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n, size_t *done,
                    size_t *news)
 {
+    const bg_hasher *hasher = bg_filter_hasher(filter);
     *done = *news = 0;
     while (*done < n) {
         size_t here = 0, added = 0;
@@ -22,7 +23,26 @@ bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n, size_t *do
             bg_filter_insert_many(filter, keys + *done, n - *done, &here, &added);
         *done += here;
         *news += added;
-        if (err && (err != BG_EFULL || !insert_copy(filter, &keys[*done]))) {
+        if (err
+            && (err != BG_EFULL
+                || !insert_copy(filter, bg_hash_bytes(hasher, keys[*done].data,
+                                                      keys[*done].len)))) {
+            return err;
+        }
+        *done += err ? 1 : 0;
+    }
+    return BG_OK;
+}
+
+bg_err insert_hashes(bg_filter *filter, const uint64_t *hashes, size_t n, size_t *done)
+{
+    *done = 0;
+    while (*done < n) {
+        size_t here = 0;
+        const bg_err err =
+            bg_filter_insert_many_hash(filter, hashes + *done, n - *done, &here, NULL);
+        *done += here;
+        if (err && (err != BG_EFULL || !insert_copy(filter, hashes[*done]))) {
             return err;
         }
         *done += err ? 1 : 0;

@@ -1,9 +1,8 @@
 /* seen.c - see seen.h. */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _POSIX_C_SOURCE 200809L
 
 #include "seen.h"
 
-#include "claim.h"
 #include "flow.h"
 #include "number.h"
 #include "say.h"
@@ -11,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -338,7 +336,8 @@ static int seen_resume(struct seen *seen, struct key_format *format)
     }
     const bg_file_info *about = &seen->file.about;
     seen_find_window(about->metadata, seen->window);
-    code = seen_check_kind(seen, path, about);
+    code = filter_expect_whole(&seen->file);
+    code = code ? code : seen_check_kind(seen, path, about);
     code = code ? code : seen_check_hash(seen, about);
     code = code ? code : seen_check_keys(path, seen->file.recipe, format);
     if (!code && *seen->window) {
@@ -386,11 +385,10 @@ static int seen_check_folder(const char *path)
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format)
 {
     struct stat about;
-    char claimed[CLAIM_PATH];
     const char *path = seen->options->state;
     int code = seen_check(seen->options);
-    code = code || !path ? code : seen_check_folder(path);
-    code = code || !path ? code : claim_target(path, claimed);
+    code = code || !path ? code : claim_target(path, seen->to);
+    code = code || !path ? code : seen_check_folder(seen->to);
     if (code) {
         return code;
     }
@@ -411,15 +409,12 @@ int seen_save(const struct seen *seen, const struct key_format *format)
     (void)snprintf(note, sizeof note, "%s%s", seen_window_name, seen->window);
     filter_metadata(format, *seen->window ? note : NULL, metadata);
     how.generation = seen->generation;
-    how.metadata = metadata;
+    /* A state that goes on keeps all lines, also those of others: notes, which part it is of. */
+    how.metadata = seen->file.path ? seen->file.about.metadata : metadata;
     memcpy(how.key_id, seen->key_id, sizeof how.key_id);
-    char *real = realpath(seen->options->state, NULL); /* a link stays one */
-    const char *to = real ? real : seen->options->state;
-    const int code = bg_save(seen->filter, to, &how, &why)
-                         ? say_error(seen->options->state, &why)
-                         : CLI_OK;
-    free(real);
-    return code;
+    return bg_save(seen->filter, seen->to, &how, &why)
+               ? say_error(seen->options->state, &why)
+               : CLI_OK;
 }
 
 void seen_end(struct seen *seen)

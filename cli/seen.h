@@ -11,6 +11,7 @@
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H
 
+#include "claim.h"
 #include "filter_file.h"
 #include "input.h"
 #include "option.h"
@@ -38,6 +39,7 @@ struct seen {
     struct filter_file
         file; /* what it was taken from: its path is NULL if from nothing */
     char window[SEEN_WINDOW];
+    char to[CLAIM_PATH]; /* where the state is saved: a link to it stays one */
     uint64_t generation;
     uint8_t key_id[BG_KEY_ID_BYTES];
 };

@@ -78,6 +78,24 @@ $ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg
 70000
 70000
 
+# Copies count in the same way from a file and through a pipe: a key is there until it was removed as often as it came.
+$ (seq 100; seq 51 100) > twice; for kind in counting cuckoo quotient; do bloomgate build -qf -k $kind file.bg twice; cat twice | bloomgate build -qf -k $kind pipe.bg; cat /dev/null | bloomgate build -qf -k $kind none.bg; bloomgate canary none.bg | grep verdict; for f in file pipe; do seq 100 | bloomgate remove --strict -q $f.bg; seq 51 100 | bloomgate check -c $f.bg; bloomgate canary $f.bg | grep verdict; done; done
+verdict      good
+50
+verdict      good
+50
+verdict      good
+verdict      good
+50
+verdict      good
+50
+verdict      good
+verdict      good
+50
+verdict      good
+50
+verdict      good
+
 # Kinds that can be full refuse, and the file is as it was.
 $ seq 100 | bloomgate build -q --items 100 --kind cuckoo c.bg; cp c.bg before.bg
 $ seq 1001 9000 | bloomgate add -t 1 c.bg

@@ -28,6 +28,12 @@ $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fo
 4 1 add -f -o f.bg g.bg a
 4 1 join -f x 2 f.bg
 
+# A link that is to be replaced, while what it leads to is changed; and the other way round.
+$ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
+! bloomgate merge: over.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate add: target.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate add: over.bg: another bloomgate command is changing it; run this one again when that has ended
+
 # Files that do not exist yet.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder dedup -q --state new.bg; bloomgate dedup -q --state new.bg b; bloomgate build -n 10 new.bg b; echo a >&3; release; bloomgate check -c new.bg a b
 a
@@ -38,6 +44,19 @@ $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder build -q -n 10 out
 0
 ! bloomgate build: out.bg: another bloomgate command is changing it; run this one again when that has ended
 ? 1
+
+# A link to a file that does not exist yet leads there, through other links as well, and stays a link.
+$ export BLOOMGATE_LOCK_WAIT=0; mkdir folder; ln -s folder/hop.bg soon.bg; ln -s to.bg folder/hop.bg; . $CLI_TESTS/claim.sh; holder dedup -q --state soon.bg; bloomgate dedup -q --state folder/to.bg b; echo a >&3; release; bloomgate check -c folder/to.bg a b; readlink soon.bg folder/hop.bg; ls folder
+a
+1
+folder/hop.bg
+to.bg
+hop.bg
+to.bg
+! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; run this one again when that has ended
+$ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state round.bg b
+! bloomgate dedup: round.bg: No such file or directory
+? 4
 
 # Commands that only read do not wait.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q f.bg; bloomgate check -c f.bg a; bloomgate verify -q f.bg; bloomgate add -q -o h.bg f.bg b; release
@@ -53,6 +72,10 @@ $ bloomgate add f.bg missing; ls | grep -c bloomgate-lock
 ! bloomgate add: missing: No such file or directory
 ? 1
 
+# If somebody removes the lock file, a command that ends leaves the one that another has made since.
+$ . $CLI_TESTS/claim.sh; holder add -q f.bg; rm f.bg.bloomgate-lock; touch f.bg.bloomgate-lock; release; ls *.bloomgate-lock; rm *.bloomgate-lock
+f.bg.bloomgate-lock
+
 # Interrupted while it waits.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
@@ -63,3 +86,7 @@ $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 ? 2
 $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate add sealed/f.bg b; chmod 755 sealed
 ! bloomgate add: sealed/f.bg: Permission denied
+
+# What cannot be locked is named.
+$ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
+bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links

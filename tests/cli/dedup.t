@@ -267,6 +267,9 @@ $ bloomgate dedup -s window.bg -w 10 lines
 $ bloomgate dedup -s state.bg --unordered lines
 ! bloomgate dedup: state.bg: --unordered needs a filter of kind register, this is scalable
 ? 3
+$ bloomgate build -q -n 100 --lower --note mine noted.bg lines; bloomgate dedup -q -s noted.bg lines; bloomgate info noted.bg | grep -E ' note| keys  '
+  keys         lower
+  note         mine
 $ bloomgate build -q -k cuckoo cuckoo.bg lines; bloomgate dedup -s cuckoo.bg lines
 ! bloomgate dedup: cuckoo.bg: a filter of kind cuckoo takes no more keys
 ? 3

@@ -268,6 +268,10 @@ $ for other in 'second first' '--field 1 first second' '-0 first second' '--crlf
 ! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
 ! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
 ? 3
+$ cp resumed.bg.partial seventh.bg.partial; bloomgate build -q -f -n 1M --as int64 --generation 7 --resume seventh.bg first second; bloomgate canary seventh.bg | grep -v absent; rm seventh.bg
+generation   7
+present      16 of 16 found
+verdict      good
 $ bloomgate build -q -n 1M --as int64 --resume resumed.bg first second; ls resumed.bg*
 resumed.bg
 $ bloomgate check -c resumed.bg second; bloomgate check -c resumed.bg first; wc -l < first; rm first
@@ -281,6 +285,9 @@ $ bloomgate build -q -n 1M --resume resumed.bg second -f
 # What was read must not change until it is resumed: replaced by a file of the same size, in place or not, with its old time or not.
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms again.bg first second 2> /dev/null; cp -p first kept; cp again.bg.partial kept.partial; (seq 1000000 1001000; echo 999) > second
+$ printf 9 | dd of=first bs=1 seek=500000 conv=notrunc status=none; touch -r kept first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
+! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
+? 3
 $ tr 0-4 5-9 < first > other; mv other first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
 ! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
 ? 3
