@@ -322,6 +322,36 @@ def test_replica_of_a_server_that_was_started_again():
     assert check(cluster, "-v", "--open").stdout == "0\n"
 
 
+def test_holder_copies_a_server_that_was_started_again():
+    """It had the shard when the saved witness was written, but comes back with what another process had left."""
+    cluster, _ = replicated()
+    first, second = cluster.nodes[1], cluster.nodes[3]
+    fail_over(cluster)
+    cluster.replica_of = {3: 1}
+    first.follow(second)
+    saved = second.save()
+    more = "".join(f"more-{i}\n" for i in range(2000))
+    assert run(cluster, "add", "-w", "1", "f", keys=more).returncode == 0
+    second.restart(saved)
+    first.follow(second)
+    first.promote()
+    cluster.owners = [1 if owner == 3 else owner for owner in cluster.owners]
+    assert run(cluster, "check", "-c", "-v", "f", keys=more, quick=True).returncode == 4
+    assert run(cluster, "check", "-c", "-v", "--open", "f", keys=more, quick=True).stdout == "0\n"
+
+
+def test_promoted_servers_without_a_witness():
+    """A process that was promoted is believed before there is a witness, and by the first one."""
+    cluster = made()
+    for node in cluster.nodes:
+        node.strings.clear()
+        node.promote()
+    assert run(cluster, "check", "-c", "f", keys="absent\n", quick=True).stdout == "0\n"
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    assert check(cluster, "-v").stdout == "0\n"
+    assert run(cluster, "check", "-c", "f", keys="absent\n").stdout == "0\n"
+
+
 def test_doubt_moves_with_the_data():
     """Slots that leave a server in doubt are in doubt where they go, if somebody has looked before."""
     cluster, saved = replicated()
