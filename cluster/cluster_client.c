@@ -31,6 +31,7 @@ enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
     CLUSTER_BOUNCES = 5,    /* rounds of redirections alone, before a pause */
     CLUSTER_OPENING = 1000, /* milliseconds to find a node that answers, at first */
+    CLUSTER_INFORMED = 500, /* milliseconds until a process is asked again who it is */
 };
 
 bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -81,10 +82,16 @@ static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
 
 /* ---- One node ----------------------------------------------------------------------------------- */
 
-/* Requests that open a connection: AUTH, where there is a password, and INFO. */
+/* Whether a connection is opened with AUTH in this round. */
+static bool cluster_signs_in(const struct cluster *c, const struct node_link *link)
+{
+    return link->fresh && c->options.password;
+}
+
+/* Requests of ours before those of a round: AUTH, and INFO, which is put from time to time. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
-    return link->fresh ? (c->options.password ? 2 : 1) : 0;
+    return (size_t)cluster_signs_in(c, link) + link->informs;
 }
 
 static bool cluster_put_auth(struct cluster *c, struct node_link *link)
@@ -103,7 +110,8 @@ static bool cluster_put_info(struct node_link *link)
     return link_put(link, info, 3);
 }
 
-/* Opens a node's link for a round, with greetings where it is new; false: it cannot be opened. */
+/* Opens a node's link for a round, with greetings where it is new; false: it cannot be opened. A
+ * process copies other data without closing its connections, so what it said about itself expires. */
 static bool cluster_begin(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -111,9 +119,9 @@ static bool cluster_begin(struct cluster *c, uint16_t node)
         cluster_note_link(c, node);
         return false;
     }
-    return !link->fresh
-           || ((!c->options.password || cluster_put_auth(c, link))
-               && cluster_put_info(link));
+    link->informs = link->fresh || cluster_now() - link->informed >= CLUSTER_INFORMED;
+    return (!cluster_signs_in(c, link) || cluster_put_auth(c, link))
+           && (!link->informs || cluster_put_info(link));
 }
 
 /* The answer to AUTH. False: refused, the link is closed. */
@@ -159,6 +167,7 @@ static bool cluster_take_info(struct node_link *link)
         return false;
     }
     const struct reply_item item = reply_next(reply, &at);
+    link->informed = cluster_now();
     link->process =
         (struct link_process){ .refused = item.type == '-'
                                           && reply_begins(item.text, "NOPERM") };
@@ -180,10 +189,8 @@ static bool cluster_take_info(struct node_link *link)
 static bool cluster_greeted(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
-    const size_t due = cluster_greetings(c, link);
-    const bool good =
-        due == 0
-        || ((due == 1 || cluster_take_auth(c, link)) && cluster_take_info(link));
+    const bool good = (!cluster_signs_in(c, link) || cluster_take_auth(c, link))
+                      && (!link->informs || cluster_take_info(link));
     if (!good) {
         cluster_note_link(c, node);
     }

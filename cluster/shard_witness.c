@@ -24,7 +24,8 @@ void witness_free(struct witness *witness)
 
 bool witness_believes(const struct witness *witness, const struct link_process *who)
 {
-    bool found = witness->any || (who->run && who->run == witness->holder);
+    bool found =
+        witness->any || (who->run && who->run == witness->holder && !who->before);
     for (size_t i = 0; i < witness->count && !found; i++) {
         const struct witness_entry *e = &witness->entries[i];
         found = who->run && e->run == who->run && e->history
@@ -131,6 +132,11 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
         if (known) {
             return witness_doubt(why, "its witness is lost, so keys may be, too");
         }
+        if (!witness_reserve(witness, 1)) {
+            return WITNESS_NO_MEMORY;
+        }
+        witness->entries[witness->count++] =
+            (struct witness_entry){ ask->by->run, ask->by->history };
         witness->holder = ask->by->run;
         witness->any = ask->by->run == 0;
         return WITNESS_NONE;

@@ -17,8 +17,9 @@
  *      continues, got these data while it was running: as the primary, as a replica that was promoted, or by
  *      a migration of slots. A replica that has copied the data of a primary that was started again has
  *      another history by then: Redis gives a process a new one when it starts.
- * (W3) The process that had the shard when the witness was written may change its history: it does so when
- *      it has had no replica for an hour.
+ * (W3) The process that had the shard when the witness was written may begin a history that continues none:
+ *      a primary does so when it has had no replica for an hour. A history that continues one that is not
+ *      on the list is that of another primary, whose data the process has copied meanwhile.
  * (W4) The witness is written only to a shard that is not in doubt, or by order of the operator. To a shard
  *      in doubt an empty list is written, so that the doubt goes with the data, wherever these go. So a
  *      doubt stays, for all clients and beyond their own restarts, until the operator says that the shard

@@ -589,7 +589,8 @@ static uint64_t object_period(const struct object_shape *shape)
  * is recorded with every move. After a restart, or when another host had moved the window, it goes
  * on from the last record, at the first tick here: time that nobody has measured does not count.
  * Records come at least OBJECT_STEPS times in a period, so hardly any measured time is lost. 0: it
- * stands still.
+ * stands still, because another host moves the window. Keys are added at that host's time, so what
+ * this host measured before counts no longer.
  */
 enum { OBJECT_STEPS = 8 };
 
@@ -597,6 +598,7 @@ static uint64_t object_time(struct object *object, struct host *host)
 {
     const uint64_t ticks = host->ops->ticks ? host->ops->ticks(host) : 0;
     if (!ticks) {
+        atomic_store(&object->timed, false);
         return 0;
     }
     if (!atomic_load_explicit(&object->timed, memory_order_acquire)) {
@@ -762,11 +764,11 @@ bg_err object_apply(struct object *object, const struct change *change,
     if (change->op == CHANGE_REMOVE && !change->hashes) {
         return object_error(info, BG_EFORMAT, "a removal without hashes");
     }
+    atomic_store(&object->timed, false); /* see object_time */
     switch (change->op) {
     case CHANGE_ADD: return replay_add(object, change, info);
     case CHANGE_ROTATE:
         atomic_store(&object->rotated, change->value);
-        atomic_store(&object->timed, false);
         return bg_slot_rotate(object->slot, change->value, info);
     case CHANGE_REMOVE:
         err = bg_slot_hash_many(object->slot, NULL, 0, NULL, &check);

@@ -268,6 +268,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleServerInfoData *, const char *field))                         \
     REQUIRED(float, GetUsedMemoryRatio, (void)) /* of maxmemory; 0: there is none */   \
     OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
+    REQUIRED(int, RedactClientCommandArgument, (RedisModuleCtx *, int position))       \
     REQUIRED(unsigned long long, GetClientId, (RedisModuleCtx *))                      \
     REQUIRED(RedisModuleString *, GetClientUserNameById,                               \
              (RedisModuleCtx *, uint64_t id))                                          \

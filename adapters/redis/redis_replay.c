@@ -25,7 +25,10 @@
 
 #define REPLAY "BG.REPLAY"
 
-enum { REPLAY_HASH = 8 };
+enum {
+    REPLAY_HASH = 8,
+    REPLAY_SECRET = 4 /* which argument of CREATE and DONE it is */
+};
 
 /* ---- Sending ------------------------------------------------------------------------------------- */
 
@@ -468,6 +471,9 @@ static int replay_command(RedisModuleCtx *ctx, RedisModuleString **argv, int arg
         return redis.ReplyWithError(
             ctx, "NOPERM BG.REPLAY is for replication: it needs a user with the "
                  "permissions of a replica (REPLCONF)");
+    }
+    if (argc == REPLAY_SECRET + 1) { /* which SLOWLOG would show */
+        (void)redis.RedactClientCommandArgument(ctx, REPLAY_SECRET);
     }
     struct replay r = { .ctx = ctx, .key = argv[1], .argc = (size_t)argc };
     const char *wrong = "ERR Insufficient memory";

@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 import traceback
 
 import fake_nodes
@@ -320,6 +321,57 @@ def test_replica_of_a_server_that_was_started_again():
     fail_over(cluster)
     assert check(cluster, "-v").returncode == 4
     assert check(cluster, "-v", "--open").stdout == "0\n"
+
+
+def test_holder_copies_a_server_that_was_started_again():
+    """It had the shard when the saved witness was written, but comes back with what another process had left."""
+    cluster, _ = replicated()
+    first, second = cluster.nodes[1], cluster.nodes[3]
+    fail_over(cluster)
+    cluster.replica_of = {3: 1}
+    first.follow(second)
+    saved = second.save()
+    more = "".join(f"more-{i}\n" for i in range(2000))
+    assert run(cluster, "add", "-w", "1", "f", keys=more).returncode == 0
+    second.restart(saved)
+    first.follow(second)
+    first.promote()
+    cluster.owners = [1 if owner == 3 else owner for owner in cluster.owners]
+    assert run(cluster, "check", "-c", "-v", "f", keys=more, quick=True).returncode == 4
+    assert run(cluster, "check", "-c", "-v", "--open", "f", keys=more, quick=True).stdout == "0\n"
+
+
+def test_data_are_copied_while_it_is_asked():
+    """A process copies what another one had left, and is asked on the connection that it had before."""
+    cluster, saved = replicated()
+    first, second = cluster.nodes[1], cluster.nodes[3]
+    with subprocess.Popen([PROGRAM, "--cluster", cluster.addresses(), "check", "-c", "-v", "--open", "f"], text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
+        asking.stdin.write(INPUT * 30)  # more than it reads at once
+        asking.stdin.flush()
+        end = time.monotonic() + 20
+        while not any(words[0] == b"BG.MEXISTS" for words in first.seen):
+            assert time.monotonic() < end, "it is not asked"
+            time.sleep(0.01)
+        time.sleep(1)  # no failover is faster
+        second.promote()
+        second.restart(saved)
+        first.follow(second)
+        first.promote()
+        answer, warning = asking.communicate(INPUT, timeout=60)
+    assert answer == "0\n" and "not all of the cluster answered" in warning, (answer, warning)
+
+
+def test_promoted_servers_without_a_witness():
+    """A process that was promoted is believed before there is a witness, and by the first one."""
+    cluster = made()
+    for node in cluster.nodes:
+        node.strings.clear()
+        node.promote()
+    assert run(cluster, "check", "-c", "f", keys="absent\n", quick=True).stdout == "0\n"
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    assert check(cluster, "-v").stdout == "0\n"
+    assert run(cluster, "check", "-c", "f", keys="absent\n").stdout == "0\n"
 
 
 def test_doubt_moves_with_the_data():

@@ -309,6 +309,23 @@ def digest_of_new(h):
 
 
 @alone
+def test_replicated_secret_is_not_shown(pattern):
+    """Replicas get the secret with a filter; SLOWLOG there does not show it."""
+    secret = bytes(range(16))
+    with Host(pattern.program, pattern.module, ["secret", secret.hex()]) as h:
+        replica = redis_host.replica_of(h, slowlog_log_slower_than=0)
+        try:
+            assert h.ask("BG.CREATE", "k", "CAPACITY", 100) == "OK"
+            redis_host.caught_up(h, replica)
+            words = [entry[3] for entry in replica.ask("SLOWLOG", "GET", -1)]
+            assert any(b"CREATE" in line for line in words) and all(secret not in line for line in words), words
+            assert replica.ask("BG.DIGEST", "k") == h.ask("BG.DIGEST", "k")
+        finally:
+            replica.kill()
+            replica.remove()
+
+
+@alone
 def test_secret_is_not_shown(pattern):
     """CONFIG GET and CONFIG REWRITE have its id, which is enough where a filter has the secret."""
     first, second = "00112233445566778899aabbccddeeff", "ff" * 16

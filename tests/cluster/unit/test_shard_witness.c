@@ -47,7 +47,8 @@ TEST(witness__what_is_written_is_read)
     CHECK_EQ(read_text(text, process(7, 1, 70)), WITNESS_GOOD); /* promoted */
     CHECK_EQ(read_text(text, process(7, 1, 2)), WITNESS_RESTART);
     CHECK_EQ(read_text(text, process(8, UINT64_MAX, 0)), WITNESS_GOOD);
-    CHECK_EQ(read_text(text, process(9, 1, 2)), WITNESS_GOOD); /* had the shard */
+    CHECK_EQ(read_text(text, process(9, 1, 0)), WITNESS_GOOD);    /* had the shard */
+    CHECK_EQ(read_text(text, process(9, 1, 2)), WITNESS_RESTART); /* ... and copied */
     CHECK_EQ(read_text(text, process(10, 70, 70)), WITNESS_RESTART);
     CHECK_EQ(read_text(text, process(0, 70, 70)), WITNESS_RESTART);
     CHECK_EQ(read_text(witness_of_doubt, process(7, 70, 0)), WITNESS_DOUBT);

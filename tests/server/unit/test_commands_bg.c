@@ -309,6 +309,37 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
     }
 }
 
+/* A primary becomes a replica, for which time stands still, and then a primary again: keys that it was
+ * sent in between are as old as they were for the other primary, however they were sent. */
+TEST(bg__windows_go_on_where_another_host_left_them)
+{
+    const bg_bytes key = { "second", 6 };
+    const struct change change = { .op = CHANGE_ADD, .n = 1, .keys = &key };
+    for (int as_change = 0; as_change < 2; as_change++) {
+        struct fake h;
+        fake_begin(&h);
+        run(&h, "+OK", "BG.CREATE w WINDOW 10000 CAPACITY 1000 GENERATIONS 2");
+        h.now += 10000 - h.now % 10000 + 9900; /* the end of a period */
+        CHECK_STR(fake(&h, "BG.ADD w first"), ":1");
+        h.now += 2000;
+        h.stepped = h.now;
+        if (as_change) {
+            CHECK_OK(object_apply(object_named(&h, "w"), &change, NULL));
+        } else {
+            CHECK_STR(fake(&h, "BG.ADD w second"), ":1");
+        }
+        h.stepped = 0;
+        h.now += 9500;
+        CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
+        CHECK_STR(fake(&h, "BG.EXISTS w second"), ":1");
+        h.now += 30000;
+        CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
+        CHECK_STR(fake(&h, "BG.EXISTS w second"), ":0");
+        (void)fake(&h, "BG.DROP w"); /* the change is in no record */
+        fake_end(&h);
+    }
+}
+
 /* Restarts, however many, cost a window at most a fraction of a period each: all else of the
  * time in which it was there counts, and time in which it was not does not. */
 TEST(bg__windows_go_on_after_a_restart)
