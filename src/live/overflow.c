@@ -4,6 +4,10 @@
 #include <assert.h>
 #include <math.h>
 
+/* How many times as many bits per key a layer has as the generation's filter, at most. It has a
+ * lower rate; some 20 times as many occur, where a filter is a single line. */
+enum { OVERFLOW_LARGER = 256 };
+
 uint32_t overflow_layers(uint32_t generations)
 {
     uint32_t layers = 0;
@@ -15,6 +19,17 @@ uint32_t overflow_layers(uint32_t generations)
 }
 
 /* ---- Sizes ----------------------------------------------------------------------- */
+
+/* Whether the size of a layer is in proportion to the filter that is there. The number of keys can
+ * come from a file, which may claim any. */
+static bool overflow_is_due(const struct window_shape *shape, uint32_t level,
+                            const struct bgi_geometry *geometry)
+{
+    uint64_t own = 0, bytes = 0;
+    return bgi_geometry_bytes(&shape->part, &own)
+           && bgi_geometry_bytes(geometry, &bytes)
+           && (bytes >> level) / OVERFLOW_LARGER <= own;
+}
 
 /* The geometry of a layer; false when its kind does not reach the rate. */
 static bool overflow_geometry(const struct window_shape *shape, uint32_t level,
@@ -28,7 +43,8 @@ static bool overflow_geometry(const struct window_shape *shape, uint32_t level,
     spec.items = shape->period_items << level;
     spec.rate = ldexp(full / OVERFLOW_OWN, -(int)level);
     return spec.rate > 0 && spec.rate < 1
-           && bgi_solve(&spec, 1, geometry, NULL) == BG_OK;
+           && bgi_solve(&spec, 1, geometry, NULL) == BG_OK
+           && overflow_is_due(shape, level, geometry);
 }
 
 static double overflow_right(const struct bgi_geometry *g, double n)
