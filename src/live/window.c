@@ -726,25 +726,26 @@ static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
 
 /* The present period goes on where it was, whatever the clock shows now: time in which the
  * window was a file does not count, so that nothing is forgotten too early. */
-static bool window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
-                           uint64_t room)
+static bg_err window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
+                             uint64_t room)
 {
     struct window *w = (struct window *)(void *)filter;
     if (n < WINDOW_NUMBERS || numbers[0] < WINDOW_FIRST || numbers[0] >= WINDOW_END) {
-        return false;
+        return BG_EFORMAT;
     }
     w->period = numbers[0];
     w->cleared = numbers[1];
     w->added = w->adds ? numbers[2] : 0;
     w->filled = w->adds ? 0 : numbers[2];
-    if (!overflow_restore(w, numbers + WINDOW_NUMBERS, n - WINDOW_NUMBERS, room)
-        || w->cleared > w->shape.body->wipe_words(w)) {
-        return false;
+    bg_err err =
+        overflow_restore(w, numbers + WINDOW_NUMBERS, n - WINDOW_NUMBERS, room);
+    if (!err && w->cleared > w->shape.body->wipe_words(w)) {
+        err = BG_EFORMAT;
     }
-    if (w->options.clock) {
+    if (!err && w->options.clock) {
         window_base(w, w->options.clock(w->options.context));
     }
-    return true;
+    return err;
 }
 
 /* ---- Planning -------------------------------------------------------------------- */
