@@ -121,7 +121,8 @@ BG_API void bg_filter_free(bg_filter *filter);
 /*
  * A copy with the same content, geometry, hash, mode and allocator. Adds that run at the
  * same time may or may not be in it.
- * Errors: BG_ENOMEM. Thread safety: MT-Safe. Cost: reads and writes every byte.
+ * Errors: BG_ENOMEM; BG_EFORMAT for a filter of a slot whose mapped file was written to.
+ * Thread safety: MT-Safe. Cost: reads and writes every byte.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy,
                                            bg_errinfo *info);

@@ -171,35 +171,38 @@ static bool content_next(struct content_rest *rest, struct content_rest *node)
     return true;
 }
 
-static bool content_parts(bg_filter *filter, struct content_rest *rest)
+static bg_err content_parts(bg_filter *filter, struct content_rest *rest)
 {
     const struct bgi_composed *composed = filter->kind->composed;
     struct content_rest node;
     bg_filter *part;
+    bg_err err = BG_OK;
     if (!content_next(rest, &node)) {
-        return false;
+        return BG_EFORMAT;
     }
-    if (composed && composed->restore
-            ? !composed->restore(filter, node.numbers, node.n, rest->room)
-            : node.n != content_own(filter, NULL)) {
-        return false;
+    if (composed && composed->restore) {
+        err = composed->restore(filter, node.numbers, node.n, rest->room);
+    } else if (node.n != content_own(filter, NULL)) {
+        err = BG_EFORMAT;
+    }
+    if (err) {
+        return err;
     }
     if (!content_part(filter, 0)) {
         rest->room -= filter->bytes < rest->room ? filter->bytes : rest->room;
     }
-    for (uint32_t i = 0; (part = content_part(filter, i)) != NULL; i++) {
-        if (!content_parts(part, rest)) {
-            return false;
-        }
+    for (uint32_t i = 0; !err && (part = content_part(filter, i)) != NULL; i++) {
+        err = content_parts(part, rest);
     }
-    return true;
+    return err;
 }
 
-bool bgi_content_restore_parts(bg_filter *filter, const uint64_t *numbers, uint64_t n,
-                               uint64_t room)
+bg_err bgi_content_restore_parts(bg_filter *filter, const uint64_t *numbers, uint64_t n,
+                                 uint64_t room)
 {
     struct content_rest rest = { numbers, n, room };
-    return content_parts(filter, &rest) && rest.n == 0;
+    const bg_err err = content_parts(filter, &rest);
+    return err || rest.n == 0 ? err : BG_EFORMAT;
 }
 
 static bool content_state(bg_filter *filter, struct content_rest *rest)

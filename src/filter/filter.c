@@ -335,30 +335,26 @@ bg_err bgi_filter_empty(const bg_filter *like, bg_filter **filter, bg_errinfo *i
                                 info);
 }
 
-bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
+bg_err bgi_filter_check_mapping(const bg_filter *filter, bg_errinfo *info)
 {
-    if (!filter || !copy) {
-        if (copy) {
-            *copy = NULL;
-        }
-        return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the copy",
-                       "NULL");
-    }
-    bgi_err_clear(info);
+    return !__atomic_load_n(&filter->mapping.doubted, __ATOMIC_ACQUIRE)
+                   && bgi_mapping_is_intact(&filter->mapping)
+               ? BG_OK
+               : bgi_err(info, BG_EFORMAT, "mapped file",
+                         "one that is replaced by rename: load it again",
+                         "written in place");
+}
+
+static bg_err filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
+{
     if (filter->kind->composed) {
-        *copy = NULL;
-        bg_err failed = filter->kind->composed->copy(filter, copy, info);
-        if (!failed) {
-            (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
-        }
-        return failed;
+        return filter->kind->composed->copy(filter, copy, info);
     }
     bg_err err = bgi_filter_similar(filter, filter->core.units, copy, info);
     if (err) {
         return err;
     }
     assert(*copy);
-    (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
     const uint64_t *from = bgi_filter_words(filter);
     uint64_t *to = bgi_filter_words(*copy);
     if (filter->kind->hold) {
@@ -374,6 +370,31 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
         filter->kind->hold(&filter->core, false);
     }
     return BG_OK;
+}
+
+bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *info)
+{
+    if (!filter || !copy) {
+        if (copy) {
+            *copy = NULL;
+        }
+        return bgi_err(info, BG_EINVAL, "filter", "a filter, and where to put the copy",
+                       "NULL");
+    }
+    *copy = NULL;
+    bgi_err_clear(info);
+    bg_err err = filter_copy(filter, copy, info);
+    if (err) {
+        return err;
+    }
+    assert(*copy);
+    (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
+    err = bgi_filter_check_mapping(filter, info); /* now that all was read */
+    if (err) {
+        bg_filter_free(*copy);
+        *copy = NULL;
+    }
+    return err;
 }
 
 void bg_filter_clear(bg_filter *filter)

@@ -111,24 +111,11 @@ bg_err bgi_filter_merges(const bg_filter *filter, const bg_filter *other,
     return err ? err : bgi_filter_can(filter, BG_CAN_MERGE, "merged", info);
 }
 
-bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)
+static bg_err setops_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)
 {
-    bgi_err_clear(info);
-    bg_err err = bgi_filter_merges(filter, other, info);
-    if (err) {
-        return err;
-    }
-    bool exclusive = filter->flags & BG_EXCLUSIVE;
-    if (filter == other) { /* nothing new, unless counts add up */
-        return filter->kind->traits & BG_CAN_COUNT
-                   ? bgi_err(info, BG_EINVAL, "other", "another filter", "the same")
-                   : BG_OK;
-    }
-    if (other->degraded) {
-        __atomic_store_n(&filter->degraded, true, __ATOMIC_RELAXED);
-    }
+    const bool exclusive = filter->flags & BG_EXCLUSIVE;
     if (filter->kind->merge) {
-        err = filter->kind->merge(&filter->core, &other->core, exclusive);
+        const bg_err err = filter->kind->merge(&filter->core, &other->core, exclusive);
         return err ? bgi_err(info, err, "filter", "room for the keys of both",
                              "not enough")
                    : BG_OK;
@@ -144,6 +131,25 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
         }
     }
     return BG_OK;
+}
+
+bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *info)
+{
+    bgi_err_clear(info);
+    bg_err err = bgi_filter_merges(filter, other, info);
+    if (err) {
+        return err;
+    }
+    if (filter == other) { /* nothing new, unless counts add up */
+        return filter->kind->traits & BG_CAN_COUNT
+                   ? bgi_err(info, BG_EINVAL, "other", "another filter", "the same")
+                   : BG_OK;
+    }
+    if (other->degraded) {
+        __atomic_store_n(&filter->degraded, true, __ATOMIC_RELAXED);
+    }
+    err = setops_merge(filter, other, info);
+    return err ? err : bgi_filter_check_mapping(other, info);
 }
 
 bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folded,

@@ -89,8 +89,8 @@ void guard_rebuilt(struct guard *guard, const struct guard_rebuilt *how)
         guard->owes = true;
         guard->base = how->began;
     }
-    if (how->new_delta) {
-        guard->delta_from = how->began.complete;
+    if (how->layered) {
+        guard->delta_from = guard->delta.complete;
     }
     guard_lowered(guard, how->before, how->after);
 }

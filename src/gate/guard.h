@@ -44,7 +44,8 @@
  *     rebuild begins       with a delta: layer. Without: as before
  *     rebuild fails        as before: with a delta, the slot is layered
  *     rebuild ends         if adds were taken, the base is owed up to the beginning of the
- *                          rebuild. A delta begins there, unless it was there before
+ *                          rebuild. Of several deltas the last one stays, so that (G4) holds
+ *                          from where that one began
  *     clear                as created
  *     relocate             as before (the view moves)
  *     tenant leaves        its file has the completeness and the generation
@@ -123,9 +124,9 @@ void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check)
 
 struct guard_rebuilt {
     struct guard_mark
-        began;      /* when the new filter, or the new delta, began to take adds */
-    bool took;      /* somebody took adds */
-    bool new_delta; /* a delta began with the rebuild */
+        began;    /* when the new filter, or the new delta, began to take adds */
+    bool took;    /* somebody took adds */
+    bool layered; /* the last delta stays, and the others go */
     uint64_t before, after; /* completeness */
 };
 

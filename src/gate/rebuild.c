@@ -132,7 +132,6 @@ static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
         bg_filter_free(r->how.delta);
         r->how.delta = present->filter;
         r->next = present->shared;
-        r->shares = true;
         atomic_fetch_add(&present->shared->owners, 1);
         return BG_OK;
     }
@@ -224,7 +223,7 @@ static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
     const uint64_t complete = rebuild_complete(r);
     const struct guard_rebuilt how = { .began = r->joined,
                                        .took = !r->sealed,
-                                       .new_delta = r->how.delta && !r->shares,
+                                       .layered = r->how.delta != NULL,
                                        .before = before,
                                        .after = complete };
     guard_rebuilt(&draft.guard, &how);

@@ -21,7 +21,6 @@ struct bg_rebuild {
     bg_filter *filter;        /* ... or the filter itself */
     struct view_filter *next; /* once it is in the slot's list */
     bool sealed;              /* nobody takes adds */
-    bool shares;              /* the delta was in the list before */
     struct guard_mark joined; /* when `next` began to take adds */
     uint64_t making;          /* see slot_making */
     _Atomic uint64_t keys;    /* that were put */

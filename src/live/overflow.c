@@ -4,6 +4,10 @@
 #include <assert.h>
 #include <math.h>
 
+/* How many times as many bits per key a layer has as the generation's filter, at most. It has a
+ * lower rate; some 20 times as many occur, where a filter is a single line. */
+enum { OVERFLOW_LARGER = 256 };
+
 uint32_t overflow_layers(uint32_t generations)
 {
     uint32_t layers = 0;
@@ -15,6 +19,17 @@ uint32_t overflow_layers(uint32_t generations)
 }
 
 /* ---- Sizes ----------------------------------------------------------------------- */
+
+/* Whether the size of a layer is in proportion to the filter that is there. The number of keys can
+ * come from a file, which may claim any. */
+static bool overflow_is_due(const struct window_shape *shape, uint32_t level,
+                            const struct bgi_geometry *geometry)
+{
+    uint64_t own = 0, bytes = 0;
+    return bgi_geometry_bytes(&shape->part, &own)
+           && bgi_geometry_bytes(geometry, &bytes)
+           && (bytes >> level) / OVERFLOW_LARGER <= own;
+}
 
 /* The geometry of a layer; false when its kind does not reach the rate. */
 static bool overflow_geometry(const struct window_shape *shape, uint32_t level,
@@ -28,7 +43,8 @@ static bool overflow_geometry(const struct window_shape *shape, uint32_t level,
     spec.items = shape->period_items << level;
     spec.rate = ldexp(full / OVERFLOW_OWN, -(int)level);
     return spec.rate > 0 && spec.rate < 1
-           && bgi_solve(&spec, 1, geometry, NULL) == BG_OK;
+           && bgi_solve(&spec, 1, geometry, NULL) == BG_OK
+           && overflow_is_due(shape, level, geometry);
 }
 
 static double overflow_right(const struct bgi_geometry *g, double n)
@@ -94,17 +110,24 @@ static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
     return true;
 }
 
-/* Makes an empty layer of that geometry, as long as all are not larger than `most`. */
-static bool overflow_make(struct window *w, uint32_t place,
-                          const struct bgi_geometry *g, uint64_t most)
+/* Whether with one more layer all are not larger than `most`; 0: any. */
+static bool overflow_fits(const struct window *w, const struct bgi_geometry *g,
+                          uint64_t most)
 {
     uint64_t bytes = 0, all = w->filter.bytes + w->grown_bytes;
+    return bgi_geometry_bytes(g, &bytes)
+           && (!most || (all <= most && bytes <= most - all));
+}
+
+/* Makes an empty layer of that geometry; false: no memory. */
+static bool overflow_make(struct window *w, uint32_t place,
+                          const struct bgi_geometry *g)
+{
     bg_filter *layer = NULL;
     bg_spec spec = BG_SPEC_INIT;
     spec.flags = w->filter.flags;
     spec.allocator = w->filter.allocator.allocate ? &w->filter.allocator : NULL;
-    if (!bgi_geometry_bytes(g, &bytes) || (most && (all > most || bytes > most - all))
-        || bgi_filter_make(g, &spec, &w->filter.hasher, &layer, NULL) != BG_OK) {
+    if (bgi_filter_make(g, &spec, &w->filter.hasher, &layer, NULL) != BG_OK) {
         return false;
     }
     assert(layer);
@@ -121,8 +144,8 @@ static bool overflow_grow(struct window *w, uint32_t level)
     struct bgi_geometry g;
     return overflow_layer(w, w->period, level)
            || (overflow_geometry(&w->shape, level, &g)
-               && overflow_make(w, overflow_place(w, w->period, level), &g,
-                                w->max_bytes));
+               && overflow_fits(w, &g, w->max_bytes)
+               && overflow_make(w, overflow_place(w, w->period, level), &g));
 }
 
 bg_filter *overflow_take(struct window *w, uint64_t period, uint32_t level)
@@ -234,7 +257,7 @@ bg_err overflow_merge(struct window *to, const struct window *from)
             continue;
         }
         if (bgi_recipe_plain(layer->kind, layer->core.units, layer->core.k, &g) != BG_OK
-            || !overflow_make(to, i, &g, 0)) {
+            || !overflow_make(to, i, &g)) {
             return BG_ENOMEM;
         }
     }
@@ -321,15 +344,15 @@ uint64_t overflow_numbers(const struct window *w, uint64_t *to)
     return n;
 }
 
-bool overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
-                      uint64_t room)
+bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
+                        uint64_t room)
 {
     uint64_t after = 0; /* places ascend */
     if (n == 0) {
-        return true;
+        return BG_OK;
     }
     if (!w->shape.layers || n % OVERFLOW_NUMBERS != 1 || (n == 1 && !w->adds)) {
-        return false; /* nobody writes that */
+        return BG_EFORMAT; /* nobody writes that */
     }
     w->filled = numbers[0];
     for (uint64_t i = 1; i < n; i += OVERFLOW_NUMBERS) {
@@ -339,10 +362,13 @@ bool overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
             || bgi_recipe_plain(w->shape.part.kind, numbers[i + 1],
                                 (uint32_t)numbers[i + 2], &g)
                    != BG_OK
-            || !overflow_make(w, (uint32_t)numbers[i], &g, room)) {
-            return false;
+            || !overflow_fits(w, &g, room)) {
+            return BG_EFORMAT;
+        }
+        if (!overflow_make(w, (uint32_t)numbers[i], &g)) {
+            return BG_ENOMEM;
         }
         after = numbers[i] + 1;
     }
-    return true;
+    return BG_OK;
 }

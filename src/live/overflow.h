@@ -104,7 +104,7 @@ uint64_t overflow_saturated(const struct window *w);
  * has, then three numbers for each. */
 bg_filter **overflow_part(const struct window *w, uint32_t i);
 uint64_t overflow_numbers(const struct window *w, uint64_t *to);
-bool overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
-                      uint64_t room);
+bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
+                        uint64_t room);
 
 #endif

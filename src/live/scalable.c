@@ -168,21 +168,33 @@ static bool scalable_reserve(struct scalable *s, uint32_t i)
                               own->allocate ? own : NULL, true);
 }
 
-/* Makes the next layer. Under the lock, or before anybody else knows the filter. */
-static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
+/* What the next layer is; BG_ENOMEM if there can be none. */
+static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
+                            uint64_t *bytes, bg_errinfo *info)
 {
-    struct bgi_geometry g;
-    uint64_t bytes;
     uint32_t i = s->count;
-    if (i >= LADDER_LAYERS || !ladder_layer(&s->ladder, i, &g)
-        || !bgi_geometry_bytes(&g, &bytes)) {
+    if (i >= LADDER_LAYERS || !ladder_layer(&s->ladder, i, g)
+        || !bgi_geometry_bytes(g, bytes)) {
         return bgi_err(info, BG_ENOMEM, "size", "one that can be addressed",
                        "layer %u of a scalable filter", i);
     }
     if (s->max_bytes
-        && (s->seen_bytes > s->max_bytes || bytes > s->max_bytes - s->seen_bytes)) {
+        && (s->seen_bytes > s->max_bytes || *bytes > s->max_bytes - s->seen_bytes)) {
         return bgi_err(info, BG_ENOMEM, "size in bytes", "at most max_bytes",
-                       "%llu more", (unsigned long long)bytes);
+                       "%llu more", (unsigned long long)*bytes);
+    }
+    return BG_OK;
+}
+
+/* Makes the next layer. Under the lock, or before anybody else knows the filter. */
+static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
+{
+    struct bgi_geometry g = { .kind = NULL };
+    uint64_t bytes = 0;
+    uint32_t i = s->count;
+    bg_err err = scalable_next(s, &g, &bytes, info);
+    if (err) {
+        return err;
     }
     bg_spec spec = BG_SPEC_INIT;
     spec.flags = s->filter.flags & ~(uint32_t)BG_SCATTERED;
@@ -191,7 +203,7 @@ static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
         return bgi_err(info, BG_ENOMEM, "memory", "room for more layers", "none");
     }
     struct scalable_layer *layer = scalable_layer(s, i);
-    bg_err err = bgi_filter_make(&g, &spec, &s->filter.hasher, &layer->filter, info);
+    err = bgi_filter_make(&g, &spec, &s->filter.hasher, &layer->filter, info);
     if (err) {
         return err;
     }
@@ -686,22 +698,24 @@ static uint64_t scalable_numbers(const bg_filter *filter, uint64_t *to)
     return count;
 }
 
-static bool scalable_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
-                             uint64_t room)
+static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
+                               uint64_t room)
 {
+    struct bgi_geometry g;
+    uint64_t bytes;
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
-    bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EINVAL;
+    bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
     s->max_bytes =
         room; /* no layer that the file has no room for; 0 would be no limit */
     while (!err && s->count < n) {
-        err = scalable_push(s, NULL);
+        err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }
     for (uint32_t i = 0; !err && i < n; i++) {
         scalable_adds(s, i)->added = numbers[i];
     }
     s->max_bytes = max_bytes;
-    return !err;
+    return err;
 }
 
 /* ---- Compacting ------------------------------------------------------------------ */

@@ -60,6 +60,10 @@
 
 enum { WINDOW_STEP = 64, WINDOW_USUAL = 8 };
 
+/* What files have room for: periods, and ticks of one, below WINDOW_END. */
+#define WINDOW_END (UINT64_C(1) << 62)
+#define WINDOW_FAR (UINT64_C(1) << 61)
+
 static struct window *window_of(struct bgi_core *core)
 {
     return (struct window *)(void *)core;
@@ -133,11 +137,20 @@ static void window_base(struct window *w, uint64_t now)
     w->based = true;
 }
 
+/* The period that is so many later. Files have room for numbers below WINDOW_END. A time that
+ * leads beyond WINDOW_FAR is a jump in which everything is forgotten, so a smaller one does. */
+static uint64_t window_later(const struct window *w, uint64_t periods)
+{
+    const uint64_t places = w->shape.places;
+    const bool far = periods > places && w->period + periods >= WINDOW_FAR;
+    return w->period + (far ? places : periods);
+}
+
 /* Moves to a time. Under the lock. */
 static void window_advance(struct window *w, uint64_t now)
 {
     uint64_t periods = window_elapsed(w, now) / w->ticks;
-    window_turn(w, w->period + periods);
+    window_turn(w, window_later(w, periods));
     __atomic_store_n(&w->start, w->start + periods * w->ticks, __ATOMIC_RELAXED);
     w->moved = (now - w->moved) >> 63 ? w->moved : now;
 }
@@ -416,7 +429,7 @@ static void window_begin(struct window *w)
     if (w->options.clock) {
         window_base(w, w->options.clock(w->options.context));
         uint64_t period = w->start / w->ticks;
-        w->period += period >> 61 ? 0 : period;
+        w->period += period < WINDOW_FAR ? period : 0;
     }
 }
 
@@ -620,7 +633,8 @@ static void window_recipe(const bg_filter *filter, struct bgi_recipe *recipe)
     recipe->count = w->options.count;
     if (w->ticks) {
         recipe->moved = window_time(w);
-        recipe->elapsed = window_elapsed(w, recipe->moved);
+        uint64_t elapsed = window_elapsed(w, recipe->moved);
+        recipe->elapsed = elapsed < WINDOW_END ? elapsed : WINDOW_END - 1;
     }
 }
 
@@ -653,7 +667,7 @@ static bg_err window_remake(const struct bgi_recipe *recipe, const bg_spec *how,
     shape.body = options.mode == BG_WINDOW_AGED ? &window_aged : &window_generations;
     if (!err
         && (recipe->generations == 0 || !shape.body->reshape(recipe, &shape)
-            || shape.bytes > room || recipe->elapsed >> 62)) {
+            || shape.bytes > room || recipe->elapsed >= WINDOW_END)) {
         err =
             bgi_err(info, BG_EFORMAT, "recipe", "generations, k and units of a window",
                     "%u, %u, %llu", recipe->generations, recipe->k,
@@ -712,25 +726,26 @@ static uint64_t window_numbers(const bg_filter *filter, uint64_t *to)
 
 /* The present period goes on where it was, whatever the clock shows now: time in which the
  * window was a file does not count, so that nothing is forgotten too early. */
-static bool window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
-                           uint64_t room)
+static bg_err window_restore(bg_filter *filter, const uint64_t *numbers, uint64_t n,
+                             uint64_t room)
 {
     struct window *w = (struct window *)(void *)filter;
-    if (n < WINDOW_NUMBERS || numbers[0] < WINDOW_FIRST || numbers[0] >> 62) {
-        return false;
+    if (n < WINDOW_NUMBERS || numbers[0] < WINDOW_FIRST || numbers[0] >= WINDOW_END) {
+        return BG_EFORMAT;
     }
     w->period = numbers[0];
     w->cleared = numbers[1];
     w->added = w->adds ? numbers[2] : 0;
     w->filled = w->adds ? 0 : numbers[2];
-    if (!overflow_restore(w, numbers + WINDOW_NUMBERS, n - WINDOW_NUMBERS, room)
-        || w->cleared > w->shape.body->wipe_words(w)) {
-        return false;
+    bg_err err =
+        overflow_restore(w, numbers + WINDOW_NUMBERS, n - WINDOW_NUMBERS, room);
+    if (!err && w->cleared > w->shape.body->wipe_words(w)) {
+        err = BG_EFORMAT;
     }
-    if (w->options.clock) {
+    if (!err && w->options.clock) {
         window_base(w, w->options.clock(w->options.context));
     }
-    return true;
+    return err;
 }
 
 /* ---- Planning -------------------------------------------------------------------- */

@@ -334,14 +334,21 @@ static bg_err decode_make(struct container_front *front, const bg_open_options *
     if (err) {
         return err == BG_ENOMEM ? err : decode_refuse_content(front, info);
     }
-    if (!bgi_content_restore_parts(*filter, front->numbers, front->header.numbers, room)
-        || container_word_bytes(*filter) != room
-        || !container_recipe_is_of(&front->header, *filter)) {
+    err =
+        bgi_content_restore_parts(*filter, front->numbers, front->header.numbers, room);
+    if (!err
+        && (container_word_bytes(*filter) != room
+            || !container_recipe_is_of(&front->header, *filter))) {
+        err = BG_EFORMAT;
+    }
+    if (err) {
         bg_filter_free(*filter);
         *filter = NULL;
-        return decode_refuse_content(front, info);
     }
-    return BG_OK;
+    return err == BG_ENOMEM ? bgi_err(info, err, "memory", "that much free memory",
+                                      "%llu bytes", (unsigned long long)room)
+           : err            ? decode_refuse_content(front, info)
+                            : BG_OK;
 }
 
 /* Fills a filter with its words. */

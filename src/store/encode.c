@@ -293,6 +293,7 @@ bg_err container_encode(const bg_filter *filter, const bg_save_options *options,
     e.still = copy || options->flags & BG_FILE_STILL;
     err = err ? err : encode_filter(&e, copy ? copy : filter);
     bg_filter_free(copy);
+    err = err ? err : bgi_filter_check_mapping(filter, info);
     if (!err && header) {
         *header = e.header;
     }

@@ -64,7 +64,7 @@ static bg_filter *put_together(const struct pieces *p, const bg_spec *how)
         return NULL;
     }
     struct cursor cursor = { p->words, true };
-    if (bgi_content_restore_parts(filter, p->numbers, p->n, p->count * 8)
+    if (bgi_content_restore_parts(filter, p->numbers, p->n, p->count * 8) == BG_OK
         && bg_filter_size_bytes(filter) == p->count * 8
         && bgi_content_each(filter, move_words, &cursor)
         && bgi_content_restore_state(filter, p->numbers, p->n)) {
@@ -451,9 +451,76 @@ TEST(content__no_room_is_not_any_room)
     numbers[n++] = 0;
     numbers[n++] = 40; /* the second */
     n += 40;
-    CHECK(!bgi_content_restore_parts(one, numbers, n, 3 * layer));
+    CHECK_EQ(bgi_content_restore_parts(one, numbers, n, 3 * layer), BG_EFORMAT);
     CHECK(bg_filter_size_bytes(one) <= 4 * layer);
     bg_filter_free(one);
     bg_filter_free(filter);
     drop(&p);
+}
+
+/* ---- Without memory ---------------------------------------------------------------------- */
+
+/* An allocator that gives so many pieces. */
+static void *allocate_some(void *context, size_t bytes, size_t alignment, int zeroed)
+{
+    unsigned *left = context;
+    if (*left == 0) {
+        return NULL;
+    }
+    --*left;
+    void *p = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (p && zeroed) {
+        memset(p, 0, bytes);
+    }
+    return p;
+}
+
+static void release_some(void *context, void *memory, size_t bytes)
+{
+    (void)context;
+    (void)bytes;
+    free(memory);
+}
+
+/* Opens a file with less memory than it needs, and says how often that failed. */
+static unsigned open_without(const unsigned char *bytes, size_t n)
+{
+    unsigned pieces = 0, failed = 0;
+    bg_err err;
+    do {
+        unsigned left = pieces++;
+        bg_allocator some = { allocate_some, release_some, &left };
+        bg_open_options how = BG_OPEN_OPTIONS_INIT;
+        bg_filter *filter = NULL;
+        how.allocator = &some;
+        err = bg_decode(bytes, n, &how, &filter, NULL);
+        CHECK(err == BG_OK || err == BG_ENOMEM);
+        failed += err != BG_OK;
+        bg_filter_free(filter);
+    } while (err && pieces < 1000);
+    return failed;
+}
+
+/* A file whose layers find no memory is no damaged file. */
+TEST(content__files_without_memory_are_not_damaged)
+{
+    const uint32_t kinds[] = { BG_KIND_SCALABLE, BG_KIND_WINDOW };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        bg_window_options by_hand = BG_WINDOW_OPTIONS_INIT;
+        bg_spec spec = BG_SPEC_INIT;
+        size_t n = 0;
+        spec.kind = kinds[i];
+        spec.items = 1000;
+        spec.rate = 0.01;
+        spec.window = kinds[i] == BG_KIND_WINDOW ? &by_hand : NULL;
+        bg_filter *filter = must_create(&spec);
+        (void)add_range(filter, 0, 20000);
+        CHECK_OK(bg_encode(filter, NULL, NULL, 0, &n, NULL));
+        unsigned char *bytes = malloc(n);
+        CHECK(bytes != NULL);
+        CHECK_OK(bg_encode(filter, NULL, bytes, n, &n, NULL));
+        CHECK(open_without(bytes, n) > 2);
+        free(bytes);
+        bg_filter_free(filter);
+    }
 }

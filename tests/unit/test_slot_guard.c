@@ -90,6 +90,36 @@ TEST(slot_guard__after_a_rebuild_that_failed)
     }
 }
 
+/* A rebuild after many that failed keeps the last of their deltas. That one does not reach back to
+ * where the first one began: a base from between leaves a gap, and the slot is not complete. */
+TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
+{
+    enum { STEP = 100 };
+    uint64_t keys = STEP;
+    bg_slot *slot = make_slot(empty(), 0);
+    bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
+    bg_rebuild *rebuild = NULL;
+    add_keys(slot, 0, keys);
+    bg_slot_advance(slot, keys);
+    for (int failed = 0; failed < 8; failed++, keys += STEP) {
+        fail_to_rebuild(slot, true);
+        add_keys(slot, keys, STEP);
+        bg_slot_advance(slot, keys + STEP);
+    }
+    how.delta = empty();
+    how.spec.items = 2000;
+    CHECK_OK(bg_slot_rebuild_begin(slot, &how, &rebuild, NULL));
+    for (uint64_t i = 0; i < keys; i++) {
+        const bg_bytes key = { &i, sizeof i };
+        CHECK_OK(bg_rebuild_add_many(rebuild, &key, 1, NULL));
+    }
+    CHECK_OK(bg_rebuild_commit(rebuild, NULL, NULL));
+    CHECK_EQ(bg_slot_complete(slot), keys);
+    CHECK_OK(swap(slot, make_with(0, 2 * STEP), 2 * STEP, BG_SLOT_DISCARD));
+    CHECK_EQ(bg_slot_complete(slot), 2 * STEP);
+    bg_slot_free(slot);
+}
+
 /* What was owed once is owed by every later base. */
 TEST(slot_guard__after_two_swaps)
 {

@@ -229,6 +229,51 @@ TEST(slot_mapped__readers_go_on)
 }
 #endif
 
+/* Nothing that outlives the mapping is made of its words before anybody has noticed. */
+TEST(slot_mapped__what_is_made_of_an_overwritten_file)
+{
+    const char *path = files_path("filter"), *other = files_path("other");
+    const char *saved = files_path("saved");
+    for (size_t i = 0; i < KINDS; i++) {
+        bg_slot *slot = map_slot(path, kinds[i], 0);
+        save_of(other, kinds[i], 0, 5000, 8);
+        overwrite(other, path);
+        CHECK_EQ(bg_slot_save(slot, saved, NULL, NULL), BG_EFORMAT);
+        CHECK(access(saved, F_OK) != 0);
+        bg_slot_free(slot);
+    }
+    bg_slot *slot = map_slot(path, BG_KIND_BLOCKED, 0);
+    bg_filter *target = make_of(BG_KIND_BLOCKED, 0, 0, 0);
+    bg_pin pin;
+    CHECK_OK(bg_slot_layer(slot, make_of(BG_KIND_BLOCKED, 0, 0, 0), NULL));
+    save_of(other, BG_KIND_BLOCKED, 0, 5000, 8);
+    overwrite(other, path);
+    CHECK_EQ(bg_slot_compact(slot, make_of(BG_KIND_BLOCKED, 0, 0, 0), NULL),
+             BG_EFORMAT);
+    bg_slot_pin(slot, &pin);
+    bg_role role = BG_ROLE_DELTA;
+    const bg_filter *base = NULL;
+    for (size_t i = 0; role != BG_ROLE_BASE; i++) {
+        base = bg_pin_filter(&pin, i, &role);
+    }
+    CHECK_EQ(bg_filter_merge(target, base, NULL), BG_EFORMAT);
+    bg_slot_unpin(slot, &pin);
+    bg_filter_free(target);
+    /* The same when it is known, and then a good file helps. */
+    save_of(other, BG_KIND_BLOCKED, 0, 0, 6);
+    CHECK_EQ(bg_slot_reload(slot, other, NULL, NULL), BG_EINCOMPAT);
+    CHECK_EQ(count_of(slot, 0), KEYS);
+    CHECK_EQ(bg_slot_compact(slot, make_of(BG_KIND_BLOCKED, 0, 0, 0), NULL),
+             BG_EFORMAT);
+    save_of(other, BG_KIND_BLOCKED, 0, 0, 8);
+    CHECK_OK(bg_slot_reload(slot, other, NULL, NULL));
+    CHECK_OK(bg_slot_compact(slot, make_of(BG_KIND_BLOCKED, 0, 0, 0), NULL));
+    CHECK_EQ(count_of(slot, 0), KEYS);
+    CHECK_EQ(is_degraded(slot), 0);
+    bg_slot_free(slot);
+    files_clean();
+}
+
 #if !CHECK_EMULATED /* the emulator does not know inotify everywhere */
 TEST(slot_mapped__a_watch_notices)
 {

@@ -253,3 +253,24 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
     }
     bg_filter_free(filter);
 }
+
+/* A file that claims to have many keys for its size does not make the window take memory for as
+ * many more. */
+TEST(window_burst__claimed_keys_take_no_memory)
+{
+    enum { PERIOD_ITEMS_AT = 88, FILLED_AT = CONTAINER_HEADER + 24 };
+    const uint64_t claimed = (uint64_t)1 << 28;
+    bg_plan plan;
+    bg_filter *filter = make(8, 0, 0.01, 0, &plan), *back = NULL;
+    size_t n;
+    unsigned char *bytes = save(filter, &n);
+    forge(bytes, PERIOD_ITEMS_AT, 8, claimed);
+    forge(bytes, FILLED_AT, 8, claimed);
+    CHECK_OK(bg_decode(bytes, n, NULL, &back, NULL));
+    (void)add_range(back, 0, 10);
+    CHECK_EQ(ask_range(back, 0, 10), 10);
+    CHECK(bg_filter_size_bytes(back) < 100 * n);
+    bg_filter_free(back);
+    bg_filter_free(filter);
+    free(bytes);
+}

@@ -252,6 +252,33 @@ TEST(window_time__times_that_nobody_writes_are_refused)
     CHECK_EQ(bg_filter_moved(NULL), 0);
 }
 
+/* However far a time is, files of the window can be opened. */
+TEST(window_time__times_that_are_far_can_be_saved)
+{
+    const uint64_t far = (uint64_t)1 << 62;
+    for (uint32_t mode = 0; mode < 2; mode++) {
+        bg_window_options o = timed(mode, 8, false);
+        for (uint64_t length = 7; length; length = length < far ? 2 * far : 0) {
+            o.length = length;
+            bg_filter *filter = make(&o);
+            rotate(filter, 1);
+            (void)bg_filter_add_u64(filter, KEY + 1);
+            for (uint64_t i = 1; i < 5; i++) {
+                rotate(filter, i * (far + 100));
+                (void)bg_filter_add_u64(filter, KEY);
+                struct file file = save(filter);
+                bg_filter *back = load(&file, NULL);
+                CHECK(bg_filter_may_contain_u64(back, KEY));
+                CHECK_EQ(bg_filter_may_contain_u64(back, KEY + 1),
+                         bg_filter_may_contain_u64(filter, KEY + 1));
+                free(file.bytes);
+                bg_filter_free(back);
+            }
+            bg_filter_free(filter);
+        }
+    }
+}
+
 /* ---- Merging --------------------------------------------------------------------------- */
 
 /* Two windows of one period that began at different times: what comes in with the other
