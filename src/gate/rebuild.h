@@ -21,10 +21,10 @@ struct bg_rebuild {
     bg_filter *filter;        /* ... or the filter itself */
     struct view_filter *next; /* once it is in the slot's list */
     bool sealed;              /* nobody takes adds */
-    bool shares;              /* the delta was in the list before */
+    bool shares;              /* the delta was already in the list */
     struct guard_mark joined; /* when `next` began to take adds */
     uint64_t making;          /* see slot_making */
-    _Atomic uint64_t keys;    /* that were put */
+    _Atomic uint64_t keys;    /* keys that were put */
     atomic_int refused; /* the first error of rebuild_put, or BG_OK: it lacks keys */
     struct bgi_memory memory; /* of this; empty base: its caller's */
 };

@@ -16,7 +16,7 @@ uint32_t overflow_layers(uint32_t generations)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* The geometry of a layer; false when its kind does not reach the rate. */
+/* Computes the geometry of a layer; false if its kind cannot reach the rate. */
 static bool overflow_geometry(const struct window_shape *shape, uint32_t level,
                               struct bgi_geometry *geometry)
 {
@@ -61,7 +61,7 @@ static uint32_t overflow_places(const struct window *w)
     return w->shape.layers * w->shape.places;
 }
 
-/* Where the layer at a place stands. There is a table. */
+/* Returns the table entry of the layer at a place. The table must exist. */
 static bg_filter **overflow_at(const struct window *w, uint32_t place)
 {
     return (bg_filter **)w->memory.base + place;
@@ -79,7 +79,7 @@ bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t leve
                            : NULL;
 }
 
-/* Puts a layer into the table. Under the lock, or before anybody else knows the window. */
+/* Puts a layer into the table. Under the lock, or before other threads can access the window. */
 static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
 {
     const bg_allocator *own = &w->filter.allocator;
@@ -94,7 +94,7 @@ static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
     return true;
 }
 
-/* Makes an empty layer of that geometry, as long as all are not larger than `most`. */
+/* Creates an empty layer with that geometry, unless all layers together would exceed `most`. */
 static bool overflow_make(struct window *w, uint32_t place,
                           const struct bgi_geometry *g, uint64_t most)
 {
@@ -115,7 +115,7 @@ static bool overflow_make(struct window *w, uint32_t place,
     return put;
 }
 
-/* Makes a layer of the present period. Under the lock. */
+/* Creates a layer of the current period. Under the lock. */
 static bool overflow_grow(struct window *w, uint32_t level)
 {
     struct bgi_geometry g;
@@ -221,8 +221,8 @@ bg_err overflow_copy(struct window *to, const struct window *from)
     return BG_OK;
 }
 
-/* Layers that only the other one has are made first, so that an error changes nothing. A
- * merged layer can have the keys of both, and a higher rate then, as in a scalable filter. */
+/* Layers that only the other window has are created first, so that an error changes nothing. A
+ * merged layer has the keys of both, and may exceed its rate, as in a scalable filter. */
 bg_err overflow_merge(struct window *to, const struct window *from)
 {
     bg_err err = BG_OK;
@@ -301,7 +301,7 @@ uint64_t overflow_numbers(const struct window *w, uint64_t *to)
 {
     uint64_t n = 0;
     if (!w->grown && !(w->adds && w->shape.layers)) {
-        return 0; /* what a period has been given is `added` */
+        return 0; /* `added` has the number of keys */
     }
     if (to) {
         to[n] = __atomic_load_n(&w->filled, __ATOMIC_RELAXED);
@@ -327,7 +327,7 @@ bool overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
         return true;
     }
     if (!w->shape.layers || n % OVERFLOW_NUMBERS != 1 || (n == 1 && !w->adds)) {
-        return false; /* nobody writes that */
+        return false; /* no writer produces that */
     }
     w->filled = numbers[0];
     for (uint64_t i = 1; i < n; i += OVERFLOW_NUMBERS) {

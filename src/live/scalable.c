@@ -692,8 +692,7 @@ static bool scalable_restore(bg_filter *filter, const uint64_t *numbers, uint64_
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EINVAL;
-    s->max_bytes =
-        room; /* no layer that the file has no room for; 0 would be no limit */
+    s->max_bytes = room; /* no layer beyond the file's words; 0 would mean no limit */
     while (!err && s->count < n) {
         err = scalable_push(s, NULL);
     }
