@@ -1,7 +1,7 @@
 /* insert_keys.c - see insert_keys.h. */
 #include "insert_keys.h"
 
-/* A key that may be contained is never the one that makes bg_filter_add give up the filter. */
+/* Adding a key that the filter may already contain never makes bg_filter_add give up the filter. */
 static bool insert_copy(bg_filter *filter, const bg_bytes *key)
 {
     const bool can = bg_filter_kind(filter) == BG_KIND_CUCKOO
