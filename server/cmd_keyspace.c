@@ -145,7 +145,7 @@ static bg_err flush_some(struct session *session, struct entry *const *entries,
     for (size_t i = 0; i < n && !err; i++) {
         const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
                                              .instead_of = entries[i] };
-        do { /* again when it was renamed meanwhile */
+        do { /* again if it was renamed in the meantime */
             const bg_bytes name = catalog_name(entries[i]);
             err = BG_OK;
             if (!atomic_load(&entries[i]->gone)
