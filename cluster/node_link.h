@@ -31,12 +31,12 @@ struct link_bytes {
     size_t used, room;
 };
 
-/* A server process: the first 16 digits of its run_id, which no other process has; of its master_replid,
- * the history of its data, which it shares with its primary or its replicas; and of master_replid2, the
+/* A server process, identified by the first 16 digits of its run_id, which is unique; of its master_replid,
+ * the history of its data, which it shares with its primary or its replicas; and of its master_replid2, the
  * history that its own continues. 0: not known. */
 struct link_process {
     uint64_t run, history, before;
-    bool refused; /* not known for want of rights */
+    bool refused; /* not known: the user lacks rights */
 };
 
 /* How links are opened, and how often that failed: of all links that share it. */
@@ -63,8 +63,9 @@ struct node_link {
     size_t expected, whole; /* replies of this round */
     struct reply_scan scan; /* of the reply that comes next; it begins at `begin` */
     size_t begin;
-    struct link_process process; /* behind it, for the caller that opens it */
-    char wrong[200];             /* why it was closed */
+    struct link_process
+        process;     /* the server's, set by the caller that opens the link */
+    char wrong[200]; /* why it was closed */
 };
 
 /* Names a node; the link is closed at first. False: the host's name is too long. */
