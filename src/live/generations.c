@@ -260,9 +260,8 @@ static bg_err generations_copy(struct window *to, const struct window *from,
         err = bg_filter_copy(from->parts[i], &to->parts[i], info);
     }
     if (!err && overflow_copy(to, from)) {
-        err = bgi_err_why(info, BG_ENOMEM, "window",
-                          "cannot allocate %llu bytes for a copy of its layers",
-                          (unsigned long long)from->grown_bytes);
+        err = bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
+                      (unsigned long long)from->grown_bytes);
     }
     if (err) {
         generations_give(to);
