@@ -14,8 +14,8 @@
  * The ratio is that of the row's limit's time to its own: of `save` to plain write, of
  * `verify in memory` to read memory, of `map` to `open`.
  *
- * Then small ones, as a server has by the million: a scalable filter with one key, encoded and
- * decoded in memory, with canaries and without, compared with copying the same bytes.
+ * Then small filters, of which a server may have millions: a scalable filter with one key, encoded
+ * and decoded in memory, with and without canaries, compared with copying the same bytes.
  */
 #include "bench.h"
 #include "harness.h"

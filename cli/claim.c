@@ -42,7 +42,7 @@ static bool claim_is_file(int fd, const char *name)
            && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
 }
 
-/* Whether this command has it already, under this path or another one. */
+/* Returns whether this command already holds the claim, under this path or another one. */
 static bool claim_is_held(const char *name)
 {
     for (size_t i = 0; i < claim_count; i++) {
@@ -99,21 +99,22 @@ static int claim_patience(double *seconds)
                    text);
 }
 
-/* Between two attempts. Exit code; CLI_OK: try again. */
+/* Waits between two attempts. Exit code; CLI_OK: try again. */
 static int claim_pause(const char *path, const struct progress *since, double most)
 {
     struct pollfd stop = { .fd = stop_fd(), .events = POLLIN };
     if (progress_seconds(since) >= most) {
-        return say_failed(CLI_IO,
-                          "%s: another bloomgate command is changing it; run this one "
-                          "again when that has ended",
-                          path);
+        return say_failed(
+            CLI_IO,
+            "%s: another bloomgate command is changing it; try again when "
+            "that command has ended",
+            path);
     }
     (void)poll(&stop, 1, CLAIM_AGAIN);
     return stop_wanted() ? (int)CLI_INTERRUPTED : CLI_OK;
 }
 
-/* errno, about the file; or about its lock file, if that is what cannot be opened. */
+/* Reports errno for the file, or for its lock file if that cannot be opened. */
 static int claim_failed(const char *path, const char *name)
 {
     const int why = errno;
@@ -135,7 +136,7 @@ static int claim_take(const char *path, struct claim *claim, double most)
         }
         if (!told && state == CLAIM_BUSY) {
             told = true;
-            say_note("%s: waiting for another bloomgate command that is changing it",
+            say_note("%s: waiting for another bloomgate command to finish changing it",
                      path);
         }
         const int code =

@@ -5,22 +5,22 @@
  * it ends. Files are replaced by rename, so a lock on the file itself would be a lock on the old
  * version. A claim is therefore a lock (flock) on an empty file next to it, FILE.bloomgate-lock:
  *
- *   (L1) the holder removes the lock file when it ends; a command that locked a file without a
- *        name any more starts over;
- *   (L2) the kernel releases the lock of a killed holder, so the file that it leaves behind
- *        keeps nobody out;
- *   (L3) the holder leaves a lock file that is not its own: somebody has removed that one, and
- *        another command may have locked the new one.
+ *   (L1) the holder removes the lock file when it ends; a command that has locked a file that was
+ *        removed in the meantime starts over;
+ *   (L2) the kernel releases the lock of a killed holder, so a leftover lock file blocks no other
+ *        command;
+ *   (L3) the holder removes only its own lock file: if that was removed, another command may have
+ *        locked the new one.
  *
- * Commands that only read need no claim: they find the old file or the new one.
+ * Commands that only read need no claim: they open either the old file or the new one.
  */
 #ifndef CLI_CLAIM_H
 #define CLI_CLAIM_H
 
 enum { CLAIM_PATH = 4096 };
 
-/* Claims the name `path`, where a file may or may not exist. Waits for another command that has
- * it, at most BLOOMGATE_LOCK_WAIT (default: 60s). Exit code; an error was reported. */
+/* Claims the name `path`, where a file may or may not exist. Waits for another command that holds
+ * it, for at most BLOOMGATE_LOCK_WAIT (default: 60s). Returns an exit code, and reports errors. */
 int claim_file(const char *path);
 
 /* Claims the file that `path` leads to, and writes its name to `to`: links are followed, also to

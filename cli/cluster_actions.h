@@ -44,13 +44,15 @@ int cluster_dump(struct cluster_work *work);
 int cluster_drop(struct cluster_work *work);
 int cluster_complete(struct cluster_work *work);
 
-/* Reads the witnesses of a filter's shards, and may write them (sharded_vouch): where they are out of
- * date, or all. *doubted: how many shards may have lost keys; `why`, of the first. Exit code. */
+/* Reads the witnesses of a filter's shards, and may write those that are out of date, or all of them
+ * (sharded_vouch). Sets *doubted to the number of shards that may have lost keys, and `why` to the reason
+ * for the first. Returns an exit code. */
 enum cluster_vouching { VOUCH_READ, VOUCH_RENEW, VOUCH_COMPLETE };
 int cluster_vouch(struct cluster_work *work, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY]);
 
-/* Whether a filter has all its keys, as far as is known: a copy of it would lack them. Exit code. */
+/* Fails if shards of a filter may have lost keys, since a copy would lack them, too. Returns an
+ * exit code. */
 int cluster_expect_complete(struct cluster_work *work, struct sharded *filter,
                             const char *name);
 

@@ -19,10 +19,10 @@ struct cluster_keys {
     struct cluster_work *work;
     struct key_format format;
     uint64_t keys, fresh, selected, unanswered;
-    int64_t vouched; /* when witnesses were renewed, by cluster_now */
+    int64_t vouched; /* when witnesses were last updated, by cluster_now */
 };
 
-enum { KEYS_VOUCH = 1000 }; /* milliseconds between two of these */
+enum { KEYS_VOUCH = 1000 }; /* milliseconds between two updates */
 
 static size_t keys_ones(const uint64_t *bits, size_t n)
 {
@@ -61,8 +61,8 @@ static bool add_print(struct flow *flow, struct chunk *chunk)
     return out_write(chunk->out, n) || flow_fail(flow, out_code());
 }
 
-/* Replicas that were started since are witnessed, so that they may be promoted. What goes wrong with that
- * is for adds to meet. */
+/* Adds replicas that were started recently to the witnesses, so that they may be promoted. Errors are
+ * ignored here, because the next add reports them. */
 static void add_renew(struct cluster_keys *k)
 {
     struct cluster_view view;
@@ -106,8 +106,8 @@ int cluster_add(struct cluster_work *work)
     }
     if (doubted) {
         say_warning(
-            "%s: %u of %u shards may have lost keys, and deny none until bloomgate "
-            "cluster complete %s: %s",
+            "%s: %u of %u shards may have lost keys, and deny no key until you run "
+            "bloomgate cluster complete %s: %s",
             work->name, doubted, work->filter.tags.shards, work->name, why);
     }
     k.vouched = cluster_now();

@@ -73,7 +73,7 @@ static int shards_order(struct cluster_work *w, struct sharded_order *order,
 int cluster_vouch(struct cluster_work *w, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY])
 {
-    struct cluster_view view = { 0 }; /* nobody: nothing is written */
+    struct cluster_view view = { 0 }; /* empty: nothing is written */
     bg_errinfo info;
     *doubted = 0;
     if ((how != VOUCH_READ && cluster_survey(w->cluster, 0, &view, &info))
@@ -96,7 +96,7 @@ int cluster_expect_complete(struct cluster_work *w, struct sharded *filter,
                ? code
                : say_failed(CLI_DATA,
                             "%s: %u of %u shards may have lost keys: %s; add all keys "
-                            "again, then use bloomgate cluster complete %s",
+                            "again, then run bloomgate cluster complete %s",
                             name, doubted, filter->tags.shards, why, name);
 }
 

@@ -115,7 +115,7 @@ const struct command command_add = {
         "when anything fails, not at all: a filter that has no room for all keys (exit code 5) "
         "stays as it was. Its notes, key id and generation are kept.\n\n"
         "Filters of other software can be added to where their format allows it. Commands that "
-        "change one file at the same time wait for each other.",
+        "change the same file run one after the other.",
     .size = sizeof(struct change_options),
     .uses = { { &add_group, 0 },
               { &save_options_group, offsetof(struct change_options, save) },

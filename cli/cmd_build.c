@@ -11,8 +11,8 @@
  * is saved as OUT.partial with how far it is in its metadata, and they go on. --resume begins
  * with that file. So a checkpoint has every key before a byte of the input, and none is lost:
  * keys behind it may be in as well, which adding them again does not change. It also has a number
- * for the files that it has read (identity.h), as they were when the build began: --resume refuses
- * if one of them is not the same any more.
+ * that identifies the files already read (identity.h), as they were when the build began. --resume
+ * fails if one of them has changed.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -66,7 +66,7 @@ static const struct option build_table[] = {
 #undef AT
 static const struct option_group build_group = { "Building", build_table };
 
-enum { BUILD_FIRST_LAYER = 1 << 20 }; /* keys, if nobody knows how many come */
+enum { BUILD_FIRST_LAYER = 1 << 20 }; /* keys, if their number is unknown */
 
 struct build {
     const struct build_options *options;
@@ -242,7 +242,7 @@ static int build_make(struct build *b)
 
 /* ---- Which input ------------------------------------------------------------------------------ */
 
-/* How the input is cut into records and fields. What becomes of a field then is in the recipe. */
+/* Describes how the input is split into records and fields. The recipe has the conversion of fields. */
 static void build_cut(const struct build *b, char text[256])
 {
     const struct key_format *f = &b->format;
@@ -250,8 +250,8 @@ static void build_cut(const struct build *b, char text[256])
                    f->separator, f->delimiter, f->field, f->crlf, b->input.raw);
 }
 
-/* A number for the content of all files, and how they are cut: the same on other machines that
- * have copies of them. */
+/* Computes a number for the content of all files and how they are split. It is the same on other machines
+ * that have copies of the files. */
 static int build_identify_whole(const struct build *b, uint64_t *whole)
 {
     char text[256];
@@ -266,7 +266,7 @@ static int build_identify_whole(const struct build *b, uint64_t *whole)
     return code;
 }
 
-/* Before anything is read: what changes later is noticed. */
+/* Called before anything is read, so that later changes are detected. */
 static int build_identify(struct build *b)
 {
     const struct build_options *o = b->options;
@@ -284,25 +284,26 @@ static int build_identify(struct build *b)
     return code;
 }
 
-/* Parts only fit together if they are of the same input. */
+/* Checks that the input of a part has not changed: parts only fit together if all have the same input. */
 static int build_check_part(const struct build *b)
 {
     uint64_t now = 0;
     const int code = b->input.part.n > 1 ? build_identify_whole(b, &now) : (int)CLI_OK;
     return code || b->input.part.n <= 1 || now == b->whole
                ? code
-               : say_failed(CLI_DATA, "the input has changed while it was read; build "
-                                      "all parts again when it is complete");
+               : say_failed(CLI_DATA,
+                            "the input changed while it was being read; build "
+                            "all parts again when it is complete");
 }
 
-/* How many files a position is behind, the one that it is in included. */
+/* Returns the number of files up to a position, including the file that contains it. */
 static size_t build_files_read(const struct build *b, size_t at, uint64_t offset)
 {
     const size_t n = at + (offset > 0);
     return n < b->input.count ? n : b->input.count;
 }
 
-/* A number for the files that were read up to a position. */
+/* Computes a number for the files that were read up to a position. */
 static uint64_t build_input_read(const struct build *b, size_t at, uint64_t offset)
 {
     uint64_t sum = 0;
@@ -424,7 +425,7 @@ enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 
 static const char build_mark[] = "build: "; /* how far it is, of which command */
 static const char build_input_mark[] =
-    "build-input: "; /* what it has read; not in 0.1 */
+    "build-input: "; /* the files it has read; not in 0.1 */
 
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
@@ -505,8 +506,8 @@ static int build_read_mark(const char *path, const bg_file_info *about, struct b
     return CLI_OK;
 }
 
-/* Checkpoints of version 0.1 do not say what they have read: only whether any of that has changed
- * since they were written can be told. */
+/* Checkpoints of version 0.1 do not record the files they have read. Only changes after the checkpoint
+ * was written can be detected. */
 static int build_check_age(const struct build *b, const char *path, size_t files,
                            uint64_t created)
 {
@@ -515,16 +516,17 @@ static int build_check_age(const struct build *b, const char *path, size_t files
         time_t changed;
         code = identity_changed(b->input.paths[i], &changed);
         if (!code && (changed < 0 || (uint64_t)changed >= created)) {
-            code = say_failed(CLI_DATA,
-                              "%s: %s may have changed since then; start over with -f "
-                              "instead of --resume",
-                              path, b->input.paths[i]);
+            code =
+                say_failed(CLI_DATA,
+                           "%s: %s may have changed since the checkpoint; start over "
+                           "with -f instead of --resume",
+                           path, b->input.paths[i]);
         }
     }
     return code;
 }
 
-/* Whether the files that a checkpoint has read are still the same; others may change. */
+/* Checks that the files a checkpoint has read are unchanged; other files may change. */
 static int build_check_input(const struct build *b, const char *path,
                              const bg_file_info *about, size_t at, uint64_t offset)
 {
@@ -538,8 +540,8 @@ static int build_check_input(const struct build *b, const char *path,
                ? CLI_OK
                : say_failed(
                    CLI_DATA,
-                   "%s: the files that it has read have changed since then, or "
-                   "were replaced; start over with -f instead of --resume",
+                   "%s: files that were already read have changed since the checkpoint; "
+                   "start over with -f instead of --resume",
                    path);
 }
 
@@ -667,14 +669,15 @@ static int build_may_write(const struct build *b)
                  : filter_claim(b->path, b->options->force);
 }
 
-/* A note must not say how keys are made, or of which part of the input: it would be believed. */
+/* A note must not contain a line about how keys are created or about a part of the input, because such
+ * lines are trusted. */
 static int build_check_note(const char *note)
 {
     char recipe[KEY_RECIPE];
     if (parts_are_in(note)) {
         return say_usage(
-            "--note: found a line that begins with 'bloomgate-part: ', which "
-            "--shard writes");
+            "--note: must not contain a line that starts with 'bloomgate-part: ', "
+            "which is reserved for --shard");
     }
     filter_read_recipe(note, recipe);
     return *recipe

@@ -42,11 +42,12 @@ enum { CANARY_ABSENT = 4096, CANARY_KIND = 10 }; /* where "p" or "a" stands in a
  * How many absent canaries may be let through. Two things make the number differ from the
  * prediction by chance, and neither must raise an alarm on a sound filter:
  *
- *   - The prediction is the mean over filters with as many bits set. In a filter of few keys n,
- *     these bits are spread over its lines less evenly or more, which multiplies the rate by
- *     about exp(k z / sqrt(n)), z being normally distributed. 4 of its deviations are allowed.
- *     Fingerprints (cuckoo, quotient, static kinds) do not have that.
- *   - 4096 keys are a sample. It has to be improbable, 1 in a million, for the rate allowed.
+ *   - The prediction is the mean over filters with the same number of set bits. In a filter with few
+ *     keys n, the bits are spread over the cache lines more or less evenly, which multiplies the
+ *     rate by about exp(k z / sqrt(n)), where z is normally distributed. 4 standard deviations are
+ *     allowed. Fingerprint kinds (cuckoo, quotient, static kinds) are not affected.
+ *   - 4096 keys are a sample. An alarm requires a result with a probability below 1 in a million at
+ *     the allowed rate.
  */
 static const double canary_tolerated = 1.5, canary_deviations = 4,
                     canary_improbable = 1e-6;
@@ -60,7 +61,7 @@ struct canary_answers {
     size_t absent;  /* let through, of CANARY_ABSENT */
     bg_estimate measured;
     double predicted;  /* at this fill */
-    double deviation;  /* of the rate's logarithm, by how bits are spread */
+    double deviation;  /* of the rate's logarithm, due to the spread of bits */
     bool hurt;         /* degraded or overflowed: some answers are "maybe" to all */
     const char *fault; /* NULL: it is good */
 };
@@ -265,8 +266,8 @@ const struct command command_canary = {
         "Asks for the 16 keys that bloomgate build adds to every filter, and for 4096 that "
         "nobody adds. All of the first must be found; how many of the others are let through "
         "tells the rate of false positives, as measured. Exit code: 0 if canaries are found and "
-        "the rate is below one half and not above what the filter's bits say, by more than chance "
-        "explains, 1 if not, more on errors.\n\n"
+        "the rate is below one half and no higher than the filter's bits predict, within the limits "
+        "of chance; 1 if not; more on errors.\n\n"
         "Other software can add canaries too: --keys prints them, 24 bytes each as hexadecimal "
         "digits; then bloomgate canary --generation N asks for them in any format whose keys are "
         "bytes.",

@@ -92,7 +92,7 @@ static bool dedup_goes_on(struct flow *flow)
     return !d->drops.full || flow_fail(flow, CLI_FULL);
 }
 
-/* A chunk that the full filter has cut is still written, which then ends the run. */
+/* A chunk that was cut because the filter is full is still written; then the run ends. */
 static bool dedup_deliver(struct flow *flow, struct chunk *chunk)
 {
     struct dedup *d = flow->context;
@@ -248,18 +248,18 @@ static int dedup_flow(struct dedup *d)
     return flow_once(&flow, "reading", o->common.progress);
 }
 
-/* The filter takes no more keys: what to do about it depends on why. */
+/* Reports that the filter is full; the advice depends on the reason. */
 static int dedup_say_full(const struct dedup *d)
 {
     const struct seen_options *o = &d->options->seen;
     char lines[NUMBER_TEXT], keys[NUMBER_TEXT], rate[NUMBER_TEXT];
     const bg_info *info = &d->drops.info;
-    const char *advice = info->kind == BG_KIND_SCALABLE ? "there is no memory for more"
+    const char *advice = info->kind == BG_KIND_SCALABLE ? "out of memory"
                          : d->seen.file.path ? "start a new state with a larger --items"
                          : o->memory         ? "use a larger --memory"
                          : o->unordered || o->window
                              ? "use a larger --items"
-                             : "use a larger --items, or none: then it grows";
+                             : "use a larger --items, or omit it so that it grows";
     return say_failed(CLI_FULL,
                       "stopped after %s lines: the filter is full (about %s keys), and "
                       "more than %s of new lines would be dropped; %s",
@@ -269,8 +269,8 @@ static int dedup_say_full(const struct dedup *d)
 }
 
 /* The filter has the keys of exactly the lines that were written, so a run that was interrupted
- * or stopped by a full filter saves its state as well. After another error it does not: what was
- * printed then is not known. */
+ * or stopped by a full filter saves its state as well. After any other error it does not,
+ * because it is unknown which lines were printed. */
 static int dedup_run(struct dedup *d)
 {
     d->hasher = bg_filter_hasher(d->seen.filter);
@@ -366,21 +366,21 @@ const struct command command_dedup = {
         "If nothing else is said the filter grows with the number of different lines, at a "
         "rate of 1 in 1,000,000: about 6 bytes per line, sometimes twice that. With --items "
         "it has a fixed size for that number, with --memory a fixed size. When a filter of "
-        "fixed size is full, so that a larger share of new lines than --rate would be dropped, "
-        "dedup stops with an error and exit code 5. Lines up to there are printed.\n\n"
+        "fixed size is full, and a larger share of new lines than --rate would be dropped, "
+        "dedup stops with exit code 5. All lines up to that point are printed.\n\n"
         "--window remembers only the last N keys (up to a seventh more may be remembered), "
         "or those of a time; a key that comes again is renewed. A window of time needs "
         "--items, and time between runs does not count.\n\n"
         "--state begins with what an earlier run remembered and saves it at the end in one "
-        "step, also when it is interrupted or the filter is full: then it has the lines that "
-        "were printed, and no others. After another error the old state stays. Keys have to be "
-        "made and hashed in the same way. The size and the rate of a state do not change: "
-        "--items, --rate and --memory are refused if the state does not satisfy them.\n\n"
+        "step, even when it is interrupted or the filter is full: the state then has exactly the "
+        "lines that were printed. After any other error the old state stays. Keys must be "
+        "extracted and hashed in the same way in all runs. The size and the rate of a state do not "
+        "change: --items, --rate and --memory are refused if the state does not satisfy them.\n\n"
         "--unordered lets each thread add and print for itself. Still exactly one of equal "
         "lines is printed, but not always the first. It uses a filter of kind register, which "
         "does not grow, at a rate of 1 in 100,000 by default. Without --items and --memory, "
-        "plain files are read twice, the first time to count their lines. Input from a pipe, "
-        "and a new --state, need --items or --memory.",
+        "plain files are read twice, the first time to count their lines. Input from a pipe "
+        "and a new --state require --items or --memory.",
     .size = sizeof(struct dedup_options),
     .uses = { { &dedup_group, 0 },
               { &seen_options_group, offsetof(struct dedup_options, seen) },

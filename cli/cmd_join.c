@@ -17,7 +17,7 @@ struct join_options {
 
 enum { JOIN_PATH = 4096, JOIN_MOST = 65536 };
 
-/* Removes the lines of a shard: which one it is, and of which split. */
+/* Removes the lines that record which shard a file is, and from which split. */
 static void join_metadata(struct saving *saving)
 {
     static const char *const names[] = { "bloomgate-shard: ", "bloomgate-split: " };
@@ -86,9 +86,9 @@ const struct command command_join = {
     .usage = "[options] PREFIX N OUT",
     .about =
         "Puts the N shards PREFIX.0, PREFIX.1 and so on, which bloomgate split wrote, together "
-        "to one filter. Every file says which shard it is, and of which split; a file in the wrong "
-        "place, of another split, size or hash is refused, such as after a split that was "
-        "killed: split again.",
+        "to one filter. Every file records which shard it is, and from which split. Files in the "
+        "wrong place, from another split, or of another size or hash are refused. If a split was "
+        "killed, run it again.",
     .size = sizeof(struct join_options),
     .uses = { { &force_options_group, offsetof(struct join_options, save) },
               { &open_ours_group, offsetof(struct join_options, open) } },

@@ -18,7 +18,8 @@ struct merge_options {
     struct save_options save;
 };
 
-static struct part_sets merge_parts; /* of inputs that the filters are made of */
+static struct part_sets
+    merge_parts; /* parts of inputs that the filters are built from */
 
 /* What the library does not look at. */
 static int merge_compare(const struct filter_file *first,
@@ -101,8 +102,8 @@ const struct command command_merge = {
         "Writes a filter to OUT that may contain what any of the filters may contain: the one "
         "that would have come of adding all their keys to one filter of that size. The filters "
         "must have the same kind, size and hash; bloomgate build with the same --items and "
-        "--rate makes such ones, for example of parts of the input (--shard). Parts of input that has "
-        "changed between the builds are refused; missing parts cause a warning.\n\n"
+        "--rate creates such filters, for example from parts of the input (--shard). If the input "
+        "changed between the builds, its parts are refused; if parts are missing, merge warns.\n\n"
         "Notes, key id and generation are those of the first filter. OUT may be one of the "
         "filters, with -f: it is replaced in one step at the end, or not at all.",
     .size = sizeof(struct merge_options),

@@ -20,7 +20,7 @@ static double drops_odds(double rate)
 
 /* ---- Grants ------------------------------------------------------------------------------- */
 
-/* How many new keys the budget pays for, at twice the rate of now. */
+/* How many new keys the budget allows at twice the current rate. */
 static double drops_affordable(const struct drops *d)
 {
     const double allowed = d->rate * (double)atomic_load(&d->unique);

@@ -1,21 +1,21 @@
 /*
  * drops.h - how many new lines dedup drops wrongly, and how many more keys its filter may take.
  *
- * A line whose key is new is dropped if the filter takes the key for a seen one, which happens
- * at the rate r of the filter at that moment. So for each line that is reported new, r / (1 - r)
- * others were not, and the expected number of dropped lines is the sum of that over all lines
- * that are reported new. The rate is measured from time to time (a look, which reads up to 4 MiB
- * of each part of the filter), and a straight line is assumed in between. Rates curve upward, so
- * the sum is rather too high.
+ * A line with a new key is dropped if the filter reports the key as seen, which happens at the
+ * current false-positive rate r of the filter. So for each line that is reported new, an expected
+ * r / (1 - r) new lines are dropped. The sum over all lines that are reported new is the expected
+ * number of dropped lines. The rate is measured from time to time (a look, which reads up to 4 MiB
+ * of each part of the filter) and interpolated linearly in between. Since rates curve upward, the
+ * sum errs on the high side.
  *
  * The promise: the expected share of dropped lines stays at or below the stated rate. Each look
  * grants a number of new keys that keeps the promise, and nothing is added without a grant:
  *
- *   - A filter of fixed size takes the keys it was made for. Beyond that, the rate is above the
+ *   - A filter of fixed size takes the keys it was created for. Beyond that, its rate is above the
  *     stated one, but the share so far is below it, because the filter was emptier before. The
- *     difference is a budget, and grants use it up. Each grant assumes twice the rate of the
- *     look, as the rate rises while keys are added.
- *   - A scalable filter takes any number of keys, until it cannot get memory for a layer.
+ *     difference is a budget, which grants use up. Each grant assumes twice the measured rate,
+ *     because the rate rises while keys are added.
+ *   - A scalable filter takes any number of keys, until it cannot allocate another layer.
  *   - A window takes keys while its rate is at or below the stated one; above that it has the
  *     same budget. The fill of a small window varies by chance, so its budget is at least half
  *     a line.
@@ -34,7 +34,7 @@
 
 struct drops {
     bg_filter *filter;
-    uint64_t before;             /* keys that were in it */
+    uint64_t before;             /* keys in the filter at the start */
     double rate;                 /* the stated one */
     atomic_uint_fast64_t unique; /* keys that were new in this run */
     atomic_bool full;            /* a new key was refused */
@@ -45,7 +45,7 @@ struct drops {
     bool closed;     /* the filter takes no more keys */
     uint64_t looked; /* `unique` at the last look */
     bg_info info;    /* of the filter, at the last look */
-    double wrong;    /* lines that are expected to be dropped until then */
+    double wrong;    /* expected number of wrongly dropped lines up to then */
 };
 
 /* `before`: how many keys are in the filter. */

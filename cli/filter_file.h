@@ -91,7 +91,7 @@ int filter_expect_whole(const struct filter_file *file);
 /* Refuses to overwrite a file, and what is no file: exit code. */
 int filter_may_write(const char *path, bool force);
 
-/* The same for a filter file, which no other command changes from now on: see claim.h. */
+/* The same for a filter file; also claims it, so that no other command changes it (claim.h). */
 int filter_claim(const char *path, bool force);
 
 #endif

@@ -77,8 +77,8 @@ int flow_once(struct flow *flow, const char *what, int when);
 int flow_files(struct flow *flow, char **paths, size_t count, bool raw,
                const char *what, int when);
 
-/* Counts the records of plain files, which are read from the start; `input` stays as it is. Of
- * `like`, the format and the threads are used. Exit code. */
+/* Counts the records of plain files, which are read from the start; `input` is not changed. Uses the
+ * format and the threads of `like`. Returns an exit code. */
 int flow_count(const struct flow *like, const struct input *input, int when,
                uint64_t *records);
 

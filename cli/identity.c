@@ -44,7 +44,7 @@ uint64_t identity_text(const char *text)
     return identity_hash(text, strlen(text));
 }
 
-/* Opens a file, "-" being stdin; the descriptor, or -1. */
+/* Opens a file, or stdin for "-". Returns the descriptor, or -1. */
 static int identity_open(const char *path, struct stat *about)
 {
     const int fd = open(strcmp(path, "-") == 0 ? "/dev/stdin" : path,
@@ -56,7 +56,7 @@ static int identity_open(const char *path, struct stat *about)
     return fd;
 }
 
-/* A block, or what there is of it at the end of the file; false: an error. */
+/* Reads a block, which may be shorter at the end of the file. Returns false on error. */
 static bool identity_read(int fd, uint64_t offset, char block[IDENTITY_BLOCK],
                           size_t *n)
 {

@@ -1,16 +1,17 @@
 /*
- * identity.h - whether an input file is still the one that it was.
+ * identity.h - detects whether an input file has changed.
  *
- * Work that is continued later, or divided among several runs, is only right while its input stays
- * the same. The name and the size of a file do not tell: files are replaced by others of the same
- * size. Reading all of it again would cost as much as the work itself. So a number is made of
+ * Work that is continued later, or divided among several runs, is only correct while its input stays
+ * the same. The name and the size of a file do not prove that: a file can be replaced by another one
+ * of the same size. Reading all of it again would cost as much as the work itself. Therefore a file
+ * is identified by a hash of
  *
  *   content   the size, and 64 blocks of 4 KiB spread evenly over the file: the same for copies;
- *   file      that, the inode, and the times of the last modification and of the last change of
- *             anything, in nanoseconds. The latter cannot be set back, so a change of bytes is
- *             always noticed; so is one of the name or mode, which would not matter.
+ *   file      the same, the inode, and the times of the last modification and of the last status
+ *             change, in nanoseconds. The status change time cannot be set back, so a changed byte is
+ *             always detected; so is a change of name or mode, which is harmless.
  *
- * A copy that differs between the blocks is not noticed.
+ * A copy that differs only between the sampled blocks is not detected.
  */
 #ifndef CLI_IDENTITY_H
 #define CLI_IDENTITY_H
@@ -18,15 +19,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* These are 0 for what is no plain file. Exit codes; an error was reported. */
+/* Compute the identity; 0 for anything but a plain file. Return exit codes, and report errors. */
 int identity_content(const char *path, uint64_t *number);
 int identity_file(const char *path, uint64_t *number);
 
-/* The number of a text; and one number for several, in order. The same on all machines. */
+/* Hash a text, and combine several numbers in order. The results are the same on all machines. */
 uint64_t identity_text(const char *text);
 uint64_t identity_mix(uint64_t sum, uint64_t number);
 
-/* Seconds since 1970 at which anything of a file changed last: its bytes, name or mode. */
+/* Returns the time of the last change to a file's bytes, name or mode, in seconds since 1970. */
 int identity_changed(const char *path, time_t *seconds);
 
 #endif

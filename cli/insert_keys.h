@@ -1,5 +1,5 @@
 /*
- * insert_keys.h - keys into a filter of a kind that can be full (BG_CAN_FILL_UP).
+ * insert_keys.h - inserts keys into a filter of a kind that can be full (BG_CAN_FILL_UP).
  */
 #ifndef CLI_INSERT_KEYS_H
 #define CLI_INSERT_KEYS_H
@@ -8,8 +8,8 @@
 
 /*
  * Inserts n keys, up to the first that does not fit: *done and *news as bg_filter_insert_many.
- * A copy of a key that is in a cuckoo filter already always fits: copies for which there is no
- * room are dropped, and the filter keeps the key from then on (bg_info.saturated).
+ * A copy of a key that is already in a cuckoo filter always fits: if there is no room for it, the copy is
+ * dropped, and the filter keeps the key permanently (bg_info.saturated).
  */
 BG_MUST_CHECK bg_err insert_keys(bg_filter *filter, const bg_bytes *keys, size_t n,
                                  size_t *done, size_t *news);

@@ -32,11 +32,11 @@ static const struct {
     { CLI_USAGE, "A mistake on the command line." },
     { CLI_DATA, "A filter or an input is damaged, or is not what it should be." },
     { CLI_IO,
-      "The system refused: no such file, no permission, the disk is full, or another command "
-      "is changing the file." },
+      "OS error: no such file, no permission, disk full, or another command is changing the "
+      "file." },
     { CLI_FULL, "Out of memory, or the filter is full." },
     { CLI_INTERRUPTED,
-      "Interrupted by SIGINT, SIGTERM, SIGHUP or SIGXCPU; files are what they were before, but for those of "
+      "Interrupted by SIGINT, SIGTERM, SIGHUP or SIGXCPU; files are unchanged, except for those of "
       "dedup --state and build --checkpoint." },
     { CLI_PIPE, "Nobody reads stdout any more." },
 };
@@ -189,8 +189,8 @@ static const struct man_entry man_environment[] = {
       "Sizes of the L1, L2 and L3 caches, such as 48K,2M,260M. The default is the sizes of "
       "this machine. Set it to plan filters for another machine." },
     { "BLOOMGATE_LOCK_WAIT",
-      "How long a command waits for another one that is changing the same file before it fails "
-      "with exit code 4, such as 5m; 0 fails at once. The default is 60s." },
+      "How long a command waits for another command that is changing the same file before it "
+      "fails with exit code 4, such as 5m; 0 fails at once. The default is 60s." },
 };
 
 static void man_formats(void)

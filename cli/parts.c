@@ -36,7 +36,7 @@ bool parts_are_in(const char *metadata)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* "1-3,7": sets what is in it. The text behind, or NULL: it is none. */
+/* Reads a list such as "1-3,7". Returns the text after it, or NULL if it is malformed. */
 static const char *parts_read_list(const char *text, bool has[PARTS_MOST])
 {
     for (;;) {
@@ -111,7 +111,7 @@ int parts_take(struct part_sets *all, struct filter_file *file)
         const size_t n = strcspn(line, "\n");
         set = (struct part_set){ .path = file->path };
         if (!parts_read(line, &set)) {
-            return say_failed(CLI_DATA, "%s: cannot read of which part it is: '%.*s'",
+            return say_failed(CLI_DATA, "%s: damaged line about its part: '%.*s'",
                               file->path, (int)n, line);
         }
         if (!parts_unite(all, &set)) {
@@ -128,7 +128,7 @@ int parts_take(struct part_sets *all, struct filter_file *file)
 
 /* ---- Judging --------------------------------------------------------------------------------- */
 
-/* The parts that are there, or those that are not, as "1-3,7". False: no room. */
+/* Writes the list of present or missing parts, such as "1-3,7". Returns false if there is no room. */
 static bool parts_list(const struct part_set *set, bool there, char *text, size_t room)
 {
     size_t used = 0;
@@ -158,7 +158,7 @@ static bool parts_are_all(const struct part_set *set)
     return !memchr(set->has, false, set->count);
 }
 
-/* The line of a set that is not whole, in front of the others. */
+/* Puts the line of an incomplete set before the others. */
 static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_BYTES])
 {
     static char list[BG_METADATA_BYTES], text[BG_METADATA_BYTES];
@@ -169,14 +169,14 @@ static int parts_keep(const struct part_set *set, char metadata[BG_METADATA_BYTE
     if (!fits || n < 0 || (size_t)n >= sizeof text) {
         return say_failed(
             CLI_DATA,
-            "%s: no room to note which parts are in; merge all of them at "
-            "once, or neighbors first",
+            "%s: no room to record the merged parts; merge all parts at once, or "
+            "adjacent parts first",
             set->path);
     }
     memcpy(metadata, text, sizeof text);
     (void)parts_list(set, false, list, 64); /* cut off, if it is long */
-    say_warning("lines are missing: parts %s of %" PRIu32 " are not merged yet", list,
-                set->count);
+    say_warning("lines are missing: of %" PRIu32 " parts, these are not merged yet: %s",
+                set->count, list);
     return CLI_OK;
 }
 
@@ -189,11 +189,12 @@ int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_BYTES])
             continue;
         }
         if (lacking) {
-            return say_failed(CLI_DATA,
-                              "%s and %s: parts of different input: it has changed "
-                              "between the builds, or was read in other ways or parts; "
-                              "build all parts again",
-                              lacking->path, set->path);
+            return say_failed(
+                CLI_DATA,
+                "%s and %s: parts of different inputs: the input changed "
+                "between the builds, or other options or numbers of parts "
+                "were used; build all parts again",
+                lacking->path, set->path);
         }
         lacking = set;
     }

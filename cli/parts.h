@@ -1,15 +1,15 @@
 /*
- * parts.h - filters of parts of an input, which build --shard makes, and whether a merge has all
- * parts of it.
+ * parts.h - keeps track of filters that build --shard creates from parts of an input, so that merge
+ * can check whether they fit together and whether any are missing.
  *
  * Part i of n has the lines that begin in its share of the bytes. So the parts only fit together
- * if the input was the same for all of them: when it has grown in between, lines are in none. The
- * file of a part says in a line of its metadata which it is, and of what:
+ * if the input was the same for all of them: if it has grown in between, some lines are in no part.
+ * The file of a part records in a line of its metadata which part it is, and of which input:
  *
  *     bloomgate-part: 3 of 8 of 90b6f1d1a2c3e4f5
  *
- * The last number is made of the input (identity.h) and of how it is cut into records. Merging
- * joins the sets of parts ("1-3,7 of 8 of ..."); a set that has all of them needs no line.
+ * The last number identifies the input (identity.h) and how it is split into records. Merging
+ * joins the sets of parts ("1-3,7 of 8 of ..."). A complete set needs no line.
  */
 #ifndef CLI_PARTS_H
 #define CLI_PARTS_H
@@ -39,15 +39,15 @@ struct part_sets {
 /* The line of part i, from 0, of n. */
 void parts_line(uint32_t i, uint32_t n, uint64_t input, char line[PARTS_LINE]);
 
-/* Whether a text has a line that says of which part it is. */
+/* Returns whether a text contains such a line. */
 bool parts_are_in(const char *metadata);
 
-/* Notes the parts that a file is made of, if any, and removes the line from its metadata. Exit
- * code. */
+/* Records the parts that a file is built from, if any, and removes the line from its metadata.
+ * Returns an exit code. */
 int parts_take(struct part_sets *all, struct filter_file *file);
 
-/* Refuses parts of different inputs. If some of one input are missing: a warning, and a line for
- * the metadata that says so. Exit code. */
+/* Refuses parts of different inputs. If parts of one input are missing, prints a warning and adds a
+ * line with the present parts to the metadata. Returns an exit code. */
 int parts_finish(const struct part_sets *all, char metadata[BG_METADATA_BYTES]);
 
 #endif

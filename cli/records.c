@@ -619,8 +619,8 @@ static bool keys_make(const struct key_format *format, struct chunk *chunk, size
                       char *to)
 {
     bg_bytes text = chunk_record(format, chunk, i);
-    /* A form is written behind all that it can be made of: without its quotes and blanks the text
-     * may lie anywhere in as many bytes as the record has. */
+    /* A form is written after all the bytes that it can be created from: without its quotes and blanks,
+     * the text may be anywhere within the record. */
     char *formed = to + text.len;
     text = format->field ? keys_field(format, text) : text;
     text = format->records == KEY_RECORDS_CSV ? keys_unquote(text, to) : text;

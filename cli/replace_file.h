@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Syncs a file. A signal is no failure, unless it says that we should stop. */
+/* Syncs a file. A signal is not an error, unless it requests a stop. */
 bool replace_sync(int fd);
 
 /*

@@ -16,7 +16,7 @@ enum cli_exit {
     CLI_NO = 1, /* check: no line was; verify, diff, canary, remove --strict: not so */
     CLI_USAGE = 2, /* a mistake on the command line */
     CLI_DATA = 3,  /* a filter or input that is damaged, or not what it should be */
-    CLI_IO = 4,    /* the system said no: no such file, disk full, file in use */
+    CLI_IO = 4,    /* OS error: no such file, disk full, file in use */
     CLI_FULL = 5,  /* out of memory, or the filter is full */
     CLI_INTERRUPTED = 130, /* by SIGINT, SIGTERM, SIGHUP */
     CLI_PIPE = 141         /* nobody reads stdout any more */

@@ -129,8 +129,8 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
                                    seen->window);
 }
 
-/* How many keys a filter of fixed size is for, if no option says it. --unordered filters do not
- * grow, so a guess does not do: lines are counted. The keys of later runs cannot be counted. */
+/* Determines the number of keys for a filter of fixed size if no option sets it. --unordered filters do
+ * not grow, so a guess is not good enough: lines are counted. Keys of later runs cannot be counted. */
 static int seen_count_items(const struct seen *seen, const struct input *input,
                             const struct key_format *format, uint64_t *items)
 {
@@ -143,16 +143,16 @@ static int seen_count_items(const struct seen *seen, const struct input *input,
     if (!input_is_plain(input) || o->state) {
         return say_usage("--unordered needs --items or --memory %s",
                          o->state
-                             ? "with a new --state: how many different keys come in "
+                             ? "with a new --state: the number of different keys in "
                                "all runs"
-                             : "where the input is no plain file");
+                             : "if the input is not a plain file");
     }
     const int code = flow_count(&like, input, seen->progress, items);
     *items = *items ? *items : 1;
     return code;
 }
 
-/* A filter of one piece, for as many keys as may come, and the canaries of a state. */
+/* Describes a filter in one piece for the expected number of keys and the canaries of a state. */
 static int seen_plan_fixed(const struct seen *seen, const struct input *input,
                            const struct key_format *format, bg_spec *spec)
 {
@@ -195,7 +195,7 @@ static int seen_plan(struct seen *seen, const struct input *input,
     return CLI_OK;
 }
 
-/* What a filter was made for, and what is in it. */
+/* Reads the design and the content of a filter. */
 static bg_info seen_about(const bg_filter *filter)
 {
     bg_info info = { .struct_size = sizeof info };
@@ -296,7 +296,7 @@ static int seen_check_keys(const char *path, const char *recipe,
                             path, recipe, now);
 }
 
-/* The size and the rate of a filter do not change: the options must not ask for more. */
+/* The size and the rate of a filter do not change, so the options must not require more. */
 static int seen_check_size(struct seen *seen, const char *path)
 {
     const struct seen_options *o = seen->options;
@@ -314,8 +314,8 @@ static int seen_check_size(struct seen *seen, const char *path)
         || (o->memory && info.bytes > o->memory)) {
         return say_failed(
             CLI_DATA,
-            "%s: was made for %s keys at a rate of %s, with %s; it cannot satisfy other "
-            "--items, --rate or --memory: leave them out, or start a new state",
+            "%s: was created for %s keys at a rate of %s, with %s, and cannot satisfy "
+            "other values of --items, --rate or --memory: omit them, or start a new state",
             path, grows ? "any number of" : number_show(info.design_items, items),
             number_show_rate(info.design_rate, rate),
             number_show_bytes(info.bytes, bytes));

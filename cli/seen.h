@@ -5,8 +5,8 @@
  * Which filter. Nobody knows how many different lines will come, and hardly any may be dropped
  * wrongly. So without options it is scalable at 1 in 1,000,000: memory follows the number of
  * different keys. --items, with --rate, makes one layer of exactly that; --memory one of that
- * size; --window one that forgets; --unordered one that many threads may add to at once, for
- * as many keys as there are lines.
+ * size; --window one that forgets; --unordered one that many threads may add to at once, sized for
+ * the number of lines.
  */
 #ifndef CLI_SEEN_H
 #define CLI_SEEN_H
@@ -33,7 +33,7 @@ struct seen {
     unsigned threads; /* for counting lines */
     int progress;     /* enum say_when */
     bg_filter *filter;
-    uint64_t keys;        /* that it begins with; of a state, about */
+    uint64_t keys;        /* keys at the start; approximate for a state */
     double rate;          /* share of new lines that may be dropped */
     struct secret secret; /* of a new filter, or */
     struct filter_file

@@ -60,7 +60,7 @@ void stop_prepare(void)
         stop_on(SIGHUP, 0);
     }
     stop_ignore(SIGPIPE);
-    stop_ignore(SIGXFSZ); /* a file that may not grow: EFBIG */
+    stop_ignore(SIGXFSZ); /* writes beyond the limit then fail with EFBIG */
 }
 
 bool stop_wanted(void)

@@ -1,8 +1,8 @@
 /*
- * stop.h - SIGINT, SIGTERM, SIGHUP and SIGXCPU (a limit of CPU time) ask the command to stop. It
- * then removes temporary files, dedup saves its state, and the exit code is 130. A second signal
- * ends it at once, but not a second SIGHUP. SIGHUP stays ignored if it was (nohup). SIGQUIT ends
- * it at once and dumps core, which is what SIGQUIT is for.
+ * stop.h - SIGINT, SIGTERM, SIGHUP and SIGXCPU (CPU time limit) request a stop. The command then
+ * removes temporary files, dedup saves its state, and the exit code is 130. A second signal ends the
+ * command at once, except for a second SIGHUP. If SIGHUP was ignored at the start (nohup), it stays
+ * ignored. SIGQUIT ends the command at once with a core dump.
  */
 #ifndef CLI_STOP_H
 #define CLI_STOP_H

@@ -124,7 +124,7 @@ static bool cluster_begin(struct cluster *c, uint16_t node)
            && (!link->informs || cluster_put_info(link));
 }
 
-/* The answer to AUTH. False: refused, the link is closed. */
+/* Handles the reply to AUTH. Returns false if it is an error; the link is closed then. */
 static bool cluster_take_auth(struct cluster *c, struct node_link *link)
 {
     bg_bytes reply;
@@ -142,7 +142,7 @@ static bool cluster_take_auth(struct cluster *c, struct node_link *link)
     return item.type != '-';
 }
 
-/* The first 16 digits of a field in what INFO says, such as "run_id:"; 0: there are none. */
+/* Returns the first 16 digits of a field in the reply to INFO, such as "run_id:"; 0 if there are none. */
 static uint64_t cluster_read_field(bg_bytes text, const char *name)
 {
     const size_t skip = strlen(name);
@@ -158,7 +158,7 @@ static uint64_t cluster_read_field(bg_bytes text, const char *name)
     return 0;
 }
 
-/* The answer to INFO. False: it may be another one next time, and the link is closed. */
+/* Handles the reply to INFO. Returns false if a later attempt may succeed; the link is closed then. */
 static bool cluster_take_info(struct node_link *link)
 {
     bg_bytes reply;
@@ -185,7 +185,7 @@ static bool cluster_take_info(struct node_link *link)
     return true;
 }
 
-/* Takes the answers to greetings, if some are due. False: the link is closed. */
+/* Handles the replies to greetings, if any are due. Returns false if the link was closed. */
 static bool cluster_greeted(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -440,7 +440,7 @@ size_t cluster_nodes(const struct cluster *c)
     return cluster_owners(c, has);
 }
 
-/* Puts INFO to all nodes that have slots, and to their replicas; how many could be opened. */
+/* Sends INFO to all nodes that have slots, and to their replicas. Returns how many could be opened. */
 static size_t cluster_put_survey(struct cluster *c, const bool has[MAP_NODES],
                                  uint16_t asked[MAP_NODES],
                                  struct node_link *links[MAP_NODES], bg_err *err)

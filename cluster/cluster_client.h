@@ -21,10 +21,10 @@
  * and on no replica yet. So a small write goes in between, SET {n}bloomgate/wait with an expiry, where
  * {n} is in a slot of that node: what replicas have of it, they have of all before.
  *
- * Processes. A node that is started again has the data of its last save, and may have lost what came
- * later, without a word to its clients. So INFO is the first request of every connection, and each
- * answer comes with the process that gave it (shard_witness.h). A process that changes always breaks the connection, so an answer never comes
- * from another process than the connection began with.
+ * Processes. A node that restarts has the data of its last save and may have lost later writes, without
+ * reporting it to its clients. So INFO is the first request of every connection, and each answer is
+ * returned with the process that gave it (shard_witness.h). A new process always breaks the connection, so
+ * all answers of a connection come from one process.
  *
  * Passwords and certificates may be in files, which are read when a client is opened: a client that
  * failed is best closed and opened anew, so that files that were changed meanwhile are heeded.
@@ -84,7 +84,8 @@ struct cluster_ask {
     uint16_t node, next; /* where it was sent; where a redirection sends it */
     bool asking;         /* ... behind ASKING */
 
-    const struct link_process *by; /* who answered; valid within `answered` */
+    const struct link_process
+        *by; /* the process that answered; valid within `answered` */
 };
 
 /* Called once for each request, in any order; the reply is valid within. */
@@ -97,12 +98,12 @@ bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
 struct cluster_view {
     size_t nodes;   /* that have slots */
     size_t reached; /* that answered now */
-    size_t count;   /* processes that answered now, replicas included */
-    struct link_process processes[MAP_NODES]; /* ... which these are */
+    size_t count;   /* processes that answered, including replicas */
+    struct link_process processes[MAP_NODES];
 };
 
-/* Asks all nodes that have slots, and their replicas, which process they are, once; and for the map, if
- * nobody has told it for `age` milliseconds. Errors: BG_ECANCELED, BG_ENOMEM. */
+/* Queries the process of every node that has slots, and of every replica, once. Also queries the map, if it
+ * is older than `age` milliseconds. Errors: BG_ECANCELED, BG_ENOMEM. */
 bg_err cluster_survey(struct cluster *cluster, uint32_t age, struct cluster_view *view,
                       bg_errinfo *info);
 

@@ -31,12 +31,12 @@ struct link_bytes {
     size_t used, room;
 };
 
-/* A server process: the first 16 digits of its run_id, which no other process has; of its master_replid,
- * the history of its data, which it shares with its primary or its replicas; and of master_replid2, the
+/* A server process, identified by the first 16 digits of its run_id, which is unique; of its master_replid,
+ * the history of its data, which it shares with its primary or its replicas; and of its master_replid2, the
  * history that its own continues. 0: not known. */
 struct link_process {
     uint64_t run, history, before;
-    bool refused; /* not known for want of rights */
+    bool refused; /* not known: the user lacks rights */
 };
 
 /* How links are opened, and how often that failed: of all links that share it. */

@@ -10,7 +10,7 @@ enum {
     WITNESS_DIGITS = 16,
     WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
     WITNESS_KEPT =
-        16, /* processes that do not answer now, at least; else as many as do */
+        16, /* minimum number of kept processes that do not answer; else as many as do */
     WITNESS_MOST = 2 * MAP_NODES
 };
 
@@ -124,13 +124,14 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
         return WITNESS_DOUBT;
     }
     if (ask->by->refused) {
-        return witness_doubt(why,
-                             "INFO is refused, so restarts cannot be noticed; expected "
-                             "the right +info");
+        return witness_doubt(
+            why, "INFO is refused, so restarts cannot be detected; give the "
+                 "user the right +info");
     }
     if (item.type != '$' || item.null) {
         if (known) {
-            return witness_doubt(why, "its witness is lost, so keys may be, too");
+            return witness_doubt(why,
+                                 "its witness is lost, so keys may be lost as well");
         }
         if (!witness_reserve(witness, 1)) {
             return WITNESS_NO_MEMORY;
@@ -147,7 +148,7 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
     if (witness_believes(witness, ask->by)) {
         return WITNESS_GOOD;
     }
-    (void)witness_doubt(why, "its server was started again, and may have lost keys");
+    (void)witness_doubt(why, "its server restarted and may have lost keys");
     return witness->holder || witness->count ? WITNESS_RESTART : WITNESS_DOUBT;
 }
 

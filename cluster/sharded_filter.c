@@ -59,7 +59,7 @@ struct witness_errand {
     struct sharded *filter;
     uint32_t shard;
     bg_bytes words[3];
-    char *text; /* that is written */
+    char *text; /* to be written */
     char *why;
     bg_err *err;
 };
@@ -94,7 +94,7 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     e->filter->witnesses[e->shard] = read;
 }
 
-/* What cannot be written does not protect either. */
+/* A witness that cannot be written protects nothing. */
 static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
 {
     const struct witness_errand *e = ask->context;
@@ -116,7 +116,7 @@ static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* GET of the witnesses of some shards, or SET where there is a text. */
+/* Sends GET for the witnesses of some shards, or SET for those with a text. */
 static bg_err witness_run(struct sharded *filter, const bool *which, char **texts,
                           char why[WITNESS_WHY], bg_errinfo *info)
 {
@@ -160,7 +160,7 @@ static bg_err witness_run(struct sharded *filter, const bool *which, char **text
     return err;
 }
 
-/* What is to be written to a shard's witness; NULL: nothing. *err: no memory. */
+/* Returns the text to write to a shard's witness; NULL if it is up to date. *err: out of memory. */
 static char *witness_text(const struct sharded *filter, uint32_t shard,
                           const struct cluster_view *view, bool complete, bg_err *err)
 {
@@ -181,7 +181,7 @@ static char *witness_text(const struct sharded *filter, uint32_t shard,
     return text;
 }
 
-/* Writes witnesses that are to be written; those of shards that were lost are not. */
+/* Writes the witnesses that are out of date, except for shards that did not answer. */
 static bg_err witness_renew(struct sharded *filter, const struct cluster_view *view,
                             bool complete, char why[WITNESS_WHY], bg_errinfo *info)
 {
@@ -223,7 +223,7 @@ bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
 
 static void witness_forgotten(struct cluster_ask *ask, bg_bytes reply)
 {
-    (void)ask, (void)reply; /* without the command DEL there are none */
+    (void)ask, (void)reply; /* a server without DEL has no witnesses */
 }
 
 bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
@@ -274,8 +274,8 @@ struct sharded_job {
     uint64_t *done, *answers; /* bits */
     bg_err err;               /* the first error that a command was answered with, */
     bg_errinfo *info;         /* and its text */
-    bool writes;              /* else a "no" has to be believed */
-    char why[WITNESS_WHY];    /* why one is not */
+    bool writes;              /* else the answer "no" must be trusted */
+    char why[WITNESS_WHY];    /* why a shard is not trusted */
 };
 
 /* A command's share. */
@@ -357,7 +357,7 @@ static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
     }
 }
 
-/* Whether a "no" of a command's shard counts. If not, its witness has to be read again. */
+/* Returns whether a "no" from a command's shard counts. If not, its witness must be read again. */
 static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
                          uint16_t shard)
 {
@@ -366,7 +366,7 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
         witness_free(witness);
         job->filter->doubted[shard] = true;
         static const char changed[] =
-            "a process answered that its witness does not list";
+            "the process that answered is not listed in the witness";
         job_failed(job, ask,
                    *job->why ? (bg_bytes){ job->why, strlen(job->why) }
                              : (bg_bytes){ changed, sizeof changed - 1 });

@@ -6,9 +6,9 @@
  * When a call fails, nothing is said about items that were not answered: ask again, or take them for
  * "maybe"; adds can be repeated.
  *
- * A "no" is believed only from a process that the shard's witness lists (shard_witness.h). Before a shard
- * is asked for the first time, and when its process has changed, its witness is read. What is not
- * believed is not answered.
+ * A "no" is trusted only from a process that the shard's witness lists (shard_witness.h). The witness is
+ * read before the first query to a shard, and when the process of the shard has changed. Answers that
+ * are not trusted are not returned.
  *
  * Threads: belongs to one, as its cluster does.
  */
@@ -27,12 +27,12 @@ struct sharded {
     size_t batch;                  /* items in one command */
     bool lost[SHARDS_MOST];        /* shards that did not answer all of the last call */
     bool doubted[SHARDS_MOST];     /* shards that may have lost keys, */
-    bool restarted[SHARDS_MOST];   /* ... which their witness does not note yet */
-    uint64_t holders[SHARDS_MOST]; /* runs of the processes that have the witnesses */
+    bool restarted[SHARDS_MOST];   /* ... and their witness does not record it yet */
+    uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
     struct witness *witnesses;     /* of all shards, as far as they were read */
     bg_bytes *witness_names;
-    atomic_bool
-        *witnessed; /* shards that had a witness, once; may be shared by several */
+    atomic_bool *
+        witnessed; /* shards that ever had a witness; may be shared by several filters */
     atomic_bool *own;
 };
 
@@ -69,16 +69,16 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
                     bg_errinfo *info);
 
 /*
- * Reads all witnesses and notes in `doubted` which shards may have lost keys. Then it writes witnesses that
- * are not up to date, with the processes in `view`, which were found before; an empty view writes
- * none. A shard that is found in doubt gets a witness that says so. With `complete`, all witnesses are
- * written anew: the shards have all keys again, as the operator says. `why` says why the first is doubted.
- * Errors: as cluster_call; what was found until then is noted.
+ * Reads all witnesses and records in `doubted` which shards may have lost keys. Then writes the witnesses
+ * that are out of date, with the processes in `view`, which must have been determined before; an empty view
+ * writes none. A shard in doubt gets a witness that marks it as doubted. With `complete`, all witnesses are
+ * rewritten, because the operator states that the shards have all keys. `why` gives the reason for the
+ * first doubted shard. Errors: as cluster_call; results up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info);
 
-/* Removes all witnesses, as there is no filter any more. */
+/* Removes all witnesses of a filter that was dropped. */
 bg_err sharded_forget(struct sharded *filter, bg_errinfo *info);
 
 /* One command for one shard, likewise. */

@@ -37,8 +37,8 @@ enum {
 
 void args_arity(struct request *request); /* "ERR wrong number of arguments for ..." */
 
-/* Memory is missing: as `text` has it (" to create filter", or what follows a colon), or, if the
- * ledger has refused it, which limit would be exceeded. */
+/* Replies that memory is short: with the limit that would be exceeded if the ledger refused the memory,
+ * otherwise with `text` (" to create filter", or text that follows a colon). */
 void args_no_memory(const struct request *request, const char *text);
 
 /* The library's error as a reply; `full` is what to say for BG_EFULL. */

@@ -31,7 +31,7 @@ void bgc_clear(struct request *request)
     struct host *host = request->host;
     bg_errinfo info = { 0 };
     bg_err err = BG_OK;
-    do { /* again when another object has taken the name meanwhile */
+    do { /* again if another object has taken the name in the meantime */
         const struct object *object = args_find_any(request, request->argv[1]);
         struct object *empty = NULL;
         if (!object) {

@@ -10,9 +10,9 @@
  * file. WRITABLE makes one that does; then a reload needs DISCARD, which gives up what was added
  * since. ANYKIND allows a file of another kind, hash or secret; then another object takes the name.
  *
- * A file of a lower generation than the last one is refused without DISCARD. The slot has that number,
- * and the object's shape has it wherever objects are kept (object_describe), so restarts, dumps and
- * copies do not forget it. BG.CLEAR does.
+ * A file of a lower generation than the last one is refused without DISCARD. The slot stores that number,
+ * and the object's shape stores it wherever objects are saved (object_describe), so it survives restarts,
+ * dumps and copies. BG.CLEAR resets it.
  */
 #include "bg_handlers.h"
 
@@ -316,7 +316,7 @@ static void reload_shape(const struct reload *reload, const bg_filter *filter,
     memcpy(shape->key_id, reload->about.key_id, sizeof shape->key_id);
 }
 
-/* Whether the file is not older than the last one of an object, or NULL, that it replaces. */
+/* Checks that the file is not older than the last file of the object that it replaces, if any. */
 static bg_err reload_check_generation(const struct reload *reload,
                                       const struct object *there, bg_errinfo *info)
 {
@@ -325,13 +325,13 @@ static bg_err reload_check_generation(const struct reload *reload,
         return BG_OK;
     }
     return object_error(info, BG_EINCOMPAT,
-                        "generation of the file: found %llu, below %llu; use "
-                        "DISCARD to load an older file",
+                        "generation of the file: found %llu, expected %llu or "
+                        "higher; use DISCARD to load an older file",
                         (unsigned long long)reload->about.generation,
                         (unsigned long long)lowest);
 }
 
-/* A new object takes the name, or the place of `there`, which has it. */
+/* Gives the name to a new object, which replaces `there` if that is not NULL. */
 static bg_err reload_anew(struct reload *reload, bool sealed,
                           const struct object *there, bg_errinfo *info)
 {
@@ -388,7 +388,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
         object_unchanged(object);
         return err == BG_EIO ? BG_EINVAL : err; /* of this file, not of the journal */
     }
-    bg_slot_stats stats; /* the file may be another one than was looked at */
+    bg_slot_stats stats; /* the file may have been replaced since it was inspected */
     object_about(object, &stats);
     memcpy(reload->about.digest_text, stats.digest, sizeof reload->about.digest_text);
     object_recount(object);

@@ -26,8 +26,8 @@ enum {
     COMMAND_CONTAINER = 1u << 11, /* what it does is said by its second word */
     COMMAND_SUB = 1u << 12,       /* of such a one: "CLIENT|ID" */
     COMMAND_AT_ONCE = 1u << 13,   /* within MULTI, too: it is not queued */
-    /* Changes keys of argv[1], which event loops claim first (object.h): fast, unless that fails
-     * or object_will_stall. */
+    /* Changes keys of argv[1], which event loops claim first (object.h). It is fast, unless the claim fails
+     * or object_will_stall is true. */
     COMMAND_CLAIMS = 1u << 14,
     COMMAND_READS_FILE = 1u << 15,  /* argv[2] is the name of a file of the host's */
     COMMAND_WRITES_FILE = 1u << 16, /* likewise */

@@ -28,14 +28,14 @@ enum {
 
 /* ---- The copy ------------------------------------------------------------------------------ */
 
-/* Room for a copy, and for `before` bytes in front of it, from where the object has its memory. */
+/* Allocates room for a copy, and for `before` bytes in front of it, with the object's allocator. */
 static void *dump_room(const struct object *object, size_t before, size_t n,
                        bg_errinfo *info)
 {
     const bg_allocator *from = &object->allocator;
     void *room = NULL;
     if (n > SIZE_MAX - before || !ledger_reserve(LEDGER_TRANSFERS, before + n)) {
-        (void)object_error(info, BG_ENOMEM, "no memory for a copy of %zu bytes", n);
+        (void)object_error(info, BG_ENOMEM, "cannot allocate a copy of %zu bytes", n);
         return NULL;
     }
     room = from->allocate
@@ -43,7 +43,7 @@ static void *dump_room(const struct object *object, size_t before, size_t n,
                : malloc(before + n);
     if (!room) {
         ledger_release(LEDGER_TRANSFERS, before + n);
-        (void)object_error(info, BG_ENOMEM, "no memory for a copy of %zu bytes", n);
+        (void)object_error(info, BG_ENOMEM, "cannot allocate a copy of %zu bytes", n);
     }
     return room;
 }
@@ -72,8 +72,8 @@ static bg_save_options dump_options(const struct object_shape *shape, uint32_t f
     return how;
 }
 
-/* Encodes a filter behind `before` bytes, in room for just as many. It may grow a layer between asking
- * for its size and writing it; then once more. */
+/* Encodes a filter after `before` bytes, in room of exactly that size. If the filter grows a layer between
+ * computing its size and writing it, encodes it once more. */
 static bg_err dump_encode(const struct object *object, const bg_filter *filter,
                           const bg_save_options *how, size_t before, void **bytes,
                           size_t *n, bg_errinfo *info)
@@ -101,7 +101,7 @@ static bg_err dump_encode(const struct object *object, const bg_filter *filter,
     return err;
 }
 
-/* What to read of an object; `still`: nothing changes it meanwhile, so no copy is needed. */
+/* Selects what to read of an object. `still`: it does not change in the meantime, so no copy is needed. */
 static bg_err dump_read_begin(const struct object *object, bool still,
                               struct object_reading *reading, bg_errinfo *info)
 {

@@ -40,10 +40,10 @@ void dump_release(struct object *object);
 /* Frees a copy that nobody has read for too long. A host calls it from time to time. */
 void dump_expire(struct object *object, uint64_t now);
 
-/* Gives back what the next two have made. */
+/* Frees the result of the next two functions. */
 void dump_give(const struct object *object, void *bytes, size_t n);
 
-/* A filter of another module as bytes; dump_give them. */
+/* Returns a filter of another module as bytes; free them with dump_give. */
 bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 

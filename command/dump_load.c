@@ -59,8 +59,8 @@ struct load_words {
 
 /* ---- What has come --------------------------------------------------------------------------- */
 
-/* What has come is not counted any more: it goes, or is replaced by what is made of it as that
- * grows (gather.h). */
+/* Stops counting the received bytes: they are freed, or replaced by the filter as it is decoded
+ * (gather.h). */
 static void load_uncount(struct object *object)
 {
     struct load *load = object->load;
@@ -91,7 +91,7 @@ bool load_progress(struct object *object, uint64_t *done, uint64_t *total)
     return there;
 }
 
-/* Puts bytes to a place below load->size. BG_ENOMEM: there is no memory for them. */
+/* Copies bytes to an offset below load->size. Errors: BG_ENOMEM. */
 static bg_err load_write(struct object *object, uint64_t place, const void *bytes,
                          size_t n, bg_errinfo *info)
 {
@@ -100,7 +100,7 @@ static bg_err load_write(struct object *object, uint64_t place, const void *byte
     const bool reserved = ledger_reserve(LEDGER_TRANSFERS, more);
     if (!reserved || !gather_count(&load->gather, (size_t)place + n)) {
         ledger_release(LEDGER_TRANSFERS, reserved ? more : 0);
-        return object_error(info, BG_ENOMEM, "no memory for a chunk of %zu bytes", n);
+        return object_error(info, BG_ENOMEM, "cannot allocate a chunk of %zu bytes", n);
     }
     memcpy(load->gather.bytes + place, bytes, n);
     atomic_fetch_add(&object->held, more);

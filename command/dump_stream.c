@@ -94,7 +94,7 @@ bg_err dump_line_read(const uint8_t *bytes, size_t n, struct dump_line *line,
     *used = begin + length + 1;
     const bg_err err =
         object_shape_read(text, (size_t)(counts - text), &line->shape, info);
-    line->shape.limit = 0; /* how far it may grow is up to this server */
+    line->shape.limit = 0; /* this server decides how far it may grow */
     if (!err && !dump_read_counts(counts + 1, line)) {
         return object_error(info, BG_EFORMAT, "the line of the dump has no counts");
     }

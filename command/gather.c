@@ -14,7 +14,7 @@ enum {
 #define MAP_NORESERVE 0
 #endif
 
-/* Memory that is held for so many bytes of the map. */
+/* Returns the memory to hold for a number of bytes of the map. */
 struct gather_count {
     struct gather_count *next;
     size_t bytes;
@@ -37,7 +37,7 @@ bool gather_begin(struct gather *gather, size_t size, const bg_allocator *alloca
     return bytes != NULL;
 }
 
-/* In steps, or all of what is small: never less than a struct gather_count needs. */
+/* Holds memory in steps, or at once if it is small; never less than a struct gather_count needs. */
 static size_t gather_next_count(const struct gather *gather)
 {
     const size_t left = gather->size - gather->counted;

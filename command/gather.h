@@ -10,10 +10,10 @@
  *     |  given back, reads as zeros  |  has come  |  zeros, no memory yet  |
  *     0                             given                                 size
  *
- * Counting. Pages of the system's are in no allocator's books. A gather with an allocator holds memory
- * of it besides, as much as has come, which is not touched and so takes no pages: the allocator
- * counts, and refuses, what waits here between two requests. It is given back when decoding begins
- * (gather_uncount): from then on the filter counts.
+ * Counting. No allocator counts pages that are mapped directly. A gather with an allocator therefore also
+ * allocates as many bytes from it as have arrived. This memory is never touched, so it takes no pages, but
+ * the allocator counts it and can refuse it. It is freed when decoding starts (gather_uncount), since the
+ * filter is counted from then on.
  *
  * Threads: one at a time.
  */
@@ -31,18 +31,18 @@ struct gather {
     size_t size;
     size_t given;
     bg_allocator allocator;     /* allocate NULL: nothing is counted */
-    struct gather_count *first; /* what is held of it */
+    struct gather_count *first; /* memory held from the allocator */
     size_t counted;
 };
 
-/* Begins with addresses for `size` bytes, 1 or more; false: there are not as many. `allocator` may be
- * NULL: nothing is counted. */
+/* Reserves addresses for `size` bytes, 1 or more. Returns false on failure. If `allocator` is NULL, nothing
+ * is counted. */
 bool gather_begin(struct gather *gather, size_t size, const bg_allocator *allocator);
 
-/* The first n bytes are about to come; false: the allocator has no memory for them. */
+/* Call before the first n bytes arrive. Returns false if the allocator refuses the memory. */
 bool gather_count(struct gather *gather, size_t n);
 
-/* All of it has come, and will be decoded at once. */
+/* Call when all bytes have arrived and are about to be decoded. */
 void gather_uncount(struct gather *gather);
 
 /* The first n bytes were read, and will not be again. */

@@ -31,7 +31,7 @@ struct command;
 enum change_op {
     CHANGE_ADD = 1,    /* hashes, or keys */
     CHANGE_REMOVE = 2, /* likewise */
-    CHANGE_ROTATE = 4  /* a window moves to `value`, milliseconds of its own time */
+    CHANGE_ROTATE = 4  /* a window moves to `value`, in milliseconds of its own time */
 };
 
 struct change {
@@ -88,9 +88,8 @@ struct host_ops {
     bg_err (*create)(struct host *host, bg_bytes name, struct object *object,
                      bg_errinfo *info);
 
-    /* The same, but takes the place of `instead_of`, an object that was found by that name. When
-     * the name expires stays as it was. BG_ECANCELED: the name stands for something else by now,
-     * or for nothing. */
+    /* The same, but replaces `instead_of`, the object that was found by that name. The expiry of the name
+     * is kept. BG_ECANCELED: the name refers to another object by now, or to none. */
     bg_err (*replace)(struct host *host, bg_bytes name, const struct object *instead_of,
                       struct object *object, bg_errinfo *info);
 
@@ -109,8 +108,8 @@ struct host_ops {
     /* Milliseconds since 1970. */
     uint64_t (*now)(struct host *host);
 
-    /* Milliseconds of a clock that only runs while the host does, and that cannot be set: what
-     * ages in memory ages by it. 0: time stands still, another host moves the windows. */
+    /* Milliseconds of a clock that only runs while the host runs, and that cannot be set. Windows age by
+     * this clock. 0: the clock is stopped, and another host moves the windows. */
     uint64_t (*ticks)(struct host *host);
 
     /* Gates: what the truth behind `name` says of a key; NULL: the host has none. BG_ENOTFOUND:

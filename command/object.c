@@ -84,8 +84,8 @@ void object_describe(const struct object *object, struct object_shape *shape)
     shape->generation = bg_slot_generation(object->slot);
 }
 
-/* A slot with this filter, or with none; on error the filter is still the caller's. So where there
- * is a generation, which needs memory, the filter comes after it. */
+/* Creates a slot with this filter, or without one; on error the caller still owns the filter. Setting a
+ * generation needs memory, so it is done before the filter is handed over. */
 static bg_err object_make_slot(struct object *made, bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t generation = made->shape.generation;
@@ -264,7 +264,7 @@ const bg_filter *object_pin(const struct object *object, bg_pin *pin)
 
 enum { OBJECT_PATIENCE = 1000000 }; /* nanoseconds; other short changes take less */
 
-/* Locks and counters are no part of what an object is. */
+/* Locks and counters are not part of an object's state. */
 static struct object *object_unlocked(const struct object *object)
 {
     return (struct object *)(uintptr_t)object;
@@ -305,7 +305,7 @@ void object_unclaim(struct object *object)
     pthread_mutex_unlock(&object->writing);
 }
 
-/* Whether what is in it may be moved about while it is read. */
+/* Returns whether its content may be rearranged while it is read. */
 static bool object_is_restless(const struct object *object)
 {
     return !object->commutes
@@ -653,7 +653,7 @@ static bg_err object_copy_filter(const struct object *object, bg_filter **copy,
     if (err) {
         return err;
     }
-    if (reading.copy) { /* which is what was wanted */
+    if (reading.copy) { /* already a copy */
         *copy = reading.copy;
         return BG_OK;
     }
@@ -662,7 +662,7 @@ static bg_err object_copy_filter(const struct object *object, bg_filter **copy,
     return err;
 }
 
-/* A copy of that shape, which is the object's own. */
+/* Copies the object with its own shape. */
 static bg_err object_copy_as(const struct object *object, struct object_shape shape,
                              struct object **copy, bg_errinfo *info)
 {

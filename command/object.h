@@ -24,9 +24,8 @@
  * object takes the name instead.
  *
  * Long operations (doubling, folding, merging, copying) hold `writing` from object_occupy to
- * object_vacate. A thread that must not wait for those, such as an event loop, claims the object
- * before it changes keys: object_claim either takes `writing`, which is recursive, or returns false
- * soon.
+ * object_vacate. A thread that must not wait for long operations, such as an event loop, claims the object
+ * before it changes keys: object_claim either locks `writing`, which is recursive, or soon returns false.
  *
  * What is recorded. An add of a key that a set of bits has already changes nothing, so it is not
  * recorded; a host that promises durability must therefore hold back its reply until everything
@@ -79,14 +78,14 @@ struct object_shape {
     uint32_t foreign;  /* a bg_foreign_format, of whose bits it is */
     uint64_t limit;    /* bytes that it may grow to; 0: what the settings say */
     uint64_t
-        generation; /* lowest that BG.RELOAD accepts. Of an object: 0, the slot has it */
+        generation; /* lowest that BG.RELOAD accepts; 0 in objects, as the slot has it */
 };
 
 enum { OBJECT_SHAPE_TEXT = 1024 }; /* with room for the longest of all, twice over */
 
-/* As text, "family=bf kind=scalable items=100 ...", and back; what is 0 is left out. Unknown words, and
- * values that no command accepts, are an error: BG_EFORMAT. Text from elsewhere must not set `limit`:
- * how far an object may grow is up to the server that has it. */
+/* Convert a shape to text, "family=bf kind=scalable items=100 ...", and back; zero values are omitted.
+ * Errors: BG_EFORMAT for unknown words, and for values that no command accepts. Text from another server
+ * must not set `limit`: each server decides how far its objects may grow. */
 size_t object_shape_write(const struct object_shape *shape,
                           char text[OBJECT_SHAPE_TEXT]);
 bg_err object_shape_read(const char *text, size_t len, struct object_shape *shape,
@@ -134,9 +133,9 @@ struct object {
         unkept; /* wholesale changes whose checkpoint is not done, or failed: */
     _Atomic uint32_t failed;  /* so many */
     bool outgrown;            /* CF: no larger one is allowed; under `writing` */
-    _Atomic uint64_t rotated; /* windows: to this time of their own, ... */
-    _Atomic uint64_t ahead;   /* ... which is so far ahead of the host's ticks, ... */
-    _Atomic bool timed;       /* ... if this host has moved it, or will */
+    _Atomic uint64_t rotated; /* windows: the window's own time at the last move */
+    _Atomic uint64_t ahead; /* the difference between that time and the host's ticks, */
+    _Atomic bool timed;     /* ... if this host moves the window */
     _Atomic uint64_t said_absent,
         said_present;              /* BG.OBSERVE, of what may be contained */
     _Atomic uint64_t said_missing; /* present, though denied here */
@@ -163,8 +162,8 @@ bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info);
 void object_free(struct object *object);
 
-/* Its shape, with the generation that its slot requires: what is kept of an object, and what
- * object_create and object_adopt make the same object of. Takes no lock. */
+/* Returns the shape of an object, including the generation that its slot requires: the description that is
+ * saved, and from which object_create and object_adopt re-create the object. Takes no lock. */
 void object_describe(const struct object *object, struct object_shape *shape);
 
 /* Has its memory moved, where it is not the C library's: see bg_filter_relocate. *object is where it
@@ -237,25 +236,25 @@ uint64_t object_count(const struct object *object, bg_bytes key);
 /* The same, but not counted as one of the users' questions, from which rates are observed. */
 uint64_t object_probe(const struct object *object, bg_bytes key);
 
-/* Moves a window to the present time, or by a period if it has no length. Recorded if it moves. */
+/* Moves a window to the current time, or by a period if it has no length. Records the move, if any. */
 bg_err object_rotate(struct object *object, struct host *host, bg_errinfo *info);
 
 /* Whether a window with a length is due to be moved. Takes no lock. */
 bool object_will_move(const struct object *object, struct host *host);
 
-/* Moves it then. Adds do it; a host does it from time to time, so that windows which get no adds
- * forget as well. */
+/* Moves a window that is due. Adds call this; a host also calls it from time to time, so that windows
+ * without adds forget as well. */
 bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 
-/* A window was moved to this time before it came here, and goes on from there. */
+/* Sets the time to which a window was moved before it was loaded; the window continues from there. */
 void object_resume(struct object *object, uint64_t moved);
 
 /* Holds `writing` over a long operation: object_claim fails from the first call on. */
 void object_occupy(const struct object *object);
 void object_vacate(const struct object *object);
 
-/* Takes `writing`, for a short change, unless a long operation has it. False: try again later, on
- * a thread that may wait. */
+/* Locks `writing` for a short change, unless a long operation holds it. Returns false in that case: try
+ * again later, on a thread that may wait. */
 bool object_claim(struct object *object);
 void object_unclaim(struct object *object);
 
@@ -309,9 +308,9 @@ bg_err object_compact(struct object *object, uint32_t *steps, bg_errinfo *info);
 void object_recount(struct object *object);
 
 /*
- * The filter of an object, to be read for as long as that takes: the base itself, or a copy where
- * a change could come between two reads. Copying keeps writers out; reading the copy does not.
- * Errors: BG_EBUSY: unknown content; BG_ENOMEM. Not for foreign ones.
+ * Provides the filter of an object for reading of any duration: the base itself, or a copy if a change could
+ * happen between two reads. Copying blocks writers; reading the copy does not.
+ * Errors: BG_EBUSY if the content is unknown; BG_ENOMEM. Not for foreign filters.
  */
 struct object_reading {
     const bg_filter *filter;
@@ -324,8 +323,8 @@ void object_read_end(const struct object *object, struct object_reading *reading
 
 /* ---- Figures, in no time ----------------------------------------------------------------- */
 
-/* Whether n more items now may double it, or a window is due to be moved,
- * and that takes so long that no event loop should wait for it. */
+/* Returns whether adding n items may double the filter, or move a window that is due, and this takes too
+ * long for an event loop. */
 bool object_will_stall(const struct object *object, size_t n, struct host *host);
 
 uint64_t object_bytes(const struct object *object);

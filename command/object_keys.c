@@ -143,10 +143,10 @@ static bool adding_any_is_new(const struct adding *a)
 }
 
 /*
- * A scalable filter that cannot grow takes more than it was made for, and its rate rises without
- * bound: the library's adds do not fail. Here they do: when it is a sixteenth over its capacity, after
- * which the library has tried twice to grow, and the next layer would not fit. When it would, adds go
- * on, and the library tries again soon.
+ * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises without
+ * bound, because the library's adds do not fail. Here they fail when the filter is a sixteenth over its
+ * capacity (the library has then tried twice to grow) and the next layer would not fit. If the layer would
+ * fit, adds continue, and the library soon tries again.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
@@ -166,7 +166,7 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     if (most && more > (most > bytes ? most - bytes : 0)) {
         return object_error(
             info, BG_ENOMEM,
-            "the filter is full, and a larger one would exceed %llu bytes",
+            "the filter is full and cannot grow: a larger one would exceed %llu bytes",
             (unsigned long long)most);
     }
     if (!ledger_reserve(LEDGER_FILTERS, more)) {
@@ -613,8 +613,8 @@ static uint64_t object_time(struct object *object, struct host *host)
     return ticks + atomic_load(&object->ahead);
 }
 
-/* Whether a move is due: another period has begun, or a good part of one has passed. Periods begin
- * at multiples of their length, and the first move says where the window stands. */
+/* Returns whether a move is due: another period has begun, or a good part of one has passed. Periods begin
+ * at multiples of their length, and the first move records the position of the window. */
 static bool object_would_move(const struct object *object, uint64_t now)
 {
     const uint64_t period = object_period(&object->shape),

@@ -414,7 +414,7 @@ void object_shape_of(const bg_filter *filter, struct object_shape *shape)
 {
     bg_info about = { .struct_size = sizeof about };
     *shape = (struct object_shape){ .family = OBJECT_BG, .imported = 1 };
-    if (bg_filter_info_part(filter, 1, &about)) { /* counts nothing */
+    if (bg_filter_info_part(filter, 1, &about)) { /* without counting bits */
         return;
     }
     shape->kind = about.kind;

@@ -1,4 +1,4 @@
-/* ledger.c - see ledger.h. Each part has a cache line of its own. */
+/* ledger.c - see ledger.h. Each part has its own cache line. */
 #include "ledger.h"
 
 #include <stdatomic.h>
@@ -12,9 +12,9 @@ static struct {
 
 static _Atomic uint64_t ledger_most;
 
-/* Of this thread. */
+/* Per thread. */
 static _Thread_local bool ledger_is_exempt;
-static _Thread_local uint64_t ledger_wanted; /* that was refused; 0: nothing was */
+static _Thread_local uint64_t ledger_wanted; /* refused bytes; 0: none */
 
 void ledger_limit(uint64_t bytes)
 {
@@ -53,7 +53,7 @@ void ledger_release(enum ledger_part part, uint64_t bytes)
     atomic_fetch_sub_explicit(&ledger_parts[part].used, bytes, memory_order_relaxed);
 }
 
-/* Counts first: of two threads that ask for the last bytes, one at most gets them. */
+/* Counts first: of two threads that reserve the last bytes, at most one succeeds. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes)
 {
     const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);
@@ -94,7 +94,7 @@ bool ledger_refusal(char why[LEDGER_WHY])
     ledger_wanted = 0;
     if (wanted) {
         (void)snprintf(why, LEDGER_WHY,
-                       "cannot allocate %llu bytes: maxmemory is %llu, %llu are used",
+                       "cannot allocate %llu bytes (maxmemory: %llu, in use: %llu)",
                        (unsigned long long)wanted,
                        (unsigned long long)atomic_load(&ledger_most),
                        (unsigned long long)ledger_used());

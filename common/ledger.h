@@ -1,23 +1,23 @@
 /*
- * ledger.h - the memory of a process that clients can cause it to take, counted in one place.
+ * ledger.h - counts all memory that clients can cause the process to allocate.
  *
  *     if (!ledger_reserve(LEDGER_TRANSFERS, n)) {
  *         ... an error: ledger_refusal says which limit would be exceeded ...
  *     }
- *     bytes = malloc(n);                         asked before, so the limit holds
+ *     bytes = malloc(n);                         reserved before, so the limit holds
  *     ...
  *     free(bytes);
  *     ledger_release(LEDGER_TRANSFERS, n);
  *
- * What is counted is what was asked for, whether or not its pages have been touched, so a limit is
- * a limit on what can come. Without one (0, as at first) memory is counted and nothing is refused.
+ * The ledger counts requested bytes, whether or not their pages have been touched. With a limit of 0,
+ * the default, memory is counted and nothing is refused.
  *
- * Parts. Filters, objects and transfers leave a sixteenth of the limit, at most 64 MiB, to buffers:
- * clients can be answered when filters have taken all that they may. Buffers take half of it at
- * most, so that unfinished requests cannot keep everybody from adding.
+ * Parts. A sixteenth of the limit, at most 64 MiB, is reserved for buffers, so that clients get replies
+ * when filters have used all the rest. Buffers use at most half of the limit, so that unfinished
+ * requests cannot prevent all adds.
  *
- * Cost: one atomic addition, and four loads where something can be refused.
- * Thread safety: MT-Safe. A refusal is of the thread that was refused.
+ * Cost: one atomic addition, and four loads if there is a limit.
+ * Thread safety: MT-Safe. Refusals are recorded per thread.
  */
 #ifndef COMMON_LEDGER_H
 #define COMMON_LEDGER_H
@@ -27,35 +27,36 @@
 #include <stdint.h>
 
 enum ledger_part {
-    LEDGER_FILTERS,   /* what the library takes: filters, and work on them */
-    LEDGER_OBJECTS,   /* names and what describes a filter */
-    LEDGER_BUFFERS,   /* requests and replies on their way */
+    LEDGER_FILTERS,   /* memory of the library: filters and working memory */
+    LEDGER_OBJECTS,   /* names and metadata of filters */
+    LEDGER_BUFFERS,   /* requests and replies in transit */
     LEDGER_TRANSFERS, /* copies of filters: dumps, loads, verification */
     LEDGER_PARTS
 };
 
-/* The limit of all parts together; 0: none. */
+/* Sets the limit of all parts together; 0: no limit. */
 void ledger_limit(uint64_t bytes);
 
-/* Counts bytes that are about to be allocated; false: that would exceed the limit, and nothing is
- * counted. */
+/* Counts bytes that are about to be allocated. Returns false, and counts nothing, if that would
+ * exceed the limit. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes);
 
-/* Counts bytes without asking: small pieces, whose number is limited elsewhere by ledger_is_full. */
+/* Counts bytes unconditionally: for small allocations whose number is limited elsewhere by
+ * ledger_is_full. */
 void ledger_add(enum ledger_part part, uint64_t bytes);
 
-/* Takes back either. */
+/* Undoes ledger_reserve or ledger_add. */
 void ledger_release(enum ledger_part part, uint64_t bytes);
 
-/* Whether filters, objects and transfers have no more room. */
+/* Returns whether filters, objects and transfers have used up their share. */
 bool ledger_is_full(void);
 
-/* What this thread reserves from now on is never refused, or may be again: work that must not fail
- * because clients have taken all memory, such as snapshots. Returns what it was before. */
+/* Sets whether reservations of this thread are exempt from the limit: for work that must not fail
+ * because clients have used all memory, such as snapshots. Returns the previous value. */
 bool ledger_exempt(bool exempt);
 
-/* Why this thread was refused memory since the last call, or since ledger_forget; false: it was
- * not. */
+/* Describes the last refusal of memory to this thread since the previous call, or since
+ * ledger_forget. Returns false if there was none. */
 enum { LEDGER_WHY = 160 };
 bool ledger_refusal(char why[LEDGER_WHY]);
 void ledger_forget(void);

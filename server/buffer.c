@@ -48,7 +48,7 @@ static void buffer_settle(struct buffer *b)
     }
 }
 
-/* Moves the bytes to memory of another size, if there may be as much. */
+/* Moves the bytes to memory of another size, if the limit allows it. */
 static bool buffer_resize(struct buffer *b, size_t room)
 {
     const size_t more = room - b->room;

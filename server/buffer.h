@@ -8,7 +8,7 @@
  * front of its memory only when at least as much has been taken as is left, so each byte is
  * moved a bounded number of times. Its memory stays below four times the limit.
  *
- * Memory is counted (ledger.h), and refused beyond the limit there.
+ * The ledger (ledger.h) counts the memory, and refuses it beyond its limit.
  *
  * What does not fit, because of the limit or for lack of memory, sets `overflow`; from then on
  * nothing is written any more, so that a reply is never followed by half of another. Writers

@@ -110,8 +110,8 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
     return BG_OK;
 }
 
-/* What an entry costs beside its name and its filter: with its object, its places in the table and
- * in the list, and what the C library adds to each piece. */
+/* The memory of an entry in addition to its name and its filter: its object, its places in the table and in
+ * the list, and the overhead of the C library for each allocation. */
 enum {
     CATALOG_ENTRY = sizeof(struct entry) + sizeof(struct object)
                     + 4 * sizeof(struct entry *) + 2 * sizeof(struct ordered) + 3 * 16
@@ -130,7 +130,7 @@ static void name_free(struct entry_name *name)
     }
 }
 
-static void entry_discard(struct entry *entry) /* the object is somebody else's */
+static void entry_discard(struct entry *entry) /* the entry does not own the object */
 {
     name_free(atomic_load(&entry->name));
     ledger_release(LEDGER_OBJECTS, CATALOG_ENTRY);
@@ -427,8 +427,8 @@ static bg_err catalog_moved(bg_errinfo *info)
     return BG_ECANCELED;
 }
 
-/* Whether what has the name, or NULL, is what the terms ask for. If so, and it depends on its
- * content, changes wait until catalog_decide. */
+/* Returns whether the entry that has the name, or NULL, satisfies the terms. If it does, and the terms depend
+ * on its content, changes wait until catalog_decide. */
 static bool catalog_agrees(struct entry *present, const struct catalog_terms *terms)
 {
     if (!(terms->flags & CATALOG_INSTEAD_OF)) {
@@ -465,7 +465,7 @@ bg_err catalog_changing(struct entry *entry, bg_errinfo *info)
     return decision == ENTRY_STAYS ? BG_OK : catalog_moved(info);
 }
 
-/* Tells the journal of an entry that was made, and gives it its name. */
+/* Records a new entry in the journal, and gives it its name. */
 static bg_err catalog_introduce(struct catalog *catalog, struct entry *entry,
                                 const struct entry *before, bg_errinfo *info)
 {
@@ -663,7 +663,7 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
     return err;
 }
 
-/* Whether an expiry that is `present` (0: never) becomes `then`. */
+/* Returns whether the conditions allow changing an expiry from `present` (0: never) to `then`. */
 static bool catalog_expiry_agrees(unsigned conditions, uint64_t present, uint64_t then)
 {
     return !(conditions & CATALOG_EXPIRE_NX && present)

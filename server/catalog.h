@@ -52,10 +52,10 @@ struct entry_name {
     char bytes[]; /* any, and a NUL behind them */
 };
 
-/* Whether an object takes the place of this one on the condition that it has not changed. */
+/* Whether another object replaces this one on the condition that its content has not changed. */
 enum entry_decision {
     ENTRY_STAYS,
-    ENTRY_UNDECIDED, /* for the time of one change of the catalogue */
+    ENTRY_UNDECIDED, /* during one change of the catalog */
     ENTRY_REPLACED
 };
 
@@ -67,7 +67,8 @@ struct entry {
     _Atomic uint64_t expires; /* likewise; 0: never */
     _Atomic uint64_t
         recorded; /* number of the last frame that changes it; 0: none since its base */
-    _Atomic uint64_t changes;  /* of its content so far: see catalog_changing */
+    _Atomic uint64_t
+        changes; /* number of changes to its content: see catalog_changing */
     _Atomic uint32_t decision; /* enum entry_decision */
     _Atomic uint32_t holds;    /* by those who need it beyond their batch */
     _Atomic bool gone;         /* no name stands for it any more */
@@ -101,25 +102,26 @@ void catalog_set_hooks(struct catalog *catalog, const struct catalog_hooks *hook
 /* The entry of a name that has not expired by `now`, or NULL. */
 struct entry *catalog_find(const struct catalog *catalog, bg_bytes name, uint64_t now);
 
-/* The hash of a name, by a secret of this process: clients cannot make two names collide. */
+/* Returns the hash of a name with a secret of this process, so that clients cannot choose names that
+ * collide. */
 uint64_t catalog_hash(const struct catalog *catalog, bg_bytes name);
 
 enum {
-    CATALOG_REPLACE = 1u << 0,      /* takes the place of what has the name */
+    CATALOG_REPLACE = 1u << 0,      /* replaces the entry that has the name */
     CATALOG_FORCE_NUMBER = 1u << 1, /* recovery: object->id is the number */
     CATALOG_KEEP_EXPIRY = 1u << 2,  /* expires when the replaced one would have */
     CATALOG_INSTEAD_OF = 1u << 3,   /* only if terms->instead_of has the name */
     CATALOG_UNCHANGED = 1u << 4     /* and only if it has had terms->changes changes */
 };
 
-/* The terms of a change. The catalogue compares them under the lock under which it makes the
- * change, so nothing happens in between. */
+/* The terms of a change. The catalog checks them under the same lock under which it makes the change, so
+ * nothing happens in between. */
 struct catalog_terms {
     uint32_t flags;
     const struct entry *instead_of; /* NULL: nothing may have the name */
     uint64_t changes;
     uint64_t expires; /* milliseconds since 1970; 0: never */
-    uint64_t most;    /* names that there may be then; 0: any number */
+    uint64_t most;    /* maximum number of names afterwards; 0: no limit */
 };
 
 /* Gives a name to an object, which is the catalogue's then; object->id becomes its number and
@@ -130,7 +132,7 @@ bg_err catalog_put_on(struct catalog *catalog, bg_bytes name, struct object *obj
                       const struct entry_base *base, const struct catalog_terms *terms,
                       uint64_t now, bg_errinfo *info);
 
-/* The same on the terms of the flags alone. */
+/* The same, with terms that consist of flags only. */
 bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object,
                    const struct entry_base *base, uint32_t flags, uint64_t now,
                    bg_errinfo *info);
@@ -152,7 +154,7 @@ bg_err catalog_changing(struct entry *entry, bg_errinfo *info);
 bg_err catalog_drop(struct catalog *catalog, bg_bytes name, uint64_t now,
                     bg_errinfo *info);
 
-/* The same on terms: CATALOG_INSTEAD_OF, CATALOG_UNCHANGED. BG_ECANCELED: they are not met. */
+/* The same with terms: CATALOG_INSTEAD_OF, CATALOG_UNCHANGED. BG_ECANCELED: the terms are not met. */
 bg_err catalog_drop_on(struct catalog *catalog, bg_bytes name,
                        const struct catalog_terms *terms, uint64_t now,
                        bg_errinfo *info);
@@ -165,7 +167,7 @@ bg_err catalog_rename(struct catalog *catalog, bg_bytes from, bg_bytes to,
 bg_err catalog_expire(struct catalog *catalog, bg_bytes name, uint64_t expires,
                       uint64_t now, bg_errinfo *info);
 
-/* Conditions of EXPIRE, on when the name would be forgotten without it. */
+/* Conditions of EXPIRE on the current expiry of the name. */
 enum {
     CATALOG_EXPIRE_NX = 1u << 0, /* never */
     CATALOG_EXPIRE_XX = 1u << 1, /* at some time */
@@ -175,7 +177,7 @@ enum {
         1u << 4 /* no condition: a time that has passed drops the name */
 };
 
-/* The same on conditions. BG_ECANCELED: they are not met. */
+/* The same with conditions. BG_ECANCELED: they are not met. */
 bg_err catalog_expire_if(struct catalog *catalog, bg_bytes name, uint64_t expires,
                          unsigned conditions, uint64_t now, bg_errinfo *info);
 

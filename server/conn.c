@@ -320,15 +320,15 @@ void conn_continue(struct conn *conn)
     conn_touch(conn);
 }
 
-/* What has come of a request cannot be kept. The client is told so if it speaks RESP, and the
- * connection ends either way. */
+/* The received part of a request cannot be stored. A RESP client gets an error; the connection is closed in
+ * any case. */
 static ssize_t conn_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];
     if (!ledger_refusal(why)) {
         return CONN_GONE;
     }
-    log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 }, "client %s: a request: %s",
+    log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 }, "client %s: request refused: %s",
               conn->client.address, why);
     if (conn->protocol != &resp_protocol) {
         return CONN_GONE;

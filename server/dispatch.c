@@ -286,7 +286,7 @@ static void run_flush(struct conn *conn)
     worker->session.client = &conn->client;
     session_changes(&worker->session, run->command);
     run->command->run_many(&request, run->items, run->n);
-    session_unclaim(&worker->session); /* which run_begin has claimed */
+    session_unclaim(&worker->session); /* claimed by run_begin */
     resp_count_errors(conn, waiting, run->n);
     atomic_fetch_add_explicit(&worker->counts.runs, 1, memory_order_relaxed);
     run->n = 0;

@@ -1,4 +1,4 @@
-/* doubt.c - see doubt.h. Names that are free again are a sorted list: there are few. */
+/* doubt.c - see doubt.h. Free names are kept in a sorted array, since there are few of them. */
 #include "doubt.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@ enum { DOUBT_NAMES = 65536, DOUBT_BYTES = 16 << 20 }; /* at most */
 
 struct doubt {
     pthread_mutex_t lock;
-    bg_bytes *names; /* that are free, each with memory of its own */
+    bg_bytes *names; /* free names, each with its own memory */
     size_t n, room, bytes;
 };
 
@@ -42,7 +42,7 @@ static int doubt_compare(bg_bytes a, bg_bytes b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* The first name that is not before that one. */
+/* Returns the index of the first name that is not below `name`. */
 static size_t doubt_find(const struct doubt *doubt, bg_bytes name, bool *found)
 {
     size_t low = 0, high = doubt->n;

@@ -20,11 +20,11 @@
  *     shard   up --- no answer to a question, or to the watch ---> down
  *             down --- an answer to the watch ---> up
  *
- * A shard whose server was started again may have lost keys (shard_witness.h): it is "incomplete". Its
- * questions are answered as if it were down, and its adds are sent. The watch reads the witnesses of all
- * shards, and keeps them up to date; it ends the state when the operator has said that the shard is
- * complete (bloomgate cluster complete). Between a restart and the next round of the watch nothing is
- * denied either, since clients believe no process that the witness does not list.
+ * A shard whose server restarted may have lost keys (shard_witness.h): it is "incomplete". Lookups are
+ * answered as if the shard were down, and adds are sent to it. The watch reads the witnesses of all shards
+ * and keeps them up to date. The state ends when the operator marks the shard as complete (bloomgate
+ * cluster complete). Between a restart and the next round of the watch no key is denied either, because
+ * clients trust no process that the witness does not list.
  *
  * An add may fail for want of replicas where questions are answered. So a shard that did not answer an add
  * takes no adds until the watch has had replicas acknowledge a write there.

@@ -35,7 +35,7 @@ struct front {
     struct cluster_options options;
     uint32_t shards;
     struct front_shard *shard;
-    atomic_bool *witnessed; /* of each shard: it had a witness */
+    atomic_bool *witnessed; /* for each shard: whether it ever had a witness */
     pthread_mutex_t lock;   /* of the pool, and of what follows up to said_incomplete */
     struct front_client *idle;
     char wrong[256]; /* why shards are not up */

@@ -19,7 +19,7 @@ struct jobs {
         struct jobs *jobs;
         struct session session;
         pthread_t thread;
-        uint64_t lane; /* of the job that runs; 0: none */
+        uint64_t lane; /* of the running job; 0: none */
     } threads[];
 };
 
@@ -33,7 +33,7 @@ static bool jobs_lane_is_free(const struct jobs *jobs, uint64_t lane)
     return true;
 }
 
-/* Takes the first job whose lane is free off the queue; NULL: there is none. */
+/* Removes the first job whose lane is free from the queue; NULL if there is none. */
 static struct job *jobs_next(struct jobs *jobs)
 {
     struct job **at = &jobs->first;
@@ -49,7 +49,7 @@ static struct job *jobs_next(struct jobs *jobs)
     return job;
 }
 
-/* Ends what the thread did before, and waits for the next job; NULL: there will be none. */
+/* Ends the thread's previous job, and waits for the next one; NULL if the pool is stopping. */
 static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
 {
     struct job *job = NULL;

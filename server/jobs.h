@@ -5,9 +5,9 @@
  * to the worker that it came from, on whose thread `done` is called. Jobs of one connection never
  * overlap: a connection waits for its job before it goes on.
  *
- * Lanes. Jobs that change one filter wait for each other, and all of them for whatever long
- * operation holds its lock. They share a lane, of which one job runs at a time, in their order: so
- * they occupy one thread, and the others serve other filters.
+ * Lanes. Jobs that change one filter wait for each other, and for any long operation that holds its lock.
+ * They share a lane. The jobs of a lane run one at a time, in order, so they occupy one thread, and the
+ * other threads serve other filters.
  */
 #ifndef SERVER_JOBS_H
 #define SERVER_JOBS_H

@@ -40,7 +40,7 @@
  *   - No room (ENOSPC, EDQUOT, EFBIG): the frames stay in memory, appends are refused with that
  *     error, and journal_flush, or the thread once a second, tries again. When there is room it
  *     goes on as if nothing had been.
- *   - The folder, its lock or the segment is not at its path any more: the journal has failed.
+ *   - The directory, its lock file or the segment is no longer at its path: the journal has failed.
  *   - Any other error of a write, and every error of a sync: the journal has failed. A sync is
  *     never tried again on the same file, since the system may have marked pages clean that it
  *     could not write. Every call returns that error, until journal_reopen has begun a fresh
@@ -73,7 +73,7 @@ enum journal_policy { JOURNAL_ALWAYS = 0, JOURNAL_EVERYSEC = 1, JOURNAL_NO = 2 }
 struct journal_options {
     enum journal_policy policy;
     bool beyond_damage;
-    bool existed; /* the folder had a journal before: no segment at all is damage */
+    bool existed; /* the directory had a journal before: having no segment is damage */
     size_t
         buffer; /* bytes of frames that are not written yet; 64 MiB. Half of it must hold
                    the largest frame. */
@@ -92,7 +92,7 @@ struct journal_report {
     uint64_t synced;   /* all frames up to this one were synced, for all we know */
     uint64_t keep;     /* frames below are not needed, as the journal itself says */
     bool clean;        /* it was closed in order */
-    bool ends;         /* its newest segment is there, as journal.lock says */
+    bool ends;         /* the newest segment, as recorded in journal.lock, exists */
     uint8_t id[16];    /* the folder's */
     /* The end of the last segment. */
     uint64_t tail_segment; /* its number, 0: there is none */
@@ -168,9 +168,9 @@ bg_err journal_sync(struct journal *journal, bg_errinfo *info);
  * since the last sync. */
 bg_err journal_tick(struct journal *journal, bg_errinfo *info);
 
-/* Whether the journal is where it was opened. A folder that was removed or replaced meanwhile is a
- * failure for good, unless it comes back: then journal_reopen succeeds. Every frame is checked like that
- * before it counts as durable; this is for times when nothing is appended. Errors: BG_EIO.
+/* Checks that the journal is still where it was opened. If its directory was removed or replaced, the journal
+ * has failed until the directory is put back; then journal_reopen succeeds. The same check is done before
+ * each frame counts as durable; this function is for times without appends. Errors: BG_EIO.
  * Cost: two calls of stat. */
 bg_err journal_check(struct journal *journal, bg_errinfo *info);
 

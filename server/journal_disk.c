@@ -10,11 +10,11 @@
  * pages clean that it could not write. They would be read now and be gone another day. So they
  * are written again, with the same bytes, before they are built on.
  *
- * The newest segment. If it is missing, what is left looks whole. So journal.lock has a copy of its
- * header, which is written and synced when the segment has its name, and before a frame in it is
- * durable. A crash between the two leaves an older copy, which claims less than there is, and so does a
- * copy that could not be written: that is no error. A copy that cannot be read claims nothing, as in
- * folders of version 0.1.
+ * The newest segment. If it is missing, the rest of the journal looks complete. Therefore journal.lock has a
+ * copy of its header, which is written and synced after the segment gets its name and before a frame in it
+ * is durable. After a crash between the two, or if the copy cannot be written, journal.lock has an older
+ * header. That is not an error: it only means that less can be proved. A copy that cannot be read proves
+ * nothing, as in directories of version 0.1.
  */
 #include "journal_disk.h"
 
@@ -223,7 +223,7 @@ bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info)
         return err;
     }
     disk->lock = file;
-    /* Whoever had it before may have removed it together with its folder: then it locks nothing. */
+    /* The previous owner may have removed it together with its directory: then it locks nothing. */
     return journal_disk_check(disk, info);
 }
 
@@ -237,7 +237,7 @@ static bool disk_is_at(int file, const char *path)
 
 static bg_err disk_moved(const char *what, const char *path, bg_errinfo *info)
 {
-    (void)journal_error(info, BG_EIO, what, "the same as at the start",
+    (void)journal_error(info, BG_EIO, what, "the one found at startup",
                         "another one, or none");
     if (info) {
         (void)snprintf(

@@ -1,8 +1,8 @@
 /*
  * journal_disk.h - the journal's files: names, the folder's lock, whole writes, new segments.
  *
- *     journal.lock                          locked (flock) while somebody has the journal open. It
- *                                           holds a copy of the newest segment's header
+ *     journal.lock                          locked (flock) while a process has the journal open. It
+ *                                           has a copy of the newest segment's header
  *     journal-00000000000000000017.log      segment 17
  *     journal-00000000000000000018.log.tmp  on its way; nothing yet
  */
@@ -27,7 +27,7 @@ struct journal_disk {
     size_t count, room;
     int lock; /* journal.lock, locked; -1: not */
     struct journal_header
-        newest; /* that there was, as journal.lock says; number 0: unknown */
+        newest; /* newest segment recorded in journal.lock; number 0: unknown */
 };
 
 #define JOURNAL_DISK_INIT                                                              \
@@ -35,7 +35,7 @@ struct journal_disk {
         .lock = -1                                                                     \
     }
 
-/* Sets the folder, finds its segments, and reads which one was the newest. Errors: BG_EIO, BG_EINVAL,
+/* Sets the directory, lists its segments, and reads which one was the newest. Errors: BG_EIO, BG_EINVAL,
  * BG_ENOMEM. */
 bg_err journal_disk_list(struct journal_disk *disk, const char *folder,
                          bg_errinfo *info);
@@ -51,14 +51,14 @@ bg_err journal_disk_learn(struct journal_disk *disk, bg_errinfo *info);
 
 void journal_disk_free(struct journal_disk *disk);
 
-/* Locks the folder, until it is freed. BG_EBUSY: somebody else has it. */
+/* Locks the directory until journal_disk_free. Errors: BG_EBUSY if another process has locked it. */
 bg_err journal_disk_lock(struct journal_disk *disk, bg_errinfo *info);
 
-/* Whether the folder that was locked is still the one at its path: it can be removed, or another one
- * put in its place, which then may be another process's. Nothing must be written there. BG_EIO. */
+/* Checks that the locked directory is still the one at its path. If it was removed or replaced, the directory
+ * at the path may belong to another process, and nothing must be written there. Errors: BG_EIO. */
 bg_err journal_disk_check(const struct journal_disk *disk, bg_errinfo *info);
 
-/* The same, and whether an open segment is at its path. */
+/* The same, and also checks that an open segment is at its path. */
 bg_err journal_disk_check_file(const struct journal_disk *disk, int file,
                                const char *path, bg_errinfo *info);
 
@@ -88,8 +88,8 @@ bg_err journal_disk_begin(struct journal_draft_file *draft,
                           const struct journal_disk *disk,
                           const struct journal_header *header, bg_errinfo *info);
 
-/* Syncs it, gives it its name, syncs the folder, and notes that it is the newest. On error it is closed
- * and, unless it was placed, gone. */
+/* Syncs a segment, gives it its name, syncs the directory, and records it as the newest. On error the segment
+ * is closed and, unless it already had its name, deleted. */
 bg_err journal_disk_place(struct journal_draft_file *draft,
                           const struct journal_disk *disk,
                           const struct journal_header *header, bg_errinfo *info);

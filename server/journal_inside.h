@@ -18,9 +18,9 @@
  *        `written`, even if its write was under way.
  *   (J4) A segment is synced before its successor has a name.
  *   (J5) `failed` implies a code in `failure`. Only journal_reopen ends it, with a fresh segment;
- *        a write that succeeds ends a full disk, never a failure.
- *   (J6) A frame becomes durable only after its segment was found at its path, in the folder that was
- *        locked: a file that was unlinked can be written and synced without an error.
+ *        a successful write ends the state "disk full", but never a failure.
+ *   (J6) A frame becomes durable only after its segment was found at its path, in the locked directory: a
+ *        file that was unlinked can be written and synced without an error.
  */
 #ifndef SERVER_JOURNAL_INSIDE_H
 #define SERVER_JOURNAL_INSIDE_H

@@ -125,8 +125,8 @@ bg_err journal_read(const char *folder, bool beyond_damage, journal_visit *visit
     return err;
 }
 
-/* What the first segment of this process is called, and begins with. If there was a journal before it
- * is never called fresh: where it is missing is found again at the next start. */
+/* Sets the name and the header of the first segment of this process. If a journal existed before, the segment
+ * is never marked as fresh, so that missing segments are detected again at the next start. */
 static bg_err journal_plan(struct journal *j, struct journal_header *header,
                            bg_errinfo *info)
 {
@@ -180,8 +180,8 @@ static bg_err journal_begin_inside(struct journal *j, bg_errinfo *info)
     journal_put(&j->synced, header.first - 1);
     j->sync_time = journal_now(j);
     j->begun = true;
-    /* What a fresh segment made superfluous, if the process died before it could remove it. The fresh one
-     * is the proof, so it must be whole. */
+    /* Removes segments that a fresh segment made obsolete, if the process died before it could do so. The
+     * fresh segment is the proof, so it must be undamaged. */
     uint64_t more = n && j->report.damages == 0 ? n - j->report.segments : 0;
     for (; more > 0; more--) {
         if (journal_disk_remove(&j->disk, j->disk.segments[0].number, NULL)) {

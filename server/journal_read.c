@@ -15,8 +15,8 @@
  *   (R4) In the last segment a bad frame is damage if any whole frame behind it says that it was
  *        synced. Else it is a torn tail, with all that is behind it.
  *   (R5) The last fresh segment is where reading begins; what is before it is not looked at.
- *   (R6) If the newest segment that there was is known, and the last one is older or of another
- *        journal, the end is missing: damage. A crash takes no segment away that had its name.
+ *   (R6) If the number of the newest segment is known, and the last segment is older or of another journal,
+ *        the end is missing: damage. A crash does not remove a segment that had its name.
  *
  * One case looks like a torn tail and is none: the last frames that were synced, damaged by
  * something else before anything was written behind them. A journal that is closed in order
@@ -39,7 +39,7 @@
 
 enum { WALK_WINDOW = 1 << 20 };
 
-#define WALK_LOST (UINT64_C(1) << 40) /* frames that a missing segment can have had */
+#define WALK_LOST (UINT64_C(1) << 40) /* more frames than a missing segment can have */
 
 /* A header, or why there is none. */
 struct walk_header {
@@ -245,7 +245,7 @@ static bg_err walk_damage(struct walk *w, const bg_errinfo *why, bg_errinfo *inf
     return BG_OK;
 }
 
-/* Tells that frames from .. to - 1 are missing. */
+/* Reports that frames from .. to - 1 are missing. */
 static bg_err walk_tell_gap(struct walk *w, uint64_t from, uint64_t to,
                             bg_errinfo *info)
 {
@@ -518,7 +518,7 @@ static bg_err walk_read_header(struct walk *w, size_t i, bg_errinfo *info)
     return err;
 }
 
-/* Where to begin (R5), and whose journal it is. *none: no header can be believed. */
+/* Determines where to start (R5), and the id of the journal. *none: no header is valid. */
 static bg_err walk_choose(struct walk *w, bool *none, bg_errinfo *info)
 {
     size_t good = w->shelf->count, n = w->shelf->count;
@@ -575,8 +575,8 @@ static bg_err walk_check_beginning(struct walk *w, bg_errinfo *info)
     return err;
 }
 
-/* Frames from here to the end are missing, nobody knows how many: they count as one. Numbers go on
- * behind any that they can have had, so the next reading finds the gap as well. */
+/* An unknown number of frames is missing at the end; they count as one. New frames get numbers above any that
+ * the missing frames can have had, so that the next start finds the gap as well. */
 static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *info)
 {
     struct journal_report *report = w->report;
@@ -592,7 +592,7 @@ static bg_err walk_lost_end(struct walk *w, const bg_errinfo *why, bg_errinfo *i
     return walk_tell_gap(w, from, report->next, info);
 }
 
-/* Whether the last segment is the newest that there was (R6). */
+/* Checks that the last segment is the newest that was ever written (R6). */
 static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
 {
     const struct journal_header *newest = w->shelf->newest;
@@ -613,8 +613,8 @@ static bg_err walk_check_end(struct walk *w, bg_errinfo *info)
                    (unsigned long long)newest->number);
     if (!ours) {
         (void)journal_error(&why, BG_EFORMAT, "journal",
-                            "the one that this folder had before",
-                            "segments of another one");
+                            "the journal that this directory had before",
+                            "segments of another journal");
     } else if (last == 0) {
         (void)journal_error(&why, BG_EFORMAT, "journal", expected, "no segment");
     } else {

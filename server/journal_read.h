@@ -26,8 +26,8 @@ struct journal_shelf {
                    bg_errinfo *info);
     void (*give_back)(void *context, struct journal_source *source);
     const struct journal_header
-        *newest; /* of the newest segment that there was; NULL: not
-                                            known. Run 0: its number alone is known */
+        *newest; /* header of the newest segment ever written; NULL: unknown.
+                    Run 0: only its number is known */
 };
 
 /* As journal_read. */

@@ -26,8 +26,8 @@
  *     MANIFEST_END    count                     those are all the objects there are
  *     KEEP            from                      frames below are not needed any more
  *     MARK                                      nothing: the journal was closed in order
- *     DOUBT                                     in a manifest: there may be objects that it does not
- *                                               name, since frames were lost once
+ *     DOUBT                                     in a manifest: objects may exist that it does not list,
+ *                                               because frames were lost earlier
  *
  * Numbers of types are frozen, new ones are appended; a type, operation or content that this
  * version does not know is BG_EVERSION, anything else that is not exactly so BG_EFORMAT.

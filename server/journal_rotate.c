@@ -148,8 +148,8 @@ bg_err journal_remove_before(struct journal *j, uint64_t sequence, uint64_t *rem
     journal_enter(j);
     bool any = j->disk.count > 1 && j->disk.segments[1].first <= sequence;
     journal_leave(j);
-    /* First the manifest: then this frame says that it was synced, and damage of it is none of a torn
-     * tail. */
+    /* Syncs the manifest first: this frame then records that it was synced, so damage to the manifest is
+     * not mistaken for a torn tail. */
     bg_err err = journal_sync(j, info);
     err = err || !any ? err : journal_append(j, &keep, 1, NULL, info);
     err = err ? err : journal_sync(j, info);

@@ -151,7 +151,7 @@ static void multi_exec_all(struct request *request, const struct multi *multi)
     }
 }
 
-/* What was queued is not run halfway, so nothing can be claimed before. */
+/* Queued commands are not stopped halfway, so nothing can be claimed before they run. */
 static bool multi_may_stall(struct session *session, const struct multi *multi)
 {
     bool may = false;

@@ -85,7 +85,7 @@ bg_err pack_read(const char *folder, const char *reference, void **bytes, size_t
     if (fd < 0) {
         return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
-    const off_t end = lseek(fd, 0, SEEK_END); /* before so many bytes are allocated */
+    const off_t end = lseek(fd, 0, SEEK_END); /* checked before allocating the bytes */
     const bool inside = end >= 0 && part.offset <= (uint64_t)end
                         && part.length <= (uint64_t)end - part.offset;
     *n = (size_t)part.length;
@@ -228,7 +228,7 @@ void packs_free(struct packs *packs)
     }
 }
 
-/* The first of that name or behind it. */
+/* Returns the index of the first pack whose name is not below `name`. */
 static size_t packs_at(const struct packs *packs, const char *name)
 {
     size_t low = 0, high = packs->n;
@@ -250,7 +250,7 @@ static struct pack *packs_find(const struct packs *packs, const char *name)
                                                                    : NULL;
 }
 
-/* A new one without references; NULL: no memory. */
+/* Adds a pack without references; NULL if memory is short. */
 static struct pack *packs_add(struct packs *packs, const char *name)
 {
     const size_t at = packs_at(packs, name);

@@ -5,8 +5,8 @@
  *
  *     journal-00000000000000000007.log   what happened (journal.h)
  *     filters/3f0c...e1.bg               the content of an object up to a frame of the journal
- *     filters/91b7...04.pack             that of many small ones (pack.h)
- *     forgotten/3f0c...e1.bg             files that no object has, put aside (recover.c)
+ *     filters/91b7...04.pack             the content of many small objects (pack.h)
+ *     forgotten/3f0c...e1.bg             files that no object uses, moved away (recover.c)
  *
  * An object is its base file and the records from the frame `from` on. Why that is all of it:
  *
@@ -61,8 +61,8 @@
 #include "xxhash.h"
 
 enum {
-    PERSIST_SMALL = 64 << 10, /* bytes of a filter that goes to a pack */
-    PERSIST_PACK_FROM = 64,   /* entries that a pack is made for */
+    PERSIST_SMALL = 64 << 10, /* filters below this size are written to packs */
+    PERSIST_PACK_FROM = 64,   /* minimum number of entries for a pack */
     PERSIST_BATCH = 4096      /* entries that are saved together */
 };
 
@@ -114,7 +114,7 @@ const char *persist_file(const char *file)
 
 /* ---- Files that are not needed any more ---------------------------------------------------- */
 
-/* The file of a base that an object does not have any more, as the journal says. */
+/* Releases the file of a base that, according to the journal, an object no longer uses. */
 static void persist_retire(struct persist *persist, const char *base)
 {
     const char *file = persist_file(base);
@@ -283,7 +283,7 @@ static void persist_shape(const struct object *object, char text[OBJECT_SHAPE_TE
     (void)object_shape_write(&shape, text);
 }
 
-/* A small filter, to a pack. BG_EINVAL: it has grown meanwhile. */
+/* Writes a small filter to a pack. BG_EINVAL: it has grown in the meantime. */
 static bg_err persist_save_small(const bg_filter *filter,
                                  const bg_save_options *options,
                                  struct pack_writer *pack, struct entry_base *base,
@@ -346,7 +346,7 @@ static const char *persist_ending(const struct object *object)
                                                              : ".redisbloom";
 }
 
-/* A frame; all changes that are recorded below it are done (P2). */
+/* Returns a frame number; all changes recorded below it are done (P2). */
 static uint64_t persist_done(struct persist *persist)
 {
     const uint64_t from = journal_next(persist->journal);
@@ -354,15 +354,15 @@ static uint64_t persist_done(struct persist *persist)
     return from;
 }
 
-/* `done`: as persist_done has told. `pack`: of small filters; NULL: all have files of their own. */
+/* `done`: the result of persist_done. `pack`: for small filters; NULL: each filter gets its own file. */
 static bg_err persist_save_as(struct persist *persist, struct object *object,
                               uint64_t done, struct pack_writer *pack,
                               struct entry_base *base, bg_errinfo *info)
 {
     bg_filter *copy = NULL;
     *base = (struct entry_base){ .from = 0 };
-    bg_err err =
-        journal_check(persist->journal, info); /* whose folder it would be put into */
+    bg_err err = journal_check(persist->journal,
+                               info); /* the file is written to its directory */
     if (err) {
         return err;
     }
@@ -573,7 +573,7 @@ static bg_err checkpoint_begin(struct persist *persist, struct checkpoint *c,
     return err;
 }
 
-/* Records the new base, whose file is safe; or discards it, after an error. */
+/* Records the new base, whose file is durable; or discards it after an error. */
 static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_err err,
                              bg_errinfo *info)
 {
@@ -595,7 +595,7 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     }
     persist_retire(persist, before.file);
     uint64_t recorded = atomic_load(&c->entry->recorded);
-    if (recorded < c->base.from) { /* nothing since: unless that changes right now */
+    if (recorded < c->base.from) { /* no records since, unless one is added right now */
         (void)atomic_compare_exchange_strong(&c->entry->recorded, &recorded, 0);
     }
     return BG_OK;
@@ -650,8 +650,8 @@ struct batch {
     struct checkpoint checkpoints[PERSIST_BATCH];
 };
 
-/* Whether an entry is to be saved: it has records since its base, or lies in a pack of which most is
- * not needed any more. */
+/* Returns whether an entry must be saved: it has records since its base, or it is in a pack of which less than
+ * half is in use. */
 static bool batch_wants(const struct batch *batch, struct entry *entry)
 {
     return atomic_load(&entry->recorded) || !object_is_kept(entry->object)
@@ -687,7 +687,7 @@ static bg_err batch_begin(struct batch *batch, struct entry **some, size_t n,
     return err;
 }
 
-/* Makes files safe, records them, and releases their entries, even after an error. */
+/* Makes the files durable, records them, and releases their entries, even after an error. */
 static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
 {
     struct persist *persist = batch->persist;
@@ -710,7 +710,7 @@ static bg_err batch_end(struct batch *batch, bg_err err, bg_errinfo *info)
     return err;
 }
 
-/* Saves those of some entries, which are held, that need it; the bases of the others are from `first`. */
+/* Saves those of the held entries that need it; the bases of the others are from `first`. */
 static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
                         uint64_t first, uint64_t *keep, bg_errinfo *info)
 {
@@ -762,7 +762,7 @@ static bg_err persist_save_changed(struct persist *persist, uint64_t first,
         after = some[n - 1]->number;
         err = batch_run(batch, some, n, first, keep, info);
         if (!err && server_is_stopping()) { /* the journal has all of it */
-            err = persist_fail(info, BG_ECANCELED, "the service stops");
+            err = persist_fail(info, BG_ECANCELED, "the service is stopping");
         }
     }
     free(batch);
@@ -1055,7 +1055,7 @@ void persist_on_safe(struct persist *persist, void (*told)(void *context),
     persist->on_safe_context = context;
 }
 
-/* Notes what is wrong, or that nothing is; true: that is news. */
+/* Stores the current failure, or "" for none. Returns true if it has changed. */
 static bool persist_note_failure(struct persist *persist, const char *failure)
 {
     pthread_mutex_lock(&persist->told_lock);
@@ -1120,7 +1120,7 @@ void persist_about(const struct persist *persist, struct persist_stats *stats)
         wanted_since ? (double)(server_ticks() - wanted_since) / 1000 : 0;
 }
 
-/* Whether there are files of filters: then there was a journal. */
+/* Returns whether there are filter files, which means that a journal existed. */
 static bool persist_has_files(const char *dir)
 {
     char path[PERSIST_PATH];

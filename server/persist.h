@@ -16,7 +16,7 @@ struct server;
 bg_err persist_create(struct server *server, struct persist **persist,
                       bg_errinfo *info);
 
-/* Writes what is left. False: that failed, and changes that were made last may be lost. */
+/* Writes the remaining records. Returns false if that failed: the last changes may be lost. */
 bool persist_free(struct persist *persist);
 
 /* Reads everything into the empty catalogue, and opens the journal for writing; from then on
@@ -25,8 +25,8 @@ bg_err persist_load(struct persist *persist,
                     void (*progress)(void *context, uint64_t done, uint64_t all),
                     void *context, bg_errinfo *info);
 
-/* Whether a name that is not in the catalogue may have been the name of a filter (doubt.h); and that it is
- * free from now on. MT-Safe. */
+/* Return whether a name that is not in the catalog may have been the name of a filter (doubt.h), and mark it
+ * as free. MT-Safe. */
 bool persist_doubts(const struct persist *persist, bg_bytes name);
 void persist_name_is_free(struct persist *persist, bg_bytes name);
 
@@ -66,7 +66,7 @@ bg_err persist_flush(struct persist *persist, bg_errinfo *info);
 void persist_on_safe(struct persist *persist, void (*told)(void *context),
                      void *context);
 
-/* Whether the data folder was removed or replaced while the service was running, as persist_tick found. */
+/* Returns whether persist_tick found that the data directory was removed or replaced at run time. */
 bool persist_is_displaced(const struct persist *persist);
 
 /* Whether changes can be recorded; else why not. */
@@ -75,8 +75,8 @@ bool persist_works(const struct persist *persist, char why[256]);
 /* ---- From time to time ---------------------------------------------------------------------- */
 
 /* Starts a snapshot in a thread of its own when the settings ask for one: by age, by size of the
- * journal. Changes of appendfsync take effect here, too, and a data folder that is not in its place is
- * noticed. */
+ * journal. Changes of appendfsync take effect here, too, and a removed or replaced data directory is
+ * detected here. */
 void persist_tick(struct persist *persist);
 
 /* For INFO, metrics and the dashboard. */
@@ -89,7 +89,7 @@ struct persist_stats {
     double
         overdue_seconds; /* since the settings ask for a snapshot that is not there */
     uint64_t loaded_filters, replayed_records, torn_bytes, lost_frames;
-    uint64_t files_kept; /* that no filter has, and nothing proves to be unneeded */
+    uint64_t files_kept; /* files that no filter uses, but that may still be needed */
     double load_seconds;
     bool snapshotting, failed;
     bool names_in_doubt; /* doubt.h */

@@ -13,8 +13,8 @@
 
 enum { PERSIST_PATH = 4096 };
 
-/* The file of an object whose content is lost: there is none of that name. "lost-" and the name of a
- * file: that one has a part of the content, and is kept as long as the object is. */
+/* The file name of an object whose content is lost; no such file exists. "lost-" and the name of a file: that
+ * file has a part of the content, and is kept as long as the object. */
 #define PERSIST_LOST "lost"
 
 /* Files that no object needs any more, once the journal that says so is on the disk. */
@@ -32,7 +32,7 @@ struct persist {
     _Atomic bool loaded;    /* until then the journal is the loading thread's */
     _Atomic bool failing;   /* the journal is full or has failed */
     _Atomic bool displaced; /* the data folder was removed or replaced */
-    _Atomic int policy;     /* that the journal was told: enum journal_policy */
+    _Atomic int policy;     /* current policy of the journal: enum journal_policy */
     pthread_mutex_t told_lock; /* of those below */
     char failure[256];
     struct persist_stats stats;
@@ -48,8 +48,7 @@ struct persist {
     pthread_mutex_t retired_lock;
     struct retired *retired;
     struct packs *packs;
-    size_t
-        pack_from; /* objects of a snapshot that a pack is made for; tests change it */
+    size_t pack_from; /* minimum number of objects for a pack; tests change it */
 
     pthread_t thread; /* of the snapshot that runs in the background */
     bool thread_joinable;
@@ -62,11 +61,11 @@ struct persist {
 void persist_path(const struct persist *persist, const char *file,
                   char path[PERSIST_PATH]);
 
-/* Whether the content of a base is lost; and from now on it is. */
+/* Return whether the content of a base is lost, and mark it as lost. */
 bool persist_is_lost(const struct entry_base *base);
 void persist_lose(struct entry_base *base);
 
-/* The name of the file that a base has, or had before it was lost; "": none. */
+/* Returns the name of the file that a base has, or had before it was lost; "" for none. */
 const char *persist_file(const char *file);
 
 /* Fails with a message. */

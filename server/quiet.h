@@ -62,7 +62,8 @@ static inline void quiet_pass(struct quiet *quiet, int seat)
 /* Returns when all batches that are inside now have ended. */
 void quiet_wait(struct quiet *quiet);
 
-/* The same without waiting: notes the batches that are inside now; whether they have ended. */
+/* The same without waiting: quiet_note records the batches that are inside now, and quiet_passed returns
+ * whether they have ended. */
 struct quiet_mark {
     uint64_t seen[QUIET_SEATS];
 };

@@ -12,24 +12,23 @@
  * without a filter, answers "maybe" and refuses adds, and the log says why. What is recorded for it
  * stays recorded.
  *
- * Gaps. A damaged journal is an error, unless the settings say to go on beyond the damage. Then
- * anything can have happened in the missing frames, and what they can have touched is in doubt:
+ * Gaps. A damaged journal is an error, unless the settings allow starting in spite of the damage. Then the
+ * content of the missing frames is unknown, and everything that they can have changed is in doubt:
  *
- *   (G1) Every object that is known before the gap may have lost records, its name, or its existence. It
- *        is given up like that, for good, and does not expire. The file of its base is kept.
- *   (G2) Any other name may have been given to an object that nobody knows. Lookups in it answer
- *        "maybe", and it cannot be created empty (doubt.h).
- *   (G3) Two objects may seem to have one name. The one that was given it last has it.
- *   (G4) A whole manifest that begins behind the gap ends (G2), and ends (G1) for objects whose base is
- *        from behind the gap. A manifest that was written in doubt says so, and so does not.
- *   (G5) An object that is created behind the gap is known in full.
+ *   (G1) Every object that is known before the gap may have lost records, been renamed or been dropped. It
+ *        is permanently given up like that, and does not expire. The file of its base is kept.
+ *   (G2) Any other name may have been given to an unknown object. Lookups of such a name answer "maybe",
+ *        and it cannot be created empty (doubt.h).
+ *   (G3) Two objects may seem to have one name. The object that got the name last keeps it.
+ *   (G4) A complete manifest that begins after the gap ends (G2), and ends (G1) for objects whose base is
+ *        from after the gap. A manifest that was written in doubt records that, and does not end (G2).
+ *   (G5) An object that is created after the gap is known completely.
  *
- * Files. A file that no object has is deleted if it is proved that none needs it, and kept otherwise. The
- * proof is a journal without a gap, from its beginning or a manifest on, to a segment that is known to be the
- * newest, that leaves no name in doubt, and whose objects could all be read. recovery_file_fate alone
- * decides. A pack that is in use may have parts of objects that nobody knows: without that proof it stays
- * until the next start, even if all that are known let go of it. Folders of version 0.1 do not tell which segment is the newest: there such files are put
- * aside, once.
+ * Files. A file that no object uses is deleted only if it is proved that no object needs it. The proof is a
+ * journal without a gap, from its beginning or a manifest to a segment that is known to be the newest, that
+ * leaves no name in doubt, and whose objects could all be read. Only recovery_file_fate decides. Directories
+ * of version 0.1 do not record which segment is the newest: there, such files are moved to `forgotten`, once.
+ * A pack in use may hold parts of unknown objects: without the proof it is kept until the next start.
  */
 #include "doubt.h"
 #include "log.h"
@@ -53,11 +52,11 @@ struct found {
     size_t name_len;
     char *shape; /* text */
     uint64_t expiry;
-    uint64_t born;  /* no record before that frame is about it */
+    uint64_t born;  /* records before this frame do not concern it */
     uint64_t named; /* the frame that gave it its name */
     struct entry_base base;
     struct object *object;
-    bool doubted;  /* records of it may be missing (G1) */
+    bool doubted;  /* some of its records may be missing (G1) */
     bool broken;   /* its base cannot be read */
     uint64_t last; /* the last frame that counts beyond its base; 0: none */
 };
@@ -80,10 +79,10 @@ struct recovery {
     bool in_manifest;
     bool manifest_doubts;    /* it was written in doubt */
     uint64_t manifest_began; /* its first frame */
-    uint64_t complete;    /* the first frame of the last whole one; 0: there is none */
-    uint64_t gap;         /* frames below this one are missing, some or all; 0: none */
+    uint64_t complete;    /* the first frame of the last complete manifest; 0: none */
+    uint64_t gap;         /* some or all frames below this one are missing; 0: no gap */
     bool doubts;          /* names are in doubt (G2) */
-    uint64_t kept, moved; /* files that no object has */
+    uint64_t kept, moved; /* files that no object uses */
     uint64_t next_id;
     uint64_t records;
     void (*progress)(void *context, uint64_t done, uint64_t all);
@@ -287,8 +286,8 @@ static bg_err recovery_create(struct founds *founds,
     return found_shape(found, record->shape, info);
 }
 
-/* An entry of a manifest, or of what a gap has left of one: that counts as well, but it does not tell
- * which objects there are. */
+/* Handles an entry of a manifest, or of the remains of one after a gap. Remains count as well, but they do not
+ * prove which objects exist. */
 static bg_err recovery_manifest_entry(struct recovery *r,
                                       const struct journal_record *record,
                                       uint64_t sequence, bg_errinfo *info)
@@ -326,7 +325,7 @@ static bg_err recovery_manifest_end(struct recovery *r,
     return BG_OK;
 }
 
-/* What was read of a manifest whose rest is missing. */
+/* Handles the entries of a manifest whose rest is missing. */
 static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
 {
     for (size_t i = 0; i < r->manifest.n; i++) {
@@ -345,8 +344,8 @@ static bg_err recovery_manifest_broken(struct recovery *r, bg_errinfo *info)
     return BG_OK;
 }
 
-/* Frames before `end` are missing: (G1). The first ones of a journal are missed when all others have been
- * read, so some objects may be known from behind the gap. */
+/* Frames before `end` are missing: (G1). Missing frames at the start of a journal are only detected after all
+ * others have been read, so some objects may be known from after the gap. */
 static bg_err recovery_gap(struct recovery *r, uint64_t end, bg_errinfo *info)
 {
     r->gap = end > r->gap ? end : r->gap;
@@ -409,7 +408,7 @@ static bg_err recovery_look(void *context, uint64_t sequence,
     }
 }
 
-/* By name; of one name, first the one that was given it last. */
+/* Orders by name; for equal names, the object that got the name last comes first. */
 static int recovery_order(const void *a, const void *b)
 {
     const struct found *x = *(struct found *const *)a, *y = *(struct found *const *)b;
@@ -421,8 +420,8 @@ static int recovery_order(const void *a, const void *b)
     return x->named > y->named ? -1 : x->named < y->named;
 }
 
-/* After a gap two objects may seem to have one name: (G3). The other one was dropped or renamed in the
- * gap; if it is there under a name that nobody knows, (G2) answers for it. */
+/* After a gap two objects may seem to have one name: (G3). The other object was dropped or renamed in the gap.
+ * If it exists under an unknown name, (G2) covers it. */
 static bg_err recovery_settle_names(struct recovery *r, bg_errinfo *info)
 {
     const size_t n = r->all.n;
@@ -517,7 +516,7 @@ static bg_err recovery_compare_digest(const struct found *found,
 
 enum { RECOVERY_SMALL = 256 << 10 }; /* bytes of a file that is read at once */
 
-/* What is in memory, or in a part of a pack. */
+/* Opens content that is in memory, or in a part of a pack. */
 static bg_err recovery_open_bytes(const struct found *found, const void *bytes,
                                   size_t n, const bg_open_options *how,
                                   bg_filter **filter, bg_errinfo *info)
@@ -634,7 +633,8 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     if (found->doubted) {
         persist_lose(&found->base);
         found->base.from = r->gap;
-        return recovery_give_up(found, &shape, "records of it may be missing", info);
+        return recovery_give_up(found, &shape, "some of its records may be missing",
+                                info);
     }
     err = recovery_open(r, found, &shape, &found->object, &why);
     if (err == BG_ENOMEM) {
@@ -707,7 +707,7 @@ static const char **recovery_files(const struct recovery *r)
     return files;
 }
 
-/* What becomes of files that no object has. */
+/* What to do with files that no object uses. */
 enum fate { FATE_KEPT, FATE_ASIDE, FATE_DELETED };
 
 /* Whether the journal names every object that there is. */
@@ -717,8 +717,8 @@ static bool recovery_accounts(const struct recovery *r,
     return report->damages == 0 && !r->doubts && (report->first == 1 || r->complete);
 }
 
-/* They are deleted if the journal accounts for every file there is: then they were left by a snapshot that
- * was cut short, or by an object that is gone. Nothing else may decide that at the start. */
+/* Such files are deleted if the journal accounts for every file: then they were left by an interrupted snapshot
+ * or by a dropped object. No other code may delete them at startup. */
 static enum fate recovery_file_fate(const struct recovery *r,
                                     const struct journal_report *report, bool forget)
 {
@@ -729,7 +729,7 @@ static enum fate recovery_file_fate(const struct recovery *r,
     return all && report->ends ? FATE_DELETED : all || forget ? FATE_ASIDE : FATE_KEPT;
 }
 
-/* Moves a file out of the way, to the folder `forgotten`. */
+/* Moves a file to the directory `forgotten`. */
 static bool recovery_put_aside(const struct recovery *r, const char *name)
 {
     char path[PERSIST_PATH], to[PERSIST_PATH + 16];
@@ -742,7 +742,7 @@ static bool recovery_put_aside(const struct recovery *r, const char *name)
     return rename(path, to) == 0;
 }
 
-/* A file that no object has. */
+/* Handles a file that no object uses. */
 static void recovery_drop_file(struct recovery *r, const char *name, enum fate fate)
 {
     char path[PERSIST_PATH];
@@ -756,7 +756,7 @@ static void recovery_drop_file(struct recovery *r, const char *name, enum fate f
     }
 }
 
-/* Files that no object has. The journal that says so is on the disk. */
+/* Handles all files that no object uses. The journal that proves it is on disk. */
 static void recovery_clean(struct recovery *r, const struct journal_report *report,
                            bool forget)
 {
@@ -818,7 +818,7 @@ static bg_err recovery_install(struct recovery *r, bg_errinfo *info)
     return err;
 }
 
-/* What there is, in the end; and what is in doubt. */
+/* Finishes the recovery: which objects exist, and what is in doubt. */
 static bg_err recovery_survey(struct recovery *r, struct journal_report *report,
                               bg_errinfo *info)
 {
@@ -861,7 +861,7 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
     return err;
 }
 
-/* What is to be known about damage, and what to do. */
+/* Logs the damage, and what to do about it. */
 static void recovery_warn(const struct recovery *r, const struct journal_report *report)
 {
     const bg_bytes none = { NULL, 0 };
@@ -874,9 +874,9 @@ static void recovery_warn(const struct recovery *r, const struct journal_report 
         log_event(
             LOG_EVENT_ALARM, none,
             "filters may have been created or renamed in the damaged part of the journal: "
-            "lookups in unknown names answer \"maybe\", and unknown names cannot be created "
-            "empty. Load them from files, drop them (DEL), or restart with "
-            "damaged-journal forget");
+            "lookups of unknown names answer \"maybe\", and filters with unknown names "
+            "cannot be created empty. Load them from files, drop them (DEL), or restart "
+            "with damaged-journal forget");
     }
     if (r->moved) {
         log_event(LOG_EVENT_ALARM, none,
@@ -886,8 +886,7 @@ static void recovery_warn(const struct recovery *r, const struct journal_report 
     if (r->kept) {
         log_event(
             LOG_EVENT_ALARM, none,
-            "%llu files in %s/filters belong to no filter that is known and readable, "
-            "and are kept",
+            "kept %llu files in %s/filters that belong to no known and readable filter",
             (unsigned long long)r->kept, r->persist->folder);
     }
 }

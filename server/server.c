@@ -100,7 +100,7 @@ static void server_make_run_id(struct server *server)
     }
 }
 
-/* Settings are about to change: what does not look at them itself is told. */
+/* Called before settings change: updates the parts that do not read settings themselves. */
 static bool server_apply(void *context, const struct settings *settings, char why[])
 {
     const struct server *server = context;
@@ -277,7 +277,7 @@ static void server_loading(void *context, uint64_t done, uint64_t all)
     atomic_store(&server->load_done, done);
 }
 
-/* Damage: what can be done about it. */
+/* Logs what can be done about damage. */
 static bool server_say_data(bg_err err, const char *why)
 {
     if (err != BG_EFORMAT && err != BG_ECHECKSUM) {
@@ -445,7 +445,7 @@ static bool server_unmake(struct server *server)
         worker_drain(server->workers[i]);
     }
     const bool kept =
-        persist_free(server->persist); /* whose thread tells workers how far it is */
+        persist_free(server->persist); /* its thread notifies workers of its progress */
     server->persist = NULL;
     for (size_t i = 0; i < server->workers_count; i++) {
         worker_free(server->workers[i]);
@@ -472,8 +472,8 @@ static bool server_start_workers(struct server *server)
     return started == server->workers_count || server_say("workers", "no threads");
 }
 
-/* Pieces that are counted, but not refused: the library's buffers for reading and writing files, and
- * filters so small that it is enough to look before each command whether the ledger is full. */
+/* Allocations up to this size are counted, but not refused: the library's buffers for reading and writing files,
+ * and filters so small that it is enough to check before each command whether the ledger is full. */
 enum { SERVER_SMALL = 2 << 20 };
 
 static int server_take(void *context, size_t bytes)
@@ -508,7 +508,8 @@ int server_run(struct settings_store *store)
         if (server_start_workers(server) && server_load(server)
             && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
-            ledger_limit(settings_now(store)->maxmemory); /* what was there is loaded */
+            ledger_limit(
+                settings_now(store)->maxmemory); /* after loading saved filters */
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));
             startup_ready("serving");

@@ -64,7 +64,7 @@ struct server {
     struct settings_store *store;
     struct quiet quiet;
     struct quiet
-        readers; /* of settings: who may use what settings_now told, by seats of `quiet` */
+        readers; /* of settings: threads that may use the result of settings_now */
     struct catalog *catalog;
     struct command_table *commands;
     struct users *users;

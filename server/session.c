@@ -83,7 +83,7 @@ static struct object *session_host_find(struct host *host, bg_bytes name)
     return entry ? entry->object : NULL;
 }
 
-static const char session_too_many[] = "max-filters: no more filters can be made";
+static const char session_too_many[] = "max-filters: no more filters can be created";
 
 static bg_err session_limit(bg_errinfo *info, bg_err code, const char *message)
 {
@@ -92,8 +92,8 @@ static bg_err session_limit(bg_errinfo *info, bg_err code, const char *message)
     return code;
 }
 
-/* Quotas of what there is in all. The memory of the object was asked for when it was made, but for
- * small pieces. */
+/* Checks the quotas of the whole service. The memory of the object was reserved when it was created, except for
+ * small allocations. */
 static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flags,
                            bg_errinfo *info)
 {
@@ -104,9 +104,9 @@ static bg_err session_fits(struct session *session, bg_bytes name, uint32_t flag
         return session_limit(info, BG_ELIMIT, session_too_many);
     }
     if (!ledger_reserve(LEDGER_OBJECTS, sizeof(struct entry))) {
-        return session_limit(info, BG_ENOMEM, "maxmemory: the filter would exceed it");
+        return session_limit(info, BG_ENOMEM, "the filter would exceed maxmemory");
     }
-    ledger_release(LEDGER_OBJECTS, sizeof(struct entry)); /* the catalogue counts it */
+    ledger_release(LEDGER_OBJECTS, sizeof(struct entry)); /* the catalog counts it */
     return BG_OK;
 }
 
@@ -456,7 +456,8 @@ void session_end(struct session *session)
 
 /* ---- Requests ------------------------------------------------------------------------------ */
 
-/* Names of files are covered by the same patterns as names of filters: the folder of files is shared. */
+/* The patterns for filter names also apply to file names, because all users share the directory of
+ * files. */
 static bool session_may_file(const struct client *client, const struct command *command,
                              const bg_bytes *argv, size_t argc)
 {
@@ -495,7 +496,7 @@ static const char *session_no_right(const struct client *client,
     }
     if (!session_may_file(client, command, argv, argc)) {
         user_refused(client->user);
-        return "NOPERM No permissions to access a file of that name";
+        return "NOPERM No permissions to access a file with that name";
     }
     return NULL;
 }

@@ -78,20 +78,21 @@ static inline struct session *session_of(const struct request *request)
 bool session_init(struct session *session, struct server *server, bool is_job);
 void session_fini(struct session *session);
 
-/* Reads the settings. A job does so when it begins. A worker does so in every iteration of its event
- * loop, since it uses settings outside of batches, too. */
+/* Reads the settings. A job calls it when it starts. A worker calls it in every iteration of its event loop,
+ * since it uses settings outside of batches, too. */
 void session_take_settings(struct session *session);
 
 /* Reads the clock and the settings; enters the catalogue, unless it is a job's. */
 void session_begin(struct session *session);
 void session_end(struct session *session);
 
-/* Forgets a name on terms (catalog_drop_on). The name is free then, even if it was in doubt.
- * BG_ENOTFOUND: there is no such name. */
+/* Drops a name if the terms are met (catalog_drop_on). The name is free afterwards, even if it was in doubt.
+ * Errors: BG_ENOTFOUND if there is no such name. */
 bg_err session_drop(struct session *session, bg_bytes name,
                     const struct catalog_terms *terms, bg_errinfo *info);
 
-/* Whether a lookup is in a name that nobody can say no filter had: "maybe" (doubt.h). */
+/* Returns whether a name may have been the name of a lost filter, so that lookups answer "maybe"
+ * (doubt.h). */
 bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
@@ -102,13 +103,13 @@ bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
 /* The entry of a name, as host->ops->find finds its object; NULL: none. */
 struct entry *session_find(struct session *session, bg_bytes name);
 
-/* The same for a change that depends on the entry's content: sets the terms to "what has the name
- * now, as it is now", and waits until all changes up to now are done. What the caller reads from
- * then on is what the terms stand for. For jobs. */
+/* The same for a change that depends on the entry's content: sets the terms to the current entry with its
+ * current content, and waits until all earlier changes are done. Content that the caller reads from then on is
+ * the content that the terms refer to. For jobs. */
 struct entry *session_see(struct session *session, bg_bytes name,
                           struct catalog_terms *terms);
 
-/* Gives a name to an object on terms: see catalog_put_on. Errors: as host->ops->create. */
+/* Gives a name to an object if the terms are met: see catalog_put_on. Errors: as host->ops->create. */
 bg_err session_put(struct session *session, bg_bytes name, struct object *object,
                    const struct catalog_terms *terms, bg_errinfo *info);
 
@@ -119,13 +120,13 @@ bg_err session_put(struct session *session, bg_bytes name, struct object *object
 void session_run(struct session *session, struct client *client, const bg_bytes *argv,
                  size_t argc, const struct reply *reply);
 
-/* Whether changing n items of the filter of that name would keep an event loop waiting: then it is
- * for a job. If not, the filter is claimed (object.h) until session_unclaim. */
+/* Returns whether changing n items of the named filter would block an event loop, so that a job must do it. If
+ * not, the filter is claimed (object.h) until session_unclaim. */
 bool session_stalls(struct session *session, const struct command *command,
                     bg_bytes name, size_t n);
 void session_unclaim(struct session *session);
 
-/* Whether a command may have to wait for a filter, as far as that can be known before it is run. */
+/* Returns whether a command may have to wait for a filter, as far as this is known before it runs. */
 bool session_may_stall(struct session *session, const struct command *command,
                        const bg_bytes *argv);
 
@@ -147,7 +148,7 @@ void session_enter(struct session *session);
 /* Between the parts of something long: lets go of all entries that were found so far. */
 void session_let_go(struct session *session);
 
-/* The lane (jobs.h) of a command that changes a filter; 0: none. */
+/* Returns the lane (jobs.h) of a command that changes a filter; 0: none. */
 uint64_t session_lane(const struct session *session, const struct command *command,
                       const bg_bytes *argv, size_t argc);
 

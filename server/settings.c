@@ -2,13 +2,13 @@
  * settings.c - see settings.h: where options come from when the service starts and is told to
  * read them again, and what is published.
  *
- * What texts of settings point to is in a pool, which the settings of one reading share with those
- * that CONFIG SET derives from them: options that CONFIG SET changes have no memory of their own.
- * A pool goes with the last settings that use it. Options that need a restart always point to the
- * first pool, which stays.
+ * Texts of settings are in a pool. Settings that were read from a file share their pool with the settings that
+ * CONFIG SET derives from them, because CONFIG SET changes only options without texts. A pool is freed with
+ * the last settings that use it. Options that need a restart always point to the first pool, which is never
+ * freed.
  *
  *     now -> settings        retired -> ... -> ...        waiting -> ...
- *               \__ pool __/ (uses)                        (mark: who may still use them)
+ *               \__ pool __/ (uses)                        (mark: readers that may use them)
  */
 #include "settings.h"
 
@@ -50,10 +50,10 @@ enum settings_action {
 struct settings_store {
     _Atomic(const struct settings *) now;
     pthread_mutex_t changing;
-    struct settings_kept *first;   /* of the start */
-    struct settings_kept *current; /* what `now` is of */
-    struct settings_kept *retired; /* not to be seen any more, */
-    struct settings_kept *waiting; /* and since `mark` */
+    struct settings_kept *first;   /* those at startup */
+    struct settings_kept *current; /* contains `now` */
+    struct settings_kept *retired; /* no longer visible */
+    struct settings_kept *waiting; /* no longer visible since `mark` */
     struct quiet_mark mark;
     uint64_t version;
     settings_apply *apply; /* or NULL */
@@ -270,8 +270,8 @@ static bool settings_equal(const struct settings *a, const struct settings *b)
     return true;
 }
 
-/* Makes the settings of a draft visible, with its pool, or if it has none with the pool of the
- * present ones. Under the lock. False: a mistake, which was told. */
+/* Makes the settings of a draft visible, with the draft's pool, or with the current pool if it has none. Under
+ * the lock. Returns false after reporting a mistake. */
 static bool settings_publish(struct settings_store *store, struct settings_draft *draft)
 {
     char why[SETTINGS_WHY] = "";
@@ -460,7 +460,7 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 
 const struct settings *settings_now(const struct settings_store *store)
 {
-    return atomic_load(&store->now); /* as quiet.h asks for */
+    return atomic_load(&store->now); /* as quiet.h requires */
 }
 
 /* ---- CONFIG ----------------------------------------------------------------------------------- */
@@ -561,7 +561,7 @@ static size_t settings_field_bytes(enum setting_type type)
     return 0;
 }
 
-/* What cannot change while the service runs stays, in the first pool, and a difference is told. */
+/* Options that need a restart keep their value, in the first pool. Differences are reported. */
 static void settings_keep_fixed(struct settings_draft *draft,
                                 const struct settings *now)
 {

@@ -14,14 +14,14 @@
  *     const struct settings *settings = settings_now(store);
  *
  * Threads. A `struct settings` never changes once it can be seen. A change (CONFIG SET, SIGHUP)
- * makes a new one and publishes its address. A thread calls settings_now once per piece of work,
- * and uses the result only while it is inside (quiet.h) of the seats that settings_reclaim is
- * called with. settings_reclaim frees old settings that no thread can use any more. The first
- * settings, those of the start, are never freed: options that need a restart may be kept.
+ * creates a new one and publishes its address. A thread calls settings_now once per piece of work, and uses
+ * the result only while it is inside a batch (quiet.h) of the `readers` of settings_reclaim. settings_reclaim
+ * frees old settings that no thread can use any more. The settings from startup are never freed, so callers
+ * may keep pointers to options that need a restart.
  *
- * What depends on settings (the users) is changed by a listener before the settings can be seen,
- * under the lock that orders all changes. So the two never disagree for longer than a moment, and
- * an older change never overwrites a newer one.
+ * A listener changes state that depends on settings (the users) before the settings become visible, under the
+ * lock that orders all changes. So the two disagree only for a moment, and an older change never overwrites a
+ * newer one.
  */
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
@@ -137,8 +137,7 @@ struct settings {
     int supervised; /* enum settings_supervised */
     uint64_t metrics_max_filters;
 
-    uint64_t
-        version; /* no option: settings of another address or time have another one */
+    uint64_t version; /* not an option: a unique number for each published version */
 };
 
 struct settings_store;
@@ -167,15 +166,15 @@ void settings_doubts(const struct settings_store *store, settings_tell *tell,
 /* The settings of now. Thread safety: MT-Safe. Cost: a load. */
 const struct settings *settings_now(const struct settings_store *store);
 
-/* Calls `apply` with settings that are about to be published: by the thread that changes them, one
- * change after the other. False: `why` says what is wrong, and nothing changes. Set it once, before
- * the first change. */
+/* Sets a function that is called with settings that are about to be published, by the thread that changes them,
+ * one change at a time. If it returns false, `why` has the reason, and nothing changes. Set it once, before the
+ * first change. */
 typedef bool settings_apply(void *context, const struct settings *settings, char why[]);
 void settings_listen(struct settings_store *store, settings_apply *apply,
                      void *context);
 
-/* Frees old settings that no thread of `readers` can use any more. Never waits: what is still in
- * use is freed by a later call. For one thread, which itself uses none at the time. */
+/* Frees old settings that no thread of `readers` can use any more. Never waits: settings that are still in use
+ * are freed by a later call. Call it from one thread only, while that thread uses no settings. */
 void settings_reclaim(struct settings_store *store, struct quiet *readers);
 
 /* The gate that a line of settings->gates describes, to be freed by gate_settings_free. False:

@@ -220,7 +220,7 @@ static const struct settings_entry settings_rules[] = {
       "@bloom (BF), @cuckoo (CF), @gate (BG), @keyspace, @connection." },
     { "allcommands, nocommands", "The same as +@all and -@all." },
     { "~pattern",
-      "May use filters, and files of BG.PUBLISH and BG.RELOAD, whose names match: * is anything, ? one byte, [a-z] one of a set, \\ takes "
+      "May use filters, and files of BG.PUBLISH and BG.RELOAD, with names that match: * is anything, ? one byte, [a-z] one of a set, \\ takes "
       "the meaning from the next." },
     { "%R~pattern, %W~pattern",
       "The same, but only commands that read, or that write." },

@@ -136,10 +136,10 @@ static const struct setting settings_rows[] = {
         "What clients get while filters are being read at the start. maybe answers look-ups with \"maybe\", "
         "which is never wrong, and refuses changes; refuse answers with the error LOADING."),
     CHOICE(damaged_journal, "damaged-journal", "refuse", START, damaged_names,
-        "What to do at startup if the journal is damaged in a way that no crash explains. refuse does not start, "
-        "and reports the damage. doubt starts: filters that may have lost keys, and names that the journal cannot "
-        "rule out, answer \"maybe\" and accept no adds until they are reloaded or dropped. forget is doubt for known "
-        "filters, and assumes that there were no others."),
+        "What to do at startup if the journal is damaged in a way that no crash explains. refuse: report the damage "
+        "and exit. doubt: start; filters that may have lost keys, and unknown names that may have been filters, answer "
+        "\"maybe\" and accept no adds until they are reloaded or dropped. forget: the same for known filters, but "
+        "assume that no other filters existed."),
     ROW(shutdown_grace, "shutdown-grace", SECONDS, "10s", 0, 3600, LIVE, "TIME",
         "How long a stop waits for requests that have begun."),
 
@@ -168,7 +168,7 @@ static const struct setting settings_rows[] = {
         "Disconnects clients that have begun a request, a log-in by TLS or the reading of an answer and "
         "take longer than this to get on with it; 0 never."),
     ROW(maxmemory, "maxmemory", MEMORY, "75%", 0, 1024 * TI, LIVE, "SIZE",
-        "Maximum memory, in bytes or as a share of the memory of the machine or container (0: no limit). It counts "
+        "Maximum memory, in bytes or as a percentage of the memory of the machine or container (0: no limit). It covers "
         "filters, names, buffers of requests and replies, and copies made by dumps, loads and verification. Commands "
         "that need more fail with an OOM error."),
     ROW(max_filter_memory, "max-filter-memory", MEMORY, "50%", 0, 1024 * TI, LIVE, "SIZE",

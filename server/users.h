@@ -119,7 +119,7 @@ bool user_may_run(const struct user *user, const struct command *command);
  * than USER_TOUCH_MOST match no pattern but "*". */
 bool user_may_touch(const struct user *user, bg_bytes name, unsigned need);
 
-/* The same of every name there can be. */
+/* The same for every possible name. */
 bool user_may_touch_all(const struct user *user, unsigned need);
 
 /* Takes n adds from his account: false if there are not so many, and then *wait milliseconds have

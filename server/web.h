@@ -127,7 +127,7 @@ void web_json_name(struct json *json, const char *field, bg_bytes name);
  * was sent. */
 bool web_name(struct web_request *request, size_t i, bg_bytes *name);
 
-/* Whether nobody can say that there was no filter of a name that is not known (doubt.h). */
+/* Returns whether an unknown name may have been the name of a lost filter (doubt.h). */
 bool web_doubts(const struct web_request *request, bg_bytes name);
 
 /* The filter of that name, if there is one and the user may use it so: USER_READ, USER_WRITE.
@@ -149,7 +149,7 @@ bool web_user_is_admin(const struct server *server, const struct user *user);
 bool web_command(struct web_request *request, const bg_bytes *argv, size_t argc,
                  bool of_filter);
 
-/* The same; *count becomes the integer that it replied. */
+/* The same; sets *count to the integer reply. */
 bool web_command_count(struct web_request *request, const bg_bytes *argv, size_t argc,
                        bool of_filter, int64_t *count);
 
@@ -159,13 +159,13 @@ enum { WEB_TAG = BG_DIGEST_TEXT + 2 }; /* bytes of an entity tag with its quotes
 
 bool web_is_conditional(const struct web_request *request);
 
-/* Whether the preconditions hold for the filter of a name, or for there being none; else 412 was
- * sent. The terms stand for what was compared: see session_see. */
+/* Returns whether the preconditions hold for the named filter, or for its absence; otherwise 412 was sent. The
+ * terms refer to the state that was compared: see session_see. */
 bool web_precondition(struct web_request *request, bg_bytes name,
                       struct catalog_terms *terms);
 
-/* Makes a change on these terms. When they are not met any more (BG_ECANCELED), the preconditions
- * are examined again. False: they do not hold, and 412 was sent. Otherwise *err is the result. */
+/* Makes a change with these terms. If they are no longer met (BG_ECANCELED), checks the preconditions again.
+ * Returns false if they do not hold, and 412 was sent. Otherwise *err is the result. */
 typedef bg_err web_change(struct web_request *request, bg_bytes name,
                           const struct catalog_terms *terms, void *context,
                           bg_errinfo *info);

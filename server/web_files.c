@@ -117,7 +117,7 @@ static void files_get(struct web_request *request)
 
 /* ---- Preconditions ---------------------------------------------------------------------------- */
 
-/* The tag that a download of a filter has; "": it has none. */
+/* Computes the tag that a download of a filter would have; "" for none. */
 static void files_tag(struct web_request *request, const struct object *object,
                       char tag[WEB_TAG])
 {
@@ -241,7 +241,7 @@ static bool files_type_fits(struct web_request *request)
     return false;
 }
 
-/* The object of an uploaded file; NULL: what is wrong was sent. */
+/* Creates the object of an uploaded file; NULL if an error was sent. */
 static struct object *files_receive(struct web_request *request, bg_bytes name,
                                     bg_file_info *about)
 {
@@ -251,7 +251,7 @@ static struct object *files_receive(struct web_request *request, bg_bytes name,
     struct object *object = NULL;
     bg_err err = files_open(request, &filter, about, &info);
     if (err) {
-        log_event(LOG_EVENT_REFUSED, name, "an upload: %s", info.message);
+        log_event(LOG_EVENT_REFUSED, name, "upload refused: %s", info.message);
         web_failed(request, err == BG_EINVAL || err == BG_EINCOMPAT ? BG_EFORMAT : err,
                    &info);
         return NULL;

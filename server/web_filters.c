@@ -57,7 +57,7 @@ static bg_err filters_drop_on(struct web_request *request, bg_bytes name,
     return session_drop(request->session, name, terms, info);
 }
 
-/* If-Match has the tag of the filter's file. */
+/* If-Match contains the tag of the filter's file. */
 static void filters_drop_on_condition(struct web_request *request, bg_bytes name)
 {
     struct catalog_terms terms = { .flags = 0 };

@@ -43,7 +43,7 @@ static void own_fronts_state(struct own *own, const struct own_fronts *all)
     OWN_EACH_FRONT("bloomgate_front_shards", OWN_GAUGE,
                    "Shards of a filter over a cluster: up; down, they do not answer; "
                    "missing, there is no such filter; refusing, they answer errors; "
-                   "incomplete, they may have lost keys, and deny none.")
+                   "incomplete, they may have lost keys and deny no key.")
     {
         for (size_t i = 0; i < FRONT_STATES; i++) {
             own_front_by(own, f, "state", front_state_names[i], f->states[i]);

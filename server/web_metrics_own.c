@@ -71,7 +71,7 @@ static void own_service(struct own *own, struct server *server, uint64_t told)
               "Memory that counts for maxmemory: filters, objects, buffers, transfers.",
               (double)ledger_used());
     own_gauge(own, "bloomgate_service_max_bytes",
-              "Memory that they may take together (maxmemory); 0: no limit.",
+              "Limit of that memory (maxmemory); 0: no limit.",
               (double)settings->maxmemory);
     own_gauge(own, "bloomgate_service_resident_bytes", "Memory of the process.",
               (double)observer_rss());

@@ -266,7 +266,7 @@ typedef void (*redis_free_private)(RedisModuleCtx *ctx, void *data);
              (RedisModuleServerInfoData *, const char *field, int *unknown))           \
     REQUIRED(const char *, ServerInfoGetFieldC,                                        \
              (RedisModuleServerInfoData *, const char *field))                         \
-    REQUIRED(float, GetUsedMemoryRatio, (void)) /* of maxmemory; 0: there is none */   \
+    REQUIRED(float, GetUsedMemoryRatio, (void))       /* of maxmemory; 0: no limit */  \
     OPTIONAL(int, MustObeyClient, (RedisModuleCtx *)) /* Valkey 8.1 */                 \
     REQUIRED(int, RedactClientCommandArgument, (RedisModuleCtx *, int position))       \
     REQUIRED(unsigned long long, GetClientId, (RedisModuleCtx *))                      \

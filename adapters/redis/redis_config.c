@@ -187,8 +187,8 @@ static int config_digit(char c)
     return small >= 'a' && small <= 'f' ? small - 'a' + 10 : -1;
 }
 
-/* A secret is never shown: CONFIG GET, and so CONFIG REWRITE, have its id instead, which says nothing
- * about it. An id is accepted as well: of a secret that is known, or in the server's file. */
+/* A secret is never shown: CONFIG GET, and therefore CONFIG REWRITE, return its id, which reveals nothing
+ * about it. An id is accepted as a value if its secret is known, or in the server's configuration file. */
 #define CONFIG_ID "id:"
 
 static void config_show_secret(char *value, size_t room)
@@ -204,8 +204,8 @@ static void config_show_secret(char *value, size_t room)
 static const char *config_set_secret(bg_bytes text)
 {
     static const char expected[] =
-        "secret: expected 32 hexadecimal digits, nothing for a random one, or the "
-        "id of a secret that a filter here has (id:...)";
+        "secret: expected 32 hexadecimal digits, an empty value for a random secret, "
+        "or the id of the secret of an existing filter (id:...)";
     uint8_t secret[BG_SECRET_BYTES];
     const char *digits = text.data;
     const size_t id = strlen(CONFIG_ID);
@@ -267,7 +267,7 @@ static struct config_text {
     unsigned flags;
     const char *(*set)(bg_bytes text);
     struct config_text *same;  /* another name of this one, or NULL */
-    char value[CONFIG_TEXT];   /* as it was said last, but for a secret */
+    char value[CONFIG_TEXT];   /* the last value that was set, except for a secret */
     RedisModuleString *answer; /* the server's, of the last question */
 } config_texts[] = {
     { "bf-error-rate", "ERROR_RATE", "0.01", REDIS_CONFIG_UNPREFIXED, config_set_rate,

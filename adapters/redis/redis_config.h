@@ -22,8 +22,8 @@ bool redis_config_register(RedisModuleCtx *ctx, RedisModuleString **argv, int ar
 /* Whether changes come from a primary, or from a file that is being loaded. */
 bool redis_config_obeys(void);
 
-/* How often the server has changed between primary and replica. What was begun in one term must not
- * write in another. The server's lock is held. */
+/* Returns how often the server has changed between primary and replica. A job that was started in one term
+ * must not write in another. The server's lock must be held. */
 uint64_t redis_config_term(void);
 
 #endif

@@ -216,7 +216,7 @@ enum {
     HOST_JOB_NAMES = 4,
     HOST_JOB_LARGE = 4 << 20,
     HOST_JOB_PAUSE =
-        10000000 /* nanoseconds between two looks at whether writes are paused */
+        10000000 /* nanoseconds between two checks whether writes are paused */
 };
 
 /* ... and if it does not get it after all. */
@@ -431,8 +431,8 @@ static void host_tell_all(struct redis_host *h)
  * When the last chunk of a large dump has come, all of it is verified and decoded. That takes a second
  * per gigabyte or two, so the client waits, and the server does not: the handler runs on the thread of
  * redis_worker.h. Nobody else can do anything with the object meanwhile, since its content is unknown;
- * it is held, so that it stays when its key goes. The keyspace is touched with the server's lock, and
- * only where a command could write: see host_job_lock.
+ * it is held, so that it stays when its key is deleted. The keyspace is accessed under the server's lock,
+ * and only when a command could write: see host_job_lock.
  */
 struct host_job {
     struct redis_host h;
@@ -459,8 +459,8 @@ static struct host_job *host_job_of(struct host *host)
     return (struct host_job *)host; /* its first member's first member */
 }
 
-/* Whether the result may still be written: the server has been a primary all the time, and the key
- * still holds the object that was being loaded. The server's lock is held. */
+/* Returns whether the result may still be written: the server has been a primary since the job started, and
+ * the key still holds the object that was being loaded. The server's lock is held. */
 static bg_err host_job_stands(const struct host_job *job, bg_errinfo *info)
 {
     const struct redis_host *h = &job->h;
@@ -486,13 +486,13 @@ static void host_job_sleep(void)
 }
 
 /*
- * Takes the server's lock at a moment when the object may be written, with its content prepared if
- * anything listens to what is replicated. On error the lock is held as well.
+ * Acquires the server's lock at a time when the object may be written. Its content is prepared before if
+ * the change has to be replicated. On error the lock is held as well.
  *
- * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server
- * aborts if a module replicates anything meanwhile. Commands are postponed then, and so is this. The
- * three facts (role and key, pause, listeners) are checked under the one lock under which the
- * object is written, so none of them can change in between.
+ * CLIENT PAUSE, FAILOVER and a SHUTDOWN that waits for replicas freeze the data set: the server aborts
+ * if a module replicates anything during that time. The server postpones commands, and this function
+ * waits as well. All three conditions (role and key, pause, listeners) are checked under the same lock
+ * under which the object is written, so none of them can change in between.
  */
 static bg_err host_job_lock(struct host_job *job, const struct object *object,
                             struct redis_pieces *pieces, bg_errinfo *info)
@@ -568,7 +568,7 @@ static void host_job_run(void *context)
     redis.ThreadSafeContextUnlock(job->h.client.ctx);
     redis.FreeThreadSafeContext(job->h.client.ctx);
     redis_memory_free_object(job->h.old);
-    redis_memory_release(job->object); /* before its client can ask for it again */
+    redis_memory_release(job->object); /* before its client can use it again */
     (void)redis.UnblockClient(job->client, NULL);
     free(job);
 }
@@ -615,15 +615,15 @@ static bool host_job_fits(struct redis_host *h, int flags)
 
 /* ---- One request ---------------------------------------------------------------------------------------- */
 
-/* An object that is held by the thread is not to be waited for; but what a primary sends is never
- * refused, or the two would differ from then on. */
+/* Commands do not wait for an object that the thread holds. Commands from a primary are never refused,
+ * because the replica would then differ from it. */
 static bool host_must_wait(const struct redis_host *h)
 {
     return h->first && h->command->flags & COMMAND_SLOW && !redis_config_obeys()
            && redis_memory_is_held(h->first);
 }
 
-/* A copy that nobody has read for too long goes when its filter is next used. */
+/* Frees a copy that has not been read for too long, when its filter is next used. */
 static void host_tidy(struct redis_host *h)
 {
     if (h->first && atomic_load(&h->first->held) > 0) {

@@ -48,13 +48,13 @@ static void memory_clear(char *memory, size_t bytes)
 /* ---- The guard ----------------------------------------------------------------------------------- */
 
 enum {
-    GUARD_STEP = 1 << 20, /* bytes between two looks at the server's memory */
+    GUARD_STEP = 1 << 20, /* bytes between two checks of the server's memory */
     GUARD_SHARE = 8       /* of maxmemory, where keys can be evicted */
 };
 
 static _Thread_local struct {
     bool on, refused;
-    uint64_t unseen; /* bytes since the last look */
+    uint64_t unseen; /* bytes since the last check */
     uint64_t taken;  /* bytes since it was switched on */
 } guard;
 
@@ -70,7 +70,7 @@ bool redis_memory_refused(void)
     return guard.refused;
 }
 
-/* Whether there is room for so many bytes more. */
+/* Returns whether there is room for `bytes` more. */
 static bool guard_has_room(uint64_t bytes)
 {
     int unknown = 0;

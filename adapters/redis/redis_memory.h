@@ -15,14 +15,14 @@ extern const bg_allocator redis_allocator;
 uint64_t redis_memory_used(void);
 
 /*
- * While the guard is on, what this thread takes has to fit into maxmemory, and is refused otherwise:
- * a command of a few bytes can ask for gigabytes, and the server looks at its memory before commands
- * only. Where it evicts keys, a command may take up to an eighth of maxmemory even if there is no room,
- * as other commands do. The server's main thread; not for what a primary or a file says.
+ * While the guard is on, allocations of this thread that do not fit into maxmemory are refused: a command
+ * of a few bytes can require gigabytes, and the server checks its memory only before a command. With an
+ * eviction policy, a command may allocate up to an eighth of maxmemory even if there is no room, as other
+ * commands may. For the server's main thread; not for data from a primary or a file.
  */
 void redis_memory_guard(bool on);
 
-/* Whether something was refused since the guard was switched on. */
+/* Returns whether an allocation was refused since the guard was switched on. */
 bool redis_memory_refused(void);
 
 /* The server's defragmentation: moves the pieces of an object that the server wants to have elsewhere.
@@ -40,10 +40,10 @@ size_t redis_memory_of(struct object *object);
 uint64_t redis_memory_moves(void);
 
 /*
- * Frees an object that nobody can find any more. The server's main thread has a large one freed by a
- * thread of its own, for which it waits a millisecond at most; but while the server is over maxmemory
- * it waits until the memory is back, since the server is evicting keys and would evict others
- * instead. Other threads, such as the server's own for lazy freeing, free at once.
+ * Frees an object that is no longer in the keyspace. On the server's main thread, a large object is freed
+ * by a background thread, and the call waits for at most a millisecond. While the server is over
+ * maxmemory, the call waits until the memory is free, because the server is evicting keys and would evict
+ * others instead. Other threads, such as the server's thread for lazy freeing, free at once.
  */
 void redis_memory_free_object(struct object *object);
 
@@ -56,7 +56,7 @@ bool redis_memory_is_held(const struct object *object);
 /* Objects that wait for that thread. */
 uint64_t redis_memory_waiting(void);
 
-/* Whether this is the server's main thread, and the server is over maxmemory: it evicts keys. */
+/* Returns whether this is the server's main thread, and the server is over maxmemory, so it evicts keys. */
 bool redis_memory_is_short(void);
 
 /* Called once, by the server's main thread. */

@@ -430,10 +430,11 @@ static const char *replay_run(struct replay *r)
     return "ERR expected CREATE, ADD, KEYS, REMOVE, ROTATE, PUT or DONE";
 }
 
-/* ---- Who may ------------------------------------------------------------------------------------------- */
+/* ---- Permissions
+ * --------------------------------------------------------------------------------------- */
 
-/* Whether the client's user may run REPLCONF, which is in the categories admin and dangerous. A client
- * without a user that can be found (a script, another module) may not. */
+/* Returns whether the client's user may run REPLCONF, which is in the categories admin and dangerous. A
+ * client without a known user (a script, another module) may not. */
 static bool replay_user_is_admin(RedisModuleCtx *ctx)
 {
     static const char word[] = "REPLCONF";
@@ -452,8 +453,8 @@ static bool replay_user_is_admin(RedisModuleCtx *ctx)
     return may;
 }
 
-/* Where modules have categories the server has checked that already. Redis 7.0 lets every user with
- * +@all run every command of a module, so it is checked here; but not for the primary and for files. */
+/* If modules have categories, the server has already checked them. Redis 7.0 lets every user with +@all
+ * run every module command, so the check is done here, except for commands from the primary or a file. */
 static bool replay_is_allowed(RedisModuleCtx *ctx)
 {
     return redis.SetCommandACLCategories

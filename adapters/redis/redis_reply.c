@@ -17,7 +17,7 @@ static void client_status(void *to, const char *text)
     (void)redis.ReplyWithSimpleString(client_of(to)->ctx, text);
 }
 
-/* What fails for want of memory under maxmemory has the code by which clients know that. */
+/* An operation that maxmemory refused fails with OOM, the error code that clients expect. */
 static void client_error(void *to, const char *text)
 {
     char oom[512];

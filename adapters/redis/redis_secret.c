@@ -15,14 +15,14 @@ struct redis_secret {
     uint8_t secret[BG_SECRET_BYTES];
 };
 
-/* Two are held by this table: the current one, and the one before it, which a CONFIG SET that fails
- * sets again by its id. */
+/* The table holds two secrets: the current one, and the previous one, which a failed CONFIG SET restores by
+ * its id. */
 static struct {
     pthread_mutex_t lock;
     struct redis_secret *first, *current, *before;
-    bool chosen; /* the current one is no random one */
+    bool chosen; /* the current one was set, and is not random */
     uint8_t wanted
-        [BG_KEY_ID_BYTES]; /* chosen, and `current` is NULL: the id of what is expected */
+        [BG_KEY_ID_BYTES]; /* if chosen and `current` is NULL: the id of the expected secret */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* ---- Ids --------------------------------------------------------------------------------------- */
@@ -109,8 +109,8 @@ static bg_err secret_make(bg_errinfo *info)
     }
     if (secrets.chosen) {
         return object_error(info, BG_EINVAL,
-                            "the secret with the id %.16s is not known here: "
-                            "CONFIG SET bloomgate.secret to its 32 digits",
+                            "the secret with the id %.16s is not known: set "
+                            "bloomgate.secret to its 32 digits",
                             (const char *)secrets.wanted);
     }
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {

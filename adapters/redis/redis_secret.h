@@ -29,12 +29,12 @@ extern const struct secret_source redis_secrets;
 /* Sets the secret of new filters; older ones keep theirs. NULL: random again. */
 void redis_secret_set(const uint8_t secret[BG_SECRET_BYTES]);
 
-/* Sets the one of this id: one that a filter has, or that was set before. If there is none: false,
- * and nothing changes; or, with `expect`, new filters that need a secret are refused until it comes
- * with a filter, or is set. */
+/* Sets the secret with this id, which must be the secret of a filter or one that was set before. If it is
+ * unknown, returns false and changes nothing; or, with `expect`, new filters that need a secret are refused
+ * until a filter with that secret is loaded, or the secret is set. */
 bool redis_secret_choose(const uint8_t key_id[BG_KEY_ID_BYTES], bool expect);
 
-/* The id of the secret that was set or is expected; false: new filters have a random one. */
+/* Returns the id of the secret that was set or is expected; false if new filters use a random secret. */
 bool redis_secret_chosen(uint8_t key_id[BG_KEY_ID_BYTES]);
 
 /* Holds a secret that has come from elsewhere. Errors: BG_EFORMAT: the id is another one;

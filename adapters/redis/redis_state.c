@@ -34,9 +34,7 @@ bg_bytes redis_state_secret(const struct object *object)
                : (bg_bytes){ "", 0 };
 }
 
-enum {
-    STATE_SMALL = 64 << 10
-}; /* asking canaries would take longer than all the rest */
+enum { STATE_SMALL = 64 << 10 }; /* querying canaries would take longer than the rest */
 
 bg_err redis_state_content(const struct object *object, bg_file_write write,
                            void *context, size_t *n, bg_errinfo *info)
@@ -127,8 +125,8 @@ static bg_err state_decode(const struct object_shape *shape, struct gather *cont
                : err;
 }
 
-/* How far an object may grow, which its state says, is no more than what new ones may have here; 0: this
- * comes from a primary or a file, and is as it says. */
+/* The growth limit in the state of an object is capped at the limit for new objects of this server. 0: the
+ * state comes from a primary or a file, and its limit is kept. */
 static void state_limit(struct object_shape *shape, uint64_t most)
 {
     if (most && shape->limit > most) {

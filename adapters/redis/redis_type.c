@@ -183,16 +183,16 @@ static size_t type_memory(RedisModuleKeyOptCtx *ctx, const void *value, size_t s
                  : (size_t)object_bytes(object) + TYPE_OVERHEAD;
 }
 
-/* In the server's units, of which it does 64 at once: pages; and pieces, if there are many. A server that
- * is evicting keys does it at once: what another thread is still freeing it does not see, and it would
- * evict more. */
+/* Returns the effort to free an object in the server's units: pages, or pieces if there are many. The server
+ * frees up to 64 units on its main thread. A server that is evicting keys must free at once: it does not see
+ * memory that another thread is still freeing, and would evict more keys. */
 static size_t type_free_effort(RedisModuleKeyOptCtx *ctx, const void *value)
 {
     (void)ctx;
     const struct object *object = value;
     return object && !redis_memory_is_short()
                ? 1 + (size_t)(object_bytes(object) / 4096) + object->shape.shards
-               : 1; /* NULL: what redis_host_place took out */
+               : 1; /* NULL: an object that redis_host_place removed */
 }
 
 static void type_free(void *value)

@@ -43,13 +43,13 @@ enum {
     BG_FILE_NO_READ_BACK =
         1u << 2, /* save: do not read it again before it is renamed */
     BG_FILE_STILL =
-        1u << 3, /* save: nobody changes the filter meanwhile, so that kinds in
-                    which keys move are not copied first */
+        1u << 3, /* save: the filter does not change while it is saved, so kinds
+                    in which keys move are not copied first */
     BG_FILE_NO_CANARIES =
-        1u << 4 /* save: record no answers to canaries. For files of small
-                   filters that stay on one machine: asking 4096 of them takes
-                   longer than all the rest. Checksums, digest and the check
-                   of the hash are there all the same */
+        1u << 4 /* save: do not record the answers to canaries. For files of small
+                   filters that stay on one machine: querying 4096 canaries takes
+                   longer than the rest of the save. The file still has its
+                   checksums, its digest and the check of the hash */
 };
 
 /* How to open a file; NULL or all zero but struct_size: as it is. */
@@ -173,9 +173,9 @@ BG_API BG_MUST_CHECK bg_err bg_open(const char *path, const bg_open_options *opt
                                     bg_filter **filter, bg_errinfo *info);
 
 /*
- * The same; `about`, with its struct_size set, is filled in from the header of the very file that is
- * read, even if another one takes its place at the path meanwhile. It is also filled in when the
- * header could be read and the rest could not.
+ * Opens a file as bg_open does, and fills in `about`, whose struct_size must be set, from the
+ * header of the same file, even if another file replaces it at the path in the meantime. `about`
+ * is also filled in if only the header could be read.
  */
 BG_API BG_MUST_CHECK bg_err bg_open_about(const char *path,
                                           const bg_open_options *options,
@@ -238,7 +238,8 @@ BG_API BG_MUST_CHECK bg_err bg_decode(const void *bytes, size_t n,
                                       const bg_open_options *options,
                                       bg_filter **filter, bg_errinfo *info);
 
-/* Reports what the first 4096 bytes of n tell, as bg_file_about does; the rest is not read. */
+/* Reports the header of a file in memory, its first 4096 bytes, as bg_file_about does for a file on
+ * disk. The rest is not read. */
 BG_API BG_MUST_CHECK bg_err bg_bytes_about(const void *bytes, size_t n,
                                            bg_file_info *about, bg_errinfo *info);
 
@@ -268,8 +269,9 @@ BG_API BG_MUST_CHECK bg_err bg_file_split(const char *path, const char *to,
                                           const bg_save_options *saving,
                                           bg_errinfo *info);
 
-/* ... and joins them again: `from`.0 and so on, `shards` of them. BG_EINCOMPAT when one is in the
- * wrong place, or when they are not all of one split (a split that was killed). */
+/* Joins the shards `from`.0 to `from`.(shards - 1) that bg_file_split wrote. Errors: BG_EINCOMPAT
+ * if a shard is in the wrong place, or if the shards are from different splits, which a killed
+ * split can leave. */
 BG_API BG_MUST_CHECK bg_err bg_file_join(const char *from, uint32_t shards,
                                          const char *to, const bg_open_options *opening,
                                          const bg_save_options *saving,

@@ -436,7 +436,7 @@ typedef struct bg_info {
                             cuckoo: copies of keys that adds found no room for;
                             scalable: keys added beyond the capacity of their layer, for
                             want of memory or by merging: `rate` may exceed the target;
-                            window of generations: the same for the present period */
+                            window of generations: the same for the current period */
 } bg_info;
 
 /*

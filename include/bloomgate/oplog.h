@@ -129,19 +129,19 @@ typedef struct bg_oplog_state {
  * Opens a log for appending, or creates it. It belongs to the filter's kind and hash
  * function; another filter's is refused. The end is found by reading all of it; what is
  * behind the last whole frame is cut off, and `report` (may be NULL) says how much and
- * why: to look before anything is cut, use bg_oplog_replay. What remains is written again
- * and synced, and so is the folder.
+ * why: to look before anything is cut, use bg_oplog_replay. The remaining records are
+ * rewritten and synced, and the directory is synced.
  *
  * options->position is compared with the log: one that begins later lacks operations, and
  * is refused; one that ends before it has only what the filter has already, and is
- * replaced by an empty one that begins there. A log that has records from the position on
- * is refused: the filter lacks them, and its next snapshot would drop them. Apply them
- * (bg_oplog_apply with `from` = position), and open the log with report->next. So a
- * process that waits for the log of another one applies its records again before it opens
- * it.
+ * replaced by an empty one that begins there. A log that has records at or after the
+ * position is refused: the filter lacks these records, and its next snapshot would drop
+ * them. Apply them (bg_oplog_apply with `from` = position), and open the log with
+ * report->next. A process that waits for another process to close the log must do this
+ * before it opens the log.
  * Errors: BG_EIO, with EWOULDBLOCK when somebody has it open; BG_EFORMAT, BG_EVERSION,
  * BG_ECHECKSUM for a damaged header or a record of a newer version; BG_EINCOMPAT for
- * another filter's log, operations that are missing in it, or in the filter; BG_EINVAL;
+ * another filter's log, or if operations are missing in the log or in the filter; BG_EINVAL;
  * BG_ENOMEM. On error the file is unchanged.
  * Thread safety: MT-Safe. Cost: reading and writing the file.
  */

@@ -257,8 +257,8 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * has such keys, because it took adds before it was sealed (bg_slot_layer, or a rebuild with a
  * delta, even one that failed), was merged with a delta or was rebuilt, is replaced only by a
  * filter that is complete up to where the slot was at that time. That number counts only if
- * bg_slot_advance was called after the last of these adds. What a replacement had to have, the
- * next one must have, too.
+ * bg_slot_advance was called after the last of these adds. Every later replacement must be as
+ * complete as well.
  * Errors: BG_EINCOMPAT when keys would be lost, or when the base takes adds, and `flags` has no
  * BG_SLOT_DISCARD; BG_EBUSY during a rebuild; BG_EINVAL; BG_ENOMEM. On error nothing has
  * changed and the filter is the caller's.
@@ -384,8 +384,9 @@ typedef struct bg_reload_options {
  * kind, hash profile and secret, key id, generation. When anything is wrong the old filter
  * goes on serving, the failure is counted and kept (bg_slot_stats), and told. A file with
  * the digest of the present one is not read again.
- * The generation must not be below that of the last file that was loaded, whatever changed the
- * slot since, except for bg_slot_clear; BG_SLOT_ANY_GENERATION accepts a lower one.
+ * The generation must not be below that of the last file that was loaded, even if other changes
+ * replaced the base since. BG_SLOT_ANY_GENERATION accepts a lower one, and bg_slot_clear resets
+ * the number.
  * Errors: those of bg_verify and bg_open; BG_EINCOMPAT when it is another filter than
  * expected; those of bg_slot_swap.
  * The line "complete: N" in the metadata of a file says up to where it is complete.
@@ -398,8 +399,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_reload(bg_slot *slot, const char *path,
 /*
  * bg_slot_generation returns the lowest generation that bg_slot_reload accepts: that of the last
  * file, or 0. bg_slot_require_generation raises it, as if a file of that generation had been loaded;
- * a lower number changes nothing. Callers that save the content of a slot themselves, and later
- * create the slot again from it, save that number, too.
+ * a lower number changes nothing. Callers that save the content of a slot themselves and later
+ * re-create the slot must save this number as well.
  * Errors: BG_EINVAL for NULL; BG_EBUSY during a rebuild; BG_ENOMEM.
  * Thread safety: MT-Safe; bg_slot_generation takes no lock.
  */
@@ -417,14 +418,15 @@ BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
                                          bg_errinfo *info);
 
 /*
- * Watches a file, and reloads a slot when it was replaced. A file that is moved to its path
+ * Watches a file, and reloads a slot when the file is replaced. A file that is moved to its path
  * (bg_save and bg_publish do that), or written and closed, is loaded at once. All other ways to
- * replace it, such as switching a symbolic link anywhere in the path or swapping a folder, are
- * noticed within about a second. Either call bg_watch_poll, in a loop of yours, when
- * bg_watch_descriptor is readable (which it is once a second at least); or
- * bg_watch_thread_start, which does so in a thread of its own until bg_watch_free. `path` need
- * not exist yet; its folder must. If the slot came from a file, the watch starts by comparing the
- * two; else a file that exists already is loaded when it changes.
+ * replace it, such as switching a symbolic link anywhere in the path or swapping a directory, are
+ * detected within about a second. Either call bg_watch_poll from your own loop whenever
+ * bg_watch_descriptor is readable, which happens at least once a second; or call
+ * bg_watch_thread_start, which polls in a separate thread until bg_watch_free. `path` need not
+ * exist yet, but its directory must. If the slot was loaded from a file, the watch starts by
+ * comparing that file with the one at the path; otherwise an existing file is loaded when it
+ * changes.
  * bg_watch_poll waits at most `timeout_ms` (-1: for ever, 0: not at all); *reloaded, unless
  * NULL, says whether the slot has another filter now. Its error is that of the reload; the
  * slot serves on.

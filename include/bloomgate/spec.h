@@ -41,10 +41,10 @@ typedef struct bg_allocator {
 } bg_allocator;
 
 /*
- * Counts the memory that the library takes from the system for all filters of the process, and can
- * refuse it. `take` is called before memory is taken: 0 refuses it, and what needed it fails with
- * BG_ENOMEM. `give` is called after memory was given back, with the same number of bytes. Both may
- * be called by any thread. Memory of a bg_allocator, and mapped files, are not counted.
+ * Counts the memory that the library allocates from the OS for all filters of the process, and can
+ * refuse it. The library calls `take` before an allocation; if it returns 0, the operation fails
+ * with BG_ENOMEM. It calls `give` after freeing memory, with the same number of bytes. Both may be
+ * called by any thread. Memory of a bg_allocator and mapped files are not counted.
  */
 typedef struct bg_memory_guard {
     int (*take)(void *context, size_t bytes);
@@ -138,8 +138,8 @@ BG_API void bg_spec_init(bg_spec *spec);
 BG_API bg_spec bg_spec_default(void);
 
 /*
- * Sets the guard of the process; it is not copied. Call it once, before any other function of the
- * library: memory that was taken before would be given back without having been counted.
+ * Sets the memory guard of the process; `guard` is not copied. Call it once, before any other
+ * function of the library: memory allocated earlier would be freed without having been counted.
  * Thread safety: MT-Unsafe.
  */
 BG_API void bg_memory_set_guard(const bg_memory_guard *guard);

@@ -16,8 +16,8 @@
  * of count / (generations - 1) adds; or you end each by hand. The last `generations`
  * periods are remembered, the present one included.
  *   - A key that was added less than one window ago is always found: until at least
- *     `generations - 1` periods have passed since its own ended. Only time in memory
- *     counts: a window that is saved and opened keeps its keys for as much longer.
+ *     `generations - 1` periods have passed since its own ended. Only time in memory counts:
+ *     a window does not age between saving and opening.
  *   - A key that was added more than generations / (generations - 1) windows ago is not,
  *     but for the usual rate; an aged window lets go of it over up to 10 periods more, in
  *     each of which half of such keys vanish. More generations make that sharper.
@@ -32,10 +32,11 @@
  * they take 19.9 and 25.2 bits per key of the window, and a query reads up to 24 cache
  * lines or one. docs/choosing.md compares.
  *
- * Memory. A window is created for items / (generations - 1) keys in each period. With
- * generations the rate holds for up to `items` different keys in each of them: a period
- * that gets more keys, in a burst or since keys are renewed, takes more memory, up to
- * bg_spec.max_bytes. An aged window does not grow; more keys in a period raise its rate.
+ * Memory. A window is created for items / (generations - 1) keys in each period. A window
+ * of generations keeps its rate for up to `items` different keys in each period: a period
+ * that receives more keys than planned, in a burst or because keys are renewed, allocates
+ * more memory, up to bg_spec.max_bytes. An aged window does not grow; more keys in a
+ * period raise its rate.
  *
  * Forgetting is done in small steps by adds and rotations. Queries never wait.
  */
@@ -70,8 +71,8 @@ typedef struct bg_window_options {
     uint64_t count;       /* of the window, in adds */
     uint64_t (*clock)(void *context); /* the time now, in ticks of any length, never
                                          going back; called by adds, once per 64 keys in
-                                         batches, and when it is saved. NULL: the time
-                                         comes by bg_filter_rotate only */
+                                         batches, and when the window is saved. NULL:
+                                         only bg_filter_rotate sets the time */
     void *context;
 } bg_window_options;
 
@@ -85,24 +86,24 @@ typedef struct bg_window_options {
  * time that has passed already changes nothing. Without a length: ends the present period
  * and ignores `now`. Errors: BG_ENOTSUP unless the kind is window; BG_EINVAL for NULL.
  *
- * The first time that a window gets after it was created or opened only starts its clock:
- * a window without a clock moves with the second call. Time between saving and opening
- * does not count, whatever clock is used afterwards, since only the elapsed part of the
- * present period is taken from the file. To continue with the clock of the file, as a
- * replica or the replay of a log does, first call bg_filter_rotate(filter,
+ * The first time that a window receives after it was created or opened only starts its
+ * clock: a window without a clock moves with the second call. Time between saving and
+ * opening does not count, whichever clock is used afterwards, because only the elapsed
+ * part of the current period is read from the file. To continue with the clock of the
+ * file, as a replica or the replay of a log does, first call bg_filter_rotate(filter,
  * bg_filter_moved(filter), info).
  *
- * A call that does not end the period clears a share of the next one's memory, so that
- * adds need not.
+ * A call that does not end the period clears part of the memory of the next period, so
+ * that adds need not do it.
  * Thread safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). Cost: up to clearing one
  * generation; all of them when a whole window has passed since the last move.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_rotate(bg_filter *filter, uint64_t now,
                                              bg_errinfo *info);
 
-/* Returns the time to which a window with a length was moved last, by this process or by
- * the one that saved its file; 0 if there is none, and for other kinds. Thread safety:
- * MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). */
+/* Returns the time to which a window with a length was last moved, by this process or by
+ * the one that saved its file; 0 if it was never moved, and for other kinds. Thread
+ * safety: MT-Safe (a BG_EXCLUSIVE filter: MT-Excl). */
 BG_API uint64_t bg_filter_moved(const bg_filter *filter);
 
 /* The number of the present period, counted from an arbitrary one; 0 unless the kind is

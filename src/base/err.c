@@ -58,3 +58,21 @@ bg_err bgi_err(bg_errinfo *info, bg_err code, const char *what, const char *expe
     }
     return code;
 }
+
+bg_err bgi_err_why(bg_errinfo *info, bg_err code, const char *what, const char *why,
+                   ...)
+{
+    if (!info) {
+        return code;
+    }
+    bgi_err_clear(info);
+    info->code = code;
+    (void)snprintf(info->what, sizeof info->what, "%s", what);
+    const size_t n = strlen(info->what);
+    (void)snprintf(info->message, sizeof info->message, "%s: ", info->what);
+    va_list args;
+    va_start(args, why);
+    (void)vsnprintf(info->message + n + 2, sizeof info->message - n - 2, why, args);
+    va_end(args);
+    return code;
+}

@@ -15,4 +15,9 @@ void bgi_err_clear(bg_errinfo *info);
 bg_err bgi_err(bg_errinfo *info, bg_err code, const char *what, const char *expected,
                const char *found, ...) __attribute__((format(printf, 5, 6)));
 
+/* The same for a failure of `what` in which no value was compared with another: the message is
+ * "what: why", and `found` and `expected` are empty. */
+bg_err bgi_err_why(bg_errinfo *info, bg_err code, const char *what, const char *why,
+                   ...) __attribute__((format(printf, 4, 5)));
+
 #endif

@@ -33,8 +33,8 @@ static bool memory_is_mapped(size_t bytes, bool hidden)
     return hidden || bytes >= MAP_FROM;
 }
 
-/* What a piece of the system's memory costs: whole pages if it is mapped, else what the C library
- * adds to it on average. */
+/* Returns the cost of an allocation: whole pages if it is mapped, otherwise with the average overhead of the C
+ * library. */
 static size_t memory_cost(size_t bytes, bool hidden)
 {
     const size_t page = PAGE_BYTES, more = LINE_BYTES;
@@ -273,7 +273,7 @@ bool bgi_mapping_is_intact(const struct bgi_mapping *mapping)
                && mapping->modified[1] == about.st_mtim.tv_nsec);
 }
 
-/* A file without a name, of ones; -1: there is none. */
+/* Creates an unnamed file of ones; -1 on error. */
 static int memory_ones(size_t bytes)
 {
     const int file = memfd_create("bloomgate-ones", MFD_CLOEXEC);
@@ -292,7 +292,7 @@ static int memory_ones(size_t bytes)
 bool bgi_mapping_fill(const struct bgi_mapping *mapping)
 {
     size_t piece = HUGE_BYTES;
-    while (mapping->bytes / piece > 4096) { /* a process has 65530 pieces of memory */
+    while (mapping->bytes / piece > 4096) { /* a process can have 65530 mappings */
         piece *= 2;
     }
     const int ones = memory_ones(piece);

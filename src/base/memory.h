@@ -45,31 +45,31 @@ bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages);
 
 /*
- * A file that is mapped. What is written to that memory stays in this process, and the file keeps
- * its bytes. The other way round there is no protection: what others write to the file appears in
- * memory, and where they cut it off reading ends in SIGBUS.
+ * A mapped file. Writes to the memory stay in this process and do not change the file. The reverse is not
+ * true: bytes that other processes write to the file appear in memory, and reading a page beyond the end
+ * of a truncated file raises SIGBUS.
  */
 struct bgi_mapping {
     void *base; /* NULL: none */
     size_t bytes;
-    bool watched; /* `file` is open, to see whether it is still as it was: */
-    bool doubted; /* it is not, and the memory is all ones instead */
+    bool watched; /* `file` is open, to detect changes */
+    bool doubted; /* it has changed, and the memory is all ones instead */
     int file;
     uint64_t size;
     int64_t modified[2]; /* seconds, nanoseconds */
 };
 
-/* Maps the first `bytes` bytes of a file; `watched`: and notes when it was changed last. False
- * when that cannot be; errno says why. */
+/* Maps the first `bytes` bytes of a file; `watched`: and records its modification time. Returns false on error;
+ * errno has the reason. */
 bool bgi_mapping_make(struct bgi_mapping *mapping, int file, size_t bytes,
                       bool watched);
 
-/* Whether nobody has written to the file since, as far as its size and time tell. Always true for
- * one that is not watched. */
+/* Returns whether the file is unchanged according to its size and modification time. Always true for a file
+ * that is not watched. */
 bool bgi_mapping_is_intact(const struct bgi_mapping *mapping);
 
-/* Replaces all of the memory by ones, in one step per piece, while others read it. Takes 2 MiB of
- * memory, or a 4096th of the mapping. False: no memory; part of it may be ones already. */
+/* Replaces all of the memory by ones, in one step per piece, while other threads read it. Needs 2 MiB of memory,
+ * or a 4096th of the mapping. Returns false if memory is short; a part may be ones already. */
 bool bgi_mapping_fill(const struct bgi_mapping *mapping);
 
 void bgi_mapping_give(struct bgi_mapping *mapping);

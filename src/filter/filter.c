@@ -286,7 +286,7 @@ bool bgi_filter_doubt(bg_filter *filter)
     if (__atomic_exchange_n(&filter->mapping.doubted, true, __ATOMIC_ACQ_REL)) {
         return false;
     }
-    if (filter->kind->doubt) { /* a kind for which ones are no "maybe" */
+    if (filter->kind->doubt) { /* a kind in which ones do not mean "maybe" */
         filter->kind->doubt(&filter->core);
     }
     if (!bgi_mapping_fill(&filter->mapping)) {

@@ -30,16 +30,17 @@ struct bg_filter {
     bg_cpu cpu;
     uint32_t flags;
     uint32_t shards;            /* 0: in one piece */
-    bool degraded;              /* some words were damaged, and are all ones now */
-    struct bgi_mapping mapping; /* of a file that has the words; empty base: none */
+    bool degraded;              /* damaged words were replaced by ones */
+    struct bgi_mapping mapping; /* of a file with the words; base NULL: none */
 };
 
-/* Whether the words are those of a file that somebody has written to since it was mapped. */
+/* Returns whether the words are in a mapped file that was written to since it was mapped. */
 bool bgi_filter_is_changed(const bg_filter *filter);
 
 /*
- * Makes a mapped filter answer "maybe" to everything, for good: its words are not what they were.
- * Others may ask it meanwhile. False: no memory, or it was done before. Thread safety: MT-Safe.
+ * Makes a mapped filter permanently answer "maybe" to every query, because its words have changed. Other threads
+ * may query it at the same time. Returns false if memory is short, or if it was done before. Thread safety:
+ * MT-Safe.
  */
 bool bgi_filter_doubt(bg_filter *filter);
 

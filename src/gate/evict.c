@@ -145,7 +145,7 @@ static uint64_t evict_estimate(const bg_filter *filter)
     return items;
 }
 
-/* The filter of the file that was looked at, and not of one that has taken its place. */
+/* Opens the filter of the file that was inspected, and fails if another file has replaced it. */
 static bg_err evict_open(const bg_tenant *tenant, const char *path,
                          const bg_file_info *about, bg_filter **filter,
                          bg_errinfo *info)
@@ -155,7 +155,7 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
     if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
         bg_filter_free(*filter);
         err = bgi_err(info, BG_EINCOMPAT, "digest of the file", about->digest_text,
-                      "%s: it was replaced", read.digest_text);
+                      "%s, as the file was replaced", read.digest_text);
     }
     return err;
 }
@@ -348,7 +348,7 @@ static bool evict_is_filed(const bg_tenant *tenant, const char *path)
            && memcmp(about.digest, tenant->digest, sizeof about.digest) == 0;
 }
 
-/* Notes the digest of what is written, not of what is at the path afterwards. */
+/* Records the digest of the written file, not of the file at the path afterwards. */
 static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
                          bg_errinfo *info)
 {

@@ -16,7 +16,7 @@ struct guard_mark guard_mark(const struct guard *guard, uint64_t complete,
                                 .advances = advances };
 }
 
-/* Whether a base that is complete up to a number has everything that is owed. */
+/* Returns whether a base that is complete up to a number has all owed keys. */
 static bool guard_covers(const struct guard *guard, const struct guard_drop *drop)
 {
     const bool numbered = guard->base.number > 0 && drop->added <= guard->base.advances;

@@ -1,10 +1,10 @@
 /*
- * guard.h - what a slot has to remember so that no change loses an acknowledged key.
+ * guard.h - the state that a slot keeps so that no change loses an acknowledged key.
  *
- * The filters of a view (view.h) do not show which of their keys exist nowhere else. That is
- * what the guard is for. Every view has one, it never changes, and it follows from the guard
- * of the view before: slot_draft_begin copies it, and one function per kind of change computes
- * the next value. A change that forgets to do so keeps the old guard, which is the strict one.
+ * The filters of a view (view.h) do not show which of their keys exist nowhere else. The guard
+ * of a view records that. It never changes; the guard of the next view is derived from it:
+ * slot_draft_begin copies it, and one function per kind of change computes the new value. If a
+ * change does not call that function, the old guard stays, which is the stricter one.
  *
  * Invariants, for a view with guard g:
  *   (G1) If a key was added through the slot, its add returned BG_OK, it was not given up
@@ -20,7 +20,7 @@
  *
  * guard_loses is the only function that decides whether a change may lose adds.
  *
- * Numbers. bg_slot_complete counts the writes of the source of truth. A file that is complete
+ * Numbers. bg_slot_complete counts the writes of the backing store. A file that is complete
  * up to N has all keys numbered up to N, so it may replace a base whose keys are all numbered up
  * to N. An add has no number of its own: it gets one when the caller advances the slot
  * afterwards. So each filter keeps the number of advances that had happened when it last took an
@@ -33,14 +33,14 @@
  *     create               nothing is owed
  *     add, merge           as before; view_filter.added of each filter that takes it
  *     advance              as before; the slot counts it
- *     layer                the base, if it took adds, is owed up to now; deltas that stop do so now;
- *                          the first delta begins now
+ *     layer                the base, if it took adds, is owed up to now; deltas stop taking adds
+ *                          now; the first delta begins now
  *     compact              the base is owed up to where the merged deltas stopped, and the
  *                          remaining delta begins there; during a migration: ahead
  *     migrate              as before
  *     settle               as before; nothing is ahead. Back: refused while ahead
- *     swap, reload         refused if guard_loses. What was owed still is; DISCARD: nothing is
- *                          owed. A file sets generation and key id
+ *     swap, reload         refused if guard_loses. Keys that were owed are still owed; DISCARD:
+ *                          nothing is owed. A file sets generation and key id
  *     rebuild begins       with a delta: layer. Without: as before
  *     rebuild fails        as before: with a delta, the slot is layered
  *     rebuild ends         if adds were taken, the base is owed up to the beginning of the
@@ -48,8 +48,8 @@
  *                          from where that one began
  *     clear                as created
  *     relocate             as before (the view moves)
- *     tenant leaves        its file has the completeness and the generation
- *     tenant returns       create, advance and bg_slot_require_generation from its file. Nothing
+ *     tenant is evicted    its file has the completeness and the generation
+ *     tenant is reloaded   create, advance and bg_slot_require_generation from its file. Nothing
  *                          is owed: only a base without deltas is saved, and one that took adds
  *                          takes adds again
  *     service restarts     the same from the journal: see object_describe in command/object.h
@@ -62,10 +62,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A moment, in terms of completeness. */
+/* A point in time, in terms of completeness. */
 struct guard_mark {
     uint64_t complete; /* bg_slot_complete */
-    uint64_t number;   /* the same, before anything lowered it; 0: not used */
+    uint64_t number;   /* bg_slot_complete before any change lowered it; 0: not used */
     uint64_t advances; /* calls of bg_slot_advance */
 };
 
@@ -78,29 +78,28 @@ struct guard {
     uint64_t delta_from; /* (G4) */
     uint64_t highest;    /* completeness that the slot had before a change lowered it */
     uint64_t generation; /* (G5) */
-    /* Of the last file: its key id, and the check value of the hasher that it belongs to, which
-     * is 0 if there was no file. */
+    /* The key id of the last file, and the check value of its hasher; 0 if there was no file. */
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t key_check;
 };
 
-/* The present moment. */
+/* Returns the mark of the current time. */
 struct guard_mark guard_mark(const struct guard *guard, uint64_t complete,
                              uint64_t advances);
 
 /* A change that removes filters from the list. */
 struct guard_drop {
-    bool back;         /* only the base goes, and the old filter takes its place */
-    bool takes;        /* one that goes takes adds */
-    uint64_t added;    /* the highest view_filter.added of those that go */
+    bool back;         /* only the base is removed, and the old filter replaces it */
+    bool takes;        /* a removed filter takes adds */
+    uint64_t added;    /* the highest view_filter.added of the removed filters */
     uint64_t complete; /* up to where the replacement is */
 };
 
-/* Whether it may lose an acknowledged key. */
+/* Returns whether the change may lose an acknowledged key. */
 bool guard_loses(const struct guard *guard, const struct guard_drop *drop);
 
-/* What completeness becomes with a base that is complete up to `base`: a delta that reaches
- * back far enough closes the gap. */
+/* Returns the completeness of the slot with a base that is complete up to `base`: a delta that
+ * reaches back far enough closes the gap. */
 uint64_t guard_complete(const struct guard *guard, bool has_delta, uint64_t complete,
                         uint64_t base);
 
@@ -116,7 +115,7 @@ void guard_compacted(struct guard *guard, bool migrating);
 /* The migration is over. */
 void guard_settled(struct guard *guard);
 
-/* Another base came; completeness went from `before` to `after`. */
+/* The base was replaced; completeness changed from `before` to `after`. */
 void guard_swapped(struct guard *guard, bool discards, uint64_t before, uint64_t after);
 
 /* The base came from a file with this generation and key id; `check` is that of its hasher. */

@@ -177,7 +177,7 @@ const bg_filter *slot_watched(const struct view *view)
                : NULL;
 }
 
-/* Of the watched filter. Bits that were not counted (`missed`, a standard deviation) are no
+/* Computes the pollution of the watched filter. Bits that were not counted (`missed`, a standard deviation) are not
  * evidence. */
 static void health_pollution(const struct slot_marks *marks, uint64_t wrote_now,
                              const bg_info *info, double missed, bg_slot_health *health)

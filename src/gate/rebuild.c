@@ -139,8 +139,9 @@ static bg_err rebuild_put_delta(struct bg_rebuild *r, struct slot_draft *draft,
                   slot_draft_find(draft, BG_ROLE_DELTA) != NULL);
     r->next = view_filter_make(r->how.delta, slot_allocator(r->slot));
     if (!r->next || !slot_draft_put(draft, r->next, BG_ROLE_DELTA, true, true)) {
-        return bgi_err(info, r->next ? BG_EBUSY : BG_ENOMEM, "slot",
-                       "room for another delta", "%zu filters", draft->count);
+        return r->next ? bgi_err(info, BG_EBUSY, "slot", "room for another delta",
+                                 "%zu filters", draft->count)
+                       : bgi_err_why(info, BG_ENOMEM, "slot", "out of memory");
     }
     return BG_OK;
 }
@@ -250,7 +251,7 @@ static void rebuild_undo(struct bg_rebuild *r)
     slot_draft_begin(r->slot, &draft);
     if (slot_draft_find(&draft, BG_ROLE_NEXT)) {
         slot_draft_remove(&draft, BG_ROLE_NEXT);
-        (void)slot_publish(r->slot, &draft, NULL); /* which does not fail (S3) */
+        (void)slot_publish(r->slot, &draft, NULL); /* cannot fail (S3) */
     }
 }
 

@@ -23,7 +23,7 @@ struct bg_rebuild {
     bool sealed;              /* nobody takes adds */
     struct guard_mark joined; /* when `next` began to take adds */
     uint64_t making;          /* see slot_making */
-    _Atomic uint64_t keys;    /* that were put */
+    _Atomic uint64_t keys;    /* keys that were put */
     atomic_int refused; /* the first error of rebuild_put, or BG_OK: it lacks keys */
     struct bgi_memory memory; /* of this; empty base: its caller's */
 };

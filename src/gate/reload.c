@@ -12,10 +12,10 @@
  * Two reloads wait for each other, so the later one decides; everything else goes on while
  * a file is read.
  *
- * A file that is mapped must not be written to: its bytes are the filter's. Nothing prevents that,
- * but size and time of the file tell of it. They are compared when a file was verified, at every
- * reload and at every look of a watch. If they are not what they were, the filter answers "maybe"
- * from then on, until another one takes its place (bgi_filter_doubt).
+ * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such writes, but they
+ * change the size or the modification time of the file. Both are compared after a file was verified, at every
+ * reload and at every look of a watch. If they have changed, the filter answers "maybe" until another filter
+ * replaces it (bgi_filter_doubt).
  */
 #include "gate/slot_inside.h"
 
@@ -70,8 +70,8 @@ static bg_err reload_compare(const bg_filter *now, const bg_filter *next,
     return BG_OK;
 }
 
-/* The same for what only files have. The key id of an earlier file counts while the base hashes as
- * that file does. */
+/* Checks the properties that only files have. The key id of an earlier file counts while the base has the same
+ * hash as that file. */
 static bg_err reload_compare_files(const struct view *view, const bg_file_info *next,
                                    const bg_reload_options *how, bg_errinfo *info)
 {
@@ -111,7 +111,7 @@ static bg_err reload_place(bg_slot *slot, bg_filter *filter, const bg_file_info 
     return err ? err : slot_swap_base(slot, filter, complete, how->flags, about, info);
 }
 
-/* The digest of the file that the base came from, or "". */
+/* Returns the digest of the file from which the base was loaded, or "". */
 static void reload_known(const bg_slot *slot, char digest[BG_DIGEST_TEXT])
 {
     bgi_grace_token token;
@@ -136,10 +136,9 @@ bool slot_doubt_maps(bg_slot *slot)
     }
     slot_leave(slot, token);
     if (changed) {
-        (void)bgi_err(
-            &why, BG_EFORMAT, "mapped file",
-            "one that is replaced by rename: answers are \"maybe\" until then",
-            "written in place");
+        (void)bgi_err_why(&why, BG_EFORMAT, "mapped file",
+                          "was written in place: all answers are \"maybe\" until it is "
+                          "replaced by rename");
         slot_failed(slot, &slot->reload_failures, &why);
     }
     return doubted;
@@ -153,7 +152,7 @@ static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_optio
     bg_filter *filter = NULL;
     reload_known(slot, known);
     if (slot_doubt_maps(slot)) {
-        known[0] = 0; /* even the same file is better */
+        known[0] = 0; /* reload even the same file */
     }
     bg_err err = bgi_file_open_other(path, how->opening, how->flags & BG_SLOT_MAP,
                                      known, &about, &filter, info);

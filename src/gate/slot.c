@@ -15,7 +15,7 @@
  *   (S2) A filter that stops being asked by a change had been joined, a grace period before,
  *        by one that goes on being asked and has taken every add since.
  *   (S3) A migration and a rebuild can always be ended. So while the list has an old or a next
- *        filter the slot keeps memory for another view, one for each.
+ *        filter, the slot reserves memory for another view for each of them.
  *
  * If B is A, its filters have the key (V2). If B is A's successor: (S1). If there are more
  * changes in between, each that drops a filter with the key comes a grace period after the
@@ -34,7 +34,7 @@
  *     swap            base r                 new r       (sealed: nobody adds or has)
  *     clear           whatever               an empty base, as DISCARD
  *
- * (r: asked, w: takes adds.) What each of them has to remember is in guard.h.
+ * (r: queried, w: takes adds.) guard.h describes the state that each change keeps.
  *
  * Completeness. `complete` belongs to the view, but is read apart from it, so it is read
  * twice, before the view and after: it is lowered before a view is replaced and raised
@@ -147,7 +147,7 @@ static void slot_trim_spares(bg_slot *slot, size_t n)
     }
 }
 
-/* Memory for the draft's view, and for the views after it that must be possible (S3). */
+/* Allocates memory for the draft's view, and for the later views that (S3) requires. */
 static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
                              struct bgi_memory *memory)
 {
@@ -175,8 +175,8 @@ static bool slot_take_memory(bg_slot *slot, const struct slot_draft *draft,
     return taken;
 }
 
-/* The base has the keys of filters that go, or the caller gave them up: so it counts as having
- * taken their last add. */
+/* The base has the keys of removed filters, or the caller gave them up. So it counts as having taken their last
+ * add. */
 static void slot_inherit_adds(const struct view *before, const struct view *after)
 {
     const struct view_member *base = view_find(after, BG_ROLE_BASE);
@@ -468,9 +468,9 @@ uint64_t slot_sum_wrote(const bg_slot *slot)
 }
 
 /*
- * From here on the bits that adds set are counted. Most filters are new and empty, or large
- * files that nothing has read yet: counting all of them would touch every page. A sample has a
- * known error, and finds none in an empty filter.
+ * From here on the slot counts the bits that adds set. Most filters are new and empty, or large files that have
+ * not been read yet; counting all their bits would touch every page. A sample has a known error, and finds no
+ * bits in an empty filter.
  */
 static void slot_adds_began(bg_slot *slot)
 {
@@ -548,7 +548,7 @@ static bg_err slot_too_many(struct view_filter *shared, bg_errinfo *info)
     return bgi_err(info, BG_EBUSY, "slot", "fewer filters in it", "%d", VIEW_MOST);
 }
 
-/* What goes when another base comes: the base and the old filter. */
+/* Describes the filters that a new base removes: the base and the old filter. */
 static struct guard_drop slot_drop_base(const struct slot_draft *draft,
                                         uint64_t complete)
 {
@@ -571,12 +571,13 @@ static bg_err slot_check_swap(const struct slot_draft *draft, uint64_t complete,
     if (flags & BG_SLOT_DISCARD || !guard_loses(&draft->guard, &drop)) {
         return BG_OK;
     }
-    return bgi_err(
-        info, BG_EINCOMPAT, "slot", "a base without adds, or BG_SLOT_DISCARD",
-        "one that %s adds, which would be lost", drop.takes ? "takes" : "has");
+    return bgi_err_why(info, BG_EINCOMPAT, "slot",
+                       "the base %s, which would be lost; pass BG_SLOT_DISCARD to "
+                       "give them up",
+                       drop.takes ? "accepts adds" : "has added keys");
 }
 
-/* Makes the draft, with another base in it, the present view. */
+/* Publishes the draft with its new base. */
 static bg_err slot_publish_base(bg_slot *slot, struct slot_draft *draft,
                                 struct view_filter *base, uint64_t complete,
                                 bool discards, bg_errinfo *info)
@@ -701,9 +702,10 @@ static bg_err slot_settle(bg_slot *slot, struct slot_request *request, bg_errinf
     }
     const struct guard_drop drop = { .back = true };
     if (request->back && guard_loses(&draft.guard, &drop)) {
-        return bgi_err(info, BG_EINCOMPAT, "slot",
-                       "the old filter to have all adds: settle forward or rebuild",
-                       "a base that a delta was merged into since the migration began");
+        return bgi_err_why(
+            info, BG_EINCOMPAT, "slot",
+            "a delta was merged into the new filter only; settle forward "
+            "or rebuild");
     }
     guard_settled(&draft.guard);
     if (request->back) {
@@ -1037,6 +1039,6 @@ void bg_slot_advance(bg_slot *slot, uint64_t sequence)
 {
     if (slot) {
         slot_raise_complete(slot, sequence);
-        atomic_fetch_add(&slot->advances, 1); /* when the number is there */
+        atomic_fetch_add(&slot->advances, 1); /* after the number is stored */
     }
 }

@@ -30,8 +30,8 @@ struct slot_line {
 struct slot_marks {
     uint64_t base_since;
     uint64_t wrote; /* adds that had set bits */
-    uint64_t ones;  /* bits set in the filter whose pollution can be told, if any, */
-    double missed;  /* and the standard deviation of that number */
+    uint64_t ones; /* bits set in the filter whose pollution can be measured, if any, */
+    double missed; /* and the standard deviation of that number */
 };
 
 struct bg_slot {
@@ -43,7 +43,7 @@ struct bg_slot {
     bool sealed; /* as it was made */
     _Atomic uint64_t complete;
     _Atomic uint64_t advances; /* calls of bg_slot_advance: see guard.h */
-    _Atomic uint64_t bases;    /* that came; for gates, who learn the rate of each */
+    _Atomic uint64_t bases; /* number of bases so far; gates learn the rate of each */
     /* When the making of bases began, in numbers of their own, and that of the last one that
      * has everything written before: what could not be added is found again (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
@@ -81,7 +81,7 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
     bgi_grace_leave(slot->grace, token);
 }
 
-/* Notes an add to the filters that take it, before a bit is set. */
+/* Records an add in the filters that take it, before a bit is set. */
 BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 {
     const uint64_t added =
@@ -95,7 +95,7 @@ BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 
 /* ---- Changing: with slot->change held ------------------------------------------------ */
 
-/* The members of the present view and its guard, copied so that they can be changed. */
+/* A copy of the members of the current view and of its guard, to be changed. */
 struct slot_draft {
     struct view_member members[VIEW_MOST];
     size_t count;
@@ -110,18 +110,18 @@ struct view_member *slot_draft_find(struct slot_draft *draft, bg_role role);
 /* Removes all members with a role. */
 void slot_draft_remove(struct slot_draft *draft, bg_role role);
 
-/* No member takes adds any more; whether one other than a delta did. */
+/* Makes all members stop taking adds. Returns whether a member other than a delta took adds. */
 bool slot_draft_seal(struct slot_draft *draft);
 
 /* Puts a member to the front; false when there are too many. */
 bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_role role,
                     bool asked, bool takes);
 
-/* The present moment, for guards. */
+/* Returns the mark of the current time, for guards. */
 struct guard_mark slot_mark(const bg_slot *slot, const struct guard *guard);
 
-/* Makes the draft the present view, in one atomic step. BG_ENOMEM: nothing has changed. It does not
- * fail if the present view has an old or a next filter that the draft has not (S3). */
+/* Makes the draft the current view, in one atomic step. On BG_ENOMEM nothing has changed. It cannot fail if the
+ * current view has an old or a next filter that the draft does not have (S3). */
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
 
 /* A base that will have all keys begins to be made; its number, for `whole` when it came. */
@@ -130,10 +130,10 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
     return atomic_fetch_add(&slot->makings, 1) + 1;
 }
 
-/* Notes that a new base came, and when. */
+/* Records that there is a new base, and the time. */
 void slot_base_came(bg_slot *slot);
 
-/* Raises completeness, if it is below. */
+/* Raises the completeness if it is lower. */
 void slot_raise_complete(bg_slot *slot, uint64_t complete);
 
 const bg_allocator *slot_allocator(const bg_slot *slot);
@@ -145,11 +145,11 @@ bool slot_can_take(const bg_filter *filter);
 bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
                       uint32_t flags, const bg_file_info *about, bg_errinfo *info);
 
-/* As bg_slot_save; tells the digest of what was written. (reload.c) */
+/* As bg_slot_save; also returns the digest of the written file. (reload.c) */
 bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
                  uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info);
 
-/* Makes filters answer "maybe" whose mapped files were written to; whether there are such ones.
+/* Makes filters whose mapped files were written to answer "maybe". Returns whether there are any.
  * (reload.c) */
 bool slot_doubt_maps(bg_slot *slot);
 
@@ -162,8 +162,8 @@ void slot_set_rebuilding(bg_slot *slot, bool rebuilding);
 
 uint64_t slot_sum_wrote(const bg_slot *slot);
 
-/* The filter whose pollution can be told (health.c): the only one that takes adds, a Bloom
- * filter in one piece. NULL: there is none. */
+/* Returns the filter whose pollution can be measured (health.c): the only one that takes adds, if it is a Bloom
+ * filter in one piece; otherwise NULL. */
 const bg_filter *slot_watched(const struct view *view);
 
 #endif

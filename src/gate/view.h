@@ -36,10 +36,10 @@
 struct view_filter {
     bg_filter *filter;
     uint64_t check;         /* of its hasher */
-    atomic_uint owners;     /* views, and the one who is about to make one */
-    atomic_bool failed;     /* an add found no room: not to be asked */
+    atomic_uint owners;     /* views, and the thread that is about to create one */
+    atomic_bool failed;     /* an add found no room: not to be queried */
     _Atomic uint64_t added; /* 1 + advances of the slot before its last add; 0: none */
-    char digest[BG_DIGEST_TEXT]; /* of the file that it came from, or "" */
+    char digest[BG_DIGEST_TEXT]; /* of the file from which it was loaded, or "" */
 };
 
 /* NULL when there is no memory; the filter is then the caller's. */
@@ -48,7 +48,7 @@ struct view_filter *view_filter_make(bg_filter *filter, const bg_allocator *allo
 /* One owner less; the filter is freed with the last. NULL is allowed. */
 void view_filter_drop(struct view_filter *filter);
 
-/* Its last add was no earlier than this. */
+/* Records that the last add was not earlier than `added`. */
 static inline void view_filter_added(struct view_filter *filter, uint64_t added)
 {
     uint64_t now = atomic_load_explicit(&filter->added, memory_order_relaxed);
@@ -78,12 +78,12 @@ struct view {
     struct view_member members[];
 };
 
-/* Memory for a view of `count` members; false: there is none. */
+/* Allocates memory for a view of `count` members; false on failure. */
 bool view_memory(struct bgi_memory *memory, size_t count,
                  const bg_allocator *allocator);
 
-/* A new view of these members, of each of which it becomes an owner, in memory for as many or
- * more, which it owns from then on. */
+/* Creates a view of these members in `memory`, which must have room for as many members. The view becomes an
+ * owner of each member, and owns the memory. */
 struct view *view_make(struct bgi_memory memory, const struct view_member *members,
                        size_t count, const struct guard *guard);
 void view_release(struct bgi_retired *retired);
@@ -97,7 +97,7 @@ struct view *view_relocate(struct view *view, const bg_mover *mover);
 /* The first member with a role, or NULL. */
 const struct view_member *view_find(const struct view *view, bg_role role);
 
-/* Whether it is one of its members. */
+/* Returns whether a filter is a member of a view. */
 bool view_has_filter(const struct view *view, const struct view_filter *filter);
 
 /* The first delta that takes adds, or that takes none, or NULL. */

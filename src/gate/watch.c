@@ -1,29 +1,27 @@
 /*
- * watch.c - reloads a slot when the file at its path is another one.
+ * watch.c - reloads a slot when another file is at its path.
  *
- * A path can lead to another file in many ways: a rename over it, a link that is switched, be it
- * its own or that of a folder above, a folder that is swapped, a write in place. So there are two
- * ways to notice:
+ * The file at a path can change in many ways: a rename to the path, a switched link anywhere in the path, a
+ * swapped directory, or a write in place. Changes are detected in two ways:
  *
- *   (W1) Events (inotify) of the folder. When something was moved to our name, or what has it was
- *        written and closed, the file is loaded at once. When events were lost (the queue was
- *        full) it is loaded as well. Other events of our name only cause a look.
- *   (W2) Looks. The path is followed to the file (disk_identify), and that is compared with what
- *        was loaded last. A look takes place at every poll, and every second while somebody waits
- *        or has the descriptor in a loop: a timer makes it readable. A difference that no event
- *        told is acted on when it has lasted for a tenth of a second: a file that is being written
- *        changes all the time, and would be refused.
+ *   (W1) Events (inotify) of the directory. When a file is moved to the watched name, or the file with that
+ *        name is written and closed, it is loaded at once. When events were lost (the queue was full), it is
+ *        loaded as well. Other events for the name only cause a look.
+ *   (W2) Looks. The path is resolved to a file (disk_identify), which is compared with the file that was loaded
+ *        last. A look takes place at every poll, and every second while a caller waits or polls the
+ *        descriptor, which a timer makes readable. A difference without an event is acted on only after it has
+ *        lasted for a tenth of a second, because a file that is being written keeps changing and would be
+ *        refused.
  *
- * Each look also asks for events of the folder that is at its path by then, and whether files
- * that are mapped were written to (reload.c).
+ * Each look also subscribes to events of the directory that is currently at its path, and checks whether mapped
+ * files were written to (reload.c).
  *
- * However much has piled up, the file is loaded once. Reloading a file that has not changed costs
- * reading its header. If a file cannot be loaded, the slot serves on with what it has, and the next
- * change tries again. Only during a rebuild nothing is wrong with it: it is loaded when that is
- * over.
+ * The file is loaded once, however many events are pending. Reloading an unchanged file costs reading its header.
+ * If a file cannot be loaded, the slot keeps its current filter, and the next change causes another attempt. A
+ * file that arrives during a rebuild is loaded when the rebuild has ended.
  *
- * A slot that has a file when its watch is created gets a look that finds a difference in any case,
- * so a file that came in between is not missed.
+ * If the slot was loaded from a file when its watch is created, the first look always finds a difference, so a
+ * file that was replaced in between is not missed.
  */
 #define _GNU_SOURCE /* pipe2 */
 
@@ -47,17 +45,17 @@ struct bg_watch {
     bg_slot *slot;
     bg_reload_options options;
     char path[DISK_PATH];
-    const char *name;           /* the last part of it */
+    const char *name;           /* the last component of the path */
     int events;                 /* inotify */
     int timer;                  /* of the next look */
     int either;                 /* epoll, of both */
-    int folder;                 /* what inotify calls the folder; -1: there is none */
-    struct disk_identity tried; /* what was loaded last, or could not be */
+    int folder;                 /* inotify descriptor of the directory; -1: none */
+    struct disk_identity tried; /* the file that was last loaded, or failed to load */
     struct disk_identity seen;  /* at the last look */
     int64_t seen_since;         /* milliseconds */
     int64_t looked;             /* when the last look was */
-    bool waits;                 /* a file came during a rebuild */
-    int stop[2];                /* a pipe that is closed when the thread shall end */
+    bool waits;                 /* a file arrived during a rebuild */
+    int stop[2];                /* a pipe that is closed to end the thread */
     pthread_t thread;
     bool has_thread;
 };
@@ -65,13 +63,13 @@ struct bg_watch {
 enum {
     WATCH_EVENTS = 4096, /* bytes read at once */
     WATCH_AGAIN = 1000,  /* milliseconds between looks */
-    WATCH_LASTS = 100    /* until a difference is believed without an event */
+    WATCH_LASTS = 100    /* milliseconds until a difference counts without an event */
 };
 
-/* What happened since the last time. */
+/* Events since the last time. */
 struct watch_news {
     bool replaced; /* (W1) */
-    bool ours;     /* something happened to our name, or to the folder */
+    bool ours;     /* an event of the watched name, or of the directory */
 };
 
 /* ---- Life ------------------------------------------------------------------------------ */
@@ -83,7 +81,7 @@ static int64_t watch_now(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* Asks for events of the folder that is at its path now, and of no other one. */
+/* Subscribes to events of the directory that is currently at its path, and of no other one. */
 static bg_err watch_folder(bg_watch *watch, bg_errinfo *info)
 {
     char folder[DISK_PATH] = ".";
@@ -92,7 +90,7 @@ static bg_err watch_folder(bg_watch *watch, bg_errinfo *info)
         memcpy(folder, watch->path, n);
         folder[n] = 0;
     }
-    /* What is written to a mapped file is in the filter at once. */
+    /* Bytes written to a mapped file are in the filter at once. */
     const uint32_t writes = watch->options.flags & BG_SLOT_MAP ? IN_MODIFY : 0;
     const int found =
         inotify_add_watch(watch->events, folder,
@@ -144,7 +142,7 @@ static bg_err watch_begin(bg_watch *watch, bg_errinfo *info)
         watch->seen = disk_identify(watch->path);
         watch->seen_since = watch->looked = watch_now();
         if (!about.digest[0]) {
-            watch->tried = watch->seen; /* it is not loaded before it changes */
+            watch->tried = watch->seen; /* not loaded until it changes */
         }
         watch_arm(watch);
     }
@@ -225,7 +223,7 @@ static void watch_hear(const bg_watch *watch, const struct inotify_event *event,
     news->replaced |= lost || (named && event->mask & (IN_CLOSE_WRITE | IN_MOVED_TO));
 }
 
-/* Takes all events that are there. */
+/* Reads all pending events. */
 static struct watch_news watch_drain(const bg_watch *watch)
 {
     _Alignas(struct inotify_event) char bytes[WATCH_EVENTS];
@@ -243,7 +241,7 @@ static struct watch_news watch_drain(const bg_watch *watch)
     return news;
 }
 
-/* (W2): whether there is a file to be loaded. */
+/* (W2): returns whether there is a file to load. */
 static bool watch_look(bg_watch *watch, bool replaced)
 {
     const int64_t moment = watch_now();
@@ -256,7 +254,7 @@ static bool watch_look(bg_watch *watch, bool replaced)
         watch->seen_since = moment;
     }
     if (!disk_is_there(&now)) {
-        watch->tried = now; /* what comes next is new, even if it was there before */
+        watch->tried = now; /* the next file is new, even if it was loaded before */
         return false;
     }
     return replaced
@@ -264,7 +262,7 @@ static bool watch_look(bg_watch *watch, bool replaced)
                && moment - watch->seen_since >= WATCH_LASTS);
 }
 
-/* Whether a file that came during a rebuild can be loaded now. */
+/* Returns whether a file that arrived during a rebuild can be loaded now. */
 static bool watch_may_load(const bg_watch *watch)
 {
     bg_slot_stats about = { .struct_size = sizeof about };

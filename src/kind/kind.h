@@ -177,9 +177,8 @@ struct bgi_recipe {
     uint32_t generations;
     uint64_t period_items;
     uint64_t length, count; /* of a window: see bg_window_options */
-    uint64_t
-        moved; /* of one with a length: the time it was moved to, by any clock, ... */
-    uint64_t elapsed; /* ... and ticks of the present period that had passed by then */
+    uint64_t moved;   /* with a length: the time to which it was moved, by any clock */
+    uint64_t elapsed; /* ticks of the current period that had elapsed at that time */
 };
 
 /*

@@ -15,9 +15,8 @@
  * Rate. Each generation has the rate 1 - (1 - rate)^(1/g) with its share of the items,
  * so that g full ones have `rate`. At 1 % and 24 generations that is 0.042 % each, 18
  * bits per key in blocked filters; with the one in waiting, and the one that a window
- * of g - 1 periods has in addition, 19.5 per key of the window. Where a period can have
- * more keys than its share, a part of the rate is kept for the layers that it takes then
- * (overflow.h).
+ * of g - 1 periods has in addition, 19.5 per key of the window. If a period can have more
+ * keys than its share, part of the rate is reserved for its additional layers (overflow.h).
  *
  * Price. A query for an absent key reads a line in each of g filters.
  */
@@ -152,7 +151,7 @@ static bool generations_has(const struct window *w, uint64_t period, uint64_t ha
            || overflow_has(w, generations_oldest(w, period), period, hash);
 }
 
-/* Adds a key to a period whose filter has its share. */
+/* Adds a key to a period whose filter already has its share of keys. */
 static bool generations_put_over(struct window *w, uint64_t period, uint64_t hash,
                                  uint32_t level)
 {
@@ -261,7 +260,7 @@ static bg_err generations_copy(struct window *to, const struct window *from,
         err = bg_filter_copy(from->parts[i], &to->parts[i], info);
     }
     if (!err && overflow_copy(to, from)) {
-        err = bgi_err(info, BG_ENOMEM, "memory", "enough for a copy", "%llu bytes",
+        err = bgi_err(info, BG_ENOMEM, "memory", "that much free memory", "%llu bytes",
                       (unsigned long long)from->grown_bytes);
     }
     if (err) {
@@ -291,12 +290,12 @@ static bool generations_equal(const struct window *a, const struct window *b)
     return overflow_equal(a, b);
 }
 
-/* Adds what one filter has to a measure. */
+/* Adds the measurement of one filter to the total. */
 static void generations_measure_part(const bg_filter *part, struct bgi_measure *m,
                                      double *right, double *variance)
 {
     bg_info info = { .struct_size = sizeof info };
-    double missed; /* it is in the interval of items */
+    double missed; /* already part of the interval of items */
     bgi_filter_info(part, m->most, &info, &missed);
     double error = bgi_estimate_error(&info.items);
     m->ones += info.ones;

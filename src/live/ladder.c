@@ -118,8 +118,8 @@ static double ladder_find_capacity(const struct ladder *ladder, uint64_t units,
 }
 
 /*
- * The same, remembered: it takes some twenty rates of the model, which is longer than creating or
- * loading all the rest of a small filter, and most filters of a host are of a few specs.
+ * The same with a cache: computing it evaluates the model about twenty times, which takes longer than creating or
+ * loading the rest of a small filter, and most filters of a host have one of a few specs.
  */
 static double ladder_capacity(const struct ladder *ladder, uint64_t units, double rate)
 {

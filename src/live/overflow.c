@@ -77,7 +77,7 @@ static uint32_t overflow_places(const struct window *w)
     return w->shape.layers * w->shape.places;
 }
 
-/* Where the layer at a place stands. There is a table. */
+/* Returns the table entry of the layer at a place. The table must exist. */
 static bg_filter **overflow_at(const struct window *w, uint32_t place)
 {
     return (bg_filter **)w->memory.base + place;
@@ -95,7 +95,7 @@ bg_filter *overflow_layer(const struct window *w, uint64_t period, uint32_t leve
                            : NULL;
 }
 
-/* Puts a layer into the table. Under the lock, or before anybody else knows the window. */
+/* Puts a layer into the table. Under the lock, or before other threads can access the window. */
 static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
 {
     const bg_allocator *own = &w->filter.allocator;
@@ -138,7 +138,7 @@ static bool overflow_make(struct window *w, uint32_t place,
     return put;
 }
 
-/* Makes a layer of the present period. Under the lock. */
+/* Creates a layer of the current period. Under the lock. */
 static bool overflow_grow(struct window *w, uint32_t level)
 {
     struct bgi_geometry g;
@@ -244,8 +244,8 @@ bg_err overflow_copy(struct window *to, const struct window *from)
     return BG_OK;
 }
 
-/* Layers that only the other one has are made first, so that an error changes nothing. A
- * merged layer can have the keys of both, and a higher rate then, as in a scalable filter. */
+/* Layers that only the other window has are created first, so that an error changes nothing. A
+ * merged layer has the keys of both, and may exceed its rate, as in a scalable filter. */
 bg_err overflow_merge(struct window *to, const struct window *from)
 {
     bg_err err = BG_OK;
@@ -326,7 +326,7 @@ uint64_t overflow_numbers(const struct window *w, uint64_t *to)
 {
     uint64_t n = 0;
     if (!w->grown && !(w->adds && w->shape.layers)) {
-        return 0; /* what a period has been given is `added` */
+        return 0; /* `added` has the number of keys */
     }
     if (to) {
         to[n] = __atomic_load_n(&w->filled, __ATOMIC_RELAXED);

@@ -194,8 +194,8 @@ static bg_err sharded_check(const bg_spec *spec, bg_errinfo *info)
                        (unsigned long long)spec->bytes);
     }
     if (spec->max_bytes && spec->max_bytes < spec->shards) { /* the share would be 0 */
-        return bgi_err(info, BG_ENOMEM, "max_bytes", "1 or more per shard", "%llu",
-                       (unsigned long long)spec->max_bytes);
+        return bgi_err(info, BG_ENOMEM, "max_bytes", "at least 1 byte per shard",
+                       "%llu", (unsigned long long)spec->max_bytes);
     }
     return BG_OK;
 }

@@ -14,13 +14,13 @@
  * rotations, so without either a key stays. (An aged window needs some periods more to
  * let go of a key: aged.c.)
  *
- * Files. What counts is the time that a window has spent in memory. A file has the time to
- * which the window was moved last, and how much of the period had elapsed by then. Whoever
- * opens it has another clock, maybe, of which nothing is known but how fast it runs; so the
- * first time of that clock stands for the last one of the old clock, and the period goes on
- * from there. No period becomes shorter by it, which the drawing above rests on, and none
- * begins again, so that a window which is opened often forgets as well. A clock that does
- * go on (replicas, logs) says so: the first time it gives is that of the file.
+ * Files. Only the time that a window has spent in memory counts. A file has the time to
+ * which the window was last moved, and how much of the period had elapsed by then. The
+ * process that opens the file may use another clock, of which only the speed is known. So
+ * the first time of the new clock corresponds to the last time of the old one, and the
+ * period continues from there. No period becomes shorter, as the drawing above requires,
+ * and none starts over, so that a window that is opened often forgets as well. To continue
+ * with the old clock (replicas, logs), a caller passes the time of the file first.
  *
  * Ending a period takes a place for the next one that is empty. It is cleared
  * beforehand, in steps of WINDOW_STEP words with every add; what is left then, the one
@@ -127,8 +127,8 @@ static uint64_t window_time(const struct window *w)
                                         : w->moved;
 }
 
-/* The first time of a clock. The period goes on where it was by the clock before; a new
- * window has no earlier period to keep, and its first one begins at a multiple. */
+/* Handles the first time of a clock. The period continues where it was by the previous
+ * clock. A new window has no earlier period, and its first one begins at a multiple. */
 static void window_base(struct window *w, uint64_t now)
 {
     const bool is_new = w->period == WINDOW_FIRST && !w->start && !w->moved;
@@ -335,7 +335,7 @@ static uint64_t window_share(uint64_t whole, uint32_t generations)
     return whole / parts + (whole % parts != 0);
 }
 
-/* How many layers a generation may need: none where a period ends before its filter is full. */
+/* Returns how many layers a generation may need: none if a period ends before its filter is full. */
 static uint32_t window_layers_of(const struct window_shape *shape, uint64_t count)
 {
     const bool may_grow =
@@ -585,8 +585,8 @@ static void window_lock_two(struct window *a, struct window *b)
     window_lock(swap ? a : b);
 }
 
-/* The period must not end before that of `other` would have, or keys of that one would go
- * too early. Both are locked. */
+/* The period must not end before that of `other` would have ended, or keys of `other` would
+ * be forgotten too early. Both are locked. */
 static void window_wait_for(struct window *w, const struct window *other)
 {
     uint64_t mine = window_elapsed(w, window_time(w));
@@ -784,7 +784,7 @@ static bg_err window_plan(const bg_spec *spec, double growth, bg_plan *plan,
 
 /* ---- By hand --------------------------------------------------------------------- */
 
-/* Clears as large a share of the next period's place as has passed of the present one. */
+/* Clears a share of the next period's place: the share of the current period that has passed. */
 static void window_clear_share(struct window *w)
 {
     double share = (double)window_elapsed(w, w->moved) / (double)w->ticks;

@@ -39,18 +39,18 @@ struct window {       /* NOLINT(clang-analyzer-optin.performance.Padding) */
     bg_window_options options;
     uint64_t ticks; /* of a period, or 0 */
     uint64_t adds;  /* in a period, or 0 */
-    bool based;     /* `start` and `moved` are times of the clock that moves it now */
-    uint64_t moved; /* the highest time it was moved to; under the lock */
+    bool based;     /* `start` and `moved` are times of the current clock */
+    uint64_t moved; /* the latest time to which it was moved; under the lock */
     _Alignas(64) uint64_t period;
     uint64_t start;   /* when the period began */
     uint64_t cleared; /* words of the next period's place; under the lock */
     uint64_t added;   /* in this period, if it is to end by count */
     uint64_t filled;  /* keys of this period, if it can have layers (overflow.h) */
-    uint64_t stuck;   /* the period in which a layer could not be made */
+    uint64_t stuck;   /* the period in which a layer could not be created */
     unsigned char turning;
-    uint32_t grown;       /* layers that there are */
+    uint32_t grown;       /* number of layers */
     uint64_t grown_bytes; /* of them; under the lock */
-    uint64_t max_bytes;   /* no more layers beyond that; 0: any */
+    uint64_t max_bytes;   /* limit for new layers; 0: none */
     /* The bodies' own. */
     bg_filter *parts[WINDOW_GENERATIONS_MOST + 1];
     struct bgi_memory memory; /* aged: the words; generations: the table of layers */
@@ -95,7 +95,7 @@ BGI_INLINE bool window_exclusive(const struct window *w)
     return w->filter.flags & BG_EXCLUSIVE;
 }
 
-/* The lock of those who clear places and end periods, or make layers. */
+/* The lock for clearing places, ending periods and creating layers. */
 BGI_INLINE bool window_try(struct window *w)
 {
     return !__atomic_test_and_set(&w->turning, __ATOMIC_ACQUIRE);

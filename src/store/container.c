@@ -285,7 +285,7 @@ bool container_recipe_is_of(const struct container_header *h, const bg_filter *f
     struct container_header told = *h;
     struct bgi_recipe recipe;
     bgi_recipe_of(filter, &recipe);
-    if (recipe.length) { /* its time goes on by the clock that it was opened with */
+    if (recipe.length) { /* its time continues with the clock that it was opened with */
         recipe.moved = h->moved;
         recipe.elapsed = h->elapsed;
     }

@@ -29,8 +29,8 @@ bg_err disk_open_only(const char *path, struct disk_file *file,
                       struct container_source *source, bg_errinfo *info);
 void disk_close(struct disk_file *file);
 
-/* What is at a path: which file, and when it was changed. All zero: nothing that can be opened. Of
- * a file that points to another one (bg_publish) also what that is. */
+/* Identifies the file at a path and its last change. All zero: no file can be opened. For a file that points to
+ * another one (bg_publish), also identifies that file. */
 struct disk_identity {
     struct disk_stamp {
         uint64_t device, inode, size;
@@ -82,13 +82,13 @@ bg_err bgi_file_open_other(const char *path, const bg_open_options *options, boo
                            const char *digest, bg_file_info *about, bg_filter **filter,
                            bg_errinfo *info);
 
-/* As bg_save; the digest of the file that was written is put to `digest`, unless NULL. What is at
- * the path a moment later may be another one. (file.c) */
+/* As bg_save; also writes the digest of the saved file to `digest`, unless NULL. The file at the path may be
+ * replaced right afterwards. (file.c) */
 bg_err bgi_file_save(const bg_filter *filter, const char *path,
                      const bg_save_options *options, uint8_t digest[BG_DIGEST_BYTES],
                      bg_errinfo *info);
 
-/* Syncs a file, or its data and size only; sets its size. Signals are no failures. */
+/* Sync a file, sync only its data and size, or set its size. Signals do not cause failures. */
 bg_err disk_flush(const struct disk_file *file, bg_errinfo *info);
 bg_err disk_flush_data(const struct disk_file *file, bg_errinfo *info);
 bg_err disk_resize(const struct disk_file *file, uint64_t bytes, bg_errinfo *info);

@@ -36,7 +36,7 @@ struct encoder {
     uint64_t done;        /* bytes of words that were put in */
     bool sums;            /* checksums are made of the words ... */
     bool writes;          /* ... and the words written, or both */
-    bool still;           /* nobody changes the filter meanwhile */
+    bool still;           /* the filter does not change in the meantime */
     bg_err err;
     bg_errinfo *info;
 };

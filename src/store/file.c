@@ -194,13 +194,13 @@ static bg_err file_decode(struct disk_file *file, const struct container_source 
         err = container_decode(source, how, NULL, mapping.base ? &mapping : NULL, NULL,
                                filter, info);
     }
-    bgi_mapping_give(&mapping); /* if nobody took it */
+    bgi_mapping_give(&mapping); /* if the filter has not taken it */
     if (!err && bgi_filter_is_changed(*filter)) {
         bg_filter_free(*filter);
         *filter = NULL;
-        err = bgi_err(info, BG_EFORMAT, "file",
-                      "one that is replaced by rename, not written in place",
-                      "changed while it was being verified");
+        err = bgi_err_why(info, BG_EFORMAT, "file",
+                          "changed while it was being verified; replace it by rename "
+                          "instead of writing in place");
     }
     disk_close(file);
     return err;

@@ -26,13 +26,13 @@
  * that was written is cut off, (L1). Any other failure of a write, and every failure of a
  * sync, ends it: after a failed fsync the system may have marked the pages clean that it
  * could not write, and a second fsync would call them safe. Under `always` they are cut
- * off, so that nobody finds them in the page cache later and builds on them; the records
- * after the last good sync have not been acknowledged. Under the other policies they have
- * been, and a crash of the process must not cost them: they stay, and opening the log
- * writes them again.
+ * off, so that no later process reads them from the page cache and relies on them; the
+ * records after the last successful sync have not been acknowledged. Under the other
+ * policies they have been acknowledged, and must survive a crash of the process: they stay,
+ * and opening the log rewrites them.
  *
- * Opening makes safe what it finds, file and name: whoever wrote it may have died before
- * either was synced.
+ * Opening makes the file and its name durable: the process that wrote the log may have died
+ * before either was synced.
  *
  * Truncation. (T1) sync the log; N is the next number. (T2) save the filter, "oplog: N".
  * (T3) write a new log that begins with N, with the frames that were appended since (T1),
@@ -143,7 +143,7 @@ static void oplog_fail(bg_oplog *log, const bg_errinfo *why, uint64_t end)
     oplog_wake(log);
 }
 
-/* What a log that cannot be synced keeps: whatever has been acknowledged. */
+/* Cuts a log that cannot be synced down to the acknowledged records. */
 static uint64_t oplog_acknowledged(const bg_oplog *log)
 {
     return log->options.policy == BG_OPLOG_ALWAYS ? log->synced_end : log->end;
@@ -552,8 +552,8 @@ static bg_err oplog_find_file(bg_oplog *log, const struct oplog_header *header,
     return err;
 }
 
-/* Writes the file over itself. If a sync failed while another process had the log, pages
- * may count as clean that never reached the disk; written again they are dirty. */
+/* Rewrites the file in place. If a sync failed while another process had the log, pages that
+ * never reached the disk may be marked clean; rewriting them makes them dirty. */
 static bg_err oplog_rewrite(bg_oplog *log, uint64_t end, bg_errinfo *info)
 {
     bg_err err = BG_OK;
@@ -567,8 +567,8 @@ static bg_err oplog_rewrite(bg_oplog *log, uint64_t end, bg_errinfo *info)
     return err;
 }
 
-/* What is behind the last whole frame goes; what is before it, and the name of the file,
- * are on the disk then. */
+/* Cuts off the bytes after the last whole frame, and makes the frames before it and the name
+ * of the file durable. */
 static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
                              bg_errinfo *info)
 {
@@ -584,25 +584,27 @@ static bg_err oplog_cut_tail(bg_oplog *log, const bg_oplog_report *report,
     return err;
 }
 
-/* Compares the log with what the filter has. Records that the filter lacks would be lost
- * with the next snapshot, which is said to have all. */
+/* Compares the log with the position of the filter. Records that the filter lacks would be
+ * lost with the next snapshot, which is assumed to have all of them. */
 static bg_err oplog_check_position(const bg_oplog_report *report, uint64_t position,
                                    bg_errinfo *info)
 {
     if (report->first > position) {
         return bgi_err(info, BG_EINCOMPAT, "position",
-                       "the first record of the log, or more", "%llu, not %llu",
-                       (unsigned long long)position, (unsigned long long)report->first);
+                       "the number of the first record in the log, or a higher one",
+                       "%llu, but the log starts at %llu", (unsigned long long)position,
+                       (unsigned long long)report->first);
     }
     if (report->next > position) {
         return bgi_err(info, BG_EINCOMPAT, "position",
-                       "the end of the log: apply its records first", "%llu, not %llu",
-                       (unsigned long long)position, (unsigned long long)report->next);
+                       "the end of the log; apply its records first",
+                       "%llu, but the log ends at %llu", (unsigned long long)position,
+                       (unsigned long long)report->next);
     }
     return BG_OK;
 }
 
-/* Appends will follow what the filter has: a log that ends before is replaced. */
+/* Appends must continue at the position of the filter: a log that ends earlier is replaced. */
 static bg_err oplog_join(bg_oplog *log, const struct oplog_header *wanted,
                          bg_errinfo *info)
 {

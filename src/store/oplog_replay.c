@@ -188,7 +188,7 @@ static bg_err replay_check_header(const struct container_source *source, uint64_
     return err;
 }
 
-/* The rotations of a log are of the clock by which the window was moved before. */
+/* The rotations of a log use the clock by which the window was moved before. */
 static bg_err replay_resume(bg_filter *filter, bg_errinfo *info)
 {
     const uint64_t moved = bg_filter_moved(filter);

@@ -1,15 +1,15 @@
 /*
  * several.c - files made of other files: united, folded, split into shards and joined.
  *
- * Shards of a filter are only right in their places, and together: a key is looked for in one
- * of them. So the metadata of a shard's file begins with two lines,
+ * Shards of a filter are only correct in their places, and together, because a key is looked up in
+ * one of them. So the metadata of a shard's file begins with two lines,
  *
  *     bloomgate-shard: 3 of 32                               which shard it is
  *     bloomgate-split: 90b6...                               the digest of the file that was split
  *
- * and joining refuses a file whose first line is not that of its place, or whose second line is
- * not that of the others: a split that was killed leaves shards of two filters. Shards without a
- * second line were written by version 0.1. Of these generation and metadata have to be the same.
+ * and joining refuses a file whose first line does not match its place, or whose second line differs
+ * from that of the others: a killed split leaves shards of two filters. Shards without a second line
+ * were written by version 0.1; their generation and metadata must be the same.
  */
 #include "base/errinfo.h"
 #include "live/sharded.h"
@@ -94,7 +94,7 @@ static bg_err several_name(const char *path, uint32_t i, char name[DISK_PATH],
                : bgi_err(info, BG_EINVAL, "path", "a shorter one", "%d bytes", n);
 }
 
-/* Saves shard i of a file, with the metadata of the caller and which shard it is. */
+/* Saves shard i of a file, with the metadata of the caller and the two lines. */
 static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *whole,
                                  uint32_t i, const char *to,
                                  const bg_save_options *saving, bg_errinfo *info)
@@ -110,7 +110,7 @@ static bg_err several_save_shard(const bg_filter *shard, const bg_file_info *who
                      whole->shards, several_split, whole->digest_text,
                      how.metadata ? how.metadata : "");
     if (n < 0 || (size_t)n >= sizeof text) {
-        return bgi_err(info, BG_EINVAL, "metadata", "text with room for two lines more",
+        return bgi_err(info, BG_EINVAL, "metadata", "text with room for two more lines",
                        "%d bytes", n);
     }
     how.metadata = text;
@@ -154,7 +154,7 @@ static bg_err several_is_shard(const bg_file_info *about, uint32_t i, uint32_t c
     return BG_OK;
 }
 
-/* The end of a file's name, which has its number. */
+/* Returns the end of a file's name, which contains its number. */
 static const char *several_end(const char *name)
 {
     const char *slash = strrchr(name, '/');
@@ -163,7 +163,7 @@ static const char *several_end(const char *name)
     return n > most ? last + n - most : last;
 }
 
-/* Whether two shards are of one split. */
+/* Checks that two shards are from one split. */
 static bg_err several_is_same(const bg_file_info *first, const bg_file_info *about,
                               const char *prefix, uint32_t i, bg_errinfo *info)
 {
@@ -173,11 +173,11 @@ static bg_err several_is_same(const bg_file_info *first, const bg_file_info *abo
     const bool known = strncmp(here + 1, several_split, sizeof several_split - 1) == 0;
     const bool same =
         strcmp(here, there) == 0 && (known || about->generation == first->generation);
-    (void)snprintf(expected, sizeof expected, "shards of one split: that of %s.0",
+    (void)snprintf(expected, sizeof expected, "a shard of the same split as %s.0",
                    several_end(prefix));
     return same ? BG_OK
                 : bgi_err(info, BG_EINCOMPAT, "shard", expected,
-                          "%s.%u of another split", several_end(prefix), i);
+                          "%s.%u from another split", several_end(prefix), i);
 }
 
 static bg_err several_open_shards(const char *from, uint32_t count, bg_filter **shards,

@@ -1,4 +1,5 @@
-/* The guard of the library's memory: asked before memory is taken, told when it is given back. */
+/* The memory guard of the library: `take` is called before memory is allocated, `give` after it is
+ * freed. */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"
 

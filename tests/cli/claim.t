@@ -5,18 +5,18 @@ $ seq 100 > base; echo a > a; echo b > b; bloomgate build -q --items 1000 f.bg b
 
 # The second waits until the first has ended, and no key is lost.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; echo a >&3; release; wait $waiting; sed q said; bloomgate check -c f.bg a b base
-bloomgate add: f.bg: waiting for another bloomgate command that is changing it
+bloomgate add: f.bg: waiting for another bloomgate command to finish changing it
 102
 
 # Through a link as well.
 $ ln -s f.bg link.bg; . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add link.bg a; release; wait $waiting; sed q said
-bloomgate add: link.bg: waiting for another bloomgate command that is changing it
+bloomgate add: link.bg: waiting for another bloomgate command to finish changing it
 
 # Every command that replaces a file that it has read, and those that only replace it.
 $ bloomgate build -q --items 1000 --kind counting c.bg base; bloomgate build -q --items 1000 --folds 1 --generation 2 g.bg a; bloomgate diff -q --patch p f.bg f.bg
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q c.bg; bloomgate remove c.bg base; echo $?; release
 4
-! bloomgate remove: c.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate remove: c.bg: another bloomgate command is changing it; try again when that command has ended
 $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fold -f f.bg g.bg" "convert -f --to bloomgate f.bg f.bg" "diff -f --apply p f.bg f.bg" "build -f -n 10 f.bg a" "dedup -q --state f.bg a" "add -f -o f.bg g.bg a" "join -f x 2 f.bg"
 4 1 add f.bg b
 4 1 merge -f f.bg f.bg g.bg
@@ -38,11 +38,11 @@ $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $C
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder dedup -q --state new.bg; bloomgate dedup -q --state new.bg b; bloomgate build -n 10 new.bg b; echo a >&3; release; bloomgate check -c new.bg a b
 a
 1
-! bloomgate dedup: new.bg: another bloomgate command is changing it; run this one again when that has ended
-! bloomgate build: new.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate dedup: new.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate build: new.bg: another bloomgate command is changing it; try again when that command has ended
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder build -q -n 10 out.bg; bloomgate build -n 10 out.bg b; release; bloomgate check -c out.bg b
 0
-! bloomgate build: out.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate build: out.bg: another bloomgate command is changing it; try again when that command has ended
 ? 1
 
 # A link to a file that does not exist yet leads there, through other links as well, and stays a link.

@@ -59,7 +59,7 @@ $ bloomgate dedup -q -d many | cmp - <(awk 'seen[$0]++' many)
 # Without order exactly one of equal lines is printed.
 $ bloomgate dedup -q --unordered -t 8 many | LC_ALL=C sort | cmp - <(LC_ALL=C sort -u many)
 $ cat many | bloomgate dedup --unordered
-! bloomgate dedup: --unordered needs --items or --memory where the input is no plain file
+! bloomgate dedup: --unordered needs --items or --memory if the input is not a plain file
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ cat many | bloomgate dedup -q --unordered -n 150k -c
@@ -102,7 +102,7 @@ $ bloomgate dedup --stats /nowhere/x lines
 # No mode drops more than its rate: a filter of fixed size that is full ends the run. What was
 # printed until then is right, and lines that are in the filter do not need room.
 $ bloomgate dedup -n 10k -p 1% many > few
-! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1 % of new lines would be dropped; use a larger --items, or none: then it grows
+! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1 % of new lines would be dropped; use a larger --items, or omit it so that it grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; dropped wrongly: 148 expected (0.99 %); blocked filter of 12.1 KiB
 ! bloomgate dedup: warning: the filter is for 10,000 keys and has about 15,015: new lines are dropped at a rate of 4.81 % now
 ? 5
@@ -117,7 +117,7 @@ $ (seq 1000; for i in $(seq 50); do seq 1000; done) | bloomgate dedup -q --unord
 1000
 $ bloomgate dedup -q -c -n 100 <(seq 100000)
 136
-! bloomgate dedup: stopped after 136 lines: the filter is full (about 136 keys), and more than 0.0001 % of new lines would be dropped; use a larger --items, or none: then it grows
+! bloomgate dedup: stopped after 136 lines: the filter is full (about 136 keys), and more than 0.0001 % of new lines would be dropped; use a larger --items, or omit it so that it grows
 ? 5
 
 # Without --items the lines of plain files are counted: long lines first do not make it too small.
@@ -217,13 +217,13 @@ $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $
 $ seq 100 | bloomgate dedup -q -c -n 100 -p 1% -s hundred.bg
 100
 $ seq 1000 11000 | bloomgate dedup -q -n 1M -p 1e-6 -s hundred.bg
-! bloomgate dedup: hundred.bg: was made for 116 keys at a rate of 0.241 %, with 192 B; it cannot satisfy other --items, --rate or --memory: leave them out, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241 %, with 192 B, and cannot satisfy other values of --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 1000 11000 | bloomgate dedup -q -n 1M -s hundred.bg
-! bloomgate dedup: hundred.bg: was made for 116 keys at a rate of 0.241 %, with 192 B; it cannot satisfy other --items, --rate or --memory: leave them out, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241 %, with 192 B, and cannot satisfy other values of --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 1000 11000 | bloomgate dedup -q -m 100 -s hundred.bg
-! bloomgate dedup: hundred.bg: was made for 116 keys at a rate of 0.241 %, with 192 B; it cannot satisfy other --items, --rate or --memory: leave them out, or start a new state
+! bloomgate dedup: hundred.bg: was created for 116 keys at a rate of 0.241 %, with 192 B, and cannot satisfy other values of --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ seq 100 | bloomgate dedup -q -c -n 100 -p 1% -s hundred.bg
 0
@@ -235,10 +235,10 @@ $ bloomgate dedup -q -s grown.bg -p 1e-4 lines | wc -l; seq 200000 | bloomgate d
 3
 200000
 $ seq 10 | bloomgate dedup -q -s grown.bg -p 1e-5
-! bloomgate dedup: grown.bg: was made for any number of keys at a rate of 0.01 %, with ... MiB; it cannot satisfy other --items, --rate or --memory: leave them out, or start a new state
+! bloomgate dedup: grown.bg: was created for any number of keys at a rate of 0.01 %, with ... MiB, and cannot satisfy other values of --items, --rate or --memory: omit them, or start a new state
 ? 3
 $ bloomgate dedup -s new.bg --unordered lines
-! bloomgate dedup: --unordered needs --items or --memory with a new --state: how many different keys come in all runs
+! bloomgate dedup: --unordered needs --items or --memory with a new --state: the number of different keys in all runs
 ! Try 'bloomgate dedup --help'.
 ? 2
 

@@ -236,7 +236,7 @@ $ bloomgate join nothing 3 no.bg
 ! bloomgate join: nothing.0: No such file or directory
 ? 4
 $ bloomgate convert -g 9 --to bloomgate $CLI_TESTS/../golden/files/shards.bg more.bg; bloomgate split -q more.bg more; cp more.1 part.1; bloomgate join part 3 no.bg
-! bloomgate join: part: shard: found part.1 of another split, expected shards of one split: that of part.0
+! bloomgate join: part: shard: found part.1 from another split, expected a shard of the same split as part.0
 ? 3
 $ bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part; rm part.2; bloomgate join part 3 no.bg; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part
 ! bloomgate join: part.2: No such file or directory

@@ -221,22 +221,22 @@ $ bloomgate info part2.bg | grep note
   note         bloomgate-part: 2 of 3 of ...
 $ bloomgate merge -q some.bg part3.bg part1.bg; bloomgate info some.bg | grep note
   note         bloomgate-part: 1,3 of 3 of ...
-! bloomgate merge: warning: lines are missing: parts 2 of 3 are not merged yet
+! bloomgate merge: warning: lines are missing: of 3 parts, these are not merged yet: 2
 $ bloomgate merge -qf some.bg some.bg part2.bg; bloomgate diff -q some.bg all.bg; bloomgate info some.bg | grep note
 ? 1
 $ head -1000 parts >> parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
-! bloomgate merge: part1.bg and part3.bg: parts of different input: it has changed between the builds, or was read in other ways or parts; build all parts again
+! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or other options or numbers of parts were used; build all parts again
 ? 3
 $ tr 0-4 5-9 < copy > parts; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg parts; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
-! bloomgate merge: part1.bg and part3.bg: parts of different input: it has changed between the builds, or was read in other ways or parts; build all parts again
+! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or other options or numbers of parts were used; build all parts again
 ? 3
 $ bloomgate build -qf -n 3000 -p 1e-6 --field 1 --shard 3/3 part3.bg copy; bloomgate merge -q no.bg part1.bg part2.bg part3.bg
-! bloomgate merge: part1.bg and part3.bg: parts of different input: it has changed between the builds, or was read in other ways or parts; build all parts again
+! bloomgate merge: part1.bg and part3.bg: parts of different inputs: the input changed between the builds, or other options or numbers of parts were used; build all parts again
 ? 3
 $ for i in 1 2; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/2 half$i.bg parts; done; bloomgate build -qf -n 3000 -p 1e-6 --shard 3/3 part3.bg copy; bloomgate merge -q two.bg half1.bg part1.bg part2.bg half2.bg part3.bg; bloomgate check -c two.bg parts copy
 6000
 $ bloomgate build -qf -n 10 --note 'bloomgate-part: 1 of 1 of 0' x.bg parts
-! bloomgate build: --note: found a line that begins with 'bloomgate-part: ', which --shard writes
+! bloomgate build: --note: must not contain a line that starts with 'bloomgate-part: ', which is reserved for --shard
 ! Try 'bloomgate build --help'.
 ? 2
 
@@ -289,13 +289,13 @@ $ printf 9 | dd of=first bs=1 seek=500000 conv=notrunc status=none; touch -r kep
 ! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
 ? 3
 $ tr 0-4 5-9 < first > other; mv other first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
-! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
+! bloomgate build: again.bg.partial: files that were already read have changed since the checkpoint; start over with -f instead of --resume
 ? 3
 $ touch -r kept first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
-! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
+! bloomgate build: again.bg.partial: files that were already read have changed since the checkpoint; start over with -f instead of --resume
 ? 3
 $ cat kept > first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
-! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
+! bloomgate build: again.bg.partial: files that were already read have changed since the checkpoint; start over with -f instead of --resume
 ? 3
 $ ls again.bg*; rm -f again.bg.partial kept
 again.bg.partial
@@ -306,7 +306,7 @@ $ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate ch
 0
 ? 1
 $ rm old.bg; mv kept.partial old.bg.partial; touch first; bloomgate build -q -n 1M --as int64 --resume old.bg first second; rm first
-! bloomgate build: old.bg.partial: first may have changed since then; start over with -f instead of --resume
+! bloomgate build: old.bg.partial: first may have changed since the checkpoint; start over with -f instead of --resume
 
 # Kinds that can be full, by several threads: none of the keys behind the checkpoint gets lost.
 $ seq 9000000 > first; (seq 9000001 12000000; echo bad) > second

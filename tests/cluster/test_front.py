@@ -411,7 +411,7 @@ def test_a_server_that_is_started_again(program):
             assert s.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
         facts = wait_for_state(s, "partly")
         assert 0 < facts["shards"]["incomplete"] == 16 - facts["shards"]["up"], facts
-        service.wait_for(lambda: "its server was started again, and may have lost keys" in
+        service.wait_for(lambda: "its server restarted and may have lost keys" in
                          Asker(s).told("GET", "/api/v1/fronts/seen", 200)["error"], what="the watch to say why")
         assert figures(s)['bloomgate_front_shards{filter="seen",state="incomplete"}'] == facts["shards"]["incomplete"]
         assert s.ask("BG.MEXISTS", "seen", gone[0], "absent-1", "absent-2") [0] == 1

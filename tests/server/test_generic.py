@@ -818,7 +818,7 @@ def test_tenants(program):
 def test_tenants_and_files(program):
     """The folder of files is shared: names of files are covered by the patterns of a user, as names of
     filters are. DBSIZE counts what a user may read."""
-    no = Error("NOPERM No permissions to access a file of that name")
+    no = Error("NOPERM No permissions to access a file with that name")
     with Service(program,
                  "user default on nopass allcommands allkeys",
                  "user a on >one +@all ~a:*",

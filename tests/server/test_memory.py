@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""maxmemory: everything that clients can cause the service to take is counted, and asked for before it is allocated.
+"""maxmemory: all memory that clients can cause the service to allocate is counted, and reserved before it is allocated.
 
 usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
@@ -41,7 +41,7 @@ def test_one_large_filter(program):
                       ("BG.CREATE", "w", "KIND", "window", "WINDOW", 1000, "CAPACITY", 1000000000)):
             answer = s.ask(*words)
             assert is_oom(answer), (words, answer)
-            assert "maxmemory is 67108864" in answer, answer
+            assert "maxmemory: 67108864" in answer, answer
         check(s, 64 * MI)
         assert s.ask("BG.REBUILD", "r", "STATUS")[1] == 0
         assert s.ask("DBSIZE") == 1

@@ -65,8 +65,8 @@ static inline void crossing_on_write(int file, off_t at, size_t n)
     }
 }
 
-/* Appends a frame, whose sync fails, and another one, whose write ends after that. Returns what the
- * write's thread was told. The journal's own thread must not be running. */
+/* Appends a frame whose sync fails, and another one whose write ends after that. Returns the result of the
+ * writing thread. The journal's own thread must not be running. */
 static inline bg_err crossing_fail(struct journal *journal)
 {
     crossing.journal = journal;

@@ -69,7 +69,7 @@ static size_t pages_touched(const struct pages *pages, size_t *all)
     return touched;
 }
 
-/* What hosts ask of every new filter. */
+/* The queries that hosts run on every new filter. */
 static void creation_look(const bg_slot *slot)
 {
     bg_slot_stats stats = { .struct_size = sizeof stats };

@@ -906,7 +906,7 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
     CHECK_EQ(bg_oplog_open(path, second, &how, &other, NULL, &why), BG_EINCOMPAT);
     CHECK(other == NULL);
     CHECK_STR(why.what, "position");
-    CHECK_STR(why.found, "1, not 2");
+    CHECK_STR(why.found, "1, but the log ends at 2");
     struct stat about;
     CHECK(stat(path, &about) == 0 && about.st_size == OPLOG_HEADER + 29 + 3);
     /* The way out. */
@@ -1425,7 +1425,7 @@ static void count_written(int file, off_t at, size_t n)
     written_again += n;
 }
 
-/* Whoever made the log died before its name was on the disk; or could not sync what it wrote. */
+/* The process that created the log died before its name was on disk, or could not sync its records. */
 TEST(oplog__opening_makes_file_and_name_safe)
 {
     const char *folder = lives_folder("live"), *platter = lives_folder("platter");

@@ -1,7 +1,7 @@
 /*
- * test_slot_guard.c - what a slot remembers from one change to the next, so that no acknowledged
+ * test_slot_guard.c - the state that a slot keeps from one change to the next so that no acknowledged
  * key is lost: adds that a new base must have, and the generation of the last file. Each test is a
- * sequence of changes; test_slot_model.c plays random ones.
+ * sequence of changes; test_slot_model.c runs random sequences.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"

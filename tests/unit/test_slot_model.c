@@ -2,10 +2,10 @@
  * test_slot_model.c - random sequences of all changes of a slot, failures included, against an exact
  * model of the keys that were acknowledged.
  *
- * The world has a log: every key that is written gets the next number, and is then added to the
- * slot. A filter or file that is complete up to N has every key that the log has up to N. The slot
- * is advanced after every add, after some, or never. What can fail does so now and then: the
- * source of a rebuild, the caller who ends it, files that are damaged, and the slot's memory.
+ * The world has a log: every written key gets the next number, and is then added to the slot. A filter
+ * or file that is complete up to N has every key of the log up to N. The slot is advanced after every
+ * add, after some adds, or never. Failures are injected now and then: the source of a rebuild fails, the
+ * caller aborts a rebuild, files are damaged, and the slot runs out of memory.
  *
  *   (M1) No acknowledged key is denied, unless it was given up: by BG_SLOT_DISCARD, by
  *        bg_slot_clear, or because it was older than a migration that was settled.
@@ -416,7 +416,7 @@ static void rebuild_end(struct world *world)
 static void step(struct world *world)
 {
     world->memory.fail_at =
-        once_in(world, 6) ? world->memory.calls + 1 + below(world, 3) : 0;
+        once_in(world, 6) ? world->memory.calls + 1 + (size_t)below(world, 3) : 0;
     world->memory.fail_onwards = true;
     switch (below(world, 24)) {
     case 0:

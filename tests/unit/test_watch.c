@@ -1,5 +1,5 @@
 /*
- * Watches: every way in which another file can get to a path is noticed.
+ * Watches: every way to put another file at a path is detected.
  */
 #define _GNU_SOURCE /* symlink */
 
@@ -208,7 +208,7 @@ TEST(watch__a_pointer_that_comes_first)
     files_clean();
 }
 
-/* Whoever has the descriptor in a loop hears of what has no event. */
+/* The descriptor becomes readable for changes that have no event. */
 TEST(watch__its_descriptor_becomes_readable)
 {
     make_two("r1", "r2");

@@ -1,6 +1,6 @@
 /*
- * Windows whose keys do not come evenly: all within one period, or all of them in every
- * period. The rate stays, nothing is forgotten early, what was not needed was not taken.
+ * Windows whose keys do not arrive evenly: all within one period, or all of them in every
+ * period. The rate holds, no key is forgotten early, and no unneeded memory is allocated.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"

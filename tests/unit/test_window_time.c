@@ -1,6 +1,6 @@
 /*
- * The time of windows that are saved and opened: under another clock, by a replica, again
- * and again, from files of version 0.1, and merged.
+ * The time of windows that are saved and opened: with another clock, by a replica, many
+ * times, from files of version 0.1, and merged.
  */
 #include "bloomgate/bloomgate.h"
 #include "support/check.h"

@@ -40,9 +40,9 @@ bg_err foreign_make_bloom(const struct foreign_format *format,
 double foreign_ideal_bits(uint64_t items, double rate);
 
 /*
- * Keys that the next part of a chain is for: `growth` times those of the last one, but no more than fit
- * into FOREIGN_GROWTH_MOST times its bytes at so many bits per key. A file says all three numbers; its
- * bytes are what is really there.
+ * Returns the capacity of the next part of a chain: `growth` times that of the last part, but no more keys than
+ * fit into FOREIGN_GROWTH_MOST times its bytes at the given bits per key. A file can forge all three numbers, but
+ * not the bytes that it has.
  */
 enum { FOREIGN_GROWTH_MOST = 65536 }; /* a growth of 32768, at up to twice the bits */
 uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,

@@ -1,4 +1,4 @@
-/* Witnesses of shards: what is written is read again, and what is read lists only whom it names. */
+/* Witnesses of shards: a witness that is written can be read, and lists only the processes in it. */
 #include "support/check.h"
 
 #include "shard_witness.h"

@@ -1,7 +1,7 @@
 /*
- * A service beyond damage of its journal. Whatever frame or segment is lost, no key that was added is
- * denied, under no name, then and after the next snapshot; and no file is deleted. What is in doubt, and how
- * doubt ends.
+ * A service with a damaged journal. Whichever frame or segment is lost, no added key is denied under any name,
+ * neither at startup nor after the next snapshot, and no file is deleted. Also tests what is in doubt, and how
+ * the doubt ends.
  */
 #define _GNU_SOURCE
 

@@ -1,6 +1,6 @@
 /*
- * The journal and its folder: segments that are missing, also the newest, whose absence leaves
- * something that looks whole; a folder that is removed or replaced while the journal is open.
+ * The journal and its directory: missing segments, including the newest one, without which the journal still
+ * looks complete; a directory that is removed or replaced while the journal is open.
  */
 #define _GNU_SOURCE
 
@@ -76,7 +76,7 @@ static bg_err tell(void *context, uint64_t sequence,
     return BG_OK;
 }
 
-/* It is refused; and one can go on beyond it, as often as one likes: it is found again. */
+/* The damage is refused. If it is skipped, it is found again, however often the journal is opened. */
 static void check_refused(const char *folder, const char *text, bool in_order)
 {
     const struct journal_options beyond = { .beyond_damage = true };

@@ -1,6 +1,6 @@
 /*
- * The ledger: what is counted, what is refused and to whom that is told, and that threads together do
- * not get more than there is.
+ * The ledger: which memory is counted and refused, which thread a refusal is reported to, and that all threads
+ * together do not exceed the limit.
  */
 #include "ledger.h"
 
@@ -34,7 +34,7 @@ TEST(ledger__refuses_beyond_the_limit)
     CHECK(!ledger_is_full());
     CHECK(!ledger_reserve(LEDGER_TRANSFERS, 1));
     CHECK(ledger_refusal(why));
-    CHECK_STR(why, "cannot allocate 1 bytes: maxmemory is 16777216, 15728640 are used");
+    CHECK_STR(why, "cannot allocate 1 bytes (maxmemory: 16777216, in use: 15728640)");
     CHECK(!ledger_refusal(why)); /* told once */
     CHECK(!ledger_reserve(LEDGER_FILTERS, UINT64_MAX));
     ledger_forget();

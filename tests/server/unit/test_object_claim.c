@@ -1,4 +1,4 @@
-/* Who must not wait for a long operation on an object, and how it is told. */
+/* Claims: a thread that must not wait for a long operation on an object detects it in advance. */
 #define _GNU_SOURCE
 
 #include "object.h"

@@ -1,4 +1,5 @@
-/* Packs: parts of files, and who needs them. References may be anything: journals have them. */
+/* Packs: parts of files, and which packs are in use. References come from journals, so they are
+ * untrusted. */
 #define _GNU_SOURCE
 
 #include "pack.h"

@@ -945,8 +945,8 @@ TEST(config__values_of_any_bytes)
 
 static struct quiet seats;
 
-/* As often as anybody likes, and what no reader can see any more is freed: sanitizers would tell of
- * leaks, and of readers that see something freed. */
+/* Settings can change any number of times, and versions that no reader can see any more are freed. Sanitizers
+ * detect leaks, and reads of freed settings. */
 TEST(config__changes_have_no_limit)
 {
     enum { CHANGES = 5000, HELD = 100 };
