@@ -15,6 +15,7 @@ static _Atomic uint64_t ledger_most;
 /* Per thread. */
 static _Thread_local bool ledger_is_exempt;
 static _Thread_local uint64_t ledger_wanted; /* refused bytes; 0: none */
+static _Thread_local uint64_t ledger_found;  /* bytes in use at that time */
 
 void ledger_limit(uint64_t bytes)
 {
@@ -72,6 +73,7 @@ bool ledger_reserve(enum ledger_part part, uint64_t bytes)
         ledger_release(part, bytes);
     }
     ledger_wanted = bytes ? bytes : 1;
+    ledger_found = ledger_used();
     return false;
 }
 
@@ -97,7 +99,7 @@ bool ledger_refusal(char why[LEDGER_WHY])
                        "cannot allocate %llu bytes (maxmemory: %llu, in use: %llu)",
                        (unsigned long long)wanted,
                        (unsigned long long)atomic_load(&ledger_most),
-                       (unsigned long long)ledger_used());
+                       (unsigned long long)ledger_found);
     }
     return wanted != 0;
 }
