@@ -360,7 +360,8 @@ BG_API BG_MUST_CHECK bg_err bg_filter_merge(bg_filter *filter, const bg_filter *
  * halvings at once. It equals the one that would have come of adding the keys to a
  * filter of that size. Size generously, fold when the number of keys is known.
  * Errors: BG_EINVAL when the size cannot be halved that often (see bg_spec.folds),
- * BG_ENOTSUP unless the kind has BG_CAN_FOLD, BG_ENOMEM.
+ * BG_ENOTSUP unless the kind has BG_CAN_FOLD, BG_ENOMEM, BG_EFORMAT for a filter of a
+ * slot whose mapped file was written to.
  * Thread safety: MT-Safe. Cost: reads every byte.
  */
 BG_API BG_MUST_CHECK bg_err bg_filter_fold(const bg_filter *filter, uint32_t times,

@@ -152,6 +152,17 @@ bg_err bg_filter_merge(bg_filter *filter, const bg_filter *other, bg_errinfo *in
     return err ? err : bgi_filter_check_mapping(other, info);
 }
 
+/* Frees a filter that was made of another one whose mapped file has changed since. */
+static bg_err setops_keep(const bg_filter *from, bg_filter **made, bg_errinfo *info)
+{
+    const bg_err err = bgi_filter_check_mapping(from, info);
+    if (err) {
+        bg_filter_free(*made);
+        *made = NULL;
+    }
+    return err;
+}
+
 bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folded,
                       bg_errinfo *info)
 {
@@ -190,7 +201,7 @@ bg_err bg_filter_fold(const bg_filter *filter, uint32_t times, bg_filter **folde
         from = half;
     }
     *folded = half;
-    return BG_OK;
+    return setops_keep(filter, folded, info);
 }
 
 bg_err bg_filter_compact(const bg_filter *filter, bg_filter **compacted,
@@ -209,5 +220,6 @@ bg_err bg_filter_compact(const bg_filter *filter, bg_filter **compacted,
         return bgi_err(info, BG_ENOTSUP, "kind", "one that grows in layers", "%s",
                        bg_kind_name(filter->kind->id));
     }
-    return filter->kind->composed->compact(filter, compacted, info);
+    const bg_err err = filter->kind->composed->compact(filter, compacted, info);
+    return err ? err : setops_keep(filter, compacted, info);
 }

@@ -31,6 +31,7 @@ static bg_filter *make_of(bg_kind kind, uint32_t shards, uint64_t first, uint64_
     spec.items = 2000;
     spec.rate = 1e-4;
     spec.shards = shards;
+    spec.folds = bg_kind_traits(kind) & BG_CAN_FOLD && !shards;
     if (bg_kind_traits(kind) & BG_IS_STATIC) {
         bg_builder *builder = NULL;
         CHECK_OK(bg_builder_create(&spec, &builder, NULL));
@@ -272,7 +273,10 @@ TEST(slot_mapped__what_is_made_of_an_overwritten_file)
     for (size_t i = 0; role != BG_ROLE_BASE; i++) {
         base = bg_pin_filter(&pin, i, &role);
     }
+    bg_filter *folded = NULL;
     CHECK_EQ(bg_filter_merge(target, base, NULL), BG_EFORMAT);
+    CHECK_EQ(bg_filter_fold(base, 1, &folded, NULL), BG_EFORMAT);
+    CHECK(!folded);
     bg_slot_unpin(slot, &pin);
     bg_filter_free(target);
     /* The same when it is known, and then a good file helps. */
