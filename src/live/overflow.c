@@ -257,7 +257,7 @@ bg_err overflow_merge(struct window *to, const struct window *from)
             continue;
         }
         if (bgi_recipe_plain(layer->kind, layer->core.units, layer->core.k, &g) != BG_OK
-            || !overflow_make(to, i, &g)) {
+            || !overflow_fits(to, &g, to->max_bytes) || !overflow_make(to, i, &g)) {
             return BG_ENOMEM;
         }
     }

@@ -227,6 +227,21 @@ TEST(window_burst__merged_windows_have_the_layers_of_both)
 }
 
 /* Numbers of layers that cannot be. */
+TEST(window_burst__a_merge_obeys_the_limit)
+{
+    bg_plan plan;
+    bg_filter *from = make(8, 0, 0.01, 0, &plan),
+              *to = make(8, 0, 0.01, plan.bytes, &plan);
+    (void)add_range(from, 0, ITEMS / 2);
+    (void)add_range(to, absent, ITEMS / 16);
+    CHECK(bg_filter_size_bytes(from) > plan.bytes);
+    CHECK_EQ(bg_filter_merge(to, from, NULL), BG_ENOMEM);
+    CHECK_EQ(bg_filter_size_bytes(to), plan.bytes);
+    CHECK_EQ(ask_range(to, absent, ITEMS / 16), ITEMS / 16);
+    bg_filter_free(from);
+    bg_filter_free(to);
+}
+
 TEST(window_burst__layers_that_cannot_be_are_refused)
 {
     enum { NUMBERS = CONTAINER_HEADER };
