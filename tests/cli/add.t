@@ -55,7 +55,7 @@ symbolic link
 1
 
 # More than it was made for.
-$ seq 5000 | bloomgate add -o over.bg f.bg
+$ seq 5000 | bloomgate add -t 1 -o over.bg f.bg
 ! bloomgate add: over.bg: keys added: 5,000, certainly new: 3,173
 ! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, rate of false positives 27.2 %
 ! bloomgate add: warning: made for 2,000 keys: the rate is above what was asked for
