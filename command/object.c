@@ -111,9 +111,15 @@ static bg_err object_make_slot(struct object *made, bg_filter *filter, bg_errinf
 bg_err object_adopt(const struct object_shape *shape, bg_filter *filter,
                     bg_foreign *foreign, struct object **object, bg_errinfo *info)
 {
+    *object = NULL;
+    if (bg_filter_moved(filter) > OBJECT_TIME_MAX) {
+        return object_error(info, BG_EFORMAT,
+                            "time of the window: found %llu, expected at most %llu",
+                            (unsigned long long)bg_filter_moved(filter),
+                            (unsigned long long)OBJECT_TIME_MAX);
+    }
     struct object *made = object_allocate(foreign ? bg_foreign_allocator(foreign)
                                                   : bg_filter_allocator(filter));
-    *object = NULL;
     if (!made) {
         return object_error(info, BG_ENOMEM, "out of memory");
     }

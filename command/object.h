@@ -249,6 +249,10 @@ bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 /* Sets the time to which a window was moved before it was loaded; the window continues from there. */
 void object_resume(struct object *object, uint64_t moved);
 
+/* The highest time of a window that is accepted, in milliseconds. It fits into the numbers of all
+ * protocols, also after the window has moved on. */
+#define OBJECT_TIME_MAX (UINT64_MAX / 4)
+
 /* Holds `writing` over a long operation: object_claim fails from the first call on. */
 void object_occupy(const struct object *object);
 void object_vacate(const struct object *object);

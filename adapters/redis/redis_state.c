@@ -84,7 +84,8 @@ static bg_err state_parse(bg_bytes text, struct state *state, bg_errinfo *info)
         || !state_number(&p, end, ' ', &state->expansions)
         || !state_number(&p, end, ' ', &state->refused)
         || !state_number(&p, end, ' ', &state->rotated)
-        || !state_number(&p, end, ';', &state->reshaped) || state->reshaped > 1) {
+        || !state_number(&p, end, ';', &state->reshaped) || state->reshaped > 1
+        || state->rotated > OBJECT_TIME_MAX) {
         return object_error(info, BG_EFORMAT,
                             "state: expected version 1, six numbers and a shape");
     }

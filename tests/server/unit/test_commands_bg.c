@@ -365,6 +365,33 @@ TEST(bg__windows_go_on_after_a_restart)
     fake_end(&h);
 }
 
+/* A forged file can claim any time; numbers of protocols are signed. */
+TEST(bg__windows_of_impossible_times)
+{
+    const uint64_t times[] = { OBJECT_TIME_MAX, OBJECT_TIME_MAX + 1, UINT64_MAX };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        bg_window_options window = BG_WINDOW_OPTIONS_INIT;
+        bg_spec spec = BG_SPEC_INIT;
+        bg_filter *filter = NULL;
+        struct object_shape shape;
+        struct object *object = NULL;
+        window.length = 7000;
+        spec.kind = BG_KIND_WINDOW;
+        spec.items = 100;
+        spec.rate = 0.01;
+        spec.window = &window;
+        CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+        CHECK_OK(bg_filter_rotate(filter, times[i], NULL));
+        object_shape_of(filter, &shape);
+        const bg_err err = object_adopt(&shape, filter, NULL, &object, NULL);
+        CHECK_EQ(err, i == 0 ? BG_OK : BG_EFORMAT);
+        if (err) {
+            bg_filter_free(filter);
+        }
+        object_free(object);
+    }
+}
+
 TEST(bg__windows_by_hand)
 {
     struct fake h;
