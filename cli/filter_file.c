@@ -137,7 +137,7 @@ int filter_claim(const char *path, bool force)
     char to[CLAIM_PATH];
     const bool is_file = strcmp(path, "-") != 0;
     int code = is_file ? claim_file(path) : CLI_OK;
-    /* A link is replaced by a file. Whoever changes what it leads to has to wait as well. */
+    /* A link is replaced by a file, so commands that change its target must wait as well. */
     code = code || !is_file ? code : claim_target(path, to);
     return code ? code : filter_may_write(path, force);
 }

@@ -138,7 +138,7 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
                    bg_errinfo *info);
 
 /*
- * Counts a change of an entry's content. Call it before the change, inside of a batch that ends
+ * Counts a change of an entry's content. Call it before the change, within a batch that ends
  * after the change, or after the change and before it is acknowledged. BG_ECANCELED: another
  * object has taken the entry's place because it had not changed. The change must not be
  * acknowledged.

@@ -4,7 +4,7 @@
  * A question for an empty item, which nobody else asks, goes to every shard, as clients' questions do;
  * so what it finds is what they would find. All nodes with slots are asked for a sign of life, and
  * every few seconds for the map. Then the witnesses of all shards are read, and updated if they
- * do not list all processes. Its client has little patience, and is opened anew after a failure, with
+ * do not list all processes. Its client has little patience, and is reopened after a failure, with
  * what is in the files of passwords and certificates by then.
  */
 #include "fronts_inside.h"

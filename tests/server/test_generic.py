@@ -262,7 +262,7 @@ def test_multi(s):
 
 @alone
 def test_multi_with_lookups(program):
-    """Look-ups that ask the source: each has its own answer, in its place."""
+    """Lookups that query the source: each gets its own answer, in order."""
     s = Service(program)
     path = os.path.join(s.folder, "keys.db")
     with sqlite3.connect(path) as db:

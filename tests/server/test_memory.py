@@ -191,7 +191,7 @@ def send(client, data):
 
 @alone
 def test_a_refused_lookup_leaves_others_alone(program):
-    """A look-up that asks the source is copied for a job. If that is refused the next one is not answered with what is left of it."""
+    """A lookup that queries the source is copied for a job. If the copy is refused, the next lookup does not finish the first one."""
     s = Service(program, "maxmemory 64Mi", "workers 1")
     path = os.path.join(s.folder, "keys.db")
     large = "x" * 20000
