@@ -30,9 +30,9 @@ $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fo
 
 # A link that is to be replaced, while what it leads to is changed; and the other way round.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
-! bloomgate merge: over.bg: another bloomgate command is changing it; run this one again when that has ended
-! bloomgate add: target.bg: another bloomgate command is changing it; run this one again when that has ended
-! bloomgate add: over.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate add: target.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate add: over.bg: another bloomgate command is changing it; try again when that command has ended
 
 # Files that do not exist yet.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder dedup -q --state new.bg; bloomgate dedup -q --state new.bg b; bloomgate build -n 10 new.bg b; echo a >&3; release; bloomgate check -c new.bg a b
@@ -53,7 +53,7 @@ folder/hop.bg
 to.bg
 hop.bg
 to.bg
-! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; run this one again when that has ended
+! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; try again when that command has ended
 $ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state round.bg b
 ! bloomgate dedup: round.bg: No such file or directory
 ? 4

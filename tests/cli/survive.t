@@ -286,7 +286,7 @@ $ bloomgate build -q -n 1M --resume resumed.bg second -f
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms again.bg first second 2> /dev/null; cp -p first kept; cp again.bg.partial kept.partial; (seq 1000000 1001000; echo 999) > second
 $ printf 9 | dd of=first bs=1 seek=500000 conv=notrunc status=none; touch -r kept first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
-! bloomgate build: again.bg.partial: the files that it has read have changed since then, or were replaced; start over with -f instead of --resume
+! bloomgate build: again.bg.partial: files that were already read have changed since the checkpoint; start over with -f instead of --resume
 ? 3
 $ tr 0-4 5-9 < first > other; mv other first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
 ! bloomgate build: again.bg.partial: files that were already read have changed since the checkpoint; start over with -f instead of --resume

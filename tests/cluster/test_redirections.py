@@ -267,7 +267,7 @@ def test_restart_while_it_is_asked():
             raise fake_nodes.Cut(b"")
     cluster.trouble = trouble
     done = run(cluster, "--batch", "10", "check", "-c", "-v", "f", keys=INPUT, quick=True)
-    assert done.returncode == 4 and "a process answered that its witness does not list" in done.stderr, done
+    assert done.returncode == 4 and "the process that answered is not listed in the witness" in done.stderr, done
 
 
 def test_processes_that_were_there_are_believed():
@@ -417,7 +417,7 @@ def test_shards_of_others():
 
 def test_rights_that_are_missing():
     cluster = made()
-    for word, text in ((b"INFO", "expected the right +info"), (b"GET", "GET: NOPERM")):
+    for word, text in ((b"INFO", "give the user the right +info"), (b"GET", "GET: NOPERM")):
         cluster.trouble = lambda node, words, word=word: b"-NOPERM no permission\r\n" if words[0] == word else None
         done = check(cluster)
         assert done.returncode == 4 and text in done.stderr, done
