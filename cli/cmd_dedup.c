@@ -274,7 +274,7 @@ static int dedup_say_full(const struct dedup *d)
 static int dedup_run(struct dedup *d)
 {
     d->hasher = bg_filter_hasher(d->seen.filter);
-    drops_begin(&d->drops, d->seen.filter, d->seen.keys, d->seen.rate);
+    drops_begin(&d->drops, d->seen.filter, d->seen.keys, d->seen.rate, d->seen.past);
     const int flowed = dedup_flow(d);
     const int ran =
         out_code() ? out_code() : flowed; /* it may fail after another stop */
@@ -290,7 +290,10 @@ static int dedup_run(struct dedup *d)
             return printed;
         }
     }
-    const int saved = seen_save(&d->seen, &d->format);
+    if (*d->seen.window) {
+        drops_look(&d->drops); /* for the sum that is saved */
+    }
+    const int saved = seen_save(&d->seen, &d->format, drops_total(&d->drops));
     const int reported = saved ? saved : dedup_report(d);
     return reported ? reported : code;
 }

@@ -23,9 +23,10 @@ static double drops_odds(double rate)
 /* How many new keys the budget allows at twice the current rate. */
 static double drops_affordable(const struct drops *d)
 {
-    const double allowed = d->rate * (double)atomic_load(&d->unique);
+    const double allowed =
+        d->rate * ((double)d->past.unique + (double)atomic_load(&d->unique));
     const double least = d->info.kind == BG_KIND_WINDOW ? drops_window_slack : 0;
-    const double budget = fmax(allowed, least) - d->wrong;
+    const double budget = fmax(allowed, least) - d->past.wrong - d->wrong;
     const double excess = 2 * drops_odds(d->info.rate) - d->rate;
     return excess > 0 ? budget / excess : HUGE_VAL;
 }
@@ -65,6 +66,12 @@ static void drops_look_at(struct drops *d, uint64_t sample)
 void drops_look(struct drops *d)
 {
     drops_look_at(d, 0);
+}
+
+struct drops_sum drops_total(const struct drops *d)
+{
+    return (struct drops_sum){ .unique = d->past.unique + atomic_load(&d->unique),
+                               .wrong = d->past.wrong + d->wrong };
 }
 
 /* Looks, unless another thread has, and grants keys. False: the filter is full. */
@@ -172,11 +179,13 @@ size_t drops_add(struct drops *d, struct chunk *chunk)
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-void drops_begin(struct drops *d, bg_filter *filter, uint64_t before, double rate)
+void drops_begin(struct drops *d, bg_filter *filter, uint64_t before, double rate,
+                 struct drops_sum past)
 {
     *d = (struct drops){ .filter = filter,
                          .before = before,
                          .rate = rate,
+                         .past = past,
                          .info = { .struct_size = sizeof d->info } };
     (void)pthread_rwlock_init(&d->looking, NULL);
     drops_look_at(d, DROPS_SAMPLE);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -232,17 +233,61 @@ static int seen_make(struct seen *seen, const struct input *input,
 /* ---- State ------------------------------------------------------------------------------------ */
 
 static const char seen_window_name[] = "window: ";
+static const char seen_past_name[] = "dedup: "; /* new lines, millionths dropped */
+
+/* The line of the metadata that begins with a name, or NULL. */
+static const char *seen_find_line(const char *metadata, const char *name)
+{
+    const char *line = metadata;
+    while (*line && strncmp(line, name, strlen(name)) != 0) {
+        line += strcspn(line, "\n");
+        line += *line == '\n';
+    }
+    return *line ? line : NULL;
+}
 
 /* What --window was when the state was made. */
 static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
 {
     const size_t skip = sizeof seen_window_name - 1;
-    const char *at = strstr(metadata, seen_window_name);
+    const char *at = seen_find_line(metadata, seen_window_name);
     window[0] = 0;
-    if (at && (at == metadata || at[-1] == '\n')
-        && strcspn(at + skip, "\n") < SEEN_WINDOW) {
+    if (at && strcspn(at + skip, "\n") < SEEN_WINDOW) {
         (void)snprintf(window, SEEN_WINDOW, "%.*s", (int)strcspn(at + skip, "\n"),
                        at + skip);
+    }
+}
+
+/* What runs before have done; zeros if there is no line. */
+static struct drops_sum seen_find_past(const char *metadata)
+{
+    struct drops_sum past = { .unique = 0 };
+    const char *at = seen_find_line(metadata, seen_past_name);
+    if (at) {
+        char *end = NULL;
+        past.unique = strtoull(at + sizeof seen_past_name - 1, &end, 10);
+        past.wrong = (double)strtoull(end, NULL, 10) / 1e6;
+    }
+    return past;
+}
+
+/* Replaces the line of the runs before, or adds it if there is room. */
+static void seen_put_past(char metadata[BG_METADATA_BYTES], struct drops_sum total)
+{
+    char line[64];
+    char *at = (char *)(uintptr_t)seen_find_line(metadata, seen_past_name);
+    if (at) {
+        const char *next = at + strcspn(at, "\n");
+        next += *next == '\n';
+        memmove(at, next, strlen(next) + 1);
+    }
+    const size_t used = strlen(metadata);
+    const int n = snprintf(line, sizeof line, "%s%s%llu %llu\n",
+                           used && metadata[used - 1] != '\n' ? "\n" : "",
+                           seen_past_name, (unsigned long long)total.unique,
+                           (unsigned long long)(total.wrong * 1e6));
+    if (n > 0 && used + (size_t)n < BG_METADATA_BYTES) {
+        memcpy(metadata + used, line, (size_t)n + 1);
     }
 }
 
@@ -336,6 +381,9 @@ static int seen_resume(struct seen *seen, struct key_format *format)
     }
     const bg_file_info *about = &seen->file.about;
     seen_find_window(about->metadata, seen->window);
+    if (*seen->window) {
+        seen->past = seen_find_past(about->metadata);
+    }
     code = filter_expect_whole(&seen->file);
     code = code ? code : seen_check_kind(seen, path, about);
     code = code ? code : seen_check_hash(seen, about);
@@ -398,7 +446,8 @@ int seen_begin(struct seen *seen, const struct input *input, struct key_format *
     return path && errno != ENOENT ? say_errno(path) : seen_make(seen, input, format);
 }
 
-int seen_save(const struct seen *seen, const struct key_format *format)
+int seen_save(const struct seen *seen, const struct key_format *format,
+              struct drops_sum total)
 {
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     char metadata[BG_METADATA_BYTES], note[SEEN_WINDOW + sizeof seen_window_name];
@@ -408,9 +457,15 @@ int seen_save(const struct seen *seen, const struct key_format *format)
     }
     (void)snprintf(note, sizeof note, "%s%s", seen_window_name, seen->window);
     filter_metadata(format, *seen->window ? note : NULL, metadata);
+    if (seen->file
+            .path) { /* a state that goes on keeps all lines, also those of others */
+        (void)snprintf(metadata, sizeof metadata, "%s", seen->file.about.metadata);
+    }
+    if (*seen->window) {
+        seen_put_past(metadata, total);
+    }
     how.generation = seen->generation;
-    /* A state that goes on keeps all lines, also those of others: notes, which part it is of. */
-    how.metadata = seen->file.path ? seen->file.about.metadata : metadata;
+    how.metadata = metadata;
     memcpy(how.key_id, seen->key_id, sizeof how.key_id);
     return bg_save(seen->filter, seen->to, &how, &why)
                ? say_error(seen->options->state, &why)

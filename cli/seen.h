@@ -12,6 +12,7 @@
 #define CLI_SEEN_H
 
 #include "claim.h"
+#include "drops.h"
 #include "filter_file.h"
 #include "input.h"
 #include "option.h"
@@ -33,9 +34,10 @@ struct seen {
     unsigned threads; /* for counting lines */
     int progress;     /* enum say_when */
     bg_filter *filter;
-    uint64_t keys;        /* keys at the start; approximate for a state */
-    double rate;          /* share of new lines that may be dropped */
-    struct secret secret; /* of a new filter, or */
+    uint64_t keys;         /* keys at the start; approximate for a state */
+    struct drops_sum past; /* of a window: the runs before, from the state */
+    double rate;           /* share of new lines that may be dropped */
+    struct secret secret;  /* of a new filter, or */
     struct filter_file
         file; /* what it was taken from: its path is NULL if from nothing */
     char window[SEEN_WINDOW];
@@ -48,8 +50,9 @@ struct seen {
  * follows what the state says. Exit code. */
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format);
 
-/* Saves the state, if there is to be one. Exit code. */
-int seen_save(const struct seen *seen, const struct key_format *format);
+/* Saves the state, if there is to be one; `total` is that of all runs. Exit code. */
+int seen_save(const struct seen *seen, const struct key_format *format,
+              struct drops_sum total);
 
 void seen_end(struct seen *seen);
 

@@ -99,6 +99,15 @@ $ bloomgate dedup --stats /nowhere/x lines
 ! bloomgate dedup: /nowhere/x: No such file or directory
 ? 4
 
+# Runs with one state of a window share what may be dropped wrongly: a full one stays full.
+$ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s full -w 1h -n 10k 2> said | awk '{ print ($1 > 10000) }'; grep -c "the filter is full" said; done; rm full
+1
+1
+0
+1
+0
+1
+
 # No mode drops more than its rate: a filter of fixed size that is full ends the run. What was
 # printed until then is right, and lines that are in the filter do not need room.
 $ bloomgate dedup -n 10k -p 1% many > few
