@@ -61,7 +61,7 @@ bool witness_has(const struct witness *witness, const struct link_process *proce
 
 enum witness_verdict {
     WITNESS_GOOD,
-    WITNESS_NONE,    /* there is no witness: the process is trusted for now */
+    WITNESS_NONE,    /* there is no witness: the process is trusted until one exists */
     WITNESS_DOUBT,   /* keys may be lost */
     WITNESS_RESTART, /* the same, by a restart that the witness does not record yet */
     WITNESS_NO_MEMORY

@@ -203,4 +203,24 @@ static inline const char *world_ask(struct world *w, const char *format, ...)
     return world_run(w, argv, argc);
 }
 
+/* Adds the keys k<from> to k<to - 1>. */
+static inline void world_add(struct world *w, const char *name, unsigned from,
+                             unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        CHECK(world_ask(w, "BG.ADD %s k%u", name, i)[0] == ':');
+    }
+}
+
+/* Checks that none of these keys is denied. */
+static inline void world_has(struct world *w, const char *name, unsigned from,
+                             unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        if (strcmp(world_ask(w, "BG.EXISTS %s k%u", name, i), ":1") != 0) {
+            check_fail(__FILE__, __LINE__, "%s k%u: %s", name, i, w->said);
+        }
+    }
+}
+
 #endif

@@ -118,7 +118,7 @@ static const char *const formed_texts[][4] = {
     [KEY_UTF16] = { "", "abcdef", "\xC3\xA9\xE6\x85\xA2", "\xF0\x9F\x98\x80 12345678" },
 };
 
-/* A record: the text in a second field, with blanks around it, inside of quotes if any. */
+/* A record: the text in a second field, with blanks around it, in quotes if there are any. */
 static size_t put_record(const struct key_format *f, const char *text, bool quoted,
                          unsigned blanks, char *to)
 {

@@ -38,22 +38,6 @@ static void says(const char *line, const char *answer)
     }
 }
 
-static void add(const char *name, unsigned from, unsigned to)
-{
-    for (unsigned i = from; i < to; i++) {
-        CHECK(world_ask(&w, "BG.ADD %s k%u", name, i)[0] == ':');
-    }
-}
-
-static void has(const char *name, unsigned from, unsigned to)
-{
-    for (unsigned i = from; i < to; i++) {
-        if (strcmp(world_ask(&w, "BG.EXISTS %s k%u", name, i), ":1") != 0) {
-            check_fail(__FILE__, __LINE__, "%s k%u: %s", name, i, w.said);
-        }
-    }
-}
-
 static bool in_doubt(void)
 {
     struct persist_stats stats;
@@ -162,42 +146,42 @@ static void story(const char *folder)
     says("BF.RESERVE dropped 0.001 100", "+OK");
     says("BF.RESERVE lasting 0.001 100", "+OK");
     says("BF.RESERVE still 0.001 100", "+OK");
-    add("old", 0, 4);
-    add("cuckoo", 0, 4);
-    add("dropped", 0, 4);
-    add("lasting", 0, 4);
-    add("still", 0, 4);
+    world_add(&w, "old", 0, 4);
+    world_add(&w, "cuckoo", 0, 4);
+    world_add(&w, "dropped", 0, 4);
+    world_add(&w, "lasting", 0, 4);
+    world_add(&w, "still", 0, 4);
     says("EXPIRE lasting 1000", ":1");
     says("SAVE", "+OK");
     says("RENAME old new", "+OK");
-    add("new", 4, 6);
+    world_add(&w, "new", 4, 6);
     says("DEL dropped", ":1");
     says("BF.RESERVE dropped 0.001 100", "+OK");
-    add("dropped", 10, 12);
+    world_add(&w, "dropped", 10, 12);
     says("PERSIST lasting", ":1");
-    add("lasting", 4, 6);
+    world_add(&w, "lasting", 4, 6);
     says("BF.RESERVE early 0.001 100", "+OK");
-    add("early", 0, 3);
+    world_add(&w, "early", 0, 3);
     CHECK(world_ack(&w));
     world_close(&w);
     must_open(folder, ""); /* in a segment of its own */
     says("RENAME early late", "+OK");
-    add("late", 3, 5);
+    world_add(&w, "late", 3, 5);
     says("COPY cuckoo copy", ":1");
-    add("cuckoo", 4, 6);
+    world_add(&w, "cuckoo", 4, 6);
     CHECK(world_ack(&w));
     world_close(&w);
 }
 
 static void check_story(void)
 {
-    has("new", 0, 6);
-    has("cuckoo", 0, 6);
-    has("copy", 0, 4);
-    has("dropped", 10, 12);
-    has("lasting", 0, 6);
-    has("still", 0, 4);
-    has("late", 0, 5);
+    world_has(&w, "new", 0, 6);
+    world_has(&w, "cuckoo", 0, 6);
+    world_has(&w, "copy", 0, 4);
+    world_has(&w, "dropped", 10, 12);
+    world_has(&w, "lasting", 0, 6);
+    world_has(&w, "still", 0, 4);
+    world_has(&w, "late", 0, 5);
     CHECK(world_ask(&w, "TTL lasting")[1] == '-'); /* never, or it is not known */
 }
 
@@ -307,7 +291,7 @@ static const char *make_doubtful(const char *name)
     long at = 64;
     must_open(folder, "");
     says("BF.RESERVE known 0.001 100", "+OK");
-    add("known", 0, 5);
+    world_add(&w, "known", 0, 5);
     says("SAVE", "+OK");
     says("RENAME known renamed", "+OK");
     says("BF.RESERVE later 0.001 100", "+OK");
@@ -331,8 +315,8 @@ TEST(doubt__names_that_nobody_knows)
     const char *folder = make_doubtful("names");
     must_open(folder, DOUBT);
     CHECK(in_doubt());
-    has("renamed", 0, 5);
-    has("known", 0, 5);
+    world_has(&w, "renamed", 0, 5);
+    world_has(&w, "known", 0, 5);
     says("BF.EXISTS other x", ":1");
     says("BF.MEXISTS other x y", "[:1 :1]");
     says("CF.EXISTS other x", ":1");
@@ -408,7 +392,7 @@ TEST(doubt__an_operator_can_forget)
     must_open(folder, FORGET);
     CHECK(!in_doubt());
     CHECK_EQ(w.server.persist->stats.files_kept, 0);
-    has("known", 0, 5); /* which is known to be incomplete */
+    world_has(&w, "known", 0, 5); /* which is known to be incomplete */
     CHECK(world_ask(&w, "BF.ADD known x")[0] == '-');
     says("BF.EXISTS renamed k1", ":0");
     says("BF.ADD other x", ":1");
@@ -416,7 +400,7 @@ TEST(doubt__an_operator_can_forget)
     reopen(folder, "");
     CHECK(!in_doubt());
     says("BF.EXISTS other y", ":0");
-    has("known", 0, 5);
+    world_has(&w, "known", 0, 5);
     list(inside(folder, "forgotten"), "", &files);
     CHECK_EQ(files.n, 1);
     CHECK_EQ(access(filter_file(folder, before.at[0]), F_OK), 0);

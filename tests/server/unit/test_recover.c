@@ -42,22 +42,6 @@ static void ok(const char *line)
     }
 }
 
-static void add(const char *name, unsigned from, unsigned to)
-{
-    for (unsigned i = from; i < to; i++) {
-        CHECK(world_ask(&w, "BG.ADD %s k%u", name, i)[0] == ':');
-    }
-}
-
-static void has(const char *name, unsigned from, unsigned to)
-{
-    for (unsigned i = from; i < to; i++) {
-        if (strcmp(world_ask(&w, "BG.EXISTS %s k%u", name, i), ":1") != 0) {
-            check_fail(__FILE__, __LINE__, "%s k%u: %s", name, i, w.said);
-        }
-    }
-}
-
 /* Nothing but what was added, nearly. */
 static bool knows(const char *name)
 {
@@ -128,12 +112,12 @@ static void spoilt(const char *folder, void (*spoil)(const char *path),
     ok("BF.RESERVE bf 0.001 100");
     ok("CF.RESERVE cf 100");
     ok("BF.RESERVE other 0.001 100");
-    add("bf", 0, 50);
-    add("cf", 0, 50);
-    add("other", 0, 50);
+    world_add(&w, "bf", 0, 50);
+    world_add(&w, "cf", 0, 50);
+    world_add(&w, "other", 0, 50);
     ok("SAVE");
-    add("bf", 50, 100);
-    add("cf", 50, 100);
+    world_add(&w, "bf", 50, 100);
+    world_add(&w, "cf", 50, 100);
     CHECK(world_ack(&w));
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "cf" : "bf";
@@ -142,22 +126,22 @@ static void spoilt(const char *folder, void (*spoil)(const char *path),
         spoil(path);
         must_open(folder);
         CHECK(!knows(name));
-        has(name, 0, 1000);
+        world_has(&w, name, 0, 1000);
         CHECK(world_ask(&w, "BG.ADD %s x", name)[0] == '-');
         CHECK(knows("other"));
         for (int n = 0; n < 3; n++) {
-            add("other", 50 + 10 * (unsigned)n, 60 + 10 * (unsigned)n);
+            world_add(&w, "other", 50 + 10 * (unsigned)n, 60 + 10 * (unsigned)n);
             ok("SAVE");
             again(folder);
         }
-        has(name, 0, 1000);
+        world_has(&w, name, 0, 1000);
         CHECK(world_ack(&w));
         world_crash(&w);
         repair(path);
         must_open(folder);
         CHECK(knows(name));
-        has(name, 0, 100);
-        has("other", 0, 80);
+        world_has(&w, name, 0, 100);
+        world_has(&w, "other", 0, 80);
     }
     world_close(&w);
 }
@@ -247,19 +231,19 @@ TEST(recover__the_secret_is_missing)
     ok("BF.RESERVE saved 0.001 100");
     ok("BF.RESERVE recorded 0.001 100");
     ok("BG.CREATE plain KIND blocked CAPACITY 100 ERROR 0.001 HASH fast");
-    add("saved", 0, 50);
+    world_add(&w, "saved", 0, 50);
     ok("SAVE");
-    add("saved", 50, 100);
-    add("recorded", 0, 100);
-    add("plain", 0, 60);
+    world_add(&w, "saved", 50, 100);
+    world_add(&w, "recorded", 0, 100);
+    world_add(&w, "plain", 0, 60);
     CHECK(world_ack(&w));
     world_crash(&w);
     CHECK_EQ(__real_rename(ring, aside), 0);
     for (int i = 0; i < 3; i++) { /* a new keyring is made, with another secret */
         must_open(folder);
-        has("saved", 0, 200);
-        has("recorded", 0, 200);
-        has("plain", 0, 60);
+        world_has(&w, "saved", 0, 200);
+        world_has(&w, "recorded", 0, 200);
+        world_has(&w, "plain", 0, 60);
         CHECK(!knows("saved") && !knows("recorded") && knows("plain"));
         ok("SAVE");
         CHECK(world_ack(&w));
@@ -268,8 +252,8 @@ TEST(recover__the_secret_is_missing)
     CHECK_EQ(__real_rename(aside, ring), 0);
     must_open(folder);
     CHECK(knows("saved") && knows("recorded"));
-    has("saved", 0, 100);
-    has("recorded", 0, 100);
+    world_has(&w, "saved", 0, 100);
+    world_has(&w, "recorded", 0, 100);
     world_close(&w);
 }
 
@@ -282,10 +266,10 @@ TEST(recover__a_failed_journal_and_a_missing_base)
     must_open(folder);
     ok("BF.RESERVE bf 0.001 100");
     ok("BF.RESERVE quiet 0.001 100");
-    add("bf", 0, 50);
-    add("quiet", 0, 50);
+    world_add(&w, "bf", 0, 50);
+    world_add(&w, "quiet", 0, 50);
     ok("SAVE");
-    add("bf", 50, 100);
+    world_add(&w, "bf", 50, 100);
     CHECK(world_ack(&w));
     (void)snprintf(path, sizeof path, "%s", base_of("bf"));
     world_crash(&w);
@@ -308,9 +292,9 @@ TEST(recover__a_failed_journal_and_a_missing_base)
     move_back(path);
     for (int i = 0; i < 2; i++) {
         again(folder);
-        has("bf", 0, 200);
+        world_has(&w, "bf", 0, 200);
         CHECK(!knows("bf") && knows("quiet"));
-        has("quiet", 0, 50);
+        world_has(&w, "quiet", 0, 50);
         CHECK_STR(world_ask(&w, "BF.EXISTS other y"), ":1");
         ok("SAVE");
     }
@@ -329,9 +313,9 @@ TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
     char path[PERSIST_PATH];
     must_open(folder);
     ok("BF.RESERVE bf 0.001 100");
-    add("bf", 0, 50);
+    world_add(&w, "bf", 0, 50);
     ok("SAVE");
-    add("bf", 50, 100);
+    world_add(&w, "bf", 50, 100);
     (void)snprintf(path, sizeof path, "%s", base_of("bf"));
     CHECK_EQ(crossing_fail(journal()), BG_EIO);
     struct entry *entry = entry_of("bf");
@@ -342,7 +326,7 @@ TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
     CHECK(strncmp(world_ask(&w, "BF.ADD bf late"), "-MISCONF", 8) == 0);
     again_after_crash(folder);
     CHECK(knows("bf"));
-    has("bf", 0, 100);
+    world_has(&w, "bf", 0, 100);
     world_close(&w);
 }
 
@@ -352,17 +336,17 @@ TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
     const char *folder = scratch_path("fresh");
     must_open(folder);
     ok("BF.RESERVE bf 0.001 200");
-    add("bf", 0, 50);
+    world_add(&w, "bf", 0, 50);
     ok("SAVE");
-    add("bf", 50, 100);
+    world_add(&w, "bf", 50, 100);
     CHECK_EQ(crossing_fail(journal()), BG_EIO);
     CHECK(!world_ack(&w));
     ok("SAVE");
     CHECK(world_ack(&w));
-    add("bf", 100, 150);
+    world_add(&w, "bf", 100, 150);
     again(folder);
     CHECK(knows("bf"));
-    has("bf", 0, 150);
+    world_has(&w, "bf", 0, 150);
     CHECK_EQ(count_files(folder), 1);
     world_close(&w);
 }
@@ -399,14 +383,14 @@ TEST(recover__a_base_that_was_not_recorded)
         if (world_ask(&w, "EXISTS %s", name)[1] == '0') {
             ok(commutes ? "BF.RESERVE bf 0.001 100" : "CF.RESERVE cf 100");
         }
-        add(name, 0, 50);
+        world_add(&w, name, 0, 50);
         CHECK(world_ack(&w));
         fill_up = true;
         disk.on_create = journal_becomes_full; /* told when the segment is made */
         CHECK(world_ask(&w, "SAVE")[0] == '-');
         journal_has_room();
         /* Now at the second new file: that of the filter. */
-        add(name, 50, 60);
+        world_add(&w, name, 50, 60);
         CHECK(world_ack(&w));
         struct entry *entry = entry_of(name);
         fill_up = true;
@@ -416,7 +400,7 @@ TEST(recover__a_base_that_was_not_recorded)
         journal_has_room();
         ok("SAVE");
         again(folder);
-        has(name, 0, 60);
+        world_has(&w, name, 0, 60);
         CHECK(knows(name));
         CHECK(count_files(folder) <= 2);
         world_close(&w);
@@ -431,17 +415,17 @@ TEST(recover__adds_rely_on_what_is_kept)
     must_open(folder);
     ok("BG.CREATE a KIND blocked CAPACITY 1000 ERROR 0.001");
     ok("BG.CREATE b KIND blocked CAPACITY 1000 ERROR 0.001");
-    add("b", 0, 100);
+    world_add(&w, "b", 0, 100);
     CHECK(world_ack(&w));
     disk.calls = 0;
     disk.at = 1;
     disk.fault = DISK_EIO;
     CHECK(world_ask(&w, "BG.MERGE a b")[0] == '-');
     disk.at = 0;
-    has("a", 0, 100);
-    add("a", 0, 20); /* all are there already */
+    world_has(&w, "a", 0, 100);
+    world_add(&w, "a", 0, 20); /* all are there already */
     again(folder);
-    has("a", 0, 20);
+    world_has(&w, "a", 0, 20);
     /* The next snapshot heals it: then adds rely on what is there. */
     disk.calls = 0;
     disk.at = 1;
@@ -449,10 +433,10 @@ TEST(recover__adds_rely_on_what_is_kept)
     disk.at = 0;
     ok("SAVE");
     const uint64_t appends = state().appends;
-    add("a", 0, 100);
+    world_add(&w, "a", 0, 100);
     CHECK_EQ(state().appends, appends);
     again(folder);
-    has("a", 0, 100);
+    world_has(&w, "a", 0, 100);
     world_close(&w);
 }
 
@@ -463,7 +447,7 @@ TEST(recover__removes_wait_for_what_is_kept)
     must_open(folder);
     ok("CF.RESERVE a 1000");
     ok("CF.RESERVE b 1000");
-    add("b", 0, 10);
+    world_add(&w, "b", 0, 10);
     CHECK(world_ack(&w));
     disk.calls = 0;
     disk.at = 1;
@@ -513,13 +497,13 @@ TEST(recover__an_unfinished_load_keeps_no_segments)
                                         object, NULL));
     session_end(&w.session);
     for (unsigned i = 0; i < 5; i++) {
-        add("bf", 10 * i, 10 * i + 10);
+        world_add(&w, "bf", 10 * i, 10 * i + 10);
         ok("SAVE");
         CHECK_EQ(state().segments, 1);
     }
     again(folder);
-    has("load", 0, 10); /* nobody knows */
-    has("bf", 0, 50);
+    world_has(&w, "load", 0, 10); /* nobody knows */
+    world_has(&w, "bf", 0, 50);
     world_close(&w);
 }
 
@@ -538,7 +522,7 @@ TEST(recover__windows_record_when_they_move)
     ok("BG.CREATE hours KIND window CAPACITY 1000 WINDOW 36000000 GENERATIONS 3");
     ok("BG.CREATE manual KIND window CAPACITY 1000 MANUAL GENERATIONS 3");
     struct entry *entry = entry_of("hours");
-    add("hours", 0, 10);
+    world_add(&w, "hours", 0, 10);
     const uint64_t appends = state().appends;
     for (int i = 0; i < 100; i++) {
         session_begin(&w.session);
@@ -552,7 +536,7 @@ TEST(recover__windows_record_when_they_move)
     CHECK(world_ask(&w, "BG.ROTATE manual")[0] == ':');
     CHECK_EQ(state().appends, before + 2);
     again(folder);
-    has("hours", 0, 10);
+    world_has(&w, "hours", 0, 10);
     ok("SAVE"); /* from now on the time is in the base */
     const uint64_t to = moved_to("hours");
     CHECK(to > 0);
@@ -779,23 +763,23 @@ TEST(recover__a_torn_tail)
     char path[JOURNAL_DISK_PATH];
     must_open(folder);
     ok("BF.RESERVE bf 0.001 1000");
-    add("bf", 0, 100);
+    world_add(&w, "bf", 0, 100);
     CHECK(world_ack(&w));
     const uint64_t end = state().segment_bytes;
-    add("bf", 100, 200);
+    world_add(&w, "bf", 100, 200);
     CHECK(world_ack(&w));
     (void)snprintf(path, sizeof path, "%s", journal()->path);
     const uint64_t last = state().segment_bytes;
     world_crash(&w);
     CHECK_EQ(truncate(path, (off_t)(end + (last - end) / 2 + 7)), 0);
     must_open(folder);
-    has("bf", 0, 140);
+    world_has(&w, "bf", 0, 140);
     CHECK_STR(world_ask(&w, "BF.EXISTS bf k199"), ":0");
     CHECK(w.server.persist->stats.torn_bytes > 0);
-    add("bf", 200, 250);
+    world_add(&w, "bf", 200, 250);
     again(folder);
-    has("bf", 0, 140);
-    has("bf", 200, 250);
+    world_has(&w, "bf", 0, 140);
+    world_has(&w, "bf", 200, 250);
     world_close(&w);
 }
 
@@ -817,8 +801,8 @@ TEST(recover__bounds_come_back)
         again(folder);
         CHECK_STR(world_ask(&w, "BG.DIGEST bf"), before[0]);
         CHECK_STR(world_ask(&w, "CF.INFO cf"), before[1]);
-        has("bf", 0, 3000);
-        has("cf", 0, 3000);
+        world_has(&w, "bf", 0, 3000);
+        world_has(&w, "cf", 0, 3000);
         if (i == 1) {
             ok("SAVE");
         }
@@ -868,12 +852,12 @@ TEST(recover__filters_of_redisbloom)
     CHECK_OK(host->ops->create(host, (bg_bytes){ "f", 1 }, object, NULL));
     session_end(&w.session);
     CHECK(strstr(base_of("f"), ".redisbloom") != NULL);
-    add("f", 1, 50);
+    world_add(&w, "f", 1, 50);
     for (unsigned i = 1; i < 4; i++) {
         again(folder);
-        has("f", 0, 50 * i);
+        world_has(&w, "f", 0, 50 * i);
         CHECK(knows("f"));
-        add("f", 50 * i, 50 * i + 50);
+        world_add(&w, "f", 50 * i, 50 * i + 50);
         if (i > 1) {
             ok("SAVE");
         }
@@ -885,14 +869,14 @@ TEST(recover__filters_of_redisbloom)
     world_crash(&w);
     flip(path);
     must_open(folder);
-    has("f", 0, 1000); /* damaged: nobody knows */
+    world_has(&w, "f", 0, 1000); /* damaged: nobody knows */
     CHECK(!knows("f"));
     again(folder);
     CHECK(world_ack(&w));
     world_crash(&w);
     flip(path);
     must_open(folder);
-    has("f", 0, 200);
+    world_has(&w, "f", 0, 200);
     CHECK(knows("f"));
     world_close(&w);
 }
@@ -999,8 +983,8 @@ TEST(recover__the_generation_of_files)
     for (int round = 0; round < 4; round++) {
         refuses("BG.RELOAD once five");
         refuses("BG.RELOAD twice six");
-        has("once", 0, 70);
-        has("twice", 0, 70);
+        world_has(&w, "once", 0, 70);
+        world_has(&w, "twice", 0, 70);
         if (round == 1) {
             ok("SAVE");
         }
@@ -1013,11 +997,11 @@ TEST(recover__the_generation_of_files)
     must_open(folder);
     CHECK(!knows("once") && knows("twice"));
     refuses("BG.RELOAD once five");
-    has("once", 0, 100);
+    world_has(&w, "once", 0, 100);
     CHECK_STR(world_ask(&w, "BG.RELOAD once seven"), digest);
     CHECK(world_ask(&w, "BG.RELOAD twice five DISCARD")[0] != '-');
     again(folder);
-    has("once", 0, 70);
+    world_has(&w, "once", 0, 70);
     CHECK(knows("once"));
     CHECK(world_ask(&w, "BG.RELOAD twice six")[0] != '-');
     world_close(&w);
