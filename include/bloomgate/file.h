@@ -77,7 +77,7 @@ typedef struct bg_open_options {
 typedef struct bg_save_options {
     uint32_t struct_size; /* sizeof(bg_save_options) */
     uint32_t flags;       /* BG_FILE_NO_SYNC, _NO_READ_BACK, _STILL, _NO_CANARIES */
-    uint64_t generation;  /* a number of yours; canaries follow from it */
+    uint64_t generation;  /* user-defined; determines the canaries */
     uint64_t created;     /* seconds since 1970; 0: now */
     uint8_t key_id[BG_KEY_ID_BYTES]; /* which secret it was, in your words */
     const char
