@@ -24,6 +24,18 @@
 #define BGI_TSAN 0
 #endif
 
+/* Whether the address sanitizer watches. */
+#if defined(__SANITIZE_ADDRESS__)
+#define BGI_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define BGI_ASAN 1
+#endif
+#endif
+#ifndef BGI_ASAN
+#define BGI_ASAN 0
+#endif
+
 /*
  * Asks for a cache line that will be needed some hundred nanoseconds later, into the
  * second-level cache. Not into the first: the queue of lines on their way there is the

@@ -3,6 +3,8 @@
 #include "base/memory.h"
 
 #include "base/checked.h"
+#include "base/compiler.h"
+#include "base/pool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +33,13 @@ void bg_memory_set_guard(const bg_memory_guard *guard)
 static bool memory_is_mapped(size_t bytes, bool hidden)
 {
     return hidden || bytes >= MAP_FROM;
+}
+
+/* Whether hidden memory of that size comes from the pool. Never with the address sanitizer, which would not
+ * see where a piece ends. */
+static bool memory_is_pooled(size_t bytes)
+{
+    return !BGI_ASAN && bytes <= BGI_POOL_MAX;
 }
 
 /* Returns the cost of an allocation: whole pages if it is mapped, otherwise with the average overhead of the C
@@ -128,19 +137,48 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
     return memory->base != NULL;
 }
 
+static bool memory_take_pooled(struct bgi_memory *memory, size_t bytes)
+{
+    const size_t size = bgi_pool_size(bytes);
+    if (!memory_ask(size, false)) {
+        return false;
+    }
+    void *p = bgi_pool_take(bytes);
+    if (!p) {
+        memory_tell(size, false);
+        return false;
+    }
+    *memory = (struct bgi_memory){
+        .base = p, .bytes = bytes, .hidden = true, .pooled = true
+    };
+    return true;
+}
+
 /* All of it, bits as well: if only the page of the handle were, a filter would be two
  * areas for the kernel, which counts them, and which joins neighbours that are alike. */
+static bool memory_map_hidden(struct bgi_memory *memory, size_t bytes, bool small_pages)
+{
+    if (!memory_ask(bytes, true)) {
+        return false;
+    }
+    void *p = memory_map(bytes, small_pages);
+    if (!p) {
+        memory_tell(bytes, true);
+        return false;
+    }
+    (void)madvise(p, memory_map_bytes(bytes), MADV_DONTDUMP);
+    *memory = (struct bgi_memory){ .base = p, .bytes = bytes, .hidden = true };
+    return true;
+}
+
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages)
 {
-    if ((!allocator || !allocator->allocate) && memory_ask(bytes, true)) {
-        void *p = memory_map(bytes, small_pages);
-        if (p) {
-            (void)madvise(p, memory_map_bytes(bytes), MADV_DONTDUMP);
-            *memory = (struct bgi_memory){ .base = p, .bytes = bytes, .hidden = true };
+    if (!allocator || !allocator->allocate) {
+        if (memory_is_pooled(bytes) ? memory_take_pooled(memory, bytes)
+                                    : memory_map_hidden(memory, bytes, small_pages)) {
             return true;
         }
-        memory_tell(bytes, true);
     }
     return bgi_memory_take(memory, bytes, allocator, small_pages);
 }
@@ -153,6 +191,9 @@ void bgi_memory_give(struct bgi_memory *memory)
     if (memory->allocator.allocate) {
         memory->allocator.release(memory->allocator.context, memory->base,
                                   memory->bytes);
+    } else if (memory->pooled) {
+        bgi_pool_give(memory->base, memory->bytes);
+        memory_tell(bgi_pool_size(memory->bytes), false);
     } else if (memory_is_mapped(memory->bytes, memory->hidden)) {
         (void)munmap(memory->base, memory_map_bytes(memory->bytes));
         memory_tell(memory->bytes, memory->hidden);

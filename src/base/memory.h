@@ -7,8 +7,8 @@
  * Fresh pages are zeroed by the kernel when they are first touched, so creating a
  * filter of many GiB costs nothing until it is used.
  *
- * Memory with a secret in it is hidden, which takes whole pages: a filter of a keyed
- * profile has its secret in its handle, so all of it is left out of core files. Secrets
+ * Memory with a secret in it is hidden: a filter of a keyed profile has its secret in its
+ * handle, so all of it is left out of core files. Small pieces come from a pool (pool.h). Secrets
  * alone (a keyring, a file that is read) are also locked and kept from children.
  */
 #ifndef BGI_MEMORY_H
@@ -25,7 +25,8 @@ struct bgi_memory {
     void *base; /* NULL: none */
     size_t bytes;
     bg_allocator allocator; /* allocate == NULL: the system's */
-    bool hidden;            /* mapped, whatever its size, and left out of core files */
+    bool hidden; /* left out of core files; mapped, whatever its size, unless */
+    bool pooled; /* it is a piece of the pool */
 };
 
 /*

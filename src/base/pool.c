@@ -1,0 +1,166 @@
+/* pool.c - see pool.h. */
+#define _GNU_SOURCE /* madvise, MAP_ANONYMOUS */
+
+#include "base/pool.h"
+
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+enum {
+    POOL_UNIT = 64,
+    POOL_SLAB = 256 << 10,
+    POOL_STEPS = 4, /* sizes for each doubling */
+    POOL_CLASSES = 32
+};
+
+struct slab {
+    struct slab *next, *before; /* in the list of its size */
+    void **free;                /* the first free piece that has been used before */
+    size_t fresh;               /* offset of the pieces that have never been used */
+    size_t size;                /* of a piece */
+    unsigned class;
+    unsigned used; /* pieces */
+};
+
+static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct slab *pool_slabs[POOL_CLASSES]; /* those with a free piece */
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
+/* Sizes in units are 1, 2, 3, 4, then four in each doubling: 5, 6, 7, 8, 10, 12, 14, 16, 20, ... */
+static unsigned pool_class(size_t bytes, size_t *size)
+{
+    const size_t units = bytes ? (bytes + POOL_UNIT - 1) / POOL_UNIT : 1;
+    unsigned shift = 0;
+    while (units > (size_t)(2 * POOL_STEPS) << shift) {
+        shift++;
+    }
+    const size_t rounded = (units + ((size_t)1 << shift) - 1) >> shift;
+    *size = (rounded << shift) * POOL_UNIT;
+    return (unsigned)rounded - 1 + shift * POOL_STEPS;
+}
+
+size_t bgi_pool_size(size_t bytes)
+{
+    size_t size;
+    (void)pool_class(bytes, &size);
+    return size;
+}
+
+/* ---- Slabs ----------------------------------------------------------------------------------- */
+
+static struct slab *slab_of(void *piece)
+{
+    return (struct slab *)((uintptr_t)piece & ~(uintptr_t)(POOL_SLAB - 1));
+}
+
+/* Maps an aligned slab: twice its size, of which the ends are returned. */
+static struct slab *slab_create(unsigned class, size_t size)
+{
+    char *p = mmap(NULL, 2 * POOL_SLAB, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        return NULL;
+    }
+    const size_t head = -(uintptr_t)p & (POOL_SLAB - 1);
+    if (head) {
+        (void)munmap(p, head);
+    }
+    (void)munmap(p + head + POOL_SLAB, POOL_SLAB - head);
+    struct slab *slab = (struct slab *)(void *)(p + head);
+    (void)madvise(slab, POOL_SLAB, MADV_DONTDUMP);
+    *slab = (struct slab){ .class = class, .size = size };
+    slab->fresh = (sizeof *slab + POOL_UNIT - 1) / POOL_UNIT * POOL_UNIT;
+    return slab;
+}
+
+static bool slab_is_full(const struct slab *slab)
+{
+    return !slab->free && POOL_SLAB - slab->fresh < slab->size;
+}
+
+static void slab_link(struct slab *slab)
+{
+    struct slab **first = &pool_slabs[slab->class];
+    slab->before = NULL;
+    slab->next = *first;
+    if (*first) {
+        (*first)->before = slab;
+    }
+    *first = slab;
+}
+
+static void slab_unlink(struct slab *slab)
+{
+    if (slab->before) {
+        slab->before->next = slab->next;
+    } else {
+        pool_slabs[slab->class] = slab->next;
+    }
+    if (slab->next) {
+        slab->next->before = slab->before;
+    }
+}
+
+static void *slab_take(struct slab *slab)
+{
+    void **piece = slab->free;
+    if (piece) {
+        slab->free = *piece;
+        *piece = NULL;
+    } else {
+        piece = (void **)(void *)((char *)slab + slab->fresh);
+        slab->fresh += slab->size;
+    }
+    slab->used++;
+    return piece;
+}
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+void *bgi_pool_take(size_t bytes)
+{
+    size_t size;
+    void *piece = NULL;
+    const unsigned class = pool_class(bytes, &size);
+    (void)pthread_mutex_lock(&pool_lock);
+    struct slab *slab = pool_slabs[class];
+    if (!slab) {
+        slab = slab_create(class, size);
+        if (slab) {
+            slab_link(slab);
+        }
+    }
+    if (slab) {
+        piece = slab_take(slab);
+        if (slab_is_full(slab)) {
+            slab_unlink(slab);
+        }
+    }
+    (void)pthread_mutex_unlock(&pool_lock);
+    return piece;
+}
+
+void bgi_pool_give(void *piece, size_t bytes)
+{
+    struct slab *slab = slab_of(piece), *unused = NULL;
+    void **link = piece;
+    bgi_wipe(piece, bytes);
+    (void)pthread_mutex_lock(&pool_lock);
+    if (slab_is_full(slab)) {
+        slab_link(slab);
+    }
+    *link = slab->free;
+    slab->free = link;
+    if (--slab->used == 0 && (slab->next || slab->before)) {
+        slab_unlink(slab);
+        unused = slab;
+    }
+    (void)pthread_mutex_unlock(&pool_lock);
+    if (unused) {
+        (void)munmap(unused, POOL_SLAB);
+    }
+}
