@@ -2,6 +2,7 @@
 #include "pack.h"
 
 #include "persist_inside.h"
+#include "squeeze.h"
 #include "text.h"
 
 #include <errno.h>
@@ -13,6 +14,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* The largest part fills the buffer of a writer. */
+enum { PACK_BUFFER = 1 << 20, PACK_PART = PACK_BUFFER - SQUEEZE_MORE };
 
 /* ---- References ------------------------------------------------------------------------------ */
 
@@ -70,11 +74,54 @@ static size_t pack_read_at(int fd, char *to, size_t n, uint64_t offset)
     return got;
 }
 
+/* Reads the squeezed bytes of a part; NULL after an error. */
+static unsigned char *pack_load(int fd, const struct part *part, const char *reference,
+                                bg_err *err, bg_errinfo *info)
+{
+    const off_t end = lseek(fd, 0, SEEK_END); /* checked before allocating the bytes */
+    const size_t n = (size_t)part->length;
+    if (end < 0 || part->offset > (uint64_t)end
+        || part->length > (uint64_t)end - part->offset) {
+        *err = persist_fail(info, BG_EFORMAT, "%s: the pack is too short", reference);
+        return NULL;
+    }
+    unsigned char *squeezed = malloc(n + 1);
+    if (!squeezed) {
+        *err = persist_fail(info, BG_ENOMEM, "out of memory");
+    } else if (pack_read_at(fd, (char *)squeezed, n, part->offset) < n) {
+        *err = persist_fail(info, BG_EIO, "%s: %s", reference, text_errno(errno));
+        free(squeezed);
+        squeezed = NULL;
+    }
+    return squeezed;
+}
+
+static bg_err pack_restore(const unsigned char *squeezed, size_t length,
+                           const char *reference, void **bytes, size_t *n,
+                           bg_errinfo *info)
+{
+    *n = squeeze_size(squeezed, length);
+    if (*n > PACK_PART) {
+        return persist_fail(info, BG_EFORMAT, "%s: the part is damaged", reference);
+    }
+    *bytes = malloc(*n + 1);
+    if (!*bytes) {
+        return persist_fail(info, BG_ENOMEM, "out of memory");
+    }
+    if (!squeeze_undo(squeezed, length, *bytes)) {
+        free(*bytes);
+        *bytes = NULL;
+        return persist_fail(info, BG_EFORMAT, "%s: the part is damaged", reference);
+    }
+    return BG_OK;
+}
+
 bg_err pack_read(const char *folder, const char *reference, void **bytes, size_t *n,
                  bg_errinfo *info)
 {
     char path[PERSIST_PATH];
     struct part part;
+    bg_err err = BG_OK;
     *bytes = NULL;
     if (!pack_parse(reference, &part)) {
         return persist_fail(info, BG_EFORMAT, "%s: expected NAME@OFFSET+LENGTH",
@@ -85,28 +132,16 @@ bg_err pack_read(const char *folder, const char *reference, void **bytes, size_t
     if (fd < 0) {
         return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
     }
-    const off_t end = lseek(fd, 0, SEEK_END); /* checked before allocating the bytes */
-    const bool inside = end >= 0 && part.offset <= (uint64_t)end
-                        && part.length <= (uint64_t)end - part.offset;
-    *n = (size_t)part.length;
-    *bytes = inside ? malloc(*n + 1) : NULL;
-    bg_err err = BG_OK;
-    if (!inside) {
-        err = persist_fail(info, BG_EFORMAT, "%s: the pack is too short", reference);
-    } else if (!*bytes) {
-        err = persist_fail(info, BG_ENOMEM, "out of memory");
-    } else if (pack_read_at(fd, *bytes, *n, part.offset) < *n) {
-        err = persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
-        free(*bytes);
-        *bytes = NULL;
-    }
+    unsigned char *squeezed = pack_load(fd, &part, reference, &err, info);
     close(fd);
+    if (squeezed) {
+        err = pack_restore(squeezed, (size_t)part.length, reference, bytes, n, info);
+    }
+    free(squeezed);
     return err;
 }
 
 /* ---- Writing ------------------------------------------------------------------------------- */
-
-enum { PACK_BUFFER = 1 << 20 };
 
 struct pack_writer {
     int fd;
@@ -139,13 +174,14 @@ bg_err pack_begin(const char *folder, const char *name, struct pack_writer **wri
     return BG_OK;
 }
 
-static bg_err pack_write(struct pack_writer *writer, const char *bytes, size_t n,
-                         bg_errinfo *info)
+static bg_err pack_flush(struct pack_writer *writer, bg_errinfo *info)
 {
+    const size_t n = writer->used;
     size_t at = 0;
+    writer->used = 0;
     while (at < n) {
-        const ssize_t done =
-            pwrite(writer->fd, bytes + at, n - at, (off_t)(writer->written + at));
+        const ssize_t done = pwrite(writer->fd, writer->buffer + at, n - at,
+                                    (off_t)(writer->written + at));
         if (done < 0 && errno != EINTR) {
             return persist_fail(info, BG_EIO, "%s: %s", writer->path,
                                 text_errno(errno));
@@ -156,27 +192,23 @@ static bg_err pack_write(struct pack_writer *writer, const char *bytes, size_t n
     return BG_OK;
 }
 
-static bg_err pack_flush(struct pack_writer *writer, bg_errinfo *info)
-{
-    const size_t n = writer->used;
-    writer->used = 0;
-    return pack_write(writer, writer->buffer, n, info);
-}
-
 bg_err pack_append(struct pack_writer *writer, const void *bytes, size_t n,
                    char reference[PACK_REFERENCE], bg_errinfo *info)
 {
-    bg_err err = n > PACK_BUFFER - writer->used ? pack_flush(writer, info) : BG_OK;
-    if (err) {
-        return err;
+    if (n > PACK_PART) {
+        return persist_fail(info, BG_EINVAL, "found %zu bytes, expected at most %d", n,
+                            PACK_PART);
     }
+    if (n + SQUEEZE_MORE > PACK_BUFFER - writer->used) {
+        const bg_err err = pack_flush(writer, info);
+        if (err) {
+            return err;
+        }
+    }
+    const size_t length = squeeze(bytes, n, writer->buffer + writer->used);
     (void)snprintf(reference, PACK_REFERENCE, "%s@%" PRIu64 "+%zu", writer->name,
-                   writer->written + writer->used, n);
-    if (n > PACK_BUFFER) {
-        return pack_write(writer, bytes, n, info);
-    }
-    memcpy(writer->buffer + writer->used, bytes, n);
-    writer->used += n;
+                   writer->written + writer->used, length);
+    writer->used += length;
     return BG_OK;
 }
 

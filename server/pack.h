@@ -2,9 +2,9 @@
  * pack.h - files that hold the content of many small objects.
  *
  * One file for each of a million small filters would cost a million inodes, and two syncs per file. A
- * snapshot therefore writes the small filters of a batch to one pack: complete filter files, one after
- * the other, with nothing before, between or after them. The base of an object then refers to a part of
- * a pack by "NAME.pack@OFFSET+LENGTH" instead of a file name.
+ * snapshot therefore writes the small filters of a batch to one pack: complete filter files, squeezed
+ * (squeeze.h), one after the other, with nothing before, between or after them. The base of an object
+ * then refers to a part of a pack by "NAME.pack@OFFSET+LENGTH" instead of a file name.
  *
  * A pack is written once and synced before anything refers to it. `packs` counts the references; a pack
  * without references is deleted. If less than half of a pack is in use, the next snapshot saves its
@@ -28,7 +28,7 @@ bool pack_is_reference(const char *reference);
 int pack_compare(const char *a, const char *b);
 
 /* Reads a part; the caller frees it with free(). Errors: BG_EIO; BG_EFORMAT for a malformed reference or
- * a pack that is too short; BG_ENOMEM. */
+ * part, or a pack that is too short; BG_ENOMEM. */
 bg_err pack_read(const char *folder, const char *reference, void **bytes, size_t *n,
                  bg_errinfo *info);
 
@@ -39,6 +39,8 @@ struct pack_writer;
 /* Starts a pack with a new name, such as "3f0c.pack". */
 bg_err pack_begin(const char *folder, const char *name, struct pack_writer **writer,
                   bg_errinfo *info);
+
+/* Appends a part. Errors: BG_EINVAL if it is too large for a pack; BG_EIO. */
 bg_err pack_append(struct pack_writer *writer, const void *bytes, size_t n,
                    char reference[PACK_REFERENCE], bg_errinfo *info);
 

@@ -258,21 +258,35 @@ static bg_err persist_save_foreign(struct persist *persist, struct object *objec
     return err;
 }
 
-/* A copy of the base that has exactly what is recorded below base->from (P3). */
-static bg_err persist_copy(struct persist *persist, struct object *object,
-                           struct entry_base *base, bg_filter **copy, bg_errinfo *info)
+/* Pins the filter that has all changes recorded below base->from: exactly these, and nothing changes until
+ * persist_let_go (P3); or some later ones as well, if it commutes (P2). NULL: the object has lost its
+ * filter. */
+static const bg_filter *persist_hold(struct persist *persist, struct object *object,
+                                     uint64_t done, struct entry_base *base,
+                                     bg_pin *pin)
 {
-    bg_pin pin;
+    if (object->commutes) {
+        persist_begin_base(persist, object, base);
+        base->from = done;
+        return object_pin(object, pin);
+    }
     object_occupy(object);
     persist_begin_base(persist, object, base);
-    bg_slot_pin(object->slot, &pin);
-    const bg_filter *filter = object_base(&pin);
-    const bg_err err =
-        filter ? bg_filter_copy(filter, copy, info)
-               : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
-    bg_slot_unpin(object->slot, &pin);
-    object_vacate(object);
-    return err;
+    bg_slot_pin(object->slot, pin);
+    return object_base(pin);
+}
+
+static void persist_let_go(struct object *object, bg_pin *pin)
+{
+    bg_slot_unpin(object->slot, pin);
+    if (!object->commutes) {
+        object_vacate(object);
+    }
+}
+
+static bg_err persist_no_filter(bg_errinfo *info)
+{
+    return persist_fail(info, BG_ENOTFOUND, "the filter is not there");
 }
 
 /* The text of an object's shape, as the journal and base files have it. */
@@ -283,23 +297,55 @@ static void persist_shape(const struct object *object, char text[OBJECT_SHAPE_TE
     (void)object_shape_write(&shape, text);
 }
 
-/* Writes a small filter to a pack. BG_EINVAL: it has grown in the meantime. */
-static bg_err persist_save_small(const bg_filter *filter,
-                                 const bg_save_options *options,
-                                 struct pack_writer *pack, struct entry_base *base,
-                                 bg_errinfo *info)
+/* Fills in what a file has besides the filter; `how` refers to `metadata`. */
+static void persist_options(const struct object *object, const struct entry_base *base,
+                            char metadata[OBJECT_SHAPE_TEXT + 16], bg_save_options *how)
 {
-    bg_save_options how = *options;
-    bg_file_info about = { .struct_size = sizeof about };
-    size_t room = 0, n = 0;
-    how.flags = BG_FILE_NO_CANARIES;
-    bg_err err = bg_encode(filter, &how, NULL, 0, &room, info);
+    char shape[OBJECT_SHAPE_TEXT];
+    persist_shape(object, shape);
+    (void)snprintf(metadata, OBJECT_SHAPE_TEXT + 16, "object: %s", shape);
+    how->metadata = metadata;
+    how->generation = base->from;
+    memcpy(how->key_id, object->shape.key_id, sizeof how->key_id);
+}
+
+/* Encodes a small filter; the caller frees *bytes. BG_EINVAL: the filter is not small. */
+static bg_err persist_encode(const struct object *object, const bg_filter *filter,
+                             const struct entry_base *base, void **bytes, size_t *n,
+                             bg_errinfo *info)
+{
+    char metadata[OBJECT_SHAPE_TEXT + 16];
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
+    if (bg_filter_size_bytes(filter) >= PERSIST_SMALL) {
+        return BG_EINVAL;
+    }
+    persist_options(object, base, metadata, &how);
+    how.flags = BG_FILE_NO_CANARIES | (object->commutes ? 0 : BG_FILE_STILL);
+    const bg_err err = bg_encode(filter, &how, NULL, 0, n, info);
     if (err) {
         return err;
     }
-    void *bytes = malloc(room);
-    err = bytes ? bg_encode(filter, &how, bytes, room, &n, info)
-                : persist_fail(info, BG_ENOMEM, "out of memory");
+    *bytes = malloc(*n);
+    return *bytes ? bg_encode(filter, &how, *bytes, *n, n, info)
+                  : persist_fail(info, BG_ENOMEM, "out of memory");
+}
+
+/* Saves to a pack. BG_EINVAL: the object needs a file of its own. */
+static bg_err persist_save_packed(struct persist *persist, struct object *object,
+                                  uint64_t done, struct pack_writer *pack,
+                                  struct entry_base *base, bg_errinfo *info)
+{
+    bg_pin pin;
+    bg_file_info about = { .struct_size = sizeof about };
+    void *bytes = NULL;
+    size_t n = 0;
+    if (object->foreign) {
+        return BG_EINVAL;
+    }
+    const bg_filter *filter = persist_hold(persist, object, done, base, &pin);
+    bg_err err = filter ? persist_encode(object, filter, base, &bytes, &n, info)
+                        : persist_no_filter(info);
+    persist_let_go(object, &pin);
     err = err ? err : bg_bytes_about(bytes, n, &about, info);
     err = err ? err : pack_append(pack, bytes, n, base->file, info);
     memcpy(base->digest, about.digest_text, sizeof base->digest);
@@ -307,36 +353,39 @@ static bg_err persist_save_small(const bg_filter *filter,
     return err;
 }
 
-static bg_err persist_save_large(const struct persist *persist, const bg_filter *filter,
-                                 const bg_save_options *how, struct entry_base *base,
-                                 bg_errinfo *info)
+static bg_err persist_save_file(const struct persist *persist,
+                                const struct object *object, const bg_filter *filter,
+                                struct entry_base *base, bg_errinfo *info)
 {
-    char path[PERSIST_PATH];
+    char metadata[OBJECT_SHAPE_TEXT + 16], path[PERSIST_PATH];
+    bg_save_options how = BG_SAVE_OPTIONS_INIT;
     bg_file_info about = { .struct_size = sizeof about };
+    persist_options(object, base, metadata, &how);
     persist_path(persist, base->file, path);
-    bg_err err = bg_save(filter, path, how, info);
+    bg_err err = bg_save(filter, path, &how, info);
     err = err ? err : bg_file_about(path, &about, info);
     memcpy(base->digest, about.digest_text, sizeof base->digest);
     return err;
 }
 
-static bg_err persist_save_file(struct persist *persist, const struct object *object,
-                                const bg_filter *filter, struct pack_writer *pack,
-                                struct entry_base *base, bg_errinfo *info)
+/* Saves to a file of its own. A filter that must not change meanwhile is copied first. */
+static bg_err persist_save_alone(struct persist *persist, struct object *object,
+                                 uint64_t done, struct entry_base *base,
+                                 bg_errinfo *info)
 {
-    char shape[OBJECT_SHAPE_TEXT], metadata[OBJECT_SHAPE_TEXT + 16];
-    bg_save_options how = BG_SAVE_OPTIONS_INIT;
-    bg_err err = BG_EINVAL;
-    persist_shape(object, shape);
-    (void)snprintf(metadata, sizeof metadata, "object: %s", shape);
-    how.metadata = metadata;
-    how.generation = base->from;
-    memcpy(how.key_id, object->shape.key_id, sizeof how.key_id);
-    if (pack && bg_filter_size_bytes(filter) < PERSIST_SMALL) {
-        err = persist_save_small(filter, &how, pack, base, info);
+    bg_filter *copy = NULL;
+    bg_pin pin;
+    const bg_filter *filter = persist_hold(persist, object, done, base, &pin);
+    bg_err err = !filter ? persist_no_filter(info)
+                 : object->commutes
+                     ? persist_save_file(persist, object, filter, base, info)
+                     : bg_filter_copy(filter, &copy, info);
+    persist_let_go(object, &pin);
+    if (copy) {
+        err = persist_save_file(persist, object, copy, base, info);
     }
-    return err == BG_EINVAL ? persist_save_large(persist, filter, &how, base, info)
-                            : err;
+    bg_filter_free(copy);
+    return err;
 }
 
 static const char *persist_ending(const struct object *object)
@@ -354,38 +403,20 @@ static uint64_t persist_done(struct persist *persist)
     return from;
 }
 
-/* `done`: the result of persist_done. `pack`: for small filters; NULL: each filter gets its own file. */
-static bg_err persist_save_as(struct persist *persist, struct object *object,
-                              uint64_t done, struct pack_writer *pack,
-                              struct entry_base *base, bg_errinfo *info)
+/* Saves to a new file. `done`: the result of persist_done. */
+static bg_err persist_save_new(struct persist *persist, struct object *object,
+                               uint64_t done, struct entry_base *base, bg_errinfo *info)
 {
-    bg_filter *copy = NULL;
+    bg_err err = journal_check(persist->journal, info); /* of the same directory */
     *base = (struct entry_base){ .from = 0 };
-    bg_err err = journal_check(persist->journal,
-                               info); /* the file is written to its directory */
     if (err) {
         return err;
     }
     if (!persist_new_name(persist_ending(object), base)) {
         return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));
     }
-    if (object->foreign) {
-        err = persist_save_foreign(persist, object, base, info);
-    } else if (object->commutes) {
-        bg_pin pin;
-        persist_begin_base(persist, object, base);
-        base->from = done;
-        const bg_filter *filter = object_pin(object, &pin);
-        err = filter ? persist_save_file(persist, object, filter, pack, base, info)
-                     : persist_fail(info, BG_ENOTFOUND, "the filter is not there");
-        bg_slot_unpin(object->slot, &pin);
-    } else {
-        err = persist_copy(persist, object, base, &copy, info);
-        if (!err) {
-            err = persist_save_file(persist, object, copy, pack, base, info);
-        }
-        bg_filter_free(copy);
-    }
+    err = object->foreign ? persist_save_foreign(persist, object, base, info)
+                          : persist_save_alone(persist, object, done, base, info);
     if (err) {
         persist_discard(persist, base);
     }
@@ -395,7 +426,7 @@ static bg_err persist_save_as(struct persist *persist, struct object *object,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
-    return persist_save_as(persist, object, persist_done(persist), NULL, base, info);
+    return persist_save_new(persist, object, persist_done(persist), base, info);
 }
 
 void persist_discard(struct persist *persist, struct entry_base *base)
@@ -564,11 +595,15 @@ static bg_err checkpoint_begin(struct persist *persist, struct checkpoint *c,
                                uint64_t done, struct pack_writer *pack,
                                bg_errinfo *info)
 {
-    c->changes = object_keeping(c->entry->object);
-    const bg_err err =
-        persist_save_as(persist, c->entry->object, done, pack, &c->base, info);
+    struct object *object = c->entry->object;
+    c->changes = object_keeping(object);
+    bg_err err = pack ? persist_save_packed(persist, object, done, pack, &c->base, info)
+                      : BG_EINVAL;
+    if (err == BG_EINVAL) {
+        err = persist_save_new(persist, object, done, &c->base, info);
+    }
     if (err) {
-        object_kept(c->entry->object, c->changes, false);
+        object_kept(object, c->changes, false);
     }
     return err;
 }
@@ -671,6 +706,10 @@ static bg_err batch_begin(struct batch *batch, struct entry **some, size_t n,
     }
     if (wanted < persist->pack_from) {
         return BG_OK;
+    }
+    const bg_err displaced = journal_check(persist->journal, info);
+    if (displaced) {
+        return displaced;
     }
     if (!persist_new_name(".pack", &name)) {
         return persist_fail(info, BG_EIO, "no random numbers: %s", text_errno(errno));

@@ -20,11 +20,11 @@ static const char *pack_folder(void)
 
 TEST(pack__parts_come_back)
 {
-    enum { PARTS = 40, LARGE = (1 << 20) + 17 };
-    char references[PARTS][PACK_REFERENCE], path[700];
+    enum { PARTS = 40, LARGE = (1 << 20) - 12 };
+    char references[PARTS][PACK_REFERENCE], too_large[PACK_REFERENCE], path[700];
     const char *folder = pack_folder();
     struct pack_writer *writer = NULL;
-    char *part = malloc(LARGE);
+    char *part = malloc(LARGE + 1);
     (void)snprintf(path, sizeof path, "%s/a.pack", folder);
     (void)unlink(path);
     CHECK_OK(pack_begin(folder, "a.pack", &writer, NULL));
@@ -34,6 +34,7 @@ TEST(pack__parts_come_back)
         CHECK_OK(pack_append(writer, part, n, references[i], NULL));
         CHECK(pack_is_reference(references[i]));
     }
+    CHECK_EQ(pack_append(writer, part, LARGE + 1, too_large, NULL), BG_EINVAL);
     CHECK_OK(pack_finish(writer, NULL));
     pack_close(writer);
     CHECK_EQ(pack_begin(folder, "a.pack", &writer, NULL), BG_EIO); /* it is there */
@@ -60,9 +61,12 @@ TEST(pack__references_may_be_anything)
         { "b.pack@", BG_EFORMAT },
         { "b.pack@0", BG_EFORMAT },
         { "b.pack@0+4x", BG_EFORMAT },
-        { "b.pack@0+5", BG_EFORMAT },
-        { "b.pack@5+0", BG_EFORMAT },
-        { "b.pack@4+1", BG_EFORMAT },
+        { "b.pack@0+17", BG_EFORMAT },
+        { "b.pack@0+15", BG_EFORMAT },
+        { "b.pack@0+3", BG_EFORMAT },
+        { "b.pack@1+15", BG_EFORMAT },
+        { "b.pack@17+0", BG_EFORMAT },
+        { "b.pack@16+1", BG_EFORMAT },
         { "b.pack@-1+1", BG_EFORMAT },
         { "b.pack@18446744073709551615+2", BG_EFORMAT },
         { "b.pack@1+18446744073709551615", BG_EFORMAT },
@@ -82,7 +86,7 @@ TEST(pack__references_may_be_anything)
     CHECK_OK(pack_append(writer, "four", 4, reference, NULL));
     CHECK_OK(pack_finish(writer, NULL));
     pack_close(writer);
-    CHECK_STR(reference, "b.pack@0+4");
+    CHECK_STR(reference, "b.pack@0+16");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         CHECK_EQ(pack_read(folder, wrong[i].text, &bytes, &n, NULL), wrong[i].err);
         CHECK(!bytes);
