@@ -118,11 +118,15 @@ static bool shape_value(const struct object_shape *shape,
     switch (field->type) {
     case SHAPE_U64:
         memcpy(&u64, at, sizeof u64);
-        (void)snprintf(value, 64, "%llu", (unsigned long long)u64);
+        if (u64) {
+            (void)snprintf(value, 64, "%llu", (unsigned long long)u64);
+        }
         return u64 != 0;
     case SHAPE_REAL:
         memcpy(&real, at, sizeof real);
-        (void)snprintf(value, 64, "%.17g", real);
+        if (real != 0) {
+            (void)snprintf(value, 64, "%.17g", real);
+        }
         return real != 0;
     case SHAPE_ID: return shape_write_id((const uint8_t *)at, value) > 0;
     case SHAPE_U32:
@@ -131,6 +135,9 @@ static bool shape_value(const struct object_shape *shape,
     case SHAPE_HASH: break;
     }
     memcpy(&u32, at, sizeof u32);
+    if (u32 == 0) {
+        return false;
+    }
     if (field->type == SHAPE_U32) {
         (void)snprintf(value, 64, "%u", u32);
     } else if (field->type == SHAPE_FAMILY) {
@@ -140,7 +147,7 @@ static bool shape_value(const struct object_shape *shape,
     } else {
         (void)snprintf(value, 64, "%s", bg_hash_name((bg_hash_profile)u32));
     }
-    return u32 != 0;
+    return true;
 }
 
 size_t object_shape_write(const struct object_shape *shape,

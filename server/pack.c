@@ -116,24 +116,50 @@ static bg_err pack_restore(const unsigned char *squeezed, size_t length,
     return BG_OK;
 }
 
-bg_err pack_read(const char *folder, const char *reference, void **bytes, size_t *n,
-                 bg_errinfo *info)
+void pack_reader_begin(struct pack_reader *reader, const char *folder)
+{
+    *reader = (struct pack_reader){ .folder = folder, .fd = -1 };
+}
+
+void pack_reader_end(struct pack_reader *reader)
+{
+    if (reader->fd >= 0) {
+        close(reader->fd);
+    }
+    reader->fd = -1;
+}
+
+static bg_err pack_reader_open(struct pack_reader *reader, const char name[PACK_NAME],
+                               bg_errinfo *info)
 {
     char path[PERSIST_PATH];
+    if (reader->fd >= 0 && strcmp(reader->name, name) == 0) {
+        return BG_OK;
+    }
+    pack_reader_end(reader);
+    (void)snprintf(path, sizeof path, "%s/%s", reader->folder, name);
+    reader->fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (reader->fd < 0) {
+        return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
+    }
+    memcpy(reader->name, name, sizeof reader->name);
+    return BG_OK;
+}
+
+bg_err pack_read(struct pack_reader *reader, const char *reference, void **bytes,
+                 size_t *n, bg_errinfo *info)
+{
     struct part part;
-    bg_err err = BG_OK;
     *bytes = NULL;
     if (!pack_parse(reference, &part)) {
         return persist_fail(info, BG_EFORMAT, "%s: expected NAME@OFFSET+LENGTH",
                             reference);
     }
-    (void)snprintf(path, sizeof path, "%s/%s", folder, part.name);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return persist_fail(info, BG_EIO, "%s: %s", path, text_errno(errno));
+    bg_err err = pack_reader_open(reader, part.name, info);
+    if (err) {
+        return err;
     }
-    unsigned char *squeezed = pack_load(fd, &part, reference, &err, info);
-    close(fd);
+    unsigned char *squeezed = pack_load(reader->fd, &part, reference, &err, info);
     if (squeezed) {
         err = pack_restore(squeezed, (size_t)part.length, reference, bytes, n, info);
     }

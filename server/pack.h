@@ -27,10 +27,22 @@ bool pack_is_reference(const char *reference);
 /* Compares the names of the files that two references point to, as strcmp does. */
 int pack_compare(const char *a, const char *b);
 
+/* ---- Reading ------------------------------------------------------------------------------- */
+
+/* Reads parts of the packs in a directory. The last pack stays open, since parts are read in order. */
+struct pack_reader {
+    const char *folder;
+    int fd;               /* -1: none */
+    char name[PACK_NAME]; /* of the open pack */
+};
+
+void pack_reader_begin(struct pack_reader *reader, const char *folder);
+void pack_reader_end(struct pack_reader *reader);
+
 /* Reads a part; the caller frees it with free(). Errors: BG_EIO; BG_EFORMAT for a malformed reference or
  * part, or a pack that is too short; BG_ENOMEM. */
-bg_err pack_read(const char *folder, const char *reference, void **bytes, size_t *n,
-                 bg_errinfo *info);
+bg_err pack_read(struct pack_reader *reader, const char *reference, void **bytes,
+                 size_t *n, bg_errinfo *info);
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 

@@ -74,6 +74,7 @@ struct founds {
 
 struct recovery {
     struct persist *persist;
+    struct pack_reader *packs;
     struct founds all;
     struct founds manifest; /* one that is being read */
     bool in_manifest;
@@ -542,7 +543,6 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
                                  bg_filter **filter, bg_errinfo *info)
 {
     const struct command_settings secrets = { .keyring = r->persist->server->keyring };
-    char folder[PERSIST_PATH];
     struct stat file = { .st_size = 0 };
     bg_hash_spec hash;
     bg_open_options how = BG_OPEN_OPTIONS_INIT;
@@ -553,9 +553,8 @@ static bg_err recovery_open_file(const struct recovery *r, const struct found *f
         return err;
     }
     how.hash = &hash;
-    persist_path(r->persist, "", folder);
     if (pack_is_reference(found->base.file)) {
-        err = pack_read(folder, found->base.file, &bytes, &n, info);
+        err = pack_read(r->packs, found->base.file, &bytes, &n, info);
     } else if (stat(path, &file) == 0 && file.st_size < RECOVERY_SMALL) {
         err = recovery_read_whole(path, &bytes, &n, info);
     }
@@ -895,12 +894,19 @@ bg_err persist_load(struct persist *persist,
                     void (*progress)(void *context, uint64_t done, uint64_t all),
                     void *context, bg_errinfo *info)
 {
-    struct recovery r = {
-        .persist = persist, .next_id = 1, .progress = progress, .context = context
-    };
+    char folder[PERSIST_PATH];
+    struct pack_reader packs;
+    struct recovery r = { .persist = persist,
+                          .packs = &packs,
+                          .next_id = 1,
+                          .progress = progress,
+                          .context = context };
     struct journal_report report;
     const uint64_t began = server_ticks();
+    persist_path(persist, "", folder);
+    pack_reader_begin(&packs, folder);
     bg_err err = recovery_run(&r, &report, info);
+    pack_reader_end(&packs);
     const size_t filters = r.all.n;
     founds_clear(&r.all);
     founds_clear(&r.manifest);

@@ -9,12 +9,24 @@
 
 enum { STRIPES_MOST = 64 };
 
-uint32_t bgi_stripes(void)
+static uint32_t stripes_count(void)
 {
     long processors = sysconf(_SC_NPROCESSORS_CONF);
     uint32_t n = 1;
     while (n < STRIPES_MOST && (long)n < processors) {
         n *= 2;
+    }
+    return n;
+}
+
+/* Remembered, since sysconf reads a file. */
+uint32_t bgi_stripes(void)
+{
+    static uint32_t known;
+    uint32_t n = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (n == 0) {
+        n = stripes_count();
+        __atomic_store_n(&known, n, __ATOMIC_RELAXED);
     }
     return n;
 }

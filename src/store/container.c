@@ -143,9 +143,12 @@ void container_digest(const unsigned char header[CONTAINER_HEADER],
 void container_digest_text(const uint8_t digest[BG_DIGEST_BYTES],
                            char text[BG_DIGEST_TEXT])
 {
+    static const char digits[] = "0123456789abcdef";
     for (size_t i = 0; i < BG_DIGEST_BYTES; i++) {
-        (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
+        text[2 * i] = digits[digest[i] >> 4];
+        text[2 * i + 1] = digits[digest[i] & 15];
     }
+    text[BG_DIGEST_TEXT - 1] = 0;
 }
 
 static bool container_is_zero(const unsigned char *p, size_t n)

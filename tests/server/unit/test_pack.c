@@ -38,15 +38,18 @@ TEST(pack__parts_come_back)
     CHECK_OK(pack_finish(writer, NULL));
     pack_close(writer);
     CHECK_EQ(pack_begin(folder, "a.pack", &writer, NULL), BG_EIO); /* it is there */
+    struct pack_reader reader;
+    pack_reader_begin(&reader, folder);
     for (int i = 0; i < PARTS; i++) {
         void *bytes = NULL;
         size_t n = 0;
-        CHECK_OK(pack_read(folder, references[i], &bytes, &n, NULL));
+        CHECK_OK(pack_read(&reader, references[i], &bytes, &n, NULL));
         CHECK_EQ(n, i == 20 ? LARGE : (size_t)i * 3000);
         memset(part, i, n);
         CHECK(memcmp(part, bytes, n) == 0);
         free(bytes);
     }
+    pack_reader_end(&reader);
     free(part);
 }
 
@@ -87,10 +90,13 @@ TEST(pack__references_may_be_anything)
     CHECK_OK(pack_finish(writer, NULL));
     pack_close(writer);
     CHECK_STR(reference, "b.pack@0+16");
+    struct pack_reader reader;
+    pack_reader_begin(&reader, folder);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        CHECK_EQ(pack_read(folder, wrong[i].text, &bytes, &n, NULL), wrong[i].err);
+        CHECK_EQ(pack_read(&reader, wrong[i].text, &bytes, &n, NULL), wrong[i].err);
         CHECK(!bytes);
     }
+    pack_reader_end(&reader);
 }
 
 TEST(pack__compares_files)
