@@ -8,7 +8,7 @@
  * static kinds by way of a builder. For the probes each key is hashed once and all
  * filters are asked for the hash; the first probes are asked for as keys as well, and
  * must give the same answers. Then again with another seed or secret, since one filter
- * of 1e5 keys is fuller or emptier than the model by chance.
+ * is fuller or emptier than the model by chance.
  *
  * Kinds that are no sets of bits are run with fewer filters; without soak at 1 % and with
  * two profiles only.
@@ -386,7 +386,7 @@ static void keys_cells(struct arena *arena, const struct key_set *set,
 {
     bool soak = measure_soaks();
     double filters =
-        ceil((soak ? 200000 * (double)check_scale() : 8e5) / (double)arena->members);
+        ceil((soak ? 200000 * (double)check_scale() : 3.2e5) / (double)arena->members);
     static struct row rows[ROWS];
     /* AES without the processor's help takes 50 times as long. */
     bool slow = MEASURE_SANITIZED
@@ -420,8 +420,9 @@ static void keys_profile(bg_hash_profile profile)
     for (size_t i = 0; i < LONGEST; i++) {
         arena.pool[i] = (unsigned char)check_random();
     }
-    uint64_t most = measure_soaks() ? 1000000 : 100000;
-    for (arena.members = 100000; arena.members <= most; arena.members *= 10) {
+    uint64_t least = measure_soaks() ? 100000 : 40000;
+    uint64_t most = measure_soaks() ? 1000000 : least;
+    for (arena.members = least; arena.members <= most; arena.members *= 10) {
         for (unsigned s = 0; s < KEY_SETS; s++) {
             keys_cells(&arena, &key_sets[s], profile, &summary);
         }

@@ -322,7 +322,8 @@ static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
     memset(when, 0, sizeof when);
     rotate(filter[0], 0);
     rotate(filter[1], 0);
-    for (int step = 0; step < MODEL_STEPS; step++) {
+    for (int step = 0; step < (CHECK_SANITIZED ? MODEL_STEPS / 4 : MODEL_STEPS);
+         step++) {
         int f = (int)check_random_below(2);
         uint64_t key = check_random_below(MODEL_KEYS - 100);
         uint64_t period = bg_filter_period(filter[f]);
@@ -621,10 +622,11 @@ static void conc_run(int mode, uint32_t generations, uint64_t count, uint64_t it
 
 TEST(window__threads_find_what_is_young_while_it_turns)
 {
+    const uint64_t items = CHECK_SANITIZED ? 1000 : 3000;
     for (int mode = 0; mode < 2; mode++) {
-        conc_run(mode, 2, 0, 3000);
-        conc_run(mode, 4, 500, 3000);
-        conc_run(mode, 24, 0, 3000);
+        conc_run(mode, 2, 0, items);
+        conc_run(mode, 4, 500, items);
+        conc_run(mode, 24, 0, items);
     }
     conc_run(BG_WINDOW_GENERATIONS, 8, 0, 70); /* periods with more than their share */
     conc_run(BG_WINDOW_GENERATIONS, 8, 5000, 700);
