@@ -8,12 +8,15 @@
   workers   two against one: BF.EXISTS, 64 at a time, from bgload. The client needs processor time
             too, so a worker and its client share one processor, and two workers and two clients
             share two: what is compared is the whole work that gets done with twice the means
+  small     many small filters here, as many strings of the bytes that such a filter takes there: time
+            per filter and per string to save all of them and to load them at startup
 
 Both have the same keys: decimal numbers of 12 digits. Loads, rests and measures one server after
 the other, so neither disturbs the other one. The client runs on the same machine, so rates are of
 both together; processor times are the server's own (utime + stime of its process).
 
-usage: bench_service.py BIN [--keys 1e7] [--requests 1e6] [--json FILE]"""
+usage: bench_service.py BIN [large] [small] [--keys 1e7] [--requests 1e6] [--filters 1e5] [--json FILE]
+       large: all of the above but `small`; default: both"""
 
 import argparse
 import json
@@ -83,23 +86,44 @@ def bgload(folder, port, **options):
     return json.loads(output)
 
 
+def call(port, *words, timeout=600):
+    """Sends one command and returns the first line of the reply."""
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as s:
+        s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+        return s.makefile("rb").readline()
+
+
+def fill_small(port, count, command):
+    """Sends command(i) for each i below count, 1000 at a time."""
+    with socket.create_connection(("127.0.0.1", port)) as s:
+        replies = s.makefile("rb")
+        for first in range(0, count, 1000):
+            numbers = range(first, min(count, first + 1000))
+            s.sendall(b"".join(map(command, numbers)))
+            for _ in numbers:
+                line = replies.readline()
+                if line[:1] not in b":+":
+                    raise RuntimeError(line.decode())
+
+
 class Bench:
     def __init__(self, options):
         self.bin, self.keys, self.requests = options.bin, options.keys, options.requests
         self.folder = tempfile.mkdtemp(prefix="bloomgate-bench-")
         self.results = {"keys": int(self.keys)}
+        self.filters = int(options.filters)
 
-    def ours(self, workers, processors=None):
-        port = free_port()
+    def ours(self, workers, processors=None, port=None, appendonly="no"):
+        port = port or free_port()
         where = ["taskset", "-c", ",".join(map(str, processors))] if processors else []
         conf = os.path.join(self.folder, "conf")
         with open(conf, "w", encoding="utf-8") as f:
             f.write(f"port {port}\nhttp-port 0\nbind 127.0.0.1\nworkers {workers}\ndir {self.folder}/data-{port}\n"
-                    f"keyring {self.folder}/keyring\nappendonly no\nlog-level warning\nmaxmemory 0\n")
+                    f"keyring {self.folder}/keyring\nappendonly {appendonly}\nlog-level warning\nmaxmemory 0\n")
         return Server([*where, os.path.join(self.bin, "bloomgated"), "--config", conf], port)
 
-    def theirs(self):
-        port = free_port()
+    def theirs(self, port=None):
+        port = port or free_port()
         return Server(["redis-server", "--port", str(port), "--save", "", "--appendonly", "no", "--dir", self.folder], port)
 
     def fill_ours(self, server):
@@ -146,7 +170,6 @@ class Bench:
         self.results["memory"] = {"bloomgated": memory, "redis": rss_bytes(theirs.process.pid)}
         theirs.stop()
         self.summary()
-        shutil.rmtree(self.folder)
 
     def workers(self):
         """Requests per second with one worker and client on one processor, and with two on two."""
@@ -178,6 +201,38 @@ class Bench:
         print(f"workers: one {single:,.0f} /s with its client on one processor, two {double:,.0f} /s on two = "
               f"{double / single:.2f} times; {cost[0]:.3f} and {cost[1]:.3f} us of the server's processor time each")
 
+    def saving(self, name, start, command):
+        """Microseconds per object to save all of them, and to load them at startup."""
+        server = start(None)
+        while call(server.port, b"DBSIZE") != b":0\r\n":
+            time.sleep(0.01)
+        fill_small(server.port, self.filters, command)
+        began, used = time.monotonic(), cpu_seconds(server.process.pid)
+        if call(server.port, b"SAVE") != b"+OK\r\n":
+            raise RuntimeError(f"{name} does not save")
+        saved, used = time.monotonic(), cpu_seconds(server.process.pid) - used
+        server.stop()
+        began_again = time.monotonic()
+        server = start(server.port)
+        while call(server.port, b"DBSIZE") != b":%d\r\n" % self.filters:
+            time.sleep(0.01)
+        loaded, used_again = time.monotonic(), cpu_seconds(server.process.pid)
+        server.stop()
+        times = {"save_us": saved - began, "save_cpu_us": used, "load_us": loaded - began_again, "load_cpu_us": used_again}
+        row = {what: seconds / self.filters * 1e6 for what, seconds in times.items()}
+        print(f"{name:10} {self.filters:,} of them: save {row['save_us']:.1f} us each ({row['save_cpu_us']:.1f} us of "
+              f"processor time), load {row['load_us']:.1f} us ({row['load_cpu_us']:.1f} us)", flush=True)
+        return row
+
+    def small(self):
+        ours = self.saving("bloomgated", lambda port: self.ours(1, port=port, appendonly="yes"),
+                           lambda i: b"*3\r\n$6\r\nBF.ADD\r\n$13\r\nuser:%08d\r\n$3\r\nkey\r\n" % i)
+        theirs = self.saving("redis", self.theirs,
+                             lambda i: b"*3\r\n$3\r\nSET\r\n$13\r\nuser:%08d\r\n$1200\r\n%s\r\n" % (i, b"x" * 1200))
+        self.results["small"] = {"filters": self.filters, "bloomgated": ours, "redis": theirs}
+        print(f"small: {ours['save_us'] / theirs['save_us']:.2f} times the time of strings of 1200 bytes to save, "
+              f"{ours['load_us'] / theirs['load_us']:.2f} times to load")
+
     def summary(self):
         ours, theirs = self.results["bloomgated"], self.results["redis"]
         for pipeline in (1, 16, 64):
@@ -193,12 +248,18 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bin")
+    parser.add_argument("parts", nargs="*", choices=["large", "small", []])
+    parser.add_argument("--filters", type=float, default=1e5)
     parser.add_argument("--keys", type=float, default=1e7)
     parser.add_argument("--requests", type=float, default=1e6)
     parser.add_argument("--json")
     options = parser.parse_args()
     bench = Bench(options)
-    bench.run()
+    if "large" in (options.parts or ["large"]):
+        bench.run()
+    if "small" in (options.parts or ["small"]):
+        bench.small()
+    shutil.rmtree(bench.folder, ignore_errors=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as f:
             json.dump(bench.results, f, indent=1)
