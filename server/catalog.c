@@ -51,6 +51,8 @@ struct catalog {
     size_t ordered_count, ordered_room, ordered_empty;
     uint64_t swept; /* up to this number, by the sweep that is going on */
     struct garbage garbage;
+
+    pthread_mutex_t base_lock; /* of entry->base.digest; held for a copy only */
 };
 
 static struct entry *const catalog_gone =
@@ -106,6 +108,7 @@ bg_err catalog_create(struct quiet *quiet, struct catalog **catalog, bg_errinfo 
     made->next_number = 1;
     atomic_init(&made->places, places);
     pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->base_lock, NULL);
     *catalog = made;
     return BG_OK;
 }
@@ -185,6 +188,7 @@ void catalog_free(struct catalog *catalog)
     free(atomic_load(&catalog->places));
     bg_hasher_wipe(&catalog->hasher);
     pthread_mutex_destroy(&catalog->lock);
+    pthread_mutex_destroy(&catalog->base_lock);
     free(catalog);
 }
 
@@ -722,10 +726,20 @@ bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
         if (before) {
             *before = entry->base;
         }
+        pthread_mutex_lock(&catalog->base_lock);
         entry->base = *base;
+        pthread_mutex_unlock(&catalog->base_lock);
     }
     pthread_mutex_unlock(&catalog->lock);
     return err;
+}
+
+void catalog_digest(struct catalog *catalog, const struct entry *entry,
+                    char digest[BG_DIGEST_TEXT])
+{
+    pthread_mutex_lock(&catalog->base_lock);
+    memcpy(digest, entry->base.digest, BG_DIGEST_TEXT);
+    pthread_mutex_unlock(&catalog->base_lock);
 }
 
 size_t catalog_sweep(struct catalog *catalog, uint64_t now)

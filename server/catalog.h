@@ -187,6 +187,10 @@ bg_err catalog_set_base(struct catalog *catalog, struct entry *entry,
                         const struct entry_base *base, bool silent,
                         struct entry_base *before, bg_errinfo *info);
 
+/* Copies the digest of the object's base; "": none. Does not wait for changes of the catalog. MT-Safe. */
+void catalog_digest(struct catalog *catalog, const struct entry *entry,
+                    char digest[BG_DIGEST_TEXT]);
+
 /* Drops what has expired, of some thousand names: the next call goes on behind them. Tells how
  * many. */
 size_t catalog_sweep(struct catalog *catalog, uint64_t now);

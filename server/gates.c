@@ -450,8 +450,7 @@ bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value)
 void gates_abandon(struct gates_ticket *ticket)
 {
     struct gate *gate = ticket->gate;
-    if (gate) {
-        (void)bg_gate_finish(ticket->asked, &ticket->ticket, BG_TRUTH_ERROR);
+    if (gate) { /* not finished: the source has not failed */
         ticket->gate = NULL;
         gates_leave(gate);
     }

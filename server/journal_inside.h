@@ -42,6 +42,13 @@ struct journal_buffer {
     uint64_t last; /* number of its last frame */
 };
 
+/* The state that was told last. */
+struct journal_news {
+    uint64_t durable;
+    bool failed;
+    bg_err code;
+};
+
 struct journal {
     pthread_mutex_t lock;
     pthread_cond_t turn; /* a leader has finished */
@@ -71,6 +78,7 @@ struct journal {
     bool sleeping; /* until something is appended */
     journal_tell *tell;
     void *tell_context;
+    struct journal_news told; /* from journal_start on, the thread's */
 };
 
 uint64_t journal_monotonic(void *context);

@@ -9,21 +9,15 @@
 
 #include <errno.h>
 
-/* What was told last. */
-struct journal_news {
-    uint64_t durable;
-    bool failed;
-    bg_err code;
-};
-
 static struct journal_news journal_look(const struct journal *j)
 {
     return (struct journal_news){ journal_durable(j), j->failed, j->failure.code };
 }
 
 /* Tells what is new; under the lock, which is let go meanwhile. */
-static void journal_tell_news(struct journal *j, struct journal_news *told)
+static void journal_tell_news(struct journal *j)
 {
+    struct journal_news *told = &j->told;
     struct journal_news now = journal_look(j);
     while (now.durable > told->durable || now.failed != told->failed
            || now.code != told->code) {
@@ -72,10 +66,10 @@ static void *journal_run(void *argument)
     struct journal *j = argument;
     uint64_t tick = journal_monotonic(NULL) + JOURNAL_SECOND;
     journal_enter(j);
-    struct journal_news told = journal_look(j);
+    journal_tell_news(j); /* others may have synced frames before the thread ran */
     while (!j->stopping) {
         journal_work(j, &tick);
-        journal_tell_news(j, &told);
+        journal_tell_news(j);
     }
     journal_leave(j);
     return NULL;
@@ -93,6 +87,7 @@ bg_err journal_start(struct journal *j, journal_tell *tell, void *context,
     j->tell = tell;
     j->tell_context = context;
     j->stopping = false;
+    j->told = journal_look(j);
     int code = pthread_create(&j->thread, NULL, journal_run, j);
     if (code) {
         errno = code;

@@ -864,17 +864,20 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* The base of an object when older records are going to be lost. If it has such, and they cannot be
+/* The base of an object when older records are going to be lost. If it has none since its base, the base stays:
+ * attempts that are repeated write no second copy. If it has such, and they cannot be
  * saved because its base cannot be read, it must not come back without them, should the file be
  * readable again one day: so it has a file that there is not. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)
 {
-    if (object_is_whole(entry->object)) {
+    const bool recorded = atomic_load(&entry->recorded) != 0;
+    if (object_is_whole(entry->object)
+        && (recorded || !object_is_kept(entry->object))) {
         return persist_save(persist, entry->object, base, info);
     }
     *base = entry->base;
-    if (atomic_load(&entry->recorded)) {
+    if (recorded) {
         persist_lose(base);
     }
     base->from = journal_next(persist->journal);

@@ -515,7 +515,10 @@ static bg_err recovery_compare_digest(const struct found *found,
                               about->digest_text, found->base.digest);
 }
 
-enum { RECOVERY_SMALL = 256 << 10 }; /* bytes of a file that is read at once */
+enum {
+    RECOVERY_SMALL = 256 << 10, /* bytes of a file that is read at once */
+    RECOVERY_SLACK = 4096       /* items that batches may add to a full filter */
+};
 
 /* Opens content that is in memory, or in a part of a pack. */
 static bg_err recovery_open_bytes(const struct found *found, const void *bytes,
@@ -685,6 +688,26 @@ static bg_err recovery_do(void *context, uint64_t sequence,
                             why.message[0] ? why.message : bg_strerror(err), info);
 }
 
+/* Warns about a filter that grew under a higher max-filter-memory than the present one: its records were done
+ * again without growing as far, so its rate is above its target. Adds at run time are refused long before. */
+static void recovery_check_growth(const struct recovery *r, const struct found *found)
+{
+    const uint64_t most = settings_now(r->persist->server->store)->max_filter_memory;
+    if (found->broken || found->object->shape.kind != BG_KIND_SCALABLE) {
+        return;
+    }
+    const uint64_t capacity = object_capacity(found->object);
+    const uint64_t items = atomic_load(&found->object->items);
+    if (most && items > capacity + capacity / 8 + RECOVERY_SLACK) {
+        log_event(
+            LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
+            "max-filter-memory (%llu bytes) is lower than when its %llu items were "
+            "added, so its false-positive rate is above its target. To restore it, "
+            "stop without a snapshot and start with a higher max-filter-memory",
+            (unsigned long long)most, (unsigned long long)items);
+    }
+}
+
 /* ---- All of it --------------------------------------------------------------------------------------- */
 
 static int recovery_compare(const void *a, const void *b)
@@ -843,6 +866,9 @@ static bg_err recovery_run(struct recovery *r, struct journal_report *report,
     }
     if (!err) {
         err = journal_replay(persist->journal, recovery_do, r, report, info);
+    }
+    for (size_t i = 0; !err && i < r->all.n; i++) {
+        recovery_check_growth(r, r->all.places[i].found);
     }
     if (!err && r->doubts && !forget && !(persist->doubt = doubt_create())) {
         err = persist_fail(info, BG_ENOMEM, "out of memory");

@@ -206,16 +206,18 @@ static void filter_whole(struct json *json, struct web_request *request,
     const struct figures figures =
         observer_figures(request->session->server->observer, entry);
     const bool known = figures.examined && figures.health.bits_per_insert > 0;
+    char digest[BG_DIGEST_TEXT];
     bg_slot_stats stats;
     object_about(object, &stats);
+    catalog_digest(request->session->server->catalog, entry, digest);
     filter_geometry(json, &figures);
     filter_secret(json, &object->shape);
     web_json_can(json, (bg_kind)object->shape.kind);
     json_exact(json, "created", (double)entry->created / 1000);
     json_count(json, "generation", stats.generation);
     json_count(json, "complete_sequence", stats.complete);
-    if (entry->base.digest[0]) {
-        json_text(json, "digest", entry->base.digest);
+    if (digest[0]) {
+        json_text(json, "digest", digest);
     } else {
         json_null(json, "digest");
     }

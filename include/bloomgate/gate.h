@@ -200,6 +200,8 @@ typedef struct bg_ticket {
  * nothing). Else it is done; but if *audit (may be NULL: no audits) is
  * true, an answer BG_ABSENT_BY_FILTER was chosen to be checked: ask the truth in your own
  * time, and finish that ticket as well.
+ * A ticket holds no memory. If the truth cannot be asked, drop the ticket: it is not counted, and the
+ * breaker learns nothing.
  * Single flight is not for these: two tickets may be out for one key.
  * Thread safety: MT-Safe, waits for nobody.
  */

@@ -283,6 +283,29 @@ def test_windows(program):
 
 
 @alone
+def test_a_lower_limit_of_memory_is_reported(program):
+    """A filter that cannot grow again as far as it had is named in the log, one that is full is not."""
+    items = [f"item {i}" for i in range(60000)]
+    with Service(program, "max-filter-memory 64Ki") as s:
+        s.ask("BF.RESERVE", "full", "0.01", "100")
+        assert any(isinstance(reply, Error) or isinstance(reply[-1], Error) for reply in s.connect().pipeline(
+            [("BF.MADD", "full", *items[at:at + 1000]) for at in range(0, len(items), 1000)]))
+        s.kill()
+        s.lines = ("max-filter-memory 0",)
+        s.start()
+        s.ask("BF.RESERVE", "grown", "0.01", "100")
+        for at in range(0, len(items), 1000):
+            assert not isinstance(s.ask("BF.MADD", "grown", *items[at:at + 1000]), Error)
+        for lines, named in (("max-filter-memory 0",), False), (("max-filter-memory 64Ki",), True):
+            s.kill()
+            s.lines = lines
+            s.start()
+            news = [line for line in s.read_log()[s.log_start:].splitlines() if "above its target" in line]
+            assert len(news) == named and all("grown" in line and "max-filter-memory" in line for line in news), news
+            assert all(s.ask("BF.MEXISTS", "grown", *items))
+
+
+@alone
 def test_unfinished_loads(program):
     """What arrives in pieces may contain everything until the last piece has come."""
     with Service(program) as s:

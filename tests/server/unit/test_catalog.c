@@ -828,6 +828,40 @@ static void *adder(void *unused)
     return NULL;
 }
 
+/* Gives an entry bases whose digests consist of one letter each. */
+static void *rebaser(void *argument)
+{
+    struct entry *entry = argument;
+    for (int i = 0; i < 20000; i++) {
+        struct entry_base base = { .from = 1 };
+        memset(base.digest, "0123456789abcdef"[i % 16], sizeof base.digest - 1);
+        CHECK_OK(catalog_set_base(catalog, entry, &base, true, NULL, NULL));
+    }
+    atomic_store(&over, true);
+    return NULL;
+}
+
+TEST(catalog__digests_are_read_whole)
+{
+    char digest[BG_DIGEST_TEXT];
+    pthread_t thread;
+    begin();
+    CHECK_OK(put(text("a"), 1, 0, 0));
+    quiet_enter(&quiet, seat);
+    struct entry *entry = catalog_find(catalog, text("a"), 0);
+    catalog_digest(catalog, entry, digest);
+    CHECK_STR(digest, "");
+    atomic_store(&over, false);
+    CHECK_EQ(pthread_create(&thread, NULL, rebaser, entry), 0);
+    while (!atomic_load(&over)) {
+        catalog_digest(catalog, entry, digest);
+        CHECK(digest[0] == 0 || strspn(digest, (char[]){ digest[0], 0 }) == 32);
+    }
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    quiet_leave(&quiet, seat);
+    end();
+}
+
 TEST(catalog__replacing_what_was_compared_loses_no_change)
 {
     enum { ADDERS = 3 };

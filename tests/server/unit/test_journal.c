@@ -993,6 +993,23 @@ TEST(journal__the_thread_works_under_every_policy)
     files_clean();
 }
 
+TEST(journal__the_thread_tells_what_others_synced_before_it_ran)
+{
+    disk.patient = true; /* syncs do not wait, so the thread mostly runs after them */
+    for (int i = 0; i < 100; i++) {
+        struct listener listener;
+        struct journal *journal = open_policy(JOURNAL_ALWAYS);
+        listener_init(&listener, journal);
+        CHECK_OK(journal_start(journal, listen, &listener, NULL));
+        (void)add(journal, 0);
+        CHECK_OK(journal_sync(journal, NULL));
+        wait_durable(&listener, 1);
+        must_close(journal);
+        files_clean();
+    }
+    disk.patient = false;
+}
+
 /* ---- A disk that is full, or fails --------------------------------------------------- */
 
 TEST(journal__a_full_disk_can_be_emptied)

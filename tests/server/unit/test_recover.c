@@ -351,6 +351,39 @@ TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
     world_close(&w);
 }
 
+/* The fresh journal cannot be created for a while. Each attempt needs the files of the one before, so it does
+ * not write them again. */
+TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
+{
+    const char *folder = scratch_path("attempts");
+    char path[PERSIST_PATH];
+    struct journal_state state;
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 200");
+    ok("BF.RESERVE idle 0.001 200");
+    world_add(&w, "bf", 0, 50);
+    world_add(&w, "idle", 0, 50);
+    ok("SAVE");
+    world_add(&w, "bf", 50, 100);
+    CHECK_EQ(crossing_fail(journal()), BG_EIO);
+    journal_about(journal(), &state);
+    (void)snprintf(path, sizeof path, "%s/journal-%020llu.log.tmp", folder,
+                   (unsigned long long)state.segment + 1);
+    CHECK_EQ(mkdir(path, 0700), 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK(strncmp(world_ask(&w, "SAVE"), "-MISCONF", 8) == 0);
+        CHECK_EQ(count_files(folder), 3); /* two from before, and one of bf */
+    }
+    CHECK_EQ(rmdir(path), 0);
+    ok("SAVE");
+    world_add(&w, "bf", 100, 150);
+    again(folder);
+    world_has(&w, "bf", 0, 150);
+    world_has(&w, "idle", 0, 50);
+    CHECK_EQ(count_files(folder), 2);
+    world_close(&w);
+}
+
 /* ---- Checkpoints that fail -------------------------------------------------------------------------------- */
 
 static bool fill_up; /* the journal is full from the next new file on */
