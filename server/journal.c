@@ -241,8 +241,9 @@ bg_err journal_check(struct journal *j, bg_errinfo *info)
     journal_error_clear(info);
     journal_enter(j);
     bg_err err = j->begun ? BG_OK : journal_not_begun(&why);
-    if (!err) {
-        err = journal_disk_check_file(&j->disk, j->file, j->path, &why);
+    if (!err) { /* a fresh segment replaces that of a failed journal */
+        err = j->failed ? journal_disk_check(&j->disk, &why)
+                        : journal_disk_check_file(&j->disk, j->file, j->path, &why);
         if (err) {
             journal_fail(j, &why, true);
         }

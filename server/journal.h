@@ -169,7 +169,8 @@ bg_err journal_sync(struct journal *journal, bg_errinfo *info);
 bg_err journal_tick(struct journal *journal, bg_errinfo *info);
 
 /* Checks that the journal is still where it was opened. If its directory was removed or replaced, the journal
- * has failed until the directory is put back; then journal_reopen succeeds. The same check is done before
+ * has failed until the directory is put back; then journal_reopen succeeds. A removed segment fails the journal
+ * as well; journal_reopen begins another one. The same check is done before
  * each frame counts as durable; this function is for times without appends. Errors: BG_EIO.
  * Cost: two calls of stat. */
 bg_err journal_check(struct journal *journal, bg_errinfo *info);

@@ -245,4 +245,17 @@ def test_a_replaced_folder(program):
         assert s.ask("BF.MEXISTS", "k", "x", "y") == [1, 1]
 
 
+@alone
+def test_a_removed_segment(program):
+    """The filters are in memory: a fresh journal with all of them replaces the one that was removed."""
+    with Service(program, "appendfsync always", http=True) as s:
+        assert s.ask("BF.ADD", "k", "x") == 1
+        os.unlink(glob.glob(s.folder + "/data/journal-*.log")[-1])
+        wait_for(lambda: s.ask("SAVE") == "OK", what="a fresh journal")
+        assert s.ask("BF.ADD", "k", "y") == 1
+        s.kill()
+        s.start()
+        assert s.ask("BF.MEXISTS", "k", "x", "y") == [1, 1]
+
+
 service.main(__doc__)
