@@ -251,6 +251,22 @@ $ bloomgate dedup -s new.bg --unordered lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 
+# A state that got far more keys than it was created for reports new lines as seen. They are not dropped: the run ends.
+$ seq 100000 | bloomgate build -q -k register -n 1000 -p 0.1% over.bg 2> /dev/null
+$ for options in "" "-d" "-t 1" "--unordered -t 4"; do seq 200001 300000 | bloomgate dedup -q $options -s over.bg > out; echo $?; cat out; done
+5
+5
+5
+5
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+$ seq 10 | bloomgate dedup -q -n 100 -s over2.bg > out; seq 100000 | bloomgate add -q over2.bg 2> /dev/null; seq 200001 300000 | bloomgate dedup -q -c -s over2.bg
+0
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+? 5
+
 # It has to fit.
 $ bloomgate dedup -s state.bg --lower lines
 ! bloomgate dedup: state.bg: its keys are made in another way: '', not 'lower'
