@@ -334,6 +334,9 @@ $ bloomgate dedup -q -s state.bg many > /dev/full; cmp state.bg before.bg
 ! bloomgate dedup: stdout: No space left on device
 $ bloomgate dedup -q -c -s state.bg many > /dev/full; cmp state.bg before.bg
 ! bloomgate dedup: stdout: No space left on device
+$ bloomgate dedup -q -s state.bg --stats /dev/full many > out; echo $?; cmp state.bg before.bg
+4
+! bloomgate dedup: /dev/full: No space left on device
 
 # Mistakes.
 $ bloomgate dedup -m 1M -p 1e-3 lines
