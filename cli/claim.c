@@ -132,7 +132,9 @@ static int claim_take(const char *path, struct claim *claim, double most)
     for (;;) {
         const enum claim_state state = claim_try(claim->name, &claim->fd);
         if (state == CLAIM_MADE || state == CLAIM_FAILED) {
-            return state == CLAIM_MADE ? CLI_OK : claim_failed(path, claim->name);
+            return state == CLAIM_MADE ? CLI_OK
+                   : stop_wanted()     ? (int)CLI_INTERRUPTED
+                                       : claim_failed(path, claim->name);
         }
         if (!told && state == CLAIM_BUSY) {
             told = true;
