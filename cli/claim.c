@@ -202,10 +202,30 @@ static bool claim_read_link(char to[CLAIM_PATH])
                         text);
 }
 
-/* Where a path leads, also through links to a file that does not exist. */
+/* Whether the path, or one of the directories in it, is a link. */
+static bool claim_has_links(const char *path)
+{
+    char part[CLAIM_PATH], text[1];
+    for (size_t n = strlen(path); n > 0; n--) {
+        if (!path[n] || path[n] == '/') {
+            memcpy(part, path, n);
+            part[n] = 0;
+            if (readlink(part, text, sizeof text) >= 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Where a path leads, also through links to a file that does not exist. A path without links stays
+ * as it is. */
 static int claim_follow(const char *path, char to[CLAIM_PATH])
 {
     bool fits = claim_append(to, 0, path);
+    if (fits && !claim_has_links(path)) {
+        return CLI_OK;
+    }
     for (int links = 0; fits && links < CLAIM_LINKS; links++) {
         char *real = realpath(to, NULL);
         if (real) {

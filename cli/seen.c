@@ -370,7 +370,7 @@ static int seen_check_size(struct seen *seen, const char *path)
 
 static int seen_resume(struct seen *seen, struct key_format *format)
 {
-    const char *path = seen->options->state;
+    const char *path = seen->to;
     const struct open_options how = { .keyring = seen->hash->keyring };
     bg_open_options opening = BG_OPEN_OPTIONS_INIT;
     bg_window_options window = BG_WINDOW_OPTIONS_INIT;
@@ -440,7 +440,7 @@ int seen_begin(struct seen *seen, const struct input *input, struct key_format *
     if (code) {
         return code;
     }
-    if (path && stat(path, &about) == 0) {
+    if (path && stat(seen->to, &about) == 0) {
         return seen_resume(seen, format);
     }
     return path && errno != ENOENT ? say_errno(path) : seen_make(seen, input, format);

@@ -90,3 +90,9 @@ $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo se
 # What cannot be locked is named.
 $ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
 bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
+
+# A link may be switched to another file at any time: what is read is the file that is locked and replaced, as messages show.
+$ echo no filter > other; ln -s other switched; bloomgate add --format bloomgate switched a; bloomgate dedup --state switched a
+! bloomgate add: /.../other: is no filter file of bloomgate
+! bloomgate dedup: /.../other: is no filter file of bloomgate
+? 3
