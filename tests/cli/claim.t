@@ -28,6 +28,15 @@ $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fo
 4 1 add -f -o f.bg g.bg a
 4 1 join -f x 2 f.bg
 
+# split locks each file that it writes, not only their common prefix.
+$ export BLOOMGATE_LOCK_WAIT=0; cp f.bg part.1; . $CLI_TESTS/claim.sh; holder add -q part.1; bloomgate split -f $CLI_TESTS/../golden/files/shards.bg part; echo $?; release; ls part.*; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part; ls part.*
+4
+part.1
+part.0
+part.1
+part.2
+! bloomgate split: part.1: another bloomgate command is changing it; try again when that command has ended
+
 # A link that is to be replaced, while what it leads to is changed; and the other way round.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
 ! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended
