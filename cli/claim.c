@@ -125,7 +125,7 @@ static int claim_patience(double *seconds)
     const char *text =
         getenv("BLOOMGATE_LOCK_WAIT"); /* NOLINT(concurrency-mt-unsafe) */
     *seconds = 60;
-    return !text || number_seconds(text, seconds)
+    return !text || !*text || number_seconds(text, seconds)
                ? CLI_OK
                : say_usage(
                    "BLOOMGATE_LOCK_WAIT: found '%s', expected a time such as 60s",

@@ -120,6 +120,11 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
     if (code) {
         return code;
     }
+    if (seen->options->memory) {
+        return say_usage(
+            "--window and --memory exclude each other: the size of a window "
+            "follows from --items and --rate");
+    }
     spec->kind = BG_KIND_WINDOW;
     spec->window = window;
     spec->items = window->count && !spec->items ? window->count : spec->items;

@@ -89,6 +89,7 @@ f.bg.bloomgate-lock
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
+$ BLOOMGATE_LOCK_WAIT= bloomgate add -q f.bg b
 $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 ! bloomgate add: BLOOMGATE_LOCK_WAIT: found 'soon', expected a time such as 60s
 ! Try 'bloomgate add --help'.

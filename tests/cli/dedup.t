@@ -351,6 +351,14 @@ $ bloomgate dedup --uniq lines
 ! bloomgate dedup: there is no option --uniq
 ! Try 'bloomgate dedup --help'.
 ? 2
+$ bloomgate dedup -m 64k -w 1000 lines
+! bloomgate dedup: --window and --memory exclude each other: the size of a window follows from --items and --rate
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup --field 0 lines
+! bloomgate dedup: --field: found '0', expected a whole number from 1
+! Try 'bloomgate dedup --help'.
+? 2
 $ bloomgate dedup -m 1 lines
 ! bloomgate dedup: --memory: too small for a filter
 ! Try 'bloomgate dedup --help'.
