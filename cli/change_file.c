@@ -24,19 +24,26 @@ const char *change_kinds(uint32_t trait, char text[CHANGE_KINDS])
     return text;
 }
 
+/* A pointer is not changed, and neither is the file that it names. */
+static int change_expect_no_pointer(const struct change *c)
+{
+    return filter_is_ours(c->to, &c->options->open) && filter_is_pointer(c->to)
+               ? say_failed(CLI_USAGE,
+                            "%s: points to a published file, which does not change; -o "
+                            "writes another",
+                            c->name)
+               : CLI_OK;
+}
+
 /* Claims the file to write: a link is followed, so that it stays one. */
 static int change_place(struct change *c, const char *path)
 {
     const struct change_options *o = c->options;
     c->name = o->output ? o->output : path;
-    if (!o->output && filter_is_ours(path, &o->open) && filter_is_pointer(path)) {
-        return say_failed(CLI_USAGE,
-                          "%s: points to a published file, which does not change; -o "
-                          "writes another",
-                          path);
-    }
     if (!o->output) {
-        return access(path, F_OK) == 0 ? claim_target(path, c->to) : say_errno(path);
+        const int code =
+            access(path, F_OK) == 0 ? claim_target(path, c->to) : say_errno(path);
+        return code ? code : change_expect_no_pointer(c);
     }
     const int n = snprintf(c->to, sizeof c->to, "%s", o->output);
     return n < (int)sizeof c->to ? filter_claim(o->output, o->save.force)
@@ -100,7 +107,7 @@ int change_begin(struct change *c, const struct change_options *options,
     code = code ? code : change_place(c, path);
     code = code
                ? code
-               : filter_open(path, &options->open,
+               : filter_open(options->output ? path : c->to, &options->open,
                              flow_threads(options->threads) == 1 ? FILTER_EXCLUSIVE : 0,
                              c->format.form, &c->file);
     if (!code) {

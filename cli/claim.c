@@ -16,41 +16,69 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum {
-    CLAIM_MOST = 4,   /* at once */
+    CLAIM_MANY = 64,  /* from here on, the limit of open files is raised */
     CLAIM_AGAIN = 10, /* milliseconds between two attempts */
     CLAIM_LINKS = 40  /* to links; as many as Linux follows */
 };
 
 struct claim {
-    char name[CLAIM_PATH]; /* of the lock file */
+    char *name; /* of the lock file */
     int fd;
+    dev_t device;
+    ino_t inode;
 };
 
-static struct claim claims[CLAIM_MOST];
-static size_t claim_count;
+static struct claim *claims;
+static size_t claim_count, claim_room;
 
 enum claim_state { CLAIM_MADE, CLAIM_BUSY, CLAIM_REMOVED, CLAIM_FAILED };
 
-static bool claim_is_file(int fd, const char *name)
+/* Whether the lock file is still the one that was locked. */
+static bool claim_is_there(const struct claim *claim)
 {
-    struct stat locked, named;
-    return fstat(fd, &locked) == 0 && lstat(name, &named) == 0
-           && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+    struct stat named;
+    return lstat(claim->name, &named) == 0 && claim->device == named.st_dev
+           && claim->inode == named.st_ino;
 }
 
 /* Returns whether this command already holds the claim, under this path or another one. */
 static bool claim_is_held(const char *name)
 {
+    struct stat named;
+    if (lstat(name, &named) != 0) {
+        return false;
+    }
     for (size_t i = 0; i < claim_count; i++) {
-        if (claim_is_file(claims[i].fd, name)) {
+        if (claims[i].device == named.st_dev && claims[i].inode == named.st_ino) {
             return true;
         }
     }
     return false;
+}
+
+/* Makes room for one more claim: split locks a file per shard. */
+static bool claim_reserve(void)
+{
+    struct rlimit files;
+    if (claim_count == CLAIM_MANY && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* if not, opening a file reports it */
+    }
+    if (claim_count == claim_room) {
+        const size_t room = claim_room ? 2 * claim_room : 4;
+        struct claim *grown = realloc(claims, room * sizeof *claims);
+        if (!grown) {
+            return false;
+        }
+        claims = grown;
+        claim_room = room;
+    }
+    return true;
 }
 
 /* Opens the lock file, which other commands create and remove at any time. */
@@ -66,21 +94,26 @@ static int claim_open(const char *name)
     return fd;
 }
 
-static enum claim_state claim_try(const char *name, int *fd)
+static enum claim_state claim_try(struct claim *claim)
 {
+    struct stat locked;
     enum claim_state state = CLAIM_MADE;
-    *fd = claim_open(name);
-    if (*fd < 0) {
+    claim->fd = claim_open(claim->name);
+    if (claim->fd < 0) {
         return CLAIM_FAILED;
     }
-    if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+    if (flock(claim->fd, LOCK_EX | LOCK_NB) != 0) {
         state = errno == EWOULDBLOCK || errno == EINTR ? CLAIM_BUSY : CLAIM_FAILED;
-    } else if (!claim_is_file(*fd, name)) {
-        state = CLAIM_REMOVED; /* (L1) */
+    } else if (fstat(claim->fd, &locked) != 0) {
+        state = CLAIM_FAILED;
+    } else {
+        claim->device = locked.st_dev;
+        claim->inode = locked.st_ino;
+        state = claim_is_there(claim) ? CLAIM_MADE : CLAIM_REMOVED; /* (L1) */
     }
     if (state != CLAIM_MADE) {
         const int why = errno;
-        (void)close(*fd);
+        (void)close(claim->fd);
         errno = why;
     }
     return state;
@@ -92,7 +125,7 @@ static int claim_patience(double *seconds)
     const char *text =
         getenv("BLOOMGATE_LOCK_WAIT"); /* NOLINT(concurrency-mt-unsafe) */
     *seconds = 60;
-    return !text || number_seconds(text, seconds)
+    return !text || !*text || number_seconds(text, seconds)
                ? CLI_OK
                : say_usage(
                    "BLOOMGATE_LOCK_WAIT: found '%s', expected a time such as 60s",
@@ -130,9 +163,11 @@ static int claim_take(const char *path, struct claim *claim, double most)
     struct progress since;
     progress_begin(&since, "", SAY_NEVER);
     for (;;) {
-        const enum claim_state state = claim_try(claim->name, &claim->fd);
+        const enum claim_state state = claim_try(claim);
         if (state == CLAIM_MADE || state == CLAIM_FAILED) {
-            return state == CLAIM_MADE ? CLI_OK : claim_failed(path, claim->name);
+            return state == CLAIM_MADE ? CLI_OK
+                   : stop_wanted()     ? (int)CLI_INTERRUPTED
+                                       : claim_failed(path, claim->name);
         }
         if (!told && state == CLAIM_BUSY) {
             told = true;
@@ -150,25 +185,31 @@ static int claim_take(const char *path, struct claim *claim, double most)
 /* Claims the name `to`, which messages call `path`. */
 static int claim_name(const char *path, const char *to)
 {
+    char name[CLAIM_PATH];
     double most = 0;
-    int code = claim_patience(&most);
-    if (!code && claim_count == CLAIM_MOST) {
-        code = say_failed(CLI_USAGE, "%s: too many files to lock at once", path);
-    }
+    const int code = claim_patience(&most);
     if (code) {
         return code;
     }
-    struct claim *claim = &claims[claim_count];
-    const int n = snprintf(claim->name, CLAIM_PATH, "%s.bloomgate-lock", to);
+    const int n = snprintf(name, CLAIM_PATH, "%s.bloomgate-lock", to);
     if (n < 0 || n >= CLAIM_PATH) {
         return say_failed(CLI_USAGE, "%s: too long", path);
     }
-    if (claim_is_held(claim->name)) {
+    if (claim_is_held(name)) {
         return CLI_OK;
     }
-    code = claim_take(path, claim, most);
-    claim_count += code == CLI_OK;
-    return code;
+    struct claim claim = { .name = strdup(name) };
+    if (!claim.name || !claim_reserve()) {
+        free(claim.name);
+        return say_failed(CLI_FULL, "out of memory");
+    }
+    const int taken = claim_take(path, &claim, most);
+    if (taken) {
+        free(claim.name);
+        return taken;
+    }
+    claims[claim_count++] = claim;
+    return CLI_OK;
 }
 
 int claim_file(const char *path)
@@ -200,10 +241,30 @@ static bool claim_read_link(char to[CLAIM_PATH])
                         text);
 }
 
-/* Where a path leads, also through links to a file that does not exist. */
+/* Whether the path, or one of the directories in it, is a link. */
+static bool claim_has_links(const char *path)
+{
+    char part[CLAIM_PATH], text[1];
+    for (size_t n = strlen(path); n > 0; n--) {
+        if (!path[n] || path[n] == '/') {
+            memcpy(part, path, n);
+            part[n] = 0;
+            if (readlink(part, text, sizeof text) >= 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Where a path leads, also through links to a file that does not exist. A path without links stays
+ * as it is. */
 static int claim_follow(const char *path, char to[CLAIM_PATH])
 {
     bool fits = claim_append(to, 0, path);
+    if (fits && !claim_has_links(path)) {
+        return CLI_OK;
+    }
     for (int links = 0; fits && links < CLAIM_LINKS; links++) {
         char *real = realpath(to, NULL);
         if (real) {
@@ -226,10 +287,11 @@ static void claim_release(size_t kept)
 {
     while (claim_count > kept) {
         const struct claim *claim = &claims[--claim_count];
-        if (claim_is_file(claim->fd, claim->name)) { /* (L3) */
+        if (claim_is_there(claim)) {   /* (L3) */
             (void)unlink(claim->name); /* (L1): first, while it is locked */
         }
         (void)close(claim->fd);
+        free(claim->name);
     }
 }
 
@@ -252,4 +314,7 @@ int claim_target(const char *path, char to[CLAIM_PATH])
 void claim_end(void)
 {
     claim_release(0);
+    free(claims);
+    claims = NULL;
+    claim_room = 0;
 }

@@ -24,7 +24,7 @@ enum { CLAIM_PATH = 4096 };
 int claim_file(const char *path);
 
 /* Claims the file that `path` leads to, and writes its name to `to`: links are followed, also to
- * where no file exists. */
+ * where no file exists. Read and write `to` from then on: the links may be changed at any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
 
 /* Releases all claims; main does it when a command ends. */

@@ -135,7 +135,7 @@ static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix
     struct shard_dump d = { .cursor = 0 };
     const int n = snprintf(path, sizeof path, "%s.%u", prefix, shard);
     int code = n > 0 && n < (int)sizeof path
-                   ? filter_may_write(path, w->settings->force)
+                   ? filter_claim(path, w->settings->force)
                    : say_failed(CLI_USAGE, "%s: too long", prefix);
     code = code ? code : dump_read(w, shard, &d);
     const uint8_t *line = d.used ? memchr(d.bytes, '\n', d.used) : NULL;
@@ -159,7 +159,7 @@ int cluster_dump(struct cluster_work *w)
     }
     const char *prefix = w->arguments->items[2];
     int code = cluster_expect_complete(w, &w->filter, w->name);
-    code = code ? code : claim_file(prefix); /* for all of them */
+    code = code ? code : claim_file(prefix); /* first, as split does */
     for (uint32_t i = 0; i < w->filter.tags.shards && !code; i++) {
         code = dump_shard(w, i, prefix);
     }

@@ -25,6 +25,7 @@
 #include "number.h"
 #include "parts.h"
 #include "spec_options.h"
+#include "spec_record.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -87,6 +88,8 @@ struct build {
     uint64_t whole;    /* the identity of all input, for parts of it */
     bool refuses;      /* the filter is of a kind that can be full */
     bool has_canaries; /* of its generation, from a checkpoint */
+    char made
+        [SPEC_RECORD]; /* the options of the filter, for checkpoints; "": not known */
     atomic_bool full;  /* and is, which was said */
     atomic_uint_fast64_t keys, news;
 };
@@ -228,6 +231,7 @@ static int build_make_filter(struct build *b)
 static int build_make(struct build *b)
 {
     bg_errinfo why;
+    spec_record(&b->spec, b->made);
     b->spec.hash = b->secret.hash;
     if (!build_collects(b)) {
         build_count_canaries(b);
@@ -426,6 +430,7 @@ enum { BUILD_PATH = 4096, BUILD_LEG = 64 << 20 };
 static const char build_mark[] = "build: "; /* how far it is, of which command */
 static const char build_input_mark[] =
     "build-input: "; /* the files it has read; not in 0.1 */
+static const char build_made_mark[] = "build-options: "; /* of the filter; not in 0.1 */
 
 static int build_partial(const struct build *b, char path[BUILD_PATH])
 {
@@ -454,14 +459,16 @@ static uint64_t build_fingerprint(const struct build *b)
 
 static int build_checkpoint(struct build *b)
 {
-    char path[BUILD_PATH], note[256];
+    char path[BUILD_PATH], note[512];
     int code = build_partial(b, path);
-    (void)snprintf(
-        note, sizeof note,
-        "%s%zu %" PRIu64 " %" PRIuFAST64 " %" PRIu64 " %" PRIu64 "\n%s%" PRIu64,
-        build_mark, b->input.at, flow_offset(&b->flow), atomic_load(&b->keys),
-        b->input.size, build_fingerprint(b), build_input_mark,
-        build_input_read(b, b->input.at, flow_offset(&b->flow)));
+    (void)snprintf(note, sizeof note,
+                   "%s%zu %" PRIu64 " %" PRIuFAST64 " %" PRIu64 " %" PRIu64
+                   "\n%s%" PRIu64 "%s%s%s",
+                   build_mark, b->input.at, flow_offset(&b->flow),
+                   atomic_load(&b->keys), b->input.size, build_fingerprint(b),
+                   build_input_mark,
+                   build_input_read(b, b->input.at, flow_offset(&b->flow)),
+                   *b->made ? "\n" : "", *b->made ? build_made_mark : "", b->made);
     return code ? code : build_save(b, path, note);
 }
 
@@ -545,6 +552,19 @@ static int build_check_input(const struct build *b, const char *path,
                    path);
 }
 
+/* Checks that the options are those of the checkpoint, as far as it records them. */
+static int build_check_options(struct build *b, const char *path,
+                               const bg_file_info *about)
+{
+    const char *mark = strstr(about->metadata, build_made_mark);
+    const char *made = mark ? mark + sizeof build_made_mark - 1 : NULL;
+    if (made) {
+        (void)snprintf(b->made, sizeof b->made, "%.*s", (int)strcspn(made, "\n"), made);
+    }
+    return spec_expect(path, about, made ? b->made : NULL, &b->options->spec,
+                       &b->options->hash);
+}
+
 static int build_resume(struct build *b)
 {
     char path[BUILD_PATH];
@@ -567,6 +587,7 @@ static int build_resume(struct build *b)
     }
     code = build_read_mark(path, &file.about, b, &at, &offset);
     code = code ? code : build_check_input(b, path, &file.about, at, offset);
+    code = code ? code : build_check_options(b, path, &file.about);
     b->filter = file.filter;
     b->refuses = (bg_kind_traits(bg_filter_kind(b->filter)) & BG_CAN_FILL_UP) != 0;
     b->has_canaries = file.about.present_canaries > 0

@@ -213,14 +213,20 @@ static int dedup_write_stats(const struct dedup *d, const bg_info *info)
     return good ? CLI_OK : say_errno(d->options->stats);
 }
 
-static int dedup_report(struct dedup *d)
+/* Saves the state, and reports. The statistics come first: if they cannot be written, the old state
+ * stays. */
+static int dedup_finish(struct dedup *d)
 {
-    if (say_is_quiet() && !d->options->stats) {
-        return CLI_OK;
+    const bool reports = !say_is_quiet() || d->options->stats;
+    if (reports || *d->seen.window) { /* the state of a window has the sum */
+        drops_look(&d->drops);
     }
-    drops_look(&d->drops);
-    dedup_tell(d, &d->drops.info);
-    return d->options->stats ? dedup_write_stats(d, &d->drops.info) : CLI_OK;
+    int code = d->options->stats ? dedup_write_stats(d, &d->drops.info) : CLI_OK;
+    code = code ? code : seen_save(&d->seen, &d->format, drops_total(&d->drops));
+    if (!code && reports) {
+        dedup_tell(d, &d->drops.info);
+    }
+    return code;
 }
 
 /* ---- The whole --------------------------------------------------------------------------------- */
@@ -290,12 +296,8 @@ static int dedup_run(struct dedup *d)
             return printed;
         }
     }
-    if (*d->seen.window) {
-        drops_look(&d->drops); /* for the sum that is saved */
-    }
-    const int saved = seen_save(&d->seen, &d->format, drops_total(&d->drops));
-    const int reported = saved ? saved : dedup_report(d);
-    return reported ? reported : code;
+    const int finished = dedup_finish(d);
+    return finished ? finished : code;
 }
 
 static bool dedup_is_same_file(const char *a, const char *b)

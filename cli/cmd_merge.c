@@ -10,6 +10,7 @@
 #include "say.h"
 #include "stop.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 struct merge_options {
@@ -20,6 +21,21 @@ struct merge_options {
 
 static struct part_sets
     merge_parts; /* parts of inputs that the filters are built from */
+
+/* Refuses filters in different numbers of shards, such as a filter and one of its own. */
+static int merge_compare_shards(const struct filter_file *first,
+                                const struct filter_file *other)
+{
+    const uint32_t one = first->about.shards, two = other->about.shards;
+    return one == two
+               ? CLI_OK
+               : say_failed(CLI_DATA,
+                            "%s and %s: in different numbers of shards: %" PRIu32
+                            " and %" PRIu32 "; bloomgate join creates the whole filter "
+                            "from its shards",
+                            first->path, other->path, one > 1 ? one : 1,
+                            two > 1 ? two : 1);
+}
 
 /* What the library does not look at. */
 static int merge_compare(const struct filter_file *first,
@@ -35,7 +51,7 @@ static int merge_compare(const struct filter_file *first,
         return say_failed(CLI_DATA, "%s and %s: they have different secrets",
                           first->path, other->path);
     }
-    return CLI_OK;
+    return merge_compare_shards(first, other);
 }
 
 static int merge_one(const struct merge_options *o, struct filter_file *first,

@@ -27,15 +27,16 @@ static int split_name(const char *prefix, uint32_t i, char name[SPLIT_PATH])
                                    : say_failed(CLI_USAGE, "%s: too long", prefix);
 }
 
-/* None of the files may be there. */
+/* Claims the names of all files, so that no other command is changing one; none may exist. */
 static int split_may_write(const struct split_options *o, const char *prefix,
                            uint32_t shards)
 {
     char name[SPLIT_PATH];
-    int code = claim_file(prefix); /* for all of them */
+    int code =
+        claim_file(prefix); /* first, so that two splits do not lock some files each */
     for (uint32_t i = 0; i < shards && !code; i++) {
         code = split_name(prefix, i, name);
-        code = code ? code : filter_may_write(name, o->save.force);
+        code = code ? code : filter_claim(name, o->save.force);
     }
     return code;
 }

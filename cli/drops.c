@@ -11,7 +11,7 @@ enum {
     DROPS_SAMPLE = 4 << 20 /* bytes of a look */
 };
 
-static const double drops_window_slack = 0.5; /* lines */
+static const double drops_slack = 0.5; /* lines */
 
 static double drops_odds(double rate)
 {
@@ -25,7 +25,7 @@ static double drops_affordable(const struct drops *d)
 {
     const double allowed =
         d->rate * ((double)d->past.unique + (double)atomic_load(&d->unique));
-    const double least = d->info.kind == BG_KIND_WINDOW ? drops_window_slack : 0;
+    const double least = d->info.kind == BG_KIND_WINDOW ? drops_slack : 0;
     const double budget = fmax(allowed, least) - d->past.wrong - d->wrong;
     const double excess = 2 * drops_odds(d->info.rate) - d->rate;
     return excess > 0 ? budget / excess : HUGE_VAL;
@@ -74,6 +74,14 @@ struct drops_sum drops_total(const struct drops *d)
                                .wrong = d->past.wrong + d->wrong };
 }
 
+/* Whether a full filter still tells seen keys from new ones. Before the first new line ends the run,
+ * an expected r / (1 - r) new lines are dropped, which is any number for a filter that reports
+ * nearly all keys as seen. A window has to renew seen keys, which it cannot do when it is full. */
+static bool drops_may_skip(const struct drops *d)
+{
+    return d->info.kind != BG_KIND_WINDOW && drops_odds(d->info.rate) <= drops_slack;
+}
+
 /* Looks, unless another thread has, and grants keys. False: the filter is full. */
 static bool drops_grant(struct drops *d)
 {
@@ -82,6 +90,7 @@ static bool drops_grant(struct drops *d)
         drops_look_at(d, DROPS_SAMPLE);
         const double step = drops_step(d);
         d->closed = !(step >= 1) && d->info.kind != BG_KIND_WINDOW;
+        d->wrong += d->closed && drops_may_skip(d) ? drops_odds(d->info.rate) : 0;
         atomic_store(&d->granted, step >= 1 ? (uint64_t)step : 0);
     }
     const bool granted = atomic_load(&d->granted) > 0;
@@ -148,12 +157,11 @@ static size_t drops_add_some(struct drops *d, struct chunk *chunk, size_t from,
     return done;
 }
 
-/* How many keys from `from` on are in the filter. A window has to renew them, which it cannot
- * do when it is full. */
+/* How many keys from `from` on are in the filter. */
 static size_t drops_skip_seen(const struct drops *d, struct chunk *chunk, size_t from)
 {
     size_t i = from;
-    while (d->info.kind != BG_KIND_WINDOW && i < chunk->count
+    while (drops_may_skip(d) && i < chunk->count
            && bg_filter_may_contain_hash(d->filter, chunk->hashes[i])) {
         drops_answer(chunk, i++, false);
     }

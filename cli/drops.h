@@ -21,7 +21,9 @@
  *     a line. Several runs with one state share a budget: `past` has the runs before.
  *
  * When there is no grant, the filter is full. Lines whose keys are in it are still dropped
- * correctly; the first line with a new key ends the run.
+ * correctly; the first line with a new key ends the run. A filter that got far more keys than it was
+ * created for (from `build`, `add` or version 0.1) reports new keys as seen, so with such a filter
+ * the first line ends the run.
  */
 #ifndef CLI_DROPS_H
 #define CLI_DROPS_H

@@ -67,6 +67,7 @@ static const char *option_expected(const struct option *option)
 {
     switch (option->type) {
     case OPTION_COUNT: return "a whole number such as 1000, 10k, 5M or 1e6";
+    case OPTION_ORDINAL: return "a whole number from 1";
     case OPTION_BYTES: return "a number of bytes such as 64k, 512M or 2Gi";
     case OPTION_REAL: return "a number such as 2.5";
     case OPTION_RATE: return "a share above 0 and below 1, such as 0.01, 1e-3 or 0.1%";
@@ -124,6 +125,9 @@ static bool option_set(const struct option *option, void *field, const char *tex
     case OPTION_CHOICE: return option_choose(option, text, field);
     case OPTION_COUNT:
     case OPTION_BYTES: good = number_count(text, field); break;
+    case OPTION_ORDINAL:
+        good = number_count(text, field) && *(uint64_t *)field > 0;
+        break;
     case OPTION_REAL: good = number_real(text, field); break;
     case OPTION_RATE: good = number_rate(text, field); break;
     case OPTION_SECONDS: good = number_seconds(text, field); break;

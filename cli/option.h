@@ -19,6 +19,7 @@ enum option_type {
     OPTION_TEXT,    /* const char *: any text */
     OPTION_LIST,    /* struct option_list: may be given several times */
     OPTION_COUNT,   /* uint64_t: number_count */
+    OPTION_ORDINAL, /* uint64_t: the same, from 1 */
     OPTION_BYTES,   /* uint64_t: the same, of bytes */
     OPTION_REAL,    /* double: number_real */
     OPTION_RATE,    /* double: number_rate */

@@ -120,6 +120,11 @@ static int seen_plan_window(struct seen *seen, bg_window_options *window, bg_spe
     if (code) {
         return code;
     }
+    if (seen->options->memory) {
+        return say_usage(
+            "--window and --memory exclude each other: the size of a window "
+            "follows from --items and --rate");
+    }
     spec->kind = BG_KIND_WINDOW;
     spec->window = window;
     spec->items = window->count && !spec->items ? window->count : spec->items;
@@ -370,7 +375,7 @@ static int seen_check_size(struct seen *seen, const char *path)
 
 static int seen_resume(struct seen *seen, struct key_format *format)
 {
-    const char *path = seen->options->state;
+    const char *path = seen->to;
     const struct open_options how = { .keyring = seen->hash->keyring };
     bg_open_options opening = BG_OPEN_OPTIONS_INIT;
     bg_window_options window = BG_WINDOW_OPTIONS_INIT;
@@ -440,7 +445,7 @@ int seen_begin(struct seen *seen, const struct input *input, struct key_format *
     if (code) {
         return code;
     }
-    if (path && stat(path, &about) == 0) {
+    if (path && stat(seen->to, &about) == 0) {
         return seen_resume(seen, format);
     }
     return path && errno != ENOENT ? say_errno(path) : seen_make(seen, input, format);

@@ -28,6 +28,15 @@ $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fo
 4 1 add -f -o f.bg g.bg a
 4 1 join -f x 2 f.bg
 
+# split locks each file that it writes, not only their common prefix.
+$ export BLOOMGATE_LOCK_WAIT=0; cp f.bg part.1; . $CLI_TESTS/claim.sh; holder add -q part.1; bloomgate split -f $CLI_TESTS/../golden/files/shards.bg part; echo $?; release; ls part.*; bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part; ls part.*
+4
+part.1
+part.0
+part.1
+part.2
+! bloomgate split: part.1: another bloomgate command is changing it; try again when that command has ended
+
 # A link that is to be replaced, while what it leads to is changed; and the other way round.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
 ! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended
@@ -80,6 +89,7 @@ f.bg.bloomgate-lock
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
+$ BLOOMGATE_LOCK_WAIT= bloomgate add -q f.bg b
 $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 ! bloomgate add: BLOOMGATE_LOCK_WAIT: found 'soon', expected a time such as 60s
 ! Try 'bloomgate add --help'.
@@ -90,3 +100,9 @@ $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo se
 # What cannot be locked is named.
 $ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
 bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
+
+# A link may be switched to another file at any time: what is read is the file that is locked and replaced, as messages show.
+$ echo no filter > other; ln -s other switched; bloomgate add --format bloomgate switched a; bloomgate dedup --state switched a
+! bloomgate add: /.../other: is no filter file of bloomgate
+! bloomgate dedup: /.../other: is no filter file of bloomgate
+? 3

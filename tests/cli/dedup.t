@@ -251,6 +251,22 @@ $ bloomgate dedup -s new.bg --unordered lines
 ! Try 'bloomgate dedup --help'.
 ? 2
 
+# A state that got far more keys than it was created for reports new lines as seen. They are not dropped: the run ends.
+$ seq 100000 | bloomgate build -q -k register -n 1000 -p 0.1% over.bg 2> /dev/null
+$ for options in "" "-d" "-t 1" "--unordered -t 4"; do seq 200001 300000 | bloomgate dedup -q $options -s over.bg > out; echo $?; cat out; done
+5
+5
+5
+5
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+$ seq 10 | bloomgate dedup -q -n 100 -s over2.bg > out; seq 100000 | bloomgate add -q over2.bg 2> /dev/null; seq 200001 300000 | bloomgate dedup -q -c -s over2.bg
+0
+! bloomgate dedup: stopped after 0 lines: the filter is full (about ... keys), and more than ... % of new lines would be dropped; start a new state with a larger --items
+? 5
+
 # It has to fit.
 $ bloomgate dedup -s state.bg --lower lines
 ! bloomgate dedup: state.bg: its keys are made in another way: '', not 'lower'
@@ -318,6 +334,9 @@ $ bloomgate dedup -q -s state.bg many > /dev/full; cmp state.bg before.bg
 ! bloomgate dedup: stdout: No space left on device
 $ bloomgate dedup -q -c -s state.bg many > /dev/full; cmp state.bg before.bg
 ! bloomgate dedup: stdout: No space left on device
+$ bloomgate dedup -q -s state.bg --stats /dev/full many > out; echo $?; cmp state.bg before.bg
+4
+! bloomgate dedup: /dev/full: No space left on device
 
 # Mistakes.
 $ bloomgate dedup -m 1M -p 1e-3 lines
@@ -330,6 +349,14 @@ $ bloomgate dedup --hash keyed lines
 ? 2
 $ bloomgate dedup --uniq lines
 ! bloomgate dedup: there is no option --uniq
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup -m 64k -w 1000 lines
+! bloomgate dedup: --window and --memory exclude each other: the size of a window follows from --items and --rate
+! Try 'bloomgate dedup --help'.
+? 2
+$ bloomgate dedup --field 0 lines
+! bloomgate dedup: --field: found '0', expected a whole number from 1
 ! Try 'bloomgate dedup --help'.
 ? 2
 $ bloomgate dedup -m 1 lines

@@ -203,6 +203,8 @@ $ bloomgate split $CLI_TESTS/../golden/files/shards.bg part
 ! bloomgate split: part.0: is there already; -f overwrites it
 ? 2
 $ bloomgate split -q -f $CLI_TESTS/../golden/files/shards.bg part
+$ bloomgate merge no.bg $CLI_TESTS/../golden/files/shards.bg part.1 2>&1 | sed 's| [^ ]*/| |'
+bloomgate merge: shards.bg and part.1: in different numbers of shards: 3 and 1; bloomgate join creates the whole filter from its shards
 $ bloomgate split both.bg part
 ! bloomgate split: both.bg: is in one piece, not in shards
 ? 2

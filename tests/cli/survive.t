@@ -268,6 +268,18 @@ $ for other in 'second first' '--field 1 first second' '-0 first second' '--crlf
 ! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
 ! bloomgate build: resumed.bg.partial: belongs to another command: other files, or in another order, or other records, fields or parts of them
 ? 3
+$ bloomgate keyring -q --new one ring; for other in '-k counting' '-n 2M' '-p 1e-6' '--seed 5' '--hash xxh64' '--keyring ring' '--bits-per-key 3' '--bits 4' '--bytes 1M' '--folds 2'; do bloomgate build -q --as int64 $other --resume resumed.bg first second; done
+! bloomgate build: resumed.bg.partial: was created with --kind blocked, not counting; use that value or omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created with --items 1000000, not 2000000; use that value or omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created with --rate 0.01, not 1e-06; use that value or omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created without --seed, not with 5; omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created with --hash fast, not xxh64; use that value or omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created without --keyring, not with ring; omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created without --bits-per-key, not with 3; omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created without --bits, not with 4; omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created without --bytes, not with 1000000; omit it, or start over with -f instead of --resume
+! bloomgate build: resumed.bg.partial: was created without --folds, not with 2; omit it, or start over with -f instead of --resume
+? 3
 $ cp resumed.bg.partial seventh.bg.partial; bloomgate build -q -f -n 1M --as int64 --generation 7 --resume seventh.bg first second; bloomgate canary seventh.bg | grep -v absent; rm seventh.bg
 generation   7
 present      16 of 16 found

@@ -251,6 +251,7 @@ static size_t type_size(enum option_type type)
     case OPTION_LIST: return sizeof(struct option_list);
     case OPTION_CHOICE: return sizeof(int);
     case OPTION_COUNT:
+    case OPTION_ORDINAL:
     case OPTION_BYTES:
     case OPTION_REAL:
     case OPTION_RATE:
