@@ -677,13 +677,19 @@ bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info)
                                                  : BG_OK;
 }
 
+void object_position(struct object *object)
+{
+    const uint64_t moved = atomic_load(&object->rotated);
+    if (moved && object->slot && object_period(&object->shape)) {
+        (void)!bg_slot_rotate(object->slot, moved, NULL); /* a sealed one stays */
+    }
+}
+
 void object_resume(struct object *object, uint64_t moved)
 {
     atomic_store(&object->rotated, moved);
     atomic_store(&object->timed, false);
-    if (object->slot && object_period(&object->shape)) {
-        (void)!bg_slot_rotate(object->slot, moved, NULL); /* a sealed one stays */
-    }
+    object_position(object);
 }
 
 /* ---- Replaying ------------------------------------------------------------------------------ */
