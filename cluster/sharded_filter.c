@@ -277,6 +277,22 @@ static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                 : BG_OK;
 }
 
+/* Doubts shards that were created again. If no shard has a witness, the filter is new. */
+static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
+{
+    bool used = false;
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        used = used || filter->doubted[i] || atomic_load(&filter->witnessed[i]);
+    }
+    for (uint32_t i = 0; used && i < filter->tags.shards; i++) {
+        if (filter->recreated[i] && !filter->witnesses[i].any) {
+            filter->doubted[i] = filter->restarted[i] = true;
+            (void)snprintf(why, WITNESS_WHY, "shard %u: it was missing", i);
+        }
+        filter->recreated[i] = false;
+    }
+}
+
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info)
 {
@@ -288,6 +304,7 @@ bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
     if (err == BG_ECANCELED || err == BG_ENOMEM) {
         return err;
     }
+    witness_doubt_recreated(filter, why);
     bg_err renewed = witness_renew(filter, view, complete, why, err ? NULL : info);
     if (complete && !renewed) {
         renewed = witness_absolve(filter, why, err ? NULL : info);

@@ -436,6 +436,36 @@ def test_late_witnesses_erase_no_doubt():
         assert check(cluster, "-v").stdout == "0\n"
 
 
+def test_shards_that_are_created_again():
+    """A server was emptied, or a shard was deleted: what is created in its place denies nothing."""
+    for options, shards, code in (((), 6, 3), (("--missing",), 6, 0), (("--missing",), 1, 0)):
+        cluster = made()
+        node = cluster.nodes[1]
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        for key in list(node.keys)[:shards]:
+            del node.keys[key]
+        if shards == 6:
+            node.hashes.clear()
+        done = run(cluster, "create", *options, "-n", "1000", "f")
+        assert done.returncode == code and f"{shards} of 16 shards may have lost keys" in done.stderr, done
+        assert check(cluster, "-v").returncode == 4
+        assert check(cluster, "-v", "--open").stdout == "0\n"
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        assert run(cluster, "complete", "f").returncode == 0
+        assert check(cluster, "-v").stdout == "0\n"
+
+
+def test_create_that_was_interrupted():
+    """Shards without witnesses are not in use yet: the rest is created, and all are complete."""
+    cluster = made()
+    for node in cluster.nodes:
+        node.hashes.clear()
+    cluster.nodes[1].keys.clear()
+    done = run(cluster, "create", "--missing", "-n", "1000", "f")
+    assert done.returncode == 0 and "may have lost keys" not in done.stderr, done
+    assert run(cluster, "check", "-c", "-v", "f", keys="absent\n").stdout == "1\n"
+
+
 def test_history_changes_by_itself():
     """As it does in a primary that has had no replica for an hour."""
     cluster = made()
