@@ -146,7 +146,8 @@ static bool adding_any_is_new(const struct adding *a)
  * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises without
  * bound, because the library's adds do not fail. Here they fail when the filter is a sixteenth over its
  * capacity (the library has then tried twice to grow) and the next layer would not fit. If the layer would
- * fit, adds continue, and the library soon tries again.
+ * fit, adds continue, and the library soon tries again. A host that has to make room (`room`) is asked
+ * before the library tries at all.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
@@ -155,24 +156,27 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     if (shape->kind != BG_KIND_SCALABLE || !settings) {
         return BG_OK;
     }
-    const uint64_t capacity = object_capacity(a->object);
-    if (atomic_load(&a->object->items) <= capacity + capacity / 16 + 64
-        || !adding_any_is_new(a)) {
+    const uint64_t capacity = object_capacity(a->object),
+                   items = atomic_load(&a->object->items);
+    const bool over = items > capacity + capacity / 16 + 64;
+    const bool asks = a->host->ops->room && items + a->fresh > capacity;
+    if ((!over && !asks) || !adding_any_is_new(a)) {
         return BG_OK;
     }
     const uint64_t width = shape->width ? shape->width : 2;
     const uint64_t bytes = object_bytes(a->object), more = bytes * (width - 1) / 4 * 5;
     const uint64_t most = shape->limit ? shape->limit : settings->max_filter_bytes;
-    if (most && more > (most > bytes ? most - bytes : 0)) {
+    if (over && most && more > (most > bytes ? most - bytes : 0)) {
         return object_error(
             info, BG_ENOMEM,
             "the filter is full and cannot grow: a larger one would exceed %llu bytes",
             (unsigned long long)most);
     }
-    if (!ledger_reserve(LEDGER_FILTERS, more)) {
+    if (asks ? !a->host->ops->room(a->host, more)
+             : !ledger_reserve(LEDGER_FILTERS, more)) {
         return object_error(info, BG_ENOMEM, "the filter is full and cannot grow");
     }
-    ledger_release(LEDGER_FILTERS, more);
+    ledger_release(LEDGER_FILTERS, asks ? 0 : more);
     return BG_OK;
 }
 

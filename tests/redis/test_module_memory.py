@@ -413,6 +413,29 @@ def test_maxmemory_of_replicas_and_files(pattern):
         assert h.ask("BG.DIGEST", "k") == digest
 
 
+@alone
+def test_growth_that_is_refused(pattern):
+    """A filter that cannot grow refuses items, as its replica could grow, and would lack keys that are there by chance."""
+    with Host(pattern.program, pattern.module) as h:
+        replica = replica_of(h)
+        try:
+            assert h.ask("BF.RESERVE", "k", 0.01, 100000, "EXPANSION", 8) == "OK"
+            for i in range(0, 90000, 1000):
+                h.ask("BF.MADD", "k", *range(i, i + 1000))
+            h.ask("CONFIG", "SET", "maxmemory", int(h.info("memory", "used_memory")) + 1200000)
+            keys = [f"single-{i}" for i in range(20000)]
+            replies = [reply for i in range(0, len(keys), 1000)
+                       for reply in h.connection.pipeline([("BF.ADD", "k", key) for key in keys[i:i + 1000]])]
+            added = [key for key, reply in zip(keys, replies) if not isinstance(reply, Error)]
+            assert any(str(reply).startswith("OOM") for reply in replies) and len(added) > 9000
+            redis_host.caught_up(h, replica)
+            assert replica.ask("BG.MEXISTS", "k", *added) == [1] * len(added)
+            assert replica.ask("BG.DIGEST", "k") == h.ask("BG.DIGEST", "k")
+        finally:
+            replica.kill()
+            replica.remove()
+
+
 def test_stored_expansion_is_bounded(h):
     """The next filter of valkey-bloom's is made for what is there, not for what is stored."""
     words = ("BF.INSERT", "k", "CAPACITY", 100, "EXPANSION", 1000000, "SEED", b"s" * 32, "ITEMS")
