@@ -11,7 +11,7 @@ import os
 
 import redis_host
 from redis_host import Error, Host, Skip, alone, replica_of, wait_for
-from service import work
+from service import encode, work
 
 LARGE = work(32) << 20  # bytes
 LITTLE = LARGE // 3     # of which buffers of the server are the most
@@ -434,6 +434,28 @@ def test_growth_that_is_refused(pattern):
         finally:
             replica.kill()
             replica.remove()
+
+
+@alone
+def test_growth_over_the_limit(pattern):
+    """A filter of another server grows up to the limit of this one. A file may say that more was added."""
+    with Host(pattern.program, pattern.module) as other:
+        assert other.ask("BF.RESERVE", "k", 0.05, 20000) == "OK"
+        other.ask("BF.MADD", "k", *range(10000))
+        payload = other.ask("DUMP", "k")
+    with Host(pattern.program, pattern.module, ["max-filter-memory", 40000], appendonly="yes") as h:
+        assert h.ask("RESTORE", "k", 0, payload) == "OK"
+        for i in range(10000, 40000, 1000):
+            reply = h.ask("BF.MADD", "k", *range(i, i + 1000))
+        assert "would exceed 40000 bytes" in str(reply), reply
+        assert h.ask("BF.INFO", "k", "SIZE")[0] <= 40000
+        h.kill()
+        folder = os.path.join(h.folder, "appendonlydir")
+        name = next(name for name in os.listdir(folder) if name.endswith(".incr.aof"))
+        with open(os.path.join(folder, name), "ab") as file:
+            file.write(b"".join(encode("BF.ADD", "k", f"more-{i}") for i in range(5000)))
+        h.start()
+        assert h.ask("BG.MEXISTS", "k", *(f"more-{i}" for i in range(5000))) == [1] * 5000
 
 
 def test_stored_expansion_is_bounded(h):
