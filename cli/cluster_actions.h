@@ -51,6 +51,10 @@ enum cluster_vouching { VOUCH_READ, VOUCH_RENEW, VOUCH_COMPLETE };
 int cluster_vouch(struct cluster_work *work, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY]);
 
+/* Warns about shards that may have lost keys. */
+void cluster_warn_doubted(const struct cluster_work *work, uint32_t doubted,
+                          const char *why);
+
 /* Fails if shards of a filter may have lost keys, since a copy would lack them, too. Returns an
  * exit code. */
 int cluster_expect_complete(struct cluster_work *work, struct sharded *filter,

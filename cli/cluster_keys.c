@@ -105,10 +105,7 @@ int cluster_add(struct cluster_work *work)
         return code;
     }
     if (doubted) {
-        say_warning(
-            "%s: %u of %u shards may have lost keys, and deny no key until you run "
-            "bloomgate cluster complete %s: %s",
-            work->name, doubted, work->filter.tags.shards, work->name, why);
+        cluster_warn_doubted(work, doubted, why);
     }
     k.vouched = cluster_now();
     code = keys_run(&k, "adding", add_work);

@@ -27,6 +27,7 @@ struct shards_told {
     uint32_t fine, there, ones;
     uint32_t shard; /* who said it */
     char wrong[200];
+    bool made[SHARDS_MOST]; /* shards that were fine */
 };
 
 static void shards_told(void *context, uint32_t shard, bg_bytes reply)
@@ -36,6 +37,7 @@ static void shards_told(void *context, uint32_t shard, bg_bytes reply)
     const struct reply_item item = reply_next(reply, &at);
     if (item.type != '-') {
         told->fine++;
+        told->made[shard] = true;
         told->ones += item.type == ':' && item.number == 1;
     } else if (reply_begins(item.text, "BUSYKEY")
                || (item.text.len >= 15
@@ -84,6 +86,14 @@ int cluster_vouch(struct cluster_work *w, struct sharded *filter,
         *doubted += filter->doubted[i];
     }
     return CLI_OK;
+}
+
+void cluster_warn_doubted(const struct cluster_work *w, uint32_t doubted,
+                          const char *why)
+{
+    say_warning("%s: %u of %u shards may have lost keys, and deny no key until you run "
+                "bloomgate cluster complete %s: %s",
+                w->name, doubted, w->filter.tags.shards, w->name, why);
 }
 
 int cluster_expect_complete(struct cluster_work *w, struct sharded *filter,
@@ -170,7 +180,13 @@ int cluster_create(struct cluster_work *w)
     char why[WITNESS_WHY];
     uint32_t doubted;
     int code = shards_order(w, &order, &told);
+    if (told.there) {
+        memcpy(w->filter.recreated, told.made, sizeof told.made);
+    }
     code = code ? code : cluster_vouch(w, &w->filter, VOUCH_RENEW, &doubted, why);
+    if (!code && doubted) {
+        cluster_warn_doubted(w, doubted, why);
+    }
     return code ? code : create_tell(w, &told, each);
 }
 

@@ -8,18 +8,34 @@
 
 enum {
     WITNESS_DIGITS = 16,
+    WITNESS_HEAD = 2 + WITNESS_DIGITS,      /* "1 run" */
     WITNESS_ENTRY = 2 + 2 * WITNESS_DIGITS, /* " run:history" */
     WITNESS_KEPT =
         16, /* minimum number of kept processes that do not answer; else as many as do */
     WITNESS_MOST = 2 * MAP_NODES
 };
 
-const char witness_of_doubt[] = "1 0000000000000000";
+const char witness_list[] = "processes";
+static const char witness_doubts[] = "doubt:";
+
+void witness_doubt_name(uint64_t run, char name[WITNESS_FIELD])
+{
+    (void)snprintf(name, WITNESS_FIELD, "%s%016" PRIx64, witness_doubts, run);
+}
 
 void witness_free(struct witness *witness)
 {
     free(witness->entries);
     *witness = (struct witness){ 0 };
+}
+
+void witness_distrust(struct witness *witness)
+{
+    free(witness->entries);
+    witness->entries = NULL;
+    witness->count = 0;
+    witness->holder = 0;
+    witness->any = false;
 }
 
 bool witness_believes(const struct witness *witness, const struct link_process *who)
@@ -31,7 +47,7 @@ bool witness_believes(const struct witness *witness, const struct link_process *
         found = who->run && e->run == who->run && e->history
                 && (e->history == who->history || e->history == who->before);
     }
-    return found;
+    return found && !witness->doubt_count;
 }
 
 bool witness_has(const struct witness *witness, const struct link_process *process)
@@ -48,7 +64,7 @@ bool witness_has(const struct witness *witness, const struct link_process *proce
 
 static bool witness_reserve(struct witness *witness, size_t count)
 {
-    witness_free(witness);
+    witness_distrust(witness);
     witness->entries = calloc(count ? count : 1, sizeof *witness->entries);
     return witness->entries != NULL;
 }
@@ -71,7 +87,7 @@ static bool witness_hex(const char *p, uint64_t *number)
 bool witness_parse(bg_bytes text, struct witness *witness)
 {
     const char *p = text.data;
-    const size_t head = 2 + WITNESS_DIGITS;
+    const size_t head = WITNESS_HEAD;
     const size_t count = text.len > head ? (text.len - head) / WITNESS_ENTRY : 0;
     const size_t room = count < WITNESS_MOST ? count : WITNESS_MOST;
     uint64_t holder;
@@ -94,6 +110,36 @@ bool witness_parse(bg_bytes text, struct witness *witness)
     return true;
 }
 
+static bool witness_begins(bg_bytes field, const char *word)
+{
+    const size_t n = strlen(word);
+    return field.len >= n && memcmp(field.data, word, n) == 0;
+}
+
+/* Reads the fields of a witness. A malformed doubt is one, too. Returns false if memory is short. */
+static bool witness_fields(bg_bytes reply, size_t at, int64_t n,
+                           struct witness *witness)
+{
+    const size_t doubt = sizeof witness_doubts - 1;
+    for (int64_t i = 0; i + 1 < n; i += 2) {
+        const bg_bytes field = reply_next(reply, &at).text;
+        const bg_bytes value = reply_next(reply, &at).text;
+        if (witness_begins(field, witness_list)) {
+            if (!witness_parse(value, witness)) {
+                return false;
+            }
+        } else if (witness_begins(field, witness_doubts)
+                   && witness->doubt_count < WITNESS_DOUBTS) {
+            uint64_t *run = &witness->doubts[witness->doubt_count++];
+            *run = 0;
+            if (field.len == doubt + WITNESS_DIGITS) {
+                (void)witness_hex((const char *)field.data + doubt, run);
+            }
+        }
+    }
+    return true;
+}
+
 static enum witness_verdict witness_doubt(char why[WITNESS_WHY], const char *text)
 {
     (void)snprintf(why, WITNESS_WHY, "%s", text);
@@ -102,9 +148,7 @@ static enum witness_verdict witness_doubt(char why[WITNESS_WHY], const char *tex
 
 static bool witness_is_unknown_command(bg_bytes text)
 {
-    static const char unknown[] = "ERR unknown command";
-    return text.len >= sizeof unknown - 1
-           && memcmp(text.data, unknown, sizeof unknown - 1) == 0;
+    return witness_begins(text, "ERR unknown command");
 }
 
 enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
@@ -118,7 +162,7 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
         return WITNESS_GOOD;
     }
     if (item.type == '-') {
-        (void)snprintf(why, WITNESS_WHY, "GET: %.*s",
+        (void)snprintf(why, WITNESS_WHY, "HGETALL: %.*s",
                        (int)(item.text.len < 150 ? item.text.len : 150),
                        (const char *)item.text.data);
         return WITNESS_DOUBT;
@@ -128,7 +172,10 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
             why, "INFO is refused, so restarts cannot be detected; give the "
                  "user the right +info");
     }
-    if (item.type != '$' || item.null) {
+    if (item.type != '*') {
+        return witness_doubt(why, "its witness is not a list of fields");
+    }
+    if (item.number <= 0) {
         if (known) {
             return witness_doubt(why,
                                  "its witness is lost, so keys may be lost as well");
@@ -142,14 +189,16 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
         witness->any = ask->by->run == 0;
         return WITNESS_NONE;
     }
-    if (!witness_parse(item.text, witness)) {
+    if (!witness_fields(reply, at, item.number, witness)) {
         return WITNESS_NO_MEMORY;
     }
     if (witness_believes(witness, ask->by)) {
         return WITNESS_GOOD;
     }
     (void)witness_doubt(why, "its server restarted and may have lost keys");
-    return witness->holder || witness->count ? WITNESS_RESTART : WITNESS_DOUBT;
+    return (witness->holder || witness->count) && !witness->doubt_count
+               ? WITNESS_RESTART
+               : WITNESS_DOUBT;
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------ */
@@ -174,12 +223,11 @@ char *witness_write(const struct witness *before, uint64_t holder,
 {
     const size_t most =
         view->count + (view->count > WITNESS_KEPT ? view->count : WITNESS_KEPT);
-    char *text = malloc(sizeof witness_of_doubt + most * WITNESS_ENTRY);
+    char *text = malloc(WITNESS_HEAD + 1 + most * WITNESS_ENTRY);
     if (!text) {
         return NULL;
     }
-    size_t used =
-        (size_t)snprintf(text, sizeof witness_of_doubt, "1 %016" PRIx64, holder);
+    size_t used = (size_t)snprintf(text, WITNESS_HEAD + 1, "1 %016" PRIx64, holder);
     size_t listed = view->count;
     for (size_t i = 0; i < view->count; i++) {
         const struct witness_entry e = { view->processes[i].run,

@@ -5,11 +5,13 @@
  * and makes its replica copy that data. WAIT does not help: it counts replicas, and this replica had the
  * write. The shard then denies acknowledged keys, and nothing in its replies shows it.
  *
- * Therefore each shard has a witness, a string key in the same slot. It lists the process that served the
- * shard when the witness was written, and all processes that were running in the cluster at that time,
- * primaries and replicas, each with the history of its data (struct link_process).
+ * Therefore each shard has a witness, a hash in the same slot. It lists the process that served the shard
+ * when the witness was written, and all processes that were running in the cluster at that time, primaries
+ * and replicas, each with the history of its data (struct link_process).
  *
- *     {43}seen/3of16/witness      1 9f0c1d5a77b3e2c4 9f0c1d5a77b3e2c4:51b0... 04ab77e1c09d2f36:51b0... ...
+ *     {43}seen/3of16/witness
+ *         processes               1 9f0c1d5a77b3e2c4 9f0c1d5a77b3e2c4:51b0... 04ab77e1c09d2f36:51b0... ...
+ *         doubt:77e1c09d2f3604ab  1
  *
  * (W1) Data that a process loaded from disk never lists that process, since it is older than the process.
  * (W2) If the witness in the data of a process lists that process, with its current history or one that
@@ -19,12 +21,16 @@
  * (W3) The process that served the shard when the witness was written may start a history that continues
  *      none, which a primary does after an hour without a replica. A history that continues one that is not
  *      listed belongs to another primary, whose data the process has copied since.
- * (W4) A list of processes is written only to a shard that is not in doubt, or on the operator's command. A
- *      shard in doubt gets an empty list, so that the doubt moves together with the data. The doubt
- *      therefore lasts, for all clients and across their restarts, until the operator marks the shard as
- *      complete.
+ * (W4) A shard in doubt gets a field with the run of the process that served it, so that the doubt moves
+ *      together with the data. It lasts, for all clients and across their restarts, until the operator
+ *      marks the shard as complete.
  * (W5) The processes are determined before the witnesses are read, and a witness is read before it is
  *      written. A process that starts in between is not on the list.
+ * (W6) A client that was held up writes to whatever server has the slot by then. So the list never
+ *      overwrites a doubt, and the operator's command deletes the doubts that it has read, no others.
+ * (W7) A "no" counts if the process that gave it is listed before and after: if the witness came from
+ *      another process, or is not recent, it is read again. Otherwise a client would not see a doubt that
+ *      another client noted before the slot moved to a listed process.
  *
  * A replica that was started after the witness was last written is not on the list. Fronts update the list
  * about once a second, and so does `bloomgate cluster add` while it runs.
@@ -45,15 +51,25 @@ struct witness_entry {
     uint64_t run, history;
 };
 
-/* The processes whose answers are trusted. */
+enum {
+    WITNESS_DOUBTS = 8, /* that are read; clients note one if they see none */
+    WITNESS_FIELD = 24  /* bytes of the name of a field */
+};
+
+/* The processes whose answers are trusted, unless there are doubts. */
 struct witness {
     uint64_t holder; /* the run of the process that served the shard */
     struct witness_entry *entries;
     size_t count;
+    uint64_t doubts[WITNESS_DOUBTS]; /* runs of processes that were not listed */
+    size_t doubt_count;
     bool any; /* trust all: the server has no witnesses */
 };
 
 void witness_free(struct witness *witness);
+
+/* Forgets the processes, and keeps the doubts. */
+void witness_distrust(struct witness *witness);
 bool witness_believes(const struct witness *witness, const struct link_process *who);
 
 /* Returns whether the witness lists a process in its current state; if not, it should be rewritten. */
@@ -67,22 +83,23 @@ enum witness_verdict {
     WITNESS_NO_MEMORY
 };
 
-/* Interprets the reply to GET of a witness. `known`: a witness existed before. `why` is filled in if
+/* Interprets the reply to HGETALL of a witness. `known`: a witness existed before. `why` is filled in if
  * the shard is in doubt. */
 enum { WITNESS_WHY = 200 };
 enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
                                   bool known, struct witness *witness,
                                   char why[WITNESS_WHY]);
 
-/* Parses the text of a witness; a malformed text lists no process. Returns false if memory is short. */
+/* Parses a list of processes; a malformed text lists none. Returns false if memory is short. */
 bool witness_parse(bg_bytes text, struct witness *witness);
 
-/* Returns the text of a new witness: the process that serves the shard, the running processes, and some of
+/* Returns the text of a new list: the process that serves the shard, the running processes, and some of
  * the earlier ones. The caller frees it. NULL: memory is short. */
 char *witness_write(const struct witness *before, uint64_t holder,
                     const struct cluster_view *view);
 
-/* The text that marks a shard as doubted. */
-extern const char witness_of_doubt[];
+/* Names of fields: of the list, and of the doubt about a process. */
+extern const char witness_list[];
+void witness_doubt_name(uint64_t run, char name[WITNESS_FIELD]);
 
 #endif

@@ -58,8 +58,9 @@ void sharded_close(struct sharded *filter)
 struct witness_errand {
     struct sharded *filter;
     uint32_t shard;
-    bg_bytes words[3];
-    char *text; /* to be written */
+    bg_bytes words[2 + WITNESS_DOUBTS];
+    char fields[WITNESS_DOUBTS][WITNESS_FIELD];
+    const char *text; /* of the list that is written; NULL: a doubt is noted */
     char *why;
     bg_err *err;
 };
@@ -67,57 +68,119 @@ struct witness_errand {
 static void witness_told(struct cluster_ask *ask, bg_bytes reply)
 {
     const struct witness_errand *e = ask->context;
-    struct witness read = { 0 };
+    struct witness read = { 0 }, *witness = &e->filter->witnesses[e->shard];
     char why[WITNESS_WHY] = "";
     const enum witness_verdict verdict = witness_read(
         ask, reply, atomic_load(&e->filter->witnessed[e->shard]), &read, why);
-    witness_free(&e->filter->witnesses[e->shard]);
+    witness_free(witness);
     if (verdict == WITNESS_NO_MEMORY) {
         *e->err = BG_ENOMEM;
         witness_free(&read);
         return;
     }
+    *witness = read;
     e->filter->holders[e->shard] = ask->by->run;
+    e->filter->read_at[e->shard] = cluster_now();
     e->filter->restarted[e->shard] = verdict == WITNESS_RESTART;
     e->filter->doubted[e->shard] =
         verdict == WITNESS_DOUBT || verdict == WITNESS_RESTART;
     if (e->filter->doubted[e->shard]) {
-        witness_free(&read);
+        witness_distrust(witness);
         if (!*e->why) {
             (void)snprintf(e->why, WITNESS_WHY, "shard %u: %.150s", e->shard, why);
         }
-        return;
-    }
-    if (verdict == WITNESS_GOOD && !read.any) {
+    } else if (verdict == WITNESS_GOOD && !read.any) {
         atomic_store(&e->filter->witnessed[e->shard], true);
     }
-    e->filter->witnesses[e->shard] = read;
 }
 
-/* A witness that cannot be written protects nothing. */
+/* Returns whether a witness was changed. One that cannot be written protects nothing. */
+static bool witness_changed(const struct witness_errand *e, bg_bytes reply)
+{
+    size_t at = 0;
+    const struct reply_item item = reply_next(reply, &at);
+    if (item.type != ':') {
+        witness_free(&e->filter->witnesses[e->shard]);
+        e->filter->doubted[e->shard] = true;
+        (void)snprintf(e->why, WITNESS_WHY, "shard %u: %.*s of its witness: %.*s",
+                       e->shard, (int)e->words[0].len, (const char *)e->words[0].data,
+                       (int)(item.text.len < 100 ? item.text.len : 100),
+                       item.text.len ? (const char *)item.text.data : "");
+    }
+    return item.type == ':';
+}
+
 static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
 {
     const struct witness_errand *e = ask->context;
-    const bg_bytes text = { e->text, strlen(e->text) };
-    size_t at = 0;
-    const struct reply_item item = reply_next(reply, &at);
-    const bool notes_doubt = strcmp(e->text, witness_of_doubt) == 0;
-    e->filter->doubted[e->shard] = notes_doubt || item.type != '+';
-    if (item.type != '+') {
-        witness_free(&e->filter->witnesses[e->shard]);
-        (void)snprintf(e->why, WITNESS_WHY, "shard %u: SET of its witness: %.*s",
-                       e->shard, (int)(item.text.len < 100 ? item.text.len : 100),
-                       item.text.len ? (const char *)item.text.data : "");
+    if (!witness_changed(e, reply)) {
         return;
     }
+    e->filter->doubted[e->shard] = e->text == NULL;
     atomic_store(&e->filter->witnessed[e->shard], true);
-    if (!witness_parse(text, &e->filter->witnesses[e->shard])) {
+    if (!e->text) {
+        witness_distrust(&e->filter->witnesses[e->shard]);
+    } else if (!witness_parse((bg_bytes){ e->text, strlen(e->text) },
+                              &e->filter->witnesses[e->shard])) {
         *e->err = BG_ENOMEM;
     }
 }
 
-/* Sends GET for the witnesses of some shards, or SET for those with a text. */
-static bg_err witness_run(struct sharded *filter, const bool *which, char **texts,
+static void witness_cleared(struct cluster_ask *ask, bg_bytes reply)
+{
+    const struct witness_errand *e = ask->context;
+    if (witness_changed(e, reply)) {
+        e->filter->witnesses[e->shard].doubt_count = 0;
+    }
+}
+
+static bg_bytes witness_word(const char *text)
+{
+    return (bg_bytes){ text, strlen(text) };
+}
+
+/* HGETALL. */
+static size_t witness_get(struct witness_errand *e)
+{
+    e->words[0] = witness_word("HGETALL");
+    return 2;
+}
+
+/* HSET of the list, or of a doubt about the process that serves the witness. */
+static size_t witness_set(struct witness_errand *e)
+{
+    witness_doubt_name(e->filter->holders[e->shard], e->fields[0]);
+    e->words[0] = witness_word("HSET");
+    e->words[2] = witness_word(e->text ? witness_list : e->fields[0]);
+    e->words[3] = witness_word(e->text ? e->text : "1");
+    return 4;
+}
+
+/* HDEL of the doubts that were read. */
+static size_t witness_clear(struct witness_errand *e)
+{
+    const struct witness *witness = &e->filter->witnesses[e->shard];
+    e->words[0] = witness_word("HDEL");
+    for (size_t i = 0; i < witness->doubt_count; i++) {
+        witness_doubt_name(witness->doubts[i], e->fields[i]);
+        e->words[2 + i] = witness_word(e->fields[i]);
+    }
+    return 2 + witness->doubt_count;
+}
+
+/* What is done with witnesses: the command, and what becomes of its reply. */
+struct witness_task {
+    size_t (*words)(struct witness_errand *errand);
+    cluster_answered *told;
+};
+
+static const struct witness_task witness_reading = { witness_get, witness_told };
+static const struct witness_task witness_writing = { witness_set, witness_set_told };
+static const struct witness_task witness_clearing = { witness_clear, witness_cleared };
+
+/* Sends a command for the witnesses of some shards. `texts`: what is written to each of them. */
+static bg_err witness_run(struct sharded *filter, const bool *which,
+                          const struct witness_task *task, char **texts,
                           char why[WITNESS_WHY], bg_errinfo *info)
 {
     const uint32_t shards = filter->tags.shards;
@@ -135,19 +198,15 @@ static bg_err witness_run(struct sharded *filter, const bool *which, char **text
                                       .why = why,
                                       .err = &told,
                                       .text = texts ? texts[i] : NULL };
-        e->words[0] = texts ? (bg_bytes){ "SET", 3 } : (bg_bytes){ "GET", 3 };
         e->words[1] = filter->witness_names[i];
-        e->words[2] =
-            texts ? (bg_bytes){ texts[i], strlen(texts[i]) } : (bg_bytes){ NULL, 0 };
         asks[n++] = (struct cluster_ask){ .argv = e->words,
-                                          .argc = texts ? 3 : 2,
+                                          .argc = task->words(e),
                                           .context = e };
     }
     if (!errands || !asks) {
         err = cluster_fail(info, BG_ENOMEM, "out of memory");
     } else if (n) {
-        err = cluster_call(filter->cluster, asks, n,
-                           texts ? witness_set_told : witness_told, info);
+        err = cluster_call(filter->cluster, asks, n, task->told, info);
         for (size_t i = 0; i < n; i++) {
             filter->lost[errands[i].shard] = !asks[i].done;
         }
@@ -160,25 +219,19 @@ static bg_err witness_run(struct sharded *filter, const bool *which, char **text
     return err;
 }
 
-/* Returns the text to write to a shard's witness; NULL if it is up to date. *err: out of memory. */
-static char *witness_text(const struct sharded *filter, uint32_t shard,
-                          const struct cluster_view *view, bool complete, bg_err *err)
+/* Returns whether the witness of a shard is out of date. */
+static bool witness_is_due(const struct sharded *filter, uint32_t shard,
+                           const struct cluster_view *view, bool complete)
 {
     const struct witness *w = &filter->witnesses[shard];
-    const uint64_t holder = filter->holders[shard];
     bool should = complete || filter->restarted[shard]
-                  || !atomic_load(&filter->witnessed[shard]) || w->holder != holder;
+                  || !atomic_load(&filter->witnessed[shard])
+                  || w->holder != filter->holders[shard];
     for (size_t i = 0; i < view->count && !should; i++) {
         should = !witness_has(w, &view->processes[i]);
     }
-    const bool doubt = filter->doubted[shard] && !complete;
-    if (!view->count || filter->lost[shard] || w->any || !should
-        || (doubt && !filter->restarted[shard])) {
-        return NULL;
-    }
-    char *text = doubt ? strdup(witness_of_doubt) : witness_write(w, holder, view);
-    *err = text ? *err : BG_ENOMEM;
-    return text;
+    const bool noted = filter->doubted[shard] && !complete && !filter->restarted[shard];
+    return view->count && !filter->lost[shard] && !w->any && should && !noted;
 }
 
 /* Writes the witnesses that are out of date, except for shards that did not answer. */
@@ -190,19 +243,54 @@ static bg_err witness_renew(struct sharded *filter, const struct cluster_view *v
     bg_err err = BG_OK;
     memcpy(lost, filter->lost, sizeof lost);
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
-        texts[i] = witness_text(filter, i, view, complete, &err);
-        which[i] = texts[i] != NULL;
+        which[i] = witness_is_due(filter, i, view, complete);
         some = some || which[i];
+        if (which[i] && (complete || !filter->doubted[i])) {
+            texts[i] = witness_write(&filter->witnesses[i], filter->holders[i], view);
+            err = texts[i] ? err : BG_ENOMEM;
+        }
     }
     if (err) {
         (void)cluster_fail(info, err, "out of memory");
     }
-    err = err || !some ? err : witness_run(filter, which, texts, why, info);
+    err = err || !some ? err
+                       : witness_run(filter, which, &witness_writing, texts, why, info);
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         filter->lost[i] = filter->lost[i] || lost[i];
         free(texts[i]);
     }
     return err;
+}
+
+/* Deletes the doubts that were read. The new lists must have been written: the old ones may list the process
+ * that the slot is moved to. */
+static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
+                              bg_errinfo *info)
+{
+    bool which[SHARDS_MOST] = { false }, some = false;
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        which[i] =
+            filter->witnesses[i].doubt_count && !filter->doubted[i] && !filter->lost[i];
+        some = some || which[i];
+    }
+    return some ? witness_run(filter, which, &witness_clearing, NULL, why, info)
+                : BG_OK;
+}
+
+/* Doubts shards that were created again. If no shard has a witness, the filter is new. */
+static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
+{
+    bool used = false;
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        used = used || filter->doubted[i] || atomic_load(&filter->witnessed[i]);
+    }
+    for (uint32_t i = 0; used && i < filter->tags.shards; i++) {
+        if (filter->recreated[i] && !filter->witnesses[i].any) {
+            filter->doubted[i] = filter->restarted[i] = true;
+            (void)snprintf(why, WITNESS_WHY, "shard %u: it was missing", i);
+        }
+        filter->recreated[i] = false;
+    }
 }
 
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
@@ -212,12 +300,15 @@ bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
     *why = 0;
     memset(all, true, sizeof all);
     memset(filter->lost, 0, sizeof filter->lost);
-    const bg_err err = witness_run(filter, all, NULL, why, info);
+    const bg_err err = witness_run(filter, all, &witness_reading, NULL, why, info);
     if (err == BG_ECANCELED || err == BG_ENOMEM) {
         return err;
     }
-    const bg_err renewed =
-        witness_renew(filter, view, complete, why, err ? NULL : info);
+    witness_doubt_recreated(filter, why);
+    bg_err renewed = witness_renew(filter, view, complete, why, err ? NULL : info);
+    if (complete && !renewed) {
+        renewed = witness_absolve(filter, why, err ? NULL : info);
+    }
     return err ? err : renewed;
 }
 
@@ -255,7 +346,7 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
         some = some || which[shards[i]];
     }
     free(shards);
-    return some ? witness_run(filter, which, NULL, why, info) : BG_OK;
+    return some ? witness_run(filter, which, &witness_reading, NULL, why, info) : BG_OK;
 }
 
 /* ---- Items -------------------------------------------------------------------------------------- */
@@ -281,7 +372,9 @@ struct sharded_job {
 /* A command's share. */
 struct sharded_part {
     struct sharded_job *job;
-    size_t begin, n; /* in `order` */
+    size_t begin, n;        /* in `order` */
+    bool denies;            /* some items, */
+    struct link_process by; /* ... by this process */
 };
 
 static void job_free(struct sharded_job *job)
@@ -359,10 +452,10 @@ static void job_failed(struct sharded_job *job, const struct cluster_ask *ask,
 
 /* Returns whether a "no" from a command's shard counts. If not, its witness must be read again. */
 static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
-                         uint16_t shard)
+                         const struct link_process *by, uint16_t shard)
 {
     struct witness *witness = &job->filter->witnesses[shard];
-    if (!job->writes && !witness_believes(witness, ask->by)) {
+    if (!job->writes && !witness_believes(witness, by)) {
         witness_free(witness);
         job->filter->doubted[shard] = true;
         static const char changed[] =
@@ -378,17 +471,19 @@ static bool job_believes(struct sharded_job *job, const struct cluster_ask *ask,
 /* A list of 0 and 1 for the items of a command; an error may be its last element. */
 static void job_answered(struct cluster_ask *ask, bg_bytes reply)
 {
-    const struct sharded_part *part = ask->context;
+    struct sharded_part *part = ask->context;
     struct sharded_job *job = part->job;
     size_t at = 0;
     struct reply_item item = reply_next(reply, &at);
+    part->by = *ask->by;
     if (item.type != '*') {
         job_failed(job, ask,
                    item.type == '-' ? item.text : (bg_bytes){ "not a list", 10 });
         return;
     }
     const size_t n = (size_t)item.number;
-    const bool believed = job_believes(job, ask, job->shards[job->order[part->begin]]);
+    const bool believed =
+        job_believes(job, ask, ask->by, job->shards[job->order[part->begin]]);
     for (size_t i = 0; i < n && i < part->n; i++) {
         const size_t which = job->order[part->begin + i];
         item = reply_next(reply, &at);
@@ -399,11 +494,54 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
         if (item.type == ':' && (believed || item.number != 0)) {
             job->done[which / 64] |= UINT64_C(1) << which % 64;
             job->answers[which / 64] |= (uint64_t)(item.number != 0) << which % 64;
+            part->denies = part->denies || item.number == 0;
         }
     }
     if (n != part->n) {
         job_failed(job, ask, (bg_bytes){ "a list of another length", 24 });
     }
+}
+
+/* Takes back that the items of a command are absent. */
+static void job_retract(struct sharded_job *job, const struct sharded_part *part)
+{
+    for (size_t i = part->begin; i < part->begin + part->n; i++) {
+        const size_t which = job->order[i];
+        job->done[which / 64] &=
+            job->answers[which / 64] | ~(UINT64_C(1) << which % 64);
+    }
+}
+
+enum { SHARDED_RECENT = 500 }; /* milliseconds for which a witness is not read again */
+
+/* Confirms every "no": see (W7) in shard_witness.h. */
+static bg_err job_confirm(struct sharded_job *job, bg_errinfo *info)
+{
+    struct sharded *filter = job->filter;
+    bool which[SHARDS_MOST] = { false }, some = false;
+    const int64_t now = cluster_now();
+    for (size_t i = 0; i < job->count; i++) {
+        const struct sharded_part *part = &job->parts[i];
+        const uint16_t shard = job->shards[job->order[part->begin]];
+        if (part->denies
+            && (part->by.run != filter->holders[shard]
+                || now - filter->read_at[shard] > SHARDED_RECENT)) {
+            which[shard] = some = true;
+        }
+    }
+    const bg_err err =
+        some ? witness_run(filter, which, &witness_reading, NULL, job->why, info)
+             : BG_OK;
+    for (size_t i = 0; some && i < job->count; i++) {
+        const struct sharded_part *part = &job->parts[i];
+        const uint16_t shard = job->shards[job->order[part->begin]];
+        if (part->denies && which[shard]
+            && (filter->lost[shard]
+                || !job_believes(job, &job->asks[i], &part->by, shard))) {
+            job_retract(job, part);
+        }
+    }
+    return err;
 }
 
 /* Sends a job's items, which are some, with a command. */
@@ -417,6 +555,9 @@ static bg_err job_run(struct sharded_job *job, const char *word, bool write)
         job_divide(job, (bg_bytes){ word, strlen(word) }, write);
         err = cluster_call(filter->cluster, job->asks, job->count, job_answered,
                            job->info);
+        const bg_err confirmed =
+            write ? BG_OK : job_confirm(job, err ? NULL : job->info);
+        err = err ? err : confirmed;
         for (size_t i = 0; i < job->count; i++) {
             filter->lost[job->shards[job->order[job->parts[i].begin]]] |=
                 !job->asks[i].done;

@@ -28,7 +28,9 @@ struct sharded {
     bool lost[SHARDS_MOST];        /* shards that did not answer all of the last call */
     bool doubted[SHARDS_MOST];     /* shards that may have lost keys, */
     bool restarted[SHARDS_MOST];   /* ... and their witness does not record it yet */
-    uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
+    bool recreated[SHARDS_MOST];   /* shards that were missing, and are empty now */
+    uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses, */
+    int64_t read_at[SHARDS_MOST];  /* ... and when these were read, by cluster_now */
     struct witness *witnesses;     /* of all shards, as far as they were read */
     bg_bytes *witness_names;
     atomic_bool *
@@ -71,9 +73,10 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
 /*
  * Reads all witnesses and records in `doubted` which shards may have lost keys. Then writes the witnesses
  * that are out of date, with the processes in `view`, which must have been determined before; an empty view
- * writes none. A shard in doubt gets a witness that marks it as doubted. With `complete`, all witnesses are
- * rewritten, because the operator states that the shards have all keys. `why` gives the reason for the
- * first doubted shard. Errors: as cluster_call; results up to the error are kept.
+ * writes none. A shard in doubt gets a witness that marks it as doubted; so does one of `recreated`, if any
+ * shard has a witness. With `complete`, all witnesses are rewritten, because the operator states that the
+ * shards have all keys. `why` gives the reason for the first doubted shard. Errors: as cluster_call; results
+ * up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info);

@@ -110,6 +110,7 @@ static void rebuild_commit(struct request *request, struct object *object)
     bg_rebuild_report report = { .struct_size = sizeof report };
     bg_errinfo info = { 0 };
     bg_err err;
+    (void)object_tick(object, request->host, NULL);
     object_changing(object);
     object_occupy(object);
     if (object->rebuild) {
@@ -122,6 +123,7 @@ static void rebuild_commit(struct request *request, struct object *object)
         atomic_store(&object->reshaped, true);
         atomic_store(&object->expansions, 0);
         object->outgrown = false;
+        object_position(object); /* else copies of it would have another one */
     }
     object_vacate(object);
     if (err) {

@@ -105,6 +105,11 @@ struct host_ops {
     /* An object that was found has changed wholesale: keeps all of it. May take long. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
+    /* Returns whether an add may allocate that many bytes; allocations of this request up to there then
+     * succeed. May be NULL. A host that replicates adds needs it, because a filter that cannot grow where
+     * its replicas do has keys by chance that they lack. */
+    bool (*room)(struct host *host, uint64_t bytes);
+
     /* Milliseconds since 1970. */
     uint64_t (*now)(struct host *host);
 

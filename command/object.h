@@ -249,6 +249,9 @@ bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info);
 /* Sets the time to which a window was moved before it was loaded; the window continues from there. */
 void object_resume(struct object *object, uint64_t moved);
 
+/* Moves a filter that was put into the slot to the time of the window. */
+void object_position(struct object *object);
+
 /* The highest time of a window that is accepted, in milliseconds. It fits into the numbers of all
  * protocols, also after the window has moved on. */
 #define OBJECT_TIME_MAX (UINT64_MAX / 4)

@@ -146,33 +146,42 @@ static bool adding_any_is_new(const struct adding *a)
  * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises without
  * bound, because the library's adds do not fail. Here they fail when the filter is a sixteenth over its
  * capacity (the library has then tried twice to grow) and the next layer would not fit. If the layer would
- * fit, adds continue, and the library soon tries again.
+ * fit, adds continue, and the library soon tries again. A host that has to make room (`room`) is asked
+ * before the library tries at all. The library does not know the limit of this server if the filter came from
+ * another one, so a layer that certainly exceeds it is refused before as well.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
     const struct object_shape *shape = &a->object->shape;
     const struct command_settings *settings = a->host->settings;
-    if (shape->kind != BG_KIND_SCALABLE || !settings) {
+    bool (*room)(struct host * host, uint64_t bytes) = a->host->ops->room;
+    if (shape->kind != BG_KIND_SCALABLE || !settings
+        || (room && !settings->max_filter_bytes)) { /* a primary or a file says so */
         return BG_OK;
     }
-    const uint64_t capacity = object_capacity(a->object);
-    if (atomic_load(&a->object->items) <= capacity + capacity / 16 + 64
-        || !adding_any_is_new(a)) {
+    const uint64_t capacity = object_capacity(a->object),
+                   items = atomic_load(&a->object->items);
+    if (items + a->fresh <= capacity || !adding_any_is_new(a)) {
         return BG_OK;
     }
+    const bool over = items > capacity + capacity / 16 + 64;
     const uint64_t width = shape->width ? shape->width : 2;
-    const uint64_t bytes = object_bytes(a->object), more = bytes * (width - 1) / 4 * 5;
+    const uint64_t bytes = object_bytes(a->object), least = bytes * (width - 1),
+                   more = least / 4 * 5;
     const uint64_t most = shape->limit ? shape->limit : settings->max_filter_bytes;
-    if (most && more > (most > bytes ? most - bytes : 0)) {
+    if (most && (over ? more : least) > (most > bytes ? most - bytes : 0)) {
         return object_error(
             info, BG_ENOMEM,
             "the filter is full and cannot grow: a larger one would exceed %llu bytes",
             (unsigned long long)most);
     }
-    if (!ledger_reserve(LEDGER_FILTERS, more)) {
+    const bool fits = room    ? room(a->host, more)
+                      : !over ? true
+                              : ledger_reserve(LEDGER_FILTERS, more);
+    if (!fits) {
         return object_error(info, BG_ENOMEM, "the filter is full and cannot grow");
     }
-    ledger_release(LEDGER_FILTERS, more);
+    ledger_release(LEDGER_FILTERS, over && !room ? more : 0);
     return BG_OK;
 }
 
@@ -677,13 +686,19 @@ bg_err object_tick(struct object *object, struct host *host, bg_errinfo *info)
                                                  : BG_OK;
 }
 
+void object_position(struct object *object)
+{
+    const uint64_t moved = atomic_load(&object->rotated);
+    if (moved && object->slot && object_period(&object->shape)) {
+        (void)!bg_slot_rotate(object->slot, moved, NULL); /* a sealed one stays */
+    }
+}
+
 void object_resume(struct object *object, uint64_t moved)
 {
     atomic_store(&object->rotated, moved);
     atomic_store(&object->timed, false);
-    if (object->slot && object_period(&object->shape)) {
-        (void)!bg_slot_rotate(object->slot, moved, NULL); /* a sealed one stays */
-    }
+    object_position(object);
 }
 
 /* ---- Replaying ------------------------------------------------------------------------------ */

@@ -338,6 +338,12 @@ static bg_err host_checkpoint(struct host *host, struct object *object,
     return err;
 }
 
+static bool host_room(struct host *host, uint64_t bytes)
+{
+    (void)host;
+    return redis_memory_grant(bytes);
+}
+
 static uint64_t host_now(struct host *host)
 {
     return host_of(host)->still ? 0 : (uint64_t)redis.Milliseconds();
@@ -359,6 +365,7 @@ static const struct host_ops host_ops = {
     .drop = host_drop,
     .record = host_record,
     .checkpoint = host_checkpoint,
+    .room = host_room,
     .now = host_now,
     .ticks = host_ticks,
 };

@@ -54,14 +54,15 @@ enum {
 
 static _Thread_local struct {
     bool on, refused;
-    uint64_t unseen; /* bytes since the last check */
-    uint64_t taken;  /* bytes since it was switched on */
+    uint64_t unseen;  /* bytes since the last check */
+    uint64_t taken;   /* bytes since it was switched on */
+    uint64_t granted; /* bytes that are not refused */
 } guard;
 
 void redis_memory_guard(bool on)
 {
     guard.on = on;
-    guard.unseen = guard.taken = 0;
+    guard.unseen = guard.taken = guard.granted = 0;
     guard.refused = on ? false : guard.refused;
 }
 
@@ -87,19 +88,41 @@ static bool guard_has_room(uint64_t bytes)
            || (evicts && guard.taken <= most / GUARD_SHARE);
 }
 
-static bool guard_lets(size_t bytes)
+/* `bytes` are about to be allocated. */
+static bool guard_checks(uint64_t bytes)
 {
-    if (!guard.on) {
-        return true;
-    }
     guard.unseen += bytes;
-    guard.taken += bytes;
     if (guard.unseen < GUARD_STEP) {
         return true;
     }
     guard.unseen = 0;
     const bool room = guard_has_room(bytes);
     guard.refused = guard.refused || !room;
+    return room;
+}
+
+static bool guard_lets(size_t bytes)
+{
+    if (!guard.on) {
+        return true;
+    }
+    guard.taken += bytes;
+    if (bytes <= guard.granted) {
+        guard.granted -= bytes;
+        return true;
+    }
+    return guard_checks(bytes);
+}
+
+bool redis_memory_grant(uint64_t bytes)
+{
+    if (!guard.on || bytes <= guard.granted) {
+        return true;
+    }
+    guard.taken += bytes;
+    const bool room = guard_checks(bytes);
+    guard.taken -= bytes;
+    guard.granted = room ? bytes : guard.granted;
     return room;
 }
 

@@ -32,7 +32,7 @@ class Node:
     def __init__(self, cluster, number):
         self.cluster, self.number = cluster, number
         self.keys = {}
-        self.strings = {}
+        self.hashes = {}
         self.run, self.history, self.before = secrets.token_hex(20), secrets.token_hex(20), "0" * 40  # run_id, master_replid, master_replid2
         self.seen = []  # commands, in order
         self.connections = []
@@ -42,11 +42,11 @@ class Node:
 
     def save(self):
         """What is on disk from now on."""
-        return copy.deepcopy((self.keys, self.strings))
+        return copy.deepcopy((self.keys, self.hashes))
 
     def restart(self, saved):
         """Another process, with what was saved."""
-        self.keys, self.strings = copy.deepcopy(saved)
+        self.keys, self.hashes = copy.deepcopy(saved)
         self.run, self.before, self.history = secrets.token_hex(20), self.history, secrets.token_hex(20)
         connections, self.connections = self.connections, []
         for connection in connections:
@@ -57,7 +57,7 @@ class Node:
 
     def follow(self, primary):
         """A replica, with all that its primary has."""
-        self.keys, self.strings = primary.save()
+        self.keys, self.hashes = primary.save()
         self.history, self.before = primary.history, "0" * 40
 
     def promote(self):
@@ -130,7 +130,7 @@ class Node:
         """MOVED or ASK, as a node of Redis does it."""
         owner, target = self.cluster.owner(slot), self.cluster.moving.get(slot)
         if owner is self:
-            if target is not None and key not in self.keys and key not in self.strings:
+            if target is not None and key not in self.keys and key not in self.hashes:
                 return b"-ASK %d %s\r\n" % (slot, target.address().encode())
             return None
         if target is self and asking:
@@ -140,13 +140,17 @@ class Node:
     def carry_out(self, name, words):
         members = self.keys.get(words[1])
         if name == b"SET":
-            self.strings[words[1]] = words[2]
             return b"+OK\r\n"
-        if name == b"GET":
-            value = self.strings.get(words[1])
-            return b"$-1\r\n" if value is None else b"$%d\r\n%s\r\n" % (len(value), value)
+        if name == b"HSET":
+            self.hashes.setdefault(words[1], {})[words[2]] = words[3]
+            return b":1\r\n"
+        if name == b"HDEL":
+            return b":%d\r\n" % sum(self.hashes[words[1]].pop(field, None) is not None for field in words[2:])
+        if name == b"HGETALL":
+            parts = [part for pair in self.hashes.get(words[1], {}).items() for part in pair]
+            return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
         if name == b"DEL":
-            return b":%d\r\n" % (self.strings.pop(words[1], None) is not None)
+            return b":%d\r\n" % (self.hashes.pop(words[1], None) is not None)
         if name == b"BG.CREATE":
             if members is not None:
                 return b"-ERR item exists\r\n"

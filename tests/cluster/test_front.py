@@ -401,7 +401,7 @@ def test_a_server_that_is_started_again(program):
     with Front(program, "replicas=1", http=True) as (front, s):
         wait_for_state(s, "up")
         node = front.cluster.nodes[2]
-        service.wait_for(lambda: all(n.strings for n in front.cluster.nodes), what="witnesses")
+        service.wait_for(lambda: all(n.hashes for n in front.cluster.nodes), what="witnesses")
         saved = node.save()
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BG.MADD", "seen", *gone, *there) == [1] * 300
@@ -437,7 +437,7 @@ def test_a_server_that_is_started_again(program):
 def test_doubt_can_be_an_error(program):
     with Front(program, "fail=closed", http=True) as (front, s):
         wait_for_state(s, "up")
-        service.wait_for(lambda: all(n.strings for n in front.cluster.nodes), what="witnesses")
+        service.wait_for(lambda: all(n.hashes for n in front.cluster.nodes), what="witnesses")
         gone, there = of_node(front.cluster, 0)
         front.cluster.nodes[0].restart(front.cluster.nodes[0].save())
         service.wait_for(lambda: str(s.ask("BG.EXISTS", "seen", gone[0])).startswith("FAILED"), what="the error")

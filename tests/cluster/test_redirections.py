@@ -276,7 +276,7 @@ def test_processes_that_were_there_are_believed():
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
     for key, members in list(cluster.nodes[1].keys.items()):
         cluster.nodes[2].keys[key] = members
-    cluster.nodes[2].strings.update(cluster.nodes[1].strings)
+    cluster.nodes[2].hashes.update(cluster.nodes[1].hashes)
     cluster.owners = [2 if owner == 1 else owner for owner in cluster.owners]
     done = check(cluster, "-v")
     assert done.stdout == "0\n" and not done.stderr, done
@@ -366,7 +366,7 @@ def test_promoted_servers_without_a_witness():
     """A process that was promoted is believed before there is a witness, and by the first one."""
     cluster = made()
     for node in cluster.nodes:
-        node.strings.clear()
+        node.hashes.clear()
         node.promote()
     assert run(cluster, "check", "-c", "f", keys="absent\n", quick=True).stdout == "0\n"
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -380,12 +380,90 @@ def test_doubt_moves_with_the_data():
     cluster.nodes[1].restart(saved)
     assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
     cluster.nodes[2].keys.update(cluster.nodes[1].keys)
-    cluster.nodes[2].strings.update(cluster.nodes[1].strings)
+    cluster.nodes[2].hashes.update(cluster.nodes[1].hashes)
     cluster.owners = [2 if owner == 1 else owner for owner in cluster.owners]
     assert check(cluster, "-v").returncode == 4
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     assert run(cluster, "complete", "f").returncode == 0
     assert check(cluster, "-v").stdout == "0\n"
+
+
+def restart_and_move(cluster, saved):
+    """The second node restarts, another client notes the doubt, and the slots move to the third node."""
+    cluster.trouble = lambda node, words: None
+    cluster.nodes[1].restart(saved)
+    assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
+    cluster.nodes[2].keys.update(cluster.nodes[1].keys)
+    cluster.nodes[2].hashes.update(cluster.nodes[1].hashes)
+    cluster.owners = [2 if owner == 1 else owner for owner in cluster.owners]
+
+
+def test_doubt_is_noted_while_it_is_asked():
+    """A client that has read the witness before sees a doubt that another one notes."""
+    cluster = made()
+    saved = cluster.nodes[1].save()
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    count = itertools.count()
+
+    def trouble(_, words):
+        if words[0] == b"BG.MEXISTS" and next(count) == 20:
+            restart_and_move(cluster, saved)
+    cluster.trouble = trouble
+    done = run(cluster, "--batch", "10", "check", "-c", "-v", "f", keys=INPUT)
+    assert done.returncode == 4 and done.stdout == "", done
+
+
+def test_late_witnesses_erase_no_doubt():
+    """A client is held up while it writes witnesses, and writes them to the server that the slots have moved to."""
+    for word in ("add", "complete"):
+        cluster = made()
+        saved = cluster.nodes[1].save()
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        if word == "add":  # has a replica to list
+            cluster.nodes.append(fake_nodes.Node(cluster, 3))
+            cluster.replica_of = {2: 3}
+
+        def trouble(node, words, cluster=cluster, saved=saved):
+            if words[0] == b"HSET" and node is cluster.nodes[1]:
+                restart_and_move(cluster, saved)
+                raise fake_nodes.Cut(b"")
+        cluster.trouble = trouble
+        assert run(cluster, word, "f").returncode == 0
+        done = check(cluster, "-v")
+        assert done.returncode == 4 and "may have lost keys" in done.stderr, (word, done)
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        assert run(cluster, "complete", "f").returncode == 0
+        assert check(cluster, "-v").stdout == "0\n"
+
+
+def test_shards_that_are_created_again():
+    """A server was emptied, or a shard was deleted: what is created in its place denies nothing."""
+    for options, shards, code in (((), 6, 3), (("--missing",), 6, 0), (("--missing",), 1, 0)):
+        cluster = made()
+        node = cluster.nodes[1]
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        for key in list(node.keys)[:shards]:
+            del node.keys[key]
+        if shards == 6:
+            node.hashes.clear()
+        done = run(cluster, "create", *options, "-n", "1000", "f")
+        assert done.returncode == code and f"{shards} of 16 shards may have lost keys" in done.stderr, done
+        assert check(cluster, "-v").returncode == 4
+        assert check(cluster, "-v", "--open").stdout == "0\n"
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        assert run(cluster, "complete", "f").returncode == 0
+        assert check(cluster, "-v").stdout == "0\n"
+
+
+def test_create_that_was_interrupted():
+    """Shards without witnesses are not in use yet: the rest is created, and all are complete."""
+    cluster = made()
+    for node in cluster.nodes:
+        node.hashes.clear()
+    cluster.nodes[1].keys.clear()
+    done = run(cluster, "create", "--missing", "-n", "1000", "f")
+    assert done.returncode == 0 and "may have lost keys" not in done.stderr, done
+    assert run(cluster, "check", "-c", "-v", "f", keys="absent\n").stdout == "1\n"
 
 
 def test_history_changes_by_itself():
@@ -401,23 +479,23 @@ def test_shards_of_others():
     cluster = made()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     for node in cluster.nodes:
-        node.strings.clear()
+        node.hashes.clear()
     assert check(cluster, "-v").stdout == "0\n"
     saved = cluster.nodes[0].save()
     cluster.nodes[0].restart(saved)
     assert check(cluster, "-v").stdout == "0\n"
     assert run(cluster, "add", "f", keys="a\n").returncode == 0
-    assert all(key.endswith(b"/witness") for node in cluster.nodes for key in node.strings)
+    assert all(key.endswith(b"/witness") for node in cluster.nodes for key in node.hashes)
     cluster.nodes[0].restart(cluster.nodes[0].save())
     assert check(cluster).returncode == 4
     cluster.trouble = lambda node, words: \
-        b"-ERR unknown command '%s'\r\n" % words[0] if words[0] in (b"GET", b"SET", b"DEL") else None
+        b"-ERR unknown command '%s'\r\n" % words[0] if words[0] in (b"HGETALL", b"HSET", b"DEL") else None
     assert check(cluster, "-v").stdout == "0\n"
 
 
 def test_rights_that_are_missing():
     cluster = made()
-    for word, text in ((b"INFO", "give the user the right +info"), (b"GET", "GET: NOPERM")):
+    for word, text in ((b"INFO", "give the user the right +info"), (b"HGETALL", "HGETALL: NOPERM")):
         cluster.trouble = lambda node, words, word=word: b"-NOPERM no permission\r\n" if words[0] == word else None
         done = check(cluster)
         assert done.returncode == 4 and text in done.stderr, done
@@ -425,10 +503,10 @@ def test_rights_that_are_missing():
 
 def test_drop_leaves_nothing():
     cluster = made()
-    assert any(node.strings for node in cluster.nodes)
+    assert any(node.hashes for node in cluster.nodes)
     cluster.trouble = lambda node, words: b":1\r\n" if words[0] == b"BG.DROP" else None
     assert run(cluster, "drop", "f").returncode == 0
-    assert not any(node.strings for node in cluster.nodes)
+    assert not any(node.hashes for node in cluster.nodes)
 
 
 def main():

@@ -11,7 +11,7 @@ import os
 
 import redis_host
 from redis_host import Error, Host, Skip, alone, replica_of, wait_for
-from service import work
+from service import encode, work
 
 LARGE = work(32) << 20  # bytes
 LITTLE = LARGE // 3     # of which buffers of the server are the most
@@ -411,6 +411,51 @@ def test_maxmemory_of_replicas_and_files(pattern):
         h.options["maxmemory"] = "2mb"
         h.restart()
         assert h.ask("BG.DIGEST", "k") == digest
+
+
+@alone
+def test_growth_that_is_refused(pattern):
+    """A filter that cannot grow refuses items, as its replica could grow, and would lack keys that are there by chance."""
+    with Host(pattern.program, pattern.module) as h:
+        replica = replica_of(h)
+        try:
+            assert h.ask("BF.RESERVE", "k", 0.01, 100000, "EXPANSION", 8) == "OK"
+            for i in range(0, 90000, 1000):
+                h.ask("BF.MADD", "k", *range(i, i + 1000))
+            h.ask("CONFIG", "SET", "maxmemory", int(h.info("memory", "used_memory")) + 1200000)
+            keys = [f"single-{i}" for i in range(20000)]
+            replies = [reply for i in range(0, len(keys), 1000)
+                       for reply in h.connection.pipeline([("BF.ADD", "k", key) for key in keys[i:i + 1000]])]
+            added = [key for key, reply in zip(keys, replies) if not isinstance(reply, Error)]
+            assert any(str(reply).startswith("OOM") for reply in replies) and len(added) > 9000
+            redis_host.caught_up(h, replica)
+            assert replica.ask("BG.MEXISTS", "k", *added) == [1] * len(added)
+            assert replica.ask("BG.DIGEST", "k") == h.ask("BG.DIGEST", "k")
+        finally:
+            replica.kill()
+            replica.remove()
+
+
+@alone
+def test_growth_over_the_limit(pattern):
+    """A filter of another server grows up to the limit of this one. A file may say that more was added."""
+    with Host(pattern.program, pattern.module) as other:
+        assert other.ask("BF.RESERVE", "k", 0.05, 20000) == "OK"
+        other.ask("BF.MADD", "k", *range(10000))
+        payload = other.ask("DUMP", "k")
+    with Host(pattern.program, pattern.module, ["max-filter-memory", 40000], appendonly="yes") as h:
+        assert h.ask("RESTORE", "k", 0, payload) == "OK"
+        for i in range(10000, 40000, 1000):
+            reply = h.ask("BF.MADD", "k", *range(i, i + 1000))
+        assert "would exceed 40000 bytes" in str(reply), reply
+        assert h.ask("BF.INFO", "k", "SIZE")[0] <= 40000
+        h.kill()
+        folder = os.path.join(h.folder, "appendonlydir")
+        name = next(name for name in os.listdir(folder) if name.endswith(".incr.aof"))
+        with open(os.path.join(folder, name), "ab") as file:
+            file.write(b"".join(encode("BF.ADD", "k", f"more-{i}") for i in range(5000)))
+        h.start()
+        assert h.ask("BG.MEXISTS", "k", *(f"more-{i}" for i in range(5000))) == [1] * 5000
 
 
 def test_stored_expansion_is_bounded(h):

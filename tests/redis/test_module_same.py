@@ -14,6 +14,7 @@ from service import work
 
 # What each step does; every key is compared after every line. "LOAD:from:to" dumps a filter and loads
 # it under another name; "BIG:n" stands for n items.
+# A rebuild is one transaction, because it does not survive the reload after each line.
 STORIES = {
     "bloom": """
         BF.ADD default a
@@ -101,10 +102,12 @@ STORIES = {
         BG.MADD seeded BIG:300
         BG.CREATE sharded KIND blocked CAPACITY 5000 ERROR 0.01 SHARDS 4
         BG.MADD sharded BIG:1200
+        MULTI
         BG.REBUILD plain BEGIN 5000
         BG.ADD plain meanwhile
         BG.REBUILD plain ADD BIG:400
         BG.REBUILD plain COMMIT
+        EXEC
         BG.ADD plain after
         BG.REBUILD counts BEGIN 2000
         BG.REBUILD counts ABORT
@@ -120,6 +123,15 @@ STORIES = {
         BG.ADD timed a
         BG.ROTATE timed
         BG.MADD timed c d
+        BG.CREATE rebuilt KIND window CAPACITY 1000 WINDOW 400000000
+        BG.MADD rebuilt a b
+        MULTI
+        BG.REBUILD rebuilt BEGIN 2000
+        BG.ADD rebuilt meanwhile
+        BG.REBUILD rebuilt ADD a b
+        BG.REBUILD rebuilt COMMIT
+        EXEC
+        BG.ADD rebuilt after
         BG.CREATE counted KIND window CAPACITY 1000 COUNT 50
         BG.MADD counted BIG:120
         BG.ADD counted x

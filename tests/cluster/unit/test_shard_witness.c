@@ -22,7 +22,8 @@ static enum witness_verdict read_text(const char *text, struct link_process who)
 {
     struct witness witness = { 0 };
     char reply[8192];
-    (void)snprintf(reply, sizeof reply, "$%zu\r\n%s\r\n", strlen(text), text);
+    (void)snprintf(reply, sizeof reply, "*2\r\n$9\r\nprocesses\r\n$%zu\r\n%s\r\n",
+                   strlen(text), text);
     const enum witness_verdict verdict = read_reply(reply, who, false, &witness);
     witness_free(&witness);
     return verdict;
@@ -51,9 +52,30 @@ TEST(witness__what_is_written_is_read)
     CHECK_EQ(read_text(text, process(9, 1, 2)), WITNESS_RESTART); /* ... and copied */
     CHECK_EQ(read_text(text, process(10, 70, 70)), WITNESS_RESTART);
     CHECK_EQ(read_text(text, process(0, 70, 70)), WITNESS_RESTART);
-    CHECK_EQ(read_text(witness_of_doubt, process(7, 70, 0)), WITNESS_DOUBT);
-    CHECK_EQ(read_text(witness_of_doubt, process(0, 0, 0)), WITNESS_DOUBT);
     free(text);
+}
+
+TEST(witness__a_doubt_outweighs_the_list)
+{
+    const struct link_process who = process(7, 70, 0);
+    struct witness witness = { 0 };
+    char name[WITNESS_FIELD];
+    witness_doubt_name(9, name);
+    CHECK_STR(name, "doubt:0000000000000009");
+    CHECK_EQ(read_reply("*4\r\n$22\r\ndoubt:0000000000000009\r\n$1\r\n1\r\n"
+                        "$9\r\nprocesses\r\n$18\r\n1 0000000000000007\r\n",
+                        who, false, &witness),
+             WITNESS_DOUBT);
+    CHECK_EQ(witness.doubt_count, 1);
+    CHECK_EQ(witness.doubts[0], 9);
+    CHECK(!witness_believes(&witness, &who));
+    witness.doubt_count = 0;
+    CHECK(witness_believes(&witness, &who));
+    witness_free(&witness);
+    CHECK_EQ(read_reply("*2\r\n$8\r\ndoubt:xx\r\n$0\r\n\r\n", who, false, &witness),
+             WITNESS_DOUBT);
+    CHECK_EQ(witness.doubt_count, 1);
+    witness_free(&witness);
 }
 
 TEST(witness__keeps_some_that_do_not_answer)
@@ -111,20 +133,21 @@ TEST(witness__none)
     struct witness witness = { 0 };
     const struct link_process who = process(7, 70, 0), other = process(8, 70, 0),
                               nobody = process(0, 0, 0);
-    CHECK_EQ(read_reply("$-1\r\n", who, false, &witness), WITNESS_NONE);
+    CHECK_EQ(read_reply("*0\r\n", who, false, &witness), WITNESS_NONE);
     CHECK(witness_believes(&witness, &who) && !witness_believes(&witness, &other));
     witness_free(&witness);
-    CHECK_EQ(read_reply("$-1\r\n", who, true, &witness), WITNESS_DOUBT);
-    CHECK_EQ(read_reply("$-1\r\n", nobody, false, &witness), WITNESS_NONE);
+    CHECK_EQ(read_reply("*0\r\n", who, true, &witness), WITNESS_DOUBT);
+    CHECK_EQ(read_reply("*0\r\n", nobody, false, &witness), WITNESS_NONE);
     CHECK(witness_believes(&witness, &nobody)); /* the server does not say who it is */
     witness_free(&witness);
-    CHECK_EQ(read_reply("-ERR unknown command 'GET'\r\n", who, true, &witness),
+    CHECK_EQ(read_reply("-ERR unknown command 'HGETALL'\r\n", who, true, &witness),
              WITNESS_GOOD);
     CHECK(witness_believes(&witness, &other));
     witness_free(&witness);
     CHECK_EQ(read_reply("-NOPERM no\r\n", who, false, &witness), WITNESS_DOUBT);
+    CHECK_EQ(read_reply("$3\r\nabc\r\n", who, false, &witness), WITNESS_DOUBT);
     CHECK_EQ(read_reply("-WRONGTYPE no\r\n", who, false, &witness), WITNESS_DOUBT);
     CHECK(!witness_believes(&witness, &who));
     const struct link_process refused = { .refused = true };
-    CHECK_EQ(read_reply("$-1\r\n", refused, false, &witness), WITNESS_DOUBT);
+    CHECK_EQ(read_reply("*0\r\n", refused, false, &witness), WITNESS_DOUBT);
 }
