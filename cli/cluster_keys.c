@@ -106,8 +106,8 @@ int cluster_add(struct cluster_work *work)
     }
     if (doubted) {
         say_warning(
-            "%s: %u of %u shards may have lost keys, and deny no key until you run "
-            "bloomgate cluster complete %s: %s",
+            "%s: %u of %u shards may have lost keys, and deny no key until you add all "
+            "keys again and run bloomgate --cluster NODES complete %s: %s",
             work->name, doubted, work->filter.tags.shards, work->name, why);
     }
     k.vouched = cluster_now();
@@ -183,8 +183,8 @@ int cluster_check(struct cluster_work *work)
     }
     if (k.unanswered) {
         say_warning(
-            "%s: not all of the cluster answered; of %s lines some are \"maybe\" for "
-            "that reason",
+            "%s: some shards did not answer, or may have lost keys; of %s lines some are "
+            "\"maybe\" for that reason",
             work->name, number_show(k.unanswered, lines));
     }
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);
