@@ -106,8 +106,8 @@ static int claim_pause(const char *path, const struct progress *since, double mo
     if (progress_seconds(since) >= most) {
         return say_failed(
             CLI_IO,
-            "%s: another bloomgate command is changing it; try again when "
-            "that command has ended",
+            "%s: another bloomgate command is changing it; try again when that command "
+            "has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)",
             path);
     }
     (void)poll(&stop, 1, CLAIM_AGAIN);

@@ -16,7 +16,7 @@ bloomgate add: link.bg: waiting for another bloomgate command to finish changing
 $ bloomgate build -q --items 1000 --kind counting c.bg base; bloomgate build -q --items 1000 --folds 1 --generation 2 g.bg a; bloomgate diff -q --patch p f.bg f.bg
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q c.bg; bloomgate remove c.bg base; echo $?; release
 4
-! bloomgate remove: c.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate remove: c.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fold -f f.bg g.bg" "convert -f --to bloomgate f.bg f.bg" "diff -f --apply p f.bg f.bg" "build -f -n 10 f.bg a" "dedup -q --state f.bg a" "add -f -o f.bg g.bg a" "join -f x 2 f.bg"
 4 1 add f.bg b
 4 1 merge -f f.bg f.bg g.bg
@@ -30,19 +30,19 @@ $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fo
 
 # A link that is to be replaced, while what it leads to is changed; and the other way round.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
-! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended
-! bloomgate add: target.bg: another bloomgate command is changing it; try again when that command has ended
-! bloomgate add: over.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate add: target.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate add: over.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 
 # Files that do not exist yet.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder dedup -q --state new.bg; bloomgate dedup -q --state new.bg b; bloomgate build -n 10 new.bg b; echo a >&3; release; bloomgate check -c new.bg a b
 a
 1
-! bloomgate dedup: new.bg: another bloomgate command is changing it; try again when that command has ended
-! bloomgate build: new.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate dedup: new.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate build: new.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder build -q -n 10 out.bg; bloomgate build -n 10 out.bg b; release; bloomgate check -c out.bg b
 0
-! bloomgate build: out.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate build: out.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 ? 1
 
 # A link to a file that does not exist yet leads there, through other links as well, and stays a link.
@@ -53,7 +53,7 @@ folder/hop.bg
 to.bg
 hop.bg
 to.bg
-! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state round.bg b
 ! bloomgate dedup: round.bg: No such file or directory
 ? 4

@@ -252,10 +252,10 @@ $ bloomgate split -q $CLI_TESTS/../golden/files/shards.bg alone; cp alone.0 kept
 2
 2
 2
-! bloomgate add: alone.0: is one shard of a filter, for some of the keys only; change the whole: bloomgate join
-! bloomgate add: alone.0: is one shard of a filter, for some of the keys only; change the whole: bloomgate join
-! bloomgate remove: alone.0: is one shard of a filter, for some of the keys only; change the whole: bloomgate join
-! bloomgate dedup: alone.0: is one shard of a filter, for some of the keys only; change the whole: bloomgate join
+! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
+! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
+! bloomgate remove: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
+! bloomgate dedup: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
 $ (trap '' XFSZ; ulimit -f 1; bloomgate split $CLI_TESTS/../golden/files/shards.bg nospace)
 ! bloomgate split: nospace: File too large
 ? 4
