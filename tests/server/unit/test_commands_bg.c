@@ -910,6 +910,7 @@ TEST(bg__no_older_files)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const char *said = fake(&h, refused[i]);
         CHECK(strncmp(said, "-INCOMPATIBLE generation of the file", 36) == 0);
+        CHECK(strstr(said, "use DISCARD to load an older file"));
     }
     has(&h, "copy", 0, 200);
     CHECK_STR(fake(&h, "BG.REBUILD copy BEGIN 1000"), "+OK");
