@@ -20,8 +20,8 @@ static bg_err object_unknown(bg_errinfo *info)
 {
     return object_error(
         info, BG_EBUSY,
-        "the filter is being loaded: it takes no items before its last chunk "
-        "has come");
+        "the filter is being loaded, or its content was lost: it accepts no items until "
+        "you load it completely, or drop it");
 }
 
 /* Whether it takes items at all, if its content is known. */

@@ -615,8 +615,11 @@ static bg_err recovery_give_up(struct found *found, const struct object_shape *s
                                const char *why, bg_errinfo *info)
 {
     found->broken = true;
-    log_event(LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
-              "it cannot be read, so it answers \"maybe\" and takes no adds: %s", why);
+    log_event(
+        LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
+        "the filter answers \"maybe\" and accepts no adds until you replace it with a "
+        "file or drop it: %s",
+        why);
     object_free(found->object);
     found->object = NULL;
     return object_adopt(shape, NULL, NULL, &found->object, info);
@@ -643,7 +646,11 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     }
     if (err) {
         err = recovery_give_up(found, &shape,
-                               why.message[0] ? why.message : bg_strerror(err), info);
+                               persist_is_lost(&found->base)
+                                   ? "its content was lost earlier"
+                               : why.message[0] ? why.message
+                                                : bg_strerror(err),
+                               info);
     }
     if (!err) {
         atomic_store(&found->object->items, found->base.items);
@@ -867,7 +874,7 @@ static void recovery_warn(const struct recovery *r, const struct journal_report 
     const bg_bytes none = { NULL, 0 };
     if (report->damages) {
         log_event(LOG_EVENT_ALARM, none,
-                  "the journal is damaged, %llu frames are missing: %s",
+                  "the journal is damaged (%llu or more frames are missing): %s",
                   (unsigned long long)report->lost, report->damage.message);
     }
     if (r->persist->doubt) {
@@ -875,7 +882,7 @@ static void recovery_warn(const struct recovery *r, const struct journal_report 
             LOG_EVENT_ALARM, none,
             "filters may have been created or renamed in the damaged part of the journal: "
             "lookups of unknown names answer \"maybe\", and filters with unknown names "
-            "cannot be created empty. Load them from files, drop them (DEL), or restart "
+            "cannot be created empty. Upload them (HTTP PUT), drop them (DEL), or restart "
             "with damaged-journal forget");
     }
     if (r->moved) {

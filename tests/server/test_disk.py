@@ -153,10 +153,10 @@ def test_a_damaged_journal(program):
 # ---- Parts that are missing, and what is in doubt then ------------------------------------------------
 
 
-def call(s, method, path, body=None):
+def call(s, method, path, body=None, kind="text/plain"):
     """A request by HTTP: status and text."""
     request = urllib.request.Request(f"http://127.0.0.1:{s.http_port}{path}", method=method, data=body,
-                                     headers={"Content-Type": "text/plain", "X-Bloomgate": "1"})
+                                     headers={"Content-Type": kind, "X-Bloomgate": "1"})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
@@ -189,6 +189,8 @@ def test_a_missing_journal(program):
         status, text = call(s, "POST", "/api/v1/filters/k/check", b"x\ny\n")
         assert (status, text) == (200, "1\n1\n")
         status, text = call(s, "POST", "/api/v1/filters/k/add", b"x\n")
+        assert status == 503 and "in_doubt" in text
+        status, text = call(s, "POST", "/api/v1/filters", b'{"name": "k", "capacity": 100}', "application/json")
         assert status == 503 and "in_doubt" in text
         assert call(s, "GET", "/api/v1/filters/k")[0] == 503
         assert call(s, "DELETE", "/api/v1/filters/k")[0] == 204
