@@ -176,7 +176,7 @@ int claim_file(const char *path)
     return claim_name(path, path);
 }
 
-/* Writes `text` behind the first `n` bytes of a path. */
+/* Writes `text` after the first `n` bytes of a path. */
 static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
 {
     const bool fits = n + strlen(text) < CLAIM_PATH;
@@ -186,7 +186,8 @@ static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
     return fits;
 }
 
-/* Replaces the path of a link by what is written in it; false: it is none, or that is too long. */
+/* Replaces the path of a link with its target. Returns false if it is not a link, or the target is
+ * too long. */
 static bool claim_read_link(char to[CLAIM_PATH])
 {
     char text[CLAIM_PATH];
@@ -200,7 +201,7 @@ static bool claim_read_link(char to[CLAIM_PATH])
                         text);
 }
 
-/* Where a path leads, also through links to a file that does not exist. */
+/* Resolves a path, even if its links lead to a file that does not exist. */
 static int claim_follow(const char *path, char to[CLAIM_PATH])
 {
     bool fits = claim_append(to, 0, path);

@@ -307,7 +307,7 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-/* Shards that may have lost keys are marked. */
+/* Marks shards that may have lost keys. */
 static int info_print(struct cluster_work *w, const struct shards_facts *f)
 {
     char why[WITNESS_WHY];

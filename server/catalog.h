@@ -70,8 +70,8 @@ struct entry {
     _Atomic uint64_t
         changes; /* number of changes to its content: see catalog_changing */
     _Atomic uint32_t decision; /* enum entry_decision */
-    _Atomic uint32_t holds;    /* by those who need it beyond their batch */
-    _Atomic bool gone;         /* no name stands for it any more */
+    _Atomic uint32_t holds;    /* held by callers that need it beyond their batch */
+    _Atomic bool gone;         /* no name refers to it any more */
     struct entry_base base; /* `from` is the snapshots', under their lock; the rest is
                                written under the catalogue's as well */
     struct entry *next_garbage;

@@ -123,7 +123,7 @@ bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
                    struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);
 bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value);
 
-/* Instead of gates_finish, when the source cannot be asked; waits for nobody. */
+/* Call it instead of gates_finish if the source cannot be queried. It never waits. */
 void gates_abandon(struct gates_ticket *ticket);
 
 /* The caller has written a key to the source: look-ups that begin from now on find it. */

@@ -717,7 +717,7 @@ static const char **recovery_files(const struct recovery *r)
 /* What to do with files that no object uses. */
 enum fate { FATE_KEPT, FATE_ASIDE, FATE_DELETED };
 
-/* Whether the journal names every object that there is. */
+/* Returns whether the journal lists every object that exists. */
 static bool recovery_accounts(const struct recovery *r,
                               const struct journal_report *report)
 {

@@ -168,7 +168,7 @@ static bool scalable_reserve(struct scalable *s, uint32_t i)
                               own->allocate ? own : NULL, true);
 }
 
-/* What the next layer is; BG_ENOMEM if there can be none. */
+/* Computes the geometry of the next layer; BG_ENOMEM if there can be none. */
 static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
                             uint64_t *bytes, bg_errinfo *info)
 {
@@ -186,7 +186,7 @@ static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
     return BG_OK;
 }
 
-/* Makes the next layer. Under the lock, or before anybody else knows the filter. */
+/* Creates the next layer. Under the lock, or before other threads can access the filter. */
 static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
 {
     struct bgi_geometry g = { .kind = NULL };
