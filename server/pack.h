@@ -63,8 +63,7 @@ void packs_measure(struct packs *packs, const char *folder);
 /* Adds a reference to every pack, so that all of them are kept. */
 void packs_keep(struct packs *packs);
 
-/* Removes a reference. Returns true if it was the last one: the pack `name` is no longer needed.
- * */
+/* Removes a reference. Returns true if it was the last one: the pack `name` is no longer needed. */
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME]);
 
 /* Returns whether less than half of a pack is in use. */

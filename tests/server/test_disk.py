@@ -150,11 +150,11 @@ def test_a_damaged_journal(program):
         assert s.ask("BF.ADD", "old", "again") == 1
 
 
-# ---- Parts that are missing, and what is in doubt then ------------------------------------------------
+# ---- Missing parts, and what is in doubt then ------------------------------------------------
 
 
 def call(s, method, path, body=None, kind="text/plain"):
-    """A request by HTTP: status and text."""
+    """Sends an HTTP request; returns status and text."""
     request = urllib.request.Request(f"http://127.0.0.1:{s.http_port}{path}", method=method, data=body,
                                      headers={"Content-Type": kind, "X-Bloomgate": "1"})
     try:
@@ -182,7 +182,7 @@ def test_a_missing_journal(program):
         s.start()
         assert s.ask("BF.EXISTS", "k", "x") == 1
         assert s.ask("BF.MEXISTS", "other", "x", "y") == [1, 1]
-        with s.connect() as c:  # in a pipeline, which gathers them
+        with s.connect() as c:  # in a pipeline, which batches them
             assert c.pipeline([("BF.EXISTS", "k", "x")] * 3) == [1, 1, 1]
         assert "names_in_doubt:1" in str(s.ask("INFO", "persistence"))
         assert isinstance(s.ask("BF.ADD", "k", "y"), Error)
@@ -237,7 +237,7 @@ def test_a_replaced_folder(program):
         os.mkdir(data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 503, what="unreadiness")
         wait_for(lambda: refused(s), what="refusal")
-        assert os.listdir(data) == []  # it may be another one's
+        assert os.listdir(data) == []  # it may belong to another process
         os.rmdir(data)
         os.rename(data + ".away", data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 200, what="readiness")

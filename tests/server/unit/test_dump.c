@@ -446,7 +446,7 @@ TEST(dump__copies_expire)
     fake_end(&h);
 }
 
-/* What is kept for a dump, and chunks that have come, are memory of the object's own allocator. */
+/* The copy for a dump and the received chunks are allocated by the object's own allocator. */
 TEST(dump__memory_is_the_objects)
 {
     struct counting c;
