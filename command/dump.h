@@ -54,7 +54,8 @@ bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
 
 /* The same bytes of either, piece by piece (bg_file_write); of a filter without a copy of it.
  * `flags`: BG_FILE_STILL, and BG_FILE_NO_CANARIES, which changes the bytes.
- * *all is set to the number of bytes before the first piece. Errors before the first piece: BG_ENOMEM and the like;
+ * Before the first piece, *all is set to the total number of bytes. Errors before the first piece: BG_ENOMEM and
+ * the like;
  * later ones: that of
  * `write`, and BG_EBUSY: somebody did. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write write,

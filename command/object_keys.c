@@ -591,8 +591,8 @@ static uint64_t object_period(const struct object_shape *shape)
  * continues from the last record with the first tick of this host: time that no host has measured
  * does not count.
  * Records come at least OBJECT_STEPS times in a period, so hardly any measured time is lost. 0:
- * the time stands still, because another host moves the window. Keys are added at that host's
- * time, so the time that this host measured before no longer counts.
+ * the time stands still, because another host moves the window. Keys then get that host's time,
+ * so the time that this host measured before is discarded.
  */
 enum { OBJECT_STEPS = 8 };
 

@@ -286,8 +286,8 @@ static bg_err recovery_create(struct founds *founds,
     return found_shape(found, record->shape, info);
 }
 
-/* Handles an entry of a manifest, or of the remains of one after a gap. Remains count as well, but they do not
- * prove which objects exist. */
+/* Handles an entry of a manifest. After a gap, the entries of an incomplete manifest count as well, but they
+ * do not prove which objects exist. */
 static bg_err recovery_manifest_entry(struct recovery *r,
                                       const struct journal_record *record,
                                       uint64_t sequence, bg_errinfo *info)

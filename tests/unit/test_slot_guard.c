@@ -214,7 +214,7 @@ TEST(slot_guard__no_way_back_after_a_compaction)
 
 /* ---- Files ------------------------------------------------------------------------------- */
 
-/* After each of these changes the base is not from the file, or is from it again. */
+/* Each of these changes replaces the base that came from the file, or restores it. */
 static void change_base(int way, bg_slot *slot)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;

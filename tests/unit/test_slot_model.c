@@ -11,7 +11,7 @@
  *        bg_slot_clear, or because it was older than a migration that was settled.
  *   (M2) No file of a lower generation than the last one is accepted, unless with
  *        BG_SLOT_ANY_GENERATION, or after bg_slot_clear.
- *   (M3) A migration and a rebuild end without memory.
+ *   (M3) Ending a migration or a rebuild needs no memory.
  *
  * A failure prints the number of the world and its last changes.
  */
