@@ -514,7 +514,7 @@ static bg_err recovery_compare_digest(const struct found *found,
                               about->digest_text, found->base.digest);
 }
 
-enum { RECOVERY_SMALL = 256 << 10 }; /* bytes of a file that is read at once */
+enum { RECOVERY_SMALL = 256 << 10 }; /* files below this size are read at once */
 
 /* Opens content that is in memory, or in a part of a pack. */
 static bg_err recovery_open_bytes(const struct found *found, const void *bytes,

@@ -20,8 +20,8 @@ uint32_t overflow_layers(uint32_t generations)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* Whether the size of a layer is in proportion to the filter that is there. The number of keys can
- * come from a file, which may claim any. */
+/* Returns whether the size of a layer is in proportion to the generation's filter. The number of
+ * keys can come from a file, which may claim any number. */
 static bool overflow_is_due(const struct window_shape *shape, uint32_t level,
                             const struct bgi_geometry *geometry)
 {
