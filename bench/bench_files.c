@@ -14,8 +14,9 @@
  * The ratio is that of the row's limit's time to its own: of `save` to plain write, of
  * `verify in memory` to read memory, of `map` to `open`.
  *
- * Then small filters, of which a server may have millions: a scalable filter with one key, encoded
- * and decoded in memory, with and without canaries, compared with copying the same bytes.
+ * Also measures small filters, because a server may have millions of them: a scalable filter with
+ * one key is encoded and decoded in memory, with and without canaries, and compared with copying
+ * the same bytes.
  */
 #include "bench.h"
 #include "harness.h"

@@ -139,8 +139,8 @@ static int claim_pause(const char *path, const struct progress *since, double mo
     if (progress_seconds(since) >= most) {
         return say_failed(
             CLI_IO,
-            "%s: another bloomgate command is changing it; try again when "
-            "that command has ended",
+            "%s: another bloomgate command is changing it; try again when that command "
+            "has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)",
             path);
     }
     (void)poll(&stop, 1, CLAIM_AGAIN);
@@ -217,7 +217,7 @@ int claim_file(const char *path)
     return claim_name(path, path);
 }
 
-/* Writes `text` behind the first `n` bytes of a path. */
+/* Writes `text` after the first `n` bytes of a path. */
 static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
 {
     const bool fits = n + strlen(text) < CLAIM_PATH;
@@ -227,7 +227,8 @@ static bool claim_append(char to[CLAIM_PATH], size_t n, const char *text)
     return fits;
 }
 
-/* Replaces the path of a link by what is written in it; false: it is none, or that is too long. */
+/* Replaces the path of a link with its target. Returns false if it is not a link, or the target is
+ * too long. */
 static bool claim_read_link(char to[CLAIM_PATH])
 {
     char text[CLAIM_PATH];
@@ -241,7 +242,7 @@ static bool claim_read_link(char to[CLAIM_PATH])
                         text);
 }
 
-/* Whether the path, or one of the directories in it, is a link. */
+/* Returns whether the path, or one of the directories in it, is a link. */
 static bool claim_has_links(const char *path)
 {
     char part[CLAIM_PATH], text[1];
@@ -257,8 +258,7 @@ static bool claim_has_links(const char *path)
     return false;
 }
 
-/* Where a path leads, also through links to a file that does not exist. A path without links stays
- * as it is. */
+/* Resolves a path, even if its links lead to a file that does not exist. A path without links stays as it is. */
 static int claim_follow(const char *path, char to[CLAIM_PATH])
 {
     bool fits = claim_append(to, 0, path);

@@ -180,8 +180,8 @@ int cluster_check(struct cluster_work *work)
     }
     if (k.unanswered) {
         say_warning(
-            "%s: not all of the cluster answered; of %s lines some are \"maybe\" for "
-            "that reason",
+            "%s: some shards did not answer, or may have lost keys; of %s lines some are "
+            "\"maybe\" for that reason",
             work->name, number_show(k.unanswered, lines));
     }
     return code ? code : out_finish(k.selected ? CLI_OK : CLI_NO);

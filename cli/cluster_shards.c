@@ -106,15 +106,21 @@ int cluster_expect_complete(struct cluster_work *w, struct sharded *filter,
                ? code
                : say_failed(CLI_DATA,
                             "%s: %u of %u shards may have lost keys: %s; add all keys "
-                            "again, then run bloomgate cluster complete %s",
+                            "again, then run bloomgate --cluster NODES complete %s",
                             name, doubted, filter->tags.shards, why, name);
 }
 
 int cluster_complete(struct cluster_work *w)
 {
+    const bg_bytes words[] = { shards_word("BG.MEXISTS"), shards_word("any") };
+    struct sharded_order probe = { .words = words, .count = 2 };
+    struct shards_told told;
     char why[WITNESS_WHY];
-    uint32_t doubted;
-    const int code = cluster_vouch(w, &w->filter, VOUCH_COMPLETE, &doubted, why);
+    uint32_t doubted = 0;
+    int code = shards_order(w, &probe, &told); /* fails if a shard does not exist */
+    if (!code) {
+        code = cluster_vouch(w, &w->filter, VOUCH_COMPLETE, &doubted, why);
+    }
     if (code) {
         return code;
     }
@@ -317,7 +323,7 @@ static void facts_told(void *context, uint32_t shard, bg_bytes reply)
     }
 }
 
-/* Shards that may have lost keys are marked. */
+/* Marks shards that may have lost keys. */
 static int info_print(struct cluster_work *w, const struct shards_facts *f)
 {
     char why[WITNESS_WHY];
@@ -345,8 +351,10 @@ static int info_print(struct cluster_work *w, const struct shards_facts *f)
                w->filter.doubted[i] ? "\tmay have lost keys" : "");
     }
     if (doubted) {
-        say_warning("%s: %u of %u shards may have lost keys: %s", w->name, doubted,
-                    shards, why);
+        say_warning(
+            "%s: %u of %u shards may have lost keys: %s; add all keys again, then "
+            "run bloomgate --cluster NODES complete %s",
+            w->name, doubted, shards, why, w->name);
     }
     return CLI_OK;
 }

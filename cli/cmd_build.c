@@ -4,14 +4,15 @@
  * How large it becomes. --items says how many keys there are. Else plain files are read
  * twice, the first time to count; what comes through a pipe goes to a `scalable` filter, or,
  * when another kind was asked for, is collected as hashes of 8 bytes (bg_builder) and sized
- * then. Static kinds are always built that way. Kinds that can forget need to know how often a
- * key came, so theirs are collected with copies (hash_pile.h).
+ * then. Static kinds are always built that way. Kinds that can remove keys count how often a key
+ * was added, so their keys are collected with copies (hash_pile.h).
  *
  * Very long builds. With --checkpoint the work is cut into legs: all threads end, the filter
  * is saved as OUT.partial with how far it is in its metadata, and they go on. --resume begins
  * with that file. So a checkpoint has every key before a byte of the input, and none is lost:
- * keys behind it may be in as well, which adding them again does not change. It also has a number
- * that identifies the files already read (identity.h), as they were when the build began. --resume
+ * keys after that byte may be in the filter as well, and adding them again changes nothing. It
+ * also has a number that identifies the files already read (identity.h), as they were when the
+ * build began. --resume
  * fails if one of them has changed.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -87,10 +88,10 @@ struct build {
     uint64_t *files;   /* the identity of each input file, for checkpoints; or NULL */
     uint64_t whole;    /* the identity of all input, for parts of it */
     bool refuses;      /* the filter is of a kind that can be full */
-    bool has_canaries; /* of its generation, from a checkpoint */
+    bool has_canaries; /* the canaries of its generation, from a checkpoint */
     char made
         [SPEC_RECORD]; /* the options of the filter, for checkpoints; "": not known */
-    atomic_bool full;  /* and is, which was said */
+    atomic_bool full;  /* the filter is full, and this was reported */
     atomic_uint_fast64_t keys, news;
 };
 
@@ -335,7 +336,7 @@ static bool build_solving(void *context, double share)
     return !stop_wanted();
 }
 
-/* The filter of what was collected with copies. */
+/* Creates the filter from the keys that were collected with copies. */
 static int build_finish_pile(struct build *b)
 {
     enum { BATCH = 1 << 20 };
@@ -439,8 +440,8 @@ static int build_partial(const struct build *b, char path[BUILD_PATH])
                                    : say_failed(CLI_USAGE, "%s: too long", b->path);
 }
 
-/* A number that tells one command from another: which files in which order, which part of them,
- * and how they are cut into records and fields. */
+/* Identifies a command by its files and their order, the part of them that it reads, and how
+ * they are split into records and fields. */
 static uint64_t build_fingerprint(const struct build *b)
 {
     uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */

@@ -52,7 +52,7 @@ static int join_files(const struct join_options *o, const char *prefix, uint32_t
         const bg_err err =
             bg_file_join(prefix, shards, to, &opening, &saving.how, &why);
         progress_end(&saving.progress);
-        /* With the file that it was about. */
+        /* The message starts with the file that failed. */
         code = err ? say_error(why.os_errno ? why.expected : prefix, &why) : CLI_OK;
     }
     if (!code) {

@@ -18,7 +18,7 @@
  *   - A scalable filter takes any number of keys, until it cannot allocate another layer.
  *   - A window takes keys while its rate is at or below the stated one; above that it has the
  *     same budget. The fill of a small window varies by chance, so its budget is at least half
- *     a line. Several runs with one state share a budget: `past` has the runs before.
+ *     a line. Several runs with one state share a budget: `past` is the sum of earlier runs.
  *
  * When there is no grant, the filter is full. Lines whose keys are in it are still dropped
  * correctly; the first line with a new key ends the run. A filter that got far more keys than it was
@@ -34,7 +34,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What the runs with one state have done. */
+/* The sum over all runs with one state. */
 struct drops_sum {
     uint64_t unique; /* lines that were new */
     double wrong;    /* expected number of wrongly dropped lines */
@@ -44,7 +44,7 @@ struct drops {
     bg_filter *filter;
     uint64_t before;             /* keys in the filter at the start */
     double rate;                 /* the stated one */
-    struct drops_sum past;       /* of runs before this one */
+    struct drops_sum past;       /* of earlier runs */
     atomic_uint_fast64_t unique; /* keys that were new in this run */
     atomic_bool full;            /* a new key was refused */
 
@@ -65,7 +65,7 @@ void drops_end(struct drops *drops);
 /* Measures the rate, from all of the filter. Not while drops_add runs. */
 void drops_look(struct drops *drops);
 
-/* The runs before this one, and this one up to the last look. */
+/* Returns the sum of earlier runs and of this run up to the last look. */
 struct drops_sum drops_total(const struct drops *drops);
 
 /*

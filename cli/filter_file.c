@@ -107,10 +107,11 @@ int filter_expect_whole(const struct filter_file *file)
     static const char shard[] = "bloomgate-shard: ";
     return strncmp(file->about.metadata, shard, sizeof shard - 1) != 0
                ? CLI_OK
-               : say_failed(CLI_USAGE,
-                            "%s: is one shard of a filter, for some of the keys only; "
-                            "change the whole: bloomgate join",
-                            file->path);
+               : say_failed(
+                   CLI_USAGE,
+                   "%s: is one shard of a split filter and cannot be changed; join the "
+                   "shards (bloomgate join), and change the result",
+                   file->path);
 }
 
 int filter_may_write(const char *path, bool force)

@@ -84,8 +84,8 @@ void filter_read_recipe(const char *metadata, char recipe[KEY_RECIPE]);
  * not the file's is refused: no key of it would be found. */
 int filter_follow(const struct filter_file *file, struct key_format *format);
 
-/* Refuses a shard that bloomgate split wrote, as a filter to change: exit code. Keys of other
- * shards would not be found in the whole. */
+/* Refuses to change a shard that bloomgate split wrote: keys that belong to other shards would
+ * not be found after join. Returns an exit code. */
 int filter_expect_whole(const struct filter_file *file);
 
 /* Refuses to overwrite a file, and what is no file: exit code. */

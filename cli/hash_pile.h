@@ -1,9 +1,9 @@
 /*
- * hash_pile.h - hashes of keys in the order in which they came, copies included.
+ * hash_pile.h - hashes of keys in the order of their arrival, including copies.
  *
- * A bg_builder makes a filter of a set: a key that comes twice is in it once. Filters of kinds that
- * can forget (BG_CAN_REMOVE) count how often a key was added, and lose it when it is removed as
- * often, so their keys are collected here.
+ * A bg_builder creates a filter from a set: a key that occurs twice is added once. Kinds that can
+ * remove keys (BG_CAN_REMOVE) count how often a key was added, and a key is lost when it is removed
+ * as often. So their keys are collected here.
  */
 #ifndef CLI_HASH_PILE_H
 #define CLI_HASH_PILE_H

@@ -7,7 +7,8 @@
 #include "bloomgate/bloomgate.h"
 
 /*
- * Inserts n keys, up to the first that does not fit: *done and *news as bg_filter_insert_many.
+ * Inserts n keys, up to the first that does not fit, and sets *done and *news as
+ * bg_filter_insert_many does.
  * A copy of a key that is already in a cuckoo filter always fits: if there is no room for it, the copy is
  * dropped, and the filter keeps the key permanently (bg_info.saturated).
  */

@@ -61,7 +61,7 @@ static const char *parts_read_list(const char *text, bool has[PARTS_MOST])
     }
 }
 
-/* Reads " of NUMBER"; NULL: something else is there. Returns what follows it. */
+/* Reads " of NUMBER". Returns the text after it, or NULL if it is malformed. */
 static const char *parts_read_of(const char *text, int base, uint64_t *number)
 {
     char *end = NULL;

@@ -263,7 +263,7 @@ static void seen_find_window(const char *metadata, char window[SEEN_WINDOW])
     }
 }
 
-/* What runs before have done; zeros if there is no line. */
+/* Reads what earlier runs have done; zeros if there is no line. */
 static struct drops_sum seen_find_past(const char *metadata)
 {
     struct drops_sum past = { .unique = 0 };
@@ -276,7 +276,7 @@ static struct drops_sum seen_find_past(const char *metadata)
     return past;
 }
 
-/* Replaces the line of the runs before, or adds it if there is room. */
+/* Replaces the line about earlier runs, or adds it if there is room. */
 static void seen_put_past(char metadata[BG_METADATA_BYTES], struct drops_sum total)
 {
     char line[64];
@@ -462,8 +462,7 @@ int seen_save(const struct seen *seen, const struct key_format *format,
     }
     (void)snprintf(note, sizeof note, "%s%s", seen_window_name, seen->window);
     filter_metadata(format, *seen->window ? note : NULL, metadata);
-    if (seen->file
-            .path) { /* a state that goes on keeps all lines, also those of others */
+    if (seen->file.path) { /* a resumed state keeps all lines of its metadata */
         (void)snprintf(metadata, sizeof metadata, "%s", seen->file.about.metadata);
     }
     if (*seen->window) {

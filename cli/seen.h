@@ -35,7 +35,7 @@ struct seen {
     int progress;     /* enum say_when */
     bg_filter *filter;
     uint64_t keys;         /* keys at the start; approximate for a state */
-    struct drops_sum past; /* of a window: the runs before, from the state */
+    struct drops_sum past; /* of a window: earlier runs, from the state */
     double rate;           /* share of new lines that may be dropped */
     struct secret secret;  /* of a new filter, or */
     struct filter_file
@@ -50,7 +50,7 @@ struct seen {
  * follows what the state says. Exit code. */
 int seen_begin(struct seen *seen, const struct input *input, struct key_format *format);
 
-/* Saves the state, if there is to be one; `total` is that of all runs. Exit code. */
+/* Saves the state, if there is one; `total` is the sum of all runs. Returns an exit code. */
 int seen_save(const struct seen *seen, const struct key_format *format,
               struct drops_sum total);
 

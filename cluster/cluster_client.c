@@ -31,7 +31,7 @@ enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
     CLUSTER_BOUNCES = 5,    /* rounds of redirections alone, before a pause */
     CLUSTER_OPENING = 1000, /* milliseconds to find a node that answers, at first */
-    CLUSTER_INFORMED = 500, /* milliseconds until a process is asked again who it is */
+    CLUSTER_INFORMED = 500, /* milliseconds until a process is identified again */
 };
 
 bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -82,13 +82,14 @@ static bg_err cluster_pause(const struct cluster *c, bg_errinfo *info)
 
 /* ---- One node ----------------------------------------------------------------------------------- */
 
-/* Whether a connection is opened with AUTH in this round. */
+/* Returns whether this round starts with AUTH. */
 static bool cluster_signs_in(const struct cluster *c, const struct node_link *link)
 {
     return link->fresh && c->options.password;
 }
 
-/* Requests of ours before those of a round: AUTH, and INFO, which is put from time to time. */
+/* Returns the number of requests that the client sends before those of a round: AUTH, and INFO
+ * from time to time. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
     return (size_t)cluster_signs_in(c, link) + link->informs;
@@ -110,8 +111,9 @@ static bool cluster_put_info(struct node_link *link)
     return link_put(link, info, 3);
 }
 
-/* Opens a node's link for a round, with greetings where it is new; false: it cannot be opened. A
- * process copies other data without closing its connections, so what it said about itself expires. */
+/* Opens a node's link for a round, and sends greetings if the link is new. Returns false if it cannot
+ * be opened. A process can copy other data without closing its connections, so its reply to INFO
+ * expires. */
 static bool cluster_begin(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];

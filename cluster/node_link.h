@@ -63,9 +63,9 @@ struct node_link {
     size_t expected, whole; /* replies of this round */
     struct reply_scan scan; /* of the reply that comes next; it begins at `begin` */
     size_t begin;
-    struct link_process process; /* behind it, for the caller that opens it, */
-    int64_t informed;            /* ... when that was found, */
-    bool informs;                /* ... and whether it is found again in this round */
+    struct link_process process; /* of the server; set by the caller, */
+    int64_t informed;            /* ... when it was identified, */
+    bool informs;                /* ... whether this round does so again */
     char wrong[200];             /* why it was closed */
 };
 

@@ -33,7 +33,7 @@
  *      another client noted before the slot moved to a listed process.
  *
  * A replica that was started after the witness was last written is not on the list. Fronts update the list
- * about once a second, and so does `bloomgate cluster add` while it runs.
+ * about once a second, and so does `bloomgate --cluster NODES add` while it runs.
  *
  * Not detected: the promotion of a replica that was disconnected for long (CLUSTER FAILOVER TAKEOVER); a
  * restart from a save that is older than the first witness, if this client has never seen a witness; a slot

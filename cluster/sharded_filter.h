@@ -38,7 +38,8 @@ struct sharded {
     atomic_bool *own;
 };
 
-/* BG_EINVAL: the number of shards. `witnessed` may be replaced afterwards, by an array of as many. */
+/* Errors: BG_EINVAL for an invalid number of shards. `witnessed` may be replaced afterwards, by an
+ * array of as many. */
 bg_err sharded_open(struct cluster *cluster, const char *name, uint64_t shards,
                     struct sharded *filter, bg_errinfo *info);
 void sharded_close(struct sharded *filter);

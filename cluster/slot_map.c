@@ -109,7 +109,7 @@ static uint16_t map_read_node(struct slot_map *map, bg_bytes reply, size_t *at,
                     (uint16_t)port.number);
 }
 
-/* What CLUSTER SLOTS tells. */
+/* The reply to CLUSTER SLOTS. */
 struct map_told {
     uint16_t owner[SHARD_SLOTS];
     bool replica[MAP_NODES];

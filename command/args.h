@@ -37,8 +37,8 @@ enum {
 
 void args_arity(struct request *request); /* "ERR wrong number of arguments for ..." */
 
-/* Replies that memory is short: with the limit that would be exceeded if the ledger refused the memory,
- * otherwise with `text` (" to create filter", or text that follows a colon). */
+/* Replies that memory is short: with the limit that would be exceeded, if the ledger refused the
+ * memory, or else with `text` (" to create filter", or text after a colon). */
 void args_no_memory(const struct request *request, const char *text);
 
 /* The library's error as a reply; `full` is what to say for BG_EFULL. */

@@ -33,7 +33,8 @@ static struct object *files_find(struct request *request)
 {
     struct object *object = args_find_any(request, request->argv[1]);
     if (object && !object_is_whole(object)) {
-        reply_error(&request->reply, "ERR the filter is being loaded");
+        reply_error(&request->reply,
+                    "ERR the filter is being loaded, or its content was lost");
         return NULL;
     }
     return object;
@@ -397,7 +398,7 @@ static bg_err reload_into(struct reload *reload, struct object *object,
 
 static bg_err reload_run(struct reload *reload, struct object *there, bg_errinfo *info)
 {
-    const bg_err err = reload_look(reload, info);
+    bg_err err = reload_look(reload, info);
     if (err) {
         return err;
     }
@@ -416,7 +417,8 @@ static bg_err reload_run(struct reload *reload, struct object *there, bg_errinfo
                            there->shape.sealed && !(reload->flags & RELOAD_WRITABLE),
                            there, info);
     }
-    return reload_into(reload, there, info);
+    err = reload_check_generation(reload, there, info);
+    return err ? err : reload_into(reload, there, info);
 }
 
 void bgc_reload(struct request *request)

@@ -193,9 +193,10 @@ void bgc_rebuild(struct request *request)
         }
         struct object *object = args_find_any(request, request->argv[1]);
         if (object && (object->foreign || !object_is_whole(object))) {
-            reply_error(&request->reply,
-                        "ERR filters of RedisBloom, and filters that are being "
-                        "loaded, cannot be rebuilt");
+            reply_error(
+                &request->reply,
+                "ERR filters of RedisBloom, and filters that are being loaded or "
+                "whose content was lost, cannot be rebuilt");
         } else if (object) {
             steps[i].run(request, object);
         }

@@ -29,11 +29,10 @@ enum {
     /* Changes keys of argv[1], which event loops claim first (object.h). It is fast, unless the claim fails
      * or object_will_stall is true. */
     COMMAND_CLAIMS = 1u << 14,
-    COMMAND_READS_FILE = 1u << 15,  /* argv[2] is the name of a file of the host's */
+    COMMAND_READS_FILE = 1u << 15,  /* argv[2] is a file name of the host */
     COMMAND_WRITES_FILE = 1u << 16, /* likewise */
     COMMAND_DEFERS =
-        1u
-        << 17 /* fast, but may send nothing and ask to be run again where it can wait */
+        1u << 17 /* fast, but may run again where it can wait, without a reply */
 };
 
 /* ACL categories; those that follow from flags (read, write, fast, slow, admin, and dangerous for

@@ -112,7 +112,8 @@ static bg_err dump_read_begin(const struct object *object, bool still,
     reading->filter = object_pin(object, &reading->pin);
     if (!reading->filter) {
         bg_slot_unpin(object->slot, &reading->pin);
-        return object_error(info, BG_EBUSY, "the filter is being loaded");
+        return object_error(info, BG_EBUSY,
+                            "the filter is being loaded, or its content was lost");
     }
     return BG_OK;
 }

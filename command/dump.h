@@ -47,14 +47,16 @@ void dump_give(const struct object *object, void *bytes, size_t n);
 bg_err dump_encode_foreign(const struct object *object, void **bytes, size_t *n,
                            bg_errinfo *info);
 
-/* The filter of an object as a file in memory, made so that it depends on nothing but content;
- * dump_give it. `still`: nobody changes the object meanwhile. */
+/* Returns the filter of an object as a file in memory that depends only on its content; free it
+ * with dump_give. `still`: the object does not change in the meantime. */
 bg_err dump_encode_filter(const struct object *object, bool still, void **bytes,
                           size_t *n, bg_errinfo *info);
 
 /* The same bytes of either, piece by piece (bg_file_write); of a filter without a copy of it.
- * `flags` are BG_FILE_STILL and BG_FILE_NO_CANARIES, with which the bytes are others.
- * *all, which is set before the first piece, says how many there are. Errors before the first piece: BG_ENOMEM and the like; later ones: that of
+ * `flags`: BG_FILE_STILL, and BG_FILE_NO_CANARIES, which changes the bytes.
+ * Before the first piece, *all is set to the total number of bytes. Errors before the first piece: BG_ENOMEM and
+ * the like;
+ * later ones: that of
  * `write`, and BG_EBUSY: somebody did. */
 bg_err dump_write(const struct object *object, uint32_t flags, bg_file_write write,
                   void *context, size_t *all, bg_errinfo *info);

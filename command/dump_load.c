@@ -200,8 +200,9 @@ static uint64_t load_place(const struct load *load, uint64_t offset, uint64_t *l
     return offset;
 }
 
-/* Puts a chunk to its place: BG_EBUSY: it does not follow what has come; BG_EINVAL: it is over
- * the end of a part; BG_ENOMEM: nothing has changed, it may come again. One that has come before is fine if it is the same. */
+/* Stores a chunk at its offset. A repeated chunk is accepted if it is identical. Errors: BG_EBUSY if it does not
+ * follow the last one; BG_EINVAL if it exceeds the end of a part; BG_ENOMEM: nothing has changed, and it can be sent
+ * again. */
 static bg_err load_put(struct object *object, uint64_t offset, const uint8_t *bytes,
                        size_t n, bg_errinfo *info)
 {

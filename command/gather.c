@@ -6,8 +6,8 @@
 
 enum {
     GATHER_MAPPED = 1 << 20,          /* from this size on */
-    GATHER_STEP = 4 << 20,            /* given back at once; whole pages of any size */
-    GATHER_COUNT = GATHER_STEP - 4096 /* held at once: less than a size of allocators */
+    GATHER_STEP = 4 << 20,            /* returned at once; whole pages */
+    GATHER_COUNT = GATHER_STEP - 4096 /* held at once; below a size class */
 };
 
 #ifndef MAP_NORESERVE

@@ -339,7 +339,8 @@ bg_err object_read_begin(const struct object *object, struct object_reading *rea
     }
     return err || reading->filter
                ? err
-               : object_error(info, BG_EBUSY, "the filter is being loaded");
+               : object_error(info, BG_EBUSY,
+                              "the filter is being loaded, or its content was lost");
 }
 
 void object_read_end(const struct object *object, struct object_reading *reading)
@@ -586,8 +587,10 @@ static bg_err object_needs_filter(const struct object *object, const char *what,
                             what);
     }
     if (!object_is_whole(object)) {
-        return object_error(info, BG_EBUSY,
-                            "the filter is being loaded, it cannot be %s yet", what);
+        return object_error(
+            info, BG_EBUSY,
+            "the filter is being loaded, or its content was lost: it cannot be %s",
+            what);
     }
     return BG_OK;
 }

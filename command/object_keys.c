@@ -20,8 +20,8 @@ static bg_err object_unknown(bg_errinfo *info)
 {
     return object_error(
         info, BG_EBUSY,
-        "the filter is being loaded: it takes no items before its last chunk "
-        "has come");
+        "the filter is being loaded, or its content was lost: it accepts no items until "
+        "you load it completely, or drop it");
 }
 
 /* Whether it takes items at all, if its content is known. */
@@ -593,13 +593,15 @@ static uint64_t object_period(const struct object_shape *shape)
 }
 
 /*
- * The time of a window. It starts as that of the day, and then follows the host's ticks: a wall
+ * The time of a window. It starts at the current time of day, and then follows the host's ticks:
+ * a wall
  * clock that is set forward must not empty windows, and one that is set back must not stop them. It
- * is recorded with every move. After a restart, or when another host had moved the window, it goes
- * on from the last record, at the first tick here: time that nobody has measured does not count.
- * Records come at least OBJECT_STEPS times in a period, so hardly any measured time is lost. 0: it
- * stands still, because another host moves the window. Keys are added at that host's time, so what
- * this host measured before counts no longer.
+ * is recorded with every move. After a restart, or when another host had moved the window, it
+ * continues from the last record with the first tick of this host: time that no host has measured
+ * does not count.
+ * Records come at least OBJECT_STEPS times in a period, so hardly any measured time is lost. 0:
+ * the time stands still, because another host moves the window. Keys then get that host's time,
+ * so the time that this host measured before is discarded.
  */
 enum { OBJECT_STEPS = 8 };
 

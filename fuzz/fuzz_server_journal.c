@@ -199,7 +199,7 @@ static bg_err walk(bool beyond, struct told *told, struct journal_report *report
         return err;
     }
     FUZZ_MUST(report->records == told->records);
-    /* If no header can be believed the number of missing frames is unknown, and counts as 1. */
+    /* If no header is valid, the number of missing frames is unknown and counts as 1. */
     const bool unknown = report->lost == 1 && told->gaps == 1 && told->records == 0;
     FUZZ_MUST(unknown || report->lost == told->missing);
     FUZZ_MUST(beyond || (report->damages == 0 && told->gaps == 0));

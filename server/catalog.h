@@ -70,8 +70,8 @@ struct entry {
     _Atomic uint64_t
         changes; /* number of changes to its content: see catalog_changing */
     _Atomic uint32_t decision; /* enum entry_decision */
-    _Atomic uint32_t holds;    /* by those who need it beyond their batch */
-    _Atomic bool gone;         /* no name stands for it any more */
+    _Atomic uint32_t holds;    /* held by callers that need it beyond their batch */
+    _Atomic bool gone;         /* no name refers to it any more */
     struct entry_base base; /* `from` is the snapshots', under their lock; the rest is
                                written under the catalogue's as well */
     struct entry *next_garbage;
@@ -139,9 +139,9 @@ bg_err catalog_put(struct catalog *catalog, bg_bytes name, struct object *object
 
 /*
  * Counts a change of an entry's content. Call it before the change, within a batch that ends
- * after the change, or after the change and before it is acknowledged. BG_ECANCELED: another
- * object has taken the entry's place because it had not changed. The change must not be
- * acknowledged.
+ * after the change, or after the change and before it is acknowledged. BG_ECANCELED: the entry
+ * was replaced by another object, on the condition that it had not changed. The change must not
+ * be acknowledged.
  *
  * To compare content and replace it in one step: read entry->changes, wait for batches
  * (quiet_wait), compare, and call catalog_put_on with CATALOG_INSTEAD_OF | CATALOG_UNCHANGED. A

@@ -142,7 +142,7 @@ static bg_err flush_one(struct session *session, struct entry *entry, bg_errinfo
     const struct catalog_terms terms = { .flags = CATALOG_INSTEAD_OF,
                                          .instead_of = entry };
     bg_err err = BG_OK;
-    do { /* again when it was renamed meanwhile */
+    do { /* retry if it was renamed in the meantime */
         const bg_bytes name = catalog_name(entry);
         if (atomic_load(&entry->gone)
             || !user_may_touch(session->client->user, name, USER_WRITE)) {

@@ -199,7 +199,7 @@ static void randomkey_run(struct request *request)
     }
 }
 
-/* Names that the user may read, of all filters. */
+/* Counts the filters that the user may read. */
 static size_t dbsize_count(struct session *session)
 {
     const struct scan any = { .count = 0 };

@@ -39,7 +39,7 @@ struct resp_job {
     const struct command *command; /* of that run */
     struct resp_job *then;         /* the request behind it, to be run next; or */
     char farewell[256]; /* the error behind it, with which the connection ends */
-    size_t bytes;       /* of all of it */
+    size_t bytes;       /* of the whole request */
     size_t argc;
     bg_bytes *argv; /* and behind it the bytes */
 };

@@ -23,7 +23,8 @@
  * A shard whose server restarted may have lost keys (shard_witness.h): it is "incomplete". Lookups are
  * answered as if the shard were down, and adds are sent to it. The watch reads the witnesses of all shards
  * and keeps them up to date. The state ends when the operator marks the shard as complete (bloomgate
- * cluster complete). Between a restart and the next round of the watch no key is denied either, because
+ * --cluster NODES complete). Between a restart and the next round of the watch no key is denied either,
+ * because
  * clients trust no process that the witness does not list.
  *
  * An add may fail for want of replicas where questions are answered. So a shard that did not answer an add

@@ -36,7 +36,7 @@ struct front {
     uint32_t shards;
     struct front_shard *shard;
     atomic_bool *witnessed; /* for each shard: whether it ever had a witness */
-    pthread_mutex_t lock;   /* of the pool, and of what follows up to said_incomplete */
+    pthread_mutex_t lock;   /* protects the pool and the fields up to said_incomplete */
     struct front_client *idle;
     char wrong[256]; /* why shards are not up */
     bool said_down, said_no_adds, said_incomplete;

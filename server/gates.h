@@ -123,8 +123,8 @@ bg_err gates_begin(struct gates *gates, bg_bytes name, bg_bytes key,
                    struct gates_ticket *ticket, bg_outcome *outcome, bg_errinfo *info);
 bg_outcome gates_finish(struct gates_ticket *ticket, struct source_value *value);
 
-/* Replaces gates_finish if the source is not queried. The lookup does not count as a failure of the source.
- * Waits for nobody. */
+/* Call it instead of gates_finish if the source is not queried. The lookup does not count as a failure of the
+ * source. It never waits. */
 void gates_abandon(struct gates_ticket *ticket);
 
 /* The caller has written a key to the source: look-ups that begin from now on find it. */

@@ -48,8 +48,8 @@
  *
  * Torn tails and damage. What is not whole at the end of the last segment, and was never said to
  * be synced, is what a crash leaves: it is cut off and reported. Each frame says up to which
- * frame the disk had everything when it was written; so a bad frame that was synced, a gap in
- * the numbers and a missing segment, also the newest one, are damage, which no crash makes. Lost adds would become
+ * frame the disk had everything when it was written; so a bad frame that was synced, a gap in the numbers and a
+ * missing segment, even the newest one, are damage that no crash causes. Lost adds would become
  * false "no"s, so damage is an error that says where and what, unless `beyond_damage` is set:
  * then it is reported, the visitor is told of the GAP, and reading goes on.
  *

@@ -433,8 +433,9 @@ static bool walk_is_run(struct walk *w, uint64_t run)
            && journal_head_read(bytes, journal_seed(w->id, run), &head);
 }
 
-/* The run of segment i. If its header is bad: it began a run, or is of that of the one before
- * or, if that has no good header, either, of the next, or of the newest. */
+/* Returns the run of segment i. If its header is damaged, the segment began a run, or belongs to
+ * the run of the previous segment; if that has no valid header either, of the next one, or of
+ * the newest. */
 static uint64_t walk_run(struct walk *w, size_t i)
 {
     if (!w->headers[i].why.code) {
@@ -451,7 +452,7 @@ static uint64_t walk_run(struct walk *w, size_t i)
     while (i < w->shelf->count && w->headers[i].why.code) {
         i++;
     }
-    /* If none is good the newest is known: walk_choose. */
+    /* If no header is valid, the newest segment is known: see walk_choose. */
     return i < w->shelf->count ? w->headers[i].header.run : w->shelf->newest->run;
 }
 

@@ -58,7 +58,7 @@ bg_err pack_append(struct pack_writer *writer, const void *bytes, size_t n,
 
 /* Syncs the pack. Its name is durable only after its directory is synced as well. */
 bg_err pack_finish(struct pack_writer *writer, bg_errinfo *info);
-void pack_close(struct pack_writer *writer); /* NULL is fine */
+void pack_close(struct pack_writer *writer); /* `pack` may be NULL */
 
 /* ---- Which packs are in use ---------------------------------------------------------------- */
 
@@ -74,10 +74,10 @@ bool packs_hold(struct packs *packs, const char *reference);
 /* Reads the sizes of all packs that are in use. */
 void packs_measure(struct packs *packs, const char *folder);
 
-/* One more to each of them: they stay, whatever is released. */
+/* Adds a reference to every pack, so that all of them are kept. */
 void packs_keep(struct packs *packs);
 
-/* One less. True: that was the last one, and the pack `name` is not needed. */
+/* Removes a reference. Returns true if it was the last one: the pack `name` is no longer needed. */
 bool packs_release(struct packs *packs, const char *reference, char name[PACK_NAME]);
 
 /* Returns whether less than half of a pack is in use. */

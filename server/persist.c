@@ -99,7 +99,8 @@ void persist_lose(struct entry_base *base)
     }
     const int n = snprintf(base->file, sizeof base->file, "%s%s%s", PERSIST_LOST,
                            before.file[0] ? "-" : "", before.file);
-    if (n < 0 || (size_t)n >= sizeof base->file) { /* no name of ours */
+    if (n < 0
+        || (size_t)n >= sizeof base->file) { /* not a name that the service creates */
         memcpy(base->file, PERSIST_LOST, sizeof PERSIST_LOST);
     }
 }
@@ -616,7 +617,7 @@ static bg_err checkpoint_end(struct persist *persist, struct checkpoint *c, bg_e
     const bool packed = !err && pack_is_reference(c->base.file);
     if (packed && !packs_hold(persist->packs, c->base.file)) {
         err = persist_fail(info, BG_ENOMEM, "out of memory");
-    } else if (!err) { /* it may be dropped, with this base, as soon as it has it */
+    } else if (!err) { /* from here on, it may be dropped together with this base */
         err = catalog_set_base(persist->server->catalog, c->entry, &c->base, false,
                                &before, info);
         if (err && packed) {

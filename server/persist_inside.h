@@ -72,7 +72,7 @@ const char *persist_file(const char *file);
 bg_err persist_fail(bg_errinfo *info, bg_err code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Whether a name is that of a base, or of one that is being written. */
+/* Returns whether a name is that of a base file, or of a base file that is being written. */
 bool persist_is_base(const char *name);
 
 /* Foreign filters have no checksum of their own: this is theirs. */

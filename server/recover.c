@@ -287,8 +287,8 @@ static bg_err recovery_create(struct founds *founds,
     return found_shape(found, record->shape, info);
 }
 
-/* Handles an entry of a manifest, or of the remains of one after a gap. Remains count as well, but they do not
- * prove which objects exist. */
+/* Handles an entry of a manifest. After a gap, the entries of an incomplete manifest count as well, but they
+ * do not prove which objects exist. */
 static bg_err recovery_manifest_entry(struct recovery *r,
                                       const struct journal_record *record,
                                       uint64_t sequence, bg_errinfo *info)
@@ -516,7 +516,7 @@ static bg_err recovery_compare_digest(const struct found *found,
 }
 
 enum {
-    RECOVERY_SMALL = 256 << 10, /* bytes of a file that is read at once */
+    RECOVERY_SMALL = 256 << 10, /* files below this size are read at once */
     RECOVERY_SLACK = 4096       /* items that batches may add to a full filter */
 };
 
@@ -617,8 +617,11 @@ static bg_err recovery_give_up(struct found *found, const struct object_shape *s
                                const char *why, bg_errinfo *info)
 {
     found->broken = true;
-    log_event(LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
-              "it cannot be read, so it answers \"maybe\" and takes no adds: %s", why);
+    log_event(
+        LOG_EVENT_ALARM, (bg_bytes){ found->name, found->name_len },
+        "the filter answers \"maybe\" and accepts no adds until you replace it with a "
+        "file or drop it: %s",
+        why);
     object_free(found->object);
     found->object = NULL;
     return object_adopt(shape, NULL, NULL, &found->object, info);
@@ -645,7 +648,11 @@ static bg_err recovery_make(struct recovery *r, struct found *found, bg_errinfo 
     }
     if (err) {
         err = recovery_give_up(found, &shape,
-                               why.message[0] ? why.message : bg_strerror(err), info);
+                               persist_is_lost(&found->base)
+                                   ? "its content was lost earlier"
+                               : why.message[0] ? why.message
+                                                : bg_strerror(err),
+                               info);
     }
     if (!err) {
         atomic_store(&found->object->items, found->base.items);
@@ -732,7 +739,7 @@ static const char **recovery_files(const struct recovery *r)
 /* What to do with files that no object uses. */
 enum fate { FATE_KEPT, FATE_ASIDE, FATE_DELETED };
 
-/* Whether the journal names every object that there is. */
+/* Returns whether the journal lists every object that exists. */
 static bool recovery_accounts(const struct recovery *r,
                               const struct journal_report *report)
 {
@@ -892,7 +899,7 @@ static void recovery_warn(const struct recovery *r, const struct journal_report 
     const bg_bytes none = { NULL, 0 };
     if (report->damages) {
         log_event(LOG_EVENT_ALARM, none,
-                  "the journal is damaged, %llu frames are missing: %s",
+                  "the journal is damaged (%llu or more frames are missing): %s",
                   (unsigned long long)report->lost, report->damage.message);
     }
     if (r->persist->doubt) {
@@ -900,7 +907,7 @@ static void recovery_warn(const struct recovery *r, const struct journal_report 
             LOG_EVENT_ALARM, none,
             "filters may have been created or renamed in the damaged part of the journal: "
             "lookups of unknown names answer \"maybe\", and filters with unknown names "
-            "cannot be created empty. Load them from files, drop them (DEL), or restart "
+            "cannot be created empty. Upload them (HTTP PUT), drop them (DEL), or restart "
             "with damaged-journal forget");
     }
     if (r->moved) {

@@ -153,7 +153,7 @@ bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info)
     (void)snprintf(
         info->message, sizeof info->message,
         "the journal was damaged, and filter '%s' may have existed: DEL it to "
-        "accept that its keys are lost, or replace it with a file",
+        "accept that its keys are lost, or upload it (HTTP PUT)",
         args_show(name, shown));
     return BG_EIO;
 }

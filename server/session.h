@@ -96,8 +96,9 @@ bg_err session_drop(struct session *session, bg_bytes name,
 bool session_doubts(struct session *session, const struct command *command,
                     const bg_bytes *argv);
 
-/* Whether a name is known, or no filter can have had it: else one that gets it and is not meant to replace
- * another would deny keys that were added. BG_EIO: it is in doubt. */
+/* Checks that a name can be given to a new filter: it is in the catalog, or no lost filter can have had
+ * it. Otherwise the new filter would deny keys that were added to the lost one. Errors: BG_EIO if the name
+ * is in doubt. */
 bg_err session_is_free(struct session *session, bg_bytes name, bg_errinfo *info);
 
 /* The entry of a name, as host->ops->find finds its object; NULL: none. */
@@ -134,7 +135,8 @@ bool session_may_stall(struct session *session, const struct command *command,
 void session_run_queued(struct session *session, const struct command *command,
                         const bg_bytes *argv, size_t argc, const struct reply *reply);
 
-/* The request that a handler deferred will not be run again: there is no memory for a job. */
+/* Call it if the request that a handler deferred cannot run again because there is no memory for
+ * a job. */
 void session_abandon(struct session *session);
 
 /* A command is about to run, by whomever: if it may change something its reply has to wait until

@@ -55,7 +55,7 @@ void users_free(struct users *users); /* NULL is allowed */
 
 /*
  * Takes the users of settings (user lines, requirepass, insert-rate, insert-burst). False: `why`
- * says where and what is wrong, and all users are what they were. The service calls it at the start
+ * says where and what is wrong, and all users are what they were. The service calls it at startup
  * and before changed settings are published (settings_listen).
  */
 bool users_load(struct users *users, const struct settings *settings,

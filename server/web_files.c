@@ -148,8 +148,11 @@ bool web_precondition(struct web_request *request, bg_bytes name,
     const enum http_match match = http_if_match(request->head, known);
     const enum http_match none = http_if_none_match(request->head, known);
     if (match == HTTP_MATCH_NO || none == HTTP_MATCH_YES) {
-        web_error(request, 412, "precondition_failed", "found %s, expected another",
-                  present ? tag : "no filter");
+        const char *why = !present ? "If-Match: the filter does not exist"
+                          : match == HTTP_MATCH_NO
+                              ? "If-Match: the filter has changed, its tag is now "
+                              : "If-None-Match: the filter exists, its tag is ";
+        web_error(request, 412, "precondition_failed", "%s%s", why, tag);
         if (present) {
             web_header(request, "ETag", tag);
         }

@@ -253,9 +253,9 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * Makes `filter` the base; the slot owns it from then on. A delta stays. It is sealed if
  * the one before was, or if there was none and the slot was made so.
  * `complete`: up to where it is, see bg_slot_complete.
- * Without BG_SLOT_DISCARD in `flags` no key that was added through the slot is lost. A base that
- * has such keys, because it took adds before it was sealed (bg_slot_layer, or a rebuild with a
- * delta, even one that failed), was merged with a delta or was rebuilt, is replaced only by a
+ * Without BG_SLOT_DISCARD in `flags` no key that was added through the slot is lost. A base has
+ * such keys if it was merged with a delta, was rebuilt, or took adds before it was sealed (by
+ * bg_slot_layer or a rebuild with a delta, even a failed one). Such a base is replaced only by a
  * filter that is complete up to where the slot was at that time. That number counts only if
  * bg_slot_advance was called after the last of these adds. Every later replacement must be as
  * complete as well.

@@ -86,8 +86,8 @@ typedef struct bg_window_options {
  * time that has passed already changes nothing. Without a length: ends the present period
  * and ignores `now`. Errors: BG_ENOTSUP unless the kind is window; BG_EINVAL for NULL.
  *
- * The first time that a window receives after it was created or opened only starts its
- * clock: a window without a clock moves with the second call. Time between saving and
+ * After a window was created or opened, the first `now` that it receives only starts its clock:
+ * a window without a clock moves with the second call. Time between saving and
  * opening does not count, whichever clock is used afterwards, because only the elapsed
  * part of the current period is read from the file. To continue with the clock of the
  * file, as a replica or the replay of a log does, first call bg_filter_rotate(filter,

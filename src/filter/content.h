@@ -30,8 +30,8 @@ uint64_t bgi_content_numbers(const bg_filter *filter, uint64_t *to);
 typedef bool bgi_content_visit(void *context, bg_filter *leaf);
 bool bgi_content_each(const bg_filter *filter, bgi_content_visit *visit, void *context);
 
-/* Makes the parts that the numbers tell of, `room` being the bytes of all words.
- * BG_EFORMAT: there is no such filter; BG_ENOMEM: no memory for it. */
+/* Creates the parts that the numbers describe; `room` is the number of bytes of all words.
+ * Errors: BG_EFORMAT if no such filter exists; BG_ENOMEM. */
 BG_MUST_CHECK bg_err bgi_content_restore_parts(bg_filter *filter,
                                                const uint64_t *numbers, uint64_t n,
                                                uint64_t room);

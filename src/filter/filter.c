@@ -389,7 +389,7 @@ bg_err bg_filter_copy(const bg_filter *filter, bg_filter **copy, bg_errinfo *inf
     }
     assert(*copy);
     (*copy)->degraded = __atomic_load_n(&filter->degraded, __ATOMIC_RELAXED);
-    err = bgi_filter_check_mapping(filter, info); /* now that all was read */
+    err = bgi_filter_check_mapping(filter, info); /* after all words were read */
     if (err) {
         bg_filter_free(*copy);
         *copy = NULL;

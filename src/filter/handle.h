@@ -45,9 +45,9 @@ bool bgi_filter_is_changed(const bg_filter *filter);
 bool bgi_filter_doubt(bg_filter *filter);
 
 /*
- * For callers that have read all words, after that: BG_EFORMAT if the words are, or may have been,
- * others than those of the file that was mapped. What was made of them is not to be used, since it
- * would have no mapping that tells.
+ * Call it after reading all words. Returns BG_EFORMAT if the words differ, or may have differed,
+ * from the file that was mapped. Discard whatever was created from them: it has no mapping that
+ * would reveal the change.
  */
 BG_MUST_CHECK bg_err bgi_filter_check_mapping(const bg_filter *filter,
                                               bg_errinfo *info);

@@ -92,7 +92,7 @@ struct guard_drop {
     bool back;         /* only the base is removed, and the old filter replaces it */
     bool takes;        /* a removed filter takes adds */
     uint64_t added;    /* the highest view_filter.added of the removed filters */
-    uint64_t complete; /* up to where the replacement is */
+    uint64_t complete; /* up to where the replacement is complete */
 };
 
 /* Returns whether the change may lose an acknowledged key. */
@@ -124,8 +124,8 @@ void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check)
 struct guard_rebuilt {
     struct guard_mark
         began;    /* when the new filter, or the new delta, began to take adds */
-    bool took;    /* somebody took adds */
-    bool layered; /* the last delta stays, and the others go */
+    bool took;    /* a filter took adds */
+    bool layered; /* the last delta stays, and the others are removed */
     uint64_t before, after; /* completeness */
 };
 

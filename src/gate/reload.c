@@ -22,6 +22,7 @@
 #include "store/disk.h"
 #include "store/metadata.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char reload_line[] = "complete:";
@@ -87,10 +88,11 @@ static bg_err reload_compare_files(const struct view *view, const bg_file_info *
                        (const char *)next->key_id);
     }
     if (!(how->flags & BG_SLOT_ANY_GENERATION) && next->generation < now->generation) {
-        return bgi_err(info, BG_EINCOMPAT, "generation of the file",
-                       "not below the present one", "%llu, below %llu",
-                       (unsigned long long)next->generation,
+        char least[40];
+        (void)snprintf(least, sizeof least, "%llu or higher",
                        (unsigned long long)now->generation);
+        return bgi_err(info, BG_EINCOMPAT, "generation of the file", least, "%llu",
+                       (unsigned long long)next->generation);
     }
     return BG_OK;
 }

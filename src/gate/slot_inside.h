@@ -149,7 +149,8 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
 bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
                  uint8_t digest[BG_DIGEST_BYTES], bg_errinfo *info);
 
-/* Makes filters whose mapped files were written to answer "maybe". Returns whether there are any.
+/* Finds filters whose mapped files have changed, and makes them answer "maybe". Returns whether
+ * there are any.
  * (reload.c) */
 bool slot_doubt_maps(bg_slot *slot);
 

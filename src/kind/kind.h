@@ -224,9 +224,9 @@ struct bgi_composed {
     struct bg_filter **(*part)(const struct bg_filter *filter, uint32_t i);
     /* The piece of memory besides the handle's own, which may be empty. Or NULL: none. */
     struct bgi_memory *(*more)(struct bg_filter *filter);
-    /* What a file keeps besides: see struct bgi_kind; here `restore` comes first, makes
-     * the parts that the numbers tell of, and is told how many numbers there are.
-     * BG_EFORMAT: there is no such filter; BG_ENOMEM: no memory for it. Or NULL: none. */
+    /* What a file keeps besides: see struct bgi_kind; here `restore` comes first, creates the
+     * parts that the n numbers describe, and returns BG_EFORMAT if no such filter exists, or
+     * BG_ENOMEM. Or NULL: none. */
     uint64_t (*numbers)(const struct bg_filter *filter, uint64_t *to);
     bg_err (*restore)(struct bg_filter *filter, const uint64_t *numbers, uint64_t n,
                       uint64_t room);

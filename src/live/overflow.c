@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <math.h>
 
-/* How many times as many bits per key a layer has as the generation's filter, at most. It has a
- * lower rate; some 20 times as many occur, where a filter is a single line. */
+/* The maximum ratio between the bits per key of a layer and those of the generation's filter. A
+ * layer has a lower rate. Ratios of about 20 occur if a filter is a single cache line. */
 enum { OVERFLOW_LARGER = 256 };
 
 uint32_t overflow_layers(uint32_t generations)
@@ -20,8 +20,8 @@ uint32_t overflow_layers(uint32_t generations)
 
 /* ---- Sizes ----------------------------------------------------------------------- */
 
-/* Whether the size of a layer is in proportion to the filter that is there. The number of keys can
- * come from a file, which may claim any. */
+/* Returns whether the size of a layer is in proportion to the generation's filter. The number of
+ * keys can come from a file, which may claim any number. */
 static bool overflow_is_due(const struct window_shape *shape, uint32_t level,
                             const struct bgi_geometry *geometry)
 {
@@ -110,7 +110,7 @@ static bool overflow_put(struct window *w, uint32_t place, bg_filter *layer)
     return true;
 }
 
-/* Whether with one more layer all are not larger than `most`; 0: any. */
+/* Returns whether the window with one more layer has at most `most` bytes; 0: no limit. */
 static bool overflow_fits(const struct window *w, const struct bgi_geometry *g,
                           uint64_t most)
 {
@@ -119,7 +119,7 @@ static bool overflow_fits(const struct window *w, const struct bgi_geometry *g,
            && (!most || (all <= most && bytes <= most - all));
 }
 
-/* Makes an empty layer of that geometry; false: no memory. */
+/* Creates an empty layer of that geometry. Returns false if memory is short. */
 static bool overflow_make(struct window *w, uint32_t place,
                           const struct bgi_geometry *g)
 {
@@ -352,7 +352,7 @@ bg_err overflow_restore(struct window *w, const uint64_t *numbers, uint64_t n,
         return BG_OK;
     }
     if (!w->shape.layers || n % OVERFLOW_NUMBERS != 1 || (n == 1 && !w->adds)) {
-        return BG_EFORMAT; /* nobody writes that */
+        return BG_EFORMAT; /* no writer produces that */
     }
     w->filled = numbers[0];
     for (uint64_t i = 1; i < n; i += OVERFLOW_NUMBERS) {

@@ -168,7 +168,7 @@ static bool scalable_reserve(struct scalable *s, uint32_t i)
                               own->allocate ? own : NULL, true);
 }
 
-/* What the next layer is; BG_ENOMEM if there can be none. */
+/* Computes the geometry of the next layer; BG_ENOMEM if there can be none. */
 static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
                             uint64_t *bytes, bg_errinfo *info)
 {
@@ -186,7 +186,7 @@ static bg_err scalable_next(const struct scalable *s, struct bgi_geometry *g,
     return BG_OK;
 }
 
-/* Makes the next layer. Under the lock, or before anybody else knows the filter. */
+/* Creates the next layer. Under the lock, or before other threads can access the filter. */
 static bg_err scalable_push(struct scalable *s, bg_errinfo *info)
 {
     struct bgi_geometry g = { .kind = NULL };
@@ -706,8 +706,7 @@ static bg_err scalable_restore(bg_filter *filter, const uint64_t *numbers, uint6
     struct scalable *s = (struct scalable *)(void *)filter;
     const uint64_t max_bytes = s->max_bytes;
     bg_err err = n >= 1 && n <= LADDER_LAYERS && room > 0 ? BG_OK : BG_EFORMAT;
-    s->max_bytes =
-        room; /* no layer that the file has no room for; 0 would be no limit */
+    s->max_bytes = room; /* layers must fit into the file; 0 would mean no limit */
     while (!err && s->count < n) {
         err = scalable_next(s, &g, &bytes, NULL) ? BG_EFORMAT : scalable_push(s, NULL);
     }

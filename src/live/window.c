@@ -120,7 +120,7 @@ static uint64_t window_elapsed(const struct window *w, uint64_t now)
     return ticks >> 63 ? 0 : ticks;
 }
 
-/* The latest time that the window knows of. */
+/* Returns the latest time that the window has received. */
 static uint64_t window_time(const struct window *w)
 {
     return w->based && w->options.clock ? w->options.clock(w->options.context)
@@ -137,8 +137,9 @@ static void window_base(struct window *w, uint64_t now)
     w->based = true;
 }
 
-/* The period that is so many later. Files have room for numbers below WINDOW_END. A time that
- * leads beyond WINDOW_FAR is a jump in which everything is forgotten, so a smaller one does. */
+/* Returns the number of the period that is `periods` later. Files have room for numbers below
+ * WINDOW_END. A jump beyond WINDOW_FAR forgets everything, and so does a smaller one, which is
+ * used instead. */
 static uint64_t window_later(const struct window *w, uint64_t periods)
 {
     const uint64_t places = w->shape.places;

@@ -75,8 +75,8 @@ struct window_body {
     bool (*put)(struct window *w, uint64_t period, uint64_t hash);
     uint64_t (*put_word)(struct window *w, uint64_t period, const struct bgi_word *word,
                          const struct bgi_word *next);
-    /* How many words there are to wipe before the next period can begin, and some of that
-     * work: makes room for the periods from + 1 .. to, by up to `words` words of each. */
+    /* Returns how many words must be cleared before the next period can begin; and clears up to
+     * `words` words for each of the periods from + 1 .. to. */
     uint64_t (*wipe_words)(const struct window *w);
     void (*wipe)(struct window *w, uint64_t from, uint64_t to, uint64_t first,
                  uint64_t words);

@@ -95,7 +95,7 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
 
 /* ---- Syncing --------------------------------------------------------------------------- */
 
-/* An interrupted sync has not failed: it reports nothing about any page. */
+/* An interrupted sync has not failed: it has not reported an error for any page. */
 static bool disk_sync_by(int (*sync)(int descriptor), int descriptor)
 {
     int failed;

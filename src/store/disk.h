@@ -75,9 +75,9 @@ bg_err disk_write(void *context, uint64_t offset, const void *from, size_t n,
                   bg_errinfo *info);
 bg_err disk_read(void *context, uint64_t offset, void *to, size_t n, bg_errinfo *info);
 
-/* Opens or maps a filter file as bg_open and bg_map do, but what is mapped is verified as
- * well and can be watched (bgi_filter_is_changed), and what the header of that very file says is told. A file with the digest that is
- * known is not read: BG_OK, and no filter. (file.c) */
+/* Opens or maps a filter file as bg_open and bg_map do. Mapped files are also verified, and can be watched
+ * (bgi_filter_is_changed). `about` is filled in from the header of the same file. A file with the digest `digest` is
+ * not read: BG_OK, and no filter. (file.c) */
 bg_err bgi_file_open_other(const char *path, const bg_open_options *options, bool maps,
                            const char *digest, bg_file_info *about, bg_filter **filter,
                            bg_errinfo *info);

@@ -60,7 +60,7 @@ $ seq 5000 | bloomgate add -t 1 -o over.bg f.bg
 ! bloomgate add: over.bg: blocked, about 5,021 keys, 2.4 KiB, rate of false positives 27.2 %
 ! bloomgate add: warning: made for 2,000 keys: the rate is above what was asked for
 
-# Copies of a key do not fill a cuckoo filter: it keeps the key for good when it has no room for more.
+# Copies of a key do not fill a cuckoo filter: if there is no room for a copy, the filter keeps the key permanently.
 $ yes same | head -70000 > same; for options in "-n 1" "-n 1M" ""; do bloomgate build -qf -k cuckoo $options copies.bg same; bloomgate check -c copies.bg same; seq 20 > others; bloomgate check -c -v copies.bg others; cat same | bloomgate build -qf -k cuckoo $options copies.bg; bloomgate check -c copies.bg same; done
 70000
 20
@@ -78,7 +78,7 @@ $ for kind in counting quotient; do bloomgate build -qf -k $kind -n 10 copies.bg
 70000
 70000
 
-# Copies count in the same way from a file and through a pipe: a key is there until it was removed as often as it came.
+# Copies count in the same way from a file and from a pipe: a key stays until it was removed as often as it was added.
 $ (seq 100; seq 51 100) > twice; for kind in counting cuckoo quotient; do bloomgate build -qf -k $kind file.bg twice; cat twice | bloomgate build -qf -k $kind pipe.bg; cat /dev/null | bloomgate build -qf -k $kind none.bg; bloomgate canary none.bg | grep verdict; for f in file pipe; do seq 100 | bloomgate remove --strict -q $f.bg; seq 51 100 | bloomgate check -c $f.bg; bloomgate canary $f.bg | grep verdict; done; done
 verdict      good
 50

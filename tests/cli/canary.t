@@ -117,5 +117,5 @@ $ bloomgate canary --keys missing.bg
 ! bloomgate canary: missing.bg: No such file or directory
 ? 4
 
-# A fresh filter is good, however small: chance is no fault.
+# A new filter is good, however small it is: chance must not raise an alarm.
 $ for kind in blocked classic partitioned split register counting cuckoo quotient fuse ribbon scalable; do for rate in 1e-1 1e-2 1e-3 1e-4; do for n in 1 5 10 30 300; do seq $n | bloomgate build -qf -k $kind -n $n -p $rate small.bg; bloomgate canary -q small.bg || echo $kind $rate $n; done; done; done

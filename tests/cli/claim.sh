@@ -1,6 +1,7 @@
-# Commands that run at the same time, for claim.t. A fifo called `pipe` has to exist.
+# Commands that run at the same time, for claim.t. A fifo named `pipe` must exist.
 
-# Starts a command that reads keys from the fifo; returns when it has opened that, which is after it has claimed its file.
+# Starts a command that reads keys from the fifo; returns when it has opened the fifo, which happens after it has claimed
+# its file.
 holder() {
     bloomgate "$@" pipe &
     holding=$!
@@ -13,7 +14,7 @@ release() {
     wait $holding
 }
 
-# Starts a command; returns when it has said something, or has ended.
+# Starts a command; returns when it has printed something, or has ended.
 waiter() {
     : > said
     bloomgate "$@" 2>> said 3>&- &
@@ -21,7 +22,8 @@ waiter() {
     until grep -q . said || ! kill -0 $waiting 2> /dev/null; do :; done
 }
 
-# The exit code of each command while another one changes FILE, and how often it gives that as the reason.
+# Prints the exit code of each command while another one changes FILE, and how often it reports that as
+# the reason.
 refused() {
     local file=$1 command
     shift

@@ -1,5 +1,5 @@
-# Commands that change one file at the same time: claim.h. `holder COMMAND...` in claim.sh starts a command that has the file
-# and waits for its keys, `waiter` one that waits for the file, and `release` lets the first go on.
+# Commands that change one file at the same time: claim.h. `holder COMMAND...` in claim.sh starts a command that has claimed
+# the file and waits for its keys, `waiter` starts one that waits for the file, and `release` lets the first one continue.
 $ mkfifo pipe
 $ seq 100 > base; echo a > a; echo b > b; bloomgate build -q --items 1000 f.bg base
 
@@ -8,15 +8,15 @@ $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; echo a >&3; rele
 bloomgate add: f.bg: waiting for another bloomgate command to finish changing it
 102
 
-# Through a link as well.
+# The same through a link.
 $ ln -s f.bg link.bg; . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add link.bg a; release; wait $waiting; sed q said
 bloomgate add: link.bg: waiting for another bloomgate command to finish changing it
 
-# Every command that replaces a file that it has read, and those that only replace it.
+# Every command that replaces a file, whether it has read the file or not.
 $ bloomgate build -q --items 1000 --kind counting c.bg base; bloomgate build -q --items 1000 --folds 1 --generation 2 g.bg a; bloomgate diff -q --patch p f.bg f.bg
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q c.bg; bloomgate remove c.bg base; echo $?; release
 4
-! bloomgate remove: c.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate remove: c.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ . $CLI_TESTS/claim.sh; refused f.bg "add f.bg b" "merge -f f.bg f.bg g.bg" "fold -f f.bg g.bg" "convert -f --to bloomgate f.bg f.bg" "diff -f --apply p f.bg f.bg" "build -f -n 10 f.bg a" "dedup -q --state f.bg a" "add -f -o f.bg g.bg a" "join -f x 2 f.bg"
 4 1 add f.bg b
 4 1 merge -f f.bg f.bg g.bg
@@ -35,26 +35,26 @@ part.1
 part.0
 part.1
 part.2
-! bloomgate split: part.1: another bloomgate command is changing it; try again when that command has ended
+! bloomgate split: part.1: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 
-# A link that is to be replaced, while what it leads to is changed; and the other way round.
+# A link is replaced while its target is being changed, and the reverse.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
-! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended
-! bloomgate add: target.bg: another bloomgate command is changing it; try again when that command has ended
-! bloomgate add: over.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate add: target.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate add: over.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 
 # Files that do not exist yet.
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder dedup -q --state new.bg; bloomgate dedup -q --state new.bg b; bloomgate build -n 10 new.bg b; echo a >&3; release; bloomgate check -c new.bg a b
 a
 1
-! bloomgate dedup: new.bg: another bloomgate command is changing it; try again when that command has ended
-! bloomgate build: new.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate dedup: new.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
+! bloomgate build: new.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder build -q -n 10 out.bg; bloomgate build -n 10 out.bg b; release; bloomgate check -c out.bg b
 0
-! bloomgate build: out.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate build: out.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 ? 1
 
-# A link to a file that does not exist yet leads there, through other links as well, and stays a link.
+# A link to a file that does not exist yet is followed, through other links as well, and stays a link.
 $ export BLOOMGATE_LOCK_WAIT=0; mkdir folder; ln -s folder/hop.bg soon.bg; ln -s to.bg folder/hop.bg; . $CLI_TESTS/claim.sh; holder dedup -q --state soon.bg; bloomgate dedup -q --state folder/to.bg b; echo a >&3; release; bloomgate check -c folder/to.bg a b; readlink soon.bg folder/hop.bg; ls folder
 a
 1
@@ -62,7 +62,7 @@ folder/hop.bg
 to.bg
 hop.bg
 to.bg
-! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; try again when that command has ended
+! bloomgate dedup: folder/to.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
 $ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state round.bg b
 ! bloomgate dedup: round.bg: No such file or directory
 ? 4
@@ -71,7 +71,7 @@ $ ln -s nowhere/to.bg lost.bg; ln -s lost.bg round.bg; bloomgate dedup --state r
 $ export BLOOMGATE_LOCK_WAIT=0; . $CLI_TESTS/claim.sh; holder add -q f.bg; bloomgate check -c f.bg a; bloomgate verify -q f.bg; bloomgate add -q -o h.bg f.bg b; release
 1
 
-# A killed holder keeps nobody out; what it leaves is removed by the next one, and by a command that fails.
+# A killed holder blocks no command. The lock file that it leaves is removed by the next command, even if that fails.
 $ export BLOOMGATE_LOCK_WAIT=0; (. $CLI_TESTS/claim.sh; holder add -q f.bg; kill -9 $holding; wait $holding) 2> killed; ls *.bloomgate-lock; echo k | bloomgate add -q f.bg; ls | grep -c bloomgate-lock
 f.bg.bloomgate-lock
 0
@@ -81,7 +81,7 @@ $ bloomgate add f.bg missing; ls | grep -c bloomgate-lock
 ! bloomgate add: missing: No such file or directory
 ? 1
 
-# If somebody removes the lock file, a command that ends leaves the one that another has made since.
+# If the lock file is removed, a command that ends does not remove the new one of another command.
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; rm f.bg.bloomgate-lock; touch f.bg.bloomgate-lock; release; ls *.bloomgate-lock; rm *.bloomgate-lock
 f.bg.bloomgate-lock
 
@@ -97,7 +97,7 @@ $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate add sealed/f.bg b; chmod 755 sealed
 ! bloomgate add: sealed/f.bg: Permission denied
 
-# What cannot be locked is named.
+# An error names the file that cannot be locked.
 $ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
 bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
 

@@ -71,8 +71,8 @@ $ bloomgate dedup --unordered --window 10 many
 ! Try 'bloomgate dedup --help'.
 ? 2
 
-# What is said at the end, and as JSON. A filter that is a little too small is warned of, and the
-# lines that it is expected to drop are about as many as it drops.
+# The summary, as text and as JSON. A filter that is a little too small causes a warning, and drops about as many lines as
+# expected.
 $ bloomgate dedup many > /dev/null
 ! bloomgate dedup: 300,000 lines, 129,536 unique, 170,464 dropped; dropped wrongly: fewer than 0.01 expected; scalable filter of 5.9 MiB
 $ bloomgate dedup -q --stats stats.json -n 100k -p 1% many > most
@@ -99,7 +99,7 @@ $ bloomgate dedup --stats /nowhere/x lines
 ! bloomgate dedup: /nowhere/x: No such file or directory
 ? 4
 
-# Runs with one state of a window share what may be dropped wrongly: a full one stays full.
+# Runs with one state of a window share a budget of wrongly dropped lines: a full window stays full.
 $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s full -w 1h -n 10k 2> said | awk '{ print ($1 > 10000) }'; grep -c "the filter is full" said; done; rm full
 1
 1
@@ -108,8 +108,8 @@ $ for run in 1 2 3; do seq ${run}00000 ${run}40000 | bloomgate dedup -q -c -s fu
 0
 1
 
-# No mode drops more than its rate: a filter of fixed size that is full ends the run. What was
-# printed until then is right, and lines that are in the filter do not need room.
+# No mode drops more than its rate: a filter of fixed size that is full ends the run. The lines printed until then are
+# correct, and lines that are in the filter need no room.
 $ bloomgate dedup -n 10k -p 1% many > few
 ! bloomgate dedup: stopped after 15,774 lines: the filter is full (about 15,015 keys), and more than 1 % of new lines would be dropped; use a larger --items, or omit it so that it grows
 ! bloomgate dedup: 15,774 lines, 14,848 unique, 926 dropped; dropped wrongly: 148 expected (0.99 %); blocked filter of 12.1 KiB
@@ -129,7 +129,7 @@ $ bloomgate dedup -q -c -n 100 <(seq 100000)
 ! bloomgate dedup: stopped after 136 lines: the filter is full (about 136 keys), and more than 0.0001 % of new lines would be dropped; use a larger --items, or omit it so that it grows
 ? 5
 
-# Without --items the lines of plain files are counted: long lines first do not make it too small.
+# Without --items, the lines of plain files are counted: long lines at the start do not make the filter too small.
 $ python3 -c "print(('h' * 4000 + '\n') * 64, end='')" > long; cat long many > mixed
 $ for input in mixed "long many" "many long"; do bloomgate dedup -q --unordered -c $input; done
 129537
@@ -217,7 +217,7 @@ $ bloomgate dedup -q -s register.bg --unordered -n 1k lines | wc -l
 $ bloomgate dedup -q -s register.bg --unordered lines | wc -l
 0
 
-# A state has room for its canaries, and says when it is full. It has the lines that were printed.
+# A state has room for its canaries, and reports when it is full. It contains the lines that were printed.
 $ for n in 1 2 5 10; do for i in $(seq 10); do rm -f small.bg; seq $((i*1000)) $((i*1000+n-1)) | bloomgate dedup -q -c -p 1e-6 -n $n -s small.bg; done; done | sort -n | uniq -c
      10 1
      10 2

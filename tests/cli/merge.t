@@ -248,16 +248,16 @@ $ mv part.1 part.x; mv part.2 part.1; mv part.x part.2; bloomgate join part 3 no
 $ cp a.bg part.0; bloomgate join part 3 no.bg
 ! bloomgate join: part: shard: found a file that says nothing of shards, expected bloomgate-shard: 0 of 3
 ? 3
-# A shard takes no keys: those of others would not be found after join.
+# A shard accepts no keys: keys that belong to other shards would not be found after join.
 $ bloomgate split -q $CLI_TESTS/../golden/files/shards.bg alone; cp alone.0 kept; for change in 'add alone.0 a' 'add -o out.bg alone.0 a' 'remove alone.0 a' 'dedup --state alone.0 a'; do bloomgate $change; echo $?; done; cmp alone.0 kept
 2
 2
 2
 2
-! bloomgate add: alone.0: is one shard of a filter, for some of the keys only; change the whole: bloomgate join
-! bloomgate add: alone.0: is one shard of a filter, for some of the keys only; change the whole: bloomgate join
-! bloomgate remove: alone.0: is one shard of a filter, for some of the keys only; change the whole: bloomgate join
-! bloomgate dedup: alone.0: is one shard of a filter, for some of the keys only; change the whole: bloomgate join
+! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
+! bloomgate add: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
+! bloomgate remove: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
+! bloomgate dedup: alone.0: is one shard of a split filter and cannot be changed; join the shards (bloomgate join), and change the result
 $ (trap '' XFSZ; ulimit -f 1; bloomgate split $CLI_TESTS/../golden/files/shards.bg nospace)
 ! bloomgate split: nospace: File too large
 ? 4

@@ -156,7 +156,7 @@ $ for s in INT TERM HUP XCPU; do mkfifo $s; bloomgate build -f -t 4 stop/old.bg 
 130
 $ mkfifo KILL; bloomgate build -f stop/old.bg < KILL & exec 3> KILL; seq 100 >&3; sleep 0.3; kill -KILL $!; wait $! 2> /dev/null; echo $?
 137
-# A killed command leaves the file of its lock, which is not locked any more: claim.t.
+# A killed command leaves its lock file, which is no longer locked: see claim.t.
 $ ls stop; cmp stop/old.bg kept.bg
 keys
 old.bg
@@ -164,7 +164,7 @@ old.bg.bloomgate-lock
 $ mkfifo CHECK; bloomgate check -t 4 numbers.bg < CHECK > /dev/null & exec 3> CHECK; seq 100 >&3; sleep 0.3; kill -INT $!; wait $!; echo $?
 130
 
-# dedup saves what it has printed, whichever signal it is; the line has come out when it is sent.
+# dedup saves the lines that it has printed, whichever signal it gets. The signal is sent after the line was printed.
 $ for s in INT TERM HUP XCPU; do mkfifo in.$s out.$s; bloomgate dedup -q -s stop/$s.bg < in.$s > out.$s & exec 3> in.$s 4< out.$s; echo line >&3; read -t 20 line <&4; kill -$s $!; wait $!; echo $? $line; exec 3>&- 4<&-; echo line | bloomgate dedup -q -c -s stop/$s.bg; rm stop/$s.bg; done
 130 line
 0
@@ -179,7 +179,7 @@ keys
 old.bg
 old.bg.bloomgate-lock
 
-# nohup has SIGHUP ignored, and it stays so.
+# Under nohup, SIGHUP is ignored and stays ignored.
 $ mkfifo in.nohup out.nohup; (trap '' HUP; exec bloomgate dedup -q) < in.nohup > out.nohup & exec 3> in.nohup 4< out.nohup; echo a >&3; read -t 20 line <&4; echo $line; kill -HUP $!; echo b >&3; read -t 20 line <&4; echo $line; exec 3>&-; wait $!; echo $?
 a
 b
@@ -213,7 +213,7 @@ $ bloomgate build -qf --shard 1/2 x.bg parts
 ! Try 'bloomgate build --help'.
 ? 2
 
-# Parts fit together only if they are of the same input, here or in a copy of it; and missing ones are noticed.
+# Parts fit together only if they are built from the same input or copies of it. Missing parts are reported.
 $ cp parts copy; for i in 1 2 3; do bloomgate build -qf -n 3000 -p 1e-6 --shard $i/3 part$i.bg $([ $i = 2 ] && echo copy || echo parts); done; bloomgate merge -q all.bg part1.bg part2.bg part3.bg; bloomgate check -c all.bg parts; bloomgate info all.bg | grep note
 3000
 ? 1
@@ -294,7 +294,8 @@ $ bloomgate build -q -n 1M --resume resumed.bg second -f
 ! bloomgate build: resumed.bg.partial: No such file or directory
 ? 4
 
-# What was read must not change until it is resumed: replaced by a file of the same size, in place or not, with its old time or not.
+# Input that was read must not change before the build is resumed: it is replaced by a file of the same size, in place or by rename,
+# with its old modification time or a new one.
 $ python3 -c "import sys; sys.stdout.writelines('%0100d\n' % i for i in range((64 << 20) // 101 + 100))" > first; (seq 1000000 1001000; echo bad) > second
 $ bloomgate build -q -n 1M --as int64 --checkpoint 1ms again.bg first second 2> /dev/null; cp -p first kept; cp again.bg.partial kept.partial; (seq 1000000 1001000; echo 999) > second
 $ printf 9 | dd of=first bs=1 seek=500000 conv=notrunc status=none; touch -r kept first; bloomgate build -q -n 1M --as int64 --resume again.bg first second
@@ -312,7 +313,7 @@ $ cat kept > first; bloomgate build -q -n 1M --as int64 --resume again.bg first 
 $ ls again.bg*; rm -f again.bg.partial kept
 again.bg.partial
 
-# Checkpoints of version 0.1 do not say what they have read. They go on if nothing of it has changed since.
+# Checkpoints of version 0.1 do not record what they have read. They are resumed if no input has changed since.
 $ mark="$(bloomgate info kept.partial | sed -n 's/.*note *\(build: .*\)/\1/p')"; until [ $(date +%s) -gt $(stat -c %Z first) ]; do sleep 0.1; done; bloomgate build -q -n 1M --as int64 --note "$mark" old.bg.partial first; cp old.bg.partial kept.partial
 $ bloomgate build -q -n 1M --as int64 --resume old.bg first second; bloomgate check -c -v old.bg first second
 0

@@ -41,11 +41,11 @@ class Node:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def save(self):
-        """What is on disk from now on."""
+        """Returns the data to restart with: what is on disk from now on."""
         return copy.deepcopy((self.keys, self.hashes))
 
     def restart(self, saved):
-        """Another process, with what was saved."""
+        """Starts another process with the saved data."""
         self.keys, self.hashes = copy.deepcopy(saved)
         self.run, self.before, self.history = secrets.token_hex(20), self.history, secrets.token_hex(20)
         connections, self.connections = self.connections, []
@@ -56,7 +56,7 @@ class Node:
                 pass
 
     def follow(self, primary):
-        """A replica, with all that its primary has."""
+        """Becomes a replica with all data of its primary."""
         self.keys, self.hashes = primary.save()
         self.history, self.before = primary.history, "0" * 40
 
@@ -174,7 +174,7 @@ class FakeCluster:
         self.password = None
         self.replicas = 1
         self.trouble = lambda node, words: None
-        self.replica_of = {} # number of a node: that of its replica
+        self.replica_of = {} # number of a node: number of its replica
         self.moving = {}     # slot: the node that it is moving to
         self.told = None     # what CLUSTER SLOTS says, if it is not so
         self.nodes = [Node(self, i) for i in range(nodes)]

@@ -235,7 +235,7 @@ def test_replica_that_lags(world):
 
 
 def test_primary_comes_back_with_an_old_save(world):
-    """Keys that a replica had are lost, as the primary is there again before it is missed: they are not denied."""
+    """A primary that restarts before it is failed over loses keys that its replica had: they are not denied."""
     create(world, "restarted")
     wait_for(world.is_ready, "all replicas")
     victim = world.primary_of(shard_slots("restarted")[3])
@@ -251,7 +251,7 @@ def test_primary_comes_back_with_an_old_save(world):
     done = cli(world, "check", "-v", "-c", "--open", "restarted", keys=text)
     assert done.stdout == "0\n", done
     assert ("may have lost keys" in cli(world, "info", "restarted").stdout) == lost
-    if lost:  # its replica has copied what is left, and denies nothing either when it is promoted
+    if lost:  # its replica has copied the remaining data, and denies no key after its promotion
         heir = world.replica_of(victim)
         assert heir.ask("CLUSTER", "FAILOVER") == "OK"
         wait_for(lambda: heir.info("replication")["role"] == "master", "the failover")

@@ -141,7 +141,7 @@ def test_some_shards_fail(program):
         assert s.ask("BG.MADD", "seen", *keys[2:]).startswith("FULL"), "none before the first that is not in"
         front.cluster.trouble = lambda node, words: \
             b"-NOFILTER gone\r\n" if node.number == 2 and words[0].startswith(b"BG.") else None
-        # A shard that is missing is no doubt. A node that is slow to answer is, on a busy machine.
+        # A missing shard is not in doubt. A node that answers slowly, as on a busy machine, is.
         service.wait_for(lambda: str(s.ask("BG.MEXISTS", "seen", *KEYS)).startswith("NOFILTER"), what="the error")
 
 
@@ -389,7 +389,7 @@ def test_a_node_that_hangs_stalls_nobody(program):
 
 
 def complete(program, cluster):
-    """What the operator does when all keys are in again."""
+    """Does what the operator does when all keys have been added again."""
     bloomgate = os.path.join(os.path.dirname(program), "bloomgate")
     done = subprocess.run([bloomgate, "--cluster", cluster.addresses(), "complete", "seen"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done
@@ -397,7 +397,7 @@ def complete(program, cluster):
 
 @service.alone
 def test_a_server_that_is_started_again(program):
-    """It has lost keys that were acknowledged: nothing is denied, at no time, until the operator says that all are there."""
+    """A shard has lost acknowledged keys: no key is denied until the operator marks the filter as complete."""
     with Front(program, "replicas=1", http=True) as (front, s):
         wait_for_state(s, "up")
         node = front.cluster.nodes[2]
@@ -406,7 +406,7 @@ def test_a_server_that_is_started_again(program):
         gone, there = of_node(front.cluster, 2)
         assert s.ask("BG.MADD", "seen", *gone, *there) == [1] * 300
         assert s.ask("BG.MEXISTS", "seen", *gone, *there, "absent") == [1] * 300 + [0]
-        for _ in range(5):  # whatever the watch has found until then
+        for _ in range(5):  # whatever the watch has found so far
             node.restart(saved)
             assert s.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
         facts = wait_for_state(s, "partly")
@@ -421,7 +421,7 @@ def test_a_server_that_is_started_again(program):
         service.wait_for(lambda: sum(words[0] == b"CLUSTER" or words[0] == b"INFO" for words in node.seen) > rounds + 2, what="rounds of the watch")
         assert Asker(s).told("GET", "/api/v1/fronts/seen", 200)["state"] == "partly", "it is not over by itself"
         again = service.Service(program, f"sharded seen nodes={front.cluster.addresses()}", http=True)
-        with again as other:  # another front, which has seen nothing
+        with again as other:  # another front, which has not seen the restart
             assert other.ask("BG.MEXISTS", "seen", *gone) == [1] * len(gone)
             absent = [f"absent-{i}" for i in range(200)]
             assert 0 < sum(other.ask("BG.MEXISTS", "seen", *absent)) < 200

@@ -176,7 +176,7 @@ def test_nobody_answers():
     done = run(cluster, "check", "f", keys=INPUT, quick=True)
     assert done.returncode == 4 and not done.stdout and "CLUSTERDOWN" in done.stderr, done
     done = run(cluster, "check", "--open", "f", keys="absent\n", quick=True)
-    assert done.stdout == "absent\n" and "not all of the cluster answered" in done.stderr, done
+    assert done.stdout == "absent\n" and "some shards did not answer, or may have lost keys" in done.stderr, done
     cluster.close()
     nowhere = fake_nodes.FakeCluster(1)
     nowhere.close()
@@ -230,23 +230,25 @@ def check(cluster, *options):
 
 
 def test_restart_from_an_old_save():
-    """A process that comes back with what it had saved denies nothing, until the operator says that all is there."""
+    """A process that restarts with its saved data denies no key until the operator marks the filter as complete."""
     cluster = made()
     saved = cluster.nodes[1].save()
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
     assert check(cluster, "-v").stdout == "0\n"
     cluster.nodes[1].restart(saved)
-    for _ in range(2):  # it is no matter of time
+    for _ in range(2):  # time does not end it
         done = check(cluster)
         assert done.returncode == 4 and "its server restarted and may have lost keys" in done.stderr, done
         done = check(cluster, "-v", "--open")
-        assert done.stdout == "0\n" and "not all of the cluster answered" in done.stderr, done
+        assert done.stdout == "0\n" and "some shards did not answer, or may have lost keys" in done.stderr, done
     for words in (("dump", "f", "/nowhere/f"), ("merge", "f", "f")):
         done = run(cluster, *words)
         assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
     done = run(cluster, "add", "f", keys=INPUT)
     assert done.returncode == 0 and "may have lost keys, and deny no key until" in done.stderr, done
     assert check(cluster).returncode == 4, "to add keys is not to add all"
+    done = run(cluster, "complete", "misspelled")
+    assert done.returncode == 3 and "NOFILTER" in done.stderr, done
     done = run(cluster, "complete", "f")
     assert done.returncode == 0 and "all 16 shards are marked as complete" in done.stderr, done
     done = check(cluster, "-v")
@@ -255,7 +257,7 @@ def test_restart_from_an_old_save():
 
 
 def test_restart_while_it_is_asked():
-    """The process changes between two questions of one command."""
+    """The process changes between two queries of one command."""
     cluster = made()
     saved = [node.save() for node in cluster.nodes]
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
@@ -271,7 +273,7 @@ def test_restart_while_it_is_asked():
 
 
 def test_processes_that_were_there_are_believed():
-    """Slots go to another node, as in a failover, with what was acknowledged and the witness in it."""
+    """Slots move to another node, as in a failover, with the acknowledged keys and the witness."""
     cluster = made()
     assert run(cluster, "add", "-w", "1", "f", keys=INPUT).returncode == 0
     for key, members in list(cluster.nodes[1].keys.items()):
@@ -283,7 +285,7 @@ def test_processes_that_were_there_are_believed():
 
 
 def replicated():
-    """Three primaries, and a replica of the second; the keys are in."""
+    """Three primaries, and a replica of the second one; the keys were added."""
     cluster = fake_nodes.FakeCluster(4)
     cluster.owners = [i * 3 // 16384 for i in range(16384)]
     cluster.replica_of = {1: 3}
@@ -302,7 +304,7 @@ def fail_over(cluster):
 
 
 def test_replicas_are_witnessed():
-    """A replica that was there when keys were added may be promoted; one that came later is in doubt."""
+    """A replica that was running when keys were added may be promoted; one that was started later is in doubt."""
     for late in (False, True):
         cluster, _ = replicated()
         if late:
@@ -314,7 +316,8 @@ def test_replicas_are_witnessed():
 
 
 def test_replica_of_a_server_that_was_started_again():
-    """It was there all the time, but has copied what its primary had left: it is in doubt when it is promoted."""
+    """The replica was running all the time, but has copied the remaining data of its primary: it is in doubt after its
+    promotion."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
     cluster.nodes[3].follow(cluster.nodes[1])
@@ -324,7 +327,8 @@ def test_replica_of_a_server_that_was_started_again():
 
 
 def test_holder_copies_a_server_that_was_started_again():
-    """It had the shard when the saved witness was written, but comes back with what another process had left."""
+    """The process served the shard when the saved witness was written, but returns with the remaining data of another
+    process."""
     cluster, _ = replicated()
     first, second = cluster.nodes[1], cluster.nodes[3]
     fail_over(cluster)
@@ -342,12 +346,12 @@ def test_holder_copies_a_server_that_was_started_again():
 
 
 def test_data_are_copied_while_it_is_asked():
-    """A process copies what another one had left, and is asked on the connection that it had before."""
+    """A process copies the remaining data of another one, and is queried on a connection that was opened before."""
     cluster, saved = replicated()
     first, second = cluster.nodes[1], cluster.nodes[3]
     with subprocess.Popen([PROGRAM, "--cluster", cluster.addresses(), "check", "-c", "-v", "--open", "f"], text=True,
                           stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
-        asking.stdin.write(INPUT * 30)  # more than it reads at once
+        asking.stdin.write(INPUT * 30)  # more than the client reads at once
         asking.stdin.flush()
         end = time.monotonic() + 20
         while not any(words[0] == b"BG.MEXISTS" for words in first.seen):
@@ -359,11 +363,11 @@ def test_data_are_copied_while_it_is_asked():
         first.follow(second)
         first.promote()
         answer, warning = asking.communicate(INPUT, timeout=60)
-    assert answer == "0\n" and "not all of the cluster answered" in warning, (answer, warning)
+    assert answer == "0\n" and "some shards did not answer, or may have lost keys" in warning, (answer, warning)
 
 
 def test_promoted_servers_without_a_witness():
-    """A process that was promoted is believed before there is a witness, and by the first one."""
+    """A promoted process is trusted before there is a witness, and listed in the first one."""
     cluster = made()
     for node in cluster.nodes:
         node.hashes.clear()
@@ -375,7 +379,7 @@ def test_promoted_servers_without_a_witness():
 
 
 def test_doubt_moves_with_the_data():
-    """Slots that leave a server in doubt are in doubt where they go, if somebody has looked before."""
+    """Slots that move away from a server in doubt stay in doubt, if a client has read the witnesses before."""
     cluster, saved = replicated()
     cluster.nodes[1].restart(saved)
     assert "may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
@@ -467,7 +471,7 @@ def test_create_that_was_interrupted():
 
 
 def test_history_changes_by_itself():
-    """As it does in a primary that has had no replica for an hour."""
+    """As in a primary that has had no replica for an hour."""
     cluster = made()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     cluster.nodes[1].history = "f" * 40
@@ -475,7 +479,7 @@ def test_history_changes_by_itself():
 
 
 def test_shards_of_others():
-    """Shards without a witness are believed; the first add makes one. Servers without strings have none."""
+    """Shards without a witness are trusted; the first add writes one. Servers without strings have none."""
     cluster = made()
     assert run(cluster, "add", "f", keys=INPUT).returncode == 0
     for node in cluster.nodes:

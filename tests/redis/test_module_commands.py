@@ -211,7 +211,7 @@ def test_acl(h):
 
 
 def test_replay_is_for_admins(h):
-    """Also where modules have no categories, which is Redis 7.0; in a script and in a transaction as well."""
+    """Also on Redis 7.0, where modules have no categories, and in scripts and transactions."""
     state = "1 0 0 0 0 0 0;family=bf kind=scalable items=100 rate=0.01"
     words = ("BG.REPLAY", "a", "CREATE", state, "")
     assert h.ask(*words) == "OK", "an admin may"
@@ -302,7 +302,7 @@ def test_secret(pattern):
 
 
 def digest_of_new(h):
-    """That of a filter that is made now: the same for the same secret."""
+    """Returns the digests of a new filter, which are the same for the same secret."""
     h.ask("DEL", "new")
     assert h.ask("BF.RESERVE", "new", 0.01, 100) == "OK"
     return h.ask("BG.DIGEST", "new"), h.ask("BF.ADD", "new", "x"), h.ask("BG.DIGEST", "new")
@@ -310,7 +310,7 @@ def digest_of_new(h):
 
 @alone
 def test_replicated_secret_is_not_shown(pattern):
-    """Replicas get the secret with a filter; SLOWLOG there does not show it."""
+    """Replicas receive the secret with a filter; their SLOWLOG does not show it."""
     secret = bytes(range(16))
     with Host(pattern.program, pattern.module, ["secret", secret.hex()]) as h:
         replica = redis_host.replica_of(h, slowlog_log_slower_than=0)
@@ -327,7 +327,7 @@ def test_replicated_secret_is_not_shown(pattern):
 
 @alone
 def test_secret_is_not_shown(pattern):
-    """CONFIG GET and CONFIG REWRITE have its id, which is enough where a filter has the secret."""
+    """CONFIG GET and CONFIG REWRITE return the id of the secret, which is enough if a filter has the secret."""
     first, second = "00112233445566778899aabbccddeeff", "ff" * 16
     name = "bloomgate.secret"
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:
@@ -342,7 +342,7 @@ def test_secret_is_not_shown(pattern):
         assert h.ask("CONFIG", "GET", name)[1].decode() != shown and digest_of_new(h) != digest
         assert h.ask("CONFIG", "SET", name, shown) == "OK" and digest_of_new(h) == digest, "one that is known"
         assert isinstance(h.ask("CONFIG", "SET", name, "id:" + 16 * "A"), Error), "one that is not"
-        # the id in the server's file: known again when a filter brings the secret
+        # the id in the server's file: known again once a filter with the secret is loaded
         assert h.ask("CONFIG", "REWRITE") == "OK"
         with open(h.folder + "/server.conf", encoding="utf-8") as file:
             assert first not in file.read()
@@ -351,7 +351,7 @@ def test_secret_is_not_shown(pattern):
         h.restart()
         assert h.ask("BF.EXISTS", "kept", "x") == 1
         assert h.ask("CONFIG", "GET", name)[1].decode() == shown and digest_of_new(h) == digest
-        # ... and new filters are refused as long as none does
+        # ... and until then new filters are refused
         h.ask("FLUSHALL")
         h.restart()
         assert "bloomgate.secret" in str(h.ask("BF.RESERVE", "new", 0.01, 100))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The thread that checks the last chunk of a large dump, while the server changes around it: writes
+"""The thread that checks the last chunk of a large dump while the state of the server changes: writes
 are paused, the server becomes a replica, shuts down, or the key changes.
 usage: test_module_jobs.py PATH-OF-BLOOMGATE.SO [--server redis] [PART-OF-A-NAME...]"""
 
@@ -11,12 +11,12 @@ import redis_host
 from redis_host import Error, Host, alone, caught_up, free_port, replica_of, wait_for
 from service import encode
 
-LARGE = 8 << 20  # bytes: from 4 MiB on it is the thread's
+LARGE = 8 << 20  # bytes: dumps from 4 MiB on are checked by the thread
 PAUSE = 0.2      # seconds in which the server reads nothing
 
 
 def chunks_of(h, name="src"):
-    """A dump of a large filter. Its last chunk is small, so that the server reads it at once."""
+    """Returns a dump of a large filter. Its last chunk is small, so that the server reads it at once."""
     assert h.ask("BG.CREATE", name, "KIND", "blocked", "BYTES", LARGE, "K", 8) == "OK"
     assert h.ask("BG.MADD", name, *range(1000)) == [1] * 1000
     cursor, chunks = 0, []
@@ -55,7 +55,7 @@ def loads(h):
 
 
 def is_unknown(h, name):
-    """Its content is unknown: it answers "maybe" to everything."""
+    """Checks that the content of the filter is unknown: it answers "maybe" to everything."""
     return h.ask("BG.INFO", name)[1] == b"unknown" and h.ask("BG.EXISTS", name, "nothing") == 1
 
 
@@ -66,7 +66,7 @@ def test_writes_are_paused(pattern):
         chunks = chunks_of(h)
         race = Race(h, chunks, ("CLIENT", "PAUSE", 600000, "WRITE"))
         assert race.replies(1) == ["OK"]
-        time.sleep(PAUSE)  # for the job to do what it must not
+        time.sleep(PAUSE)  # time for the job to do what it must not do
         assert h.ask("BG.EXISTS", "dst", "nothing") == 1, "nothing is written during the pause"
         assert h.ask("CLIENT", "UNPAUSE") == "OK"
         assert isinstance(race.loaded(), list)
@@ -85,7 +85,7 @@ def test_writes_are_paused(pattern):
 
 @alone
 def test_key_goes_during_the_pause(pattern):
-    """A job that waits sees that its key expires."""
+    """A waiting job notices that its key has expired."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         race = Race(h, chunks_of(h), ("PEXPIRE", "dst", 50), ("CLIENT", "PAUSE", 600000, "WRITE"))
         assert race.replies(2) == [1, "OK"]
@@ -98,7 +98,7 @@ def test_key_goes_during_the_pause(pattern):
 
 @alone
 def test_windows_stand_still_during_a_pause(pattern):
-    """Reads that would move a window write nothing then, neither alone nor in a script."""
+    """During a pause, reads that would move a window write nothing, neither alone nor in a script."""
     with Host(pattern.program, pattern.module, appendonly="yes") as h:
         assert h.ask("BG.CREATE", "w", "KIND", "window", "CAPACITY", 100, "WINDOW", 10) == "OK"
         h.ask("CLIENT", "PAUSE", 600000, "WRITE")
@@ -135,7 +135,8 @@ def test_shutdown_while_loading(pattern):
 
 @alone
 def test_becomes_a_replica(pattern):
-    """What was begun as a primary is not written as a replica, nor as a primary again."""
+    """A result of a job that started on a primary is not written after the server became a replica, even if it is a
+    primary again."""
     with Host(pattern.program, pattern.module) as h:
         chunks = chunks_of(h)
         gone = ("REPLICAOF", "127.0.0.1", free_port())
@@ -158,7 +159,7 @@ def test_becomes_a_replica(pattern):
 
 @alone
 def test_failover_while_loading(pattern):
-    """The old primary has what the new one has."""
+    """Checks that the old primary has the same data as the new one."""
     with Host(pattern.program, pattern.module, repl_backlog_size="64mb") as a:
         b = replica_of(a, repl_backlog_size="64mb")
         try:
@@ -184,7 +185,7 @@ def test_failover_while_loading(pattern):
 
 
 def test_key_changes_while_loading(h):
-    """The result goes to the object that was being loaded, or nowhere."""
+    """The result is stored in the object that was being loaded, or discarded."""
     chunks = chunks_of(h)
     digest = h.ask("BG.DIGEST", "src")
     expires = (("PEXPIRE", "dst", 1), ("DEBUG", "SLEEP", 0.01))

@@ -74,7 +74,7 @@ def test_copied(h):
 
 @alone
 def test_the_generation_stays(pattern):
-    """Of a filter that came from a file of the service: it is kept by everything that keeps filters."""
+    """The generation of a filter from a file of the service survives every way to save the filter."""
     state = "1 0 0 0 0 0 0;family=bg kind=blocked items=100 rate=0.01 hash=fast generation=9"
 
     def generation(h, name):

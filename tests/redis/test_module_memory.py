@@ -312,7 +312,7 @@ def used(h):
 
 
 def test_maxmemory_is_checked_before(h):
-    """A filter that does not fit is refused before memory is taken, and nothing is evicted for it."""
+    """A filter that does not fit is refused before memory is allocated, and no key is evicted for it."""
     keys = [f"s{i}" for i in range(1000)]
     for key in keys:
         h.ask("SET", key, "x")
@@ -348,7 +348,7 @@ def test_maxmemory_is_checked_before(h):
 
 
 def test_full_caches_take_filters(h):
-    """Where keys are evicted, a filter of up to an eighth of maxmemory is made in a full server, too."""
+    """With an eviction policy, a filter of up to an eighth of maxmemory is created even if the server is full."""
     h.ask("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:
         h.ask("CONFIG", "SET", "maxmemory", used(h) + 40 * MIB)
@@ -363,7 +363,7 @@ def test_full_caches_take_filters(h):
 
 
 def test_buffers_are_counted(h):
-    """What is kept for dumps, in both directions, is in used_memory, and keeps to maxmemory."""
+    """The buffers of dumps and loads are part of used_memory, and respect maxmemory."""
     size = 16 * MIB
     h.ask("BG.CREATE", "k", "KIND", "blocked", "BYTES", size, "K", 8)
     h.ask("BG.MADD", "k", *range(1000))
@@ -394,7 +394,7 @@ def test_buffers_are_counted(h):
 
 @alone
 def test_maxmemory_of_replicas_and_files(pattern):
-    """What a primary or the server's own file says is never refused."""
+    """Data from a primary or the server's own file is never refused."""
     with Host(pattern.program, pattern.module, save="3600 1000000") as h:
         replica = redis_host.replica_of(h, maxmemory="2mb")
         try:
@@ -459,7 +459,7 @@ def test_growth_over_the_limit(pattern):
 
 
 def test_stored_expansion_is_bounded(h):
-    """The next filter of valkey-bloom's is made for what is there, not for what is stored."""
+    """The next filter of a valkey-bloom chain is sized by the existing bytes, not by the stored parameters."""
     words = ("BF.INSERT", "k", "CAPACITY", 100, "EXPANSION", 1000000, "SEED", b"s" * 32, "ITEMS")
     assert isinstance(h.ask(*words, *range(100)), list)
     assert isinstance(h.ask("RESTORE", "again", 0, h.ask("DUMP", "k")), str)
@@ -470,7 +470,8 @@ def test_stored_expansion_is_bounded(h):
 
 
 def test_stored_limits_are_not_believed(h):
-    """A payload does not say how far a filter may grow here, nor anything that no command accepts."""
+    """A payload does not determine how far a filter may grow on this server, and has no values that no command
+    accepts."""
     h.forget()
     h.ask("CONFIG", "SET", "rdbcompression", "no")
     assert h.ask("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", 1) == "OK"

@@ -353,7 +353,7 @@ def test_windows_move(pattern):
 
 @alone
 def test_windows_of_a_late_replica(pattern):
-    """A replica that loads a window in the middle of its life moves with it, and stays the same."""
+    """A replica that loads a window in the middle of its life moves with the primary, and stays identical."""
     with Host(pattern.program, pattern.module) as host:
         for kind in ((), ("AGED",)):
             host.ask("DEL", "w")
@@ -378,7 +378,7 @@ def test_windows_of_a_late_replica(pattern):
 
 
 def period(host):
-    """The number of the present period, without changing anything but by the clock."""
+    """Returns the number of the current period; only the clock changes the window."""
     reply = host.ask("BG.ROTATE", "w")
     assert not isinstance(reply, Error), reply
     return reply
@@ -386,7 +386,7 @@ def period(host):
 
 @alone
 def test_windows_reloaded_often(pattern):
-    """A window forgets although it is loaded again several times in every period."""
+    """A window forgets keys even if it is loaded several times in every period."""
     with Host(pattern.program, pattern.module) as host:
         host.ask("BG.CREATE", "w", "CAPACITY", 1000, "WINDOW", 1000, "GENERATIONS", 5)
         host.ask("BG.ADD", "w", "old")

@@ -178,7 +178,7 @@ class Service:
         self.log = os.path.join(self.folder, "log")
         self.unix = os.path.join(self.folder, "socket")
         self.process = None
-        self.ended = False  # by stop, as expected
+        self.ended = False  # set by stop
         self.port = self.http_port = 0
         self.connection = None
         self.log_start = 0
@@ -269,7 +269,7 @@ class Service:
         return self.process.wait(timeout=seconds)
 
     def stop(self, seconds=60, expect=0):
-        """Asks it to end, and insists on an exit code and a log without complaints."""
+        """Stops the service, and expects the exit code and a log without errors."""
         self.forget()
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

@@ -150,13 +150,13 @@ def test_a_damaged_journal(program):
         assert s.ask("BF.ADD", "old", "again") == 1
 
 
-# ---- Parts that are missing, and what is in doubt then ------------------------------------------------
+# ---- Missing parts, and what is in doubt then ------------------------------------------------
 
 
-def call(s, method, path, body=None):
-    """A request by HTTP: status and text."""
+def call(s, method, path, body=None, kind="text/plain"):
+    """Sends an HTTP request; returns status and text."""
     request = urllib.request.Request(f"http://127.0.0.1:{s.http_port}{path}", method=method, data=body,
-                                     headers={"Content-Type": "text/plain", "X-Bloomgate": "1"})
+                                     headers={"Content-Type": kind, "X-Bloomgate": "1"})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
@@ -182,13 +182,15 @@ def test_a_missing_journal(program):
         s.start()
         assert s.ask("BF.EXISTS", "k", "x") == 1
         assert s.ask("BF.MEXISTS", "other", "x", "y") == [1, 1]
-        with s.connect() as c:  # in a pipeline, which gathers them
+        with s.connect() as c:  # in a pipeline, which batches them
             assert c.pipeline([("BF.EXISTS", "k", "x")] * 3) == [1, 1, 1]
         assert "names_in_doubt:1" in str(s.ask("INFO", "persistence"))
         assert isinstance(s.ask("BF.ADD", "k", "y"), Error)
         status, text = call(s, "POST", "/api/v1/filters/k/check", b"x\ny\n")
         assert (status, text) == (200, "1\n1\n")
         status, text = call(s, "POST", "/api/v1/filters/k/add", b"x\n")
+        assert status == 503 and "in_doubt" in text
+        status, text = call(s, "POST", "/api/v1/filters", b'{"name": "k", "capacity": 100}', "application/json")
         assert status == 503 and "in_doubt" in text
         assert call(s, "GET", "/api/v1/filters/k")[0] == 503
         assert call(s, "DELETE", "/api/v1/filters/k")[0] == 204
@@ -235,7 +237,7 @@ def test_a_replaced_folder(program):
         os.mkdir(data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 503, what="unreadiness")
         wait_for(lambda: refused(s), what="refusal")
-        assert os.listdir(data) == []  # it may be another one's
+        assert os.listdir(data) == []  # it may belong to another process
         os.rmdir(data)
         os.rename(data + ".away", data)
         wait_for(lambda: call(s, "GET", "/readyz")[0] == 200, what="readiness")

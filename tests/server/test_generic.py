@@ -816,8 +816,8 @@ def test_tenants(program):
 
 @alone
 def test_tenants_and_files(program):
-    """The folder of files is shared: names of files are covered by the patterns of a user, as names of
-    filters are. DBSIZE counts what a user may read."""
+    """The directory of files is shared: the patterns of a user apply to the names of files
+    and of filters. DBSIZE counts the filters that a user may read."""
     no = Error("NOPERM No permissions to access a file with that name")
     with Service(program,
                  "user default on nopass allcommands allkeys",

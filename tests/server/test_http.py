@@ -394,7 +394,7 @@ def test_dropping_on_a_condition(s):
 
 
 def test_an_upload_has_no_time_to_live(s):
-    """What is uploaded or copied is a new filter; what is emptied or renamed is the same one."""
+    """An uploaded or copied filter is a new one; a cleared or renamed filter is the same one."""
     a = Asker(s)
     a.make("pre")
     file = a.told("GET", f"{F}/pre/file", 200)

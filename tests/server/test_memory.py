@@ -23,7 +23,7 @@ def check(s, limit):
     """The parts add up, and stay within the limit."""
     told = memory(s)
     parts = {part: told[f"used_memory_{part}"] for part in ("filters", "objects", "buffers", "transfers")}
-    assert abs(sum(parts.values()) - told["used_memory"]) < 256 << 10, told  # this reply is on its way as well
+    assert abs(sum(parts.values()) - told["used_memory"]) < 256 << 10, told  # this reply is being sent as well
     assert told["used_memory"] <= limit + 4 * MI, told
     return parts
 
@@ -125,7 +125,7 @@ def test_many_small_filters(program):
 
 @alone
 def test_growth(program):
-    """A filter that may not grow refuses items; what was acknowledged before stays."""
+    """A filter that cannot grow refuses items; items acknowledged before stay."""
     with Service(program, "maxmemory 8Mi", "appendfsync no") as s:
         for name, make, add, exists in (("b", ("BF.RESERVE", "b", 0.001, 1000, "EXPANSION", 4), "BF.MADD", "BF.MEXISTS"),
                                         ("c", ("CF.RESERVE", "c", 1000), "CF.INSERT", "CF.MEXISTS")):
@@ -168,7 +168,7 @@ def test_unfinished_requests(program):
 
 @alone
 def test_unfinished_requests_of_many_words(program):
-    """Words are short, and what is noted of each of them is not."""
+    """Words can be shorter than the record that is kept for each of them."""
     with Service(program, "maxmemory 64Mi") as s:
         words = 600000
         with s.connect() as client:
@@ -213,7 +213,7 @@ def test_a_refused_lookup_leaves_others_alone(program):
 
 @alone
 def test_a_lower_limit_still_starts(program):
-    """What is there is loaded, whatever the limit; then nothing is added."""
+    """Existing filters are loaded whatever the limit is; after that nothing can be added."""
     s = Service(program, "maxmemory 64Mi")
     try:
         s.start()

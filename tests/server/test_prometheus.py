@@ -379,7 +379,7 @@ def test_alerts_of_files(program):
         same([c["ok"] for c in ready["checks"] if c["name"] == "journal"], [False])
         same(a.told("POST", f"{F}/large/check", 200, {"keys": ["1"]})["results"], [True])
         p.set_targets()
-        s.stop(expect=1)  # the journal cannot be closed in order
+        s.stop(expect=1)  # the journal cannot be closed cleanly
 
 
 def attack(a, s, name):

@@ -237,7 +237,7 @@ def test_reload_under_load(program):
 
 @alone
 def test_revoking_a_user(program):
-    """However often settings have changed, and while others change them."""
+    """SIGHUP works however often settings have changed, and while other clients change them."""
     with Service(program, "user default on nopass +@all ~*") as s:
         path = os.path.join(s.folder, "bloomgate.conf")
         with open(path, encoding="utf-8") as file:

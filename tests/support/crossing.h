@@ -17,7 +17,7 @@
 static struct {
     struct journal *journal;
     pthread_t writer;
-    bg_err flushed; /* what the writer got */
+    bg_err flushed; /* the writer's result */
     _Atomic bool armed, writing;
 } crossing;
 

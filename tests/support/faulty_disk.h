@@ -44,9 +44,9 @@ static struct {
     enum disk_fault fault;
     void (*on_create)(void); /* told before the next file is made, once */
     void (*on_open)(
-        const char *path); /* told before every file that is opened to be read */
-    void (*on_rename)(const char *to);              /* told after every rename */
-    void (*on_sync)(void);                          /* told before every fdatasync */
+        const char *path); /* called before every file that is opened for reading */
+    void (*on_rename)(const char *to);              /* called after every rename */
+    void (*on_sync)(void);                          /* called before every fdatasync */
     void (*on_write)(int file, off_t at, size_t n); /* told before every write */
     unsigned long data_syncs; /* how many there were, atomically */
     bool interrupts;          /* every write and sync first says EINTR */

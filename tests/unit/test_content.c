@@ -426,8 +426,8 @@ TEST(content__quotient_tables_with_a_wrong_bit)
     drop(&p);
 }
 
-/* Where one shard takes all words that there are, the next one has room for none: it must not
- * grow without a limit. The layers would be 64 B * 2^i, 40 of them. */
+/* If one shard uses all words, there is no room for the next one: it must not grow without a
+ * limit. The layers would be 64 B * 2^i, 40 of them. */
 TEST(content__no_room_is_not_any_room)
 {
     bg_spec spec = BG_SPEC_INIT, how = BG_SPEC_INIT;
@@ -460,7 +460,7 @@ TEST(content__no_room_is_not_any_room)
 
 /* ---- Without memory ---------------------------------------------------------------------- */
 
-/* An allocator that gives so many pieces. */
+/* An allocator that fails after a number of allocations. */
 static void *allocate_some(void *context, size_t bytes, size_t alignment, int zeroed)
 {
     unsigned *left = context;
@@ -482,7 +482,7 @@ static void release_some(void *context, void *memory, size_t bytes)
     free(memory);
 }
 
-/* Opens a file with less memory than it needs, and says how often that failed. */
+/* Opens a file with less memory than it needs. Returns how often that failed. */
 static unsigned open_without(const unsigned char *bytes, size_t n)
 {
     unsigned pieces = 0, failed = 0;
@@ -501,7 +501,7 @@ static unsigned open_without(const unsigned char *bytes, size_t n)
     return failed;
 }
 
-/* A file whose layers find no memory is no damaged file. */
+/* A file is not damaged if there is no memory for its layers. */
 TEST(content__files_without_memory_are_not_damaged)
 {
     const uint32_t kinds[] = { BG_KIND_SCALABLE, BG_KIND_WINDOW };

@@ -1,5 +1,5 @@
 /*
- * Creating a large filter and giving it to a slot touches next to none of its pages. Pages are
+ * Creating a large filter and giving it to a slot touches almost none of its pages. Pages are
  * counted, not time: mincore reports those that were read or written since they were mapped.
  */
 #define _DEFAULT_SOURCE /* mincore */
@@ -15,7 +15,7 @@
 
 enum { PIECES = 256, CREATION_ITEMS = 100000000 };
 
-/* An allocator that maps every piece by itself, and keeps a list of them. */
+/* An allocator that maps each allocation separately, and lists them. */
 struct pages {
     struct {
         void *base;

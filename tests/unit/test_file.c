@@ -583,7 +583,7 @@ TEST(file__arguments)
 
 /* ---- Without canaries -------------------------------------------------------------------- */
 
-/* The answers to absent canaries of a file, as its header has them: 2^32 - 1 for none. */
+/* Returns the answers to absent canaries from the header of a file; 2^32 - 1 if there are none. */
 static uint32_t absent_maybes(const unsigned char *bytes)
 {
     return (uint32_t)bytes[172] | (uint32_t)bytes[173] << 8 | (uint32_t)bytes[174] << 16
@@ -612,12 +612,12 @@ TEST(file__without_canaries)
     CHECK_OK(bg_decode(without, m, NULL, &again, NULL));
     CHECK(bg_filter_may_contain(again, "pear", 4));
     bg_filter_free(again);
-    without[m - 5] ^= 1; /* checksums are there all the same */
+    without[m - 5] ^= 1; /* the file still has checksums */
     CHECK(bg_decode(without, m, NULL, &again, NULL) != BG_OK);
     bg_filter_free(filter);
 }
 
-/* The header of a file in memory says the same as that of one on the disk. */
+/* The header of a file in memory is reported like that of a file on disk. */
 TEST(file__about_bytes)
 {
     static unsigned char bytes[1 << 16];

@@ -25,7 +25,7 @@ static bg_filter *numbers_in_file(const bg_spec *spec, uint64_t from, uint64_t t
     return filter;
 }
 
-/* Shards of the integers from .. to - 1, as a split of the file `whole`. */
+/* Saves a filter of the integers from .. to - 1 as `whole`, and splits it. */
 static void numbers_in_shards(uint64_t from, uint64_t to, uint64_t generation,
                               const char *whole, const char *prefix)
 {
@@ -46,7 +46,7 @@ static void shard_name(const char *prefix, unsigned i, char name[300])
     (void)snprintf(name, 300, "%s.%u", prefix, i);
 }
 
-/* Puts shard i of one split in the place of another's. */
+/* Replaces shard i of one split with that of another split. */
 static void move_shard(const char *from, const char *to, unsigned i)
 {
     char a[300], b[300];
@@ -55,7 +55,7 @@ static void move_shard(const char *from, const char *to, unsigned i)
     CHECK(rename(a, b) == 0);
 }
 
-/* Makes shards what version 0.1 wrote: without the line about the split. */
+/* Changes shards to those of version 0.1, without the line about the split. */
 static void forget_split(const char *prefix)
 {
     for (unsigned i = 0; i < 4; i++) {
@@ -179,7 +179,8 @@ TEST(files__split_and_join)
     files_clean();
 }
 
-/* A split over an older one that was killed leaves shards of both: joined they would deny keys. */
+/* A split that overwrites an older one and is killed leaves shards of both. If they were joined,
+ * keys would be denied. */
 TEST(files__join_refuses_two_splits)
 {
     const char *old = files_path("old"), *new = files_path("new"), *b = files_path("b"),
@@ -192,17 +193,18 @@ TEST(files__join_refuses_two_splits)
         move_shard(new, old, 1);
         CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
         CHECK(strstr(why.message, "old.2") && strstr(why.message, "old.0"));
-        /* All of one split again. */
+        /* All shards are from one split again. */
         move_shard(new, old, 2);
         move_shard(new, old, 3);
         CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
         check_numbers(b, 0, 4000);
     }
-    /* The same file split twice makes the same shards. */
+    /* Splitting the same file twice creates the same shards. */
     numbers_in_shards(0, 2000, 1, whole, old);
     CHECK_OK(bg_file_split(whole, new, NULL, NULL, NULL));
     move_shard(new, old, 0);
-    CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT); /* other notes */
+    CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why),
+             BG_EINCOMPAT); /* another note */
     bg_save_options options = BG_SAVE_OPTIONS_INIT;
     options.metadata = "keys: numbers\n";
     CHECK_OK(bg_file_split(whole, new, NULL, &options, NULL));
@@ -222,13 +224,13 @@ TEST(files__join_shards_of_0_1)
     forget_split(old);
     CHECK_OK(bg_file_join(old, 4, b, NULL, NULL, NULL));
     check_numbers(b, 0, 2000);
-    move_shard(new, old, 1); /* of both versions */
+    move_shard(new, old, 1); /* shards of both versions */
     CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
     numbers_in_shards(0, 2000, 1, whole, old);
     numbers_in_shards(0, 4000, 2, whole, new);
     forget_split(old);
     forget_split(new);
-    move_shard(new, old, 1); /* of two generations */
+    move_shard(new, old, 1); /* shards of two generations */
     CHECK_EQ(bg_file_join(old, 4, b, NULL, NULL, &why), BG_EINCOMPAT);
     files_clean();
 }

@@ -260,8 +260,8 @@ TEST(redisbloom__entries_beyond_the_bits)
     refused64(ENTRIES, 12, "entries of a link"); /* 132 bits */
 }
 
-/* Bits per entry are the file's word: a link of 32 bytes says that it is full with 250 million entries.
- * The next one is bounded by the bytes that are there. */
+/* A file can forge the bits per entry: a link of 32 bytes claims to be full with 250 million entries.
+ * The size of the next link is limited by the bytes of this one. */
 TEST(redisbloom__bits_per_entry_near_zero)
 {
     const uint64_t entries = 250000000;

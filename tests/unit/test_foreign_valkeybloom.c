@@ -295,8 +295,8 @@ TEST(valkeybloom__growth_keeps_to_the_bound)
     bg_foreign_free(f);
 }
 
-/* Expansions of valkey-bloom go up to 2^32, and rates up to 1: the next filter is bounded by the bytes of
- * the last one. */
+/* Expansions of valkey-bloom go up to 2^32, and rates up to 1: the size of the next filter is limited by
+ * the bytes of the last one. */
 TEST(valkeybloom__growth_is_bounded_by_what_is_there)
 {
     struct bytes large = empty_object(UINT32_MAX, 0.01, 10, 7, 8);

@@ -99,7 +99,7 @@ TEST(golden__files_are_made_again)
         bg_info info = info_of(filter);
         if (info.units == about.units * (about.shards ? about.shards : 1)
             && info.k == about.k) {
-            /* A window counts the keys of its period now: from the words on. */
+            /* Windows now count the keys of a period: compare only their words. */
             const size_t first = spec.kind == BG_KIND_WINDOW ? 8192 : 4096;
             check_same_bytes(filter, i, bytes, n, first);
             same++;

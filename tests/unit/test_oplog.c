@@ -720,7 +720,7 @@ TEST(oplog__a_filter_comes_back_from_its_log_alone)
     files_clean();
 }
 
-/* A window that is recovered after every rotation is where the one in memory is. */
+/* A window that is recovered after every rotation has the same time as the one in memory. */
 TEST(oplog__a_recovered_window_is_in_the_same_period)
 {
     const char *path = files_path("log"), *snapshot = files_path("snapshot");
@@ -909,7 +909,7 @@ TEST(oplog__a_filter_that_lacks_records_is_refused)
     CHECK_STR(why.found, "1, but the log ends at 2");
     struct stat about;
     CHECK(stat(path, &about) == 0 && about.st_size == OPLOG_HEADER + 29 + 3);
-    /* The way out. */
+    /* How to continue. */
     CHECK_OK(bg_oplog_apply(path, how.position, second, &report, NULL));
     CHECK(bg_filter_equal(first, second));
     other = open_log(path, second, BG_OPLOG_ALWAYS, report.next);

@@ -738,11 +738,11 @@ TEST(disk__file_that_cannot_be_removed)
     files_clean();
 }
 
-/* ---- Files that are replaced meanwhile ---------------------------------------------------- */
+/* ---- Files that are replaced in between -------------------------------------------------- */
 
 static unsigned opens_left;
 
-/* Puts the older file in the place of the newer one. */
+/* Replaces the newer file with the older one. */
 static void put_older(void)
 {
     disk.on_open = NULL;
@@ -764,8 +764,8 @@ static void put_older_after_rename(const char *to)
     }
 }
 
-/* What is compared and what is read is one and the same file: the older one is never used,
- * whichever opening it comes before, and also right after the newer one was written. */
+/* The file that is compared is the file that is read: the older one is never used, whichever
+ * open it precedes, even right after the newer one was written. */
 TEST(evict__a_file_that_is_replaced_meanwhile_is_not_used)
 {
     for (unsigned moment = 0; moment < 3; moment++) {

@@ -680,7 +680,8 @@ TEST(slot__what_has_adds_is_not_thrown_away)
         CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
         CHECK_EQ(count_keys(slot, 0, 500), 500);
         CHECK_OK(bg_slot_swap(slot, other, 70, 0, NULL));
-        other = make_with(0, 10); /* which lacks what the one before had to have */
+        other =
+            make_with(0, 10); /* which lacks keys that the previous one had to have */
         CHECK_EQ(bg_slot_swap(slot, other, 69, 0, NULL), BG_EINCOMPAT);
         CHECK_OK(bg_slot_swap(slot, other, 69, BG_SLOT_DISCARD, NULL));
         CHECK_OK(

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* A filter may be refused: then it is still the caller's. */
+/* A filter may be refused; then the caller still owns it. */
 static bg_err swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_t flags)
 {
     bg_err err = bg_slot_swap(slot, filter, complete, flags, NULL);
@@ -50,7 +50,7 @@ static bg_err no_keys(void *context, bg_bytes *keys, size_t room, size_t *n,
     return BG_EIO;
 }
 
-/* Rebuilds with a delta; it fails, because the source does, or because it is aborted. */
+/* Starts a rebuild with a delta that fails, because its source fails or because it is aborted. */
 static void fail_to_rebuild(bg_slot *slot, bool pushes)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -66,7 +66,8 @@ static void fail_to_rebuild(bg_slot *slot, bool pushes)
     }
 }
 
-/* What the base took before a rebuild with a delta began is still owed when that has failed. */
+/* Keys added to the base before a rebuild with a delta are still owed after the rebuild has
+ * failed. */
 TEST(slot_guard__after_a_rebuild_that_failed)
 {
     for (int pushes = 0; pushes < 2; pushes++) {
@@ -90,8 +91,9 @@ TEST(slot_guard__after_a_rebuild_that_failed)
     }
 }
 
-/* A rebuild after many that failed keeps the last of their deltas. That one does not reach back to
- * where the first one began: a base from between leaves a gap, and the slot is not complete. */
+/* A rebuild after several failed ones keeps the last of their deltas. That delta does not reach
+ * back to the start of the first one: a base from in between leaves a gap, and the slot is not
+ * complete. */
 TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
 {
     enum { STEP = 100 };
@@ -120,7 +122,7 @@ TEST(slot_guard__a_delta_reaches_back_to_its_own_beginning)
     bg_slot_free(slot);
 }
 
-/* What was owed once is owed by every later base. */
+/* Keys that are owed stay owed by every later base. */
 TEST(slot_guard__after_two_swaps)
 {
     bg_slot *slot = make_slot(empty(), 0);
@@ -140,7 +142,7 @@ TEST(slot_guard__after_two_swaps)
     bg_slot_free(slot);
 }
 
-/* A number that came with a file says nothing of keys that were added since. */
+/* The completeness of a file says nothing about keys that were added later. */
 TEST(slot_guard__without_a_number_nothing_is_as_complete)
 {
     for (int advances = 0; advances < 2; advances++) {
@@ -159,7 +161,7 @@ TEST(slot_guard__without_a_number_nothing_is_as_complete)
     }
 }
 
-/* Nor does one that was lowered by a base that is less complete. */
+/* Nor does a number that was lowered by a less complete base. */
 TEST(slot_guard__after_completeness_was_lowered)
 {
     bg_slot *slot = make_slot(make_with(0, 5), BG_SLOT_SEALED);
@@ -212,7 +214,7 @@ TEST(slot_guard__no_way_back_after_a_compaction)
 
 /* ---- Files ------------------------------------------------------------------------------- */
 
-/* Each of these leaves a base that is not of the file, or is again. */
+/* Each of these changes replaces the base that came from the file, or restores it. */
 static void change_base(int way, bg_slot *slot)
 {
     bg_rebuild_options how = BG_REBUILD_OPTIONS_INIT;
@@ -292,7 +294,7 @@ TEST(slot_guard__requires_the_generation_that_it_is_told)
     files_clean();
 }
 
-/* The same file again, when a delta was merged with what came from it. */
+/* Reloads the same file after a delta was merged with the filter from it. */
 TEST(slot_guard__not_the_same_file_again_after_a_compaction)
 {
     const char *path = files_path("file");
@@ -352,7 +354,7 @@ TEST(slot_guard__settles_without_memory)
     }
 }
 
-/* A rebuild that fails leaves nothing behind, nor does one that succeeds. */
+/* Neither a failed rebuild nor a successful one leaves a filter behind. */
 TEST(slot_guard__a_rebuild_ends_without_memory)
 {
     for (int way = 0; way < 4; way++) {
@@ -379,7 +381,7 @@ TEST(slot_guard__a_rebuild_ends_without_memory)
     }
 }
 
-/* Memory that ends in the middle of a change leaves all of it as it was. */
+/* If memory runs out in the middle of a change, the slot is unchanged. */
 TEST(slot_guard__migrates_or_not)
 {
     bool done = false;
@@ -393,7 +395,8 @@ TEST(slot_guard__migrates_or_not)
         if (!done) {
             bg_filter_free(other);
         }
-        CHECK(done == (at > 3)); /* its description, a view, and one to settle with */
+        CHECK(done
+              == (at > 3)); /* its description, a view, and another view for settling */
         free_counted(slot, &counting);
     }
 }

@@ -22,7 +22,7 @@ static const bg_kind kinds[] = { BG_KIND_CLASSIC, BG_KIND_PARTITIONED, BG_KIND_B
                                  BG_KIND_FUSE,    BG_KIND_RIBBON };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* A filter of that kind; with `shards`, in shards. */
+/* Creates a filter of a kind; with `shards`, in shards. */
 static bg_filter *make_of(bg_kind kind, uint32_t shards, uint64_t first, uint64_t n)
 {
     bg_spec spec = BG_SPEC_INIT;
@@ -49,7 +49,7 @@ static bg_filter *make_of(bg_kind kind, uint32_t shards, uint64_t first, uint64_
     return filter;
 }
 
-/* Saves one. Its time is set back, so that any write to it makes it younger. */
+/* Saves a filter. The modification time is set back, so that any write makes the file newer. */
 static void save_of(const char *path, bg_kind kind, uint32_t shards, uint64_t first,
                     uint64_t generation)
 {
@@ -62,7 +62,7 @@ static void save_of(const char *path, bg_kind kind, uint32_t shards, uint64_t fi
     bg_filter_free(filter);
 }
 
-/* Files are little-endian, so other machines read them. */
+/* Files are little-endian, so big-endian machines read them instead of mapping them. */
 static const bool files_are_mapped = !BGI_BIG_ENDIAN;
 
 static uint64_t count_of(const bg_slot *slot, uint64_t first)
@@ -93,7 +93,7 @@ static uint32_t is_degraded(bg_slot *slot)
     return health.degraded;
 }
 
-/* A sealed slot with a mapped filter of generation 7 and the keys from 0 on. */
+/* Creates a sealed slot with a mapped filter of generation 7 and the keys from 0 on. */
 static bg_slot *map_slot(const char *path, bg_kind kind, uint32_t shards)
 {
     bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
@@ -127,7 +127,7 @@ TEST(slot_mapped__a_file_that_is_overwritten)
         CHECK_EQ(count_of(slot, 0), KEYS);
         CHECK_EQ(count_of(slot, ABSENT), KEYS);
         CHECK_EQ(is_degraded(slot), 1);
-        /* The file that it had, properly replaced, ends that. */
+        /* Replacing the file properly ends that, even with the same content. */
         save_of(path, kind, shards, 0, 7);
         CHECK_OK(bg_slot_reload(slot, path, &how, NULL));
         CHECK_EQ(count_of(slot, 0), KEYS);
@@ -138,7 +138,8 @@ TEST(slot_mapped__a_file_that_is_overwritten)
     files_clean();
 }
 
-/* Reading behind the end of a mapped file is a SIGBUS; once it was noticed it is not. */
+/* Reading beyond the end of a mapped file raises SIGBUS, but not after the truncation was
+ * noticed. */
 TEST(slot_mapped__a_file_that_is_cut_off)
 {
     if (!files_are_mapped) {
@@ -158,7 +159,8 @@ TEST(slot_mapped__a_file_that_is_cut_off)
     files_clean();
 }
 
-/* Replacing, renaming, linking and removing do not write to the file: nothing is doubted. */
+/* Replacing, renaming, linking and removing a file do not write to it: the filter is not in
+ * doubt. */
 TEST(slot_mapped__a_file_that_is_replaced)
 {
     bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
@@ -177,7 +179,7 @@ TEST(slot_mapped__a_file_that_is_replaced)
     files_clean();
 }
 
-/* What is read into memory does not care. */
+/* A filter that was read into memory is not affected. */
 TEST(slot_mapped__a_file_that_is_not_mapped)
 {
     const char *path = files_path("filter"), *older = files_path("older");
@@ -193,8 +195,8 @@ TEST(slot_mapped__a_file_that_is_not_mapped)
     files_clean();
 }
 
-/* Asks for keys that are in, again and again. */
-#if !BGI_TSAN /* it takes mmap for a write to all of the memory; the kernel replaces it at once */
+/* Queries keys that are in the filter, repeatedly. */
+#if !BGI_TSAN /* the sanitizer treats mmap as a write to all of the memory */
 struct asker {
     bg_slot *slot;
     atomic_bool ends;
@@ -243,7 +245,7 @@ TEST(slot_mapped__readers_go_on)
 }
 #endif
 
-/* Nothing that outlives the mapping is made of its words before anybody has noticed. */
+/* Even before the write is noticed, nothing that outlives the mapping is created from its words. */
 TEST(slot_mapped__what_is_made_of_an_overwritten_file)
 {
     if (!files_are_mapped) {
@@ -279,7 +281,7 @@ TEST(slot_mapped__what_is_made_of_an_overwritten_file)
     CHECK(!folded);
     bg_slot_unpin(slot, &pin);
     bg_filter_free(target);
-    /* The same when it is known, and then a good file helps. */
+    /* The same after the write was noticed, until a good file is loaded. */
     save_of(other, BG_KIND_BLOCKED, 0, 0, 6);
     CHECK_EQ(bg_slot_reload(slot, other, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(count_of(slot, 0), KEYS);
@@ -294,7 +296,7 @@ TEST(slot_mapped__what_is_made_of_an_overwritten_file)
     files_clean();
 }
 
-#if !CHECK_EMULATED /* the emulator does not know inotify everywhere */
+#if !CHECK_EMULATED /* the emulator does not fully support inotify */
 TEST(slot_mapped__a_watch_notices)
 {
     bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
@@ -308,7 +310,7 @@ TEST(slot_mapped__a_watch_notices)
     CHECK_EQ(bg_watch_poll(watch, 0, NULL, NULL), BG_EINCOMPAT);
     CHECK_EQ(count_of(slot, 0), KEYS);
     CHECK_EQ(count_of(slot, ABSENT), KEYS);
-    /* The same file under another name only: the one that is mapped was removed before. */
+    /* The mapped file exists only under another name: its own name was removed. */
     save_of(path, BG_KIND_BLOCKED, 0, 0, 8);
     CHECK_OK(bg_watch_poll(watch, 10000, NULL, NULL));
     CHECK_EQ(is_degraded(slot), 0);

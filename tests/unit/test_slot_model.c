@@ -11,7 +11,7 @@
  *        bg_slot_clear, or because it was older than a migration that was settled.
  *   (M2) No file of a lower generation than the last one is accepted, unless with
  *        BG_SLOT_ANY_GENERATION, or after bg_slot_clear.
- *   (M3) A migration and a rebuild end without memory.
+ *   (M3) Ending a migration or a rebuild needs no memory.
  *
  * A failure prints the number of the world and its last changes.
  */
@@ -35,7 +35,7 @@ enum {
 
 struct file {
     char path[512];
-    uint64_t complete; /* the log's keys up to here are in it */
+    uint64_t complete; /* has the keys of the log up to here */
     uint64_t generation;
     bool there;
 };
@@ -48,7 +48,7 @@ struct world {
     uint64_t number[KEYS];  /* of a key in the log; 0: it is not there */
     bool acked[KEYS];
     bool before[KEYS]; /* acknowledged before the migration began */
-    uint32_t advances; /* of 4 adds so many */
+    uint32_t advances; /* how many of 4 adds */
     struct file files[FILES];
     uint64_t generation, published; /* lowest that is accepted; last that was written */
     bg_rebuild *rebuild;
@@ -92,13 +92,13 @@ static bg_filter *make_seeded(uint64_t seed)
     return must_create(&spec);
 }
 
-/* An empty one; sometimes of another hash. */
+/* Creates an empty filter, sometimes with another hash. */
 static bg_filter *make(struct world *world)
 {
     return make_seeded(once_in(world, 8) ? 1 : 0);
 }
 
-/* One that is complete up to a number. */
+/* Creates a filter that is complete up to a number. */
 static bg_filter *make_complete(struct world *world, uint64_t complete)
 {
     bg_filter *filter = make_seeded(0);
@@ -164,8 +164,8 @@ static bool delta_has(const struct world *world, uint64_t key)
     return has;
 }
 
-/* BG_SLOT_DISCARD gives up what is in no delta, for good: the new filter may have it, but the
- * one after that need not. */
+/* BG_SLOT_DISCARD permanently gives up keys that are in no delta: the new filter may have them,
+ * but the one after that need not. */
 static void give_up(struct world *world)
 {
     for (size_t key = 0; key < KEYS; key++) {
@@ -243,8 +243,8 @@ static bool is_migrating(const struct world *world)
     return stats.migrating;
 }
 
-/* Forward, the caller says that the new filter has the keys of the old one, or that they are
- * not needed any more. It has what was added since. */
+/* By settling forward, the caller states that the new filter has the keys of the old one, or
+ * that they are no longer needed. The new filter has the keys that were added since. */
 static void settle(struct world *world)
 {
     const bool back = once_in(world, 2), migrating = is_migrating(world);
@@ -302,7 +302,7 @@ static void reload(struct world *world)
     const bg_err err = bg_slot_reload(world->slot, file->path, &how, NULL);
     CHECK_OK(bg_slot_about(world->slot, &after));
     if (err || after.reloads == before.reloads) {
-        return; /* refused, or it is there already */
+        return; /* refused, or already loaded */
     }
     trace(world, "reload%s%s@%d#%d ", how.flags & BG_SLOT_DISCARD ? "!" : "",
           how.flags & BG_SLOT_ANY_GENERATION ? "?" : "", (int)file->complete,
@@ -321,7 +321,7 @@ static void reload(struct world *world)
 
 /* ---- Rebuilding -------------------------------------------------------------------------- */
 
-/* All keys of the log, while others are added; or an error. */
+/* Returns all keys of the log while others are added, or an error. */
 static bg_err source_next(void *context, bg_bytes *keys, size_t room, size_t *n,
                           bg_errinfo *info)
 {

@@ -9,11 +9,11 @@
 #include <poll.h>
 #include <sys/stat.h>
 
-#if !CHECK_EMULATED /* the emulator does not know inotify everywhere */
+#if !CHECK_EMULATED /* the emulator does not fully support inotify */
 
-enum { PATIENCE = 20000 }; /* milliseconds; it takes one second at most */
+enum { PATIENCE = 20000 }; /* milliseconds; detection takes at most a second */
 
-/* Paths below the folder of the test. */
+/* Returns a path in the directory of the test. */
 static const char *below(const char *name)
 {
     return files_path(name);
@@ -48,7 +48,7 @@ static void put_away(const char *name)
     CHECK_EQ(remove(below(name)), 0);
 }
 
-/* Two folders with a file each. */
+/* Creates two directories with a file each. */
 static void make_two(const char *first, const char *second)
 {
     char name[64];
@@ -70,7 +70,7 @@ static void put_away_two(const char *first, const char *second)
     }
 }
 
-/* A slot that has the file at a path, and its watch. */
+/* Creates a slot that has loaded the file at a path, and its watch. */
 struct watched {
     bg_slot *slot;
     bg_watch *watch;
@@ -87,7 +87,7 @@ static struct watched watched_begin(const char *name, uint32_t flags)
     return w;
 }
 
-/* The watch finds the file of generation 2, which has the keys 500 .. 999. */
+/* Checks that the watch finds the file of generation 2, which has the keys 500 .. 999. */
 static void watched_end(struct watched w)
 {
     for (int i = 0; i < 100 && stats_of(w.slot).generation != 2; i++) {
@@ -111,7 +111,7 @@ TEST(watch__a_link_of_a_folder_is_switched)
     files_clean();
 }
 
-/* As Kubernetes does it: the file is a link through a link, and that is switched. */
+/* As in Kubernetes: the file is a link through another link, and that one is switched. */
 TEST(watch__a_link_within_a_link_is_switched)
 {
     make_two("v1", "v2");
@@ -157,7 +157,7 @@ TEST(watch__a_folder_above_is_swapped)
     files_clean();
 }
 
-/* The file was replaced after the slot had loaded it and before there was a watch. */
+/* The file was replaced after the slot had loaded it and before the watch was created. */
 TEST(watch__a_file_that_came_before_it)
 {
     bg_slot *slot = make_slot(NULL, BG_SLOT_SEALED);
@@ -170,7 +170,7 @@ TEST(watch__a_file_that_came_before_it)
     files_clean();
 }
 
-/* A filter of one's own is not replaced by a file that was there before. */
+/* A filter that did not come from a file is not replaced by a file that existed before. */
 TEST(watch__a_slot_without_a_file_waits_for_a_change)
 {
     bg_slot *slot = make_slot(make_with(0, 500), BG_SLOT_SEALED);
@@ -186,7 +186,7 @@ TEST(watch__a_slot_without_a_file_waits_for_a_change)
     files_clean();
 }
 
-/* A published filter whose pointer comes before what it points to. */
+/* The pointer of a published filter appears before the file that it points to. */
 TEST(watch__a_pointer_that_comes_first)
 {
     bg_filter *filter = make_with(500, 500);
@@ -208,7 +208,7 @@ TEST(watch__a_pointer_that_comes_first)
     files_clean();
 }
 
-/* The descriptor becomes readable for changes that have no event. */
+/* The descriptor also becomes readable for changes without an event. */
 TEST(watch__its_descriptor_becomes_readable)
 {
     make_two("r1", "r2");

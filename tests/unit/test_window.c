@@ -369,7 +369,7 @@ static void model_run(int mode, uint32_t g, uint64_t share, uint32_t flags)
             break;
         }
         if (step % 20 == 0) {
-            /* Small filters are too full when two were merged. */
+            /* Small filters are too full after a merge. */
             model_check(filter[f], when[f], g, fading(mode), share < 2000 ? 0.3 : 0.1);
         }
     }
@@ -523,7 +523,7 @@ static unsigned fault_scenario(int mode)
         return 1;
     }
     uint64_t bytes = bg_filter_size_bytes(filter);
-    (void)add_range(filter, 0, 300); /* more than a fourth of the keys */
+    (void)add_range(filter, 0, 300); /* more than a quarter of the keys */
     unsigned failed =
         mode == BG_WINDOW_GENERATIONS && bg_filter_size_bytes(filter) == bytes;
     failed |= bg_filter_copy(filter, &copy, NULL) != BG_OK;
@@ -628,6 +628,7 @@ TEST(window__threads_find_what_is_young_while_it_turns)
         conc_run(mode, 4, 500, items);
         conc_run(mode, 24, 0, items);
     }
-    conc_run(BG_WINDOW_GENERATIONS, 8, 0, 70); /* periods with more than their share */
+    conc_run(BG_WINDOW_GENERATIONS, 8, 0,
+             70); /* periods with more keys than their share */
     conc_run(BG_WINDOW_GENERATIONS, 8, 5000, 700);
 }

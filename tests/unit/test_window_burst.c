@@ -40,7 +40,7 @@ static double measured(const bg_filter *filter)
     return (double)ask_range(filter, absent, PROBES) / PROBES;
 }
 
-/* Up to what a rate is measured when it is at most `rate`, but for once in 30,000 tries. */
+/* Returns the highest rate that a measurement of `rate` gives, except once in 30,000 runs. */
 static double at_most(double rate)
 {
     return rate + 4 * sqrt(rate / PROBES);
@@ -99,7 +99,7 @@ TEST(window_burst__keys_that_are_renewed_keep_the_rate)
     bg_filter_free(filter);
 }
 
-/* What a plan says of more keys than it is for is what comes. */
+/* With more keys than planned, the measured rate is the one that the plan predicts. */
 TEST(window_burst__plans_of_more_keys_are_true)
 {
     const uint32_t g = 8;
@@ -132,7 +132,7 @@ TEST(window_burst__keys_that_come_evenly_take_what_was_planned)
     const uint64_t grown = bg_filter_size_bytes(filter);
     CHECK(grown > plan.bytes && grown < 4 * plan.bytes);
     for (uint64_t p = 0; p <= g;
-         p++) { /* the place comes again, and its layers with it */
+         p++) { /* the place is reused, together with its layers */
         rotate(filter);
     }
     (void)add_range(filter, 2 * absent, once);
@@ -149,7 +149,7 @@ TEST(window_burst__without_room_nothing_is_lost)
     (void)add_range(filter, 0, ITEMS);
     CHECK_EQ(bg_filter_size_bytes(filter), plan.bytes);
     CHECK_EQ(ask_range(filter, 0, ITEMS), ITEMS);
-    CHECK(info_of(filter).rate > 0.01); /* and it says so */
+    CHECK(info_of(filter).rate > 0.01); /* and it is reported */
     bg_filter_free(filter);
 }
 
@@ -176,7 +176,7 @@ static void check_same(const bg_filter *a, const bg_filter *b)
     free(other);
 }
 
-/* A window with layers comes back from its file, and goes on as the one in memory. */
+/* A window with layers is restored from its file, and behaves like the one in memory. */
 TEST(window_burst__files_and_copies_have_the_layers)
 {
     bg_plan plan;
@@ -226,7 +226,7 @@ TEST(window_burst__merged_windows_have_the_layers_of_both)
     bg_filter_free(b);
 }
 
-/* Numbers of layers that cannot be. */
+/* Invalid numbers of layers. */
 TEST(window_burst__a_merge_obeys_the_limit)
 {
     bg_plan plan;
@@ -247,7 +247,7 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
     enum { NUMBERS = CONTAINER_HEADER };
     static const struct {
         unsigned
-            number; /* behind that of the node: period, cleared, added, filled, ... */
+            number; /* after that of the node: period, cleared, added, filled, ... */
         uint64_t value;
     } lies[] = { { 0, 4 },          { 0, 8 }, { 5, 1 << 20 },
                  { 5, UINT64_MAX }, { 6, 0 }, { 6, 7 },
@@ -269,8 +269,8 @@ TEST(window_burst__layers_that_cannot_be_are_refused)
     bg_filter_free(filter);
 }
 
-/* A file that claims to have many keys for its size does not make the window take memory for as
- * many more. */
+/* A file that claims too many keys for its size does not make the window allocate memory for as
+ * many. */
 TEST(window_burst__claimed_keys_take_no_memory)
 {
     enum { PERIOD_ITEMS_AT = 88, FILLED_AT = CONTAINER_HEADER + 24 };

@@ -82,7 +82,7 @@ static void rotate(bg_filter *filter, uint64_t to)
     CHECK_OK(bg_filter_rotate(filter, to, NULL));
 }
 
-/* How many ticks it takes from now on until the key is forgotten; up to `most`. */
+/* Returns after how many ticks the key is forgotten; at most `most`. */
 static uint64_t ticks_left(bg_filter *filter, uint64_t most)
 {
     uint64_t ticks = 0;
@@ -103,7 +103,7 @@ static uint64_t longest(uint32_t mode, uint32_t generations)
 /* ---- Another clock --------------------------------------------------------------------- */
 
 /* The key is added just before a period ends, and the file is opened by a clock whose
- * period is about to end: neither may cost the key a part of its window. */
+ * period is about to end: neither shortens the window of the key. */
 TEST(window_time__any_clock_may_go_on_with_a_file)
 {
     static const uint64_t clocks[] = { 0, 7, 99, 50099, UINT64_MAX - 5 };
@@ -165,8 +165,8 @@ static void check_same(const bg_filter *a, const bg_filter *b)
     free(other.bytes);
 }
 
-/* What gets the same adds and rotations stays the same, byte by byte, whenever its copy of
- * the file was made. */
+/* Windows that receive the same adds and rotations stay identical, byte by byte, whenever their
+ * files were copied. */
 TEST(window_time__replicas_stay_the_same)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
@@ -202,7 +202,7 @@ TEST(window_time__replicas_stay_the_same)
 
 enum { MINOR_AT = 10, ELAPSED_AT = 200, MOVED_AT = 208 };
 
-/* They do not say how much of their period has passed, so all of it is to come. */
+/* They do not record how much of their period has passed, so the period starts over. */
 TEST(window_time__files_of_0_1_lose_nothing)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
@@ -226,7 +226,7 @@ TEST(window_time__files_of_0_1_lose_nothing)
     }
 }
 
-/* 1.0 has no time, and only windows with a length have one in 1.1. */
+/* Format 1.0 has no time, and in 1.1 only windows with a length have one. */
 TEST(window_time__times_that_nobody_writes_are_refused)
 {
     const bg_window_options o = timed(0, 3, false);
@@ -252,7 +252,7 @@ TEST(window_time__times_that_nobody_writes_are_refused)
     CHECK_EQ(bg_filter_moved(NULL), 0);
 }
 
-/* However far a time is, files of the window can be opened. */
+/* The file of a window can be opened, however far ahead its time is. */
 TEST(window_time__times_that_are_far_can_be_saved)
 {
     const uint64_t far = (uint64_t)1 << 62;
@@ -281,8 +281,8 @@ TEST(window_time__times_that_are_far_can_be_saved)
 
 /* ---- Merging --------------------------------------------------------------------------- */
 
-/* Two windows of one period that began at different times: what comes in with the other
- * one stays as long as it would have there. */
+/* Two windows whose current periods began at different times: merged keys stay as long as they
+ * would have stayed in their own window. */
 TEST(window_time__a_merged_key_keeps_its_window)
 {
     for (uint32_t mode = 0; mode < 2; mode++) {
@@ -292,9 +292,9 @@ TEST(window_time__a_merged_key_keeps_its_window)
         rotate(late, 10 * PERIOD);
         (void)bg_filter_add_u64(late, KEY);
         rotate(early, 11 * PERIOD + 90);
-        rotate(late, 11 * PERIOD + 1); /* 1 tick after its add at the earliest */
+        rotate(late, 11 * PERIOD + 1); /* at the earliest 1 tick after its add */
         CHECK_OK(bg_filter_merge(early, late, NULL));
-        now = 11 * PERIOD + 90; /* where both are now, by the clock of `early` */
+        now = 11 * PERIOD + 90; /* the time of both, by the clock of `early` */
         CHECK(ticks_left(early, 3 * PERIOD) + 1 >= o.length);
         bg_filter_free(early);
         bg_filter_free(late);

@@ -44,7 +44,9 @@ double foreign_ideal_bits(uint64_t items, double rate);
  * fit into FOREIGN_GROWTH_MOST times its bytes at the given bits per key. A file can forge all three numbers, but
  * not the bytes that it has.
  */
-enum { FOREIGN_GROWTH_MOST = 65536 }; /* a growth of 32768, at up to twice the bits */
+enum {
+    FOREIGN_GROWTH_MOST = 65536
+}; /* allows a growth of 32768 at twice the bits per key */
 uint64_t foreign_next_items(const struct foreign_part *last, uint64_t growth,
                             double bits_per_key);
 

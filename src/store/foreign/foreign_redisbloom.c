@@ -27,7 +27,7 @@
  *   (I3) the header has just as many links as its length tells, at least one
  *   (I4) error, bits per entry: finite, in range; hashes = ceil(ln 2 * bits per entry),
  *        and at most FOREIGN_K_MOST
- *   (I5) entries times bits per entry is no more than the bits there are. A file can forge
+ *   (I5) entries times bits per entry is at most the number of bits. A file can forge
  *        bits per entry, too, so a link has at most FOREIGN_GROWTH_MOST times the bytes of the last
  *   (I6) the sizes of links add up to the size; a chain of several links has a growth
  *

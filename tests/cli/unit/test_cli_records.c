@@ -108,8 +108,8 @@ TEST(records__are_those_of_the_reference)
 }
 
 /* Cut at any byte: the whole records in front and the rest behind are all records. */
-/* Every combination of options, with fields that have a key: with quotes and blanks around it in
- * all places. What is random has hardly any of these. */
+/* Every combination of options, with fields that contain a key, and quotes and blanks around it
+ * in all places. Random input hardly ever has these. */
 static const char *const formed_texts[][4] = {
     [KEY_TEXT] = { "", "aB", "Hello, \"\"World\"\"", "user12345678901234567890" },
     [KEY_INT64] = { "0", "-1", "12345678", "18446744073709551615" },
@@ -118,7 +118,8 @@ static const char *const formed_texts[][4] = {
     [KEY_UTF16] = { "", "abcdef", "\xC3\xA9\xE6\x85\xA2", "\xF0\x9F\x98\x80 12345678" },
 };
 
-/* A record: the text in a second field, with blanks around it, in quotes if there are any. */
+/* A record with the text in the second field, with blanks around it, and in quotes if there are
+ * any. */
 static size_t put_record(const struct key_format *f, const char *text, bool quoted,
                          unsigned blanks, char *to)
 {
@@ -147,7 +148,7 @@ static size_t check_formed(const struct key_format *f)
     struct chunk chunk = { 0 };
     for (size_t text = 0; text < 4; text++) {
         for (unsigned quoted = 0; quoted < 2; quoted++) {
-            /* Quotes and blanks are part of the text, if nothing takes them away. */
+            /* Quotes and blanks are part of the text unless an option removes them. */
             const bool plain = quoted && f->records != KEY_RECORDS_CSV;
             if (plain && f->form != KEY_TEXT && f->form != KEY_UTF16) {
                 continue;
@@ -184,9 +185,9 @@ TEST(records__every_combination_of_options)
         const unsigned kind = rest / 9;
         f.records = kind == 2 ? KEY_RECORDS_CSV : KEY_RECORDS_SEPARATED;
         f.separator = kind == 1 ? 0 : '\n';
-        f.field = kind == 2 && f.field == 0 ? 1 : f.field; /* as keys_format has it */
+        f.field = kind == 2 && f.field == 0 ? 1 : f.field; /* as in keys_format */
         if (f.delimiter != '\t'
-            || !f.trim) { /* blanks that end a field are no blanks */
+            || !f.trim) { /* a blank that separates fields is not trimmed */
             records += check_formed(&f);
         }
     }

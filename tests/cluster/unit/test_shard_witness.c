@@ -99,7 +99,8 @@ TEST(witness__keeps_some_that_do_not_answer)
     for (size_t i = 0; i < 4; i++) {
         CHECK_EQ(read_text(second, process(kept[i], 5, 0)), WITNESS_GOOD);
     }
-    CHECK_EQ(read_text(second, process(17, 5, 0)), WITNESS_RESTART); /* it is bounded */
+    CHECK_EQ(read_text(second, process(17, 5, 0)),
+             WITNESS_RESTART); /* its length is limited */
     witness_free(&before);
     free(first);
     free(second);
@@ -138,7 +139,8 @@ TEST(witness__none)
     witness_free(&witness);
     CHECK_EQ(read_reply("*0\r\n", who, true, &witness), WITNESS_DOUBT);
     CHECK_EQ(read_reply("*0\r\n", nobody, false, &witness), WITNESS_NONE);
-    CHECK(witness_believes(&witness, &nobody)); /* the server does not say who it is */
+    CHECK(
+        witness_believes(&witness, &nobody)); /* the server does not identify itself */
     witness_free(&witness);
     CHECK_EQ(read_reply("-ERR unknown command 'HGETALL'\r\n", who, true, &witness),
              WITNESS_GOOD);

@@ -76,7 +76,7 @@ struct fake {
     struct command_settings settings;
     int protocol;
     uint64_t now;     /* of the wall clock */
-    uint64_t stepped; /* by so much it was set forward: time did not pass */
+    uint64_t stepped; /* how far it was set forward, without time passing */
     struct fake_entry entries[FAKE_NAMES];
     size_t entries_count;
     struct object **gone; /* freed at the end: what was found is valid in a batch */

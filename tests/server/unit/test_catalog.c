@@ -160,7 +160,7 @@ static struct entry *entry_of(bg_bytes name)
     return entry;
 }
 
-/* Terms that stand for what has the name now. */
+/* Returns terms that refer to the entry that has the name now. */
 static struct catalog_terms seen(bg_bytes name)
 {
     const struct entry *entry = entry_of(name);
@@ -174,19 +174,19 @@ static struct catalog_terms seen(bg_bytes name)
 TEST(catalog__replaces_and_drops_on_terms_only)
 {
     begin();
-    /* Nothing has the name, or something has by then. */
+    /* No entry has the name, or one has got it in the meantime. */
     struct catalog_terms none = seen(text("a"));
     CHECK_OK(put_on(text("a"), 1, &none, 1));
     CHECK_EQ(put_on(text("a"), 2, &none, 1), BG_ECANCELED);
     CHECK_EQ(catalog_drop_on(catalog, text("a"), &none, 1, NULL), BG_ECANCELED);
     CHECK_EQ(mark_of(text("a"), 1), 1);
-    /* A change is counted, and what was seen before it is not replaced. */
+    /* A change is counted, and an entry that was seen before the change is not replaced. */
     struct catalog_terms before = seen(text("a"));
     CHECK_OK(catalog_changing(entry_of(text("a")), NULL));
     CHECK_EQ(put_on(text("a"), 2, &before, 1), BG_ECANCELED);
     CHECK_EQ(catalog_drop_on(catalog, text("a"), &before, 1, NULL), BG_ECANCELED);
     CHECK_OK(catalog_changing(entry_of(text("a")), NULL));
-    /* Once replaced it takes no changes. */
+    /* A replaced entry accepts no changes. */
     struct catalog_terms now = seen(text("a"));
     struct entry *old = entry_of(text("a"));
     catalog_hold(old);
@@ -194,7 +194,8 @@ TEST(catalog__replaces_and_drops_on_terms_only)
     CHECK_EQ(catalog_changing(old, NULL), BG_ECANCELED);
     CHECK_EQ(put_on(text("a"), 3, &now, 1), BG_ECANCELED);
     catalog_release(old);
-    /* So with what was dropped; what was replaced without terms ends in its own time. */
+    /* The same for a dropped entry. An entry that was replaced without terms still accepts
+     * changes. */
     now = seen(text("a"));
     old = entry_of(text("a"));
     catalog_hold(old);
@@ -806,11 +807,11 @@ TEST(catalog__all_at_once)
     end();
 }
 
-/* ---- Comparing and replacing, while others add --------------------------------------------- */
+/* ---- Comparing and replacing during adds --------------------------------------------- */
 
 static _Atomic uint64_t acknowledged;
 
-/* The content is a number, to which every adder adds 1. */
+/* The content is a number, which each adder increments. */
 static void *adder(void *unused)
 {
     const int mine = quiet_sit(&quiet);

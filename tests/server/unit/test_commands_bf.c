@@ -318,7 +318,7 @@ TEST(shape__reads_what_it_wrote)
     }
 }
 
-/* One that may not grow any more refuses items, instead of taking them at any rate. */
+/* A filter that cannot grow any more refuses items instead of accepting them at any rate. */
 TEST(bf__a_scalable_filter_stops_at_its_limit)
 {
     struct fake h;
@@ -337,8 +337,8 @@ TEST(bf__a_scalable_filter_stops_at_its_limit)
     CHECK_STR(fake(&h, "BF.ADD k item0"), ":0"); /* it is there already */
     CHECK_STR(fake(&h, "BF.EXISTS k item1"), ":1");
     fake_replay(&h);
-    h.settings.max_filter_bytes = 1 << 20; /* then items are taken again */
-    h.forget = true; /* a replay would have this limit from the beginning */
+    h.settings.max_filter_bytes = 1 << 20; /* then items are accepted again */
+    h.forget = true; /* a replay would have this limit from the start */
     CHECK(strncmp(fake(&h, "BF.ADD k other"), "-", 1) != 0);
     fake_end(&h);
 }

@@ -281,7 +281,7 @@ TEST(bg__windows_move_with_the_clock)
     fake_end(&h);
 }
 
-/* The wall clock is set: neither way may it move a window, nor stop it. */
+/* Setting the wall clock, forward or back, neither moves a window nor stops it. */
 TEST(bg__windows_do_not_follow_a_clock_that_is_set)
 {
     static const char *const modes[] = { "", " AGED" };
@@ -309,8 +309,8 @@ TEST(bg__windows_do_not_follow_a_clock_that_is_set)
     }
 }
 
-/* A primary becomes a replica, for which time stands still, and then a primary again: keys that it was
- * sent in between are as old as they were for the other primary, however they were sent. */
+/* A primary becomes a replica, for which time stands still, and then a primary again: keys that it
+ * received in between are as old as on the other primary, however they were sent. */
 TEST(bg__windows_go_on_where_another_host_left_them)
 {
     const bg_bytes key = { "second", 6 };
@@ -340,8 +340,8 @@ TEST(bg__windows_go_on_where_another_host_left_them)
     }
 }
 
-/* Restarts, however many, cost a window at most a fraction of a period each: all else of the
- * time in which it was there counts, and time in which it was not does not. */
+/* Each restart costs a window at most a fraction of a period. All other time in which the window
+ * was in memory counts, and time in which it was not does not. */
 TEST(bg__windows_go_on_after_a_restart)
 {
     struct fake h;
@@ -357,7 +357,8 @@ TEST(bg__windows_go_on_after_a_restart)
             CHECK_OK(object_tick(object_named(&h, "w"), &h.host, NULL));
         }
         struct object *object = object_named(&h, "w"), *copy = NULL;
-        CHECK_OK(object_copy(object, &copy, NULL)); /* as a file would bring it back */
+        CHECK_OK(
+            object_copy(object, &copy, NULL)); /* as if it were loaded from a file */
         h.now += 3600000;
         CHECK_OK(fake_replace(&h.host, (bg_bytes){ "w", 1 }, object, copy, NULL));
     }
@@ -365,7 +366,7 @@ TEST(bg__windows_go_on_after_a_restart)
     fake_end(&h);
 }
 
-/* A forged file can claim any time; numbers of protocols are signed. */
+/* A forged file can contain any time; numbers in protocols are signed. */
 TEST(bg__windows_of_impossible_times)
 {
     const uint64_t times[] = { OBJECT_TIME_MAX, OBJECT_TIME_MAX + 1, UINT64_MAX };
@@ -892,7 +893,7 @@ TEST(bg__files)
     fake_end(&h);
 }
 
-/* Whatever has become of the filter since, unless it was emptied. */
+/* Older files are refused whatever has happened to the filter since, unless it was cleared. */
 TEST(bg__no_older_files)
 {
     struct fake h;
@@ -910,6 +911,7 @@ TEST(bg__no_older_files)
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         const char *said = fake(&h, refused[i]);
         CHECK(strncmp(said, "-INCOMPATIBLE generation of the file", 36) == 0);
+        CHECK(strstr(said, "use DISCARD to load an older file"));
     }
     has(&h, "copy", 0, 200);
     CHECK_STR(fake(&h, "BG.REBUILD copy BEGIN 1000"), "+OK");

@@ -59,7 +59,7 @@ static int names_compare(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* The names in a folder that begin so, in order. */
+/* The file names in a directory that start with a prefix, in order. */
 static void list(const char *folder, const char *prefix, struct names *names)
 {
     DIR *files = opendir(folder);
@@ -106,7 +106,7 @@ static void copy_all(const char *from, const char *to)
     }
 }
 
-/* A folder with its filters and its keyring. */
+/* Copies a directory with its filters and its keyring. */
 static void copy_folder(const char *from, const char *to)
 {
     struct names names;
@@ -123,7 +123,7 @@ static void copy_folder(const char *from, const char *to)
     disk_copy(ring[0], ring[1]);
 }
 
-/* All files of filters that `from` has are in `folder`. */
+/* Checks that `folder` has all filter files of `from`. */
 static void check_files_kept(const char *from, const char *folder)
 {
     struct names names;
@@ -185,7 +185,7 @@ static void check_story(void)
     CHECK(world_ask(&w, "TTL lasting")[1] == '-'); /* never, or it is not known */
 }
 
-/* Something of `damaged` is missing: it is refused, or doubted for as long as it takes. */
+/* A part of `damaged` is missing: it is refused, or stays in doubt across restarts. */
 static void check_damaged(const char *whole, const char *damaged)
 {
     CHECK(!world_open(&w, damaged, ""));
@@ -246,7 +246,7 @@ TEST(doubt__any_frame_is_damaged)
         (void)snprintf(path, sizeof path, "%s", inside(whole, segments.at[i]));
         for (uint64_t n; (n = frame_bytes(path, at)) > 0; at += (long)n) {
             if (i + 1 == segments.n && frame_bytes(path, at + (long)n) == 0) {
-                break; /* the mark: nothing would be missing */
+                break; /* the mark: no record would be missing */
             }
             copy_folder(whole, damaged);
             flip(inside(damaged, segments.at[i]), at + 36);
@@ -272,7 +272,7 @@ TEST(doubt__any_segment_is_missing)
         }
         check_damaged(whole, damaged);
     }
-    /* A folder of version 0.1 does not say what the newest segment was, but it has files. */
+    /* A directory of version 0.1 does not record the newest segment, but it has files. */
     copy_folder(whole, damaged);
     for (size_t k = 0; k < segments.n; k++) {
         CHECK_EQ(__real_unlink(inside(damaged, segments.at[k])), 0);
@@ -283,7 +283,7 @@ TEST(doubt__any_segment_is_missing)
 
 /* ---- What is in doubt, and for how long ------------------------------------------------------------------- */
 
-/* The frame of a rename, the last but one and the mark, is lost. */
+/* The frame of a rename, which is followed only by another frame and the mark, is lost. */
 static const char *make_doubtful(const char *name)
 {
     const char *folder = scratch_path(name);
@@ -322,7 +322,7 @@ TEST(doubt__names_that_nobody_knows)
     says("CF.EXISTS other x", ":1");
     says("CF.COUNT other x", ":1");
     says("BG.MEXISTS other x", "[:1]");
-    /* It is not created: not by adding, nor for what another one has. */
+    /* The filter is not created, neither by an add nor as a copy of another one. */
     CHECK(
         strncmp(world_ask(&w, "BF.ADD other y"), "-MISCONF the journal was damaged", 32)
         == 0);
@@ -332,10 +332,10 @@ TEST(doubt__names_that_nobody_knows)
     CHECK(world_ask(&w, "COPY later other")[0] == '-');
     CHECK(world_ask(&w, "BG.MERGE other later")[0] == '-');
     says("BF.EXISTS other x", ":1");
-    /* What was created behind the damage is known. */
+    /* Filters created after the damage are known. */
     says("BF.EXISTS later x", ":0");
     says("BF.ADD later x", ":1");
-    /* In a transaction, too. */
+    /* The same in a transaction. */
     says("MULTI", "+OK");
     says("BF.EXISTS other x", "+QUEUED");
     says("EXEC", "[:1]");
@@ -379,7 +379,7 @@ TEST(doubt__an_operator_can_forget)
     struct names files, before;
     list(inside(folder, "filters"), "", &before);
     CHECK_EQ(before.n, 1);
-    /* A file that no object has: of a filter that was created and saved in what is missing. */
+    /* A file that no object uses: the filter was created and saved in the missing part. */
     disk_copy(filter_file(folder, before.at[0]),
               filter_file(folder, "00000000000000000000000000000000.bg"));
     for (int i = 0; i < 2; i++) {
@@ -413,7 +413,7 @@ TEST(doubt__an_operator_can_forget)
 
 /* ---- Files ------------------------------------------------------------------------------------------------ */
 
-/* The base of one filter is missing: something is wrong with the folder, so the others' leftovers stay. */
+/* The base of one filter is missing: the directory is not intact, so unused files are kept. */
 TEST(doubt__nothing_is_deleted_while_something_is_missing)
 {
     const char *folder = scratch_path("leftover");
@@ -443,7 +443,7 @@ TEST(doubt__nothing_is_deleted_while_something_is_missing)
     world_close(&w);
 }
 
-/* The last place of a text in a file. */
+/* Returns the last offset of a text in a file. */
 static long place_of(const char *path, const char *text)
 {
     static char bytes[65536];
@@ -459,7 +459,7 @@ static long place_of(const char *path, const char *text)
     return last;
 }
 
-/* A pack has a filter that is known, and one whose name is in what is missing. */
+/* A pack holds a known filter, and one whose name is in the missing part. */
 TEST(doubt__a_pack_with_unknown_parts_is_kept)
 {
     const char *folder = scratch_path("packed");
@@ -494,7 +494,7 @@ TEST(doubt__a_pack_with_unknown_parts_is_kept)
     world_close(&w);
 }
 
-/* Version 0.1 does not say which segment was the newest: if it is missing, so are filters that it named. */
+/* Version 0.1 does not record the newest segment. If that is missing, so are the filters in it. */
 TEST(doubt__files_of_older_folders_are_put_aside)
 {
     const char *folder = scratch_path("older");
@@ -519,7 +519,7 @@ TEST(doubt__files_of_older_folders_are_put_aside)
     }
 }
 
-/* Files that the service did not name are nobody's business. */
+/* The service leaves files alone that it did not create. */
 TEST(doubt__other_files_are_left_alone)
 {
     const char *folder = scratch_path("others");

@@ -272,19 +272,24 @@ TEST(dump__unfinished_answers_maybe)
     CHECK(pieces.count > 3);
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);
     CHECK_STR(fake(&h, "BF.MEXISTS copy item-1 item-2 nobody"), "[:1 :1 :1]");
-    CHECK_STR(fake(&h, "BF.ADD copy x"),
-              "-ERR the filter is being loaded: it takes no items "
-              "before its last chunk has come");
-    CHECK_STR(fake(&h, "BF.MADD copy x y"),
-              "-ERR the filter is being loaded: it takes no items "
-              "before its last chunk has come");
-    CHECK_STR(fake(&h, "BG.DUMP copy 0"), "-ERR the filter is being loaded");
-    CHECK_STR(fake(&h, "CF.DEL copy x"),
-              "-ERR the filter is being loaded: it takes no items "
-              "before its last chunk has come");
-    CHECK_STR(fake(&h, "CF.ADDNX copy x"),
-              "-ERR the filter is being loaded: it takes no items "
-              "before its last chunk has come");
+    CHECK_STR(
+        fake(&h, "BF.ADD copy x"),
+        "-ERR the filter is being loaded, or its content was lost: it accepts no items "
+        "until you load it completely, or drop it");
+    CHECK_STR(
+        fake(&h, "BF.MADD copy x y"),
+        "-ERR the filter is being loaded, or its content was lost: it accepts no items "
+        "until you load it completely, or drop it");
+    CHECK_STR(fake(&h, "BG.DUMP copy 0"),
+              "-ERR the filter is being loaded, or its content was lost");
+    CHECK_STR(
+        fake(&h, "CF.DEL copy x"),
+        "-ERR the filter is being loaded, or its content was lost: it accepts no items "
+        "until you load it completely, or drop it");
+    CHECK_STR(
+        fake(&h, "CF.ADDNX copy x"),
+        "-ERR the filter is being loaded, or its content was lost: it accepts no items "
+        "until you load it completely, or drop it");
     fake_replay(&h); /* after a crash it still is unknown */
     /* out of order, twice, of another dump */
     CHECK_STR(bg_load(&h, "copy", pieces.of[2].bytes, pieces.of[2].n),
@@ -441,7 +446,7 @@ TEST(dump__copies_expire)
     fake_end(&h);
 }
 
-/* What is kept for a dump, and chunks that have come, are memory of the object's own allocator. */
+/* The copy for a dump and the received chunks are allocated by the object's own allocator. */
 TEST(dump__memory_is_the_objects)
 {
     struct counting c;

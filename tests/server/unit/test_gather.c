@@ -66,7 +66,7 @@ TEST(gather__counts_what_has_come)
         struct gather gather;
         counting_start(&c);
         CHECK(gather_begin(&gather, sizes[i], &c.hooks));
-        CHECK_EQ(c.live, 0); /* a promise is not counted */
+        CHECK_EQ(c.live, 0); /* reserved addresses are not counted */
         for (size_t n = 1; n <= sizes[i]; n += sizes[i] / 5 + 1) {
             CHECK(gather_count(&gather, n));
             CHECK(gather.counted >= n && gather.counted < n + STEP + 4096);
@@ -91,7 +91,7 @@ TEST(gather__is_refused_by_its_allocator)
     CHECK(gather_count(&gather, 1));
     c.fail_at = c.calls + 1;
     CHECK(!gather_count(&gather, 2 * STEP));
-    CHECK(gather_count(&gather, 2 * STEP)); /* it may be tried again */
+    CHECK(gather_count(&gather, 2 * STEP)); /* a retry is possible */
     gather_end(&gather);
     CHECK_EQ(c.live, 0);
     CHECK_EQ(c.mistakes, 0);

@@ -76,7 +76,8 @@ static bg_err tell(void *context, uint64_t sequence,
     return BG_OK;
 }
 
-/* The damage is refused. If it is skipped, it is found again, however often the journal is opened. */
+/* A damaged journal is refused. If the damage is skipped, it is found again each time the journal is
+ * opened. */
 static void check_refused(const char *folder, const char *text, bool in_order)
 {
     const struct journal_options beyond = { .beyond_damage = true };
@@ -93,10 +94,10 @@ static void check_refused(const char *folder, const char *text, bool in_order)
         told.gaps = 0;
         CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
         CHECK_EQ(told.gaps, 1);
-        CHECK_EQ(told.behind, in_order ? again : 0); /* or told at the end */
+        CHECK_EQ(told.behind, in_order ? again : 0); /* or reported at the end */
         CHECK_EQ(report.damages, 1);
         journal = begin(folder, &beyond, NULL);
-        CHECK(journal_next(journal) > 6); /* no number is given twice */
+        CHECK(journal_next(journal) > 6); /* no number is used twice */
         append_synced(journal, 9);
         CHECK_OK(journal_close(journal, NULL));
     }
@@ -136,12 +137,12 @@ TEST(journal_folder__no_header_can_be_read)
     CHECK_EQ(pwrite(file, "?", 1, 40), 1);
     CHECK_EQ(close(file), 0);
     CHECK_EQ(journal_read(folder, false, tell, &told, NULL, &why), BG_ECHECKSUM);
-    /* The lock has a copy of it: so the frames are believed. */
+    /* The lock file has a copy of the header, so the frames are trusted. */
     CHECK_OK(journal_read(folder, true, tell, &told, &report, &why));
     CHECK_EQ(told.last, 7);
     CHECK_EQ(report.damages, 1);
     CHECK_EQ(report.lost, 0);
-    /* Without that nothing is, but nothing is destroyed, either. */
+    /* Without the copy no frame is trusted, but nothing is destroyed either. */
     CHECK_EQ(truncate(strcat(strcpy((char[700]){ 0 }, folder), "/journal.lock"), 0), 0);
     told = (struct told){ .gaps = 0 };
     journal = begin(folder, &beyond, &report);
@@ -155,7 +156,7 @@ TEST(journal_folder__no_header_can_be_read)
     CHECK(stat(segment(folder, 1), &about) == 0 && about.st_size > 64);
 }
 
-/* Folders of version 0.1 have nothing in the lock, so the newest segment is not known. */
+/* In directories of version 0.1 the lock file is empty, so the newest segment is unknown. */
 TEST(journal_folder__a_lock_without_a_header_claims_nothing)
 {
     const char *folder = scratch_path("older");
@@ -172,7 +173,7 @@ TEST(journal_folder__a_lock_without_a_header_claims_nothing)
     struct journal *journal = begin(folder, NULL, &report);
     CHECK_EQ(report.segments, 2);
     CHECK_OK(journal_close(journal, NULL));
-    /* ... unless its owner knows that there was one. */
+    /* ... unless the caller knows that a journal existed. */
     const struct journal_options existed = { .existed = true };
     CHECK_EQ(unlink(segment(folder, 1)), 0);
     CHECK_EQ(unlink(segment(folder, 2)), 0);
@@ -184,7 +185,7 @@ TEST(journal_folder__a_lock_without_a_header_claims_nothing)
     CHECK(!segment_is_there(folder, 1));
 }
 
-/* Segments of another journal, though their numbers are right. */
+/* Segments of another journal with the right numbers. */
 TEST(journal_folder__segments_of_another_journal)
 {
     const char *folder = scratch_path("mine"), *other = scratch_path("other");
@@ -200,7 +201,7 @@ TEST(journal_folder__segments_of_another_journal)
     CHECK(strstr(why.message, "another") != NULL);
 }
 
-/* ---- A folder that goes ----------------------------------------------------------------- */
+/* ---- A directory that is removed ---------------------------------------------------------- */
 
 static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
 {
@@ -210,7 +211,8 @@ static bg_err fill(void *context, struct journal_draft *draft, bg_errinfo *info)
     return journal_draft_append(draft, records, 2, info);
 }
 
-/* Nothing is promised any more, and nothing is written to what is at the path now. */
+/* No frame becomes durable any more, and nothing is written to the directory that is at the path
+ * now. */
 static void check_moved(struct journal *journal)
 {
     const uint64_t durable = journal_durable(journal);
@@ -261,7 +263,7 @@ TEST(journal_folder__a_folder_is_noticed_while_nothing_is_appended)
     CHECK_EQ(journal_close(journal, NULL), BG_EIO);
 }
 
-/* Another process has a journal of its own at the path: it is not touched. */
+/* Another process has its own journal at the path: it is not modified. */
 TEST(journal_folder__a_folder_is_replaced)
 {
     const char *folder = scratch_path("place"), *away = scratch_path("place_away");
@@ -283,7 +285,7 @@ TEST(journal_folder__a_folder_is_replaced)
     CHECK_EQ(report.segments, 1);
 }
 
-/* The lock alone: another process could take the folder. */
+/* Only the lock file is removed: another process could lock the directory. */
 TEST(journal_folder__the_lock_is_removed)
 {
     const char *folder = scratch_path("unlocked");
@@ -296,7 +298,7 @@ TEST(journal_folder__the_lock_is_removed)
     CHECK_EQ(journal_close(journal, NULL), BG_EIO);
 }
 
-/* The segment alone: the folder is ours, so a fresh one can begin. */
+/* Only the segment is removed: the directory is still locked, so a fresh segment can be started. */
 TEST(journal_folder__the_segment_is_removed)
 {
     const char *folder = scratch_path("unlinked");

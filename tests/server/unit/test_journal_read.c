@@ -200,7 +200,7 @@ TEST(journal_read__the_bytes_of_header_and_head)
     CHECK(again.flags == header.flags && again.number == 9 && again.run == 8
           && again.first == header.first
           && memcmp(again.id, header.id, JOURNAL_ID) == 0);
-    /* but its readers would delete packs, so they must not take this one for theirs. */
+    /* but its readers would delete packs, so they must reject version 2. */
     CHECK(JOURNAL_VERSION > 1);
     uint64_t seed = journal_seed(header.id, header.run);
     CHECK_EQ(seed, UINT64_C(0xa9709dd020604409)); /* likewise, of id and run */

@@ -35,7 +35,7 @@ TEST(ledger__refuses_beyond_the_limit)
     CHECK(!ledger_reserve(LEDGER_TRANSFERS, 1));
     CHECK(ledger_refusal(why));
     CHECK_STR(why, "cannot allocate 1 bytes (maxmemory: 16777216, in use: 15728640)");
-    CHECK(!ledger_refusal(why)); /* told once */
+    CHECK(!ledger_refusal(why)); /* reported once */
     CHECK(!ledger_reserve(LEDGER_FILTERS, UINT64_MAX));
     ledger_forget();
     CHECK(!ledger_refusal(why));
@@ -43,12 +43,12 @@ TEST(ledger__refuses_beyond_the_limit)
     CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));
     CHECK_EQ(ledger_used(), 16 * MI);
     CHECK(ledger_is_full());
-    /* What must not fail is counted and not refused, by this thread. */
+    /* Exempt reservations of this thread are counted, but not refused. */
     CHECK(!ledger_exempt(true));
     CHECK(ledger_reserve(LEDGER_FILTERS, 100 * MI));
     CHECK(ledger_exempt(false));
     ledger_release(LEDGER_FILTERS, 115 * MI);
-    /* Buffers take half at most. */
+    /* Buffers use at most half. */
     CHECK(!ledger_reserve(LEDGER_BUFFERS, 8 * MI));
     CHECK(ledger_reserve(LEDGER_BUFFERS, 7 * MI));
     CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));

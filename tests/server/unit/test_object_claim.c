@@ -22,7 +22,7 @@ static void *attempt_run(void *argument)
     return NULL;
 }
 
-/* Whether another thread may claim it now. */
+/* Returns whether another thread can claim the object now. */
 static bool claimed_elsewhere(struct object *object)
 {
     struct attempt attempt = { object, false };
@@ -46,7 +46,7 @@ TEST(claim__fails_while_a_long_operation_runs)
     CHECK(claimed_elsewhere(object));
     object_occupy(object);
     CHECK(!claimed_elsewhere(object));
-    object_occupy(object); /* doubling, within another one */
+    object_occupy(object); /* doubling, nested in another operation */
     object_vacate(object);
     CHECK(!claimed_elsewhere(object));
     object_vacate(object);
@@ -67,7 +67,7 @@ TEST(claim__excludes_others_and_lets_its_owner_change_keys)
     fake_end(&h);
 }
 
-/* Reading all of a filter keeps writers out while it is copied, not longer. */
+/* Reading a whole filter blocks writers only while it is copied. */
 TEST(claim__succeeds_while_a_copy_is_read)
 {
     struct fake h;
@@ -99,7 +99,7 @@ TEST(claim__a_large_window_stalls_when_its_period_ends)
     struct fake h;
     struct object *object =
         made(&h, "BG.CREATE k KIND window CAPACITY 10000000 ERROR 0.01 WINDOW 7000");
-    CHECK(object_will_stall(object, 1, &h.host)); /* its time has not begun */
+    CHECK(object_will_stall(object, 1, &h.host)); /* its clock has not started */
     CHECK_OK(object_tick(object, &h.host, NULL));
     CHECK(!object_will_stall(object, 1, &h.host));
     h.now += 7000;

@@ -343,7 +343,7 @@ static void model_check(struct world *w, struct model *m)
     CHECK_EQ(strtoul(world_ask(w, "DBSIZE") + 1, NULL, 10), n);
 }
 
-/* Files of objects that are gone do not stay. `ending`: of their names, or NULL. */
+/* Checks that files of dropped objects are removed. `ending`: of their names, or NULL. */
 static unsigned count_files(const char *folder, const char *ending)
 {
     char path[600];
@@ -460,7 +460,7 @@ static void many_add(unsigned from, unsigned to, const char *key)
     }
 }
 
-/* Many small filters share a file, which goes when none of them needs it. */
+/* Many small filters share a file, which is deleted when none of them needs it. */
 TEST(persist__small_filters_share_a_pack)
 {
     const char *folder = scratch_path("packs");
@@ -651,7 +651,7 @@ TEST(persist__the_disk_is_full_in_the_midst)
 
 /* ---- Stopping ------------------------------------------------------------------------------------------ */
 
-/* A snapshot does not keep the service from stopping, and nothing is lost if it is cut short. */
+/* A snapshot does not delay the stop of the service, and nothing is lost if it is interrupted. */
 static void stopping_story(const char *folder)
 {
     must_open(folder, "");

@@ -330,7 +330,7 @@ TEST(recover__a_checkpoint_on_a_failed_journal_deletes_nothing)
     world_close(&w);
 }
 
-/* The same, and the service saves everything: what it accepts afterwards is kept. */
+/* The same, but the service then saves everything: changes that it accepts afterwards are kept. */
 TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
 {
     const char *folder = scratch_path("fresh");
@@ -969,7 +969,7 @@ TEST(recover__filters_of_other_modules)
 
 /* ---- Files that are loaded ------------------------------------------------------------------------------- */
 
-/* A filter with so many keys, as a file of a generation. */
+/* Saves a filter with some keys as a file of a generation. */
 static void save_generation(const char *folder, const char *name, unsigned keys,
                             uint64_t generation)
 {
@@ -997,8 +997,8 @@ static void refuses(const char *line)
     }
 }
 
-/* No older one takes the place of a newer one: in the process that loaded it, after a restart from
- * records, from a manifest, and when its base is lost. */
+/* No older file replaces a newer one: in the process that loaded it, after a restart from records
+ * or from a manifest, and when its base is lost. */
 TEST(recover__the_generation_of_files)
 {
     const char *folder = scratch_path("generations");

@@ -957,7 +957,7 @@ TEST(config__changes_have_no_limit)
         char text[64];
         (void)snprintf(text, sizeof text, "maxclients %llu", (unsigned long long)i + 1);
         CHECK_STR(set(text), "");
-        if (i == HELD) { /* a reader that takes long */
+        if (i == HELD) { /* a slow reader */
             quiet_enter(&seats, seat);
             held = settings_now(run.store);
         }
@@ -971,10 +971,10 @@ TEST(config__changes_have_no_limit)
         }
     }
     CHECK_EQ(settings_now(run.store)->maxclients, CHANGES);
-    CHECK_EQ(first->maxclients, 10000); /* that of the start stays */
+    CHECK_EQ(first->maxclients, 10000); /* the settings from startup stay */
 }
 
-/* What depends on settings, as users do. */
+/* State that depends on settings, as the users do. */
 static uint64_t applied;
 static bool refuses;
 
