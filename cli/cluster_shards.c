@@ -92,7 +92,7 @@ void cluster_warn_doubted(const struct cluster_work *w, uint32_t doubted,
                           const char *why)
 {
     say_warning("%s: %u of %u shards may have lost keys, and deny no key until you run "
-                "bloomgate cluster complete %s: %s",
+                "bloomgate --cluster NODES complete %s: %s",
                 w->name, doubted, w->filter.tags.shards, w->name, why);
 }
 

@@ -253,6 +253,7 @@ def test_a_removed_segment(program):
     with Service(program, "appendfsync always", http=True) as s:
         assert s.ask("BF.ADD", "k", "x") == 1
         os.unlink(glob.glob(s.folder + "/data/journal-*.log")[-1])
+        wait_for(lambda: refused(s), what="refusal")
         wait_for(lambda: s.ask("SAVE") == "OK", what="a fresh journal")
         assert s.ask("BF.ADD", "k", "y") == 1
         s.kill()
