@@ -133,11 +133,22 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
 
 /* ---- The next view ------------------------------------------------------------------- */
 
-struct guard_mark slot_mark(const bg_slot *slot, const struct guard *guard)
+struct guard_mark slot_mark(const bg_slot *slot)
 {
     /* In this order: see bg_slot_advance. */
     const uint64_t advances = atomic_load(&slot->advances);
-    return guard_mark(guard, atomic_load(&slot->complete), advances);
+    const uint64_t complete = atomic_load(&slot->complete);
+    const uint64_t highest = atomic_load(&slot->highest);
+    return (struct guard_mark){ .complete = complete,
+                                .number = complete > highest ? complete : highest,
+                                .advances = advances };
+}
+
+static void slot_raise(_Atomic uint64_t *number, uint64_t to)
+{
+    uint64_t now = atomic_load(number);
+    while (now < to && !atomic_compare_exchange_weak(number, &now, to)) {
+    }
 }
 
 static void slot_trim_spares(bg_slot *slot, size_t n)
@@ -585,12 +596,15 @@ static bg_err slot_publish_base(bg_slot *slot, struct slot_draft *draft,
     const bool layered = slot_draft_find(draft, BG_ROLE_DELTA) != NULL;
     const uint64_t before = atomic_load(&slot->complete);
     const uint64_t after = guard_complete(&draft->guard, layered, before, complete);
-    guard_swapped(&draft->guard, discards, before, after);
+    guard_swapped(&draft->guard, discards);
     if (after < before) {
-        atomic_store(&slot->complete, after);
+        slot_lower_complete(slot, after);
     }
     bg_err err = slot_publish_new(slot, draft, base, info);
-    atomic_store(&slot->complete, err ? before : after);
+    if (!err && after < before) {
+        slot_lower_complete(slot, after);
+    }
+    slot_raise_complete(slot, err ? before : after);
     return err;
 }
 
@@ -764,7 +778,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     if (!slot_draft_put(&draft, shared, BG_ROLE_DELTA, true, true)) {
         return slot_too_many(shared, info);
     }
-    guard_layered(&draft.guard, slot_mark(slot, &draft.guard), took, deltas > 0);
+    guard_layered(&draft.guard, slot_mark(slot), took, deltas > 0);
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
         request->taken = true;
@@ -889,13 +903,18 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
 static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
     struct slot_draft draft = { .count = 0 };
-    const uint64_t before = atomic_load(&slot->complete);
+    const struct guard_mark before = slot_mark(slot);
     (void)request;
     bg_err err = slot_clear_draft(slot, &draft, info);
     if (!err) {
-        atomic_store(&slot->complete, 0); /* before the view, see Completeness */
+        slot_lower_complete(slot, 0); /* before the view, see Completeness */
+        atomic_store(&slot->highest, 0);
         err = slot_publish(slot, &draft, info);
-        atomic_store(&slot->complete, err ? before : 0);
+        slot_lower_complete(slot, 0);
+    }
+    if (err) {
+        slot_raise(&slot->highest, before.number);
+        slot_raise_complete(slot, before.complete);
     }
     for (size_t i = 0; i < draft.count; i++) {
         view_filter_drop(draft.members[i].shared);
@@ -993,8 +1012,8 @@ bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
     const struct view *view = atomic_load(&slot->view);
     bg_err err = slot_merge_check(view, other, info);
     if (!err) {
-        slot_note_add(slot, view);
         err = slot_merge_each(view, other, info);
+        slot_note_add(slot, view);
         slot_adds_began(slot);
     }
     (void)pthread_mutex_unlock(&slot->change);
@@ -1029,10 +1048,12 @@ uint64_t bg_slot_complete(const bg_slot *slot)
 
 void slot_raise_complete(bg_slot *slot, uint64_t complete)
 {
-    uint64_t now = atomic_load(&slot->complete);
-    while (now < complete
-           && !atomic_compare_exchange_weak(&slot->complete, &now, complete)) {
-    }
+    slot_raise(&slot->complete, complete);
+}
+
+void slot_lower_complete(bg_slot *slot, uint64_t complete)
+{
+    slot_raise(&slot->highest, atomic_exchange(&slot->complete, complete));
 }
 
 void bg_slot_advance(bg_slot *slot, uint64_t sequence)
