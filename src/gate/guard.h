@@ -52,7 +52,7 @@
  *     tenant is evicted    its file has the completeness and the generation
  *     tenant is reloaded   create, advance and bg_slot_require_generation from its file. Nothing
  *                          is owed: only a base without deltas is saved, and one that took adds
- *                          takes adds again
+ *                          takes adds again. Its keys have no numbers until the next advance
  *     service restarts     the same from the journal: see object_describe in command/object.h
  */
 #ifndef BGI_GUARD_H

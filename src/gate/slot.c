@@ -1056,6 +1056,13 @@ void slot_lower_complete(bg_slot *slot, uint64_t complete)
     slot_raise(&slot->highest, atomic_exchange(&slot->complete, complete));
 }
 
+void slot_adds_unnumbered(bg_slot *slot)
+{
+    bgi_grace_token token;
+    slot_note_add(slot, slot_enter(slot, &token));
+    slot_leave(slot, token);
+}
+
 void bg_slot_advance(bg_slot *slot, uint64_t sequence)
 {
     if (slot) {

@@ -95,6 +95,9 @@ BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
     }
 }
 
+/* Records that the base may have keys that were added after the last advance, through a slot that is no more. */
+void slot_adds_unnumbered(bg_slot *slot);
+
 /* ---- Changing: with slot->change held ------------------------------------------------ */
 
 /* A copy of the members of the current view and of its guard, to be changed. */
