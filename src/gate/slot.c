@@ -576,10 +576,10 @@ static struct guard_drop slot_drop_base(const struct slot_draft *draft,
 }
 
 static bg_err slot_check_swap(const struct slot_draft *draft, uint64_t complete,
-                              uint32_t flags, bg_errinfo *info)
+                              bool discards, bg_errinfo *info)
 {
     const struct guard_drop drop = slot_drop_base(draft, complete);
-    if (flags & BG_SLOT_DISCARD || !guard_loses(&draft->guard, &drop)) {
+    if (discards || !guard_loses(&draft->guard, &drop)) {
         return BG_OK;
     }
     return bgi_err_why(info, BG_EINCOMPAT, "slot",
@@ -608,15 +608,18 @@ static bg_err slot_publish_base(bg_slot *slot, struct slot_draft *draft,
     return err;
 }
 
-bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
-                      uint32_t flags, const bg_file_info *about, bg_errinfo *info)
+bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
+                      bg_errinfo *info)
 {
+    bg_filter *filter = incoming->filter;
+    const bg_file_info *about = incoming->about;
+    const bool discards = incoming->flags & BG_SLOT_DISCARD;
     struct slot_draft draft;
     slot_draft_begin(slot, &draft);
     const struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
     const bool sealed = base ? !base->takes : slot->sealed || layered;
-    bg_err err = slot_check_swap(&draft, complete, flags, info);
+    bg_err err = slot_check_swap(&draft, incoming->complete, discards, info);
     err = err ? err : slot_check_filter(filter, sealed, info);
     if (err) {
         return err;
@@ -633,13 +636,12 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
         memcpy(shared->digest, about->digest_text, sizeof shared->digest);
         guard_filed(&draft.guard, about, shared->check);
     }
-    err = slot_publish_base(slot, &draft, shared, complete, flags & BG_SLOT_DISCARD,
-                            info);
+    err = slot_publish_base(slot, &draft, shared, incoming->complete, discards, info);
     if (!err) {
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot);
-        if (flags & BG_SLOT_DISCARD) { /* what is not in it is given up */
-            atomic_store(&slot->whole, slot_making(slot));
+        if (discards) { /* what had been written by then is in it, or given up */
+            atomic_store(&slot->whole, incoming->making);
         }
     }
     return err;
@@ -647,8 +649,11 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
 
 static bg_err slot_swap(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
-    return request->filter ? slot_swap_base(slot, request->filter, request->complete,
-                                            request->flags, NULL, info)
+    const struct slot_incoming incoming = { .filter = request->filter,
+                                            .complete = request->complete,
+                                            .flags = request->flags,
+                                            .making = slot_making(slot) };
+    return incoming.filter ? slot_swap_base(slot, &incoming, info)
                            : slot_no_filter(info);
 }
 

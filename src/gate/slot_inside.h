@@ -149,9 +149,18 @@ const bg_allocator *slot_allocator(const bg_slot *slot);
 /* Whether a filter can take adds from several threads. */
 bool slot_can_take(const bg_filter *filter);
 
-/* Replaces the base; slot->change is held. `about` is that of the filter's file, or NULL. */
-bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
-                      uint32_t flags, const bg_file_info *about, bg_errinfo *info);
+/* A new base that was not made by the slot. */
+struct slot_incoming {
+    bg_filter *filter;
+    uint64_t complete;
+    uint32_t flags;
+    uint64_t making; /* slot_making when it was handed in, before its file was read */
+    const bg_file_info *about; /* of its file, or NULL */
+};
+
+/* Replaces the base; slot->change is held. */
+bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
+                      bg_errinfo *info);
 
 /* As bg_slot_save; also returns the digest of the written file. (reload.c) */
 bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,
