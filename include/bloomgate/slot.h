@@ -430,7 +430,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
  * changes.
  * bg_watch_poll waits at most `timeout_ms` (-1: for ever, 0: not at all); *reloaded, unless
  * NULL, says whether the slot has another filter now. Its error is that of the reload; the
- * slot serves on.
+ * slot serves on. After BG_ENOMEM and BG_EIO the reload is retried once a second; after other
+ * errors when the file changes.
  * Errors: BG_EIO, BG_EINVAL, BG_ENOMEM; BG_ENOTSUP where the system cannot watch.
  */
 typedef struct bg_watch bg_watch;
