@@ -328,11 +328,13 @@ static void check_file(struct world *world)
 {
     bg_file_info about = { .struct_size = sizeof about };
     bg_filter *filter = NULL;
-    unsigned long long complete = 0;
+    static const char line[] = "complete: ";
     if (bg_open_about(world->path, NULL, &about, &filter, NULL) != BG_OK) {
         return;
     }
-    CHECK(sscanf(about.metadata, "complete: %llu", &complete) == 1);
+    const char *found = strstr(about.metadata, line);
+    CHECK(found != NULL);
+    const uint64_t complete = found ? strtoull(found + sizeof line - 1, NULL, 10) : 0;
     for (uint64_t key = 1; world->numbered && key <= complete; key++) {
         CHECK(bg_filter_may_contain_u64(filter, key));
     }
