@@ -95,6 +95,7 @@ bg_err container_read_front(const struct container_source *source,
 {
     unsigned char bytes[CONTAINER_HEADER];
     memset(f, 0, sizeof *f);
+    f->source = source;
     bg_err err = decode_read(source, 0, bytes, sizeof bytes, info);
     err = err ? err : container_read_header(bytes, &f->header, info);
     if (err) {
@@ -419,9 +420,8 @@ static bool decode_answers(const bg_filter *filter,
                : container_canaries_agree(filter, header);
 }
 
-bg_err container_decode_front(const struct container_source *source,
-                              const bg_open_options *options,
-                              struct container_front *front, const bg_hasher *hasher,
+bg_err container_decode_front(struct container_front *front,
+                              const bg_open_options *options, const bg_hasher *hasher,
                               struct bgi_mapping *mapping,
                               struct container_damage *damage, bg_filter **filter,
                               bg_errinfo *info)
@@ -431,7 +431,7 @@ bg_err container_decode_front(const struct container_source *source,
     *filter = NULL;
     bg_err err = hasher ? BG_OK : decode_hasher(&front->header, options, &own, info);
     if (!err) {
-        struct decoder d = { .source = source,
+        struct decoder d = { .source = front->source,
                              .options = options,
                              .front = front,
                              .damage = damage ? damage : &unasked,
@@ -460,8 +460,8 @@ bg_err container_decode(const struct container_source *source,
     *filter = NULL;
     bg_err err = container_read_front(source, &front, info);
     if (!err) {
-        err = container_decode_front(source, options, &front, hasher, mapping, damage,
-                                     filter, info);
+        err = container_decode_front(&front, options, hasher, mapping, damage, filter,
+                                     info);
         bgi_memory_give(&front.memory);
     }
     return err;

@@ -192,8 +192,7 @@ static bg_err file_decode_about(const struct container_source *source,
     if (about) {
         file_tell(&front.header, about);
     }
-    err =
-        container_decode_front(source, how, &front, NULL, mapping, NULL, filter, info);
+    err = container_decode_front(&front, how, NULL, mapping, NULL, filter, info);
     bgi_memory_give(&front.memory);
     return err;
 }
