@@ -351,8 +351,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_rotate(bg_slot *slot, uint64_t now,
  * machines wrote since is not in it. bg_slot_advance says that everything up to a number is
  * in by now; lower numbers than the present one change nothing. A swap or reload of a base
  * that is less complete lowers it: add what lies between before you advance again, and do not
- * advance while it happens, since the slot cannot tell what is missing. Thread safety:
- * MT-Safe.
+ * advance while it happens, since the slot cannot tell what is missing. Do not advance to a
+ * number while keys with higher numbers are added, or were: they count as keys up to that number
+ * when a file replaces the base (bg_slot_swap). Thread safety: MT-Safe.
  */
 BG_API uint64_t bg_slot_complete(const bg_slot *slot);
 BG_API void bg_slot_advance(bg_slot *slot, uint64_t sequence);
@@ -429,7 +430,8 @@ BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
  * changes.
  * bg_watch_poll waits at most `timeout_ms` (-1: for ever, 0: not at all); *reloaded, unless
  * NULL, says whether the slot has another filter now. Its error is that of the reload; the
- * slot serves on.
+ * slot serves on. After BG_ENOMEM and BG_EIO the reload is retried once a second; after other
+ * errors when the file changes.
  * Errors: BG_EIO, BG_EINVAL, BG_ENOMEM; BG_ENOTSUP where the system cannot watch.
  */
 typedef struct bg_watch bg_watch;

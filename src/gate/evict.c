@@ -173,6 +173,7 @@ static bg_err evict_fill(bg_tenant *tenant, bg_filter *filter,
     bg_err err =
         tenant_fill(tenant, filter, complete, &found->slot, &found->gate, info);
     if (!err) {
+        slot_adds_unnumbered(found->slot);
         err = bg_slot_require_generation(found->slot, about->generation, info);
     }
     if (err) {

@@ -3,19 +3,6 @@
 
 #include <string.h>
 
-static uint64_t guard_larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-struct guard_mark guard_mark(const struct guard *guard, uint64_t complete,
-                             uint64_t advances)
-{
-    return (struct guard_mark){ .complete = complete,
-                                .number = guard_larger(complete, guard->highest),
-                                .advances = advances };
-}
-
 /* Returns whether a base that is complete up to a number has all owed keys. */
 static bool guard_covers(const struct guard *guard, const struct guard_drop *drop)
 {
@@ -61,18 +48,10 @@ void guard_settled(struct guard *guard)
     guard->ahead = false;
 }
 
-static void guard_lowered(struct guard *guard, uint64_t before, uint64_t after)
-{
-    if (after < before) {
-        guard->highest = guard_larger(guard->highest, before);
-    }
-}
-
-void guard_swapped(struct guard *guard, bool discards, uint64_t before, uint64_t after)
+void guard_swapped(struct guard *guard, bool discards)
 {
     guard->ahead = false;
     guard->owes = guard->owes && !discards;
-    guard_lowered(guard, before, after);
 }
 
 void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check)
@@ -92,5 +71,4 @@ void guard_rebuilt(struct guard *guard, const struct guard_rebuilt *how)
     if (how->layered) {
         guard->delta_from = guard->delta.complete;
     }
-    guard_lowered(guard, how->before, how->after);
 }

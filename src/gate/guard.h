@@ -23,11 +23,12 @@
  * Numbers. bg_slot_complete counts the writes of the backing store. A file that is complete
  * up to N has all keys numbered up to N, so it may replace a base whose keys are all numbered up
  * to N. An add has no number of its own: it gets one when the caller advances the slot
- * afterwards. So each filter keeps the number of advances that had happened when it last took an
+ * afterwards. So each filter keeps the number of advances that had happened at the end of its last
  * add (view_filter.added), and a mark keeps the number of advances when the filter stopped
  * taking adds. If an add came after the last advance, its number is unknown, and no file
  * replaces the filter without BG_SLOT_DISCARD. A number of 0 means that the caller does not use
- * numbers.
+ * numbers. A change can lower the completeness, but not the numbers that keys have got: the slot
+ * keeps the highest one (bg_slot.highest) until it is cleared.
  *
  *     change               guard afterwards
  *     create               nothing is owed
@@ -51,7 +52,7 @@
  *     tenant is evicted    its file has the completeness and the generation
  *     tenant is reloaded   create, advance and bg_slot_require_generation from its file. Nothing
  *                          is owed: only a base without deltas is saved, and one that took adds
- *                          takes adds again
+ *                          takes adds again. Its keys have no numbers until the next advance
  *     service restarts     the same from the journal: see object_describe in command/object.h
  */
 #ifndef BGI_GUARD_H
@@ -65,7 +66,7 @@
 /* A point in time, in terms of completeness. */
 struct guard_mark {
     uint64_t complete; /* bg_slot_complete */
-    uint64_t number;   /* bg_slot_complete before any change lowered it; 0: not used */
+    uint64_t number;   /* the highest bg_slot_complete so far; 0: not used */
     uint64_t advances; /* calls of bg_slot_advance */
 };
 
@@ -76,16 +77,11 @@ struct guard {
     struct guard_mark
         delta; /* when deltas last stopped taking adds, and the present one began */
     uint64_t delta_from; /* (G4) */
-    uint64_t highest;    /* completeness that the slot had before a change lowered it */
     uint64_t generation; /* (G5) */
     /* The key id of the last file, and the check value of its hasher; 0 if there was no file. */
     uint8_t key_id[BG_KEY_ID_BYTES];
     uint64_t key_check;
 };
-
-/* Returns the mark of the current time. */
-struct guard_mark guard_mark(const struct guard *guard, uint64_t complete,
-                             uint64_t advances);
 
 /* A change that removes filters from the list. */
 struct guard_drop {
@@ -115,8 +111,8 @@ void guard_compacted(struct guard *guard, bool migrating);
 /* The migration is over. */
 void guard_settled(struct guard *guard);
 
-/* The base was replaced; completeness changed from `before` to `after`. */
-void guard_swapped(struct guard *guard, bool discards, uint64_t before, uint64_t after);
+/* The base was replaced. */
+void guard_swapped(struct guard *guard, bool discards);
 
 /* The base came from a file with this generation and key id; `check` is that of its hasher. */
 void guard_filed(struct guard *guard, const bg_file_info *about, uint64_t check);
@@ -126,7 +122,6 @@ struct guard_rebuilt {
         began;    /* when the new filter, or the new delta, began to take adds */
     bool took;    /* a filter took adds */
     bool layered; /* the last delta stays, and the others are removed */
-    uint64_t before, after; /* completeness */
 };
 
 void guard_rebuilt(struct guard *guard, const struct guard_rebuilt *how);

@@ -165,7 +165,7 @@ static bg_err rebuild_join(struct bg_rebuild *r, bg_errinfo *info)
     slot_draft_begin(r->slot, &draft);
     r->sealed =
         !atomic_load(&r->slot->view)->takes && (draft.count > 0 || r->slot->sealed);
-    r->joined = slot_mark(r->slot, &draft.guard);
+    r->joined = slot_mark(r->slot);
     bg_err err = r->how.delta ? rebuild_put_delta(r, &draft, info)
                               : rebuild_put_next(r, &draft, info);
     err = err ? err : slot_publish(r->slot, &draft, info);
@@ -224,12 +224,10 @@ static bg_err rebuild_switch(struct bg_rebuild *r, bg_errinfo *info)
     const uint64_t complete = rebuild_complete(r);
     const struct guard_rebuilt how = { .began = r->joined,
                                        .took = !r->sealed,
-                                       .layered = r->how.delta != NULL,
-                                       .before = before,
-                                       .after = complete };
+                                       .layered = r->how.delta != NULL };
     guard_rebuilt(&draft.guard, &how);
     if (complete < before) {
-        atomic_store(&r->slot->complete, complete);
+        slot_lower_complete(r->slot, complete);
     }
     bg_err err = slot_publish(r->slot, &draft, info);
     slot_raise_complete(r->slot, err ? before : complete);

@@ -98,11 +98,12 @@ static bg_err reload_compare_files(const struct view *view, const bg_file_info *
 }
 
 /* Puts the filter of a file into the slot; it belongs to that only on success. */
-static bg_err reload_place(bg_slot *slot, bg_filter *filter, const bg_file_info *about,
+static bg_err reload_place(bg_slot *slot, struct slot_incoming *incoming,
                            const bg_reload_options *how, bg_errinfo *info)
 {
-    uint64_t complete = 0;
-    (void)metadata_number(about->metadata, reload_line, &complete);
+    const bg_filter *filter = incoming->filter;
+    const bg_file_info *about = incoming->about;
+    (void)metadata_number(about->metadata, reload_line, &incoming->complete);
     const struct view *view = atomic_load(&slot->view);
     const struct view_member *base = view_find(view, BG_ROLE_BASE);
     bg_err err = base ? reload_compare(base->filter, filter, how->flags, info) : BG_OK;
@@ -110,7 +111,7 @@ static bg_err reload_place(bg_slot *slot, bg_filter *filter, const bg_file_info 
     if (!err && slot->rebuilding) {
         err = bgi_err(info, BG_EBUSY, "slot", "no rebuild under way", "one");
     }
-    return err ? err : slot_swap_base(slot, filter, complete, how->flags, about, info);
+    return err ? err : slot_swap_base(slot, incoming, info);
 }
 
 /* Returns the digest of the file from which the base was loaded, or "". */
@@ -150,23 +151,25 @@ static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_optio
                           bg_errinfo *info)
 {
     bg_file_info about = { .struct_size = sizeof about };
+    struct slot_incoming incoming = { .flags = how->flags,
+                                      .making = slot_making(slot),
+                                      .about = &about };
     char known[BG_DIGEST_TEXT];
-    bg_filter *filter = NULL;
     reload_known(slot, known);
     if (slot_doubt_maps(slot)) {
         known[0] = 0; /* reload even the same file */
     }
     bg_err err = bgi_file_open_other(path, how->opening, how->flags & BG_SLOT_MAP,
-                                     known, &about, &filter, info);
+                                     known, &about, &incoming.filter, info);
     (void)pthread_mutex_lock(&slot->change);
-    if (!err && filter) {
-        err = reload_place(slot, filter, &about, how, info);
+    if (!err && incoming.filter) {
+        err = reload_place(slot, &incoming, how, info);
     }
     if (err) {
         slot_failed(slot, &slot->reload_failures, info);
-        bg_filter_free(filter);
+        bg_filter_free(incoming.filter);
     } else {
-        slot_counted(slot, filter ? &slot->reloads : &slot->reload_unchanged);
+        slot_counted(slot, incoming.filter ? &slot->reloads : &slot->reload_unchanged);
     }
     (void)pthread_mutex_unlock(&slot->change);
     return err;

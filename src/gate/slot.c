@@ -133,11 +133,22 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
 
 /* ---- The next view ------------------------------------------------------------------- */
 
-struct guard_mark slot_mark(const bg_slot *slot, const struct guard *guard)
+struct guard_mark slot_mark(const bg_slot *slot)
 {
     /* In this order: see bg_slot_advance. */
     const uint64_t advances = atomic_load(&slot->advances);
-    return guard_mark(guard, atomic_load(&slot->complete), advances);
+    const uint64_t complete = atomic_load(&slot->complete);
+    const uint64_t highest = atomic_load(&slot->highest);
+    return (struct guard_mark){ .complete = complete,
+                                .number = complete > highest ? complete : highest,
+                                .advances = advances };
+}
+
+static void slot_raise(_Atomic uint64_t *number, uint64_t to)
+{
+    uint64_t now = atomic_load(number);
+    while (now < to && !atomic_compare_exchange_weak(number, &now, to)) {
+    }
 }
 
 static void slot_trim_spares(bg_slot *slot, size_t n)
@@ -565,10 +576,10 @@ static struct guard_drop slot_drop_base(const struct slot_draft *draft,
 }
 
 static bg_err slot_check_swap(const struct slot_draft *draft, uint64_t complete,
-                              uint32_t flags, bg_errinfo *info)
+                              bool discards, bg_errinfo *info)
 {
     const struct guard_drop drop = slot_drop_base(draft, complete);
-    if (flags & BG_SLOT_DISCARD || !guard_loses(&draft->guard, &drop)) {
+    if (discards || !guard_loses(&draft->guard, &drop)) {
         return BG_OK;
     }
     return bgi_err_why(info, BG_EINCOMPAT, "slot",
@@ -585,24 +596,30 @@ static bg_err slot_publish_base(bg_slot *slot, struct slot_draft *draft,
     const bool layered = slot_draft_find(draft, BG_ROLE_DELTA) != NULL;
     const uint64_t before = atomic_load(&slot->complete);
     const uint64_t after = guard_complete(&draft->guard, layered, before, complete);
-    guard_swapped(&draft->guard, discards, before, after);
+    guard_swapped(&draft->guard, discards);
     if (after < before) {
-        atomic_store(&slot->complete, after);
+        slot_lower_complete(slot, after);
     }
     bg_err err = slot_publish_new(slot, draft, base, info);
-    atomic_store(&slot->complete, err ? before : after);
+    if (!err && after < before) {
+        slot_lower_complete(slot, after);
+    }
+    slot_raise_complete(slot, err ? before : after);
     return err;
 }
 
-bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
-                      uint32_t flags, const bg_file_info *about, bg_errinfo *info)
+bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
+                      bg_errinfo *info)
 {
+    bg_filter *filter = incoming->filter;
+    const bg_file_info *about = incoming->about;
+    const bool discards = incoming->flags & BG_SLOT_DISCARD;
     struct slot_draft draft;
     slot_draft_begin(slot, &draft);
     const struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
     const bool sealed = base ? !base->takes : slot->sealed || layered;
-    bg_err err = slot_check_swap(&draft, complete, flags, info);
+    bg_err err = slot_check_swap(&draft, incoming->complete, discards, info);
     err = err ? err : slot_check_filter(filter, sealed, info);
     if (err) {
         return err;
@@ -619,13 +636,12 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
         memcpy(shared->digest, about->digest_text, sizeof shared->digest);
         guard_filed(&draft.guard, about, shared->check);
     }
-    err = slot_publish_base(slot, &draft, shared, complete, flags & BG_SLOT_DISCARD,
-                            info);
+    err = slot_publish_base(slot, &draft, shared, incoming->complete, discards, info);
     if (!err) {
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot);
-        if (flags & BG_SLOT_DISCARD) { /* what is not in it is given up */
-            atomic_store(&slot->whole, slot_making(slot));
+        if (discards) { /* what had been written by then is in it, or given up */
+            atomic_store(&slot->whole, incoming->making);
         }
     }
     return err;
@@ -633,8 +649,11 @@ bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
 
 static bg_err slot_swap(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
-    return request->filter ? slot_swap_base(slot, request->filter, request->complete,
-                                            request->flags, NULL, info)
+    const struct slot_incoming incoming = { .filter = request->filter,
+                                            .complete = request->complete,
+                                            .flags = request->flags,
+                                            .making = slot_making(slot) };
+    return incoming.filter ? slot_swap_base(slot, &incoming, info)
                            : slot_no_filter(info);
 }
 
@@ -764,7 +783,7 @@ static bg_err slot_layer(bg_slot *slot, struct slot_request *request, bg_errinfo
     if (!slot_draft_put(&draft, shared, BG_ROLE_DELTA, true, true)) {
         return slot_too_many(shared, info);
     }
-    guard_layered(&draft.guard, slot_mark(slot, &draft.guard), took, deltas > 0);
+    guard_layered(&draft.guard, slot_mark(slot), took, deltas > 0);
     err = slot_publish_new(slot, &draft, shared, info);
     if (!err) {
         request->taken = true;
@@ -889,13 +908,18 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
 static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
     struct slot_draft draft = { .count = 0 };
-    const uint64_t before = atomic_load(&slot->complete);
+    const struct guard_mark before = slot_mark(slot);
     (void)request;
     bg_err err = slot_clear_draft(slot, &draft, info);
     if (!err) {
-        atomic_store(&slot->complete, 0); /* before the view, see Completeness */
+        slot_lower_complete(slot, 0); /* before the view, see Completeness */
+        atomic_store(&slot->highest, 0);
         err = slot_publish(slot, &draft, info);
-        atomic_store(&slot->complete, err ? before : 0);
+        slot_lower_complete(slot, 0);
+    }
+    if (err) {
+        slot_raise(&slot->highest, before.number);
+        slot_raise_complete(slot, before.complete);
     }
     for (size_t i = 0; i < draft.count; i++) {
         view_filter_drop(draft.members[i].shared);
@@ -993,8 +1017,8 @@ bg_err bg_slot_merge(bg_slot *slot, const bg_filter *other, bg_errinfo *info)
     const struct view *view = atomic_load(&slot->view);
     bg_err err = slot_merge_check(view, other, info);
     if (!err) {
-        slot_note_add(slot, view);
         err = slot_merge_each(view, other, info);
+        slot_note_add(slot, view);
         slot_adds_began(slot);
     }
     (void)pthread_mutex_unlock(&slot->change);
@@ -1029,10 +1053,19 @@ uint64_t bg_slot_complete(const bg_slot *slot)
 
 void slot_raise_complete(bg_slot *slot, uint64_t complete)
 {
-    uint64_t now = atomic_load(&slot->complete);
-    while (now < complete
-           && !atomic_compare_exchange_weak(&slot->complete, &now, complete)) {
-    }
+    slot_raise(&slot->complete, complete);
+}
+
+void slot_lower_complete(bg_slot *slot, uint64_t complete)
+{
+    slot_raise(&slot->highest, atomic_exchange(&slot->complete, complete));
+}
+
+void slot_adds_unnumbered(bg_slot *slot)
+{
+    bgi_grace_token token;
+    slot_note_add(slot, slot_enter(slot, &token));
+    slot_leave(slot, token);
 }
 
 void bg_slot_advance(bg_slot *slot, uint64_t sequence)

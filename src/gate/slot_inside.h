@@ -43,6 +43,7 @@ struct bg_slot {
     bool sealed; /* as it was made */
     _Atomic uint64_t complete;
     _Atomic uint64_t advances; /* calls of bg_slot_advance: see guard.h */
+    _Atomic uint64_t highest;  /* that `complete` had before a change lowered it */
     _Atomic uint64_t bases; /* number of bases so far; gates learn the rate of each */
     /* When the making of bases began, in numbers of their own, and that of the last one that
      * has everything written before: what could not be added is found again (gate_doubt.c). */
@@ -81,7 +82,8 @@ BGI_INLINE void slot_leave(const bg_slot *slot, bgi_grace_token token)
     bgi_grace_leave(slot->grace, token);
 }
 
-/* Records an add in the filters that take it, before a bit is set. */
+/* Records an add in the filters that took it, when all its bits are set and before the view is left. An advance
+ * that came earlier does not count for it. */
 BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
 {
     const uint64_t added =
@@ -92,6 +94,9 @@ BGI_INLINE void slot_note_add(const bg_slot *slot, const struct view *view)
         }
     }
 }
+
+/* Records that the base may have keys that were added after the last advance, through a slot that is no more. */
+void slot_adds_unnumbered(bg_slot *slot);
 
 /* ---- Changing: with slot->change held ------------------------------------------------ */
 
@@ -118,7 +123,7 @@ bool slot_draft_put(struct slot_draft *draft, struct view_filter *shared, bg_rol
                     bool asked, bool takes);
 
 /* Returns the mark of the current time, for guards. */
-struct guard_mark slot_mark(const bg_slot *slot, const struct guard *guard);
+struct guard_mark slot_mark(const bg_slot *slot);
 
 /* Makes the draft the current view, in one atomic step. On BG_ENOMEM nothing has changed. It cannot fail if the
  * current view has an old or a next filter that the draft does not have (S3). */
@@ -136,14 +141,26 @@ void slot_base_came(bg_slot *slot);
 /* Raises the completeness if it is lower. */
 void slot_raise_complete(bg_slot *slot, uint64_t complete);
 
+/* Lowers the completeness, and keeps the number that it had, also if an advance raises it at the same time. */
+void slot_lower_complete(bg_slot *slot, uint64_t complete);
+
 const bg_allocator *slot_allocator(const bg_slot *slot);
 
 /* Whether a filter can take adds from several threads. */
 bool slot_can_take(const bg_filter *filter);
 
-/* Replaces the base; slot->change is held. `about` is that of the filter's file, or NULL. */
-bg_err slot_swap_base(bg_slot *slot, bg_filter *filter, uint64_t complete,
-                      uint32_t flags, const bg_file_info *about, bg_errinfo *info);
+/* A new base that was not made by the slot. */
+struct slot_incoming {
+    bg_filter *filter;
+    uint64_t complete;
+    uint32_t flags;
+    uint64_t making; /* slot_making when it was handed in, before its file was read */
+    const bg_file_info *about; /* of its file, or NULL */
+};
+
+/* Replaces the base; slot->change is held. */
+bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
+                      bg_errinfo *info);
 
 /* As bg_slot_save; also returns the digest of the written file. (reload.c) */
 bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options,

@@ -127,8 +127,8 @@ bg_err bg_slot_add(bg_slot *slot, const void *key, size_t len, bool *is_new)
         return BG_EINVAL;
     }
     const struct view *view = slot_enter(slot, &token);
-    slot_note_add(slot, view);
     bg_err err = view_add(view, key, len, &news);
+    slot_note_add(slot, view);
     slot_leave(slot, token);
     slot_count_adds(slot, token, !err, news, err);
     if (is_new) {
@@ -145,8 +145,8 @@ bg_err bg_slot_add_u64(bg_slot *slot, uint64_t key, bool *is_new)
         return BG_EINVAL;
     }
     const struct view *view = slot_enter(slot, &token);
-    slot_note_add(slot, view);
     bg_err err = view_add_u64(view, key, &news);
+    slot_note_add(slot, view);
     slot_leave(slot, token);
     slot_count_adds(slot, token, !err, news, err);
     if (is_new) {
@@ -163,8 +163,8 @@ static bg_err slot_add_many(bg_slot *slot, struct view_keys keys, size_t n,
     struct view_news news;
     size_t in = 0;
     const struct view *view = slot_enter(slot, &token);
-    slot_note_add(slot, view);
     bg_err err = view_add_many(view, keys, n, is_new, &in, &news);
+    slot_note_add(slot, view);
     slot_leave(slot, token);
     slot_count_adds(slot, token, in, news, err && err != BG_EINCOMPAT);
     if (done) {

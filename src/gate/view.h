@@ -35,10 +35,11 @@
 /* A filter with an owner. */
 struct view_filter {
     bg_filter *filter;
-    uint64_t check;         /* of its hasher */
-    atomic_uint owners;     /* views, and the thread that is about to create one */
-    atomic_bool failed;     /* an add found no room: not to be queried */
-    _Atomic uint64_t added; /* 1 + advances of the slot before its last add; 0: none */
+    uint64_t check;     /* of its hasher */
+    atomic_uint owners; /* views, and the thread that is about to create one */
+    atomic_bool failed; /* an add found no room: not to be queried */
+    _Atomic uint64_t
+        added; /* 1 + advances of the slot at the end of its last add; 0: none */
     char digest[BG_DIGEST_TEXT]; /* of the file from which it was loaded, or "" */
 };
 

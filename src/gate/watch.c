@@ -17,8 +17,9 @@
  * files were written to (reload.c).
  *
  * The file is loaded once, however many events are pending. Reloading an unchanged file costs reading its header.
- * If a file cannot be loaded, the slot keeps its current filter, and the next change causes another attempt. A
- * file that arrives during a rebuild is loaded when the rebuild has ended.
+ * If a file cannot be loaded, the slot keeps its current filter, and the next change causes another attempt. If
+ * the reason may pass without a change of the file (no memory, no descriptor, a read error), each look after a
+ * second does as well. A file that arrives during a rebuild is loaded when the rebuild has ended.
  *
  * If the slot was loaded from a file when its watch is created, the first look always finds a difference, so a
  * file that was replaced in between is not missed.
@@ -55,7 +56,9 @@ struct bg_watch {
     int64_t seen_since;         /* milliseconds */
     int64_t looked;             /* when the last look was */
     bool waits;                 /* a file arrived during a rebuild */
-    int stop[2];                /* a pipe that is closed to end the thread */
+    bool retries;      /* the last attempt failed for a reason that may pass, */
+    int64_t attempted; /* in this millisecond */
+    int stop[2];       /* a pipe that is closed to end the thread */
     pthread_t thread;
     bool has_thread;
 };
@@ -257,7 +260,7 @@ static bool watch_look(bg_watch *watch, bool replaced)
         watch->tried = now; /* the next file is new, even if it was loaded before */
         return false;
     }
-    return replaced
+    return replaced || (watch->retries && moment - watch->attempted >= WATCH_AGAIN)
            || (!disk_is_same(&now, &watch->tried)
                && moment - watch->seen_since >= WATCH_LASTS);
 }
@@ -279,6 +282,8 @@ static bg_err watch_load(bg_watch *watch, bool *reloaded, bg_errinfo *info)
     (void)!bg_slot_about(watch->slot, &before);
     bg_err err = bg_slot_reload(watch->slot, watch->path, &watch->options, info);
     watch->waits = err == BG_EBUSY;
+    watch->retries = err == BG_ENOMEM || err == BG_EIO;
+    watch->attempted = watch_now();
     (void)!bg_slot_about(watch->slot, &after);
     if (reloaded) {
         *reloaded = after.reloads != before.reloads;

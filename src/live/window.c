@@ -614,10 +614,19 @@ static bg_err window_merge(struct bgi_core *to, const struct bgi_core *from,
     return err;
 }
 
+/* Under both locks: the period says which parts are compared. */
 static bool window_equal(const bg_filter *a, const bg_filter *b)
 {
-    const struct window *w = (const struct window *)(const void *)a;
-    return w->shape.body->equal(w, (const struct window *)(const void *)b);
+    struct window *w = (struct window *)(uintptr_t)a;
+    struct window *other = (struct window *)(uintptr_t)b;
+    if (w == other) {
+        return true;
+    }
+    window_lock_two(w, other);
+    const bool equal = w->period == other->period && w->shape.body->equal(w, other);
+    window_unlock(w);
+    window_unlock(other);
+    return equal;
 }
 
 /* ---- In files -------------------------------------------------------------------- */

@@ -183,6 +183,7 @@ struct container_sink {
 /* Reads a header and what hangs on it (decode.c): sizes, digest, numbers and table. The
  * caller gives `front` back. */
 struct container_front {
+    const struct container_source *source; /* that it was read from */
     struct container_header header;
     struct container_layout layout;
     uint64_t *numbers; /* in the machine's order of bytes */
@@ -209,6 +210,14 @@ bg_err container_decode(const struct container_source *source,
                         const bg_open_options *options, const bg_hasher *hasher,
                         struct bgi_mapping *mapping, struct container_damage *damage,
                         bg_filter **filter, bg_errinfo *info);
+
+/* The same with a front that was read before. A file can be written in place at any time: a caller that uses more
+ * of the header than the filter must take it from this front. */
+bg_err container_decode_front(struct container_front *front,
+                              const bg_open_options *options, const bg_hasher *hasher,
+                              struct bgi_mapping *mapping,
+                              struct container_damage *damage, bg_filter **filter,
+                              bg_errinfo *info);
 
 /* The CRC of a block as the table has it. */
 uint32_t container_block_crc(const struct container_front *front, uint64_t block);

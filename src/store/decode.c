@@ -95,6 +95,7 @@ bg_err container_read_front(const struct container_source *source,
 {
     unsigned char bytes[CONTAINER_HEADER];
     memset(f, 0, sizeof *f);
+    f->source = source;
     bg_err err = decode_read(source, 0, bytes, sizeof bytes, info);
     err = err ? err : container_read_header(bytes, &f->header, info);
     if (err) {
@@ -419,29 +420,25 @@ static bool decode_answers(const bg_filter *filter,
                : container_canaries_agree(filter, header);
 }
 
-bg_err container_decode(const struct container_source *source,
-                        const bg_open_options *options, const bg_hasher *hasher,
-                        struct bgi_mapping *mapping, struct container_damage *damage,
-                        bg_filter **filter, bg_errinfo *info)
+bg_err container_decode_front(struct container_front *front,
+                              const bg_open_options *options, const bg_hasher *hasher,
+                              struct bgi_mapping *mapping,
+                              struct container_damage *damage, bg_filter **filter,
+                              bg_errinfo *info)
 {
-    struct container_front front;
     struct container_damage unasked = { .blocks = 0 };
     bg_hasher own;
     *filter = NULL;
-    bg_err err = container_read_front(source, &front, info);
-    if (err) {
-        return err;
-    }
-    err = hasher ? BG_OK : decode_hasher(&front.header, options, &own, info);
+    bg_err err = hasher ? BG_OK : decode_hasher(&front->header, options, &own, info);
     if (!err) {
-        struct decoder d = { .source = source,
+        struct decoder d = { .source = front->source,
                              .options = options,
-                             .front = &front,
+                             .front = front,
                              .damage = damage ? damage : &unasked,
                              .info = info };
         err = decode_content(&d, hasher ? hasher : &own, mapping, filter);
     }
-    if (!err && !hasher && !decode_answers(*filter, &front.header)) {
+    if (!err && !hasher && !decode_answers(*filter, &front->header)) {
         err = container_refuse(info, BG_EFORMAT, 168, "canaries",
                                "the answers that the filter gave when it was saved",
                                "others");
@@ -451,7 +448,22 @@ bg_err container_decode(const struct container_source *source,
     if (!hasher) {
         bg_hasher_wipe(&own);
     }
-    bgi_memory_give(&front.memory);
+    return err;
+}
+
+bg_err container_decode(const struct container_source *source,
+                        const bg_open_options *options, const bg_hasher *hasher,
+                        struct bgi_mapping *mapping, struct container_damage *damage,
+                        bg_filter **filter, bg_errinfo *info)
+{
+    struct container_front front;
+    *filter = NULL;
+    bg_err err = container_read_front(source, &front, info);
+    if (!err) {
+        err = container_decode_front(&front, options, hasher, mapping, damage, filter,
+                                     info);
+        bgi_memory_give(&front.memory);
+    }
     return err;
 }
 

@@ -178,10 +178,29 @@ enum file_way {
     FILE_VERIFIED /* mapped as well, but verified, and watched: bgi_filter_is_changed */
 };
 
+/* The filter of a file, and what the header that it was decoded by tells, if `about` is not NULL. */
+static bg_err file_decode_about(const struct container_source *source,
+                                const bg_open_options *how, struct bgi_mapping *mapping,
+                                bg_file_info *about, bg_filter **filter,
+                                bg_errinfo *info)
+{
+    struct container_front front;
+    bg_err err = container_read_front(source, &front, info);
+    if (err) {
+        return err;
+    }
+    if (about) {
+        file_tell(&front.header, about);
+    }
+    err = container_decode_front(&front, how, NULL, mapping, NULL, filter, info);
+    bgi_memory_give(&front.memory);
+    return err;
+}
+
 /* The filter of an open file, which is closed. */
 static bg_err file_decode(struct disk_file *file, const struct container_source *source,
                           const bg_open_options *how, enum file_way way,
-                          bg_filter **filter, bg_errinfo *info)
+                          bg_file_info *about, bg_filter **filter, bg_errinfo *info)
 {
     const bool verified = way == FILE_VERIFIED;
     struct bgi_mapping mapping = { .base = NULL };
@@ -191,8 +210,8 @@ static bg_err file_decode(struct disk_file *file, const struct container_source 
         err = container_verify(source, how, NULL, info);
     }
     if (!err) {
-        err = container_decode(source, how, NULL, mapping.base ? &mapping : NULL, NULL,
-                               filter, info);
+        err = file_decode_about(source, how, mapping.base ? &mapping : NULL, about,
+                                filter, info);
     }
     bgi_mapping_give(&mapping); /* if the filter has not taken it */
     if (!err && bgi_filter_is_changed(*filter)) {
@@ -220,7 +239,7 @@ static bg_err file_open(const char *path, const bg_open_options *options, bool m
     bg_err err = container_open_options(options, &how, info);
     err = err ? err : disk_open(path, &file, &source, info);
     return err ? err
-               : file_decode(&file, &source, &how, maps ? FILE_MAPPED : FILE_READ,
+               : file_decode(&file, &source, &how, maps ? FILE_MAPPED : FILE_READ, NULL,
                              filter, info);
 }
 
@@ -246,8 +265,8 @@ bg_err bgi_file_open_other(const char *path, const bg_open_options *options, boo
         disk_close(&file);
         return err;
     }
-    return file_decode(&file, &source, &how, maps ? FILE_VERIFIED : FILE_READ, filter,
-                       info);
+    return file_decode(&file, &source, &how, maps ? FILE_VERIFIED : FILE_READ, about,
+                       filter, info);
 }
 
 bg_err bg_open(const char *path, const bg_open_options *options, bg_filter **filter,

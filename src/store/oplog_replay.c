@@ -270,9 +270,11 @@ static bg_err replay_open_snapshot(const char *path, const bg_open_options *opti
     err = container_read_front(&source, &front, info);
     if (!err) {
         err = oplog_read_position(front.header.metadata, position, info);
+        err =
+            err ? err
+                : container_decode_front(&front, &how, NULL, NULL, NULL, filter, info);
         bgi_memory_give(&front.memory);
     }
-    err = err ? err : container_decode(&source, &how, NULL, NULL, NULL, filter, info);
     disk_close(&file);
     return err;
 }

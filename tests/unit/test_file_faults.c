@@ -18,7 +18,7 @@
 
 /* ---- The system, interposed ---------------------------------------------------------- */
 
-enum fault { NONE, FAIL, FAIL_FROM_NOW_ON, KILL_BEFORE, KILL_AFTER };
+enum fault { NONE, FAIL, FAIL_FROM_NOW_ON, KILL_BEFORE, KILL_AFTER, MEANWHILE };
 
 static struct {
     enum fault fault;
@@ -27,6 +27,7 @@ static struct {
     bool fired;
     bool shortens; /* reads and writes do half of what they are asked for */
     int error;
+    void (*meanwhile)(void); /* what another process does before the call */
 } faults;
 
 static void faults_set(enum fault fault, unsigned at, int error)
@@ -50,8 +51,11 @@ static bool call_fails(void)
         (void)raise(SIGKILL);
     }
     faults.fired = true;
+    if (faults.fault == MEANWHILE) {
+        faults.meanwhile();
+    }
     errno = faults.error;
-    return faults.fault != KILL_AFTER;
+    return faults.fault != KILL_AFTER && faults.fault != MEANWHILE;
 }
 
 static void call_done(void)
@@ -302,6 +306,133 @@ static void kill_at_every_call(bool publishes, enum fault fault)
         CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     }
     CHECK(old >= 10 && new >= 1);
+}
+
+/* ---- Files that are written in place while they are read --------------------------------- */
+
+enum { FEW = 50, MANY = 100, PLACE_BYTES = 1 << 16 };
+
+/* Two files of one size: with FEW keys and with MANY. Each states in its metadata how many. */
+static struct {
+    unsigned char bytes[2][PLACE_BYTES];
+    size_t n;
+    int next; /* the one that is written */
+} place;
+
+static bg_filter *place_filter(uint64_t keys)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.items = MANY;
+    spec.rate = 1e-6;
+    bg_filter *filter = must_create(&spec);
+    (void)add_range(filter, 0, keys);
+    return filter;
+}
+
+static void place_prepare(void)
+{
+    for (int many = 0; many < 2; many++) {
+        const int keys = many ? MANY : FEW;
+        bg_filter *filter = place_filter((uint64_t)keys);
+        bg_save_options how = BG_SAVE_OPTIONS_INIT;
+        char metadata[64];
+        (void)snprintf(metadata, sizeof metadata, "complete: %d\noplog: %d\n", keys,
+                       keys);
+        how.metadata = metadata;
+        CHECK_OK(
+            bg_encode(filter, &how, place.bytes[many], PLACE_BYTES, &place.n, NULL));
+        bg_filter_free(filter);
+    }
+}
+
+static void place_write(void)
+{
+    FILE *stream = fopen(files_path("filter"), faults.fired ? "r+" : "w");
+    CHECK(stream && fwrite(place.bytes[place.next], 1, place.n, stream) == place.n);
+    CHECK(fclose(stream) == 0);
+    place.next = !place.next;
+}
+
+/* A log of all keys. */
+static void place_log(void)
+{
+    bg_filter *filter = place_filter(0);
+    bg_oplog *log = NULL;
+    uint64_t hashes[MANY];
+    for (uint64_t key = 0; key < MANY; key++) {
+        hashes[key] = bg_hash_u64(bg_filter_hasher(filter), key);
+    }
+    CHECK_OK(bg_oplog_open(files_path("log"), filter, NULL, &log, NULL, NULL));
+    CHECK_OK(bg_oplog_append(log, NULL, hashes, MANY, NULL, NULL));
+    CHECK_OK(bg_oplog_close(log, NULL));
+    bg_filter_free(filter);
+}
+
+static void place_open(void)
+{
+    bg_file_info about = { .struct_size = sizeof about };
+    bg_filter *filter = NULL;
+    if (bg_open_about(files_path("filter"), NULL, &about, &filter, NULL) == BG_OK) {
+        const size_t keys = strstr(about.metadata, "complete: 100") ? MANY : FEW;
+        CHECK_EQ(ask_range(filter, 0, keys), keys);
+        bg_filter_free(filter);
+    }
+}
+
+static void place_reload(uint32_t flags)
+{
+    bg_slot_options sealed = BG_SLOT_OPTIONS_INIT;
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    bg_slot *slot = NULL;
+    sealed.flags = BG_SLOT_SEALED;
+    how.flags = flags;
+    CHECK_OK(bg_slot_create(NULL, &sealed, &slot, NULL));
+    if (bg_slot_reload(slot, files_path("filter"), &how, NULL) == BG_OK) {
+        if (flags & BG_SLOT_MAP) { /* a write after the last check is detected here */
+            faults.fault = NONE;
+            (void)!bg_slot_reload(slot, files_path("filter"), &how, NULL);
+        }
+        for (uint64_t key = 0; key < bg_slot_complete(slot); key++) {
+            CHECK(bg_slot_may_contain_u64(slot, key));
+        }
+    }
+    bg_slot_free(slot);
+}
+
+static void place_recover(void)
+{
+    bg_filter *filter = NULL;
+    if (bg_oplog_recover(files_path("filter"), files_path("log"), NULL, &filter, NULL,
+                         NULL)
+        == BG_OK) {
+        CHECK_EQ(ask_range(filter, 0, MANY), MANY);
+        bg_filter_free(filter);
+    }
+}
+
+/* What is told of a file holds for the filter that was read: refused, or all of one of the two. */
+TEST(faults__written_in_place_at_every_call)
+{
+    place_prepare();
+    place_log();
+    for (int way = 0; way < 8; way++) {
+        faults.fired = true;
+        for (unsigned at = 1; faults.fired; at++) {
+            faults.fired = false;
+            place.next = way & 1;
+            place_write();
+            faults.meanwhile = place_write;
+            faults_set(MEANWHILE, at, 0);
+            switch (way / 2) {
+            case 0: place_open(); break;
+            case 1: place_recover(); break;
+            default: place_reload(way / 2 == 2 ? 0 : BG_SLOT_MAP); break;
+            }
+            faults.fault = NONE;
+        }
+    }
+    files_clean();
 }
 
 TEST(faults__killed_at_every_call)

@@ -320,6 +320,67 @@ TEST(gate__a_rebuild_under_way_ends_no_doubt)
     world_end(w);
 }
 
+/* A key that is written while a file is read, or while a filter is swapped, need not be in it, even if the caller
+ * passes BG_SLOT_DISCARD. */
+static bool write_while_read(void *context, uint64_t done, uint64_t all)
+{
+    struct world *w = context;
+    (void)done;
+    (void)all;
+    if (w->inside) {
+        w->inside = NULL;
+        write_late(w);
+    }
+    return true;
+}
+
+static uint64_t write_while_swapped(void *context)
+{
+    (void)write_while_read(context, 0, 0);
+    return 1000;
+}
+
+static void nothing(struct world *w, uint64_t key)
+{
+    (void)w;
+    (void)key;
+}
+
+TEST(gate__a_write_during_a_replacement_is_in_doubt)
+{
+    for (int reloads = 0; reloads < 2; reloads++) {
+        struct world *w = world_make(0.05);
+        const char *path = files_path("during.bg");
+        bg_slot_options sealed = BG_SLOT_OPTIONS_INIT;
+        bg_filter *filter = world_filter(0.05);
+        bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+        bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+        bg_slot_free(w->slot);
+        sealed.flags = BG_SLOT_SEALED;
+        sealed.clock = reloads ? NULL : write_while_swapped;
+        sealed.context = w;
+        CHECK_OK(bg_slot_create(world_filter(0.05), &sealed, &w->slot, NULL));
+        CHECK_OK(bg_save(filter, path, NULL, NULL));
+        world_open(w);
+        const uint64_t key = absent_key(w, PRESENT, false);
+        opening.progress = write_while_read;
+        opening.context = w;
+        how.opening = &opening;
+        how.flags = BG_SLOT_DISCARD;
+        w->inside = nothing; /* until it is written */
+        if (reloads) {
+            CHECK_OK(bg_slot_reload(w->slot, path, &how, NULL));
+            bg_filter_free(filter);
+        } else {
+            CHECK_OK(bg_slot_swap(w->slot, filter, 0, BG_SLOT_DISCARD, NULL));
+        }
+        CHECK(w->has[key] && !maybe(w, key));
+        CHECK_EQ(look(w, key), BG_PRESENT);
+        world_end(w);
+        files_clean();
+    }
+}
+
 TEST(gate__a_base_that_may_be_older_ends_no_doubt)
 {
     struct world *w = world_make(0.05);

@@ -818,3 +818,35 @@ TEST(evict__keeps_the_generation)
     bg_registry_free(registry);
     files_clean();
 }
+
+/* A key whose add was not followed by an advance has no number. That is so after the tenant has come back, too:
+ * no file may replace the base as if it had the key. */
+TEST(evict__keeps_adds_without_a_number)
+{
+    for (int numbered = 0; numbered < 2; numbered++) {
+        bg_registry_options options = on_disk();
+        bg_registry *registry = open_registry(&options);
+        bg_tenant *acme = get_tenant(registry, "acme");
+        bg_slot_advance(bg_tenant_slot(acme), 50);
+        CHECK_OK(add(acme, 100));
+        bg_tenant_release(acme);
+        CHECK_EQ(pass(registry, IDLE), 1);
+        acme = get_tenant(registry, "acme");
+        bg_slot *slot = bg_tenant_slot(acme);
+        bg_filter *delta = must_create(&options.spec);
+        bg_filter *base = must_create(&options.spec);
+        if (numbered) {
+            bg_slot_advance(slot, 60);
+        }
+        CHECK_OK(bg_slot_layer(slot, delta, NULL));
+        const bg_err err = bg_slot_swap(slot, base, 60, 0, NULL);
+        CHECK_EQ(err, numbered ? BG_OK : BG_EINCOMPAT);
+        if (err) {
+            CHECK(has(acme, 100));
+            bg_filter_free(base);
+        }
+        bg_tenant_release(acme);
+        bg_registry_free(registry);
+        files_clean();
+    }
+}

@@ -9,6 +9,7 @@
 #include "support/filters.h"
 #include "support/slots.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A filter may be refused; then the caller still owns it. */
@@ -398,5 +399,112 @@ TEST(slot_guard__migrates_or_not)
         CHECK(done
               == (at > 3)); /* its description, a view, and another view for settling */
         free_counted(slot, &counting);
+    }
+}
+
+/* ---- Adds and advances at the same time -------------------------------------------------- */
+
+/* The allocator of a slot is called in the middle of a change, and a custom hash in the middle of an add. There
+ * they act as another thread, which advances the slot. */
+struct meanwhile {
+    bg_slot *slot;
+    uint64_t advance; /* to this number; 0: does nothing */
+    int call;         /* in which call, from 1 */
+};
+
+static void advance_meanwhile(struct meanwhile *now)
+{
+    if (now->advance && --now->call == 0) {
+        bg_slot_advance(now->slot, now->advance);
+    }
+}
+
+static void *allocate_meanwhile(void *context, size_t bytes, size_t alignment,
+                                int zeroed)
+{
+    const size_t whole = (bytes + alignment - 1) / alignment * alignment;
+    void *memory = aligned_alloc(alignment, whole);
+    CHECK(memory != NULL);
+    memset(memory, zeroed ? 0 : 0xa5, bytes);
+    advance_meanwhile(context);
+    return memory;
+}
+
+static void release(void *context, void *memory, size_t bytes)
+{
+    (void)context;
+    (void)bytes;
+    free(memory);
+}
+
+/* A swap does not undo an advance that comes between its steps: a later file must have the key that got its
+ * number that way. */
+TEST(slot_guard__an_advance_during_a_swap)
+{
+    for (int way = 0; way < 4; way++) {
+        const uint64_t complete =
+            way & 1 ? 40 : 50; /* less than the slot, or as much */
+        struct meanwhile now = { .slot = NULL };
+        const bg_allocator allocator = { allocate_meanwhile, release, &now };
+        bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+        options.allocator = &allocator;
+        options.complete = 50;
+        options.flags = BG_SLOT_SEALED;
+        CHECK_OK(bg_slot_create(make_with(0, 51), &options, &now.slot, NULL));
+        CHECK_OK(bg_slot_layer(now.slot, empty(), NULL));
+        add_keys(now.slot, 100, 1);
+        now.advance = 100;
+        now.call = way & 2 ? 2 : 1;
+        CHECK_OK(bg_slot_swap(now.slot, make_with(0, 51), complete, 0, NULL));
+        CHECK(now.call <= 0);
+        CHECK_OK(bg_slot_compact(now.slot, empty(), NULL));
+        CHECK_EQ(swap(now.slot, make_with(0, 61), 60, 0), BG_EINCOMPAT);
+        CHECK_EQ(count_keys(now.slot, 100, 1), 1);
+        CHECK_EQ(swap(now.slot, make_with(0, 101), 100, 0), BG_OK);
+        bg_slot_free(now.slot);
+    }
+}
+
+static uint64_t hash_meanwhile(void *context, const void *key, size_t len)
+{
+    uint64_t hash = 0;
+    memcpy(&hash, key, len < sizeof hash ? len : sizeof hash);
+    advance_meanwhile(context);
+    return (hash + 1) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+static bg_filter *make_meanwhile(struct meanwhile *now)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.items = 2000;
+    spec.rate = 0.001;
+    spec.hash.profile = BG_HASH_CUSTOM;
+    spec.hash.custom = hash_meanwhile;
+    spec.hash.custom_context = now;
+    spec.hash.custom_name = "meanwhile";
+    return must_create(&spec);
+}
+
+/* An advance that comes before the end of an add gives no number to its key. */
+TEST(slot_guard__an_advance_during_an_add)
+{
+    for (int way = 0; way < 3; way++) {
+        struct meanwhile now = { .advance = 50 };
+        const uint64_t key = 100;
+        const bg_bytes bytes = { &key, sizeof key };
+        bg_filter *other = make_meanwhile(&now);
+        now.slot = make_slot(make_meanwhile(&now), 0);
+        now.call = 1;
+        CHECK_OK(way == 0   ? bg_slot_add_u64(now.slot, key, NULL)
+                 : way == 1 ? bg_slot_add(now.slot, &key, sizeof key, NULL)
+                            : bg_slot_add_many(now.slot, &bytes, 1, NULL, NULL));
+        CHECK_EQ(bg_slot_complete(now.slot), 50);
+        CHECK_OK(bg_slot_layer(now.slot, make_meanwhile(&now), NULL));
+        bg_slot_advance(now.slot, 100);
+        CHECK_EQ(bg_slot_swap(now.slot, other, 50, 0, NULL), BG_EINCOMPAT);
+        CHECK(bg_slot_may_contain_u64(now.slot, key));
+        bg_filter_free(other);
+        bg_slot_free(now.slot);
     }
 }

@@ -208,6 +208,31 @@ TEST(watch__a_pointer_that_comes_first)
     files_clean();
 }
 
+/* A file that cannot be loaded for lack of memory is loaded when there is memory again, without another change. */
+TEST(watch__memory_that_is_missing_for_a_while)
+{
+    struct counting counting;
+    bg_slot_options options = BG_SLOT_OPTIONS_INIT;
+    struct watched w = { NULL, NULL };
+    counting_start(&counting);
+    options.allocator = &counting.hooks;
+    options.flags = BG_SLOT_SEALED;
+    save_keys("filter", 0, 500, 1);
+    CHECK_OK(bg_slot_create(NULL, &options, &w.slot, NULL));
+    CHECK_OK(bg_slot_reload(w.slot, below("filter"), NULL, NULL));
+    CHECK_OK(bg_watch_create(w.slot, below("filter"), NULL, &w.watch, NULL));
+    CHECK_OK(bg_watch_poll(w.watch, 500, NULL, NULL)); /* it is the same file */
+    save_keys("filter", 500, 500, 2);
+    counting.fail_at = counting.calls + 1;
+    counting.fail_onwards = true;
+    CHECK_EQ(bg_watch_poll(w.watch, PATIENCE, NULL, NULL), BG_ENOMEM);
+    CHECK_EQ(stats_of(w.slot).generation, 1);
+    counting.fail_at = 0;
+    watched_end(w);
+    CHECK_EQ(counting.live, 0);
+    put_away("filter");
+}
+
 /* The descriptor also becomes readable for changes without an event. */
 TEST(watch__its_descriptor_becomes_readable)
 {

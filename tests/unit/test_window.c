@@ -558,6 +558,7 @@ enum { ADDERS = 3, ROUNDS = CHECK_EMULATED ? 200 : 1500, BATCH = 70 };
 
 struct conc {
     bg_filter *filter;
+    bg_filter *copy; /* which turns as well, to be compared */
     uint32_t generations;
     bool stop;
     uint64_t id;
@@ -582,6 +583,7 @@ static void *conc_add(void *context)
         size_t found = ask_range(t->filter, t->id << 40 | back << 20, BATCH);
         uint64_t period = bg_filter_period(t->filter);
         CHECK(found == BATCH || period >= begun[back] + t->generations);
+        (void)bg_filter_equal(t->filter, t->copy);
     }
     return NULL;
 }
@@ -594,6 +596,7 @@ static void *conc_rotate(void *context)
             (void)ask_range(t->filter, check_random(), 64);
         }
         rotate(t->filter, 0);
+        rotate(t->copy, 0);
     }
     return NULL;
 }
@@ -605,9 +608,9 @@ static void conc_run(int mode, uint32_t generations, uint64_t count, uint64_t it
     bg_spec spec = window_spec(&o, items, 0.01);
     struct conc t[ADDERS + 1];
     pthread_t threads[ADDERS + 1];
-    bg_filter *filter = must_create(&spec);
+    bg_filter *filter = must_create(&spec), *copy = must_create(&spec);
     for (int i = 0; i <= ADDERS; i++) {
-        t[i] = (struct conc){ filter, generations, false, (uint64_t)i + 1 };
+        t[i] = (struct conc){ filter, copy, generations, false, (uint64_t)i + 1 };
         CHECK_EQ(pthread_create(&threads[i], NULL, i < ADDERS ? conc_add : conc_rotate,
                                 &t[i]),
                  0);
@@ -617,7 +620,9 @@ static void conc_run(int mode, uint32_t generations, uint64_t count, uint64_t it
     }
     __atomic_store_n(&t[ADDERS].stop, true, __ATOMIC_RELAXED);
     CHECK_EQ(pthread_join(threads[ADDERS], NULL), 0);
+    CHECK(bg_filter_equal(filter, filter));
     bg_filter_free(filter);
+    bg_filter_free(copy);
 }
 
 TEST(window__threads_find_what_is_young_while_it_turns)
