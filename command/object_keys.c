@@ -142,6 +142,8 @@ static bool adding_any_is_new(const struct adding *a)
     return i < a->fresh;
 }
 
+enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills whole ones */
+
 /*
  * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises without
  * bound, because the library's adds do not fail. Here they fail when the filter is a sixteenth over its
@@ -162,6 +164,7 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
     }
     const uint64_t width = shape->width ? shape->width : 2;
     const uint64_t bytes = object_bytes(a->object), more = bytes * (width - 1) / 4 * 5;
+    const uint64_t page = more >= OBJECT_LARGE_PAGE / 2 ? OBJECT_LARGE_PAGE : 0;
     const uint64_t most = shape->limit ? shape->limit : settings->max_filter_bytes;
     if (most && more > (most > bytes ? most - bytes : 0)) {
         return object_error(
@@ -169,10 +172,10 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
             "the filter is full and cannot grow: a larger one would exceed %llu bytes",
             (unsigned long long)most);
     }
-    if (!ledger_reserve(LEDGER_FILTERS, more)) {
+    if (!ledger_reserve(LEDGER_FILTERS, more + page)) {
         return object_error(info, BG_ENOMEM, "the filter is full and cannot grow");
     }
-    ledger_release(LEDGER_FILTERS, more);
+    ledger_release(LEDGER_FILTERS, more + page);
     return BG_OK;
 }
 
