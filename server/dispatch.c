@@ -165,7 +165,7 @@ static void resp_no_memory(const struct reply *reply)
     }
 }
 
-enum { RESP_SMALL = 16 << 10 }; /* requests whose copies are never refused */
+enum { RESP_SMALL = 16 << 10 }; /* requests whose copies count as small buffers */
 
 /* A job for a copy of a request; NULL: no memory. */
 static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_t argc)
@@ -175,9 +175,8 @@ static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_
         bytes += argv[i].len;
     }
     bytes += sizeof(struct resp_job) + argc * sizeof(bg_bytes);
-    if (bytes < RESP_SMALL) {
-        ledger_add(LEDGER_BUFFERS, bytes);
-    } else if (!ledger_reserve(LEDGER_BUFFERS, bytes)) {
+    if (!(bytes < RESP_SMALL ? ledger_reserve_small(bytes)
+                             : ledger_reserve(LEDGER_BUFFERS, bytes))) {
         return NULL;
     }
     struct resp_job *job = malloc(bytes);

@@ -80,14 +80,13 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 /* ---- Arguments --------------------------------------------------------------------------- */
 
-/* Up to RESP_KEEP memory is never refused, as that of small buffers. */
+/* Up to RESP_KEEP arguments count as a small buffer. */
 static bool resp_widen(struct resp_parser *p)
 {
     const size_t room = p->room > RESP_FEW ? p->room * 2 : (size_t)RESP_FEW * 8;
     const size_t more = (room - (p->argv == p->few ? 0 : p->room)) * sizeof(bg_bytes);
-    if (room <= RESP_KEEP) {
-        ledger_add(LEDGER_BUFFERS, more);
-    } else if (!ledger_reserve(LEDGER_BUFFERS, more)) {
+    if (!(room <= RESP_KEEP ? ledger_reserve_small(more)
+                            : ledger_reserve(LEDGER_BUFFERS, more))) {
         return false;
     }
     bg_bytes *argv = realloc(p->argv == p->few ? NULL : p->argv, room * sizeof *argv);

@@ -4,6 +4,7 @@
 usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
 import os
+import socket
 import sqlite3
 import threading
 
@@ -134,7 +135,7 @@ def test_growth(program):
             done, full = [], False
             while not full:
                 assert len(done) < 5000000
-                keys = [f"key {len(done) + i}" for i in range(50000)]
+                keys = [f"key {len(done) + i}" for i in range(10000)]
                 answers = s.ask(add, name, *(("ITEMS",) if add == "CF.INSERT" else ()), *keys)
                 full = isinstance(answers, Error) or any(isinstance(a, Error) or a == -1 for a in answers)
                 done += [k for k, a in zip(keys, answers) if a in (0, 1)] if isinstance(answers, list) else []
@@ -188,6 +189,54 @@ def send(client, data):
         client.socket.sendall(data)
     except OSError:
         pass  # refused
+
+
+def fill(s):
+    """Creates filters until no more fit; returns how many."""
+    made = 0
+    with s.connect() as client:
+        while True:
+            answers = client.pipeline([("BF.ADD", f"f{made + i}", "x") for i in range(200)])
+            made += answers.count(1)
+            if is_oom(answers[-1]):
+                return made
+
+
+@alone
+def test_small_requests_of_many_clients(program):
+    """Small requests are not refused while buffers use the memory that is reserved for them, and do not prevent adds. All together they
+    have a limit, however many clients there are."""
+    with Service(program, "maxmemory 16Mi", "appendfsync no") as s:
+        fill(s)
+        half = encode("BF.EXISTS", "f0", b"y" * 16000)[:-600]
+        clients = [s.connect() for _ in range(20)]
+        for client in clients:
+            send(client, half)
+        wait_for(lambda: memory(s)["used_memory_buffers"] > 20 * len(half), what="requests to be read")
+        assert s.ask("BF.ADD", "f0", "y") == 1
+        clients += [s.connect() for _ in range(500)]
+        for client in clients[20:]:
+            send(client, half)
+        wait_for(lambda: "request refused" in s.read_log(), what="a refusal")
+        assert memory(s)["used_memory"] < 19 * MI, memory(s)
+        for client in clients:
+            client.close()
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be given back")
+        assert s.ask("BF.ADD", "f0", "z") == 1
+
+
+@alone
+def test_heads_of_http(program):
+    with Service(program, "maxmemory 64Mi", http=True) as s:
+        lines = b"".join(b"X-%d: %s\r\n" % (i, b"y" * 250) for i in range(55))
+        head = b"POST /api/v1/filters HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n" + lines + b"\r\n"
+        clients = [socket.create_connection(("127.0.0.1", s.http_port)) for _ in range(50)]
+        for client in clients:
+            client.sendall(head)
+        wait_for(lambda: memory(s)["used_memory_buffers"] > 50 * len(head), what="heads to be counted")
+        for client in clients:
+            client.close()
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="heads to be given back")
 
 
 @alone
