@@ -148,7 +148,8 @@ enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills whole ones */
  * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises without
  * bound, because the library's adds do not fail. Here they fail when the filter is a sixteenth over its
  * capacity (the library has then tried twice to grow) and the next layer would not fit. If the layer would
- * fit, adds continue, and the library soon tries again.
+ * fit, adds continue, and the library soon tries again. Small layers are not refused one by one, and a filter
+ * in shards has many: so adds also fail as soon as memory is used up.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
@@ -158,7 +159,8 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
         return BG_OK;
     }
     const uint64_t capacity = object_capacity(a->object);
-    if (atomic_load(&a->object->items) <= capacity + capacity / 16 + 64
+    const bool full = ledger_is_full(); /* it was not when the command began */
+    if ((!full && atomic_load(&a->object->items) <= capacity + capacity / 16 + 64)
         || !adding_any_is_new(a)) {
         return BG_OK;
     }
