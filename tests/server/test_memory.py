@@ -226,6 +226,21 @@ def test_small_requests_of_many_clients(program):
 
 
 @alone
+def test_transactions(program):
+    """Many small queued requests count with the overhead of their memory, which goes back to the system afterwards."""
+    with Service(program, "maxmemory 128Mi", "appendonly no") as s:
+        start = s.memory()
+        with s.connect() as client:
+            assert client.ask("MULTI") == "OK"
+            for _ in range(4000):
+                assert client.pipeline([("PING",)] * 200)[-1] == "QUEUED"
+            assert memory(s)["used_memory_buffers"] >= 4000 * 200 * 64
+            assert s.memory() - start < memory(s)["used_memory"] + 8 * MI, (start, s.memory(), memory(s))
+        if "libasan" not in open(f"/proc/{s.process.pid}/maps", encoding="utf-8").read():  # it keeps freed memory on purpose
+            wait_for(lambda: s.memory() < start + 20 * MI, what="memory to go back to the system")
+
+
+@alone
 def test_heads_of_http(program):
     with Service(program, "maxmemory 64Mi", http=True) as s:
         lines = b"".join(b"X-%d: %s\r\n" % (i, b"y" * 250) for i in range(55))
