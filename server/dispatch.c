@@ -165,6 +165,7 @@ static void resp_no_memory(const struct reply *reply)
     }
 }
 
+enum { RESP_WORDS = 4 };        /* arguments that count as one request */
 enum { RESP_SMALL = 16 << 10 }; /* requests whose copies count as small buffers */
 
 /* A job for a copy of a request; NULL: no memory. */
@@ -184,14 +185,15 @@ static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_
         ledger_release(LEDGER_BUFFERS, bytes);
         return NULL;
     }
-    *job = (struct resp_job){
-        .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
-        .conn = conn,
-        .client = conn->client,
-        .bytes = bytes,
-        .argc = argc,
-        .argv = (bg_bytes *)(job + 1)
-    };
+    *job = (struct resp_job){ .job = { .run = resp_job_run,
+                                       .done = resp_job_done,
+                                       .worker = conn->worker,
+                                       .owner = conn->client.user },
+                              .conn = conn,
+                              .client = conn->client,
+                              .bytes = bytes,
+                              .argc = argc,
+                              .argv = (bg_bytes *)(job + 1) };
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };
@@ -392,6 +394,13 @@ static void resp_end(struct conn *conn)
     conn->client.close = true;
 }
 
+/* How much of its turn a request takes: those with many arguments count as several. */
+static size_t resp_share(const struct conn *conn)
+{
+    const size_t share = 1 + conn->parser.argc / RESP_WORDS;
+    return share < conn->turn ? share : conn->turn;
+}
+
 static size_t resp_input(struct conn *conn, char *bytes, size_t n)
 {
     size_t at = 0, requests = 0;
@@ -410,7 +419,7 @@ static size_t resp_input(struct conn *conn, char *bytes, size_t n)
             at = n;
             break;
         }
-        conn->turn--;
+        conn->turn -= resp_share(conn);
         requests++;
         resp_request(conn, conn->parser.argv, conn->parser.argc);
         if (!conn->client.user || conn->limits.strangers) {

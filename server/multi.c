@@ -19,6 +19,7 @@ struct queued {
 struct multi {
     struct queued *first, **last;
     size_t count;
+    size_t words;
     size_t bytes;
     bool slow; /* not all of it is for the thread of an event loop */
     bool failed;
@@ -105,9 +106,10 @@ void multi_queue(struct client *client, const struct request *request, size_t li
         *multi->last = queued;
         multi->last = &queued->next;
         multi->count++;
+        multi->words += request->argc;
         multi->bytes += cost;
-        multi->slow =
-            multi->slow || request->command->flags & (COMMAND_SLOW | COMMAND_DEFERS);
+        multi->slow = multi->slow || multi->words > SESSION_QUICK
+                      || request->command->flags & (COMMAND_SLOW | COMMAND_DEFERS);
     } else if (!multi->failed) {
         multi->failed = true;
         ledger_release(LEDGER_BUFFERS, room ? cost : 0);

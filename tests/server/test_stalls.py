@@ -84,6 +84,25 @@ def test_waiting_writers_leave_threads_to_others(s):
         writer.close()
 
 
+@service.alone
+def test_requests_with_many_arguments(program):
+    """Requests that take long because they have many arguments are jobs, alone and in MULTI: they wait for the only thread of jobs."""
+    with service.Service(program, "workers 1", "jobs 1", "appendfsync no") as s:
+        assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+        with s.connect() as long, s.connect() as many:
+            for count, is_job in ((5000, True), (1000, False)):
+                names = [f"name {i}" for i in range(count)]
+                for words in (("EXISTS", *names), ("EXEC",)):
+                    if words == ("EXEC",):
+                        assert many.ask("MULTI") == "OK"
+                        assert many.pipeline([("EXISTS", *names[at:at + 500]) for at in range(0, count, 500)])[-1] == "QUEUED"
+                    long.send(encode("BG.DIGEST", "large"))
+                    assert s.ask("PING") == "PONG"  # the service has read the request for the digest
+                    assert many.ask(*words) in (0, [0] * (count // 500))
+                    assert not is_job or readable(long), words
+                    assert long.reply()
+
+
 def faults(s):
     """Pages that the process touched for the first time."""
     with open(f"/proc/{s.process.pid}/stat", encoding="ascii") as file:
