@@ -487,7 +487,8 @@ static void web_submit(struct conn *conn, bool asks)
     }
     job->job = (struct job){ .run = web_job_run,
                              .done = web_job_done,
-                             .worker = conn->worker };
+                             .worker = conn->worker,
+                             .owner = conn->client.user };
     job->conn = conn;
     job->asks = asks;
     web_prepare(conn, &job->request);

@@ -103,6 +103,32 @@ def test_requests_with_many_arguments(program):
                     assert long.reply()
 
 
+@service.alone
+def test_users_leave_threads_to_others(program):
+    """One user has more jobs than there are threads. The job of another user does not wait for all of them."""
+    with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*", "user other on >x +@all ~*") as s:
+        assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+        assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
+        assert s.ask("BG.DIGEST", "small")
+        crowd = [s.connect() for _ in range(12)]
+        with s.connect() as neighbor:
+            assert neighbor.ask("AUTH", "other", "x") == "OK"
+            assert neighbor.ask("BG.DIGEST", "small")
+            behind = len(crowd)
+            for _ in range(20):
+                for client in crowd:
+                    client.send(encode("BG.DIGEST", "large"))
+                assert neighbor.ask("BG.DIGEST", "small")
+                behind = min(behind, sum(readable(client) for client in crowd))
+                for client in crowd:
+                    assert not isinstance(client.reply(), service.Error)
+                if behind < len(crowd) // 2:
+                    break
+            assert behind < len(crowd) // 2, behind
+        for client in crowd:
+            client.close()
+
+
 def faults(s):
     """Pages that the process touched for the first time."""
     with open(f"/proc/{s.process.pid}/stat", encoding="ascii") as file:
