@@ -377,20 +377,34 @@ static void resp_set_limits(struct conn *conn)
     conn->limits.request = settings->client_query_buffer_limit;
 }
 
-/* What came is no request, and nothing that follows can be understood: says so behind all replies, and
- * ends the connection. */
+/* The error with which a connection ends. */
+static void resp_farewell(const struct conn *conn, char text[256])
+{
+    char why[LEDGER_WHY];
+    if (conn->parser.refused && ledger_refusal(why)) {
+        (void)snprintf(text, 256, "OOM %s", why);
+        log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
+                  "client %s: request refused: %s", conn->client.address, why);
+    } else {
+        (void)snprintf(text, 256, "ERR %s", conn->parser.error);
+    }
+}
+
+/* What came is no request, or there is no memory for it, and nothing that follows can be understood: says so
+ * after all replies, and ends the connection. */
 static void resp_end(struct conn *conn)
 {
+    char text[256];
+    resp_farewell(conn, text);
     const struct run *run = &conn->worker->run;
     struct resp_job *job = run->n > 0 && run->front ? run_forward(conn, NULL, 0) : NULL;
     if (job) {
-        (void)snprintf(job->farewell, sizeof job->farewell, "ERR %s",
-                       conn->parser.error);
+        (void)snprintf(job->farewell, sizeof job->farewell, "%s", text);
         return;
     }
     run_flush(conn);
     const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
-    reply_errorf(&reply, "ERR %s", conn->parser.error);
+    reply_error(&reply, text);
     conn->client.close = true;
 }
 
