@@ -79,10 +79,19 @@ static void web_answer_free(struct web_answer *answer)
     answer->extras = 0;
 }
 
-static bool web_json_open(struct web_json *json)
+/* Writes JSON to the body of an answer, whose memory is counted. */
+static ssize_t web_json_write(void *request, const char *bytes, size_t n)
 {
+    struct buffer *body = &((struct web_request *)request)->answer.body;
+    buffer_put(body, bytes, n);
+    return body->overflow ? 0 : (ssize_t)n;
+}
+
+static bool web_json_open(struct web_request *request, struct web_json *json)
+{
+    const cookie_io_functions_t writes = { .write = web_json_write };
     memset(json, 0, sizeof *json);
-    FILE *to = open_memstream(&json->text, &json->n);
+    FILE *to = fopencookie(request, "w", writes);
     if (!to) {
         return false;
     }
@@ -92,7 +101,7 @@ static bool web_json_open(struct web_json *json)
 
 bool web_json_begin(struct web_request *request, struct web_json *json)
 {
-    const bool good = web_json_open(json);
+    const bool good = web_json_open(request, json);
     if (!good) {
         web_error(request, 507, "out_of_memory", "out of memory");
     }
@@ -105,12 +114,7 @@ void web_json_end(struct web_request *request, struct web_json *json)
     const bool failed = ferror(json->json.to) != 0;
     const bool whole = fclose(json->json.to) == 0 && !failed;
     request->answer.type = "application/json";
-    if (whole) {
-        buffer_put(&request->answer.body, json->text, json->n);
-    } else {
-        request->answer.body.overflow = true;
-    }
-    free(json->text);
+    request->answer.body.overflow = request->answer.body.overflow || !whole;
 }
 
 void web_error(struct web_request *request, int status, const char *code,
@@ -124,7 +128,7 @@ void web_error(struct web_request *request, int status, const char *code,
     va_end(arguments);
     request->answer.status = status;
     buffer_clear(&request->answer.body, 0);
-    if (web_json_open(&json)) {
+    if (web_json_open(request, &json)) {
         json_object(&json.json, "error");
         json_text(&json.json, "code", code);
         json_text(&json.json, "message", message);

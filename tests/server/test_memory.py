@@ -3,6 +3,7 @@
 
 usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
+import http.client
 import os
 import socket
 import sqlite3
@@ -253,6 +254,19 @@ def test_heads_of_http(program):
         for client in clients:
             client.close()
         wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="heads to be given back")
+
+
+@alone
+def test_keys_of_http(program):
+    """What the service notes of each key is more than a short key."""
+    with Service(program, "maxmemory 8Mi", http=True) as s:
+        assert s.ask("BF.ADD", "f", "a") == 1
+        for keys, status in ((200000, 507), (1000, 200)):
+            client = http.client.HTTPConnection("127.0.0.1", s.http_port, timeout=60)
+            client.request("POST", "/api/v1/filters/f/check", b"a\n" * keys, {"Content-Type": "text/plain"})
+            assert client.getresponse().status == status, keys
+            client.close()
+        wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be given back")
 
 
 @alone
