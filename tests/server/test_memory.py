@@ -127,6 +127,21 @@ def test_many_small_filters(program):
 
 
 @alone
+def test_dropped_filters_leave_nothing(program):
+    """The counted memory is what it was before, also that of the charts of filters."""
+    with Service(program, "appendonly no") as s:
+        def objects():
+            return memory(s)["used_memory_objects"]
+        assert s.ask("BF.ADD", "f", "x") == 1
+        wait_for(lambda: objects() > 16 << 10, what="the observer")
+        before = objects()
+        s.connect().pipeline([("BF.ADD", f"f{i}", "x") for i in range(300)])
+        wait_for(lambda: objects() > before + (400 << 10), what="the observer")
+        assert s.ask("DEL", *[f"f{i}" for i in range(300)]) == 300
+        wait_for(lambda: objects() == before, what="memory to be given back")
+
+
+@alone
 def test_growth(program):
     """A filter that may not grow refuses items; what was acknowledged before stays."""
     with Service(program, "maxmemory 8Mi", "appendfsync no") as s:
