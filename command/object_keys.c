@@ -142,46 +142,63 @@ static bool adding_any_is_new(const struct adding *a)
     return i < a->fresh;
 }
 
+enum { OBJECT_LARGE_PAGE = 2 << 20 }; /* a large layer fills whole ones */
+
+/* Returns whether there is memory for a layer. Without a host that makes room, it matters only if it is
+ * `needed`: the library tries again otherwise. */
+static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
+{
+    bool (*room)(struct host * host, uint64_t bytes) = a->host->ops->room;
+    if (room) {
+        return room(a->host, bytes);
+    }
+    if (needed && !ledger_reserve(LEDGER_FILTERS, bytes)) {
+        return false;
+    }
+    ledger_release(LEDGER_FILTERS, needed ? bytes : 0);
+    return true;
+}
+
 /*
  * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises without
  * bound, because the library's adds do not fail. Here they fail when the filter is a sixteenth over its
  * capacity (the library has then tried twice to grow) and the next layer would not fit. If the layer would
  * fit, adds continue, and the library soon tries again. A host that has to make room (`room`) is asked
  * before the library tries at all. The library does not know the limit of this server if the filter came from
- * another one, so a layer that certainly exceeds it is refused before as well.
+ * another one, so a layer that certainly exceeds it is refused before as well. Small layers are not refused one
+ * by one, and a filter in shards has many: so adds also fail as soon as memory is used up.
  */
 static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
 {
     const struct object_shape *shape = &a->object->shape;
     const struct command_settings *settings = a->host->settings;
-    bool (*room)(struct host * host, uint64_t bytes) = a->host->ops->room;
     if (shape->kind != BG_KIND_SCALABLE || !settings
-        || (room && !settings->max_filter_bytes)) { /* a primary or a file says so */
+        || (a->host->ops->room
+            && !settings->max_filter_bytes)) { /* a primary or a file says so */
         return BG_OK;
     }
     const uint64_t capacity = object_capacity(a->object),
                    items = atomic_load(&a->object->items);
-    if (items + a->fresh <= capacity || !adding_any_is_new(a)) {
+    const bool full = ledger_is_full(); /* it was not when the command began */
+    const bool grows = items + a->fresh > capacity;
+    if ((!full && !grows) || !adding_any_is_new(a)) {
         return BG_OK;
     }
     const bool over = items > capacity + capacity / 16 + 64;
     const uint64_t width = shape->width ? shape->width : 2;
     const uint64_t bytes = object_bytes(a->object), least = bytes * (width - 1),
                    more = least / 4 * 5;
+    const uint64_t page = more >= OBJECT_LARGE_PAGE / 2 ? OBJECT_LARGE_PAGE : 0;
     const uint64_t most = shape->limit ? shape->limit : settings->max_filter_bytes;
-    if (most && (over ? more : least) > (most > bytes ? most - bytes : 0)) {
+    if (grows && most && (over ? more : least) > (most > bytes ? most - bytes : 0)) {
         return object_error(
             info, BG_ENOMEM,
             "the filter is full and cannot grow: a larger one would exceed %llu bytes",
             (unsigned long long)most);
     }
-    const bool fits = room    ? room(a->host, more)
-                      : !over ? true
-                              : ledger_reserve(LEDGER_FILTERS, more);
-    if (!fits) {
+    if (!adding_fits(a, more + page, over || full)) {
         return object_error(info, BG_ENOMEM, "the filter is full and cannot grow");
     }
-    ledger_release(LEDGER_FILTERS, over && !room ? more : 0);
     return BG_OK;
 }
 

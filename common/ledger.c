@@ -36,12 +36,24 @@ uint64_t ledger_used(void)
     return sum;
 }
 
-/* The limit for a part. */
-static uint64_t ledger_limit_of(enum ledger_part part, uint64_t most)
+/* What is reserved for buffers; also how far small buffers may exceed the limit. */
+static uint64_t ledger_share(uint64_t most)
 {
     const uint64_t share = most / LEDGER_SHARE;
-    const uint64_t leaves = share < LEDGER_LEAVES ? share : LEDGER_LEAVES;
-    return part == LEDGER_BUFFERS ? most : most - leaves;
+    return share < LEDGER_LEAVES ? share : LEDGER_LEAVES;
+}
+
+/* Whether a part is over its limit. For the other parts, buffers use at least what is reserved for them, and
+ * no more than that as long as it suffices. */
+static bool ledger_is_over(enum ledger_part part, uint64_t most)
+{
+    const uint64_t share = part == LEDGER_BUFFERS ? 0 : ledger_share(most);
+    const uint64_t buffers = ledger_used_by(LEDGER_BUFFERS);
+    uint64_t sum = buffers > share ? buffers : share;
+    for (int i = 0; i < LEDGER_PARTS; i++) {
+        sum += i == LEDGER_BUFFERS ? 0 : ledger_used_by((enum ledger_part)i);
+    }
+    return sum > most;
 }
 
 void ledger_add(enum ledger_part part, uint64_t bytes)
@@ -54,6 +66,14 @@ void ledger_release(enum ledger_part part, uint64_t bytes)
     atomic_fetch_sub_explicit(&ledger_parts[part].used, bytes, memory_order_relaxed);
 }
 
+/* Records a refusal for ledger_refusal. Returns false. */
+static bool ledger_refuse(uint64_t bytes)
+{
+    ledger_wanted = bytes ? bytes : 1;
+    ledger_found = ledger_used();
+    return false;
+}
+
 /* Counts first: of two threads that reserve the last bytes, at most one succeeds. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes)
 {
@@ -62,25 +82,36 @@ bool ledger_reserve(enum ledger_part part, uint64_t bytes)
         ledger_add(part, bytes);
         return true;
     }
-    const uint64_t limit = ledger_limit_of(part, most);
-    const uint64_t alone = part == LEDGER_BUFFERS ? limit / 2 : limit;
+    const uint64_t alone =
+        part == LEDGER_BUFFERS ? most / 2 : most - ledger_share(most);
     if (bytes <= alone) {
         const uint64_t before = atomic_fetch_add(&ledger_parts[part].used, bytes);
         atomic_thread_fence(memory_order_seq_cst);
-        if (before <= alone - bytes && ledger_used() <= limit) {
+        if (before <= alone - bytes && !ledger_is_over(part, most)) {
             return true;
         }
         ledger_release(part, bytes);
     }
-    ledger_wanted = bytes ? bytes : 1;
-    ledger_found = ledger_used();
-    return false;
+    return ledger_refuse(bytes);
+}
+
+bool ledger_reserve_small(uint64_t bytes)
+{
+    const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);
+    const uint64_t share = ledger_share(most);
+    ledger_add(LEDGER_BUFFERS, bytes);
+    if (!most || ledger_is_exempt || ledger_used_by(LEDGER_BUFFERS) <= 2 * share
+        || ledger_used() <= most + share) {
+        return true;
+    }
+    ledger_release(LEDGER_BUFFERS, bytes);
+    return ledger_refuse(bytes);
 }
 
 bool ledger_is_full(void)
 {
     const uint64_t most = atomic_load_explicit(&ledger_most, memory_order_relaxed);
-    return most && ledger_used() > ledger_limit_of(LEDGER_FILTERS, most);
+    return most && ledger_is_over(LEDGER_FILTERS, most);
 }
 
 bool ledger_exempt(bool exempt)

@@ -14,7 +14,8 @@
  *
  * Parts. A sixteenth of the limit, at most 64 MiB, is reserved for buffers, so that clients get replies
  * when filters have used all the rest. Buffers use at most half of the limit, so that unfinished
- * requests cannot prevent all adds.
+ * requests cannot prevent all adds. Small buffers may exceed both limits, by another sixteenth of the whole
+ * in total, so that ordinary requests work when large ones have used everything.
  *
  * Cost: one atomic addition, and four loads if there is a limit.
  * Thread safety: MT-Safe. Refusals are recorded per thread.
@@ -40,6 +41,11 @@ void ledger_limit(uint64_t bytes);
 /* Counts bytes that are about to be allocated. Returns false, and counts nothing, if that would
  * exceed the limit. */
 bool ledger_reserve(enum ledger_part part, uint64_t bytes);
+
+/* Counts bytes of small buffers and connections. Returns false, and counts nothing, only if buffers use more
+ * than twice what is reserved for them, and all parts together exceed the limit by a sixteenth (at most
+ * 64 MiB). So clients are served also if filters exceed a limit that was lowered. */
+bool ledger_reserve_small(uint64_t bytes);
 
 /* Counts bytes unconditionally: for small allocations whose number is limited elsewhere by
  * ledger_is_full. */

@@ -7,7 +7,7 @@
 
 enum {
     BUFFER_FIRST = 1024,
-    BUFFER_SMALL = 16 << 10 /* up to here memory is never refused: errors can be sent */
+    BUFFER_SMALL = 16 << 10 /* up to here memory is refused only in need */
 };
 
 void buffer_free(struct buffer *b)
@@ -48,13 +48,22 @@ static void buffer_settle(struct buffer *b)
     }
 }
 
+/* Counts memory. The first piece is never refused, so that errors can be sent. */
+static bool buffer_reserve(size_t room, size_t more)
+{
+    if (room <= BUFFER_FIRST) {
+        ledger_add(LEDGER_BUFFERS, more);
+        return true;
+    }
+    return room <= BUFFER_SMALL ? ledger_reserve_small(more)
+                                : ledger_reserve(LEDGER_BUFFERS, more);
+}
+
 /* Moves the bytes to memory of another size, if the limit allows it. */
 static bool buffer_resize(struct buffer *b, size_t room)
 {
     const size_t more = room - b->room;
-    if (room <= BUFFER_SMALL) {
-        ledger_add(LEDGER_BUFFERS, more);
-    } else if (!ledger_reserve(LEDGER_BUFFERS, more)) {
+    if (!buffer_reserve(room, more)) {
         return false;
     }
     char *data = realloc(b->data, room);

@@ -21,6 +21,7 @@
 
 enum {
     CONN_KEEP = 4096,
+    CONN_TLS = 48 << 10, /* what OpenSSL allocates for a connection, about */
     CONN_FIRST = 16384,
     CONN_STEADY = 16384, /* bytes of a request that has to come in pieces */
     CONN_PIECES = 8,     /* of a long answer at a time, then others have their turn */
@@ -90,17 +91,34 @@ static void conn_free(struct conn *conn)
     resp_parser_free(&conn->parser);
     buffer_free(&conn->in);
     buffer_free(&conn->out);
+    ledger_release(LEDGER_BUFFERS, conn->cost);
     free(conn);
+}
+
+/* Returns memory for a connection; NULL: there is none. */
+static struct conn *conn_create(bool tls)
+{
+    const size_t cost = sizeof(struct conn) + (tls ? CONN_TLS : 0);
+    struct conn *conn = NULL;
+    if (ledger_reserve_small(cost)) {
+        conn = calloc(1, sizeof *conn);
+        ledger_release(LEDGER_BUFFERS, conn ? 0 : cost);
+    }
+    if (conn) {
+        conn->cost = cost;
+    }
+    return conn;
 }
 
 void conn_open(struct worker *worker, int fd, const struct protocol *protocol, bool tls,
                const char *address, const char *host)
 {
     const struct settings *settings = settings_now(worker->server->store);
-    struct conn *conn = calloc(1, sizeof *conn);
+    struct conn *conn = conn_create(tls);
     SSL *ssl = conn && tls ? tls_connection(worker->server->tls) : NULL;
     if (!conn || (tls && (!ssl || !SSL_set_fd(ssl, fd)))) {
         SSL_free(ssl);
+        ledger_release(LEDGER_BUFFERS, conn ? conn->cost : 0);
         free(conn);
         close(fd);
         worker_uncount(worker);

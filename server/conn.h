@@ -60,7 +60,8 @@ struct conn {
     struct worker *worker;
     const struct protocol *protocol;
     int fd;
-    SSL *ssl; /* NULL: plain */
+    SSL *ssl;    /* NULL: plain */
+    size_t cost; /* bytes in the ledger for this and for TLS */
     struct event event;
     short waits_for; /* EV_READ, EV_WRITE: what the event is registered for */
 

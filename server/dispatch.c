@@ -165,7 +165,8 @@ static void resp_no_memory(const struct reply *reply)
     }
 }
 
-enum { RESP_SMALL = 16 << 10 }; /* requests whose copies are never refused */
+enum { RESP_WORDS = 4 };        /* arguments that count as one request */
+enum { RESP_SMALL = 16 << 10 }; /* requests whose copies count as small buffers */
 
 /* A job for a copy of a request; NULL: no memory. */
 static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_t argc)
@@ -175,9 +176,8 @@ static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_
         bytes += argv[i].len;
     }
     bytes += sizeof(struct resp_job) + argc * sizeof(bg_bytes);
-    if (bytes < RESP_SMALL) {
-        ledger_add(LEDGER_BUFFERS, bytes);
-    } else if (!ledger_reserve(LEDGER_BUFFERS, bytes)) {
+    if (!(bytes < RESP_SMALL ? ledger_reserve_small(bytes)
+                             : ledger_reserve(LEDGER_BUFFERS, bytes))) {
         return NULL;
     }
     struct resp_job *job = malloc(bytes);
@@ -185,14 +185,15 @@ static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_
         ledger_release(LEDGER_BUFFERS, bytes);
         return NULL;
     }
-    *job = (struct resp_job){
-        .job = { .run = resp_job_run, .done = resp_job_done, .worker = conn->worker },
-        .conn = conn,
-        .client = conn->client,
-        .bytes = bytes,
-        .argc = argc,
-        .argv = (bg_bytes *)(job + 1)
-    };
+    *job = (struct resp_job){ .job = { .run = resp_job_run,
+                                       .done = resp_job_done,
+                                       .worker = conn->worker,
+                                       .owner = conn->client.user },
+                              .conn = conn,
+                              .client = conn->client,
+                              .bytes = bytes,
+                              .argc = argc,
+                              .argv = (bg_bytes *)(job + 1) };
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };
@@ -376,21 +377,42 @@ static void resp_set_limits(struct conn *conn)
     conn->limits.request = settings->client_query_buffer_limit;
 }
 
-/* What came is no request, and nothing that follows can be understood: says so behind all replies, and
- * ends the connection. */
+/* The error with which a connection ends. */
+static void resp_farewell(const struct conn *conn, char text[256])
+{
+    char why[LEDGER_WHY];
+    if (conn->parser.refused && ledger_refusal(why)) {
+        (void)snprintf(text, 256, "OOM %s", why);
+        log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 },
+                  "client %s: request refused: %s", conn->client.address, why);
+    } else {
+        (void)snprintf(text, 256, "ERR %s", conn->parser.error);
+    }
+}
+
+/* What came is no request, or there is no memory for it, and nothing that follows can be understood: says so
+ * after all replies, and ends the connection. */
 static void resp_end(struct conn *conn)
 {
+    char text[256];
+    resp_farewell(conn, text);
     const struct run *run = &conn->worker->run;
     struct resp_job *job = run->n > 0 && run->front ? run_forward(conn, NULL, 0) : NULL;
     if (job) {
-        (void)snprintf(job->farewell, sizeof job->farewell, "ERR %s",
-                       conn->parser.error);
+        (void)snprintf(job->farewell, sizeof job->farewell, "%s", text);
         return;
     }
     run_flush(conn);
     const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
-    reply_errorf(&reply, "ERR %s", conn->parser.error);
+    reply_error(&reply, text);
     conn->client.close = true;
+}
+
+/* How much of its turn a request takes: those with many arguments count as several. */
+static size_t resp_share(const struct conn *conn)
+{
+    const size_t share = 1 + conn->parser.argc / RESP_WORDS;
+    return share < conn->turn ? share : conn->turn;
 }
 
 static size_t resp_input(struct conn *conn, char *bytes, size_t n)
@@ -411,7 +433,7 @@ static size_t resp_input(struct conn *conn, char *bytes, size_t n)
             at = n;
             break;
         }
-        conn->turn--;
+        conn->turn -= resp_share(conn);
         requests++;
         resp_request(conn, conn->parser.argv, conn->parser.argc);
         if (!conn->client.user || conn->limits.strangers) {

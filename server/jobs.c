@@ -14,12 +14,16 @@ struct jobs {
     struct job *first, **last;
     size_t waiting;
     bool ending;
+    const struct user *someone; /* who has submitted a job; NULL: nobody yet */
+    bool shared;                /* and somebody else has, too */
     size_t count;
     struct jobs_thread {
         struct jobs *jobs;
         struct session session;
         pthread_t thread;
+        bool busy;
         uint64_t lane; /* of the running job; 0: none */
+        const struct user *owner;
     } threads[];
 };
 
@@ -33,14 +37,37 @@ static bool jobs_lane_is_free(const struct jobs *jobs, uint64_t lane)
     return true;
 }
 
-/* Removes the first job whose lane is free from the queue; NULL if there is none. */
+/* Returns the number of threads that run jobs of an owner. */
+static size_t jobs_of(const struct jobs *jobs, const struct user *owner)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < jobs->count; i++) {
+        n += jobs->threads[i].busy && jobs->threads[i].owner == owner;
+    }
+    return n;
+}
+
+/* Returns where the next job is in the queue: its lane is free, and its owner has the fewest threads, not all
+ * but one. NULL if there is none. */
+static struct job **jobs_choose(struct jobs *jobs)
+{
+    struct job **best = NULL;
+    size_t fewest = jobs->shared && jobs->count > 1 ? jobs->count - 1 : jobs->count;
+    for (struct job **at = &jobs->first; *at && fewest > 0; at = &(*at)->next) {
+        const size_t n = jobs_of(jobs, (*at)->owner);
+        if (n < fewest && jobs_lane_is_free(jobs, (*at)->lane)) {
+            best = at;
+            fewest = n;
+        }
+    }
+    return best;
+}
+
+/* Removes the next job from the queue; NULL if there is none. */
 static struct job *jobs_next(struct jobs *jobs)
 {
-    struct job **at = &jobs->first;
-    while (*at && !jobs_lane_is_free(jobs, (*at)->lane)) {
-        at = &(*at)->next;
-    }
-    struct job *job = *at;
+    struct job **at = jobs_choose(jobs);
+    struct job *job = at ? *at : NULL;
     if (job) {
         *at = job->next;
         jobs->last = *at ? jobs->last : at;
@@ -54,14 +81,18 @@ static struct job *jobs_take(struct jobs *jobs, struct jobs_thread *thread)
 {
     struct job *job = NULL;
     pthread_mutex_lock(&jobs->lock);
-    if (thread->lane && jobs->first) { /* one that waits for the lane may begin */
+    if (thread->busy
+        && jobs->first) { /* one that waits for the lane, or the owner's turn */
         pthread_cond_signal(&jobs->arrived);
     }
+    thread->busy = false;
     thread->lane = 0;
     while (!(job = jobs_next(jobs)) && !(jobs->ending && !jobs->first)) {
         pthread_cond_wait(&jobs->arrived, &jobs->lock);
     }
+    thread->busy = job != NULL;
     thread->lane = job ? job->lane : 0;
+    thread->owner = job ? job->owner : NULL;
     if (jobs->ending && !jobs->first) {
         pthread_cond_broadcast(&jobs->arrived); /* nothing is left to wait for */
     }
@@ -151,6 +182,8 @@ void jobs_submit(struct jobs *jobs, struct job *job)
     *jobs->last = job;
     jobs->last = &job->next;
     jobs->waiting++;
+    jobs->someone = jobs->someone ? jobs->someone : job->owner;
+    jobs->shared = jobs->shared || (job->owner && job->owner != jobs->someone);
     pthread_cond_signal(&jobs->arrived);
     pthread_mutex_unlock(&jobs->lock);
 }

@@ -8,6 +8,9 @@
  * Lanes. Jobs that change one filter wait for each other, and for any long operation that holds its lock.
  * They share a lane. The jobs of a lane run one at a time, in order, so they occupy one thread, and the
  * other threads serve other filters.
+ *
+ * Owners. The next job is one of the user that occupies the fewest threads. As soon as a second user has
+ * submitted a job, one thread is kept free of each user: jobs of one user never delay those of another.
  */
 #ifndef SERVER_JOBS_H
 #define SERVER_JOBS_H
@@ -22,6 +25,7 @@ struct job {
     void (*done)(struct job *job); /* on the worker's thread; frees it */
     struct worker *worker;         /* NULL: `done` is called on the job thread */
     uint64_t lane;                 /* 0: none */
+    const struct user *owner;      /* NULL: nobody has logged in. Only compared */
     bool must; /* is run even if the service ends before its turn comes */
     struct job *next;
 };

@@ -19,6 +19,7 @@ struct queued {
 struct multi {
     struct queued *first, **last;
     size_t count;
+    size_t words;
     size_t bytes;
     bool slow; /* not all of it is for the thread of an event loop */
     bool failed;
@@ -77,6 +78,14 @@ static struct queued *multi_copy(const struct request *request, size_t bytes)
     return queued;
 }
 
+/* What a queued request costs, with the overhead of the C library: most are small. */
+static size_t multi_cost(size_t argc, size_t bytes)
+{
+    const size_t unit = 2 * sizeof(void *);
+    return (sizeof(struct queued) + argc * sizeof(bg_bytes) + bytes + 2 * unit - 1)
+           & ~(unit - 1);
+}
+
 void multi_queue(struct client *client, const struct request *request, size_t limit)
 {
     struct multi *multi = client->multi;
@@ -84,8 +93,7 @@ void multi_queue(struct client *client, const struct request *request, size_t li
     for (size_t i = 0; i < request->argc; i++) {
         bytes += request->argv[i].len;
     }
-    const size_t cost =
-        bytes + sizeof(struct queued) + request->argc * sizeof(bg_bytes);
+    const size_t cost = multi_cost(request->argc, bytes);
     if (cost > limit || multi->bytes > limit - cost) {
         multi->failed = true;
         reply_error(&request->reply,
@@ -98,9 +106,10 @@ void multi_queue(struct client *client, const struct request *request, size_t li
         *multi->last = queued;
         multi->last = &queued->next;
         multi->count++;
+        multi->words += request->argc;
         multi->bytes += cost;
-        multi->slow =
-            multi->slow || request->command->flags & (COMMAND_SLOW | COMMAND_DEFERS);
+        multi->slow = multi->slow || multi->words > SESSION_QUICK
+                      || request->command->flags & (COMMAND_SLOW | COMMAND_DEFERS);
     } else if (!multi->failed) {
         multi->failed = true;
         ledger_release(LEDGER_BUFFERS, room ? cost : 0);

@@ -32,6 +32,8 @@ enum { OBSERVER_FILTER(OBSERVER_ENUM) FILTER_METRICS };
 enum { OBSERVER_SERVICE(OBSERVER_ENUM) SERVICE_METRICS };
 #undef OBSERVER_ENUM
 
+enum { WATCHED_FIRST = 64 };
+
 /* What is known of one filter. Kept by number, and forgotten when the filter is gone. */
 struct watched {
     uint64_t number;
@@ -106,21 +108,28 @@ static struct watched *watched_find(const struct observer *o, uint64_t number)
     return at < o->count && o->watched[at].number == number ? &o->watched[at] : NULL;
 }
 
+static bool watched_resize(struct observer *o, size_t room)
+{
+    struct watched *resized = realloc(o->watched, room * sizeof *resized);
+    if (!resized) {
+        return false;
+    }
+    ledger_release(LEDGER_OBJECTS, o->room * sizeof *resized);
+    ledger_add(LEDGER_OBJECTS, room * sizeof *resized);
+    o->watched = resized;
+    o->room = room;
+    return true;
+}
+
 static struct watched *watched_get(struct observer *o, uint64_t number)
 {
     const size_t at = watched_at(o, number);
     if (at < o->count && o->watched[at].number == number) {
         return &o->watched[at];
     }
-    if (o->count == o->room) {
-        const size_t room = o->room ? 2 * o->room : 64;
-        struct watched *more = realloc(o->watched, room * sizeof *more);
-        if (!more) {
-            return NULL;
-        }
-        ledger_add(LEDGER_OBJECTS, (room - o->room) * sizeof *more);
-        o->watched = more;
-        o->room = room;
+    if (o->count == o->room
+        && !watched_resize(o, o->room ? 2 * o->room : WATCHED_FIRST)) {
+        return NULL;
     }
     memmove(o->watched + at + 1, o->watched + at, (o->count - at) * sizeof *o->watched);
     o->count++;
@@ -128,7 +137,7 @@ static struct watched *watched_get(struct observer *o, uint64_t number)
     return &o->watched[at];
 }
 
-/* Forgets those that the last step did not see. */
+/* Forgets those that the last step did not see, and their memory. */
 static void watched_forget(struct observer *o)
 {
     size_t left = 0;
@@ -142,6 +151,13 @@ static void watched_forget(struct observer *o)
         }
     }
     o->count = left;
+    size_t room = o->room;
+    while (room > WATCHED_FIRST && left <= room / 4) { /* many were dropped */
+        room /= 2;
+    }
+    if (room < o->room) {
+        (void)watched_resize(o, room);
+    }
 }
 
 /* ---- Counters, every step ---------------------------------------------------------------------- */

@@ -44,6 +44,7 @@ void resp_parser_free(struct resp_parser *p)
 void resp_parser_reset(struct resp_parser *p)
 {
     p->state = RESP_FRESH;
+    p->refused = false;
     p->at = p->scanned = p->left = p->argc = 0;
     if (p->room > RESP_KEEP) {
         resp_parser_free(p);
@@ -56,6 +57,12 @@ static enum resp_result resp_fail(struct resp_parser *p, const char *text)
     p->state = RESP_FAILED;
     p->argc = 0;
     return RESP_ERROR;
+}
+
+static enum resp_result resp_fail_memory(struct resp_parser *p)
+{
+    p->refused = true;
+    return resp_fail(p, "out of memory");
 }
 
 static enum resp_result resp_fail_length(struct resp_parser *p, bool count)
@@ -80,14 +87,13 @@ static enum resp_result resp_fail_dollar(struct resp_parser *p, unsigned char fo
 
 /* ---- Arguments --------------------------------------------------------------------------- */
 
-/* Up to RESP_KEEP memory is never refused, as that of small buffers. */
+/* Up to RESP_KEEP arguments count as a small buffer. */
 static bool resp_widen(struct resp_parser *p)
 {
     const size_t room = p->room > RESP_FEW ? p->room * 2 : (size_t)RESP_FEW * 8;
     const size_t more = (room - (p->argv == p->few ? 0 : p->room)) * sizeof(bg_bytes);
-    if (room <= RESP_KEEP) {
-        ledger_add(LEDGER_BUFFERS, more);
-    } else if (!ledger_reserve(LEDGER_BUFFERS, more)) {
+    if (!(room <= RESP_KEEP ? ledger_reserve_small(more)
+                            : ledger_reserve(LEDGER_BUFFERS, more))) {
         return false;
     }
     bg_bytes *argv = realloc(p->argv == p->few ? NULL : p->argv, room * sizeof *argv);
@@ -289,7 +295,7 @@ static enum resp_result resp_words(struct resp_parser *p, char *line, size_t n)
                                     : "Protocol error: invalid multibulk length");
         }
         if (!resp_append(p, begin, length)) {
-            return resp_fail(p, "out of memory");
+            return resp_fail_memory(p);
         }
     }
 }
@@ -398,7 +404,7 @@ static enum resp_result resp_arguments(struct resp_parser *p, const char *bytes,
             return resp_fail(p, "Protocol error: expected CRLF after a bulk");
         }
         if (!resp_append(p, at, bulk)) {
-            return resp_fail(p, "out of memory");
+            return resp_fail_memory(p);
         }
         p->at = at + bulk + 2;
         p->left--;

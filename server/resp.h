@@ -85,6 +85,7 @@ struct resp_parser {
         need; /* bytes that are certainly missing. A hint for sizing a buffer, by strangers:
                  * it should grow with what has arrived, not with what was announced. */
     char error[RESP_ERROR_TEXT]; /* "Protocol error: ..." */
+    bool refused;                /* the error is that there is no memory */
 
     /* May be changed between requests, for example after AUTH. */
     const struct resp_limits *limits;

@@ -18,6 +18,9 @@
 #include "web.h"
 #include "worker.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +33,11 @@
 enum {
     SERVER_TICK = 100,  /* milliseconds */
     SERVER_BEAT = 2000, /* workers have one each second */
-    SERVER_FAILED = 1
+    SERVER_FAILED = 1,
+    SERVER_SLACK = 16 << 20, /* bytes that the process uses besides the ledger, */
+    SERVER_SHARE = 32,       /* and this part of what is counted */
+    SERVER_TRIM = 2 << 20,
+    SERVER_MAP = 1 << 20
 };
 
 extern const struct command connection_commands[], keyspace_commands[],
@@ -326,6 +333,36 @@ static void server_move_windows(struct server *server, struct session *session)
     }
 }
 
+/*
+ * Freed memory. The C library keeps it for the thread that allocated it, so memory of requests would not come
+ * back when filters need it. These thresholds return free memory at the end of a heap; without fast bins all
+ * of it is merged. Free memory between other memory is returned when the process uses clearly more than the
+ * ledger counts. What remains is fragmentation: the next attempt waits until there is more.
+ */
+static void server_return_early(void)
+{
+#ifdef __GLIBC__
+    /* NOLINTBEGIN(concurrency-mt-unsafe): there are no other threads yet */
+    (void)mallopt(M_MXFAST, 0);
+    (void)mallopt(M_TRIM_THRESHOLD, SERVER_TRIM);
+    (void)mallopt(M_MMAP_THRESHOLD, SERVER_MAP);
+    /* NOLINTEND(concurrency-mt-unsafe) */
+#endif
+}
+
+static void server_return_free(uint64_t *least)
+{
+    const uint64_t used = ledger_used(), now = observer_rss();
+    *least = now < *least ? now : *least;
+    if (now > used + used / SERVER_SHARE + SERVER_SLACK
+        && now > *least + SERVER_SLACK / 2) {
+#ifdef __GLIBC__
+        (void)malloc_trim(0);
+#endif
+        *least = observer_rss();
+    }
+}
+
 /* What has to be done from time to time: ten times a second, and once. */
 static void server_tick(struct server *server, struct session *session, unsigned tick)
 {
@@ -395,7 +432,7 @@ static void server_keep_alive(const struct server *server, uint64_t *told)
 static void server_serve(struct server *server)
 {
     struct session session;
-    uint64_t told = 0;
+    uint64_t told = 0, least = 0;
     struct pollfd wake = { .fd = server_wake, .events = POLLIN };
     if (!session_init(&session, server, true)) {
         return;
@@ -403,6 +440,9 @@ static void server_serve(struct server *server)
     for (unsigned tick = 0; !atomic_load(&server_stop_asked); tick++) {
         settings_reclaim(server->store, &server->readers);
         server_tick(server, &session, tick);
+        if (tick % 10 == 0) {
+            server_return_free(&least);
+        }
         server_keep_alive(server, &told);
         if (atomic_exchange(&server_reload_asked, false)) {
             server_reload(server);
@@ -496,6 +536,7 @@ int server_run(struct settings_store *store)
 {
     static const bg_memory_guard guard = { server_take, server_give, NULL };
     bg_memory_set_guard(&guard);
+    server_return_early();
     struct server *server = calloc(1, sizeof *server);
     int code = SERVER_FAILED;
     if (!server) {

@@ -767,7 +767,7 @@ static void session_run_known(struct session *session, struct client *client,
     } else if (client->multi && !(command->flags & COMMAND_AT_ONCE)) {
         multi_queue(client, request, session->from->client_query_buffer_limit);
     } else if (!session->is_job
-               && (command->flags & COMMAND_SLOW
+               && (command->flags & COMMAND_SLOW || request->argc > SESSION_QUICK
                    || session_stalls(session, command, request->argv[1],
                                      request->argc))) {
         session->deferred = true;

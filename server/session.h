@@ -47,6 +47,8 @@ struct client {
     char host[48];    /* the address alone */
 };
 
+enum { SESSION_QUICK = 4096 }; /* arguments: requests with more of them are jobs */
+
 struct session {
     struct host host; /* first: handlers get its address */
     struct server *server;

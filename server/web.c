@@ -42,6 +42,7 @@ struct http_state {
     enum { WEB_HEAD, WEB_READS_BODY, WEB_SKIPS_BODY, WEB_RUNS, WEB_SENDS } phase;
     struct http_request request;
     char *head; /* its bytes, once they are whole */
+    size_t head_bytes;
     struct http_body reading;
     const struct web_route *route;
     struct buffer body;
@@ -78,10 +79,19 @@ static void web_answer_free(struct web_answer *answer)
     answer->extras = 0;
 }
 
-static bool web_json_open(struct web_json *json)
+/* Writes JSON to the body of an answer, whose memory is counted. */
+static ssize_t web_json_write(void *request, const char *bytes, size_t n)
 {
+    struct buffer *body = &((struct web_request *)request)->answer.body;
+    buffer_put(body, bytes, n);
+    return body->overflow ? 0 : (ssize_t)n;
+}
+
+static bool web_json_open(struct web_request *request, struct web_json *json)
+{
+    const cookie_io_functions_t writes = { .write = web_json_write };
     memset(json, 0, sizeof *json);
-    FILE *to = open_memstream(&json->text, &json->n);
+    FILE *to = fopencookie(request, "w", writes);
     if (!to) {
         return false;
     }
@@ -91,7 +101,7 @@ static bool web_json_open(struct web_json *json)
 
 bool web_json_begin(struct web_request *request, struct web_json *json)
 {
-    const bool good = web_json_open(json);
+    const bool good = web_json_open(request, json);
     if (!good) {
         web_error(request, 507, "out_of_memory", "out of memory");
     }
@@ -104,12 +114,7 @@ void web_json_end(struct web_request *request, struct web_json *json)
     const bool failed = ferror(json->json.to) != 0;
     const bool whole = fclose(json->json.to) == 0 && !failed;
     request->answer.type = "application/json";
-    if (whole) {
-        buffer_put(&request->answer.body, json->text, json->n);
-    } else {
-        request->answer.body.overflow = true;
-    }
-    free(json->text);
+    request->answer.body.overflow = request->answer.body.overflow || !whole;
 }
 
 void web_error(struct web_request *request, int status, const char *code,
@@ -123,7 +128,7 @@ void web_error(struct web_request *request, int status, const char *code,
     va_end(arguments);
     request->answer.status = status;
     buffer_clear(&request->answer.body, 0);
-    if (web_json_open(&json)) {
+    if (web_json_open(request, &json)) {
         json_object(&json.json, "error");
         json_text(&json.json, "code", code);
         json_text(&json.json, "message", message);
@@ -251,13 +256,20 @@ static void web_forget_body(struct http_state *http)
     http->upload_path[0] = 0;
 }
 
+static void web_forget_head(struct http_state *http)
+{
+    free(http->head);
+    ledger_release(LEDGER_BUFFERS, http->head_bytes);
+    http->head = NULL;
+    http->head_bytes = 0;
+}
+
 /* A request is done with: what comes next. */
 static void web_next(struct conn *conn)
 {
     struct http_state *http = conn->http;
     web_forget_body(http);
-    free(http->head);
-    http->head = NULL;
+    web_forget_head(http);
     http_request_reset(&http->request);
     conn->amid = false;
     http->phase = http->file >= 0 ? WEB_SENDS : WEB_HEAD;
@@ -304,11 +316,9 @@ static void web_reject(struct conn *conn, int status, const char *reason)
     static const struct {
         int status;
         const char *code;
-    } known[] = { { 413, "too_large" },
-                  { 414, "uri_too_long" },
-                  { 431, "headers_too_large" },
-                  { 501, "not_implemented" },
-                  { 505, "not_implemented" } };
+    } known[] = { { 413, "too_large" },         { 414, "uri_too_long" },
+                  { 431, "headers_too_large" }, { 501, "not_implemented" },
+                  { 505, "not_implemented" },   { 507, "out_of_memory" } };
     struct web_request request;
     const char *code = "bad_request";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -319,6 +329,13 @@ static void web_reject(struct conn *conn, int status, const char *reason)
     conn->http->keep_alive = false;
     web_send(conn, &request);
     web_skip(conn);
+}
+
+/* Memory for a request is refused. */
+static void web_no_memory(struct conn *conn)
+{
+    char why[LEDGER_WHY];
+    web_reject(conn, 507, ledger_refusal(why) ? why : "out of memory");
 }
 
 /* ---- Routes ------------------------------------------------------------------------------------ */
@@ -446,7 +463,19 @@ static void web_job_done(struct job *job)
         close(mine->request.answer.file);
     }
     web_answer_free(&mine->request.answer);
+    ledger_release(LEDGER_BUFFERS, sizeof *mine);
     free(mine);
+}
+
+/* Returns a job; NULL: no memory. */
+static struct web_job *web_job_create(void)
+{
+    struct web_job *job = NULL;
+    if (ledger_reserve_small(sizeof *job)) {
+        job = calloc(1, sizeof *job);
+        ledger_release(LEDGER_BUFFERS, job ? 0 : sizeof *job);
+    }
+    return job;
 }
 
 enum { WEB_NAME_AT = 3 }; /* /api/v1/filters/NAME */
@@ -455,14 +484,15 @@ enum { WEB_NAME_AT = 3 }; /* /api/v1/filters/NAME */
 static void web_submit(struct conn *conn, bool asks)
 {
     struct http_state *http = conn->http;
-    struct web_job *job = calloc(1, sizeof *job);
+    struct web_job *job = web_job_create();
     if (!job) {
-        web_reject(conn, 507, "out of memory");
+        web_no_memory(conn);
         return;
     }
     job->job = (struct job){ .run = web_job_run,
                              .done = web_job_done,
-                             .worker = conn->worker };
+                             .worker = conn->worker,
+                             .owner = conn->client.user };
     job->conn = conn;
     job->asks = asks;
     web_prepare(conn, &job->request);
@@ -651,6 +681,22 @@ static void web_head_done(struct conn *conn)
     web_answer_free(&request.answer); /* if it was not sent */
 }
 
+/* Copies the head of a request; false: no memory. */
+static bool web_keep_head(struct http_state *http, const char *bytes, size_t n)
+{
+    if (!ledger_reserve_small(n)) {
+        return false;
+    }
+    http->head_bytes = n;
+    http->head = malloc(n);
+    if (!http->head) {
+        return false; /* web_next releases it */
+    }
+    memcpy(http->head, bytes, n);
+    http_request_moved(&http->request, http->head);
+    return true;
+}
+
 static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
 {
     struct http_state *http = conn->http;
@@ -662,14 +708,12 @@ static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
         return n;
     case HTTP_OK: break;
     }
-    http->head = malloc(http->request.consumed);
-    if (!http->head) {
-        conn->client.close = true;
+    const size_t consumed = http->request.consumed;
+    if (!web_keep_head(http, bytes, consumed)) {
+        http->request.head = bytes;
+        web_no_memory(conn);
         return n;
     }
-    memcpy(http->head, bytes, http->request.consumed);
-    http_request_moved(&http->request, http->head);
-    const size_t consumed = http->request.consumed;
     web_head_done(conn);
     return consumed;
 }
@@ -785,8 +829,13 @@ static void web_more(struct conn *conn)
 
 static bool web_begin(struct conn *conn)
 {
-    conn->http = calloc(1, sizeof *conn->http);
+    const size_t bytes = sizeof *conn->http;
+    if (!ledger_reserve_small(bytes)) {
+        return false;
+    }
+    conn->http = calloc(1, bytes);
     if (!conn->http) {
+        ledger_release(LEDGER_BUFFERS, bytes);
         return false;
     }
     atomic_fetch_add(&conn->worker->server->http_clients, 1);
@@ -804,7 +853,8 @@ static void web_end(struct conn *conn)
         if (http->file >= 0) {
             close(http->file);
         }
-        free(http->head);
+        web_forget_head(http);
+        ledger_release(LEDGER_BUFFERS, sizeof *http);
         free(http);
     }
 }

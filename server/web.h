@@ -113,8 +113,6 @@ void web_header(struct web_request *request, const char *name, const char *value
 /* JSON: begin, write with json.h, end. */
 struct web_json {
     struct json json;
-    char *text;
-    size_t n;
 };
 bool web_json_begin(struct web_request *request,
                     struct web_json *json); /* or 507 was sent */

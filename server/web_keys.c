@@ -5,6 +5,7 @@
 #include "web_keys.h"
 
 #include "fronts.h"
+#include "ledger.h"
 #include "server.h"
 #include "web.h"
 
@@ -26,20 +27,40 @@ struct keys {
     uint64_t unanswered; /* of a front: keys that its cluster did not answer */
 };
 
+/* Makes room for more keys; false: an error was sent. */
+static bool keys_grow(struct web_request *request, struct keys *keys)
+{
+    const size_t room = keys->room ? 2 * keys->room : 256;
+    const size_t more = (room - keys->room) * sizeof *keys->items;
+    if (keys->n >= KEYS_MOST) {
+        web_error(request, 413, "too_large",
+                  "keys: found more than %d, expected at most %d", KEYS_MOST,
+                  KEYS_MOST);
+        return false;
+    }
+    const bool reserved = ledger_reserve(LEDGER_BUFFERS, more);
+    bg_bytes *items = reserved ? realloc(keys->items, room * sizeof *items) : NULL;
+    if (!items) {
+        web_failed(request, BG_ENOMEM, NULL);
+        ledger_release(LEDGER_BUFFERS, reserved ? more : 0);
+        return false;
+    }
+    keys->items = items;
+    keys->room = room;
+    return true;
+}
+
+static void keys_free(struct keys *keys)
+{
+    ledger_release(LEDGER_BUFFERS, keys->room * sizeof *keys->items);
+    free(keys->items);
+    free(keys->bits);
+}
+
 static bool keys_push(struct web_request *request, struct keys *keys, bg_bytes key)
 {
-    if (keys->n == keys->room) {
-        const size_t room = keys->room ? 2 * keys->room : 256;
-        bg_bytes *items =
-            keys->n < KEYS_MOST ? realloc(keys->items, room * sizeof *items) : NULL;
-        if (!items) {
-            web_error(request, 413, "too_large",
-                      "keys: found more than %d, expected at most %d", KEYS_MOST,
-                      KEYS_MOST);
-            return false;
-        }
-        keys->items = items;
-        keys->room = room;
+    if (keys->n == keys->room && !keys_grow(request, keys)) {
+        return false;
     }
     keys->items[keys->n++] = key;
     return true;
@@ -372,8 +393,7 @@ static void keys_handle(struct web_request *request, bool adds)
             keys_answer_lines(request, &keys);
         }
     }
-    free(keys.items);
-    free(keys.bits);
+    keys_free(&keys);
 }
 
 static void keys_check(struct web_request *request)

@@ -42,14 +42,20 @@ static bool memory_is_pooled(size_t bytes)
     return !BGI_ASAN && bytes <= BGI_POOL_MAX;
 }
 
-/* Returns the cost of an allocation: whole pages if it is mapped, otherwise with the average overhead of the C
- * library. */
+/* Returns the size of a mapping: whole large pages, so that its end is on one as well. */
+static size_t memory_map_bytes(size_t bytes)
+{
+    const size_t page = bytes < HUGE_FROM ? PAGE_BYTES : HUGE_BYTES;
+    return bytes > SIZE_MAX - page ? bytes : (bytes + page - 1) & ~(page - 1);
+}
+
+/* Returns the cost of an allocation: the mapping if there is one, otherwise the bytes with the average
+ * overhead of the C library. The last large page counts in full: the kernel allocates it when any byte of
+ * it is written. */
 static size_t memory_cost(size_t bytes, bool hidden)
 {
-    const size_t page = PAGE_BYTES, more = LINE_BYTES;
-    return !memory_is_mapped(bytes, hidden) ? bytes + more
-           : bytes > SIZE_MAX - page        ? bytes
-                                            : (bytes + page - 1) & ~(page - 1);
+    return memory_is_mapped(bytes, hidden) ? memory_map_bytes(bytes)
+                                           : bytes + LINE_BYTES;
 }
 
 static bool memory_ask(size_t bytes, bool hidden)
@@ -63,14 +69,6 @@ static void memory_tell(size_t bytes, bool hidden)
     if (memory_guard) {
         memory_guard->give(memory_guard->context, memory_cost(bytes, hidden));
     }
-}
-
-/* How many bytes a mapping really has: whole large pages, so that its end is on one as
- * well. Pages that are never touched cost nothing. */
-static size_t memory_map_bytes(size_t bytes)
-{
-    size_t page = HUGE_BYTES;
-    return bytes < HUGE_FROM ? bytes : (bytes + page - 1) & ~(page - 1);
 }
 
 /*

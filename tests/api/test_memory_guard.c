@@ -58,3 +58,22 @@ TEST(memory_guard__counts_and_refuses)
     CHECK(account.most <= account.limit);
     bg_memory_set_guard(NULL);
 }
+
+/* The kernel allocates a large page when one byte of it is written, so the whole page is counted. */
+TEST(memory_guard__counts_large_pages_in_full)
+{
+    static struct account account;
+    static const bg_memory_guard guard = { take, give, &account };
+    account = (struct account){ .limit = 64 << 20 };
+    bg_memory_set_guard(&guard);
+    bg_spec spec = BG_SPEC_INIT;
+    bg_filter *filter = NULL;
+    spec.kind = BG_KIND_BLOCKED;
+    spec.bytes = (1 << 20) + 4096;
+    spec.items = 1000;
+    CHECK_OK(bg_filter_create(&spec, &filter, NULL));
+    CHECK(account.used >= 2 << 20);
+    bg_filter_free(filter);
+    CHECK_EQ(account.used, 0);
+    bg_memory_set_guard(NULL);
+}

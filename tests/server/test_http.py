@@ -775,7 +775,7 @@ def test_other_pages(s):
 
 @alone
 def test_limits(program):
-    with free_service(program, "max-filters 2", "max-filter-memory 1Mi", "maxmemory 1536Ki", "proto-max-bulk-len 4Ki") as s:
+    with free_service(program, "max-filters 2", "max-filter-memory 1Mi", "maxmemory 3Mi", "proto-max-bulk-len 4Ki") as s:
         a = Asker(s)
         info = a.told("GET", "/api/v1/info", 200)["limits"]
         same((info["max_body_bytes"], info["max_filters"], info["max_filter_bytes"]), (4096, 2, 2 ** 20))

@@ -329,10 +329,10 @@ def test_scrape_with_a_password(program):
 @alone
 def test_alerts_of_limits(program):
     p = prometheus()
-    with free_service(program, "maxclients 40", "max-filters 10", "maxmemory 16Mi", "user poor on >x +ping") as s:
+    with free_service(program, "maxclients 40", "max-filters 10", "maxmemory 15550Ki", "user poor on >x +ping") as s:
         p.set_targets(s)
         a = Asker(s)
-        a.told("POST", F, 201, {"name": "large", "kind": "blocked", "capacity": 1000, "memory": 15200000})
+        a.told("POST", F, 201, {"name": "large", "kind": "blocked", "capacity": 1000, "memory": (14 << 20) - 65536})
         for i in range(9):
             a.make(f"f{i}", capacity=10)
         p.expect(s, "BloomgateMemoryNearLimit")

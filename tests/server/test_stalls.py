@@ -84,6 +84,51 @@ def test_waiting_writers_leave_threads_to_others(s):
         writer.close()
 
 
+@service.alone
+def test_requests_with_many_arguments(program):
+    """Requests that take long because they have many arguments are jobs, alone and in MULTI: they wait for the only thread of jobs."""
+    with service.Service(program, "workers 1", "jobs 1", "appendfsync no") as s:
+        assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+        with s.connect() as long, s.connect() as many:
+            for count, is_job in ((5000, True), (1000, False)):
+                names = [f"name {i}" for i in range(count)]
+                for words in (("EXISTS", *names), ("EXEC",)):
+                    if words == ("EXEC",):
+                        assert many.ask("MULTI") == "OK"
+                        assert many.pipeline([("EXISTS", *names[at:at + 500]) for at in range(0, count, 500)])[-1] == "QUEUED"
+                    long.send(encode("BG.DIGEST", "large"))
+                    assert s.ask("PING") == "PONG"  # the service has read the request for the digest
+                    assert many.ask(*words) in (0, [0] * (count // 500))
+                    assert not is_job or readable(long), words
+                    assert long.reply()
+
+
+@service.alone
+def test_users_leave_threads_to_others(program):
+    """One user has more jobs than there are threads. The job of another user does not wait for all of them."""
+    with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*", "user other on >x +@all ~*") as s:
+        assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+        assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
+        assert s.ask("BG.DIGEST", "small")
+        crowd = [s.connect() for _ in range(12)]
+        with s.connect() as neighbor:
+            assert neighbor.ask("AUTH", "other", "x") == "OK"
+            assert neighbor.ask("BG.DIGEST", "small")
+            behind = len(crowd)
+            for _ in range(20):
+                for client in crowd:
+                    client.send(encode("BG.DIGEST", "large"))
+                assert neighbor.ask("BG.DIGEST", "small")
+                behind = min(behind, sum(readable(client) for client in crowd))
+                for client in crowd:
+                    assert not isinstance(client.reply(), service.Error)
+                if behind < len(crowd) // 2:
+                    break
+            assert behind < len(crowd) // 2, behind
+        for client in crowd:
+            client.close()
+
+
 def faults(s):
     """Pages that the process touched for the first time."""
     with open(f"/proc/{s.process.pid}/stat", encoding="ascii") as file:

@@ -1,5 +1,7 @@
 /* BF.*: arguments, replies and words of both protocols, growth, what is recorded. */
 #include "server/support/fake_host.h"
+
+#include "ledger.h"
 #include "support/scratch.h"
 
 TEST(bf__words_and_replies)
@@ -97,6 +99,25 @@ TEST(bf__insert)
     struct fake h;
     fake_begin(&h);
     FAKE_SCRIPT(&h, lines);
+    fake_end(&h);
+}
+
+/* A command begins when there is memory. If there is none any more, it does not go on growing layer by layer:
+ * small ones are not refused one by one. */
+TEST(bf__memory_that_is_used_up_within_a_command)
+{
+    struct fake h;
+    fake_begin(&h);
+    CHECK_STR(fake(&h, "BF.ADD k a"), ":1");
+    ledger_limit(1 << 20);
+    ledger_add(LEDGER_FILTERS, 1 << 20);
+    const char *refused = fake(&h, "BF.ADD k b");
+    CHECK(strncmp(refused, "-OOM cannot allocate ", 21) == 0);
+    CHECK_STR(fake(&h, "BF.ADD k a"), ":0");
+    CHECK_STR(fake(&h, "BF.EXISTS k b"), ":0");
+    ledger_release(LEDGER_FILTERS, 1 << 20);
+    ledger_limit(0);
+    CHECK_STR(fake(&h, "BF.ADD k b"), ":1");
     fake_end(&h);
 }
 

@@ -42,7 +42,7 @@ TEST(ledger__refuses_beyond_the_limit)
     CHECK(ledger_reserve(LEDGER_BUFFERS, MI));
     CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));
     CHECK_EQ(ledger_used(), 16 * MI);
-    CHECK(ledger_is_full());
+    CHECK(!ledger_is_full()); /* buffers use what is reserved for them */
     /* Exempt reservations of this thread are counted, but not refused. */
     CHECK(!ledger_exempt(true));
     CHECK(ledger_reserve(LEDGER_FILTERS, 100 * MI));
@@ -55,6 +55,32 @@ TEST(ledger__refuses_beyond_the_limit)
     ledger_release(LEDGER_BUFFERS, 8 * MI);
     CHECK_EQ(ledger_used(), 0);
     ledger_limit(0);
+}
+
+TEST(ledger__small_buffers_have_a_limit_of_their_own)
+{
+    char why[LEDGER_WHY];
+    ledger_limit(16 * MI);
+    CHECK(ledger_reserve(LEDGER_FILTERS, 15 * MI));
+    CHECK(ledger_reserve_small(2 * MI));
+    CHECK(!ledger_reserve(LEDGER_BUFFERS, 1));
+    ledger_forget();
+    CHECK(!ledger_reserve_small(1));
+    CHECK(ledger_refusal(why));
+    CHECK_EQ(ledger_used(), 17 * MI);
+    CHECK(ledger_is_full());
+    ledger_release(LEDGER_BUFFERS, MI);
+    CHECK(!ledger_is_full());
+    ledger_release(LEDGER_BUFFERS, MI);
+    ledger_limit(8 * MI); /* less than filters use */
+    CHECK(ledger_reserve_small(MI));
+    CHECK(!ledger_reserve_small(1));
+    ledger_release(LEDGER_BUFFERS, MI);
+    ledger_release(LEDGER_FILTERS, 15 * MI);
+    ledger_limit(0);
+    CHECK(ledger_reserve_small(UINT64_C(1) << 50));
+    ledger_release(LEDGER_BUFFERS, UINT64_C(1) << 50);
+    CHECK_EQ(ledger_used(), 0);
 }
 
 static _Atomic uint64_t most;
