@@ -1,5 +1,5 @@
 /*
- * fuzz_server_journal.c - an input is the records of a frame, as they are; or a program that
+ * fuzz_server_journal.c - an input is the records of a frame, or a part of a pack, as they are; or a program that
  * makes segments and frames with right checks around right and wrong content, and then damages
  * them.
  *
@@ -9,6 +9,7 @@
  */
 #include "fuzz.h"
 #include "fuzz_input.h"
+#include "squeeze.h"
 #include "support/journal_memory.h"
 
 enum { FUZZ_RECORDS = 1 << 16, FUZZ_STEPS = 200 };
@@ -40,6 +41,23 @@ static void check_records(const uint8_t *data, size_t size)
         FUZZ_MUST(cursor.memory_bytes <= 4 * size);
     }
     free(cursor.memory);
+}
+
+/* ---- Parts of packs --------------------------------------------------------------------- */
+
+/* Squeezed bytes that are accepted fill their room exactly, and squeezing them again restores as much. */
+static void check_squeezed(const uint8_t *data, size_t size)
+{
+    static unsigned char back[FUZZ_RECORDS], again[FUZZ_RECORDS + SQUEEZE_MORE];
+    static unsigned char back_again[FUZZ_RECORDS];
+    const size_t n = squeeze_size(data, size);
+    if (n <= sizeof back && squeeze_undo(data, size, back)) {
+        const size_t length = squeeze(back, n, again);
+        FUZZ_MUST(length <= n + SQUEEZE_MORE);
+        FUZZ_MUST(squeeze_size(again, length) == n);
+        FUZZ_MUST(squeeze_undo(again, length, back_again));
+        FUZZ_MUST(memcmp(back, back_again, n) == 0);
+    }
 }
 
 /* ---- Segments ------------------------------------------------------------------------ */
@@ -230,8 +248,10 @@ static void check_segments(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input in = { data, size };
-    if (fuzz_byte(&in) % 4 == 0) {
+    const unsigned form = fuzz_byte(&in);
+    if (form % 4 == 0) {
         check_records(in.data, in.left);
+        check_squeezed(in.data, in.left);
     } else {
         make(&in);
         check_segments();
