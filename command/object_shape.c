@@ -95,75 +95,91 @@ static bg_err shape_fail(bg_errinfo *info, bg_err code, const char *what,
 
 /* ---- Writing ----------------------------------------------------------------------------- */
 
-static size_t shape_write_id(const uint8_t id[BG_KEY_ID_BYTES], char *text)
+/* These write at `to`, without a NUL, and return the end. A manifest has the shapes of all objects, so this is
+ * worth more than snprintf for everything. */
+
+static char *shape_put(char *to, const char *text)
 {
+    const size_t n = strlen(text);
+    memcpy(to, text, n);
+    return to + n;
+}
+
+static char *shape_put_u64(char *to, uint64_t value)
+{
+    char digits[20];
+    size_t n = 0;
+    for (; value; value /= 10) {
+        digits[n++] = (char)('0' + value % 10);
+    }
+    while (n > 0) {
+        *to++ = digits[--n];
+    }
+    return to;
+}
+
+static char *shape_put_real(char *to, double value)
+{
+    return value != 0 ? to + snprintf(to, 32, "%.17g", value) : to;
+}
+
+static char *shape_put_id(char *to, const uint8_t id[BG_KEY_ID_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
     size_t used = BG_KEY_ID_BYTES;
     while (used > 0 && id[used - 1] == 0) {
         used--;
     }
     for (size_t i = 0; i < used; i++) {
-        (void)snprintf(text + 2 * i, 3, "%02x", id[i]);
+        *to++ = digits[id[i] >> 4];
+        *to++ = digits[id[i] & 15];
     }
-    return used;
+    return to;
 }
 
-/* The value of a field as text; false: 0, which is left out. */
-static bool shape_value(const struct object_shape *shape,
-                        const struct shape_field *field, char value[64])
+/* The value of a field; nothing for 0. */
+static char *shape_put_value(char *to, const struct object_shape *shape,
+                             const struct shape_field *field)
 {
     const char *at = (const char *)shape + field->at;
     uint32_t u32 = 0;
     uint64_t u64 = 0;
     double real = 0;
     switch (field->type) {
-    case SHAPE_U64:
-        memcpy(&u64, at, sizeof u64);
-        if (u64) {
-            (void)snprintf(value, 64, "%llu", (unsigned long long)u64);
-        }
-        return u64 != 0;
-    case SHAPE_REAL:
-        memcpy(&real, at, sizeof real);
-        if (real != 0) {
-            (void)snprintf(value, 64, "%.17g", real);
-        }
-        return real != 0;
-    case SHAPE_ID: return shape_write_id((const uint8_t *)at, value) > 0;
+    case SHAPE_U64: memcpy(&u64, at, sizeof u64); return shape_put_u64(to, u64);
+    case SHAPE_REAL: memcpy(&real, at, sizeof real); return shape_put_real(to, real);
+    case SHAPE_ID: return shape_put_id(to, (const uint8_t *)at);
     case SHAPE_U32:
     case SHAPE_FAMILY:
     case SHAPE_KIND:
     case SHAPE_HASH: break;
     }
     memcpy(&u32, at, sizeof u32);
-    if (u32 == 0) {
-        return false;
+    if (u32 == 0 || field->type == SHAPE_U32) {
+        return shape_put_u64(to, u32);
     }
-    if (field->type == SHAPE_U32) {
-        (void)snprintf(value, 64, "%u", u32);
-    } else if (field->type == SHAPE_FAMILY) {
-        (void)snprintf(value, 64, "%s", u32 <= OBJECT_BG ? shape_families[u32] : "");
-    } else if (field->type == SHAPE_KIND) {
-        (void)snprintf(value, 64, "%s", bg_kind_name((bg_kind)u32));
-    } else {
-        (void)snprintf(value, 64, "%s", bg_hash_name((bg_hash_profile)u32));
-    }
-    return true;
+    return shape_put(to, field->type == SHAPE_KIND ? bg_kind_name((bg_kind)u32)
+                         : field->type == SHAPE_HASH
+                             ? bg_hash_name((bg_hash_profile)u32)
+                         : u32 <= (uint32_t)OBJECT_BG ? shape_families[u32]
+                                                      : "");
 }
 
 size_t object_shape_write(const struct object_shape *shape,
                           char text[OBJECT_SHAPE_TEXT])
 {
-    size_t used = 0;
-    text[0] = 0;
+    char *to = text; /* the longest of all values fits: tested */
     for (size_t i = 0; i < SHAPE_FIELDS; i++) {
-        char value[64];
-        if (shape_value(shape, &shape_fields[i], value)) {
-            const int n = snprintf(text + used, OBJECT_SHAPE_TEXT - used, "%s%s=%s",
-                                   used ? " " : "", shape_fields[i].name, value);
-            used += (size_t)n; /* the longest of all values fits: tested */
-        }
+        char *const before = to;
+        to = shape_put(to, to > text ? " " : "");
+        to = shape_put(to, shape_fields[i].name);
+        to = shape_put(to, "=");
+        char *const value = to;
+        to = shape_put_value(to, shape, &shape_fields[i]);
+        to = to > value ? to : before;
     }
-    return used;
+    *to = 0;
+    return (size_t)(to - text);
 }
 
 /* ---- Reading ----------------------------------------------------------------------------- */
