@@ -13,7 +13,9 @@
  *   (D1) It is raised after the key was written and before the write returns, to one more
  *        than the makings that have begun by then. So a making of that number, or of a
  *        later one, begins after the key was written.
- *   (D2) It is taken back by whoever sees that `whole` has come so far, and only if nobody
+ *   (D2) `whole` never falls: a base that was handed in before the making of the present one
+ *        began is refused (slot_check_order).
+ *   (D3) It is taken back by whoever sees that `whole` has come so far, and only if nobody
  *        has raised it meanwhile: compare-and-swap.
  */
 #include "gate/gate_body.h"

@@ -436,6 +436,7 @@ struct slot_request {
     uint64_t complete;
     uint64_t generation;
     uint32_t flags;
+    uint64_t making; /* of a filter that is swapped in */
     bool back;
     bool taken; /* the filter is the slot's, whatever comes later */
 };
@@ -588,6 +589,17 @@ static bg_err slot_check_swap(const struct slot_draft *draft, uint64_t complete,
                        drop.takes ? "accepts adds" : "has added keys");
 }
 
+/* The present base may have ended doubts about keys that were written after `incoming` was handed in. Without it the
+ * gate would deny these keys. */
+static bg_err slot_check_order(const bg_slot *slot,
+                               const struct slot_incoming *incoming, bg_errinfo *info)
+{
+    if (incoming->making < atomic_load(&slot->whole)) {
+        return bgi_err(info, BG_EBUSY, "slot", "no newer base in the meantime", "one");
+    }
+    return BG_OK;
+}
+
 /* Publishes the draft with its new base. */
 static bg_err slot_publish_base(bg_slot *slot, struct slot_draft *draft,
                                 struct view_filter *base, uint64_t complete,
@@ -619,7 +631,8 @@ bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
     const struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
     const bool sealed = base ? !base->takes : slot->sealed || layered;
-    bg_err err = slot_check_swap(&draft, incoming->complete, discards, info);
+    bg_err err = slot_check_order(slot, incoming, info);
+    err = err ? err : slot_check_swap(&draft, incoming->complete, discards, info);
     err = err ? err : slot_check_filter(filter, sealed, info);
     if (err) {
         return err;
@@ -652,7 +665,7 @@ static bg_err slot_swap(bg_slot *slot, struct slot_request *request, bg_errinfo 
     const struct slot_incoming incoming = { .filter = request->filter,
                                             .complete = request->complete,
                                             .flags = request->flags,
-                                            .making = slot_making(slot) };
+                                            .making = request->making };
     return incoming.filter ? slot_swap_base(slot, &incoming, info)
                            : slot_no_filter(info);
 }
@@ -662,7 +675,8 @@ bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_
 {
     struct slot_request request = { .filter = filter,
                                     .complete = complete,
-                                    .flags = flags };
+                                    .flags = flags,
+                                    .making = slot ? slot_making(slot) : 0 };
     return slot_change(slot, &request, slot_swap, info);
 }
 

@@ -154,7 +154,7 @@ struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
     uint32_t flags;
-    uint64_t making; /* slot_making when it was handed in, before its file was read */
+    uint64_t making; /* slot_making when it was handed in, before any lock was taken */
     const bg_file_info *about; /* of its file, or NULL */
 };
 
