@@ -144,13 +144,6 @@ struct guard_mark slot_mark(const bg_slot *slot)
                                 .advances = advances };
 }
 
-static void slot_raise(_Atomic uint64_t *number, uint64_t to)
-{
-    uint64_t now = atomic_load(number);
-    while (now < to && !atomic_compare_exchange_weak(number, &now, to)) {
-    }
-}
-
 static void slot_trim_spares(bg_slot *slot, size_t n)
 {
     while (slot->spares > n) {
@@ -576,11 +569,18 @@ static struct guard_drop slot_drop_base(const struct slot_draft *draft,
     return drop;
 }
 
-static bg_err slot_check_swap(const struct slot_draft *draft, uint64_t complete,
-                              bool discards, bg_errinfo *info)
+/* Whether the base ended doubts: gate_doubt.c, (D3). */
+static bool slot_has_missed(const bg_slot *slot)
+{
+    const uint64_t missed = atomic_load(&slot->missed);
+    return missed != 0 && missed <= atomic_load(&slot->whole);
+}
+
+static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draft,
+                              uint64_t complete, bg_errinfo *info)
 {
     const struct guard_drop drop = slot_drop_base(draft, complete);
-    if (discards || !guard_loses(&draft->guard, &drop)) {
+    if (!guard_loses(&draft->guard, &drop) && !slot_has_missed(slot)) {
         return BG_OK;
     }
     return bgi_err_why(info, BG_EINCOMPAT, "slot",
@@ -632,7 +632,9 @@ bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
     const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
     const bool sealed = base ? !base->takes : slot->sealed || layered;
     bg_err err = slot_check_order(slot, incoming, info);
-    err = err ? err : slot_check_swap(&draft, incoming->complete, discards, info);
+    if (!err && !discards) {
+        err = slot_check_swap(slot, &draft, incoming->complete, info);
+    }
     err = err ? err : slot_check_filter(filter, sealed, info);
     if (err) {
         return err;
@@ -939,6 +941,10 @@ static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo
         view_filter_drop(draft.members[i].shared);
     }
     if (!err) {
+        uint64_t missed = atomic_load(&slot->missed);
+        if (missed <= atomic_load(&slot->whole)) { /* no base has these keys any more */
+            (void)atomic_compare_exchange_strong(&slot->missed, &missed, 0);
+        }
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot);
     }
