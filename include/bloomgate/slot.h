@@ -259,9 +259,10 @@ BG_API const bg_filter *bg_pin_filter(const bg_pin *pin, size_t i, bg_role *role
  * filter that is complete up to where the slot was at that time. That number counts only if
  * bg_slot_advance was called after the last of these adds. Every later replacement must be as
  * complete as well.
- * Errors: BG_EINCOMPAT when keys would be lost, or when the base takes adds, and `flags` has no
- * BG_SLOT_DISCARD; BG_EBUSY during a rebuild; BG_EINVAL; BG_ENOMEM. On error nothing has
- * changed and the filter is the caller's.
+ * Errors: BG_EINCOMPAT when keys would be lost, when the base takes adds, or when it ended the
+ * doubt of a gate (bg_gate_write), and `flags` has no BG_SLOT_DISCARD; BG_EBUSY during a rebuild, or if a rebuild or a replacement with
+ * BG_SLOT_DISCARD that began after this call was done first; BG_EINVAL; BG_ENOMEM. On error
+ * nothing has changed and the filter is the caller's.
  * Thread safety: MT-Safe.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter,

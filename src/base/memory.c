@@ -137,13 +137,8 @@ bool bgi_memory_take(struct bgi_memory *memory, size_t bytes,
 
 static bool memory_take_pooled(struct bgi_memory *memory, size_t bytes)
 {
-    const size_t size = bgi_pool_size(bytes);
-    if (!memory_ask(size, false)) {
-        return false;
-    }
     void *p = bgi_pool_take(bytes);
     if (!p) {
-        memory_tell(size, false);
         return false;
     }
     *memory = (struct bgi_memory){
@@ -156,12 +151,8 @@ static bool memory_take_pooled(struct bgi_memory *memory, size_t bytes)
  * areas for the kernel, which counts them, and which joins neighbours that are alike. */
 static bool memory_map_hidden(struct bgi_memory *memory, size_t bytes, bool small_pages)
 {
-    if (!memory_ask(bytes, true)) {
-        return false;
-    }
     void *p = memory_map(bytes, small_pages);
     if (!p) {
-        memory_tell(bytes, true);
         return false;
     }
     (void)madvise(p, memory_map_bytes(bytes), MADV_DONTDUMP);
@@ -172,13 +163,21 @@ static bool memory_map_hidden(struct bgi_memory *memory, size_t bytes, bool smal
 bool bgi_memory_take_hidden(struct bgi_memory *memory, size_t bytes,
                             const bg_allocator *allocator, bool small_pages)
 {
-    if (!allocator || !allocator->allocate) {
-        if (memory_is_pooled(bytes) ? memory_take_pooled(memory, bytes)
-                                    : memory_map_hidden(memory, bytes, small_pages)) {
-            return true;
-        }
+    const bool pooled = memory_is_pooled(bytes);
+    const size_t size = pooled ? bgi_pool_size(bytes) : bytes;
+    if (allocator && allocator->allocate) {
+        return bgi_memory_take(memory, bytes, allocator, small_pages);
     }
-    return bgi_memory_take(memory, bytes, allocator, small_pages);
+    memset(memory, 0, sizeof *memory);
+    if (!memory_ask(size, !pooled)) { /* memory that is not hidden costs less */
+        return false;
+    }
+    if (pooled ? memory_take_pooled(memory, bytes)
+               : memory_map_hidden(memory, bytes, small_pages)) {
+        return true;
+    }
+    memory_tell(size, !pooled);
+    return bgi_memory_take(memory, bytes, NULL, small_pages);
 }
 
 void bgi_memory_give(struct bgi_memory *memory)

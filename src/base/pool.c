@@ -119,6 +119,26 @@ static void *slab_take(struct slab *slab)
     return piece;
 }
 
+/* ---- Children of fork --------------------------------------------------------------------------- */
+
+static pthread_once_t pool_once = PTHREAD_ONCE_INIT;
+
+static void pool_enter(void)
+{
+    (void)pthread_mutex_lock(&pool_lock);
+}
+
+static void pool_leave(void)
+{
+    (void)pthread_mutex_unlock(&pool_lock);
+}
+
+/* A child has only the thread that called fork. If another thread held the lock, nobody would release it there. */
+static void pool_begin(void)
+{
+    (void)pthread_atfork(pool_enter, pool_leave, pool_leave);
+}
+
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
 void *bgi_pool_take(size_t bytes)
@@ -126,7 +146,8 @@ void *bgi_pool_take(size_t bytes)
     size_t size;
     void *piece = NULL;
     const unsigned class = pool_class(bytes, &size);
-    (void)pthread_mutex_lock(&pool_lock);
+    (void)pthread_once(&pool_once, pool_begin);
+    pool_enter();
     struct slab *slab = pool_slabs[class];
     if (!slab) {
         slab = slab_create(class, size);
@@ -140,7 +161,7 @@ void *bgi_pool_take(size_t bytes)
             slab_unlink(slab);
         }
     }
-    (void)pthread_mutex_unlock(&pool_lock);
+    pool_leave();
     return piece;
 }
 
@@ -149,7 +170,7 @@ void bgi_pool_give(void *piece, size_t bytes)
     struct slab *slab = slab_of(piece), *unused = NULL;
     void **link = piece;
     bgi_wipe(piece, bytes);
-    (void)pthread_mutex_lock(&pool_lock);
+    pool_enter();
     if (slab_is_full(slab)) {
         slab_link(slab);
     }
@@ -159,7 +180,7 @@ void bgi_pool_give(void *piece, size_t bytes)
         slab_unlink(slab);
         unused = slab;
     }
-    (void)pthread_mutex_unlock(&pool_lock);
+    pool_leave();
     if (unused) {
         (void)munmap(unused, POOL_SLAB);
     }

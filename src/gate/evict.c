@@ -151,7 +151,12 @@ static bg_err evict_open(const bg_tenant *tenant, const char *path,
                          bg_errinfo *info)
 {
     bg_file_info read = { .struct_size = sizeof read };
-    bg_err err = bg_open_about(path, &tenant->registry->opening, &read, filter, info);
+    const uint64_t most = tenant->registry->options.spec.max_bytes;
+    bg_open_options how = tenant->registry->opening;
+    if (!how.max_bytes && most) { /* files of windows do not have it */
+        how.max_bytes = most > about->word_bytes ? most : about->word_bytes;
+    }
+    bg_err err = bg_open_about(path, &how, &read, filter, info);
     if (!err && memcmp(read.digest, about->digest, sizeof read.digest) != 0) {
         bg_filter_free(*filter);
         err = bgi_err(info, BG_EINCOMPAT, "digest of the file", about->digest_text,

@@ -23,7 +23,7 @@
  * (recent.c); no flight from before can be joined (flight.c, F1); and the truth has it (W1).
  * If (W1) fails nobody knows whether it was done in part; (W3) is done all the same.
  *
- * Doubt. If (W2) fails the truth has a key that the filter denies. `doubt` is set before
+ * Doubt. If (W2) fails the truth has a key that the filter denies. `missed` is raised before
  * the write returns, and the filter's "no" is not believed from then on, until the slot has
  * got a base that is made of all keys (gate_doubt.c).
  *

@@ -71,7 +71,6 @@ struct bg_gate {
     uint32_t lines_count;
     bool plain;             /* a "no" is just counted: no audits, no traces */
     bool audits;            /* some "no" answers are checked */
-    _Atomic uint64_t doubt; /* which making of a base ends it; 0: none */
     _Atomic uint64_t bases; /* the number of the present one; `before` belongs to it */
     struct bgi_recent *recent;   /* or NULL */
     struct bgi_flights *flights; /* or NULL */
@@ -132,17 +131,15 @@ void gate_added(bg_gate *gate, bg_bytes key);
 /* A key could not be added: from now on the filter's "no" is not believed. */
 void gate_doubt_begin(bg_gate *gate);
 
-bool gate_doubt_lasts(bg_gate *gate, uint64_t doubt);
-
 /*
  * Whether the filter's "no" is to be believed. To be asked *before* the filter: who
  * is told that there is no doubt sees the base that ended it, or a later one. The other
  * way round a "no" of the old base could be believed because the new one has come.
  */
-static inline bool gate_in_doubt(bg_gate *gate)
+static inline bool gate_in_doubt(const bg_gate *gate)
 {
-    uint64_t doubt = atomic_load_explicit(&gate->doubt, memory_order_acquire);
-    return doubt != 0 && gate_doubt_lasts(gate, doubt);
+    const uint64_t missed = atomic_load(&gate->slot->missed);
+    return missed != 0 && missed > atomic_load(&gate->slot->whole);
 }
 
 #endif

@@ -8,26 +8,22 @@
  * was under way may be older than the key, so they end no doubt.
  *
  * The slot numbers the makings of bases when they begin, before the source is read, and
- * keeps in `whole` the number of the last one that came. `doubt` is the number of a making
- * that ends it, or any later one; 0: there is none.
- *   (D1) It is raised after the key was written and before the write returns, to one more
- *        than the makings that have begun by then. So a making of that number, or of a
+ * keeps in `whole` the number of the last one that came. `missed` is the number of a making
+ * that ends the doubt, or any later one; 0: there is none. It belongs to the slot, so that
+ * the doubt holds for all gates of the slot.
+ *   (D1) `missed` is raised after the key was written and before the write returns, to one
+ *        more than the makings that have begun by then. So a making of that number, or of a
  *        later one, begins after the key was written.
- *   (D2) It is taken back by whoever sees that `whole` has come so far, and only if nobody
- *        has raised it meanwhile: compare-and-swap.
+ *   (D2) `whole` never falls: a base that was handed in before the making of the present one
+ *        began is refused (slot_check_order).
+ *   (D3) While missed <= whole there is no doubt, and the present base may be the only one
+ *        that has the keys. It is replaced only by a making or with BG_SLOT_DISCARD
+ *        (slot_check_swap).
  */
 #include "gate/gate_body.h"
 
 void gate_doubt_begin(bg_gate *gate)
 {
-    const uint64_t ends = atomic_load(&gate->slot->makings) + 1;
-    uint64_t doubt = atomic_load(&gate->doubt);
-    while (doubt < ends && !atomic_compare_exchange_weak(&gate->doubt, &doubt, ends)) {
-    }
-}
-
-bool gate_doubt_lasts(bg_gate *gate, uint64_t doubt)
-{
-    return atomic_load(&gate->slot->whole) < doubt
-           || !atomic_compare_exchange_strong(&gate->doubt, &doubt, 0);
+    bg_slot *slot = gate->slot;
+    slot_raise(&slot->missed, atomic_load(&slot->makings) + 1);
 }

@@ -464,13 +464,15 @@ static void registry_bound_growth(bg_registry *registry)
     struct ladder ladder;
     struct bgi_geometry layer;
     uint64_t bytes, left = most;
-    if (spec->kind != BG_KIND_SCALABLE || most == 0 || registry->planned_bytes > most) {
+    const bool grows = spec->kind == BG_KIND_SCALABLE || spec->kind == BG_KIND_WINDOW;
+    if (!grows || most == 0 || registry->planned_bytes > most) {
         return;
     }
     spec->max_bytes =
         spec->max_bytes && spec->max_bytes < most ? spec->max_bytes : most;
-    if (spec->shards > 1 || ladder_solve(spec, &ladder, NULL) != BG_OK) {
-        return; /* how keys spread over shards is not known before */
+    if (spec->kind == BG_KIND_WINDOW || spec->shards > 1
+        || ladder_solve(spec, &ladder, NULL) != BG_OK) {
+        return; /* how keys spread over periods or shards is not known before */
     }
     for (uint32_t i = 0; i < LADDER_LAYERS && ladder_layer(&ladder, i, &layer)
                          && bgi_geometry_bytes(&layer, &bytes) && bytes <= left;

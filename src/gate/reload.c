@@ -9,8 +9,8 @@
  * The file is opened once: what is compared, verified and mapped is one and the same, even
  * if others replace it at its path meanwhile.
  *
- * Two reloads wait for each other, so the later one decides; everything else goes on while
- * a file is read.
+ * Two reloads wait for each other; everything else goes on while a file is read. If a rebuild or a replacement with
+ * BG_SLOT_DISCARD that began later is done first, the file is refused: it may lack keys that the new base has.
  *
  * A mapped file must not be written to, because its bytes are the filter. Nothing prevents such writes, but they
  * change the size or the modification time of the file. Both are compared after a file was verified, at every
@@ -148,11 +148,11 @@ bool slot_doubt_maps(bg_slot *slot)
 }
 
 static bg_err reload_file(bg_slot *slot, const char *path, const bg_reload_options *how,
-                          bg_errinfo *info)
+                          uint64_t making, bg_errinfo *info)
 {
     bg_file_info about = { .struct_size = sizeof about };
     struct slot_incoming incoming = { .flags = how->flags,
-                                      .making = slot_making(slot),
+                                      .making = making,
                                       .about = &about };
     char known[BG_DIGEST_TEXT];
     reload_known(slot, known);
@@ -189,8 +189,9 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
     if (err) {
         return err;
     }
+    const uint64_t making = slot_making(slot);
     (void)pthread_mutex_lock(&slot->reload);
-    err = reload_file(slot, path, &how, why);
+    err = reload_file(slot, path, &how, making, why);
     (void)pthread_mutex_unlock(&slot->reload);
     bgi_grace_wait_retired(slot->grace, SLOT_WAIT_MILLISECONDS);
     return err;

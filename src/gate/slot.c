@@ -144,13 +144,6 @@ struct guard_mark slot_mark(const bg_slot *slot)
                                 .advances = advances };
 }
 
-static void slot_raise(_Atomic uint64_t *number, uint64_t to)
-{
-    uint64_t now = atomic_load(number);
-    while (now < to && !atomic_compare_exchange_weak(number, &now, to)) {
-    }
-}
-
 static void slot_trim_spares(bg_slot *slot, size_t n)
 {
     while (slot->spares > n) {
@@ -436,6 +429,7 @@ struct slot_request {
     uint64_t complete;
     uint64_t generation;
     uint32_t flags;
+    uint64_t making; /* of a filter that is swapped in */
     bool back;
     bool taken; /* the filter is the slot's, whatever comes later */
 };
@@ -575,17 +569,35 @@ static struct guard_drop slot_drop_base(const struct slot_draft *draft,
     return drop;
 }
 
-static bg_err slot_check_swap(const struct slot_draft *draft, uint64_t complete,
-                              bool discards, bg_errinfo *info)
+/* Whether the base ended doubts: gate_doubt.c, (D3). */
+static bool slot_has_missed(const bg_slot *slot)
+{
+    const uint64_t missed = atomic_load(&slot->missed);
+    return missed != 0 && missed <= atomic_load(&slot->whole);
+}
+
+static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draft,
+                              uint64_t complete, bg_errinfo *info)
 {
     const struct guard_drop drop = slot_drop_base(draft, complete);
-    if (discards || !guard_loses(&draft->guard, &drop)) {
+    if (!guard_loses(&draft->guard, &drop) && !slot_has_missed(slot)) {
         return BG_OK;
     }
     return bgi_err_why(info, BG_EINCOMPAT, "slot",
                        "the base %s, which would be lost; pass BG_SLOT_DISCARD to "
                        "give them up",
                        drop.takes ? "accepts adds" : "has added keys");
+}
+
+/* The present base may have ended doubts about keys that were written after `incoming` was handed in. Without it the
+ * gate would deny these keys. */
+static bg_err slot_check_order(const bg_slot *slot,
+                               const struct slot_incoming *incoming, bg_errinfo *info)
+{
+    if (incoming->making < atomic_load(&slot->whole)) {
+        return bgi_err(info, BG_EBUSY, "slot", "no newer base in the meantime", "one");
+    }
+    return BG_OK;
 }
 
 /* Publishes the draft with its new base. */
@@ -619,7 +631,10 @@ bg_err slot_swap_base(bg_slot *slot, const struct slot_incoming *incoming,
     const struct view_member *base = slot_draft_find(&draft, BG_ROLE_BASE);
     const bool layered = slot_draft_find(&draft, BG_ROLE_DELTA) != NULL;
     const bool sealed = base ? !base->takes : slot->sealed || layered;
-    bg_err err = slot_check_swap(&draft, incoming->complete, discards, info);
+    bg_err err = slot_check_order(slot, incoming, info);
+    if (!err && !discards) {
+        err = slot_check_swap(slot, &draft, incoming->complete, info);
+    }
     err = err ? err : slot_check_filter(filter, sealed, info);
     if (err) {
         return err;
@@ -652,7 +667,7 @@ static bg_err slot_swap(bg_slot *slot, struct slot_request *request, bg_errinfo 
     const struct slot_incoming incoming = { .filter = request->filter,
                                             .complete = request->complete,
                                             .flags = request->flags,
-                                            .making = slot_making(slot) };
+                                            .making = request->making };
     return incoming.filter ? slot_swap_base(slot, &incoming, info)
                            : slot_no_filter(info);
 }
@@ -662,7 +677,8 @@ bg_err bg_slot_swap(bg_slot *slot, bg_filter *filter, uint64_t complete, uint32_
 {
     struct slot_request request = { .filter = filter,
                                     .complete = complete,
-                                    .flags = flags };
+                                    .flags = flags,
+                                    .making = slot ? slot_making(slot) : 0 };
     return slot_change(slot, &request, slot_swap, info);
 }
 
@@ -925,6 +941,10 @@ static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo
         view_filter_drop(draft.members[i].shared);
     }
     if (!err) {
+        uint64_t missed = atomic_load(&slot->missed);
+        if (missed <= atomic_load(&slot->whole)) { /* no base has these keys any more */
+            (void)atomic_compare_exchange_strong(&slot->missed, &missed, 0);
+        }
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot);
     }

@@ -48,6 +48,8 @@ struct bg_slot {
     /* When the making of bases began, in numbers of their own, and that of the last one that
      * has everything written before: what could not be added is found again (gate_doubt.c). */
     _Atomic uint64_t makings, whole;
+    _Atomic uint64_t
+        missed; /* the making that has all keys that could not be added; 0: none */
     _Atomic uint64_t probed; /* absent canaries asked for so far: the next are others */
 
     struct bgi_memory memory;
@@ -129,6 +131,14 @@ struct guard_mark slot_mark(const bg_slot *slot);
  * current view has an old or a next filter that the draft does not have (S3). */
 bg_err slot_publish(bg_slot *slot, const struct slot_draft *draft, bg_errinfo *info);
 
+/* Raises a number to at least `to`. */
+BGI_INLINE void slot_raise(_Atomic uint64_t *number, uint64_t to)
+{
+    uint64_t now = atomic_load(number);
+    while (now < to && !atomic_compare_exchange_weak(number, &now, to)) {
+    }
+}
+
 /* A base that will have all keys begins to be made; its number, for `whole` when it came. */
 BGI_INLINE uint64_t slot_making(bg_slot *slot)
 {
@@ -154,7 +164,7 @@ struct slot_incoming {
     bg_filter *filter;
     uint64_t complete;
     uint32_t flags;
-    uint64_t making; /* slot_making when it was handed in, before its file was read */
+    uint64_t making; /* slot_making when it was handed in, before any lock was taken */
     const bg_file_info *about; /* of its file, or NULL */
 };
 

@@ -12,7 +12,8 @@
  *   bytes   A filter that is too large takes no adds. One that grows (`scalable`) would find
  *           out too late, by having grown. But how many keys it takes until its next layer
  *           would be too large follows from its spec (ladder.h): up to there adds are
- *           taken, (Q1) holds for them, too.
+ *           taken, (Q1) holds for them, too. A window stops growing at the quota and goes on
+ *           taking adds.
  *   items   (Q1) `items` never exceeds the quota: an add first counts as many items as it
  *           could bring, if there is room, and afterwards takes back those that were not
  *           new. Two threads at the last place may both be refused for a moment, if the one
@@ -136,17 +137,19 @@ static uint64_t tenant_slot_bytes(const bg_slot *slot)
 void tenant_measure(bg_tenant *tenant, bg_slot *slot)
 {
     uint64_t bytes = tenant_slot_bytes(slot);
-    uint64_t before = atomic_exchange(&tenant->bytes, bytes);
-    atomic_fetch_add(&tenant->registry->bytes, bytes - before); /* modulo 2^64 */
+    if (bytes != atomic_load(&tenant->bytes)) {
+        uint64_t before = atomic_exchange(&tenant->bytes, bytes);
+        atomic_fetch_add(&tenant->registry->bytes, bytes - before); /* modulo 2^64 */
+    }
 }
 
 static bool tenant_is_growing(const bg_slot *slot)
 {
     bg_pin pin;
     bg_slot_pin(slot, &pin);
-    bool grows = bg_filter_kind(bg_pin_filter(&pin, 0, NULL)) == BG_KIND_SCALABLE;
+    const bg_kind kind = bg_filter_kind(bg_pin_filter(&pin, 0, NULL));
     bg_slot_unpin(slot, &pin);
-    return grows;
+    return kind == BG_KIND_SCALABLE || kind == BG_KIND_WINDOW;
 }
 
 void tenant_open(bg_tenant *tenant, bg_slot *slot, bg_gate *gate)
@@ -406,7 +409,8 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
     while (!err && adding->done < adding->n) {
         err = tenant_add_piece(tenant, slot, adding, info);
     }
-    if (tenant->grows && adding->added) {
+    if (tenant->grows
+        && adding->done) { /* windows also grow with keys that they have */
         tenant_measure(tenant, slot);
     }
     tenant_leave(tenant, token);

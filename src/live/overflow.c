@@ -300,10 +300,10 @@ bool overflow_equal(const struct window *a, const struct window *b)
 uint64_t overflow_saturated(const struct window *w)
 {
     uint64_t filled = __atomic_load_n(&w->filled, __ATOMIC_RELAXED);
+    uint64_t period = __atomic_load_n(&w->period, __ATOMIC_ACQUIRE);
     uint64_t room = w->shape.period_items;
     for (uint32_t level = 1; level <= w->shape.layers; level++) {
-        room +=
-            overflow_layer(w, w->period, level) ? w->shape.period_items << level : 0;
+        room += overflow_layer(w, period, level) ? w->shape.period_items << level : 0;
     }
     return w->shape.layers && filled > room ? filled - room : 0;
 }

@@ -804,12 +804,21 @@ static void window_clear_share(struct window *w)
     }
 }
 
+/* A time that the clock of the window has not reached is of another clock: a log has the times of the clock that was
+ * used when it was written. Moving there would forget keys too early. */
+static uint64_t window_reached(const struct window *w, uint64_t now)
+{
+    const uint64_t most = w->options.clock ? w->options.clock(w->options.context) : now;
+    return (most - now) >> 63 ? most : now;
+}
+
 static void window_rotate(struct window *w, uint64_t now)
 {
     window_lock(w);
     if (!w->ticks) {
         window_turn(w, w->period + 1);
     } else {
+        now = window_reached(w, now);
         if (!w->based) {
             window_base(w, now);
         }

@@ -186,6 +186,45 @@ TEST(memory__hidden_is_left_out_of_core_files)
     }
 }
 
+/* A limit that refuses hidden memory does not make it memory that is not hidden, even if that costs less. */
+static size_t limit_room, limit_used;
+
+static int limit_take(void *context, size_t bytes)
+{
+    (void)context;
+    const bool fits = bytes <= limit_room - limit_used;
+    limit_used += fits ? bytes : 0;
+    return fits;
+}
+
+static void limit_give(void *context, size_t bytes)
+{
+    (void)context;
+    limit_used -= bytes;
+}
+
+TEST(memory__hidden_is_hidden_at_a_limit)
+{
+    static const bg_memory_guard guard = { .take = limit_take, .give = limit_give };
+    struct bgi_memory memory;
+    bg_memory_set_guard(&guard);
+    for (size_t bytes = 1; bytes < 100000; bytes = bytes * 5 / 4 + 1) {
+        size_t least = 0;
+        for (limit_room = bytes; least == 0; limit_room += 16) {
+            if (bgi_memory_take_hidden(&memory, bytes, NULL, true)) {
+                least = limit_room;
+                CHECK(memory.hidden);
+                bgi_memory_give(&memory);
+            } else {
+                CHECK(memory.base == NULL);
+            }
+            CHECK_EQ(limit_used, 0);
+        }
+        CHECK(least <= bytes + bytes / 4 + 4096 + 64);
+    }
+    bg_memory_set_guard(NULL);
+}
+
 TEST(memory__hidden_from_an_allocator_is_the_allocators)
 {
     static struct counting c;

@@ -5,9 +5,12 @@
 #include "support/check.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 struct piece {
     unsigned char *at;
@@ -84,6 +87,39 @@ TEST(pool__pieces_are_apart)
         CHECK_EQ(pthread_create(&threads[i], NULL, pool_churn, &seeds[i]), 0);
     }
     for (size_t i = 0; i < 3; i++) {
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    }
+}
+
+static void *pool_turn(void *stop)
+{
+    while (!atomic_load((_Atomic bool *)stop)) {
+        bgi_pool_give(bgi_pool_take(1000), 1000);
+    }
+    return NULL;
+}
+
+/* A child of fork can use the pool, even if another thread was using it at that moment. */
+TEST(pool__children_of_fork_can_take)
+{
+    _Atomic bool stop = false;
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_EQ(pthread_create(&threads[i], NULL, pool_turn, &stop), 0);
+    }
+    for (int i = 0; i < 300; i++) {
+        int status = -1;
+        const pid_t child = fork();
+        if (child == 0) {
+            (void)alarm(20); /* instead of waiting forever */
+            bgi_pool_give(bgi_pool_take(1000), 1000);
+            _exit(0);
+        }
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+    }
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < 2; i++) {
         CHECK_EQ(pthread_join(threads[i], NULL), 0);
     }
 }

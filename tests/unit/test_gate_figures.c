@@ -381,6 +381,74 @@ TEST(gate__a_write_during_a_replacement_is_in_doubt)
     }
 }
 
+/* A base that comes while a file is read has the keys that were written meanwhile, and ends the doubt about
+ * them. So the file, which is older, must not replace it. */
+static bool rebuild_while_read(void *context, uint64_t done, uint64_t all)
+{
+    struct world *w = context;
+    (void)done;
+    (void)all;
+    if (w->inside) {
+        const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);
+        struct reader reader = { .w = w };
+        const bg_source source = { reader_next, NULL, &reader, PRESENT };
+        w->inside = NULL;
+        write_late(w);
+        CHECK_OK(bg_slot_rebuild(w->slot, &source, &how, NULL, NULL));
+        CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
+    }
+    return true;
+}
+
+TEST(gate__a_file_does_not_replace_a_newer_base)
+{
+    struct world *w = world_make(0.05);
+    const char *path = files_path("overtaken.bg");
+    const uint64_t key = world_seal(w);
+    bg_filter *filter = world_filter(0.05);
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    bg_reload_options how = BG_RELOAD_OPTIONS_INIT;
+    CHECK_OK(bg_save(filter, path, NULL, NULL));
+    bg_filter_free(filter);
+    opening.progress = rebuild_while_read;
+    opening.context = w;
+    how.opening = &opening;
+    how.flags = BG_SLOT_DISCARD;
+    w->inside = nothing; /* until the slot is rebuilt */
+    CHECK_EQ(bg_slot_reload(w->slot, path, &how, NULL), BG_EBUSY);
+    CHECK(w->has[key]);
+    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_OK(
+        bg_slot_reload(w->slot, path, &how, NULL)); /* the caller gives the key up */
+    CHECK(!maybe(w, key));
+    world_end(w);
+    files_clean();
+}
+
+/* A file that may be older than such a key does not replace a base that has it, unless the caller gives it up. */
+TEST(gate__a_base_that_ended_a_doubt_stays)
+{
+    struct world *w = world_make(0.05);
+    const char *path = files_path("older.bg");
+    const uint64_t key = world_seal(w);
+    const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);
+    struct reader reader = { .w = w };
+    const bg_source source = { reader_next, NULL, &reader, PRESENT };
+    bg_filter *older = world_filter(0.05);
+    CHECK_OK(bg_save(older, path, NULL, NULL));
+    CHECK_EQ(put(w, key), BG_ENOTSUP);
+    CHECK_OK(bg_slot_rebuild(w->slot, &source, &how, NULL, NULL));
+    CHECK_EQ(stats_of(w->gate, false).doubtful, 0);
+    CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
+    CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
+    CHECK_EQ(look(w, key), BG_PRESENT);
+    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* gives all keys up */
+    CHECK_OK(bg_slot_reload(w->slot, path, NULL, NULL));
+    bg_filter_free(older);
+    world_end(w);
+    files_clean();
+}
+
 TEST(gate__a_base_that_may_be_older_ends_no_doubt)
 {
     struct world *w = world_make(0.05);

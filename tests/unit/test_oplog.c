@@ -752,6 +752,46 @@ TEST(oplog__a_recovered_window_is_in_the_same_period)
     files_clean();
 }
 
+static uint64_t window_clock(void *context)
+{
+    return *(const uint64_t *)context;
+}
+
+/* The clock of a process that recovers a window may be behind the times in the log, as after a reboot. */
+TEST(oplog__a_clock_that_starts_again_forgets_nothing)
+{
+    const char *path = files_path("log"), *snapshot = files_path("snapshot");
+    const uint8_t rotate = BG_OPLOG_ROTATE;
+    uint64_t now = 1000000000, hash = hash_of(1);
+    bg_window_options options = BG_WINDOW_OPTIONS_INIT;
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    bg_spec spec = BG_SPEC_INIT;
+    options.generations = 4;
+    options.length = 300; /* periods of 100 */
+    options.clock = window_clock;
+    options.context = &now;
+    opening.window = spec.window = &options;
+    spec.kind = BG_KIND_WINDOW;
+    spec.items = 500;
+    spec.rate = 0.01;
+    bg_filter *filter = must_create(&spec), *back = NULL;
+    bg_oplog *log = open_log(path, filter, BG_OPLOG_NO, 0);
+    CHECK_OK(bg_oplog_change(log, filter, NULL, &hash, 1, NULL, NULL));
+    CHECK_OK(bg_oplog_truncate_after_snapshot(log, filter, snapshot, NULL, NULL));
+    now += 150;
+    CHECK_OK(bg_oplog_change(log, filter, &rotate, &now, 1, NULL, NULL));
+    CHECK_OK(bg_oplog_close(log, NULL));
+    now = 500;
+    CHECK_OK(bg_oplog_recover(snapshot, path, &opening, &back, NULL, NULL));
+    CHECK(bg_filter_may_contain_hash(back, hash));
+    now += 600; /* it still forgets */
+    CHECK_OK(bg_filter_rotate(back, now, NULL));
+    CHECK(!bg_filter_may_contain_hash(back, hash));
+    bg_filter_free(back);
+    bg_filter_free(filter);
+    files_clean();
+}
+
 TEST(oplog__what_a_kind_cannot_do_is_refused_and_not_logged)
 {
     const char *path = files_path("log");

@@ -160,6 +160,70 @@ TEST(quotas__total_bytes_of_those_who_grow)
     bg_registry_free(registry);
 }
 
+/* Windows that grow when all keys are renewed in each period. */
+static bg_window_options window_of_ten_minutes(void)
+{
+    bg_window_options window = BG_WINDOW_OPTIONS_INIT;
+    window.length = 700 * SECOND; /* periods of 100 seconds */
+    window.clock = tell_time;
+    return window;
+}
+
+/* A window stays within the quota, also after it was away, and forgets nothing early. */
+TEST(quotas__bytes_of_a_window)
+{
+    for (int own = 0; own < 2;
+         own++) { /* the quota of the registry, or that of the spec */
+        bg_registry_options options = on_disk();
+        const bg_window_options window = window_of_ten_minutes();
+        options.spec.kind = BG_KIND_WINDOW;
+        options.spec.window = &window;
+        *(own ? &options.spec.max_bytes : &options.max_bytes) = 6000;
+        bg_registry *registry = open_registry(&options);
+        bg_tenant *acme = get_tenant(registry, "acme");
+        const uint64_t first = tenant_stats(acme).bytes;
+        for (int period = 0; period < 10; period++) {
+            add_all(acme, 0, 1000);
+            const uint64_t counted = registry_stats(registry).bytes;
+            CHECK(tenant_stats(acme).bytes <= 6000);
+            CHECK_EQ(counted, tenant_stats(acme).bytes);
+            CHECK_EQ(count_found(acme, 0, 1000), 1000);
+            bg_tenant_release(acme);
+            CHECK_EQ(pass(registry, 100 * SECOND), 1);
+            acme = get_tenant(registry, "acme");
+        }
+        add_all(acme, 0, 1);
+        CHECK(tenant_stats(acme).bytes > first); /* it has grown */
+        bg_tenant_release(acme);
+        bg_registry_free(registry);
+        files_clean();
+    }
+}
+
+TEST(quotas__total_bytes_of_windows)
+{
+    bg_errinfo why = { .code = BG_OK };
+    bg_registry_options options = usual();
+    const bg_window_options window = window_of_ten_minutes();
+    options.spec.kind = BG_KIND_WINDOW;
+    options.spec.window = &window;
+    options.max_total_bytes = 8000;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *hog = get_tenant(registry, "hog"),
+              *small = get_tenant(registry, "small");
+    for (uint64_t key = 0; key < 10000 && why.code == BG_OK; key++) {
+        const uint64_t again = key % 1000;
+        the_time += key % 1000 ? 0 : 100 * SECOND;
+        (void)!bg_tenant_add(hog, &again, sizeof again, NULL, &why);
+    }
+    CHECK_EQ(why.code, BG_ELIMIT);
+    CHECK_STR(why.what, "max_total_bytes");
+    add_all(small, 0, 90);
+    bg_tenant_release(hog);
+    bg_tenant_release(small);
+    bg_registry_free(registry);
+}
+
 TEST(quotas__tenants)
 {
     bg_tenant *tenant = NULL;
