@@ -136,7 +136,7 @@ static void persist_retire(struct persist *persist, const char *base)
     }
 }
 
-/* Deletes them; what says that they are not needed is synced first. */
+/* Deletes them; the records that say that they are not needed are synced first. */
 static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -144,7 +144,8 @@ static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
     struct retired *retired = persist->retired;
     persist->retired = NULL;
     pthread_mutex_unlock(&persist->retired_lock);
-    const bg_err err = retired ? journal_sync(persist->journal, info) : BG_OK;
+    bg_err err = retired ? journal_sync(persist->journal, info) : BG_OK;
+    err = err || !retired ? err : journal_check(persist->journal, info);
     while (retired) {
         struct retired *next = retired->next;
         if (!err) {
@@ -427,6 +428,8 @@ static bg_err persist_save_new(struct persist *persist, struct object *object,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
+    /* Otherwise replacing one filter again and again fills the disk until the next snapshot. */
+    (void)persist_clean(persist, NULL);
     return persist_save_new(persist, object, persist_done(persist), base, info);
 }
 

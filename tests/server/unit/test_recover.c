@@ -388,6 +388,22 @@ TEST(recover__files_that_were_removed_are_written_again)
     }
 }
 
+/* A filter is replaced many times between two snapshots. Only the last files stay. */
+TEST(recover__replacing_a_filter_deletes_its_files)
+{
+    const char *folder = scratch_path("replaced");
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 200");
+    world_add(&w, "bf", 0, 50);
+    for (int i = 0; i < 10; i++) {
+        CHECK(strcmp(world_ask(&w, "COPY bf copy REPLACE"), ":1") == 0);
+        CHECK(count_files(folder) <= 2); /* the one before may still be needed */
+    }
+    again(folder);
+    world_has(&w, "copy", 0, 50);
+    world_close(&w);
+}
+
 /* The fresh journal cannot be created for a while. Each attempt needs the files of the one before, so it does
  * not write them again. */
 TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
