@@ -354,8 +354,11 @@ void packs_measure(struct packs *packs, const char *folder)
     pthread_mutex_lock(&packs->lock);
     for (size_t i = 0; i < packs->n; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", folder, packs->all[i].name);
-        if (stat(path, &about) == 0 && (uint64_t)about.st_size > packs->all[i].bytes) {
+        const bool there = stat(path, &about) == 0;
+        if (there && (uint64_t)about.st_size > packs->all[i].bytes) {
             packs->all[i].bytes = (uint64_t)about.st_size;
+        } else if (!there && errno == ENOENT) {
+            packs->all[i].bytes = UINT64_MAX;
         }
     }
     pthread_mutex_unlock(&packs->lock);

@@ -136,7 +136,7 @@ static void persist_retire(struct persist *persist, const char *base)
     }
 }
 
-/* Deletes them; what says that they are not needed is synced first. */
+/* Deletes them; the records that say that they are not needed are synced first. */
 static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
 {
     char path[PERSIST_PATH];
@@ -144,7 +144,8 @@ static bg_err persist_clean(struct persist *persist, bg_errinfo *info)
     struct retired *retired = persist->retired;
     persist->retired = NULL;
     pthread_mutex_unlock(&persist->retired_lock);
-    const bg_err err = retired ? journal_sync(persist->journal, info) : BG_OK;
+    bg_err err = retired ? journal_sync(persist->journal, info) : BG_OK;
+    err = err || !retired ? err : journal_check(persist->journal, info);
     while (retired) {
         struct retired *next = retired->next;
         if (!err) {
@@ -427,6 +428,8 @@ static bg_err persist_save_new(struct persist *persist, struct object *object,
 bg_err persist_save(struct persist *persist, struct object *object,
                     struct entry_base *base, bg_errinfo *info)
 {
+    /* Otherwise replacing one filter again and again fills the disk until the next snapshot. */
+    (void)persist_clean(persist, NULL);
     return persist_save_new(persist, object, persist_done(persist), base, info);
 }
 
@@ -686,12 +689,26 @@ struct batch {
     struct checkpoint checkpoints[PERSIST_BATCH];
 };
 
-/* Returns whether an entry must be saved: it has records since its base, or it is in a pack of which less than
- * half is in use. */
-static bool batch_wants(const struct batch *batch, struct entry *entry)
+/* Returns whether a base needs another file: its file was removed, or less than half of its pack is in use. */
+static bool persist_needs_file(const struct persist *persist,
+                               const struct entry_base *base)
+{
+    char path[PERSIST_PATH];
+    if (!base->file[0] || persist_is_lost(base)) {
+        return false;
+    }
+    if (pack_is_reference(base->file)) {
+        return packs_is_sparse(persist->packs, base->file);
+    }
+    persist_path(persist, base->file, path);
+    return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
+/* Returns whether an entry must be saved: it has records since its base, or its base needs another file. */
+static bool persist_wants(const struct persist *persist, struct entry *entry)
 {
     return atomic_load(&entry->recorded) || !object_is_kept(entry->object)
-           || packs_is_sparse(batch->persist->packs, entry->base.file);
+           || persist_needs_file(persist, &entry->base);
 }
 
 /* Opens a pack if it is worth it. */
@@ -703,7 +720,7 @@ static bg_err batch_begin(struct batch *batch, struct entry **some, size_t n,
     char folder[PERSIST_PATH];
     size_t wanted = 0;
     for (size_t i = 0; i < n; i++) {
-        wanted += batch_wants(batch, some[i]);
+        wanted += persist_wants(persist, some[i]);
     }
     if (wanted < persist->pack_from) {
         return BG_OK;
@@ -765,7 +782,7 @@ static bg_err batch_run(struct batch *batch, struct entry **some, size_t n,
         } else if (!object_is_whole(entry->object)) {
             const uint64_t needs = persist_unreadable(entry, first);
             *keep = needs < *keep ? needs : *keep;
-        } else if (batch_wants(batch, entry)) {
+        } else if (persist_wants(persist, entry)) {
             struct checkpoint *c = &batch->checkpoints[batch->n];
             *c = (struct checkpoint){ .entry = entry };
             err = checkpoint_begin(persist, c, done, batch->pack, info);
@@ -865,20 +882,19 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* The base of an object when older records are going to be lost. If it has none since its base, the base stays:
- * attempts that are repeated write no second copy. If it has such, and they cannot be
+/* The base of an object when older records are going to be lost. If it has none since its base, and the file is
+ * there, the base stays: attempts that are repeated write no second copy. If it has such, and they cannot be
  * saved because its base cannot be read, it must not come back without them, should the file be
  * readable again one day: so it has a file that there is not. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)
 {
-    const bool recorded = atomic_load(&entry->recorded) != 0;
-    if (object_is_whole(entry->object)
-        && (recorded || !object_is_kept(entry->object))) {
-        return persist_save(persist, entry->object, base, info);
+    if (object_is_whole(entry->object) && persist_wants(persist, entry)) {
+        return persist_save_new(persist, entry->object, persist_done(persist), base,
+                                info);
     }
     *base = entry->base;
-    if (recorded) {
+    if (atomic_load(&entry->recorded)) {
         persist_lose(base);
     }
     base->from = journal_next(persist->journal);
@@ -930,7 +946,10 @@ static bg_err persist_reopen(struct persist *persist, bg_errinfo *info)
 static bg_err persist_snapshot_locked(struct persist *persist, bg_errinfo *info)
 {
     uint64_t first = 0, keep = 0;
+    char folder[PERSIST_PATH];
     struct journal_state state;
+    persist_path(persist, "", folder);
+    packs_measure(persist->packs, folder);
     journal_about(persist->journal, &state);
     if (state.failed) {
         const bg_err failed = persist_reopen(persist, info);

@@ -351,6 +351,59 @@ TEST(recover__a_snapshot_after_a_failed_sync_begins_a_fresh_journal)
     world_close(&w);
 }
 
+/* Deletes the file, or the pack, of a filter. */
+static void remove_base_of(const char *name)
+{
+    char path[PERSIST_PATH];
+    (void)snprintf(path, sizeof path, "%s", base_of(name));
+    char *part = strrchr(path, '@');
+    if (part) {
+        *part = 0;
+    }
+    CHECK_EQ(unlink(path), 0);
+}
+
+/* Somebody deletes files, or packs, of filters that are in memory; the journal works, or it has failed. The next
+ * snapshot writes them again, also those of filters that did not change. */
+TEST(recover__files_that_were_removed_are_written_again)
+{
+    static const char *const names[] = { "removed", "removed-pack", "failed-file",
+                                         "failed-pack" };
+    for (int round = 0; round < 4; round++) {
+        const char *folder = scratch_path(names[round]);
+        must_open(folder);
+        w.server.persist->pack_from = round & 1 ? 1 : 64;
+        ok("BF.RESERVE bf 0.001 200");
+        world_add(&w, "bf", 0, 50);
+        ok("SAVE");
+        remove_base_of("bf");
+        if (round & 2) {
+            CHECK_EQ(crossing_fail(journal()), BG_EIO);
+        }
+        ok("SAVE");
+        again(folder);
+        CHECK(knows("bf"));
+        world_has(&w, "bf", 0, 50);
+        world_close(&w);
+    }
+}
+
+/* A filter is replaced many times between two snapshots. Only the last files stay. */
+TEST(recover__replacing_a_filter_deletes_its_files)
+{
+    const char *folder = scratch_path("replaced");
+    must_open(folder);
+    ok("BF.RESERVE bf 0.001 200");
+    world_add(&w, "bf", 0, 50);
+    for (int i = 0; i < 10; i++) {
+        CHECK(strcmp(world_ask(&w, "COPY bf copy REPLACE"), ":1") == 0);
+        CHECK(count_files(folder) <= 2); /* the one before may still be needed */
+    }
+    again(folder);
+    world_has(&w, "copy", 0, 50);
+    world_close(&w);
+}
+
 /* The fresh journal cannot be created for a while. Each attempt needs the files of the one before, so it does
  * not write them again. */
 TEST(recover__attempts_to_begin_a_fresh_journal_write_files_once)
