@@ -28,7 +28,7 @@ enum {
 
 struct claim {
     char *name; /* of the lock file */
-    int fd;
+    int fd;     /* -1: that of the first claim */
     dev_t device;
     ino_t inode;
 };
@@ -61,7 +61,19 @@ static bool claim_is_held(const char *name)
     return false;
 }
 
-/* Makes room for one more claim: split locks a file per shard. */
+/* Claims a name with the lock of the first claim (L4). */
+static bool claim_share(struct claim *claim)
+{
+    if (claim_count == 0 || link(claims[0].name, claim->name) != 0) {
+        return false;
+    }
+    claim->fd = -1;
+    claim->device = claims[0].device;
+    claim->inode = claims[0].inode;
+    return claim_is_there(claim);
+}
+
+/* Makes room for one more claim: split claims a file per shard. */
 static bool claim_reserve(void)
 {
     struct rlimit files;
@@ -98,6 +110,9 @@ static enum claim_state claim_try(struct claim *claim)
 {
     struct stat locked;
     enum claim_state state = CLAIM_MADE;
+    if (claim_share(claim)) {
+        return CLAIM_MADE;
+    }
     claim->fd = claim_open(claim->name);
     if (claim->fd < 0) {
         return CLAIM_FAILED;
@@ -109,7 +124,10 @@ static enum claim_state claim_try(struct claim *claim)
     } else {
         claim->device = locked.st_dev;
         claim->inode = locked.st_ino;
-        state = claim_is_there(claim) ? CLAIM_MADE : CLAIM_REMOVED; /* (L1) */
+        const bool removed =
+            !claim_is_there(claim)                                /* (L1) */
+            || (locked.st_nlink > 1 && unlink(claim->name) == 0); /* (L4) */
+        state = removed ? CLAIM_REMOVED : CLAIM_MADE;
     }
     if (state != CLAIM_MADE) {
         const int why = errno;
@@ -290,7 +308,9 @@ static void claim_release(size_t kept)
         if (claim_is_there(claim)) {   /* (L3) */
             (void)unlink(claim->name); /* (L1): first, while it is locked */
         }
-        (void)close(claim->fd);
+        if (claim->fd >= 0) {
+            (void)close(claim->fd);
+        }
         free(claim->name);
     }
 }

@@ -10,7 +10,11 @@
  *   (L2) the kernel releases the lock of a killed holder, so a leftover lock file blocks no other
  *        command;
  *   (L3) the holder removes only its own lock file: if that was removed, another command may have
- *        locked the new one.
+ *        locked the new one;
+ *   (L4) a command that claims several files needs one descriptor: the lock files are hard links to
+ *        the first one, if the file system allows it. A killed holder leaves several names of one
+ *        file. The next command that locks that file removes the name and starts over, so that
+ *        these names do not block each other.
  *
  * Commands that only read need no claim: they open either the old file or the new one.
  */
