@@ -93,15 +93,24 @@ static bool claim_reserve(void)
     return true;
 }
 
+/* Creates a lock file that all users can open, so that they wait for the lock. */
+static int claim_create(const char *name)
+{
+    const mode_t mask = umask(0);
+    const int fd = open(name, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    const int why = errno;
+    (void)umask(mask);
+    errno = why;
+    return fd;
+}
+
 /* Opens the lock file, which other commands create and remove at any time. */
 static int claim_open(const char *name)
 {
     int fd;
     do {
         fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (fd < 0 && errno == ENOENT) {
-            fd = open(name, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        }
+        fd = fd < 0 && errno == ENOENT ? claim_create(name) : fd;
     } while (fd < 0 && (errno == EEXIST || errno == EINTR) && !stop_wanted());
     return fd;
 }

@@ -103,6 +103,10 @@ $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 $ mkdir sealed; cp f.bg sealed; chmod 555 sealed; $([ $(id -u) != 0 ] || echo setpriv --bounding-set=-dac_override,-dac_read_search) bloomgate add sealed/f.bg b; chmod 755 sealed
 ! bloomgate add: sealed/f.bg: Permission denied
 
+# Users with a umask of 077 wait for each other as well.
+$ umask 077; . $CLI_TESTS/claim.sh; holder add -q f.bg; ls -l f.bg.bloomgate-lock | cut -c1-10; release
+-r--r--r--
+
 # An error names the file that cannot be locked.
 $ ln -s nowhere f.bg.bloomgate-lock; bloomgate add f.bg b 2>&1 | sed 's|[^ ]*/||'; rm f.bg.bloomgate-lock
 bloomgate add: f.bg.bloomgate-lock: Too many levels of symbolic links
