@@ -289,7 +289,7 @@ static int dedup_run(struct dedup *d)
     if (code && !full && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
         return code;
     }
-    if (d->options->count && (!ran || full)) {
+    if (d->options->count) {
         printf("%" PRIu64 "\n", d->selected);
         const int printed = out_finish(CLI_OK);
         if (printed) {

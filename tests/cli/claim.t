@@ -95,6 +95,12 @@ f.bg.bloomgate-lock
 $ . $CLI_TESTS/claim.sh; holder add -q f.bg; waiter add f.bg b; kill $waiting; wait $waiting; echo $?; release
 130
 
+# dedup --count prints the number of lines that the saved state has: what two runs print is the number of all lines.
+$ . $CLI_TESTS/claim.sh; holder dedup -q -c --state count.bg > first; seq 5 >&3; kill $holding; wait $holding; echo $?; exec 3>&-; seq 5 | bloomgate dedup -q -c --state count.bg > second; wc -l < first; echo $(($(cat first) + $(cat second)))
+130
+1
+5
+
 $ BLOOMGATE_LOCK_WAIT= bloomgate add -q f.bg b
 $ BLOOMGATE_LOCK_WAIT=soon bloomgate add f.bg b
 ! bloomgate add: BLOOMGATE_LOCK_WAIT: found 'soon', expected a time such as 60s
