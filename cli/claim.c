@@ -209,6 +209,12 @@ static int claim_take(const char *path, struct claim *claim, double most)
     }
 }
 
+static bool claim_lock_name(const char *to, char name[CLAIM_PATH])
+{
+    const int n = snprintf(name, CLAIM_PATH, "%s.bloomgate-lock", to);
+    return n > 0 && n < CLAIM_PATH;
+}
+
 /* Claims the name `to`, which messages call `path`. */
 static int claim_name(const char *path, const char *to)
 {
@@ -218,8 +224,7 @@ static int claim_name(const char *path, const char *to)
     if (code) {
         return code;
     }
-    const int n = snprintf(name, CLAIM_PATH, "%s.bloomgate-lock", to);
-    if (n < 0 || n >= CLAIM_PATH) {
+    if (!claim_lock_name(to, name)) {
         return say_failed(CLI_USAGE, "%s: too long", path);
     }
     if (claim_is_held(name)) {
@@ -338,6 +343,13 @@ int claim_target(const char *path, char to[CLAIM_PATH])
         memcpy(to, now, CLAIM_PATH); /* a link that was changed meanwhile */
         claim_release(before);
     }
+}
+
+bool claim_holds(const char *path)
+{
+    char to[CLAIM_PATH], name[CLAIM_PATH];
+    return claim_follow(path, to) == CLI_OK && claim_lock_name(to, name)
+           && claim_is_held(name);
 }
 
 void claim_end(void)

@@ -21,6 +21,8 @@
 #ifndef CLI_CLAIM_H
 #define CLI_CLAIM_H
 
+#include <stdbool.h>
+
 enum { CLAIM_PATH = 4096 };
 
 /* Claims the name `path`, where a file may or may not exist. Waits for another command that holds
@@ -30,6 +32,10 @@ int claim_file(const char *path);
 /* Claims the file that `path` leads to, and writes its name to `to`: links are followed, also to
  * where no file exists. Read and write `to` from then on: the links may be changed at any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
+
+/* Returns whether this command has claimed the file that `path` leads to, under this path or another
+ * one. The file does not have to exist. */
+bool claim_holds(const char *path);
 
 /* Releases all claims; main does it when a command ends. */
 void claim_end(void);

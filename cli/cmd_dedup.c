@@ -12,6 +12,7 @@
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
 
+#include "claim.h"
 #include "command.h"
 #include "drops.h"
 #include "flow.h"
@@ -313,8 +314,9 @@ static bool dedup_is_same_file(const char *a, const char *b)
 static int dedup_open_stats(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
-    bool same =
-        o->stats && o->seen.state && dedup_is_same_file(o->stats, o->seen.state);
+    bool same = o->stats && o->seen.state
+                && (dedup_is_same_file(o->stats, o->seen.state)
+                    || claim_holds(o->stats)); /* neither has to exist */
     for (size_t i = 0; o->stats && i < d->input.count; i++) {
         same = same || dedup_is_same_file(o->stats, d->input.paths[i]);
     }
