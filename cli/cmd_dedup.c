@@ -26,7 +26,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct dedup_options {
     struct common common;
@@ -301,26 +300,15 @@ static int dedup_run(struct dedup *d)
     return finished ? finished : code;
 }
 
-static bool dedup_is_same_file(const char *a, const char *b)
-{
-    struct stat first, second;
-    return strcmp(a, b) == 0
-           || (stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode)
-               && first.st_dev == second.st_dev && first.st_ino == second.st_ino);
-}
-
 /* Opened before anything is read, as it is better known then than after hours; but what is
  * read must not be emptied by that. */
 static int dedup_open_stats(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
-    bool same = o->stats && o->seen.state
-                && (dedup_is_same_file(o->stats, o->seen.state)
-                    || claim_holds(o->stats)); /* neither has to exist */
-    for (size_t i = 0; o->stats && i < d->input.count; i++) {
-        same = same || dedup_is_same_file(o->stats, d->input.paths[i]);
-    }
-    if (same) {
+    const bool is_state = o->stats && o->seen.state
+                          && (input_is_same_file(o->stats, o->seen.state)
+                              || claim_holds(o->stats)); /* neither has to exist */
+    if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage("--stats %s: is read as well, and would be overwritten",
                          o->stats);
     }
