@@ -312,6 +312,10 @@ static int dedup_open_stats(struct dedup *d)
         return say_usage("--stats %s: is read as well, and would be overwritten",
                          o->stats);
     }
+    if (o->stats && secret_is_keyring(o->stats)) {
+        return say_usage("--stats %s: is a keyring, and would be overwritten",
+                         o->stats);
+    }
     d->stats = o->stats ? fopen(o->stats, "we") : NULL;
     return o->stats && !d->stats ? say_errno(o->stats) : CLI_OK;
 }
