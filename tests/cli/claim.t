@@ -43,6 +43,14 @@ part.0
 part.1
 part.2
 
+# A filter that was replaced while split waits may have more shards than names that were checked.
+$ cp $CLI_TESTS/../golden/files/cuckoo_shards.bg many.bg; . $CLI_TESTS/claim.sh; holder build -q -n 10 piece.1; waiter split many.bg piece; cp $CLI_TESTS/../golden/files/shards.bg many.bg; echo mine > piece.2; kill $holding; release; wait $waiting; echo $?; cat said piece.2; ls piece.*
+3
+bloomgate split: piece.1: waiting for another bloomgate command to finish changing it
+bloomgate split: many.bg: was replaced by a filter with 3 shards instead of 2; run split again
+mine
+piece.2
+
 # A link is replaced while its target is being changed, and the reverse.
 $ export BLOOMGATE_LOCK_WAIT=0; cp g.bg target.bg; ln -s target.bg over.bg; . $CLI_TESTS/claim.sh; holder add -q target.bg; bloomgate merge -f over.bg over.bg g.bg; release; holder add -q -f -o over.bg over.bg; bloomgate add target.bg b; bloomgate add over.bg b; release
 ! bloomgate merge: over.bg: another bloomgate command is changing it; try again when that command has ended, or wait longer (BLOOMGATE_LOCK_WAIT=5m)
