@@ -28,7 +28,7 @@ enum {
 
 struct claim {
     char *name; /* of the lock file */
-    int fd;
+    int fd;     /* -1: that of the first claim */
     dev_t device;
     ino_t inode;
 };
@@ -61,7 +61,19 @@ static bool claim_is_held(const char *name)
     return false;
 }
 
-/* Makes room for one more claim: split locks a file per shard. */
+/* Claims a name with the lock of the first claim (L4). */
+static bool claim_share(struct claim *claim)
+{
+    if (claim_count == 0 || link(claims[0].name, claim->name) != 0) {
+        return false;
+    }
+    claim->fd = -1;
+    claim->device = claims[0].device;
+    claim->inode = claims[0].inode;
+    return claim_is_there(claim);
+}
+
+/* Makes room for one more claim: split claims a file per shard. */
 static bool claim_reserve(void)
 {
     struct rlimit files;
@@ -81,15 +93,24 @@ static bool claim_reserve(void)
     return true;
 }
 
+/* Creates a lock file that all users can open, so that they wait for the lock. */
+static int claim_create(const char *name)
+{
+    const mode_t mask = umask(0);
+    const int fd = open(name, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+    const int why = errno;
+    (void)umask(mask);
+    errno = why;
+    return fd;
+}
+
 /* Opens the lock file, which other commands create and remove at any time. */
 static int claim_open(const char *name)
 {
     int fd;
     do {
         fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (fd < 0 && errno == ENOENT) {
-            fd = open(name, O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        }
+        fd = fd < 0 && errno == ENOENT ? claim_create(name) : fd;
     } while (fd < 0 && (errno == EEXIST || errno == EINTR) && !stop_wanted());
     return fd;
 }
@@ -98,6 +119,9 @@ static enum claim_state claim_try(struct claim *claim)
 {
     struct stat locked;
     enum claim_state state = CLAIM_MADE;
+    if (claim_share(claim)) {
+        return CLAIM_MADE;
+    }
     claim->fd = claim_open(claim->name);
     if (claim->fd < 0) {
         return CLAIM_FAILED;
@@ -109,7 +133,10 @@ static enum claim_state claim_try(struct claim *claim)
     } else {
         claim->device = locked.st_dev;
         claim->inode = locked.st_ino;
-        state = claim_is_there(claim) ? CLAIM_MADE : CLAIM_REMOVED; /* (L1) */
+        const bool removed =
+            !claim_is_there(claim)                                /* (L1) */
+            || (locked.st_nlink > 1 && unlink(claim->name) == 0); /* (L4) */
+        state = removed ? CLAIM_REMOVED : CLAIM_MADE;
     }
     if (state != CLAIM_MADE) {
         const int why = errno;
@@ -182,6 +209,12 @@ static int claim_take(const char *path, struct claim *claim, double most)
     }
 }
 
+static bool claim_lock_name(const char *to, char name[CLAIM_PATH])
+{
+    const int n = snprintf(name, CLAIM_PATH, "%s.bloomgate-lock", to);
+    return n > 0 && n < CLAIM_PATH;
+}
+
 /* Claims the name `to`, which messages call `path`. */
 static int claim_name(const char *path, const char *to)
 {
@@ -191,8 +224,7 @@ static int claim_name(const char *path, const char *to)
     if (code) {
         return code;
     }
-    const int n = snprintf(name, CLAIM_PATH, "%s.bloomgate-lock", to);
-    if (n < 0 || n >= CLAIM_PATH) {
+    if (!claim_lock_name(to, name)) {
         return say_failed(CLI_USAGE, "%s: too long", path);
     }
     if (claim_is_held(name)) {
@@ -290,7 +322,9 @@ static void claim_release(size_t kept)
         if (claim_is_there(claim)) {   /* (L3) */
             (void)unlink(claim->name); /* (L1): first, while it is locked */
         }
-        (void)close(claim->fd);
+        if (claim->fd >= 0) {
+            (void)close(claim->fd);
+        }
         free(claim->name);
     }
 }
@@ -309,6 +343,13 @@ int claim_target(const char *path, char to[CLAIM_PATH])
         memcpy(to, now, CLAIM_PATH); /* a link that was changed meanwhile */
         claim_release(before);
     }
+}
+
+bool claim_holds(const char *path)
+{
+    char to[CLAIM_PATH], name[CLAIM_PATH];
+    return claim_follow(path, to) == CLI_OK && claim_lock_name(to, name)
+           && claim_is_held(name);
 }
 
 void claim_end(void)

@@ -10,12 +10,18 @@
  *   (L2) the kernel releases the lock of a killed holder, so a leftover lock file blocks no other
  *        command;
  *   (L3) the holder removes only its own lock file: if that was removed, another command may have
- *        locked the new one.
+ *        locked the new one;
+ *   (L4) a command that claims several files needs one descriptor: the lock files are hard links to
+ *        the first one, if the file system allows it. A killed holder leaves several names of one
+ *        file. The next command that locks that file removes the name and starts over, so that
+ *        these names do not block each other.
  *
  * Commands that only read need no claim: they open either the old file or the new one.
  */
 #ifndef CLI_CLAIM_H
 #define CLI_CLAIM_H
+
+#include <stdbool.h>
 
 enum { CLAIM_PATH = 4096 };
 
@@ -26,6 +32,10 @@ int claim_file(const char *path);
 /* Claims the file that `path` leads to, and writes its name to `to`: links are followed, also to
  * where no file exists. Read and write `to` from then on: the links may be changed at any time. */
 int claim_target(const char *path, char to[CLAIM_PATH]);
+
+/* Returns whether this command has claimed the file that `path` leads to, under this path or another
+ * one. The file does not have to exist. */
+bool claim_holds(const char *path);
 
 /* Releases all claims; main does it when a command ends. */
 void claim_end(void);

@@ -728,16 +728,20 @@ static int build_check(const struct build *b)
 }
 
 /* A checkpoint of a build that did not end, or another file of that name, is not lost by
- * forgetting --resume. */
+ * forgetting --resume. Keys are not overwritten even with -f. */
 static int build_check_partial(const struct build *b)
 {
     const struct build_options *o = b->options;
     char path[BUILD_PATH];
-    if (!(o->checkpoint > 0) || o->resume || o->force) {
+    if (!(o->checkpoint > 0) && !o->resume) {
         return CLI_OK;
     }
     const int code = build_partial(b, path);
-    return code || access(path, F_OK) != 0
+    if (!code && input_reads(&b->input, path)) {
+        return say_usage("%s: is read as well, and the checkpoint would overwrite it",
+                         path);
+    }
+    return code || o->resume || o->force || access(path, F_OK) != 0
                ? code
                : say_failed(
                    CLI_USAGE,
@@ -754,13 +758,13 @@ static int build_all(struct build *b, const struct arguments *arguments)
     progress_begin(&watch, "", SAY_NEVER);
     int code = build_read_shard(o->shard, &part);
     code = code ? code : build_may_write(b);
-    code = code ? code : build_check_partial(b);
     code = code ? code : keys_format(&o->keys, &b->format);
     code = code ? code : spec_fill(&o->spec, &b->spec);
     code = code ? code : secret_current(&o->hash, &b->secret);
     code = code ? code
                 : input_begin(&b->input, arguments->items + 1, arguments->count - 1,
                               o->keys.raw, part);
+    code = code ? code : build_check_partial(b);
     code = code ? code : build_check(b);
     code = code ? code : build_identify(b);
     if (o->resume) {

@@ -12,6 +12,7 @@
  */
 #define _POSIX_C_SOURCE 200809L /* pthread_rwlock_t */
 
+#include "claim.h"
 #include "command.h"
 #include "drops.h"
 #include "flow.h"
@@ -25,7 +26,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct dedup_options {
     struct common common;
@@ -289,7 +289,7 @@ static int dedup_run(struct dedup *d)
     if (code && !full && !(code == CLI_INTERRUPTED && d->options->seen.state)) {
         return code;
     }
-    if (d->options->count && (!ran || full)) {
+    if (d->options->count) {
         printf("%" PRIu64 "\n", d->selected);
         const int printed = out_finish(CLI_OK);
         if (printed) {
@@ -300,26 +300,20 @@ static int dedup_run(struct dedup *d)
     return finished ? finished : code;
 }
 
-static bool dedup_is_same_file(const char *a, const char *b)
-{
-    struct stat first, second;
-    return strcmp(a, b) == 0
-           || (stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode)
-               && first.st_dev == second.st_dev && first.st_ino == second.st_ino);
-}
-
 /* Opened before anything is read, as it is better known then than after hours; but what is
  * read must not be emptied by that. */
 static int dedup_open_stats(struct dedup *d)
 {
     const struct dedup_options *o = d->options;
-    bool same =
-        o->stats && o->seen.state && dedup_is_same_file(o->stats, o->seen.state);
-    for (size_t i = 0; o->stats && i < d->input.count; i++) {
-        same = same || dedup_is_same_file(o->stats, d->input.paths[i]);
-    }
-    if (same) {
+    const bool is_state = o->stats && o->seen.state
+                          && (input_is_same_file(o->stats, o->seen.state)
+                              || claim_holds(o->stats)); /* neither has to exist */
+    if (is_state || (o->stats && input_reads(&d->input, o->stats))) {
         return say_usage("--stats %s: is read as well, and would be overwritten",
+                         o->stats);
+    }
+    if (o->stats && secret_is_keyring(o->stats)) {
+        return say_usage("--stats %s: is a keyring, and would be overwritten",
                          o->stats);
     }
     d->stats = o->stats ? fopen(o->stats, "we") : NULL;

@@ -50,6 +50,22 @@ static void split_undo(const char *prefix, uint32_t shards)
     }
 }
 
+/* Claims a file per shard. The filter may be replaced while this command waits for a claim, so it has
+ * to be read again. */
+static int split_prepare(const struct split_options *o, const char *path,
+                         const char *prefix, uint32_t *shards)
+{
+    static struct filter_file file;
+    bg_open_options opening = BG_OPEN_OPTIONS_INIT;
+    int code = filter_secret(path, &o->open, &file, &opening);
+    *shards = file.about.shards;
+    filter_close(&file);
+    if (!code && *shards < 2) {
+        code = say_failed(CLI_USAGE, "%s: is in one piece, not in shards", path);
+    }
+    return code ? code : split_may_write(o, prefix, *shards);
+}
+
 static int split_file(const struct split_options *o, const char *path,
                       const char *prefix)
 {
@@ -57,11 +73,15 @@ static int split_file(const struct split_options *o, const char *path,
     static struct saving saving;
     bg_open_options opening = BG_OPEN_OPTIONS_INIT;
     bg_errinfo why;
-    int code = filter_secret(path, &o->open, &file, &opening);
-    if (!code && file.about.shards < 2) {
-        code = say_failed(CLI_USAGE, "%s: is in one piece, not in shards", path);
+    uint32_t shards = 0;
+    int code = split_prepare(o, path, prefix, &shards);
+    code = code ? code : filter_secret(path, &o->open, &file, &opening);
+    if (!code && file.about.shards != shards) {
+        code = say_failed(CLI_DATA,
+                          "%s: was replaced by a filter with %u shards instead of %u; "
+                          "run split again",
+                          path, file.about.shards, shards);
     }
-    code = code ? code : split_may_write(o, prefix, file.about.shards);
     code = code ? code
                 : saving_begin(&o->save, &file.about, (enum say_when)o->common.progress,
                                &saving);

@@ -128,6 +128,12 @@ int filter_may_write(const char *path, bool force)
         return say_failed(CLI_USAGE, "%s: is no plain file, which could be replaced",
                           path);
     }
+    if (force && secret_is_keyring(path)) {
+        return say_failed(CLI_USAGE,
+                          "%s: is a keyring, which -f does not overwrite: filters with "
+                          "its secrets would be lost",
+                          path);
+    }
     return force
                ? CLI_OK
                : say_failed(CLI_USAGE, "%s: is there already; -f overwrites it", path);

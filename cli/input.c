@@ -52,6 +52,23 @@ static bool input_is_packed(const char *path)
     return n > 0 && unpack_recognise(first, (size_t)n) != UNPACK_PLAIN;
 }
 
+bool input_is_same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+    return strcmp(a, b) == 0
+           || (stat(a, &first) == 0 && stat(b, &second) == 0 && S_ISREG(first.st_mode)
+               && first.st_dev == second.st_dev && first.st_ino == second.st_ino);
+}
+
+bool input_reads(const struct input *input, const char *path)
+{
+    size_t i = 0;
+    while (i < input->count && !input_is_same_file(input->paths[i], path)) {
+        i++;
+    }
+    return i < input->count;
+}
+
 bool input_is_plain(const struct input *input)
 {
     for (size_t i = 0; i < input->count; i++) {

@@ -1,7 +1,11 @@
 /* spec_options.c - see spec_options.h. */
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "spec_options.h"
 
 #include "say.h"
+
+#include <stdlib.h>
 
 static const char *const spec_kinds[] = { "auto",
 #define SPEC_KIND(NAME, number, name) #name,
@@ -103,4 +107,15 @@ void secret_free(struct secret *secret)
 {
     bg_keyring_free(secret->ring);
     secret->ring = NULL;
+}
+
+bool secret_is_keyring(const char *path)
+{
+    bg_keyring *ring = NULL;
+    char *real = realpath(path, NULL); /* keyrings are not opened through links */
+    const bool is_keyring =
+        real && !bg_keyring_open(real, &ring, NULL) && bg_keyring_count(ring) > 0;
+    bg_keyring_free(ring);
+    free(real);
+    return is_keyring;
 }

@@ -95,6 +95,14 @@ kept.bg: whole
 ! Try 'bloomgate dedup --help'.
 ! bloomgate dedup: --window: found 'foo', expected a number of keys from 8 on (10k, 5M), or a time (90s, 10m, 1d)
 ! Try 'bloomgate dedup --help'.
+$ ln -s later soon; bloomgate dedup -s later --stats ./later lines; bloomgate dedup -s soon --stats later lines; bloomgate dedup -s ./later --stats soon lines
+! bloomgate dedup: --stats ./later: is read as well, and would be overwritten
+! Try 'bloomgate dedup --help'.
+! bloomgate dedup: --stats later: is read as well, and would be overwritten
+! Try 'bloomgate dedup --help'.
+! bloomgate dedup: --stats soon: is read as well, and would be overwritten
+! Try 'bloomgate dedup --help'.
+? 2
 $ bloomgate dedup --stats /nowhere/x lines
 ! bloomgate dedup: /nowhere/x: No such file or directory
 ? 4

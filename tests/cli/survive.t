@@ -352,6 +352,12 @@ $ echo mine > own.bg.partial; bloomgate build -q --checkpoint 5m own.bg empty; c
 mine
 own.bg
 ! bloomgate build: own.bg.partial: is there already; --resume goes on from there, -f begins anew
+$ echo key > own.bg.partial; bloomgate build -f --checkpoint 5m own.bg ./own.bg.partial; bloomgate build -f --resume own.bg empty own.bg.partial; cat own.bg.partial; rm own.bg.partial
+key
+! bloomgate build: own.bg.partial: is read as well, and the checkpoint would overwrite it
+! Try 'bloomgate build --help'.
+! bloomgate build: own.bg.partial: is read as well, and the checkpoint would overwrite it
+! Try 'bloomgate build --help'.
 
 # ---- Records ----
 
