@@ -7,8 +7,8 @@
  * "maybe"; adds can be repeated.
  *
  * A "no" is trusted only from a process that the shard's witness lists (shard_witness.h). The witness is
- * read before the first query to a shard, and when the process of the shard has changed. Answers that
- * are not trusted are not returned.
+ * read before the first query to a shard, and again behind the queries of each call, in the same pipeline.
+ * Answers that are not trusted are not returned.
  *
  * Threads: belongs to one, as its cluster does.
  */
@@ -29,8 +29,7 @@ struct sharded {
     bool doubted[SHARDS_MOST];     /* shards that may have lost keys, */
     bool restarted[SHARDS_MOST];   /* ... and their witness does not record it yet */
     bool recreated[SHARDS_MOST];   /* shards that were missing, and are empty now */
-    uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses, */
-    int64_t read_at[SHARDS_MOST];  /* ... and when these were read, by cluster_now */
+    uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
     struct witness *witnesses;     /* of all shards, as far as they were read */
     bg_bytes *witness_names;
     atomic_bool *
