@@ -33,6 +33,10 @@
  *      client would not see data that were copied, or a doubt that another client noted before the slot moved
  *      to a listed process.
  *
+ * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without one has lost it,
+ *      with its keys. Such a shard is in doubt, even if it was created again by a client that knows nothing of
+ *      witnesses. `create` notes doubts before it creates shards of a filter in use.
+ *
  * A replica that was started after the witness was last written is not on the list. Fronts update the list
  * about once a second, and so does `bloomgate --cluster NODES add` while it runs.
  *

@@ -1,6 +1,7 @@
 /* sharded_filter.c - see sharded_filter.h. */
 #include "sharded_filter.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,7 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     }
     *witness = read;
     e->filter->holders[e->shard] = ask->by->run;
+    e->filter->bare[e->shard] = verdict == WITNESS_NONE;
     e->filter->restarted[e->shard] = verdict == WITNESS_RESTART;
     e->filter->doubted[e->shard] =
         verdict == WITNESS_DOUBT || verdict == WITNESS_RESTART;
@@ -117,6 +119,7 @@ static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
     }
     e->filter->doubted[e->shard] = e->text == NULL;
     atomic_store(&e->filter->witnessed[e->shard], true);
+    e->filter->bare[e->shard] = false;
     if (!e->text) {
         witness_distrust(&e->filter->witnesses[e->shard]);
     } else if (!witness_parse((bg_bytes){ e->text, strlen(e->text) },
@@ -239,7 +242,10 @@ static bool witness_is_due(const struct sharded *filter, uint32_t shard,
         should = !witness_has(w, &view->processes[i]);
     }
     const bool noted = filter->doubted[shard] && !complete && !filter->restarted[shard];
-    return view->count && !filter->lost[shard] && !w->any && should && !noted;
+    const bool unsure = filter->bare[shard] && !filter->doubted[shard]
+                        && memchr(filter->lost, true, sizeof filter->lost);
+    return view->count && !filter->lost[shard] && !w->any && should && !noted
+           && !unsure; /* whether the filter is in use */
 }
 
 /* Writes the witnesses that are out of date, except for shards that did not answer. */
@@ -285,34 +291,68 @@ static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                 : BG_OK;
 }
 
-/* Doubts shards that were created again. If no shard has a witness, the filter is new. */
-static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
+/* Returns whether some shard has, or had, a witness. Otherwise the filter is new. */
+static bool witness_is_used(const struct sharded *filter)
 {
     bool used = false;
-    for (uint32_t i = 0; i < filter->tags.shards; i++) {
-        used = used || filter->doubted[i] || atomic_load(&filter->witnessed[i]);
+    for (uint32_t i = 0; i < filter->tags.shards && !used; i++) {
+        used = filter->doubted[i] || atomic_load(&filter->witnessed[i]);
     }
+    return used;
+}
+
+/* Doubts shards of a filter in use that were created again, or have no witness: see (W8). */
+static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
+{
+    const bool used = witness_is_used(filter);
     for (uint32_t i = 0; used && i < filter->tags.shards; i++) {
-        if (filter->recreated[i] && !filter->witnesses[i].any) {
+        if ((filter->recreated[i] || filter->bare[i]) && !filter->witnesses[i].any) {
             filter->doubted[i] = filter->restarted[i] = true;
-            (void)snprintf(why, WITNESS_WHY, "shard %u: it was missing", i);
+            witness_distrust(&filter->witnesses[i]);
+            (void)snprintf(why, WITNESS_WHY, "shard %u: %s", i,
+                           filter->recreated[i] ? "it was missing"
+                                                : "it has no witness");
         }
         filter->recreated[i] = false;
     }
 }
 
+enum {
+    WITNESS_READINGS = 5, /* before a shard without a witness is in doubt, */
+    WITNESS_PAUSE = 40    /* and milliseconds between them */
+};
+
+/* Reads all witnesses. A client may be writing the first ones: its requests need some time. */
+static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
+                               bg_errinfo *info)
+{
+    bool all[SHARDS_MOST];
+    bg_err err = BG_OK;
+    memset(all, true, sizeof all);
+    for (int i = 0; i < WITNESS_READINGS; i++) {
+        if (i) {
+            (void)poll(NULL, 0, WITNESS_PAUSE);
+        }
+        memset(filter->bare, 0, sizeof filter->bare);
+        *why = 0;
+        err = witness_run(filter, all, &witness_reading, NULL, why, info);
+        if (err || !memchr(filter->bare, true, sizeof filter->bare)
+            || !witness_is_used(filter)) {
+            break;
+        }
+    }
+    witness_doubt_recreated(filter, why);
+    return err;
+}
+
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info)
 {
-    bool all[SHARDS_MOST];
-    *why = 0;
-    memset(all, true, sizeof all);
     memset(filter->lost, 0, sizeof filter->lost);
-    const bg_err err = witness_run(filter, all, &witness_reading, NULL, why, info);
+    const bg_err err = witness_read_all(filter, why, info);
     if (err == BG_ECANCELED || err == BG_ENOMEM) {
         return err;
     }
-    witness_doubt_recreated(filter, why);
     bg_err renewed = witness_renew(filter, view, complete, why, err ? NULL : info);
     if (complete && !renewed) {
         renewed = witness_absolve(filter, why, err ? NULL : info);
@@ -339,11 +379,11 @@ bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
     return cluster_call(filter->cluster, asks, filter->tags.shards, info);
 }
 
-/* Reads the witnesses of the shards of a job that have none yet. */
+/* Reads the witnesses of the shards of a job that have none yet; all, if one of them has no witness. */
 static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, size_t n,
                               char why[WITNESS_WHY], bg_errinfo *info)
 {
-    bool which[SHARDS_MOST] = { false }, some = false;
+    bool which[SHARDS_MOST] = { false }, some = false, bare = false;
     uint16_t *shards = malloc((n ? n : 1) * sizeof *shards);
     if (!shards) {
         return cluster_fail(info, BG_ENOMEM, "out of memory");
@@ -355,7 +395,12 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
         some = some || which[shards[i]];
     }
     free(shards);
-    return some ? witness_run(filter, which, &witness_reading, NULL, why, info) : BG_OK;
+    const bg_err err =
+        some ? witness_run(filter, which, &witness_reading, NULL, why, info) : BG_OK;
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        bare = bare || (which[i] && filter->bare[i]);
+    }
+    return err || !bare ? err : witness_read_all(filter, why, info);
 }
 
 /* ---- Items -------------------------------------------------------------------------------------- */

@@ -22,13 +22,15 @@ enum { SHARDED_BATCH = 500 };
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
-    char *texts;                   /* the names of its shards, */
-    bg_bytes *names;               /* in order */
-    size_t batch;                  /* items in one command */
-    bool lost[SHARDS_MOST];        /* shards that did not answer all of the last call */
-    bool doubted[SHARDS_MOST];     /* shards that may have lost keys, */
-    bool restarted[SHARDS_MOST];   /* ... and their witness does not record it yet */
-    bool recreated[SHARDS_MOST];   /* shards that were missing, and are empty now */
+    char *texts;                 /* the names of its shards, */
+    bg_bytes *names;             /* in order */
+    size_t batch;                /* items in one command */
+    bool lost[SHARDS_MOST];      /* shards that did not answer all of the last call */
+    bool doubted[SHARDS_MOST];   /* shards that may have lost keys, */
+    bool restarted[SHARDS_MOST]; /* ... and their witness does not record it yet */
+    bool
+        recreated[SHARDS_MOST]; /* shards that are missing, or were and are empty now */
+    bool bare[SHARDS_MOST];     /* shards that were last read without a witness */
     uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
     struct witness *witnesses;     /* of all shards, as far as they were read */
     bg_bytes *witness_names;
@@ -73,8 +75,8 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
 /*
  * Reads all witnesses and records in `doubted` which shards may have lost keys. Then writes the witnesses
  * that are out of date, with the processes in `view`, which must have been determined before; an empty view
- * writes none. A shard in doubt gets a witness that marks it as doubted; so does one of `recreated`, if any
- * shard has a witness. With `complete`, all witnesses are rewritten, because the operator states that the
+ * writes none. A shard in doubt gets a witness that marks it as doubted; so does one of `recreated`, or one
+ * without a witness, if any shard has a witness. With `complete`, all witnesses are rewritten, because the operator states that the
  * shards have all keys. `why` gives the reason for the first doubted shard. Errors: as cluster_call; results
  * up to the error are kept.
  */

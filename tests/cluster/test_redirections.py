@@ -464,6 +464,45 @@ def test_shards_that_are_created_again():
         assert check(cluster, "-v").stdout == "0\n"
 
 
+def test_shards_that_another_client_creates_again():
+    """It knows nothing of witnesses. Shards without one are in doubt if others have one."""
+    for add in (False, True):
+        cluster = made()
+        node = cluster.nodes[1]
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        node.hashes.clear()
+        node.keys = {key: set() for key in node.keys}
+        if add:
+            assert "6 of 16 shards may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
+        assert check(cluster, "-v").returncode == 4
+        assert check(cluster, "-v", "--open").stdout == "0\n"
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        assert run(cluster, "complete", "f").returncode == 0
+        assert check(cluster, "-v").stdout == "0\n"
+
+
+def test_missing_shards_are_doubted_before_they_are_created():
+    """Lookups while `create --missing` runs, or after it was killed, deny nothing."""
+    for lost in (True, False):  # the witnesses
+        cluster = made()
+        node = cluster.nodes[1]
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        node.keys.clear()
+        if lost:
+            node.hashes.clear()
+        answers = []
+
+        def trouble(_, words, cluster=cluster, node=node, answers=answers):
+            if words[0] in (b"HSET", b"HGETALL", b"INFO") and len(node.keys) == 6:
+                cluster.trouble = lambda node, words: None
+                answers.append(check(cluster, "-v", "--open").stdout)
+                raise fake_nodes.Cut(b"")
+        cluster.trouble = trouble
+        assert run(cluster, "create", "--missing", "-n", "1000", "f").returncode == 0
+        assert answers == ["0\n"], answers
+        assert check(cluster, "-v").returncode == 4
+
+
 def test_create_that_was_interrupted():
     """Shards without witnesses are not in use yet: the rest is created, and all are complete."""
     cluster = made()
