@@ -289,6 +289,10 @@ int cluster_merge(struct cluster_work *w)
                                    .others_count = count,
                                    .write = true };
     code = code ? code : shards_order(w, &order, &told);
+    for (size_t i = 0; i < count && !code;
+         i++) { /* a server may have restarted meanwhile */
+        code = cluster_expect_complete(w, &others[i], w->arguments->items[2 + i]);
+    }
     while (opened > 0) {
         sharded_close(&others[--opened]);
     }

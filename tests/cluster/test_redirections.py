@@ -255,6 +255,22 @@ def test_restart_from_an_old_save():
     assert run(cluster, "check", "-c", "f", keys="absent\n").stdout == "0\n"
 
 
+def test_restart_while_it_is_merged():
+    """What is merged from a server that restarts meanwhile may lack keys."""
+    cluster = made()
+    saved = cluster.nodes[1].save()
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+
+    def trouble(node, words):
+        if words[0] == b"BG.MERGE":
+            if node is cluster.nodes[1] and node.keys != saved[0]:
+                node.restart(saved)
+            return b"+OK\r\n"
+    cluster.trouble = trouble
+    done = run(cluster, "merge", "g", "f")
+    assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
+
+
 def test_restart_while_it_is_asked():
     """The process changes between two queries of one command."""
     cluster = made()
