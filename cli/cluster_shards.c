@@ -136,6 +136,46 @@ int cluster_complete(struct cluster_work *w)
 
 /* ---- create and drop ---------------------------------------------------------------------------- */
 
+static void create_missing(void *context, uint32_t shard, bg_bytes reply)
+{
+    struct cluster_work *w = context;
+    size_t at = 0;
+    const struct reply_item item = reply_next(reply, &at);
+    w->filter.recreated[shard] =
+        item.type == '-' && reply_begins(item.text, "NOFILTER");
+}
+
+/* If the filter is in use, notes that shards lose their keys before they are created again: this command
+ * may be interrupted, and others look up keys meanwhile. */
+static int create_doubt(struct cluster_work *w)
+{
+    const bg_bytes words[] = { shards_word("BG.MEXISTS"), shards_word("any") };
+    const struct sharded_order probe = {
+        .words = words, .count = 2, .told = create_missing, .context = w
+    };
+    struct sharded *filter = &w->filter;
+    char why[WITNESS_WHY];
+    uint32_t doubted;
+    bg_errinfo info;
+    int code = cluster_vouch(w, filter, VOUCH_READ, &doubted, why);
+    bool used = doubted > 0;
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        used = used || atomic_load(&filter->witnessed[i]);
+    }
+    if (code || !used) {
+        return code;
+    }
+    if (sharded_each(filter, &probe, &info)) {
+        return cluster_say(w, &info);
+    }
+    const bool all = !memchr(filter->recreated, false, filter->tags.shards);
+    if (all) { /* they were deleted, and the filter is new */
+        memset(filter->recreated, 0, sizeof filter->recreated);
+        return CLI_OK;
+    }
+    return cluster_vouch(w, filter, VOUCH_RENEW, &doubted, why);
+}
+
 static int create_tell(struct cluster_work *w, const struct shards_told *told,
                        uint64_t capacity)
 {
@@ -185,7 +225,11 @@ int cluster_create(struct cluster_work *w)
     struct sharded_order order = { .words = words, .count = n, .write = true };
     char why[WITNESS_WHY];
     uint32_t doubted;
-    int code = shards_order(w, &order, &told);
+    int code = create_doubt(w);
+    if (code) {
+        return code;
+    }
+    code = shards_order(w, &order, &told);
     if (told.there) {
         memcpy(w->filter.recreated, told.made, sizeof told.made);
     }
@@ -245,6 +289,10 @@ int cluster_merge(struct cluster_work *w)
                                    .others_count = count,
                                    .write = true };
     code = code ? code : shards_order(w, &order, &told);
+    for (size_t i = 0; i < count && !code;
+         i++) { /* a server may have restarted meanwhile */
+        code = cluster_expect_complete(w, &others[i], w->arguments->items[2 + i]);
+    }
     while (opened > 0) {
         sharded_close(&others[--opened]);
     }

@@ -31,7 +31,6 @@ enum {
     CLUSTER_PAUSE = 50,     /* milliseconds between attempts */
     CLUSTER_BOUNCES = 5,    /* rounds of redirections alone, before a pause */
     CLUSTER_OPENING = 1000, /* milliseconds to find a node that answers, at first */
-    CLUSTER_INFORMED = 500, /* milliseconds until a process is identified again */
 };
 
 bg_err cluster_fail(bg_errinfo *info, bg_err code, const char *format, ...)
@@ -88,11 +87,11 @@ static bool cluster_signs_in(const struct cluster *c, const struct node_link *li
     return link->fresh && c->options.password;
 }
 
-/* Returns the number of requests that the client sends before those of a round: AUTH, and INFO
- * from time to time. */
+/* Returns the number of requests that the client sends before those of a round: AUTH and INFO, if the link
+ * is new. */
 static size_t cluster_greetings(const struct cluster *c, const struct node_link *link)
 {
-    return (size_t)cluster_signs_in(c, link) + link->informs;
+    return (size_t)cluster_signs_in(c, link) + link->fresh;
 }
 
 static bool cluster_put_auth(struct cluster *c, struct node_link *link)
@@ -112,8 +111,7 @@ static bool cluster_put_info(struct node_link *link)
 }
 
 /* Opens a node's link for a round, and sends greetings if the link is new. Returns false if it cannot
- * be opened. A process can copy other data without closing its connections, so its reply to INFO
- * expires. */
+ * be opened. */
 static bool cluster_begin(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
@@ -121,9 +119,8 @@ static bool cluster_begin(struct cluster *c, uint16_t node)
         cluster_note_link(c, node);
         return false;
     }
-    link->informs = link->fresh || cluster_now() - link->informed >= CLUSTER_INFORMED;
     return (!cluster_signs_in(c, link) || cluster_put_auth(c, link))
-           && (!link->informs || cluster_put_info(link));
+           && (!link->fresh || cluster_put_info(link));
 }
 
 /* Handles the reply to AUTH. Returns false if it is an error; the link is closed then. */
@@ -160,16 +157,11 @@ static uint64_t cluster_read_field(bg_bytes text, const char *name)
     return 0;
 }
 
-/* Handles the reply to INFO. Returns false if a later attempt may succeed; the link is closed then. */
-static bool cluster_take_info(struct node_link *link)
+/* Reads a reply to INFO. Returns false if a later attempt may succeed; the link is closed then. */
+static bool cluster_read_info(struct node_link *link, bg_bytes reply)
 {
-    bg_bytes reply;
     size_t at = 0;
-    if (!link_take(link, &reply)) {
-        return false;
-    }
     const struct reply_item item = reply_next(reply, &at);
-    link->informed = cluster_now();
     link->process =
         (struct link_process){ .refused = item.type == '-'
                                           && reply_begins(item.text, "NOPERM") };
@@ -187,12 +179,19 @@ static bool cluster_take_info(struct node_link *link)
     return true;
 }
 
+/* Handles the next reply, to INFO. Returns false as cluster_read_info, or if there is none. */
+static bool cluster_take_info(struct node_link *link)
+{
+    bg_bytes reply;
+    return link_take(link, &reply) && cluster_read_info(link, reply);
+}
+
 /* Handles the replies to greetings, if any are due. Returns false if the link was closed. */
 static bool cluster_greeted(struct cluster *c, uint16_t node)
 {
     struct node_link *link = c->map.nodes[node];
     const bool good = (!cluster_signs_in(c, link) || cluster_take_auth(c, link))
-                      && (!link->informs || cluster_take_info(link));
+                      && (!link->fresh || cluster_take_info(link));
     if (!good) {
         cluster_note_link(c, node);
     }
@@ -501,7 +500,7 @@ void cluster_where(const struct cluster *c, unsigned slot, char *text, size_t ro
 
 /* What a round has done with a node. */
 struct cluster_turn {
-    bool begun, failed, writes;
+    bool begun, failed, writes, steady;
 };
 
 /* Puts a request to its node; false: it goes out in a later round. *err: no memory. */
@@ -530,6 +529,7 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     }
     ask->node = node;
     turns[node].writes = turns[node].writes || ask->write;
+    turns[node].steady = turns[node].steady || ask->steady;
     c->tally->requests++;
     return true;
 }
@@ -636,7 +636,7 @@ static enum cluster_verdict cluster_judge(struct cluster *c, struct cluster_ask 
     return VERDICT_ANSWER;
 }
 
-/* Whether WAIT, the last reply of a link, says that enough replicas have it all. Before, the marker
+/* Whether WAIT says that enough replicas have it all. Before, the marker
  * must have been written: an error there is one of rights, or the slot has gone. */
 static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
                            bg_bytes wait)
@@ -663,7 +663,7 @@ static bool cluster_waited(struct cluster *c, uint16_t node, bg_bytes marker,
     return false;
 }
 
-/* Looks ahead to the last two replies of a link, behind `before` others. */
+/* Looks ahead to the replies to the marker and WAIT, behind `before` others. */
 static bool cluster_check_wait(struct cluster *c, uint16_t node, size_t before)
 {
     struct node_link *link = c->map.nodes[node];
@@ -678,26 +678,49 @@ static bool cluster_check_wait(struct cluster *c, uint16_t node, size_t before)
     return good && cluster_waited(c, node, marker, wait);
 }
 
+/* Returns whether a process has the same history before and after the requests of a round. */
+static bool cluster_check_steady(struct cluster *c, uint16_t node)
+{
+    struct node_link *link = c->map.nodes[node];
+    const struct link_process before = link->process;
+    bg_bytes reply = { NULL, 0 };
+    if (!link_last(link, &reply) || !cluster_read_info(link, reply)) {
+        cluster_note_link(c, node);
+        return false;
+    }
+    const bool same = link->process.run == before.run
+                      && link->process.history == before.history
+                      && link->process.before == before.before
+                      && link->process.refused == before.refused;
+    if (!same) {
+        static const char text[] = "its data were replaced during a request";
+        cluster_note(c, node, text, sizeof text - 1);
+    }
+    return same;
+}
+
 struct cluster_round {
     struct cluster *cluster;
     struct cluster_ask *asks;
     size_t n, left;
-    cluster_answered *answered;
-    bool later; /* something has to wait for better times */
+    size_t number; /* of the round, in its call */
+    bool later;    /* something has to wait for better times */
 };
 
 /* The replies of one node, in the order of its requests. */
-static void cluster_collect(struct cluster_round *r, uint16_t node, bool writes)
+static void cluster_collect(struct cluster_round *r, uint16_t node,
+                            const struct cluster_turn *turn)
 {
     struct cluster *c = r->cluster;
     struct node_link *link = c->map.nodes[node];
-    const bool waits = writes && c->options.replicas;
+    const bool waits = turn->writes && c->options.replicas;
     const bool greeted = cluster_greeted(c, node);
-    const bool kept =
-        !waits
-        || (greeted
-            && cluster_check_wait(c, node,
-                                  link->expected - 2 - cluster_greetings(c, link)));
+    const bool kept = !waits
+                      || (greeted
+                          && cluster_check_wait(c, node,
+                                                link->expected - 2 - turn->steady
+                                                    - cluster_greetings(c, link)));
+    const bool steady = !turn->steady || (greeted && cluster_check_steady(c, node));
     for (size_t i = 0; i < r->n; i++) {
         struct cluster_ask *ask = &r->asks[i];
         bg_bytes reply = { NULL, 0 };
@@ -715,11 +738,13 @@ static void cluster_collect(struct cluster_round *r, uint16_t node, bool writes)
             continue;
         }
         const enum cluster_verdict verdict = cluster_judge(c, ask, reply);
-        if (verdict == VERDICT_ANSWER && (kept || !ask->write)) {
+        if (verdict == VERDICT_ANSWER && (kept || !ask->write)
+            && (steady || !ask->steady)) {
             ask->done = true;
+            ask->round = r->number;
             ask->by = &link->process;
             r->left--;
-            r->answered(ask, reply);
+            ask->answered(ask, reply);
         } else if (verdict != VERDICT_ELSEWHERE) {
             r->later = true;
         }
@@ -733,6 +758,7 @@ static bg_err cluster_round(struct cluster_round *r, struct cluster_turn *turns,
     bg_err err = BG_OK;
     size_t count = 0;
     memset(turns, 0, MAP_NODES * sizeof *turns);
+    r->number++;
     for (size_t i = 0; i < r->n && !err; i++) {
         if (!r->asks[i].done && !cluster_send(c, &r->asks[i], turns, &err)) {
             r->asks[i].next = MAP_NOBODY;
@@ -743,8 +769,9 @@ static bg_err cluster_round(struct cluster_round *r, struct cluster_turn *turns,
     for (size_t i = 0; i < c->map.count && !err; i++) {
         if (turns[i].begun) {
             links[count++] = c->map.nodes[i];
-            if (turns[i].writes && c->options.replicas
-                && !cluster_put_wait(c, (uint16_t)i)) {
+            if ((turns[i].writes && c->options.replicas
+                 && !cluster_put_wait(c, (uint16_t)i))
+                || (turns[i].steady && !cluster_put_info(c->map.nodes[i]))) {
                 err = BG_ENOMEM;
             }
         }
@@ -758,7 +785,7 @@ static bg_err cluster_round(struct cluster_round *r, struct cluster_turn *turns,
     const size_t nodes = c->map.count; /* redirections may add some */
     for (size_t i = 0; i < nodes && !err; i++) {
         if (turns[i].begun) {
-            cluster_collect(r, (uint16_t)i, turns[i].writes);
+            cluster_collect(r, (uint16_t)i, &turns[i]);
         }
     }
     return err;
@@ -798,11 +825,9 @@ static bg_err cluster_rounds(struct cluster_round *r, struct cluster_turn *turns
 }
 
 bg_err cluster_call(struct cluster *c, struct cluster_ask *asks, size_t n,
-                    cluster_answered *answered, bg_errinfo *info)
+                    bg_errinfo *info)
 {
-    struct cluster_round round = {
-        .cluster = c, .asks = asks, .n = n, .left = n, .answered = answered
-    };
+    struct cluster_round round = { .cluster = c, .asks = asks, .n = n, .left = n };
     struct cluster_turn *turns = calloc(MAP_NODES, sizeof *turns);
     struct node_link **links = calloc(MAP_NODES, sizeof(struct node_link *));
     if (!turns || !links) {

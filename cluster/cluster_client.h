@@ -24,7 +24,10 @@
  * Processes. A node that restarts has the data of its last save and may have lost later writes, without
  * reporting it to its clients. So INFO is the first request of every connection, and each answer is
  * returned with the process that gave it (shard_witness.h). A new process always breaks the connection, so
- * all answers of a connection come from one process.
+ * all answers of a connection come from one process. But a process can replace its data without closing its
+ * connections, and has a new history then. So a round with `steady` requests ends with INFO on their
+ * connections: if the process is not the same as before the round, the requests are repeated. Histories are
+ * random and never return, so it had the same history all the time if it has it before and after.
  *
  * Passwords and certificates may be in files, which are read when a client is opened: a client that
  * failed is best closed and opened anew, so that files that were changed meanwhile are heeded.
@@ -72,10 +75,17 @@ void cluster_close(struct cluster *cluster);
 /* Whether the files that options name can be used: what cluster_open says of them, without a node. */
 bg_err cluster_options_check(const struct cluster_options *options, bg_errinfo *info);
 
+struct cluster_ask;
+
+/* Called once for each request, in any order; the reply is valid within. */
+typedef void cluster_answered(struct cluster_ask *ask, bg_bytes reply);
+
 struct cluster_ask {
     const bg_bytes *argv; /* argv[1] is the key that says which slot */
     size_t argc;
     bool write;
+    bool steady; /* repeated if the process replaces its data meanwhile */
+    cluster_answered *answered;
     void *context; /* for `answered` */
 
     /* Inside. */
@@ -83,17 +93,16 @@ struct cluster_ask {
     unsigned slot;
     uint16_t node, next; /* where it was sent; where a redirection sends it */
     bool asking;         /* ... behind ASKING */
+    size_t round;        /* of the call, in which it was answered */
 
     const struct link_process
         *by; /* the process that answered; valid within `answered` */
 };
 
-/* Called once for each request, in any order; the reply is valid within. */
-typedef void cluster_answered(struct cluster_ask *ask, bg_bytes reply);
-
-/* Errors: as above. What was answered before an error stays answered (done). */
+/* Requests of a round are sent to a node in the order of `asks`. Errors: as above. What was answered before
+ * an error stays answered (done). */
 bg_err cluster_call(struct cluster *cluster, struct cluster_ask *asks, size_t n,
-                    cluster_answered *answered, bg_errinfo *info);
+                    bg_errinfo *info);
 
 struct cluster_view {
     size_t nodes;   /* that have slots */

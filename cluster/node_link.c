@@ -261,6 +261,7 @@ static void link_scan(struct node_link *link)
         if (state != REPLY_WHOLE) {
             return;
         }
+        link->last = link->begin;
         link->begin += link->scan.at;
         link->scan = (struct reply_scan){ 0 };
         link->whole++;
@@ -422,4 +423,13 @@ bool link_take(struct node_link *link, bg_bytes *reply)
     *reply = (bg_bytes){ link->in.bytes + link->taken, scan.at };
     link->taken += scan.at;
     return true;
+}
+
+bool link_last(const struct node_link *link, bg_bytes *reply)
+{
+    const bool came = link->expected && link->whole == link->expected;
+    if (came) {
+        *reply = (bg_bytes){ link->in.bytes + link->last, link->begin - link->last };
+    }
+    return came;
 }

@@ -28,9 +28,14 @@
  *      written. A process that starts in between is not on the list.
  * (W6) A client that was held up writes to whatever server has the slot by then. So the list never
  *      overwrites a doubt, and the operator's command deletes the doubts that it has read, no others.
- * (W7) A "no" counts if the process that gave it is listed before and after: if the witness came from
- *      another process, or is not recent, it is read again. Otherwise a client would not see a doubt that
- *      another client noted before the slot moved to a listed process.
+ * (W7) A "no" counts if the process that gave it is listed before and after, and had the same history in the
+ *      meantime: the witness is read behind the query, and INFO behind both (cluster_client.h). Otherwise a
+ *      client would not see data that were copied, or a doubt that another client noted before the slot moved
+ *      to a listed process.
+ *
+ * (W8) If some shards of a filter have a witness, the filter is in use, and a shard without one has lost it,
+ *      with its keys. Such a shard is in doubt, even if it was created again by a client that knows nothing of
+ *      witnesses. `create` notes doubts before it creates shards of a filter in use.
  *
  * A replica that was started after the witness was last written is not on the list. Fronts update the list
  * about once a second, and so does `bloomgate --cluster NODES add` while it runs.

@@ -1,6 +1,7 @@
 /* sharded_filter.c - see sharded_filter.h. */
 #include "sharded_filter.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static void witness_told(struct cluster_ask *ask, bg_bytes reply)
     }
     *witness = read;
     e->filter->holders[e->shard] = ask->by->run;
-    e->filter->read_at[e->shard] = cluster_now();
+    e->filter->bare[e->shard] = verdict == WITNESS_NONE;
     e->filter->restarted[e->shard] = verdict == WITNESS_RESTART;
     e->filter->doubted[e->shard] =
         verdict == WITNESS_DOUBT || verdict == WITNESS_RESTART;
@@ -118,6 +119,7 @@ static void witness_set_told(struct cluster_ask *ask, bg_bytes reply)
     }
     e->filter->doubted[e->shard] = e->text == NULL;
     atomic_store(&e->filter->witnessed[e->shard], true);
+    e->filter->bare[e->shard] = false;
     if (!e->text) {
         witness_distrust(&e->filter->witnesses[e->shard]);
     } else if (!witness_parse((bg_bytes){ e->text, strlen(e->text) },
@@ -178,6 +180,18 @@ static const struct witness_task witness_reading = { witness_get, witness_told }
 static const struct witness_task witness_writing = { witness_set, witness_set_told };
 static const struct witness_task witness_clearing = { witness_clear, witness_cleared };
 
+/* Returns the request of an errand, which has its filter and its shard. */
+static struct cluster_ask witness_ask(struct witness_errand *e,
+                                      const struct witness_task *task)
+{
+    e->words[1] = e->filter->witness_names[e->shard];
+    return (struct cluster_ask){ .argv = e->words,
+                                 .argc = task->words(e),
+                                 .steady = task == &witness_reading,
+                                 .answered = task->told,
+                                 .context = e };
+}
+
 /* Sends a command for the witnesses of some shards. `texts`: what is written to each of them. */
 static bg_err witness_run(struct sharded *filter, const bool *which,
                           const struct witness_task *task, char **texts,
@@ -198,15 +212,12 @@ static bg_err witness_run(struct sharded *filter, const bool *which,
                                       .why = why,
                                       .err = &told,
                                       .text = texts ? texts[i] : NULL };
-        e->words[1] = filter->witness_names[i];
-        asks[n++] = (struct cluster_ask){ .argv = e->words,
-                                          .argc = task->words(e),
-                                          .context = e };
+        asks[n++] = witness_ask(e, task);
     }
     if (!errands || !asks) {
         err = cluster_fail(info, BG_ENOMEM, "out of memory");
     } else if (n) {
-        err = cluster_call(filter->cluster, asks, n, task->told, info);
+        err = cluster_call(filter->cluster, asks, n, info);
         for (size_t i = 0; i < n; i++) {
             filter->lost[errands[i].shard] = !asks[i].done;
         }
@@ -231,7 +242,10 @@ static bool witness_is_due(const struct sharded *filter, uint32_t shard,
         should = !witness_has(w, &view->processes[i]);
     }
     const bool noted = filter->doubted[shard] && !complete && !filter->restarted[shard];
-    return view->count && !filter->lost[shard] && !w->any && should && !noted;
+    const bool unsure = filter->bare[shard] && !filter->doubted[shard]
+                        && memchr(filter->lost, true, sizeof filter->lost);
+    return view->count && !filter->lost[shard] && !w->any && should && !noted
+           && !unsure; /* whether the filter is in use */
 }
 
 /* Writes the witnesses that are out of date, except for shards that did not answer. */
@@ -277,34 +291,68 @@ static bg_err witness_absolve(struct sharded *filter, char why[WITNESS_WHY],
                 : BG_OK;
 }
 
-/* Doubts shards that were created again. If no shard has a witness, the filter is new. */
-static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
+/* Returns whether some shard has, or had, a witness. Otherwise the filter is new. */
+static bool witness_is_used(const struct sharded *filter)
 {
     bool used = false;
-    for (uint32_t i = 0; i < filter->tags.shards; i++) {
-        used = used || filter->doubted[i] || atomic_load(&filter->witnessed[i]);
+    for (uint32_t i = 0; i < filter->tags.shards && !used; i++) {
+        used = filter->doubted[i] || atomic_load(&filter->witnessed[i]);
     }
+    return used;
+}
+
+/* Doubts shards of a filter in use that were created again, or have no witness: see (W8). */
+static void witness_doubt_recreated(struct sharded *filter, char why[WITNESS_WHY])
+{
+    const bool used = witness_is_used(filter);
     for (uint32_t i = 0; used && i < filter->tags.shards; i++) {
-        if (filter->recreated[i] && !filter->witnesses[i].any) {
+        if ((filter->recreated[i] || filter->bare[i]) && !filter->witnesses[i].any) {
             filter->doubted[i] = filter->restarted[i] = true;
-            (void)snprintf(why, WITNESS_WHY, "shard %u: it was missing", i);
+            witness_distrust(&filter->witnesses[i]);
+            (void)snprintf(why, WITNESS_WHY, "shard %u: %s", i,
+                           filter->recreated[i] ? "it was missing"
+                                                : "it has no witness");
         }
         filter->recreated[i] = false;
     }
 }
 
+enum {
+    WITNESS_READINGS = 5, /* before a shard without a witness is in doubt, */
+    WITNESS_PAUSE = 40    /* and milliseconds between them */
+};
+
+/* Reads all witnesses. A client may be writing the first ones: its requests need some time. */
+static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
+                               bg_errinfo *info)
+{
+    bool all[SHARDS_MOST];
+    bg_err err = BG_OK;
+    memset(all, true, sizeof all);
+    for (int i = 0; i < WITNESS_READINGS; i++) {
+        if (i) {
+            (void)poll(NULL, 0, WITNESS_PAUSE);
+        }
+        memset(filter->bare, 0, sizeof filter->bare);
+        *why = 0;
+        err = witness_run(filter, all, &witness_reading, NULL, why, info);
+        if (err || !memchr(filter->bare, true, sizeof filter->bare)
+            || !witness_is_used(filter)) {
+            break;
+        }
+    }
+    witness_doubt_recreated(filter, why);
+    return err;
+}
+
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info)
 {
-    bool all[SHARDS_MOST];
-    *why = 0;
-    memset(all, true, sizeof all);
     memset(filter->lost, 0, sizeof filter->lost);
-    const bg_err err = witness_run(filter, all, &witness_reading, NULL, why, info);
+    const bg_err err = witness_read_all(filter, why, info);
     if (err == BG_ECANCELED || err == BG_ENOMEM) {
         return err;
     }
-    witness_doubt_recreated(filter, why);
     bg_err renewed = witness_renew(filter, view, complete, why, err ? NULL : info);
     if (complete && !renewed) {
         renewed = witness_absolve(filter, why, err ? NULL : info);
@@ -324,17 +372,18 @@ bg_err sharded_forget(struct sharded *filter, bg_errinfo *info)
     for (uint32_t i = 0; i < filter->tags.shards; i++) {
         words[i][0] = (bg_bytes){ "DEL", 3 };
         words[i][1] = filter->witness_names[i];
-        asks[i] = (struct cluster_ask){ .argv = words[i], .argc = 2 };
+        asks[i] = (struct cluster_ask){ .argv = words[i],
+                                        .argc = 2,
+                                        .answered = witness_forgotten };
     }
-    return cluster_call(filter->cluster, asks, filter->tags.shards, witness_forgotten,
-                        info);
+    return cluster_call(filter->cluster, asks, filter->tags.shards, info);
 }
 
-/* Reads the witnesses of the shards of a job that have none yet. */
+/* Reads the witnesses of the shards of a job that have none yet; all, if one of them has no witness. */
 static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, size_t n,
                               char why[WITNESS_WHY], bg_errinfo *info)
 {
-    bool which[SHARDS_MOST] = { false }, some = false;
+    bool which[SHARDS_MOST] = { false }, some = false, bare = false;
     uint16_t *shards = malloc((n ? n : 1) * sizeof *shards);
     if (!shards) {
         return cluster_fail(info, BG_ENOMEM, "out of memory");
@@ -346,7 +395,12 @@ static bg_err witness_prepare(struct sharded *filter, const bg_bytes *items, siz
         some = some || which[shards[i]];
     }
     free(shards);
-    return some ? witness_run(filter, which, &witness_reading, NULL, why, info) : BG_OK;
+    const bg_err err =
+        some ? witness_run(filter, which, &witness_reading, NULL, why, info) : BG_OK;
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        bare = bare || (which[i] && filter->bare[i]);
+    }
+    return err || !bare ? err : witness_read_all(filter, why, info);
 }
 
 /* ---- Items -------------------------------------------------------------------------------------- */
@@ -356,17 +410,21 @@ struct sharded_job {
     struct sharded *filter;
     const bg_bytes *items;
     size_t n;
-    uint16_t *shards; /* of each item */
-    size_t *order;    /* numbers of items, by shard */
-    bg_bytes *argv;   /* of all commands, one behind the other */
-    struct cluster_ask *asks;
+    uint16_t *shards;         /* of each item */
+    size_t *order;            /* numbers of items, by shard */
+    bg_bytes *argv;           /* of all commands, one behind the other */
+    struct cluster_ask *asks; /* commands, and behind them readings of witnesses */
     struct sharded_part *parts;
-    size_t count;             /* commands */
-    uint64_t *done, *answers; /* bits */
-    bg_err err;               /* the first error that a command was answered with, */
-    bg_errinfo *info;         /* and its text */
-    bool writes;              /* else the answer "no" must be trusted */
-    char why[WITNESS_WHY];    /* why a shard is not trusted */
+    size_t count;                    /* commands */
+    struct witness_errand *errands;  /* readings, */
+    size_t readings;                 /* ... and how many */
+    const struct cluster_ask **read; /* the reading of each shard; NULL: none */
+    uint64_t *done, *answers;        /* bits */
+    bg_err err;            /* the first error that a command was answered with, */
+    bg_errinfo *info;      /* and its text */
+    bg_err told;           /* memory was short for a witness */
+    bool writes;           /* else the answer "no" must be trusted */
+    char why[WITNESS_WHY]; /* why a shard is not trusted */
 };
 
 /* A command's share. */
@@ -374,6 +432,7 @@ struct sharded_part {
     struct sharded_job *job;
     size_t begin, n;        /* in `order` */
     bool denies;            /* some items, */
+    bool refused;           /* some, and they are not trusted, */
     struct link_process by; /* ... by this process */
 };
 
@@ -384,6 +443,8 @@ static void job_free(struct sharded_job *job)
     free(job->argv);
     free(job->asks);
     free(job->parts);
+    free(job->errands);
+    free(job->read);
 }
 
 /* Counting sort; `most` is how many commands there may be. */
@@ -395,9 +456,12 @@ static bool job_sort(struct sharded_job *job)
     job->shards = malloc(n * sizeof *job->shards);
     job->order = calloc(n, sizeof *job->order);
     job->argv = malloc((n + 2 * most) * sizeof *job->argv);
-    job->asks = calloc(most, sizeof *job->asks);
+    job->asks = calloc(most + shards, sizeof *job->asks);
     job->parts = calloc(most, sizeof *job->parts);
-    if (!job->shards || !job->order || !job->argv || !job->asks || !job->parts) {
+    job->errands = calloc(shards, sizeof *job->errands);
+    job->read = calloc(shards, sizeof(const struct cluster_ask *));
+    if (!job->shards || !job->order || !job->argv || !job->asks || !job->parts
+        || !job->errands || !job->read) {
         return false;
     }
     shard_route(job->items, n, shards, job->shards);
@@ -411,27 +475,6 @@ static bool job_sort(struct sharded_job *job)
         job->order[begins[job->shards[i]]++] = i;
     }
     return true;
-}
-
-/* Makes the commands of what is sorted. */
-static void job_divide(struct sharded_job *job, bg_bytes word, bool write)
-{
-    bg_bytes *argv = job->argv;
-    for (size_t at = 0; at < job->n;) {
-        const uint16_t shard = job->shards[job->order[at]];
-        struct sharded_part *part = &job->parts[job->count];
-        *part = (struct sharded_part){ .job = job, .begin = at };
-        argv[0] = word;
-        argv[1] = job->filter->names[shard];
-        while (at < job->n && part->n < job->filter->batch
-               && job->shards[job->order[at]] == shard) {
-            argv[2 + part->n++] = job->items[job->order[at++]];
-        }
-        job->asks[job->count++] = (struct cluster_ask){
-            .argv = argv, .argc = 2 + part->n, .write = write, .context = part
-        };
-        argv += 2 + part->n;
-    }
 }
 
 /* An error of a command, in words that say which shard it was. */
@@ -491,6 +534,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
             job_failed(job, ask, item.text);
             return;
         }
+        part->refused = part->refused || !believed;
         if (item.type == ':' && (believed || item.number != 0)) {
             job->done[which / 64] |= UINT64_C(1) << which % 64;
             job->answers[which / 64] |= (uint64_t)(item.number != 0) << which % 64;
@@ -499,6 +543,54 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
     }
     if (n != part->n) {
         job_failed(job, ask, (bg_bytes){ "a list of another length", 24 });
+    }
+}
+
+/* Makes the commands of what is sorted. */
+static void job_divide(struct sharded_job *job, bg_bytes word, bool write)
+{
+    bg_bytes *argv = job->argv;
+    for (size_t at = 0; at < job->n;) {
+        const uint16_t shard = job->shards[job->order[at]];
+        struct sharded_part *part = &job->parts[job->count];
+        *part = (struct sharded_part){ .job = job, .begin = at };
+        argv[0] = word;
+        argv[1] = job->filter->names[shard];
+        while (at < job->n && part->n < job->filter->batch
+               && job->shards[job->order[at]] == shard) {
+            argv[2 + part->n++] = job->items[job->order[at++]];
+        }
+        job->asks[job->count++] = (struct cluster_ask){ .argv = argv,
+                                                        .argc = 2 + part->n,
+                                                        .write = write,
+                                                        .steady = !write,
+                                                        .answered = job_answered,
+                                                        .context = part };
+        argv += 2 + part->n;
+    }
+}
+
+/* Returns the shard of a command. */
+static uint16_t job_shard(const struct sharded_job *job,
+                          const struct sharded_part *part)
+{
+    return job->shards[job->order[part->begin]];
+}
+
+/* Reads the witnesses of all shards behind the commands; a server without witnesses gets no request. */
+static void job_read_witnesses(struct sharded_job *job)
+{
+    for (size_t i = 0; i < job->count; i++) {
+        const uint16_t shard = job_shard(job, &job->parts[i]);
+        if (!job->read[shard] && !job->filter->witnesses[shard].any) {
+            struct witness_errand *e = &job->errands[job->readings];
+            *e = (struct witness_errand){
+                .filter = job->filter, .shard = shard, .why = job->why, .err = &job->err
+            };
+            struct cluster_ask *ask = &job->asks[job->count + job->readings++];
+            *ask = witness_ask(e, &witness_reading);
+            job->read[shard] = ask;
+        }
     }
 }
 
@@ -512,34 +604,44 @@ static void job_retract(struct sharded_job *job, const struct sharded_part *part
     }
 }
 
-enum { SHARDED_RECENT = 500 }; /* milliseconds for which a witness is not read again */
+/* Returns whether the witness was read after a command was carried out. Within a round, requests to one
+ * node are carried out in order. */
+static bool job_is_read(const struct sharded_job *job, size_t command)
+{
+    const struct sharded_part *part = &job->parts[command];
+    const struct cluster_ask *ask = &job->asks[command];
+    const uint16_t shard = job_shard(job, part);
+    const struct cluster_ask *read = job->read[shard];
+    if (!read) {
+        return part->by.run == job->filter->holders[shard];
+    }
+    return read->done
+           && (read->round > ask->round
+               || (read->round == ask->round && read->node == ask->node));
+}
 
 /* Confirms every "no": see (W7) in shard_witness.h. */
 static bg_err job_confirm(struct sharded_job *job, bg_errinfo *info)
 {
     struct sharded *filter = job->filter;
     bool which[SHARDS_MOST] = { false }, some = false;
-    const int64_t now = cluster_now();
     for (size_t i = 0; i < job->count; i++) {
-        const struct sharded_part *part = &job->parts[i];
-        const uint16_t shard = job->shards[job->order[part->begin]];
-        if (part->denies
-            && (part->by.run != filter->holders[shard]
-                || now - filter->read_at[shard] > SHARDED_RECENT)) {
-            which[shard] = some = true;
+        if (job->parts[i].denies && !job_is_read(job, i)) {
+            which[job_shard(job, &job->parts[i])] = some = true;
         }
     }
     const bg_err err =
         some ? witness_run(filter, which, &witness_reading, NULL, job->why, info)
              : BG_OK;
-    for (size_t i = 0; some && i < job->count; i++) {
+    for (size_t i = 0; i < job->count; i++) {
         const struct sharded_part *part = &job->parts[i];
-        const uint16_t shard = job->shards[job->order[part->begin]];
-        if (part->denies && which[shard]
-            && (filter->lost[shard]
+        const uint16_t shard = job_shard(job, part);
+        if (part->denies
+            && ((which[shard] && filter->lost[shard])
                 || !job_believes(job, &job->asks[i], &part->by, shard))) {
             job_retract(job, part);
         }
+        filter->doubted[shard] = filter->doubted[shard] || part->refused;
     }
     return err;
 }
@@ -553,14 +655,18 @@ static bg_err job_run(struct sharded_job *job, const char *word, bool write)
     memset(filter->lost, 0, sizeof filter->lost);
     if (job_sort(job)) {
         job_divide(job, (bg_bytes){ word, strlen(word) }, write);
-        err = cluster_call(filter->cluster, job->asks, job->count, job_answered,
+        if (!write) {
+            job_read_witnesses(job);
+        }
+        err = cluster_call(filter->cluster, job->asks, job->count + job->readings,
                            job->info);
+        err = err || !job->told ? err
+                                : cluster_fail(job->info, job->told, "out of memory");
         const bg_err confirmed =
             write ? BG_OK : job_confirm(job, err ? NULL : job->info);
         err = err ? err : confirmed;
         for (size_t i = 0; i < job->count; i++) {
-            filter->lost[job->shards[job->order[job->parts[i].begin]]] |=
-                !job->asks[i].done;
+            filter->lost[job_shard(job, &job->parts[i])] |= !job->asks[i].done;
         }
     } else {
         err = cluster_fail(job->info, BG_ENOMEM, "out of memory");
@@ -648,11 +754,13 @@ static bg_err sharded_range(struct sharded *filter, uint32_t first, uint32_t n,
                 words[at++] = order->words[w];
             }
             errands[i] = (struct sharded_errand){ order, first + i };
-            asks[i] = (struct cluster_ask){
-                .argv = words, .argc = at, .write = order->write, .context = &errands[i]
-            };
+            asks[i] = (struct cluster_ask){ .argv = words,
+                                            .argc = at,
+                                            .write = order->write,
+                                            .answered = errand_told,
+                                            .context = &errands[i] };
         }
-        err = cluster_call(filter->cluster, asks, n, errand_told, info);
+        err = cluster_call(filter->cluster, asks, n, info);
         for (uint32_t i = 0; i < n; i++) {
             filter->lost[first + i] = !asks[i].done;
         }

@@ -7,8 +7,8 @@
  * "maybe"; adds can be repeated.
  *
  * A "no" is trusted only from a process that the shard's witness lists (shard_witness.h). The witness is
- * read before the first query to a shard, and when the process of the shard has changed. Answers that
- * are not trusted are not returned.
+ * read before the first query to a shard, and again behind the queries of each call, in the same pipeline.
+ * Answers that are not trusted are not returned.
  *
  * Threads: belongs to one, as its cluster does.
  */
@@ -22,15 +22,16 @@ enum { SHARDED_BATCH = 500 };
 struct sharded {
     struct cluster *cluster;
     struct shard_tags tags;
-    char *texts;                   /* the names of its shards, */
-    bg_bytes *names;               /* in order */
-    size_t batch;                  /* items in one command */
-    bool lost[SHARDS_MOST];        /* shards that did not answer all of the last call */
-    bool doubted[SHARDS_MOST];     /* shards that may have lost keys, */
-    bool restarted[SHARDS_MOST];   /* ... and their witness does not record it yet */
-    bool recreated[SHARDS_MOST];   /* shards that were missing, and are empty now */
-    uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses, */
-    int64_t read_at[SHARDS_MOST];  /* ... and when these were read, by cluster_now */
+    char *texts;                 /* the names of its shards, */
+    bg_bytes *names;             /* in order */
+    size_t batch;                /* items in one command */
+    bool lost[SHARDS_MOST];      /* shards that did not answer all of the last call */
+    bool doubted[SHARDS_MOST];   /* shards that may have lost keys, */
+    bool restarted[SHARDS_MOST]; /* ... and their witness does not record it yet */
+    bool
+        recreated[SHARDS_MOST]; /* shards that are missing, or were and are empty now */
+    bool bare[SHARDS_MOST];     /* shards that were last read without a witness */
+    uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
     struct witness *witnesses;     /* of all shards, as far as they were read */
     bg_bytes *witness_names;
     atomic_bool *
@@ -74,8 +75,8 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
 /*
  * Reads all witnesses and records in `doubted` which shards may have lost keys. Then writes the witnesses
  * that are out of date, with the processes in `view`, which must have been determined before; an empty view
- * writes none. A shard in doubt gets a witness that marks it as doubted; so does one of `recreated`, if any
- * shard has a witness. With `complete`, all witnesses are rewritten, because the operator states that the
+ * writes none. A shard in doubt gets a witness that marks it as doubted; so does one of `recreated`, or one
+ * without a witness, if any shard has a witness. With `complete`, all witnesses are rewritten, because the operator states that the
  * shards have all keys. `why` gives the reason for the first doubted shard. Errors: as cluster_call; results
  * up to the error are kept.
  */

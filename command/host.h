@@ -105,8 +105,8 @@ struct host_ops {
     /* An object that was found has changed wholesale: keeps all of it. May take long. */
     bg_err (*checkpoint)(struct host *host, struct object *object, bg_errinfo *info);
 
-    /* Returns whether an add may allocate that many bytes; allocations of this request up to there then
-     * succeed. May be NULL. A host that replicates adds needs it, because a filter that cannot grow where
+    /* Returns whether an add may allocate about that many bytes; its allocations are then not refused, even
+     * if it needs more. May be NULL. A host that replicates adds needs it, because a filter that cannot grow where
      * its replicas do has keys by chance that they lack. */
     bool (*room)(struct host *host, uint64_t bytes);
 

@@ -159,6 +159,18 @@ static bool adding_fits(const struct adding *a, uint64_t bytes, bool needed)
     return true;
 }
 
+/* Returns about how many bytes the next layer takes. Each layer is `width` times as large as the one before. */
+static uint64_t adding_next_layer(const struct object *object, uint64_t width)
+{
+    const double bytes = (double)object_bytes(object), layers = object_layers(object);
+    const double power = pow((double)width, layers);
+    const double share = width > 1    ? power * (double)(width - 1) / (power - 1)
+                         : layers > 0 ? 1 / layers
+                                      : 1;
+    const double next = 1.25 * bytes * share;
+    return next < 0x1p62 ? (uint64_t)next : UINT64_C(1) << 62;
+}
+
 /*
  * A scalable filter that cannot grow accepts more keys than it was created for, and its rate rises without
  * bound, because the library's adds do not fail. Here they fail when the filter is a sixteenth over its
@@ -196,7 +208,9 @@ static bg_err adding_growth(const struct adding *a, bg_errinfo *info)
             "the filter is full and cannot grow: a larger one would exceed %llu bytes",
             (unsigned long long)most);
     }
-    if (!adding_fits(a, more + page, over || full)) {
+    const uint64_t next =
+        a->host->ops->room ? adding_next_layer(a->object, width) : more;
+    if (!adding_fits(a, next + page, over || full)) {
         return object_error(info, BG_ENOMEM, "the filter is full and cannot grow");
     }
     return BG_OK;

@@ -568,6 +568,7 @@ static void host_job_run(void *context)
     struct host_job *job = context;
     job->h.client.ctx = redis.GetThreadSafeContext(job->client);
     host_run_request(&job->h);
+    redis_secret_return();
     redis.ThreadSafeContextLock(job->h.client.ctx);
     for (size_t i = 0; i < job->h.argc; i++) {
         redis.FreeString(NULL, job->names[i]);
@@ -687,6 +688,7 @@ int redis_host_run(RedisModuleCtx *ctx, RedisModuleString **argv, int argc,
     redis_memory_guard(!obeys && (!writes || command->flags & COMMAND_DENYOOM));
     host_handle(&h);
     redis_memory_guard(false);
+    redis_secret_return();
     if (h.happened) {
         host_tell_all(&h);
     }

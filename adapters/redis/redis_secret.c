@@ -25,6 +25,10 @@ static struct {
         [BG_KEY_ID_BYTES]; /* if chosen and `current` is NULL: the id of the expected secret */
 } secrets = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* The secret that secret_of last returned to the handler of this thread. It is held until the handler
+ * returns, because another thread may delete the last filter that has it. */
+static _Thread_local struct redis_secret *lent;
+
 /* ---- Ids --------------------------------------------------------------------------------------- */
 
 static bg_err secret_id(const uint8_t secret[BG_SECRET_BYTES],
@@ -142,11 +146,14 @@ static bg_err secret_of(void *context, const uint8_t key_id[BG_KEY_ID_BYTES],
 {
     (void)context;
     pthread_mutex_lock(&secrets.lock);
-    const struct redis_secret *found = secret_find(key_id);
+    struct redis_secret *found = secret_find(key_id);
     found =
         found ? found : secrets.current; /* the decoder finds out if that is wrong */
     if (found) {
         hash->secret = found->secret;
+        found->holders++;
+        secret_drop(lent);
+        lent = found;
     }
     pthread_mutex_unlock(&secrets.lock);
     return found ? BG_OK
@@ -226,13 +233,19 @@ struct redis_secret *redis_secret_hold(uint8_t key_id[BG_KEY_ID_BYTES])
 {
     pthread_mutex_lock(&secrets.lock);
     struct redis_secret *found = secret_find(key_id);
-    found = found ? found : secrets.current;
+    found = found ? found : lent ? lent : secrets.current;
     if (found) {
         found->holders++;
         memcpy(key_id, found->id, BG_KEY_ID_BYTES);
     }
     pthread_mutex_unlock(&secrets.lock);
     return found;
+}
+
+void redis_secret_return(void)
+{
+    redis_secret_leave(lent);
+    lent = NULL;
 }
 
 void redis_secret_leave(struct redis_secret *held)

@@ -471,6 +471,8 @@ def test_redirections_are_counted(program):
         new.keys[name.encode()] = old.keys.pop(name.encode())
         front.cluster.moving[slot] = new
         assert s.ask("BF.EXISTS", "seen", "a") == 1
+        witness = name.encode() + b"/witness"
+        new.hashes[witness] = old.hashes.pop(witness)
         front.cluster.owners[slot] = 2
         del front.cluster.moving[slot]
         assert s.ask("BF.EXISTS", "seen", "a") == 1

@@ -8,7 +8,6 @@ import os
 import resource
 import subprocess
 import sys
-import time
 import traceback
 
 import fake_nodes
@@ -256,6 +255,22 @@ def test_restart_from_an_old_save():
     assert run(cluster, "check", "-c", "f", keys="absent\n").stdout == "0\n"
 
 
+def test_restart_while_it_is_merged():
+    """What is merged from a server that restarts meanwhile may lack keys."""
+    cluster = made()
+    saved = cluster.nodes[1].save()
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+
+    def trouble(node, words):
+        if words[0] == b"BG.MERGE":
+            if node is cluster.nodes[1] and node.keys != saved[0]:
+                node.restart(saved)
+            return b"+OK\r\n"
+    cluster.trouble = trouble
+    done = run(cluster, "merge", "g", "f")
+    assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
+
+
 def test_restart_while_it_is_asked():
     """The process changes between two queries of one command."""
     cluster = made()
@@ -345,25 +360,31 @@ def test_holder_copies_a_server_that_was_started_again():
     assert run(cluster, "check", "-c", "-v", "--open", "f", keys=more, quick=True).stdout == "0\n"
 
 
-def test_data_are_copied_while_it_is_asked():
-    """A process copies the remaining data of another one, and is queried on a connection that was opened before."""
-    cluster, saved = replicated()
+def copy_the_rest(cluster, saved):
+    """The replica is promoted and restarts with its saved data; the primary copies them and is promoted again."""
     first, second = cluster.nodes[1], cluster.nodes[3]
-    with subprocess.Popen([PROGRAM, "--cluster", cluster.addresses(), "check", "-c", "-v", "--open", "f"], text=True,
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as asking:
-        asking.stdin.write(INPUT * 30)  # more than the client reads at once
-        asking.stdin.flush()
-        end = time.monotonic() + 20
-        while not any(words[0] == b"BG.MEXISTS" for words in first.seen):
-            assert time.monotonic() < end, "it is not asked"
-            time.sleep(0.01)
-        time.sleep(1)  # no failover is faster
-        second.promote()
-        second.restart(saved)
-        first.follow(second)
-        first.promote()
-        answer, warning = asking.communicate(INPUT, timeout=60)
-    assert answer == "0\n" and "some shards did not answer, or may have lost keys" in warning, (answer, warning)
+    second.promote()
+    second.restart(saved)
+    first.follow(second)
+    first.promote()
+
+
+def test_data_are_copied_while_it_is_asked():
+    """A process copies the remaining data of another one, and is queried on a connection that was opened before: between
+    two rounds of queries, between two queries of a round, and between the last query and its end."""
+    for word, number in ((b"BG.MEXISTS", 1), (b"BG.MEXISTS", 2), (b"BG.MEXISTS", 40), (b"HGETALL", 1), (b"HGETALL", 7),
+                         (b"INFO", 2), (b"INFO", 3), (b"INFO", 4)):
+        cluster, saved = replicated()
+        count = itertools.count(1)
+
+        def trouble(node, words, cluster=cluster, saved=saved, word=word, number=number, count=count):
+            if node is cluster.nodes[1] and words[0] == word and next(count) == number:
+                copy_the_rest(cluster, saved)
+        cluster.trouble = trouble
+        done = run(cluster, "--batch", "20", "check", "-c", "-v", "--open", "f",
+                   keys=INPUT * (30 if number == 4 else 2))
+        assert done.stdout == "0\n", (word, number, done)
+        assert next(count) > number, (word, number, "it came to that")
 
 
 def test_promoted_servers_without_a_witness():
@@ -457,6 +478,45 @@ def test_shards_that_are_created_again():
         assert run(cluster, "add", "f", keys=INPUT).returncode == 0
         assert run(cluster, "complete", "f").returncode == 0
         assert check(cluster, "-v").stdout == "0\n"
+
+
+def test_shards_that_another_client_creates_again():
+    """It knows nothing of witnesses. Shards without one are in doubt if others have one."""
+    for add in (False, True):
+        cluster = made()
+        node = cluster.nodes[1]
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        node.hashes.clear()
+        node.keys = {key: set() for key in node.keys}
+        if add:
+            assert "6 of 16 shards may have lost keys" in run(cluster, "add", "f", keys="a\n").stderr
+        assert check(cluster, "-v").returncode == 4
+        assert check(cluster, "-v", "--open").stdout == "0\n"
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        assert run(cluster, "complete", "f").returncode == 0
+        assert check(cluster, "-v").stdout == "0\n"
+
+
+def test_missing_shards_are_doubted_before_they_are_created():
+    """Lookups while `create --missing` runs, or after it was killed, deny nothing."""
+    for lost in (True, False):  # the witnesses
+        cluster = made()
+        node = cluster.nodes[1]
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        node.keys.clear()
+        if lost:
+            node.hashes.clear()
+        answers = []
+
+        def trouble(_, words, cluster=cluster, node=node, answers=answers):
+            if words[0] in (b"HSET", b"HGETALL", b"INFO") and len(node.keys) == 6:
+                cluster.trouble = lambda node, words: None
+                answers.append(check(cluster, "-v", "--open").stdout)
+                raise fake_nodes.Cut(b"")
+        cluster.trouble = trouble
+        assert run(cluster, "create", "--missing", "-n", "1000", "f").returncode == 0
+        assert answers == ["0\n"], answers
+        assert check(cluster, "-v").returncode == 4
 
 
 def test_create_that_was_interrupted():

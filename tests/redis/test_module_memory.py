@@ -437,6 +437,29 @@ def test_growth_that_is_refused(pattern):
 
 
 @alone
+def test_growth_that_nearly_fits(pattern):
+    """The second filter of a chain is larger than all before. It is refused before the add, or not at all."""
+    with Host(pattern.program, pattern.module) as h:
+        replica = replica_of(h)
+        try:
+            for expansion, share in ((1, 0.5), (2, 1.9), (4, 4.1)):
+                h.ask("CONFIG", "SET", "maxmemory", 0)
+                assert h.ask("BF.RESERVE", "k", 0.00001, 1500000, "EXPANSION", expansion) == "OK"
+                size = h.ask("BF.INFO", "k", "SIZE")[0]
+                for i in range(0, 1490000, 10000):
+                    h.ask("BF.MADD", "k", *range(i, i + 10000))
+                h.ask("CONFIG", "SET", "maxmemory", int(h.info("memory", "used_memory")) + int(share * size))
+                for i in range(1490000, 1550000, 3000):
+                    h.ask("BF.MADD", "k", *range(i, i + 3000))
+                redis_host.caught_up(h, replica)
+                assert replica.ask("BG.DIGEST", "k") == h.ask("BG.DIGEST", "k"), (expansion, share)
+                h.ask("DEL", "k")
+        finally:
+            replica.kill()
+            replica.remove()
+
+
+@alone
 def test_growth_over_the_limit(pattern):
     """A filter of another server grows up to the limit of this one. A file may say that more was added."""
     with Host(pattern.program, pattern.module) as other:
