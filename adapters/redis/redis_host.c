@@ -577,6 +577,7 @@ static void host_job_run(void *context)
     redis.FreeThreadSafeContext(job->h.client.ctx);
     redis_memory_free_object(job->h.old);
     redis_memory_release(job->object); /* before its client can use it again */
+    redis_worker_count();
     (void)redis.UnblockClient(job->client, NULL);
     free(job);
 }

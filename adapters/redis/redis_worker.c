@@ -39,7 +39,6 @@ static void *worker_main(void *unused)
         pthread_mutex_unlock(&worker.lock);
         task->run(task->job);
         free(task);
-        atomic_fetch_add(&worker.done, 1);
     }
     return NULL;
 }
@@ -74,6 +73,11 @@ void redis_worker_run(void (*run)(void *job), void *job)
     worker.last = &task->next;
     pthread_cond_signal(&worker.come);
     pthread_mutex_unlock(&worker.lock);
+}
+
+void redis_worker_count(void)
+{
+    atomic_fetch_add(&worker.done, 1);
 }
 
 uint64_t redis_worker_done(void)
