@@ -415,7 +415,7 @@ struct web_job {
     struct web_request request;
 };
 
-static void web_read_rest(struct conn *conn);
+static void web_go_on(struct conn *conn);
 
 static void web_job_run(struct job *job, struct session *session)
 {
@@ -439,7 +439,7 @@ static void web_job_answer(struct web_job *mine)
     struct conn *conn = mine->conn;
     conn->client.user = mine->client.user;
     if (mine->asks && mine->request.answer.status == 0) {
-        web_read_rest(conn);
+        web_go_on(conn);
         return;
     }
     if (mine->request.answer.wrote) {
@@ -604,7 +604,7 @@ static bool web_open_upload(struct conn *conn)
     return http->upload >= 0;
 }
 
-/* The request may be made: reads its body, or, without one, runs it. */
+/* Reads the body of a request that may be made. */
 static void web_read_rest(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -636,7 +636,18 @@ static void web_read_rest(struct conn *conn)
     conn->amid = true;
 }
 
-/* The head is whole: is there somebody to answer, and may it be asked? */
+/* The request may be made: reads its body, or runs it if it has none. */
+static void web_go_on(struct conn *conn)
+{
+    if (conn->http->request.body == HTTP_BODY_NONE) {
+        web_submit(conn, false);
+    } else {
+        web_read_rest(conn);
+    }
+}
+
+/* The head is whole: is there somebody to answer, and may it be asked? The user is known before a job is
+ * submitted, so that the job is one of that user's (jobs.h). */
 static void web_head_done(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -665,13 +676,9 @@ static void web_head_done(struct conn *conn)
         web_refuse_path(conn, allowed);
         return;
     }
-    if (http->request.body == HTTP_BODY_NONE) { /* the job looks at everything */
-        web_submit(conn, false);
-        return;
-    }
     web_prepare(conn, &request);
     switch (web_access(&request, http->route, false)) {
-    case WEB_MAY: web_read_rest(conn); break;
+    case WEB_MAY: web_go_on(conn); break;
     case WEB_MAY_NOT:
         web_header(&request, "Cache-Control", "no-store");
         web_refuse(conn, &request);
