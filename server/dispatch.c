@@ -258,6 +258,10 @@ static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
     job->command = run->command;
     job->then = then;
     run->n = 0;
+    if (then) {
+        const struct command *next = command_find(worker->server->commands, argv[0]);
+        then->job.lane = next ? session_lane(&worker->session, next, argv, argc) : 0;
+    }
     conn->busy = true;
     jobs_submit(worker->server->jobs, &job->job);
     return job; /* which is ours until its `done`, on this thread */

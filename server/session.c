@@ -4,6 +4,7 @@
 #include "args.h"
 #include "cmd.h"
 #include "fronts.h"
+#include "jobs.h"
 #include "ledger.h"
 #include "log.h"
 #include "multi.h"
@@ -699,6 +700,9 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                       const bg_bytes *argv, size_t argc)
 {
     const size_t at = (size_t)command->first_key;
+    if (command->flags & COMMAND_NOAUTH) { /* a job because of its password */
+        return JOBS_LANE_PASSWORDS;
+    }
     return command->flags & COMMAND_WRITE && at > 0 && at < argc
                ? catalog_hash(session->server->catalog, argv[at])
                : 0;

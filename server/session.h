@@ -152,7 +152,7 @@ void session_enter(struct session *session);
 /* Between the parts of something long: lets go of all entries that were found so far. */
 void session_let_go(struct session *session);
 
-/* Returns the lane (jobs.h) of a command that changes a filter; 0: none. */
+/* Returns the lane (jobs.h) of a command that changes a filter or checks a password; 0: none. */
 uint64_t session_lane(const struct session *session, const struct command *command,
                       const bg_bytes *argv, size_t argc);
 

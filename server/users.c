@@ -32,7 +32,8 @@ struct users {
     struct user_rates rates;
     uint8_t key[USERS_KEY];
     struct guesses guesses;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t hashing; /* held while a password is hashed: one at a time */
+    pthread_mutex_t lock;    /* of all below */
     struct user **items;
     size_t count;
     struct user **retired;
@@ -76,6 +77,7 @@ struct users *users_create(const struct command *const *families, size_t n)
         free(users);
         return NULL;
     }
+    (void)pthread_mutex_init(&users->hashing, NULL);
     (void)pthread_mutex_init(&users->lock, NULL);
     guesses_init(&users->guesses, secret);
     return users;
@@ -95,6 +97,7 @@ void users_free(struct users *users)
     free(users->items);
     free(users->retired);
     guesses_fini(&users->guesses);
+    (void)pthread_mutex_destroy(&users->hashing);
     (void)pthread_mutex_destroy(&users->lock);
     OPENSSL_cleanse(users, sizeof *users);
     free(users);
@@ -394,6 +397,7 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
 {
     uint8_t mark[USER_MARK];
     bool known, slow = false;
+    (void)pthread_mutex_lock(&users->hashing);
     const struct user *user = users_candidate(users, name, password, mark, &known);
     for (size_t i = 0; user && !known && i < user->password_count; i++) {
         struct user_password *one = &user->state->passwords[i];
@@ -412,6 +416,7 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
     if (!known && !slow && atomic_load(&users->hashed)) {
         password_waste(password); /* so that time does not tell who exists */
     }
+    (void)pthread_mutex_unlock(&users->hashing);
     OPENSSL_cleanse(mark, sizeof mark);
     return known ? user : NULL;
 }

@@ -24,7 +24,8 @@
  * the password of `requirepass` if there is one.
  *
  * Passwords are checked by scrypt, which takes tens of milliseconds and 16 MiB on purpose: not on
- * the thread of an event loop. A password that was right before is recognised by a keyed hash in
+ * the thread of an event loop, and one at a time (users_check waits for others), as clients need not log in
+ * to have one checked. A password that was right before is recognised by a keyed hash in
  * microseconds (users_recall), so clients that connect all the time cost nothing.
  *
  * Life of a `struct user`: it never changes and stays until the `struct users` is freed, so a

@@ -499,8 +499,10 @@ static void web_submit(struct conn *conn, bool asks)
     job->client = conn->client;
     job->request.client = &job->client;
     (void)http_path(&http->request, job->request.path_room, &job->request.path);
-    if (!asks && http->route->flags & WEB_WRITES
-        && job->request.path.count > WEB_NAME_AT) {
+    if (asks) {
+        job->job.lane = JOBS_LANE_PASSWORDS;
+    } else if (http->route->flags & WEB_WRITES
+               && job->request.path.count > WEB_NAME_AT) {
         job->job.lane = catalog_hash(conn->worker->server->catalog,
                                      job->request.path.segments[WEB_NAME_AT]);
     }
