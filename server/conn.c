@@ -88,6 +88,7 @@ static void conn_free(struct conn *conn)
         conn->protocol->end(conn);
     }
     multi_discard(&conn->client);
+    client_set_user(&conn->client, NULL);
     resp_parser_free(&conn->parser);
     buffer_free(&conn->in);
     buffer_free(&conn->out);
@@ -126,7 +127,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
     }
     conn->client.id = atomic_fetch_add(&worker->server->next_client, 1) + 1;
     conn->client.protocol = 2;
-    conn->client.user = users_default(worker->server->users);
+    client_set_user(&conn->client, users_default(worker->server->users));
     conn->client.since = conn->client.active = server_now();
     conn->opened = conn->used = server_ticks();
     (void)snprintf(conn->client.address, sizeof conn->client.address, "%s", address);

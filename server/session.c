@@ -17,6 +17,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* ---- Clients ------------------------------------------------------------------------------- */
+
+void client_set_user(struct client *client, const struct user *user)
+{
+    if (user != client->user) {
+        user_hold(user);
+        user_let_go(client->user);
+        client->user = user;
+    }
+}
+
+void client_copy(struct client *to, const struct client *from)
+{
+    client_set_user(to, from->user);
+    *to = *from;
+}
+
 /* ---- The host ------------------------------------------------------------------------------ */
 
 static struct session *session_in(struct host *host)

@@ -437,7 +437,7 @@ static void web_job_run(struct job *job, struct session *session)
 static void web_job_answer(struct web_job *mine)
 {
     struct conn *conn = mine->conn;
-    conn->client.user = mine->client.user;
+    client_set_user(&conn->client, mine->client.user);
     if (mine->asks && mine->request.answer.status == 0) {
         web_go_on(conn);
         return;
@@ -463,6 +463,7 @@ static void web_job_done(struct job *job)
         close(mine->request.answer.file);
     }
     web_answer_free(&mine->request.answer);
+    client_set_user(&mine->client, NULL);
     ledger_release(LEDGER_BUFFERS, sizeof *mine);
     free(mine);
 }
@@ -496,7 +497,7 @@ static void web_submit(struct conn *conn, bool asks)
     job->conn = conn;
     job->asks = asks;
     web_prepare(conn, &job->request);
-    job->client = conn->client;
+    client_copy(&job->client, &conn->client);
     job->request.client = &job->client;
     (void)http_path(&http->request, job->request.path_room, &job->request.path);
     if (asks) {

@@ -5,6 +5,7 @@ usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
 import http.client
 import os
+import signal
 import socket
 import sqlite3
 import threading
@@ -282,6 +283,29 @@ def test_keys_of_http(program):
             assert client.getresponse().status == status, keys
             client.close()
         wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be given back")
+
+
+@alone
+def test_replaced_users_leave_nothing(program):
+    """Reading other lines retires users. Their connections go on, and their memory is freed."""
+    def lines(i):
+        return [f"user u{k} on >x +@all ~* rate={i + 1}" for k in range(500)]
+
+    with Service(program, "workers 2", "jobs 2", "appendonly no", "user admin on >x +@all ~*", *lines(0)) as s:
+        path = os.path.join(s.folder, "bloomgate.conf")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        start = s.memory()
+        for i in range(1, 31):
+            with s.connect() as client:
+                assert client.ask("AUTH", "u0", "x") == "OK"
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text.replace("rate=1\n", f"rate={i + 1}\n"))
+                s.process.send_signal(signal.SIGHUP)
+                wait_for(lambda: f" rate={i + 1}" in str(s.ask("ACL", "LIST")), what="other users")
+                assert client.ask("AUTH", "u1", "x") == "OK"
+                assert isinstance(client.ask("BG.VERIFY", "none"), Error)
+        wait_for(lambda: s.memory() - start < 16 * MI, what="memory of users to be freed")
 
 
 @alone
