@@ -452,10 +452,22 @@ static size_t resp_input(struct conn *conn, char *bytes, size_t n)
     return conn->client.close ? n : at;
 }
 
+static bool resp_refuse(struct conn *conn, const char *why)
+{
+    if (conn->busy) {
+        return false;
+    }
+    const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
+    reply_errorf(&reply, "OOM %s", why);
+    conn->client.close = true;
+    return true;
+}
+
 static bool resp_begin(struct conn *conn)
 {
     (void)conn;
     return true;
 }
 
-const struct protocol resp_protocol = { "resp", resp_begin, resp_input, NULL, NULL };
+const struct protocol resp_protocol = { "resp",      resp_begin, resp_input,
+                                        resp_refuse, NULL,       NULL };

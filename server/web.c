@@ -810,6 +810,29 @@ static size_t web_input(struct conn *conn, char *bytes, size_t n)
     return conn->client.close ? n : at;
 }
 
+/* Refuses a request of which a part was received. If its answer was sent already, and the rest was to be
+ * skipped, the connection just ends. */
+static bool web_refuse_rest(struct conn *conn, const char *why)
+{
+    struct http_state *http = conn->http;
+    if (conn->busy || http->phase == WEB_SENDS) {
+        return false;
+    }
+    if (http->phase == WEB_SKIPS_BODY) {
+        http->keep_alive = false;
+        conn->lingers = true;
+        web_next(conn);
+    } else {
+        if (!http->head) { /* its bytes were not kept */
+            const int minor = http->request.minor;
+            http_request_reset(&http->request);
+            http->request.minor = minor;
+        }
+        web_reject(conn, 507, why);
+    }
+    return true;
+}
+
 /* Everything that was written has been sent: the next piece of a file. */
 static void web_more(struct conn *conn)
 {
@@ -869,5 +892,5 @@ static void web_end(struct conn *conn)
     }
 }
 
-const struct protocol http_protocol = { "http", web_begin, web_input, web_more,
-                                        web_end };
+const struct protocol http_protocol = { "http",          web_begin, web_input,
+                                        web_refuse_rest, web_more,  web_end };

@@ -5,6 +5,7 @@ usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
 import http.client
 import os
+import select
 import signal
 import socket
 import sqlite3
@@ -241,6 +242,38 @@ def test_small_requests_of_many_clients(program):
             client.close()
         wait_for(lambda: memory(s)["used_memory_buffers"] < MI // 8, what="buffers to be given back")
         assert s.ask("BF.ADD", "f0", "z") == 1
+
+
+@alone
+def test_requests_that_cannot_be_stored(program):
+    """The client gets an error, also over HTTP, and after the answer to its previous request."""
+    with Service(program, "workers 1", "maxmemory 16Mi", "appendfsync no", http=True) as s:
+        fill(s)
+        hogs = [s.connect() for _ in range(60)]  # they use the memory that is reserved for buffers
+        for hog in hogs:
+            send(hog, encode("BF.EXISTS", "f0", b"y" * 25000)[:-600])
+        wait_for(lambda: memory(s)["used_memory_buffers"] > MI - (64 << 10), what="requests to be read")
+        with s.connect() as client:
+            client.send(encode("BG.DIGEST", "f0") + encode("BF.EXISTS", "f0", b"y" * 200000)[:-600])
+            assert len(client.reply()) == 32
+            assert is_oom(client.reply()) and client.is_closed()
+        for path in ("", "/file"):
+            get = f"GET /api/v1/filters/f0{path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            with socket.create_connection(("127.0.0.1", s.http_port), timeout=60) as client:
+                client.sendall(get * (200000 // len(get)))
+                answer, _, error = client.makefile("rb").read().partition(b"HTTP/1.1 507 ")
+                assert answer.startswith(b"HTTP/1.1 200 ") and b'"out_of_memory"' in error, answer[:200] + error[:200]
+        for hog in hogs:
+            hog.close()
+        clients = [socket.create_connection(("127.0.0.1", s.http_port), timeout=60) for _ in range(200)]
+        for part in (b"GET / HTTP/1.1\r\nX: " + b"y" * 2000, b"y" * 6000):
+            for client in clients:
+                client.sendall(part)
+        wait_for(lambda: select.select(clients, [], [], 0)[0], what="a refusal")
+        for client in select.select(clients, [], [], 0)[0]:
+            assert client.recv(65536).split()[1:2] == [b"507"]
+        for client in clients:
+            client.close()
 
 
 @alone
