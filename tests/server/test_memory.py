@@ -342,6 +342,30 @@ def test_replaced_users_leave_nothing(program):
 
 
 @alone
+def test_uploads(program):
+    """Uploads in progress are files. All together have a limit, and what ends makes room for others."""
+    def upload(n):
+        client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
+        client.sendall(b"PUT /api/v1/filters/f/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
+                       b"Content-Length: %d\r\n\r\n" % (n + 1) + b"x" * n)
+        return client
+
+    with Service(program, "maxmemory 16Mi", "max-filter-memory 8Mi", http=True) as s:
+        clients = [upload(4 * MI) for _ in range(5)]
+        wait_for(lambda: select.select(clients, [], [], 0)[0], what="a refusal")
+        refused = select.select(clients, [], [], 0)[0]
+        answer = refused[0].makefile("rb").read()
+        assert answer.startswith(b"HTTP/1.1 507 ") and b"maxmemory" in answer, answer
+        for client in clients:
+            client.close()
+        for _ in range(20):  # bad files, one after the other
+            client = upload(4 * MI)
+            client.sendall(b"x")
+            assert client.recv(65536).split()[1:2] == [b"422"]
+            client.close()
+
+
+@alone
 def test_a_refused_lookup_leaves_others_alone(program):
     """A lookup that queries the source is copied for a job. If the copy is refused, the next lookup does not finish the first one."""
     s = Service(program, "maxmemory 64Mi", "workers 1")
