@@ -84,7 +84,13 @@ int keys_format(const struct key_options *o, struct key_format *format)
     if (o->csv && !o->field) {
         format->field = 1;
     }
-    return o->delimiter ? keys_delimiter(o->delimiter, &format->delimiter) : CLI_OK;
+    const int code =
+        o->delimiter ? keys_delimiter(o->delimiter, &format->delimiter) : CLI_OK;
+    if (!code && o->csv && (format->delimiter == '"' || format->delimiter == '\n')) {
+        return say_usage(
+            "--delimiter: a quote or a newline cannot separate fields of CSV");
+    }
+    return code;
 }
 
 void keys_recipe(const struct key_format *format, char recipe[KEY_RECIPE])

@@ -97,6 +97,10 @@ $ bloomgate check --delimiter '' ten.bg ten
 ! bloomgate check: --delimiter: found '', expected one character, or \t
 ! Try 'bloomgate check --help'.
 ? 2
+$ bloomgate check --csv --delimiter '"' ten.bg ten
+! bloomgate check: --delimiter: a quote or a newline cannot separate fields of CSV
+! Try 'bloomgate check --help'.
+? 2
 $ bloomgate check --csv --null ten.bg ten
 ! bloomgate check: --null, --length-prefixed and --csv exclude each other
 ! Try 'bloomgate check --help'.
