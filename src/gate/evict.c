@@ -56,8 +56,9 @@
  * evictors write under the same lock and look whether the tenant was removed. So nobody writes
  * the file of a tenant that is gone, over that of a namesake who came after it.
  *
- * A gate that is doubtful (a write to the truth could not be put to the filter) must go
- * on saying "maybe"; a file could not tell. Its tenant stays in memory and is not saved.
+ * A slot in doubt (a gate wrote a key to the truth and could not add it to the filter) must go
+ * on answering "maybe", but a file does not contain the doubt. Its tenant stays in memory and is
+ * not saved. The gate may be the tenant's or one that the caller created on bg_tenant_slot.
  */
 #include "gate/tenant.h"
 
@@ -341,11 +342,6 @@ static bool evict_is_exposed(bg_tenant *tenant)
     return atomic_load(&tenant->uses) & TENANT_EXPOSED;
 }
 
-static bool evict_is_doubtful(const bg_tenant *tenant)
-{
-    return tenant->gate && gate_in_doubt(tenant->gate);
-}
-
 /* Whether the file is still the one that was written or read last. */
 static bool evict_is_filed(const bg_tenant *tenant, const char *path)
 {
@@ -422,7 +418,7 @@ static bool evict_still_goes(struct evict_job *job)
     evict_lock(tenant);
     bool goes = tenant->state == TENANT_WRITING;
     if (goes
-        && (tenant->removed || evict_is_exposed(tenant) || evict_is_doubtful(tenant))) {
+        && (tenant->removed || evict_is_exposed(tenant) || slot_in_doubt(job->slot))) {
         evict_put_back(tenant);
         goes = false;
     }
@@ -501,7 +497,7 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
     evict_lock(tenant);
     bool removed = tenant->removed;
     evict_unlock(tenant);
-    if (!removed && evict_is_doubtful(tenant)) {
+    if (!removed && slot_in_doubt(job->slot)) {
         atomic_store(&tenant->changed, true);
         err = bgi_err(info, BG_EINCOMPAT, "gate of the tenant",
                       "a filter that has all keys: rebuild it", "%s", tenant->name);

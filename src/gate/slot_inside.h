@@ -146,6 +146,17 @@ BGI_INLINE uint64_t slot_making(bg_slot *slot)
     return atomic_fetch_add(&slot->makings, 1) + 1;
 }
 
+/*
+ * Whether a gate of the slot does not believe its "no" (gate_doubt.c). To be read *before* the
+ * filter: without doubt, the filter is the base that ended it, or a later one. In the other order,
+ * a "no" of the old base could be believed because the new one has come.
+ */
+BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
+{
+    const uint64_t missed = atomic_load(&slot->missed);
+    return missed != 0 && missed > atomic_load(&slot->whole);
+}
+
 /* Records that there is a new base, and the time. */
 void slot_base_came(bg_slot *slot);
 

@@ -576,6 +576,37 @@ TEST(gates__doubtful_ones_stay)
     files_clean();
 }
 
+/* The same with a gate that the caller created, and that is freed before the tenant is released. */
+TEST(gates__doubts_of_own_gates_stay)
+{
+    bg_errinfo why;
+    bg_registry_options options = on_disk();
+    options.spec.kind = BG_KIND_CUCKOO;
+    options.spec.items = 10;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    bg_gate *own = NULL;
+    bg_err err = bg_gate_create(bg_tenant_slot(acme), NULL, &own, NULL);
+    CHECK_OK(err);
+    for (uint64_t key = 1; !err; key++) {
+        err = bg_gate_wrote(own, &key, sizeof key);
+    }
+    CHECK_EQ(err, BG_EFULL);
+    CHECK_EQ(bg_slot_save(bg_tenant_slot(acme), files_path("own"), NULL, &why),
+             BG_EINCOMPAT);
+    CHECK_EQ(count_found(acme, 0, 1000), 1000);
+    bg_gate_free(own);
+    bg_tenant_release(acme);
+    CHECK_EQ(bg_registry_save(registry, &why), BG_EINCOMPAT);
+    CHECK_EQ(pass(registry, IDLE), 0);
+    acme = get_tenant(registry, "acme");
+    CHECK_EQ(tenant_stats(acme).in_memory, 1);
+    CHECK_EQ(count_found(acme, 0, 1000), 1000);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
 /* ---- Without memory ------------------------------------------------------------------------ */
 
 TEST(memory__any_allocation_fails)
