@@ -170,16 +170,20 @@ static bg_err evict_fill(bg_tenant *tenant, bg_filter *filter,
                          const bg_file_info *about, struct evict_found *found,
                          bg_errinfo *info)
 {
-    uint64_t complete = 0;
+    uint64_t complete = 0, missed = 0;
     if (!metadata_number(about->metadata, "items:", &found->items)) {
         found->items = evict_estimate(filter);
     }
     (void)metadata_number(about->metadata, "complete:", &complete);
+    (void)metadata_number(about->metadata, "missed:", &missed);
     memcpy(found->digest, about->digest, sizeof found->digest);
     bg_err err =
         tenant_fill(tenant, filter, complete, &found->slot, &found->gate, info);
     if (!err) {
         slot_adds_unnumbered(found->slot);
+        if (missed) {
+            slot_keep_missed(found->slot);
+        }
         err = bg_slot_require_generation(found->slot, about->generation, info);
     }
     if (err) {
@@ -358,8 +362,9 @@ static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     how.generation = bg_slot_generation(slot);
     name_file_encode(tenant->name, form);
-    (void)snprintf(metadata, sizeof metadata, "tenant: %s\nitems: %llu\n", form,
-                   (unsigned long long)atomic_load(&tenant->items));
+    (void)snprintf(metadata, sizeof metadata, "tenant: %s\nitems: %llu\n%s", form,
+                   (unsigned long long)atomic_load(&tenant->items),
+                   slot_has_missed(slot) ? "missed: 1\n" : "");
     how.metadata = metadata;
     bg_err err = slot_save(slot, path, &how, tenant->digest, info);
     tenant->filed = !err;

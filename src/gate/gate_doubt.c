@@ -21,6 +21,7 @@
  *        (slot_check_swap). That holds even if another doubt has begun since, because a
  *        look-up may have seen no doubt before and ask the filter afterwards. So
  *        `first_missed` keeps the number of the first doubt until the slot is cleared.
+ *        The file of an evicted tenant has the line "missed: 1" if its base ended doubts.
  *   (D4) A doubt is not in files, so a slot in doubt is not saved (slot_save, evict.c).
  */
 #include "gate/gate_body.h"

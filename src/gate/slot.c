@@ -569,13 +569,6 @@ static struct guard_drop slot_drop_base(const struct slot_draft *draft,
     return drop;
 }
 
-/* Whether the base ended doubts: gate_doubt.c, (D3). */
-static bool slot_has_missed(const bg_slot *slot)
-{
-    const uint64_t first = atomic_load(&slot->first_missed);
-    return first != 0 && first <= atomic_load(&slot->whole);
-}
-
 static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draft,
                               uint64_t complete, bg_errinfo *info)
 {

@@ -157,6 +157,22 @@ BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
     return missed != 0 && missed > atomic_load(&slot->whole);
 }
 
+/* Whether the base ended doubts: gate_doubt.c, (D3). */
+BGI_INLINE bool slot_has_missed(const bg_slot *slot)
+{
+    const uint64_t first = atomic_load(&slot->first_missed);
+    return first != 0 && first <= atomic_load(&slot->whole);
+}
+
+/* Records that the base of a new slot ended doubts, in a slot that is no more. */
+BGI_INLINE void slot_keep_missed(bg_slot *slot)
+{
+    const uint64_t making = slot_making(slot);
+    atomic_store(&slot->first_missed, making);
+    atomic_store(&slot->whole, making); /* before `missed`: there is no doubt */
+    atomic_store(&slot->missed, making);
+}
+
 /* Records that there is a new base, and the time. */
 void slot_base_came(bg_slot *slot);
 
