@@ -413,7 +413,9 @@ BG_API BG_MUST_CHECK bg_err bg_slot_require_generation(bg_slot *slot,
 
 /*
  * Saves the base as it is, by bg_save, with "complete: N" in its metadata. A slot with
- * delta or old filter is saved only after bg_slot_compact or bg_slot_settle: BG_EINCOMPAT.
+ * delta or old filter is saved only after bg_slot_compact or bg_slot_settle: BG_EINCOMPAT. The
+ * same error is returned while the base lacks a key that a gate could not add (bg_gate_write):
+ * rebuild the slot first.
  */
 BG_API BG_MUST_CHECK bg_err bg_slot_save(bg_slot *slot, const char *path,
                                          const bg_save_options *options,

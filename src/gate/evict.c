@@ -56,8 +56,9 @@
  * evictors write under the same lock and look whether the tenant was removed. So nobody writes
  * the file of a tenant that is gone, over that of a namesake who came after it.
  *
- * A gate that is doubtful (a write to the truth could not be put to the filter) must go
- * on saying "maybe"; a file could not tell. Its tenant stays in memory and is not saved.
+ * A slot in doubt (a gate wrote a key to the truth and could not add it to the filter) must go
+ * on answering "maybe", but a file does not contain the doubt. Its tenant stays in memory and is
+ * not saved. The gate may be the tenant's or one that the caller created on bg_tenant_slot.
  */
 #include "gate/tenant.h"
 
@@ -169,16 +170,20 @@ static bg_err evict_fill(bg_tenant *tenant, bg_filter *filter,
                          const bg_file_info *about, struct evict_found *found,
                          bg_errinfo *info)
 {
-    uint64_t complete = 0;
+    uint64_t complete = 0, missed = 0;
     if (!metadata_number(about->metadata, "items:", &found->items)) {
         found->items = evict_estimate(filter);
     }
     (void)metadata_number(about->metadata, "complete:", &complete);
+    (void)metadata_number(about->metadata, "missed:", &missed);
     memcpy(found->digest, about->digest, sizeof found->digest);
     bg_err err =
         tenant_fill(tenant, filter, complete, &found->slot, &found->gate, info);
     if (!err) {
         slot_adds_unnumbered(found->slot);
+        if (missed) {
+            slot_keep_missed(found->slot);
+        }
         err = bg_slot_require_generation(found->slot, about->generation, info);
     }
     if (err) {
@@ -341,11 +346,6 @@ static bool evict_is_exposed(bg_tenant *tenant)
     return atomic_load(&tenant->uses) & TENANT_EXPOSED;
 }
 
-static bool evict_is_doubtful(const bg_tenant *tenant)
-{
-    return tenant->gate && gate_in_doubt(tenant->gate);
-}
-
 /* Whether the file is still the one that was written or read last. */
 static bool evict_is_filed(const bg_tenant *tenant, const char *path)
 {
@@ -362,8 +362,9 @@ static bg_err evict_save(bg_tenant *tenant, bg_slot *slot, const char *path,
     bg_save_options how = BG_SAVE_OPTIONS_INIT;
     how.generation = bg_slot_generation(slot);
     name_file_encode(tenant->name, form);
-    (void)snprintf(metadata, sizeof metadata, "tenant: %s\nitems: %llu\n", form,
-                   (unsigned long long)atomic_load(&tenant->items));
+    (void)snprintf(metadata, sizeof metadata, "tenant: %s\nitems: %llu\n%s", form,
+                   (unsigned long long)atomic_load(&tenant->items),
+                   slot_has_missed(slot) ? "missed: 1\n" : "");
     how.metadata = metadata;
     bg_err err = slot_save(slot, path, &how, tenant->digest, info);
     tenant->filed = !err;
@@ -422,7 +423,7 @@ static bool evict_still_goes(struct evict_job *job)
     evict_lock(tenant);
     bool goes = tenant->state == TENANT_WRITING;
     if (goes
-        && (tenant->removed || evict_is_exposed(tenant) || evict_is_doubtful(tenant))) {
+        && (tenant->removed || evict_is_exposed(tenant) || slot_in_doubt(job->slot))) {
         evict_put_back(tenant);
         goes = false;
     }
@@ -501,7 +502,7 @@ static bg_err evict_keep(struct evict_job *job, bg_errinfo *info)
     evict_lock(tenant);
     bool removed = tenant->removed;
     evict_unlock(tenant);
-    if (!removed && evict_is_doubtful(tenant)) {
+    if (!removed && slot_in_doubt(job->slot)) {
         atomic_store(&tenant->changed, true);
         err = bgi_err(info, BG_EINCOMPAT, "gate of the tenant",
                       "a filter that has all keys: rebuild it", "%s", tenant->name);

@@ -131,15 +131,10 @@ void gate_added(bg_gate *gate, bg_bytes key);
 /* A key could not be added: from now on the filter's "no" is not believed. */
 void gate_doubt_begin(bg_gate *gate);
 
-/*
- * Whether the filter's "no" is to be believed. To be asked *before* the filter: who
- * is told that there is no doubt sees the base that ended it, or a later one. The other
- * way round a "no" of the old base could be believed because the new one has come.
- */
+/* Whether the filter's "no" is not believed; read before the filter: see slot_in_doubt. */
 static inline bool gate_in_doubt(const bg_gate *gate)
 {
-    const uint64_t missed = atomic_load(&gate->slot->missed);
-    return missed != 0 && missed > atomic_load(&gate->slot->whole);
+    return slot_in_doubt(gate->slot);
 }
 
 #endif

@@ -18,12 +18,22 @@
  *        began is refused (slot_check_order).
  *   (D3) While missed <= whole there is no doubt, and the present base may be the only one
  *        that has the keys. It is replaced only by a making or with BG_SLOT_DISCARD
- *        (slot_check_swap).
+ *        (slot_check_swap). That holds even if another doubt has begun since, because a
+ *        look-up may have seen no doubt before and ask the filter afterwards. So
+ *        `first_missed` keeps the number of the first doubt until the slot is cleared.
+ *        The file of an evicted tenant has the line "missed: 1" if its base ended doubts.
+ *   (D4) A doubt is not in files, so a slot in doubt is not saved (slot_save, evict.c).
  */
 #include "gate/gate_body.h"
 
 void gate_doubt_begin(bg_gate *gate)
 {
     bg_slot *slot = gate->slot;
-    slot_raise(&slot->missed, atomic_load(&slot->makings) + 1);
+    (void)pthread_mutex_lock(&slot->told);
+    const uint64_t missed = atomic_load(&slot->makings) + 1;
+    if (!atomic_load(&slot->first_missed)) {
+        atomic_store(&slot->first_missed, missed);
+    }
+    slot_raise(&slot->missed, missed);
+    (void)pthread_mutex_unlock(&slot->told);
 }

@@ -49,7 +49,8 @@
  *                          from where that one began
  *     clear                as created
  *     relocate             as before (the view moves)
- *     tenant is evicted    its file has the completeness and the generation
+ *     tenant is evicted    its file has the completeness and the generation, and whether the
+ *                          base ended doubts (gate_doubt.c)
  *     tenant is reloaded   create, advance and bg_slot_require_generation from its file. Nothing
  *                          is owed: only a base without deltas is saved, and one that took adds
  *                          takes adds again. Its keys have no numbers until the next advance

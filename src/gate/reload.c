@@ -199,14 +199,21 @@ bg_err bg_slot_reload(bg_slot *slot, const char *path, const bg_reload_options *
 
 /* ---- Saving --------------------------------------------------------------------------- */
 
-/* The base, held; NULL when a slot has more than it, or less. */
-static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete)
+/* Holds the base if it has all keys of the slot, and of its gates. NULL: BG_EINCOMPAT. */
+static struct view_filter *reload_hold_base(bg_slot *slot, uint64_t *complete,
+                                            bg_errinfo *info)
 {
     struct view_filter *base = NULL;
     (void)pthread_mutex_lock(&slot->change);
     const struct view *view = atomic_load(&slot->view);
     const struct view_member *member = view_find(view, BG_ROLE_BASE);
-    if (member && view->asked == 1) {
+    if (!member || view->asked != 1) {
+        (void)bgi_err(info, BG_EINCOMPAT, "slot",
+                      "a base alone: compact, settle or rebuild first", "another");
+    } else if (slot_in_doubt(slot)) {
+        (void)bgi_err_why(info, BG_EINCOMPAT, "slot",
+                          "the base lacks keys that a gate could not add; rebuild it");
+    } else {
         base = member->shared;
         atomic_fetch_add(&base->owners, 1);
         *complete = atomic_load(&slot->complete);
@@ -229,10 +236,9 @@ bg_err slot_save(bg_slot *slot, const char *path, const bg_save_options *options
     if (err) {
         return err;
     }
-    struct view_filter *base = reload_hold_base(slot, &complete);
+    struct view_filter *base = reload_hold_base(slot, &complete, info);
     if (!base) {
-        return bgi_err(info, BG_EINCOMPAT, "slot",
-                       "a base alone: compact, settle or rebuild first", "another");
+        return BG_EINCOMPAT;
     }
     err = metadata_put(how.metadata, reload_line, complete, metadata, info);
     how.metadata = metadata;

@@ -569,13 +569,6 @@ static struct guard_drop slot_drop_base(const struct slot_draft *draft,
     return drop;
 }
 
-/* Whether the base ended doubts: gate_doubt.c, (D3). */
-static bool slot_has_missed(const bg_slot *slot)
-{
-    const uint64_t missed = atomic_load(&slot->missed);
-    return missed != 0 && missed <= atomic_load(&slot->whole);
-}
-
 static bg_err slot_check_swap(const bg_slot *slot, const struct slot_draft *draft,
                               uint64_t complete, bg_errinfo *info)
 {
@@ -921,6 +914,20 @@ static bg_err slot_clear_draft(bg_slot *slot, struct slot_draft *draft,
     return err;
 }
 
+/* The base that ended doubts is no more. Keys that it lacked stay in doubt. */
+static void slot_forget_missed(bg_slot *slot)
+{
+    const uint64_t whole = atomic_load(&slot->whole);
+    (void)pthread_mutex_lock(&slot->told);
+    if (atomic_load(&slot->missed) <= whole) {
+        atomic_store(&slot->missed, 0);
+        atomic_store(&slot->first_missed, 0);
+    } else if (atomic_load(&slot->first_missed) <= whole) {
+        atomic_store(&slot->first_missed, whole + 1);
+    }
+    (void)pthread_mutex_unlock(&slot->told);
+}
+
 static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo *info)
 {
     struct slot_draft draft = { .count = 0 };
@@ -941,10 +948,7 @@ static bg_err slot_clear(bg_slot *slot, struct slot_request *request, bg_errinfo
         view_filter_drop(draft.members[i].shared);
     }
     if (!err) {
-        uint64_t missed = atomic_load(&slot->missed);
-        if (missed <= atomic_load(&slot->whole)) { /* no base has these keys any more */
-            (void)atomic_compare_exchange_strong(&slot->missed, &missed, 0);
-        }
+        slot_forget_missed(slot);
         slot_counted(slot, &slot->swaps);
         slot_base_came(slot);
     }

@@ -50,6 +50,7 @@ struct bg_slot {
     _Atomic uint64_t makings, whole;
     _Atomic uint64_t
         missed; /* the making that has all keys that could not be added; 0: none */
+    _Atomic uint64_t first_missed; /* the making that has the first of them; 0: none */
     _Atomic uint64_t probed; /* absent canaries asked for so far: the next are others */
 
     struct bgi_memory memory;
@@ -143,6 +144,33 @@ BGI_INLINE void slot_raise(_Atomic uint64_t *number, uint64_t to)
 BGI_INLINE uint64_t slot_making(bg_slot *slot)
 {
     return atomic_fetch_add(&slot->makings, 1) + 1;
+}
+
+/*
+ * Whether a gate of the slot does not believe its "no" (gate_doubt.c). To be read *before* the
+ * filter: without doubt, the filter is the base that ended it, or a later one. In the other order,
+ * a "no" of the old base could be believed because the new one has come.
+ */
+BGI_INLINE bool slot_in_doubt(const bg_slot *slot)
+{
+    const uint64_t missed = atomic_load(&slot->missed);
+    return missed != 0 && missed > atomic_load(&slot->whole);
+}
+
+/* Whether the base ended doubts: gate_doubt.c, (D3). */
+BGI_INLINE bool slot_has_missed(const bg_slot *slot)
+{
+    const uint64_t first = atomic_load(&slot->first_missed);
+    return first != 0 && first <= atomic_load(&slot->whole);
+}
+
+/* Records that the base of a new slot ended doubts, in a slot that is no more. */
+BGI_INLINE void slot_keep_missed(bg_slot *slot)
+{
+    const uint64_t making = slot_making(slot);
+    atomic_store(&slot->first_missed, making);
+    atomic_store(&slot->whole, making); /* before `missed`: there is no doubt */
+    atomic_store(&slot->missed, making);
 }
 
 /* Records that there is a new base, and the time. */

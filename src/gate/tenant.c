@@ -485,13 +485,6 @@ bg_err bg_tenant_add_many(bg_tenant *tenant, const bg_bytes *keys, size_t n,
 
 /* ---- Asking -------------------------------------------------------------------------- */
 
-/* Whether the filter's "no" is not to be believed, since the tenant's gate knows of a key
- * that it lacks. To be asked before the filter is. */
-static bool tenant_doubts(const bg_tenant *tenant)
-{
-    return tenant->gate && gate_in_doubt(tenant->gate);
-}
-
 bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len)
 {
     bgi_grace_token token;
@@ -499,7 +492,7 @@ bool bg_tenant_may_contain(bg_tenant *tenant, const void *key, size_t len)
     if (!tenant || tenant_enter(tenant, &token, &slot, NULL) != BG_OK) {
         return true;
     }
-    bool maybe = tenant_doubts(tenant);
+    bool maybe = slot_in_doubt(slot);
     maybe |= bg_slot_may_contain(slot, key, len); /* asked in any case: it counts */
     tenant_leave(tenant, token);
     return maybe;
@@ -514,7 +507,7 @@ size_t bg_tenant_may_contain_many(bg_tenant *tenant, const bg_bytes *keys, size_
         return bg_slot_may_contain_many(NULL, keys, n,
                                         maybe); /* "maybe", all of them */
     }
-    bool doubts = tenant_doubts(tenant);
+    bool doubts = slot_in_doubt(slot);
     size_t found = bg_slot_may_contain_many(doubts ? NULL : slot, keys, n, maybe);
     tenant_leave(tenant, token);
     return found;

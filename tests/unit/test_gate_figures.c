@@ -449,6 +449,33 @@ TEST(gate__a_base_that_ended_a_doubt_stays)
     files_clean();
 }
 
+/* A look-up that saw no doubt may ask the filter after another key could not be added. The base stays all the
+ * same. */
+TEST(gate__a_base_that_ended_a_doubt_stays_in_the_next_doubt)
+{
+    struct world *w = world_make(0.05);
+    const char *path = files_path("older.bg");
+    const uint64_t key = world_seal(w);
+    const bg_rebuild_options how = rebuilding(BG_KIND_BLOCKED);
+    struct reader reader = { .w = w };
+    const bg_source source = { reader_next, NULL, &reader, PRESENT };
+    bg_filter *older = world_filter(0.05);
+    CHECK_OK(bg_save(older, path, NULL, NULL));
+    CHECK_EQ(put(w, key), BG_ENOTSUP);
+    CHECK_OK(bg_slot_rebuild(w->slot, &source, &how, NULL, NULL));
+    CHECK_EQ(put(w, key + 1), BG_ENOTSUP);
+    CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
+    CHECK_EQ(bg_slot_reload(w->slot, path, NULL, NULL), BG_EINCOMPAT);
+    CHECK_EQ(bg_slot_swap(w->slot, older, 0, 0, NULL), BG_EINCOMPAT);
+    CHECK(maybe(w, key));
+    CHECK_OK(bg_slot_clear(w->slot, NULL)); /* gives up the keys of the base only */
+    CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
+    CHECK_OK(bg_slot_swap(w->slot, older, 0, 0, NULL));
+    CHECK_EQ(stats_of(w->gate, false).doubtful, 1);
+    world_end(w);
+    files_clean();
+}
+
 TEST(gate__a_base_that_may_be_older_ends_no_doubt)
 {
     struct world *w = world_make(0.05);

@@ -576,6 +576,83 @@ TEST(gates__doubtful_ones_stay)
     files_clean();
 }
 
+/* The same with a gate that the caller created, and that is freed before the tenant is released. */
+TEST(gates__doubts_of_own_gates_stay)
+{
+    bg_errinfo why;
+    bg_registry_options options = on_disk();
+    options.spec.kind = BG_KIND_CUCKOO;
+    options.spec.items = 10;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    bg_gate *own = NULL;
+    bg_err err = bg_gate_create(bg_tenant_slot(acme), NULL, &own, NULL);
+    CHECK_OK(err);
+    for (uint64_t key = 1; !err; key++) {
+        err = bg_gate_wrote(own, &key, sizeof key);
+    }
+    CHECK_EQ(err, BG_EFULL);
+    CHECK_EQ(bg_slot_save(bg_tenant_slot(acme), files_path("own"), NULL, &why),
+             BG_EINCOMPAT);
+    CHECK_EQ(count_found(acme, 0, 1000), 1000);
+    bg_gate_free(own);
+    bg_tenant_release(acme);
+    CHECK_EQ(bg_registry_save(registry, &why), BG_EINCOMPAT);
+    CHECK_EQ(pass(registry, IDLE), 0);
+    acme = get_tenant(registry, "acme");
+    CHECK_EQ(tenant_stats(acme).in_memory, 1);
+    CHECK_EQ(count_found(acme, 0, 1000), 1000);
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
+static bg_filter *fuse(uint64_t n)
+{
+    bg_spec spec = BG_SPEC_INIT;
+    bg_builder *builder = NULL;
+    bg_filter *filter = NULL;
+    spec.kind = BG_KIND_FUSE;
+    spec.items = n;
+    spec.rate = 0.0001;
+    CHECK_OK(bg_builder_create(&spec, &builder, NULL));
+    for (uint64_t key = 0; key < n; key++) {
+        CHECK_OK(bg_builder_add_u64(builder, key));
+    }
+    CHECK_OK(bg_builder_finish(builder, &filter, NULL));
+    bg_builder_free(builder);
+    return filter;
+}
+
+/* A base that ended a doubt is not replaced by an older file, also after it has left memory twice. */
+TEST(gates__ended_doubts_stay_over_evictions)
+{
+    const uint64_t key = 100;
+    bg_gate_options gate = BG_GATE_OPTIONS_INIT;
+    bg_registry_options options = on_disk();
+    options.gate = &gate;
+    bg_registry *registry = open_registry(&options);
+    bg_tenant *acme = get_tenant(registry, "acme");
+    bg_slot *slot = bg_tenant_slot(acme);
+    const char *older = files_path("older");
+    CHECK_OK(bg_slot_swap(slot, fuse(key), 0, BG_SLOT_DISCARD, NULL));
+    CHECK_OK(bg_slot_save(slot, older, NULL, NULL));
+    CHECK_EQ(bg_gate_wrote(bg_tenant_gate(acme), &key, sizeof key), BG_ENOTSUP);
+    CHECK_OK(bg_slot_swap(slot, fuse(key + 1), 0, BG_SLOT_DISCARD, NULL));
+    for (unsigned i = 0; i < 2; i++) {
+        bg_tenant_release(acme);
+        CHECK_EQ(pass(registry, IDLE), 1);
+        acme = get_tenant(registry, "acme");
+        slot = bg_tenant_slot(acme);
+        CHECK_EQ(bg_slot_reload(slot, older, NULL, NULL), BG_EINCOMPAT);
+        CHECK(bg_gate_may_contain(bg_tenant_gate(acme), &key, sizeof key));
+        CHECK(!bg_gate_may_contain(bg_tenant_gate(acme), "absent", 6)); /* no doubt */
+    }
+    bg_tenant_release(acme);
+    bg_registry_free(registry);
+    files_clean();
+}
+
 /* ---- Without memory ------------------------------------------------------------------------ */
 
 TEST(memory__any_allocation_fails)
