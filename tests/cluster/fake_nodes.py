@@ -156,6 +156,9 @@ class Node:
                 return b"-ERR item exists\r\n"
             self.keys[words[1]] = set()
             return b"+OK\r\n"
+        if name == b"BG.MERGE":
+            self.keys[words[1]] = (members or set()).union(*(self.keys[source] for source in words[2:]))
+            return b"+OK\r\n"
         if members is None:
             return b"-NOFILTER no such filter\r\n"
         if name == b"BG.MADD":

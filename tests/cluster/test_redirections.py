@@ -271,6 +271,20 @@ def test_restart_while_it_is_merged():
     assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
 
 
+def test_merged_filters_have_witnesses():
+    """A filter that was created by a merge denies no key after a restart that lost the next one."""
+    cluster = made()
+    assert run(cluster, "create", "-n", "1000", "empty").returncode == 0
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    assert run(cluster, "merge", "g", "empty").returncode == 0
+    saved = cluster.nodes[1].save()
+    assert run(cluster, "merge", "g", "f").returncode == 0
+    assert run(cluster, "check", "-c", "-v", "g", keys=INPUT).stdout == "0\n"
+    cluster.nodes[1].restart(saved)
+    done = run(cluster, "check", "-c", "-v", "g", keys=INPUT, quick=True)
+    assert done.returncode == 4 and "may have lost keys" in done.stderr, done
+
+
 def test_restart_while_it_is_asked():
     """The process changes between two queries of one command."""
     cluster = made()
