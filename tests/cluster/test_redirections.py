@@ -285,6 +285,30 @@ def test_merged_filters_have_witnesses():
     assert done.returncode == 4 and "may have lost keys" in done.stderr, done
 
 
+def test_restart_while_it_is_completed():
+    """The operator's command is about data that were there when it began. A server without replicas continues no history."""
+    for word in (b"HGETALL", b"HSET"):
+        cluster = made()
+        node = cluster.nodes[1]
+        saved = node.save()
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+
+        def trouble(which, words, cluster=cluster, node=node, saved=saved, word=word):
+            if which is node and words[0] == word:
+                cluster.trouble = lambda node, words: None
+                node.restart(saved)
+                node.before = "0" * 40
+                raise fake_nodes.Cut(b"")
+        cluster.trouble = trouble
+        done = run(cluster, "complete", "f")
+        assert word == b"HSET" or done.returncode == 3 and "its server restarted meanwhile" in done.stderr, done
+        done = check(cluster, "-v")
+        assert done.returncode == 4 and "may have lost keys" in done.stderr, (word, done)
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        assert run(cluster, "complete", "f").returncode == 0
+        assert check(cluster, "-v").stdout == "0\n"
+
+
 def test_restart_while_it_is_asked():
     """The process changes between two queries of one command."""
     cluster = made()
