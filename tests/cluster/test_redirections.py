@@ -425,6 +425,31 @@ def test_data_are_copied_while_it_is_asked():
         assert next(count) > number, (word, number, "it came to that")
 
 
+def test_data_are_replaced_before_wait():
+    """A primary becomes the replica of a replica that lacks a write, and primary again, before it carries out WAIT."""
+    for word in (b"BG.MADD", b"SET", b"WAIT"):
+        cluster, _ = replicated()
+        more = "".join(f"more-{i}\n" for i in range(2000))
+        first, second = cluster.nodes[1], cluster.nodes[3]
+
+        def trouble(node, words, cluster=cluster, first=first, second=second, word=word, count=itertools.count(1)):
+            if node is first and words[0] == word and next(count) == (3 if word == b"BG.MADD" else 1):
+                cluster.trouble = lambda node, words: None
+                fail_over(cluster)
+                cluster.replica_of = {3: 1}
+                first.history, first.before = second.history, "0" * 40
+                assert run(cluster, "add", "f", keys="another\n").returncode == 0
+                first.follow(second)
+                first.promote()
+                cluster.owners = [1 if owner == 3 else owner for owner in cluster.owners]
+                cluster.replica_of = {}
+        cluster.trouble = trouble
+        done = run(cluster, "--timeout", "20s", "add", "-w", "1", "f", keys=more)
+        assert done.returncode == 0, done
+        done = run(cluster, "check", "-c", "-v", "f", keys=more)
+        assert done.stdout == "0\n", (word, done)
+
+
 def test_promoted_servers_without_a_witness():
     """A promoted process is trusted before there is a witness, and listed in the first one."""
     cluster = made()
