@@ -741,6 +741,7 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
 
 /* A command for one shard. */
 struct sharded_errand {
+    struct sharded *filter;
     const struct sharded_order *order;
     uint32_t shard;
 };
@@ -748,6 +749,7 @@ struct sharded_errand {
 static void errand_told(struct cluster_ask *ask, bg_bytes reply)
 {
     const struct sharded_errand *errand = ask->context;
+    errand->filter->served[errand->shard] = *ask->by;
     errand->order->told(errand->order->context, errand->shard, reply);
 }
 
@@ -772,10 +774,11 @@ static bg_err sharded_range(struct sharded *filter, uint32_t first, uint32_t n,
             for (size_t w = 1; w < order->count; w++) {
                 words[at++] = order->words[w];
             }
-            errands[i] = (struct sharded_errand){ order, first + i };
+            errands[i] = (struct sharded_errand){ filter, order, first + i };
             asks[i] = (struct cluster_ask){ .argv = words,
                                             .argc = at,
                                             .write = order->write,
+                                            .steady = order->steady,
                                             .answered = errand_told,
                                             .context = &errands[i] };
         }

@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import traceback
 
 import fake_nodes
@@ -423,6 +424,32 @@ def test_data_are_copied_while_it_is_asked():
                    keys=INPUT * (30 if number == 4 else 2))
         assert done.stdout == "0\n", (word, number, done)
         assert next(count) > number, (word, number, "it came to that")
+
+
+def test_restart_while_it_is_dumped():
+    """A primary restarts, sends a shard, and is replaced by its replica, which has all keys, before the dump ends."""
+    for change in ("none", "restart", "copy"):
+        cluster, saved = replicated()
+        first, second = cluster.nodes[1], cluster.nodes[3]
+
+        def trouble(node, words, cluster=cluster, saved=saved, first=first, second=second, change=change):
+            if words[0] == b"BG.DUMP" and node is first and change != "none":
+                cluster.trouble = Times(1, lambda: fail_over(cluster), b"HGETALL")
+                rest = second.keys, second.hashes, second.run, second.history, second.before
+                if change == "restart":
+                    first.restart(saved)
+                    raise fake_nodes.Cut(b"")
+                copy_the_rest(cluster, saved)
+                second.keys, second.hashes, second.run, second.history, second.before = rest
+        cluster.trouble = trouble
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(cluster, "dump", "f", os.path.join(folder, "d"))
+        if change == "none":
+            assert done.returncode == 0, done
+        else:
+            assert done.returncode == 3 and "its server changed during the dump" in done.stderr, (change, done)
+        cluster.trouble = lambda node, words: None
+        assert check(cluster, "-v", "--open").stdout == "0\n"
 
 
 def test_data_are_replaced_before_wait():
