@@ -51,9 +51,9 @@ enum cluster_vouching { VOUCH_READ, VOUCH_RENEW, VOUCH_COMPLETE };
 int cluster_vouch(struct cluster_work *work, struct sharded *filter,
                   enum cluster_vouching how, uint32_t *doubted, char why[WITNESS_WHY]);
 
-/* Warns about shards that may have lost keys. */
-void cluster_warn_doubted(const struct cluster_work *work, uint32_t doubted,
-                          const char *why);
+/* Updates the witnesses before keys are added, and warns about shards that may have lost keys. Returns an
+ * exit code. */
+int cluster_renew(struct cluster_work *work);
 
 /* Fails if shards of a filter may have lost keys, since a copy would lack them, too. Returns an
  * exit code. */

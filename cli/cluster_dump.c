@@ -105,7 +105,7 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
         (void)snprintf(cursor, sizeof cursor, "%" PRId64, d->cursor);
         const bg_bytes words[] = { dump_word("BG.DUMP"), dump_word(cursor) };
         const struct sharded_order order = {
-            .words = words, .count = 2, .told = dump_told, .context = d
+            .words = words, .count = 2, .steady = true, .told = dump_told, .context = d
         };
         d->why = (bg_errinfo){ .code = BG_OK };
         if (sharded_one(&w->filter, shard, &order, &why)) {
@@ -128,6 +128,18 @@ static int dump_read(struct cluster_work *w, uint32_t shard, struct shard_dump *
     return CLI_INTERRUPTED;
 }
 
+/* Fails if the process that sent a shard is not listed in its witness, which was read before: its data may
+ * lack keys, and another process may have replaced it by the time the witnesses are read again. */
+static int dump_expect_listed(const struct cluster_work *w, uint32_t shard)
+{
+    return witness_believes(&w->filter.witnesses[shard], &w->filter.served[shard])
+               ? CLI_OK
+               : say_failed(CLI_DATA,
+                            "%s: shard %u may lack keys: its server changed during the "
+                            "dump; run the command again",
+                            w->name, shard);
+}
+
 /* The filter file of a shard: what is behind the line at the beginning of the dump. */
 static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix)
 {
@@ -138,6 +150,7 @@ static int dump_shard(struct cluster_work *w, uint32_t shard, const char *prefix
                    ? filter_claim(path, w->settings->force)
                    : say_failed(CLI_USAGE, "%s: too long", prefix);
     code = code ? code : dump_read(w, shard, &d);
+    code = code ? code : dump_expect_listed(w, shard);
     const uint8_t *line = d.used ? memchr(d.bytes, '\n', d.used) : NULL;
     if (!code && !line) {
         code =

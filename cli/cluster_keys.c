@@ -98,14 +98,10 @@ static bool add_work(struct flow *flow, struct chunk *chunk)
 int cluster_add(struct cluster_work *work)
 {
     struct cluster_keys k = { .work = work };
-    char keys[NUMBER_TEXT], fresh[NUMBER_TEXT], why[WITNESS_WHY];
-    uint32_t doubted;
-    int code = cluster_vouch(work, &work->filter, VOUCH_RENEW, &doubted, why);
+    char keys[NUMBER_TEXT], fresh[NUMBER_TEXT];
+    int code = cluster_renew(work);
     if (code) {
         return code;
-    }
-    if (doubted) {
-        cluster_warn_doubted(work, doubted, why);
     }
     k.vouched = cluster_now();
     code = keys_run(&k, "adding", add_work);

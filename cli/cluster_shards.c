@@ -88,12 +88,17 @@ int cluster_vouch(struct cluster_work *w, struct sharded *filter,
     return CLI_OK;
 }
 
-void cluster_warn_doubted(const struct cluster_work *w, uint32_t doubted,
-                          const char *why)
+int cluster_renew(struct cluster_work *w)
 {
-    say_warning("%s: %u of %u shards may have lost keys, and deny no key until you run "
-                "bloomgate --cluster NODES complete %s: %s",
-                w->name, doubted, w->filter.tags.shards, w->name, why);
+    char why[WITNESS_WHY];
+    uint32_t doubted;
+    const int code = cluster_vouch(w, &w->filter, VOUCH_RENEW, &doubted, why);
+    if (!code && doubted) {
+        say_warning("%s: %u of %u shards may have lost keys, and deny no key until you "
+                    "run bloomgate --cluster NODES complete %s: %s",
+                    w->name, doubted, w->filter.tags.shards, w->name, why);
+    }
+    return code;
 }
 
 int cluster_expect_complete(struct cluster_work *w, struct sharded *filter,
@@ -223,8 +228,6 @@ int cluster_create(struct cluster_work *w)
         words[n++] = shards_word(seed);
     }
     struct sharded_order order = { .words = words, .count = n, .write = true };
-    char why[WITNESS_WHY];
-    uint32_t doubted;
     int code = create_doubt(w);
     if (code) {
         return code;
@@ -233,10 +236,7 @@ int cluster_create(struct cluster_work *w)
     if (told.there) {
         memcpy(w->filter.recreated, told.made, sizeof told.made);
     }
-    code = code ? code : cluster_vouch(w, &w->filter, VOUCH_RENEW, &doubted, why);
-    if (!code && doubted) {
-        cluster_warn_doubted(w, doubted, why);
-    }
+    code = code ? code : cluster_renew(w);
     return code ? code : create_tell(w, &told, each);
 }
 
@@ -288,6 +288,7 @@ int cluster_merge(struct cluster_work *w)
                                    .others = others,
                                    .others_count = count,
                                    .write = true };
+    code = code ? code : cluster_renew(w);
     code = code ? code : shards_order(w, &order, &told);
     for (size_t i = 0; i < count && !code;
          i++) { /* a server may have restarted meanwhile */

@@ -529,7 +529,8 @@ static bool cluster_send(struct cluster *c, struct cluster_ask *ask,
     }
     ask->node = node;
     turns[node].writes = turns[node].writes || ask->write;
-    turns[node].steady = turns[node].steady || ask->steady;
+    turns[node].steady =
+        turns[node].steady || ask->steady || (ask->write && c->options.replicas);
     c->tally->requests++;
     return true;
 }
@@ -739,7 +740,7 @@ static void cluster_collect(struct cluster_round *r, uint16_t node,
         }
         const enum cluster_verdict verdict = cluster_judge(c, ask, reply);
         if (verdict == VERDICT_ANSWER && (kept || !ask->write)
-            && (steady || !ask->steady)) {
+            && (steady || !(ask->steady || ask->write))) {
             ask->done = true;
             ask->round = r->number;
             ask->by = &link->process;

@@ -19,7 +19,8 @@
  * have it, else it is sent again. WAIT waits for the last write of its own connection, and an add
  * that changes nothing is no write: the bits may be there by somebody else, or by an attempt before,
  * and on no replica yet. So a small write goes in between, SET {n}bloomgate/wait with an expiry, where
- * {n} is in a slot of that node: what replicas have of it, they have of all before.
+ * {n} is in a slot of that node: what replicas have of it, they have of all before, unless the process
+ * replaces its data in between. So these writes are `steady`, see below.
  *
  * Processes. A node that restarts has the data of its last save and may have lost later writes, without
  * reporting it to its clients. So INFO is the first request of every connection, and each answer is

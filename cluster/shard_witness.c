@@ -209,7 +209,7 @@ static size_t witness_put(char *to, const struct witness_entry *e)
                             e->run, e->history);
 }
 
-static bool witness_runs(const struct cluster_view *view, uint64_t run)
+bool witness_runs(const struct cluster_view *view, uint64_t run)
 {
     bool found = false;
     for (size_t i = 0; i < view->count && !found; i++) {

@@ -25,7 +25,8 @@
  *      together with the data. It lasts, for all clients and across their restarts, until the operator
  *      marks the shard as complete.
  * (W5) The processes are determined before the witnesses are read, and a witness is read before it is
- *      written. A process that starts in between is not on the list.
+ *      written. A process that starts in between is not on the list, and the operator's command does not
+ *      mark its shards as complete.
  * (W6) A client that was held up writes to whatever server has the slot by then. So the list never
  *      overwrites a doubt, and the operator's command deletes the doubts that it has read, no others.
  * (W7) A "no" counts if the process that gave it is listed before and after, and had the same history in the
@@ -97,6 +98,9 @@ enum witness_verdict witness_read(const struct cluster_ask *ask, bg_bytes reply,
 
 /* Parses a list of processes; a malformed text lists none. Returns false if memory is short. */
 bool witness_parse(bg_bytes text, struct witness *witness);
+
+/* Returns whether a process was running when the processes were determined. */
+bool witness_runs(const struct cluster_view *view, uint64_t run);
 
 /* Returns the text of a new list: the process that serves the shard, the running processes, and some of
  * the earlier ones. The caller frees it. NULL: memory is short. */

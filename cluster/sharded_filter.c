@@ -244,7 +244,8 @@ static bool witness_is_due(const struct sharded *filter, uint32_t shard,
     const bool noted = filter->doubted[shard] && !complete && !filter->restarted[shard];
     const bool unsure = filter->bare[shard] && !filter->doubted[shard]
                         && memchr(filter->lost, true, sizeof filter->lost);
-    return view->count && !filter->lost[shard] && !w->any && should && !noted
+    const bool late = complete && !witness_runs(view, filter->holders[shard]);
+    return view->count && !filter->lost[shard] && !w->any && should && !noted && !late
            && !unsure; /* whether the filter is in use */
 }
 
@@ -345,6 +346,21 @@ static bg_err witness_read_all(struct sharded *filter, char why[WITNESS_WHY],
     return err;
 }
 
+/* Doubts shards that are served by a process that has started since the processes were determined: the
+ * operator's command is older than its data, see (W5). */
+static void witness_doubt_late(struct sharded *filter, const struct cluster_view *view,
+                               char why[WITNESS_WHY])
+{
+    for (uint32_t i = 0; i < filter->tags.shards; i++) {
+        if (!filter->lost[i] && !filter->witnesses[i].any
+            && !witness_runs(view, filter->holders[i])) {
+            filter->doubted[i] = true;
+            (void)snprintf(why, WITNESS_WHY, "shard %u: its server restarted meanwhile",
+                           i);
+        }
+    }
+}
+
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info)
 {
@@ -352,6 +368,9 @@ bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
     const bg_err err = witness_read_all(filter, why, info);
     if (err == BG_ECANCELED || err == BG_ENOMEM) {
         return err;
+    }
+    if (complete) {
+        witness_doubt_late(filter, view, why);
     }
     bg_err renewed = witness_renew(filter, view, complete, why, err ? NULL : info);
     if (complete && !renewed) {
@@ -722,6 +741,7 @@ bg_err sharded_ask(struct sharded *filter, const bg_bytes *items, size_t n,
 
 /* A command for one shard. */
 struct sharded_errand {
+    struct sharded *filter;
     const struct sharded_order *order;
     uint32_t shard;
 };
@@ -729,6 +749,7 @@ struct sharded_errand {
 static void errand_told(struct cluster_ask *ask, bg_bytes reply)
 {
     const struct sharded_errand *errand = ask->context;
+    errand->filter->served[errand->shard] = *ask->by;
     errand->order->told(errand->order->context, errand->shard, reply);
 }
 
@@ -753,10 +774,11 @@ static bg_err sharded_range(struct sharded *filter, uint32_t first, uint32_t n,
             for (size_t w = 1; w < order->count; w++) {
                 words[at++] = order->words[w];
             }
-            errands[i] = (struct sharded_errand){ order, first + i };
+            errands[i] = (struct sharded_errand){ filter, order, first + i };
             asks[i] = (struct cluster_ask){ .argv = words,
                                             .argc = at,
                                             .write = order->write,
+                                            .steady = order->steady,
                                             .answered = errand_told,
                                             .context = &errands[i] };
         }

@@ -32,7 +32,9 @@ struct sharded {
         recreated[SHARDS_MOST]; /* shards that are missing, or were and are empty now */
     bool bare[SHARDS_MOST];     /* shards that were last read without a witness */
     uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
-    struct witness *witnesses;     /* of all shards, as far as they were read */
+    struct link_process
+        served[SHARDS_MOST]; /* processes that answered the last command for a shard */
+    struct witness *witnesses; /* of all shards, as far as they were read */
     bg_bytes *witness_names;
     atomic_bool *
         witnessed; /* shards that ever had a witness; may be shared by several filters */
@@ -66,6 +68,7 @@ struct sharded_order {
     const struct sharded *others;
     size_t others_count;
     bool write;
+    bool steady; /* as in struct cluster_ask */
     void (*told)(void *context, uint32_t shard, bg_bytes reply);
     void *context;
 };

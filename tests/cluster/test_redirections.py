@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import traceback
 
 import fake_nodes
@@ -271,6 +272,44 @@ def test_restart_while_it_is_merged():
     assert done.returncode == 3 and "of 16 shards may have lost keys" in done.stderr, done
 
 
+def test_merged_filters_have_witnesses():
+    """A filter that was created by a merge denies no key after a restart that lost the next one."""
+    cluster = made()
+    assert run(cluster, "create", "-n", "1000", "empty").returncode == 0
+    assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+    assert run(cluster, "merge", "g", "empty").returncode == 0
+    saved = cluster.nodes[1].save()
+    assert run(cluster, "merge", "g", "f").returncode == 0
+    assert run(cluster, "check", "-c", "-v", "g", keys=INPUT).stdout == "0\n"
+    cluster.nodes[1].restart(saved)
+    done = run(cluster, "check", "-c", "-v", "g", keys=INPUT, quick=True)
+    assert done.returncode == 4 and "may have lost keys" in done.stderr, done
+
+
+def test_restart_while_it_is_completed():
+    """The operator's command is about data that were there when it began. A server without replicas continues no history."""
+    for word in (b"HGETALL", b"HSET"):
+        cluster = made()
+        node = cluster.nodes[1]
+        saved = node.save()
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+
+        def trouble(which, words, cluster=cluster, node=node, saved=saved, word=word):
+            if which is node and words[0] == word:
+                cluster.trouble = lambda node, words: None
+                node.restart(saved)
+                node.before = "0" * 40
+                raise fake_nodes.Cut(b"")
+        cluster.trouble = trouble
+        done = run(cluster, "complete", "f")
+        assert word == b"HSET" or done.returncode == 3 and "its server restarted meanwhile" in done.stderr, done
+        done = check(cluster, "-v")
+        assert done.returncode == 4 and "may have lost keys" in done.stderr, (word, done)
+        assert run(cluster, "add", "f", keys=INPUT).returncode == 0
+        assert run(cluster, "complete", "f").returncode == 0
+        assert check(cluster, "-v").stdout == "0\n"
+
+
 def test_restart_while_it_is_asked():
     """The process changes between two queries of one command."""
     cluster = made()
@@ -385,6 +424,57 @@ def test_data_are_copied_while_it_is_asked():
                    keys=INPUT * (30 if number == 4 else 2))
         assert done.stdout == "0\n", (word, number, done)
         assert next(count) > number, (word, number, "it came to that")
+
+
+def test_restart_while_it_is_dumped():
+    """A primary restarts, sends a shard, and is replaced by its replica, which has all keys, before the dump ends."""
+    for change in ("none", "restart", "copy"):
+        cluster, saved = replicated()
+        first, second = cluster.nodes[1], cluster.nodes[3]
+
+        def trouble(node, words, cluster=cluster, saved=saved, first=first, second=second, change=change):
+            if words[0] == b"BG.DUMP" and node is first and change != "none":
+                cluster.trouble = Times(1, lambda: fail_over(cluster), b"HGETALL")
+                rest = second.keys, second.hashes, second.run, second.history, second.before
+                if change == "restart":
+                    first.restart(saved)
+                    raise fake_nodes.Cut(b"")
+                copy_the_rest(cluster, saved)
+                second.keys, second.hashes, second.run, second.history, second.before = rest
+        cluster.trouble = trouble
+        with tempfile.TemporaryDirectory() as folder:
+            done = run(cluster, "dump", "f", os.path.join(folder, "d"))
+        if change == "none":
+            assert done.returncode == 0, done
+        else:
+            assert done.returncode == 3 and "its server changed during the dump" in done.stderr, (change, done)
+        cluster.trouble = lambda node, words: None
+        assert check(cluster, "-v", "--open").stdout == "0\n"
+
+
+def test_data_are_replaced_before_wait():
+    """A primary becomes the replica of a replica that lacks a write, and primary again, before it carries out WAIT."""
+    for word in (b"BG.MADD", b"SET", b"WAIT"):
+        cluster, _ = replicated()
+        more = "".join(f"more-{i}\n" for i in range(2000))
+        first, second = cluster.nodes[1], cluster.nodes[3]
+
+        def trouble(node, words, cluster=cluster, first=first, second=second, word=word, count=itertools.count(1)):
+            if node is first and words[0] == word and next(count) == (3 if word == b"BG.MADD" else 1):
+                cluster.trouble = lambda node, words: None
+                fail_over(cluster)
+                cluster.replica_of = {3: 1}
+                first.history, first.before = second.history, "0" * 40
+                assert run(cluster, "add", "f", keys="another\n").returncode == 0
+                first.follow(second)
+                first.promote()
+                cluster.owners = [1 if owner == 3 else owner for owner in cluster.owners]
+                cluster.replica_of = {}
+        cluster.trouble = trouble
+        done = run(cluster, "--timeout", "20s", "add", "-w", "1", "f", keys=more)
+        assert done.returncode == 0, done
+        done = run(cluster, "check", "-c", "-v", "f", keys=more)
+        assert done.stdout == "0\n", (word, done)
 
 
 def test_promoted_servers_without_a_witness():
