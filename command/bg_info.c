@@ -86,7 +86,7 @@ struct info_facts {
     bg_slot_stats stats;
     uint64_t capacity, bytes, done, total;
     uint32_t layers;
-    bool whole, rebuilding;
+    bool whole, loading, rebuilding;
 };
 
 static bg_estimate info_observed(const struct info_facts *facts, uint64_t wrong,
@@ -157,8 +157,9 @@ static void info_common(struct info_map *map, const struct info_facts *facts)
     info_count(map, "bytes", facts->bytes);
     info_count(map, "layers", facts->layers);
     info_flag(map, "sealed", object->shape.sealed != 0);
-    info_flag(map, "loading", !facts->whole);
-    if (!facts->whole) {
+    info_flag(map, "loading", facts->loading);
+    info_flag(map, "lost", !facts->whole && !facts->loading);
+    if (facts->loading) {
         info_count(map, "loaded_bytes", facts->done);
         info_count(map, "loading_bytes", facts->total);
     }
@@ -204,7 +205,9 @@ static bg_err info_collect(struct object *object, struct info_facts *facts)
 {
     bg_pin pin;
     facts->object = object;
+    facts->loading = load_is_under_way(object);
     facts->whole = object_is_whole(object);
+    facts->loading = facts->loading && !facts->whole;
     facts->capacity = object_capacity(object);
     facts->bytes = object_bytes(object);
     facts->layers = object_layers(object);

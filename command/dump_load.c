@@ -72,12 +72,21 @@ static void load_uncount(struct object *object)
 
 void load_forget(struct object *object)
 {
+    object->loading = false;
     if (object->load) {
         load_uncount(object);
         gather_end(&object->load->gather);
         free(object->load);
         object->load = NULL;
     }
+}
+
+bool load_is_under_way(struct object *object)
+{
+    pthread_mutex_lock(&object->dumping);
+    const bool loading = object->loading;
+    pthread_mutex_unlock(&object->dumping);
+    return loading;
 }
 
 bool load_progress(struct object *object, uint64_t *done, uint64_t *total)
@@ -134,6 +143,7 @@ static bg_err load_begin(struct object *object, const struct load *load,
         return BG_ENOMEM;
     }
     *object->load = *load;
+    object->loading = true;
     if (load->size > SIZE_MAX
         || !gather_begin(&object->load->gather, (size_t)load->size, allocator)) {
         load_forget(object);
@@ -400,6 +410,7 @@ static struct object *load_target(struct request *request,
         bg_errinfo info = { 0 };
         bg_err err = object_create(&shape, request->host->settings, &object, &info);
         if (!err) {
+            object->loading = true;
             err = request->host->ops->create(request->host, request->argv[1], object,
                                              &info);
             if (err) {
@@ -443,9 +454,13 @@ static bg_err load_finish(struct request *request, const struct load_words *word
             ? load_finish_foreign(request, object->load, &made, info)
             : load_finish_stream(request, object->load, words->families, &made, info);
     load_forget(object);
+    object->loading = !err; /* until it is replaced */
     pthread_mutex_unlock(&object->dumping);
     err = err ? err : host->ops->replace(host, request->argv[1], object, made, info);
     if (err) {
+        pthread_mutex_lock(&object->dumping);
+        object->loading = object->load != NULL;
+        pthread_mutex_unlock(&object->dumping);
         object_free(made);
         return err == BG_EINVAL ? BG_EFORMAT
                                 : err; /* which would have another meaning */

@@ -9,6 +9,10 @@
 /* Forgets what has come of a dump; `dumping` is held, or nobody else has the object. */
 void load_forget(struct object *object);
 
+/* Returns whether a dump is on its way to an object: chunks are missing, or the filter is being made of them.
+ * Takes `dumping`. */
+bool load_is_under_way(struct object *object);
+
 /* How much of how many bytes has come; false: nothing is being loaded. Takes `dumping`. */
 bool load_progress(struct object *object, uint64_t *done, uint64_t *total);
 

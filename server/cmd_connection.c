@@ -48,7 +48,7 @@ static enum login login_check(struct request *request, bg_bytes name, bg_bytes p
         return login_refuse(
             request, "WRONGPASS invalid username-password pair or user is disabled.");
     }
-    client->user = user;
+    client_set_user(client, user);
     return LOGIN_DONE;
 }
 
@@ -57,7 +57,7 @@ static enum login login_as(struct request *request, bg_bytes name, bg_bytes pass
     struct session *session = session_of(request);
     const struct user *user = users_recall(session->server->users, name, password);
     if (user) {
-        session->client->user = user;
+        client_set_user(session->client, user);
         return LOGIN_DONE;
     }
     return login_check(request, name, password);
@@ -236,7 +236,7 @@ static void connection_reset(struct request *request)
     struct client *client = session->client;
     multi_discard(client);
     client->protocol = 2;
-    client->user = users_default(session->server->users);
+    client_set_user(client, users_default(session->server->users));
     client->mute = CLIENT_SPEAKS;
     client->no_evict = client->no_touch = false;
     client->name[0] = 0;

@@ -88,6 +88,7 @@ static void conn_free(struct conn *conn)
         conn->protocol->end(conn);
     }
     multi_discard(&conn->client);
+    client_set_user(&conn->client, NULL);
     resp_parser_free(&conn->parser);
     buffer_free(&conn->in);
     buffer_free(&conn->out);
@@ -126,7 +127,7 @@ void conn_open(struct worker *worker, int fd, const struct protocol *protocol, b
     }
     conn->client.id = atomic_fetch_add(&worker->server->next_client, 1) + 1;
     conn->client.protocol = 2;
-    conn->client.user = users_default(worker->server->users);
+    client_set_user(&conn->client, users_default(worker->server->users));
     conn->client.since = conn->client.active = server_now();
     conn->opened = conn->used = server_ticks();
     (void)snprintf(conn->client.address, sizeof conn->client.address, "%s", address);
@@ -322,10 +323,24 @@ static void conn_take_turn(struct conn *conn)
     conn->turn = conn_settings(conn)->pipeline_limit;
 }
 
+/* Sends the error for a request that was not stored, now or after the answer under way. It is short, and the
+ * connection ends with it, so memory for it is not refused. */
+static void conn_refuse(struct conn *conn, const char *why)
+{
+    const bool exempt = ledger_exempt(true);
+    conn->refused = !conn->protocol->refuse(conn, why);
+    (void)ledger_exempt(exempt);
+    conn_touch(conn);
+}
+
 void conn_continue(struct conn *conn)
 {
     if (conn->closed || conn->busy || conn->client.close) {
         conn_touch(conn);
+        return;
+    }
+    if (conn->refused) {
+        conn_refuse(conn, "maxmemory: no memory for the request");
         return;
     }
     conn_take_turn(conn);
@@ -338,8 +353,8 @@ void conn_continue(struct conn *conn)
     conn_touch(conn);
 }
 
-/* The received part of a request cannot be stored. A RESP client gets an error; the connection is closed in
- * any case. */
+/* The received part of a request cannot be stored. If memory is short, the client gets an error. The
+ * connection is closed in any case. */
 static ssize_t conn_no_memory(struct conn *conn)
 {
     char why[LEDGER_WHY];
@@ -348,14 +363,9 @@ static ssize_t conn_no_memory(struct conn *conn)
     }
     log_event(LOG_EVENT_LIMIT, (bg_bytes){ NULL, 0 }, "client %s: request refused: %s",
               conn->client.address, why);
-    if (conn->protocol != &resp_protocol) {
-        return CONN_GONE;
-    }
-    const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
-    reply_errorf(&reply, "OOM %s", why);
     buffer_clear(&conn->in, 0);
-    conn->client.close = true;
-    conn_touch(conn);
+    conn->stuck = 0;
+    conn_refuse(conn, why);
     return CONN_AGAIN;
 }
 
@@ -405,7 +415,8 @@ static ssize_t conn_read_some(struct conn *conn)
 static bool conn_may_read(const struct conn *conn)
 {
     return !conn->busy && !conn->client.close && !conn->eof && !conn->closed
-           && !conn->again && !conn->full && !conn->leaving && !conn_is_full(conn);
+           && !conn->again && !conn->full && !conn->leaving && !conn->refused
+           && !conn_is_full(conn);
 }
 
 /* What comes after the last answer: read and forgotten. */

@@ -75,7 +75,7 @@ static void resp_job_merge(struct client *client, const struct client *changed)
 {
     const bool close = client->close || changed->close;
     const uint64_t active = client->active, requests = client->requests;
-    *client = *changed;
+    client_copy(client, changed);
     client->close = close;
     client->active = active;
     client->requests = requests;
@@ -106,6 +106,7 @@ static void resp_job_free(struct resp_job *job)
 {
     if (job) {
         buffer_free(&job->out);
+        client_set_user(&job->client, NULL);
         ledger_release(LEDGER_BUFFERS, job->bytes);
         free(job);
     }
@@ -115,7 +116,7 @@ static void resp_job_free(struct resp_job *job)
 static void resp_job_next(struct conn *conn, struct resp_job *then)
 {
     if (then) {
-        then->client = conn->client;
+        client_copy(&then->client, &conn->client);
         conn->busy = true;
         jobs_submit(conn->worker->server->jobs, &then->job);
     } else {
@@ -190,10 +191,10 @@ static struct resp_job *resp_copy(struct conn *conn, const bg_bytes *argv, size_
                                        .worker = conn->worker,
                                        .owner = conn->client.user },
                               .conn = conn,
-                              .client = conn->client,
                               .bytes = bytes,
                               .argc = argc,
                               .argv = (bg_bytes *)(job + 1) };
+    client_copy(&job->client, &conn->client);
     char *to = (char *)(job->argv + argc);
     for (size_t i = 0; i < argc; i++) {
         job->argv[i] = (bg_bytes){ to, argv[i].len };
@@ -258,6 +259,10 @@ static struct resp_job *run_forward(struct conn *conn, const bg_bytes *argv,
     job->command = run->command;
     job->then = then;
     run->n = 0;
+    if (then) {
+        const struct command *next = command_find(worker->server->commands, argv[0]);
+        then->job.lane = next ? session_lane(&worker->session, next, argv, argc) : 0;
+    }
     conn->busy = true;
     jobs_submit(worker->server->jobs, &job->job);
     return job; /* which is ours until its `done`, on this thread */
@@ -419,7 +424,7 @@ static size_t resp_input(struct conn *conn, char *bytes, size_t n)
 {
     size_t at = 0, requests = 0;
     if (conn->client.user && !user_is_current(conn->client.user)) {
-        conn->client.user = users_default(conn->worker->server->users);
+        client_set_user(&conn->client, users_default(conn->worker->server->users));
     }
     resp_set_limits(conn);
     while (!conn_turn_over(conn)) {
@@ -447,10 +452,22 @@ static size_t resp_input(struct conn *conn, char *bytes, size_t n)
     return conn->client.close ? n : at;
 }
 
+static bool resp_refuse(struct conn *conn, const char *why)
+{
+    if (conn->busy) {
+        return false;
+    }
+    const struct reply reply = resp_reply_to(&conn->out, conn->client.protocol);
+    reply_errorf(&reply, "OOM %s", why);
+    conn->client.close = true;
+    return true;
+}
+
 static bool resp_begin(struct conn *conn)
 {
     (void)conn;
     return true;
 }
 
-const struct protocol resp_protocol = { "resp", resp_begin, resp_input, NULL, NULL };
+const struct protocol resp_protocol = { "resp",      resp_begin, resp_input,
+                                        resp_refuse, NULL,       NULL };

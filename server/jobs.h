@@ -7,7 +7,8 @@
  *
  * Lanes. Jobs that change one filter wait for each other, and for any long operation that holds its lock.
  * They share a lane. The jobs of a lane run one at a time, in order, so they occupy one thread, and the
- * other threads serve other filters.
+ * other threads serve other filters. Checks of passwords share a lane as well: each needs much memory and
+ * time, and clients can request them without logging in.
  *
  * Owners. The next job is one of the user that occupies the fewest threads. As soon as a second user has
  * submitted a job, one thread is kept free of each user: jobs of one user never delay those of another.
@@ -19,6 +20,8 @@
 
 struct jobs;
 struct worker;
+
+enum { JOBS_LANE_PASSWORDS = 1 }; /* the lane of jobs that check passwords */
 
 struct job {
     void (*run)(struct job *job, struct session *session); /* on a job thread */

@@ -439,6 +439,7 @@ static void server_serve(struct server *server)
     }
     for (unsigned tick = 0; !atomic_load(&server_stop_asked); tick++) {
         settings_reclaim(server->store, &server->readers);
+        users_reclaim(server->users, &server->readers);
         server_tick(server, &session, tick);
         if (tick % 10 == 0) {
             server_return_free(&least);

@@ -4,6 +4,7 @@
 #include "args.h"
 #include "cmd.h"
 #include "fronts.h"
+#include "jobs.h"
 #include "ledger.h"
 #include "log.h"
 #include "multi.h"
@@ -15,6 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+/* ---- Clients ------------------------------------------------------------------------------- */
+
+void client_set_user(struct client *client, const struct user *user)
+{
+    if (user != client->user) {
+        user_hold(user);
+        user_let_go(client->user);
+        client->user = user;
+    }
+}
+
+void client_copy(struct client *to, const struct client *from)
+{
+    client_set_user(to, from->user);
+    *to = *from;
+}
 
 /* ---- The host ------------------------------------------------------------------------------ */
 
@@ -699,6 +717,9 @@ uint64_t session_lane(const struct session *session, const struct command *comma
                       const bg_bytes *argv, size_t argc)
 {
     const size_t at = (size_t)command->first_key;
+    if (command->flags & COMMAND_NOAUTH) { /* a job because of its password */
+        return JOBS_LANE_PASSWORDS;
+    }
     return command->flags & COMMAND_WRITE && at > 0 && at < argc
                ? catalog_hash(session->server->catalog, argv[at])
                : 0;

@@ -31,7 +31,7 @@ enum client_mute {
 struct client {
     uint64_t id;
     int protocol;            /* of replies: 2 or 3 */
-    const struct user *user; /* NULL: has to log in first */
+    const struct user *user; /* NULL: has to log in first; set by client_set_user */
     bool close;              /* when all replies are sent */
     uint8_t mute;            /* enum client_mute */
     struct multi *multi;     /* what waits for EXEC; NULL: no MULTI */
@@ -46,6 +46,12 @@ struct client {
     char address[64]; /* "127.0.0.1:52114", "[::1]:52114", or "unix" */
     char host[48];    /* the address alone */
 };
+
+/* Changes the user of a client, which holds it (users.h); NULL: none. */
+void client_set_user(struct client *client, const struct user *user);
+
+/* Makes a client a copy of another one. One that is new has zeros before. */
+void client_copy(struct client *to, const struct client *from);
 
 enum { SESSION_QUICK = 4096 }; /* arguments: requests with more of them are jobs */
 
@@ -152,7 +158,7 @@ void session_enter(struct session *session);
 /* Between the parts of something long: lets go of all entries that were found so far. */
 void session_let_go(struct session *session);
 
-/* Returns the lane (jobs.h) of a command that changes a filter; 0: none. */
+/* Returns the lane (jobs.h) of a command that changes a filter or checks a password; 0: none. */
 uint64_t session_lane(const struct session *session, const struct command *command,
                       const bg_bytes *argv, size_t argc);
 

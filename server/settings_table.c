@@ -170,7 +170,7 @@ static const struct setting settings_rows[] = {
     ROW(maxmemory, "maxmemory", MEMORY, "75%", 0, 1024 * TI, LIVE, "SIZE",
         "Maximum memory, in bytes or as a percentage of the memory of the machine or container (0: no limit). It covers "
         "filters, names, buffers of requests and replies, and copies made by dumps, loads and verification. Commands "
-        "that need more fail with an OOM error."),
+        "that need more fail with an OOM error. HTTP uploads in progress use at most this much disk space in total."),
     ROW(max_filter_memory, "max-filter-memory", MEMORY, "50%", 0, 1024 * TI, LIVE, "SIZE",
         "What one filter may take; 0 for no limit."),
     ROW(max_filters, "max-filters", COUNT, "100k", 1, 1e8, LIVE, "N",

@@ -404,6 +404,21 @@ const char *user_name(const struct user *user)
     return user->words[0];
 }
 
+void user_hold(const struct user *user)
+{
+    if (user) { /* in this order: see users_reclaim */
+        atomic_fetch_add(&user->state->holds, 1);
+        atomic_store(&user->state->was_held, true);
+    }
+}
+
+void user_let_go(const struct user *user)
+{
+    if (user) {
+        atomic_fetch_sub(&user->state->holds, 1);
+    }
+}
+
 bool user_is_current(const struct user *user)
 {
     return !atomic_load_explicit(&user->state->retired, memory_order_relaxed);

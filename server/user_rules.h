@@ -47,6 +47,9 @@ struct user_pattern {
 /* What changes of a user, apart, so that all else can be const. */
 struct user_state {
     _Atomic bool retired;
+    _Atomic uint64_t holds;      /* by clients: user_hold */
+    _Atomic bool was_held;       /* since users_reclaim has last looked */
+    struct user *next;           /* in a list of users */
     _Atomic uint64_t debt_until; /* see user_take */
     _Atomic uint64_t refused_rate, refused_rights;
     struct user_password passwords[USER_PASSWORDS_MOST];

@@ -2,9 +2,13 @@
  * users.c - see users.h: all users, and whether a password is right.
  *
  * The users of now are an array in the order of their names, under a lock that is held for a
- * search; log-ins are rare beside requests. Users that were replaced or removed move to
- * `retired`, where they stay: connections may still have their addresses. A line that did not
- * change keeps its user, so that reading the file again costs nobody his log-in, or memory.
+ * search; log-ins are rare beside requests. A line that did not change keeps its user, so that reading the
+ * file again costs nobody his log-in, or memory.
+ *
+ * Users that were replaced or removed move to `retired`. Those that no client holds move on to `waiting`,
+ * and are freed when all batches that ran at that time have ended, if nobody has held them since. One of
+ * these batches may have found such a user before it was retired, and hold it at the end; then a later
+ * batch may find it in that client. So a user that was held, even if it is not any more, is retired again.
  *
  * A mark is HMAC-SHA256 of name and password under a key that is made at the start and never
  * leaves the process. Whoever can read it there could read passwords as they come in, too.
@@ -12,6 +16,7 @@
 #include "users.h"
 
 #include "guesses.h"
+#include "quiet.h"
 #include "user_rules.h"
 
 #include <errno.h>
@@ -32,12 +37,13 @@ struct users {
     struct user_rates rates;
     uint8_t key[USERS_KEY];
     struct guesses guesses;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t hashing; /* held while a password is hashed: one at a time */
+    pthread_mutex_t lock;    /* of all below */
     struct user **items;
     size_t count;
-    struct user **retired;
-    size_t retired_count;
-    _Atomic bool hashed; /* somebody has a password that is slow to check */
+    struct user *retired, *waiting; /* lists */
+    struct quiet_mark mark;         /* batches that may use those in `waiting` */
+    _Atomic bool hashed;            /* somebody has a password that is slow to check */
     _Atomic bool open;
     _Atomic(const struct user *) nobody; /* users_default */
 };
@@ -76,9 +82,33 @@ struct users *users_create(const struct command *const *families, size_t n)
         free(users);
         return NULL;
     }
+    (void)pthread_mutex_init(&users->hashing, NULL);
     (void)pthread_mutex_init(&users->lock, NULL);
     guesses_init(&users->guesses, secret);
     return users;
+}
+
+static void users_push(struct user **list, struct user *user)
+{
+    user->state->next = *list;
+    *list = user;
+}
+
+static struct user *users_pop(struct user **list)
+{
+    struct user *user = *list;
+    if (user) {
+        *list = user->state->next;
+    }
+    return user;
+}
+
+static void users_free_list(struct user *list)
+{
+    struct user *user = NULL;
+    while ((user = users_pop(&list)) != NULL) {
+        user_free(user);
+    }
 }
 
 void users_free(struct users *users)
@@ -89,12 +119,11 @@ void users_free(struct users *users)
     for (size_t i = 0; i < users->count; i++) {
         user_free(users->items[i]);
     }
-    for (size_t i = 0; i < users->retired_count; i++) {
-        user_free(users->retired[i]);
-    }
+    users_free_list(users->retired);
+    users_free_list(users->waiting);
     free(users->items);
-    free(users->retired);
     guesses_fini(&users->guesses);
+    (void)pthread_mutex_destroy(&users->hashing);
     (void)pthread_mutex_destroy(&users->lock);
     OPENSSL_cleanse(users, sizeof *users);
     free(users);
@@ -249,30 +278,10 @@ static bool users_draft_lines(struct users_draft *draft,
 
 /* ---- Taking them over --------------------------------------------------------------------- */
 
-/* Room for all users of now among the retired. */
-static bool users_make_room(struct users *users)
-{
-    struct user **larger = realloc(
-        users->retired, (users->retired_count + users->count + 1) * sizeof(void *));
-    if (larger) {
-        users->retired = larger;
-    }
-    return larger != NULL;
-}
-
 static void users_take(struct users *users, const struct users_draft *draft)
 {
     const struct user *nobody = NULL;
     bool open = false, hashed = false;
-    for (size_t i = 0; i < users->count; i++) {
-        const char *name = user_name(users->items[i]);
-        const bool stays =
-            users_find(draft->items, draft->count, (bg_bytes){ name, strlen(name) })
-            == users->items[i];
-        if (!stays) {
-            users->retired[users->retired_count++] = users->items[i];
-        }
-    }
     for (size_t i = 0; i < draft->count; i++) {
         const struct user *user = draft->items[i];
         open = open || (user->on && user->nopass);
@@ -286,8 +295,15 @@ static void users_take(struct users *users, const struct users_draft *draft)
     atomic_store(&users->open, open);
     atomic_store(&users->hashed, hashed);
     atomic_store(&users->nobody, nobody);
-    for (size_t i = 0; i < users->retired_count; i++) {
-        atomic_store(&users->retired[i]->state->retired, true);
+    for (size_t i = 0; i < users->count; i++) {
+        const char *name = user_name(users->items[i]);
+        const bool stays =
+            users_find(draft->items, draft->count, (bg_bytes){ name, strlen(name) })
+            == users->items[i];
+        if (!stays) {
+            atomic_store(&users->items[i]->state->retired, true);
+            users_push(&users->retired, users->items[i]);
+        }
     }
     free(users->items);
     users->items = draft->items;
@@ -301,10 +317,9 @@ bool users_load(struct users *users, const struct settings *settings,
     *why = 0;
     (void)pthread_mutex_lock(&users->lock);
     draft.items = malloc((settings->users.count + 1) * sizeof(void *));
-    bool good = draft.items && users_make_room(users);
+    bool good = draft.items != NULL;
     if (!good) {
         (void)snprintf(why, SETTINGS_WHY, "out of memory");
-        free(draft.items);
     } else if (users_draft_lines(&draft, settings)) {
         users_take(users, &draft);
         atomic_store(&users->rates.rate, settings->insert_rate);
@@ -315,6 +330,59 @@ bool users_load(struct users *users, const struct settings *settings,
     }
     (void)pthread_mutex_unlock(&users->lock);
     return good;
+}
+
+/* Frees what was waiting, but for those that were held meanwhile. */
+static void users_free_waiting(struct users *users)
+{
+    struct user *user = NULL;
+    while ((user = users_pop(&users->waiting)) != NULL) {
+        if (atomic_load(&user->state->holds) || atomic_load(&user->state->was_held)) {
+            users_push(&users->retired, user);
+        } else {
+            user_free(user);
+        }
+    }
+}
+
+/* Lets those wait that nobody holds. The order of store and load is that of user_hold reversed: a hold
+ * is seen here or afterwards. */
+static void users_choose(struct users *users)
+{
+    struct user *all = users->retired, *user = NULL;
+    users->retired = NULL;
+    while ((user = users_pop(&all)) != NULL) {
+        atomic_store(&user->state->was_held, false);
+        users_push(atomic_load(&user->state->holds) ? &users->retired : &users->waiting,
+                   user);
+    }
+}
+
+void users_reclaim(struct users *users, struct quiet *readers)
+{
+    (void)pthread_mutex_lock(&users->lock);
+    if (users->waiting && quiet_passed(readers, &users->mark)) {
+        users_free_waiting(users);
+    }
+    if (!users->waiting && users->retired) {
+        users_choose(users);
+        quiet_note(readers, &users->mark);
+    }
+    (void)pthread_mutex_unlock(&users->lock);
+}
+
+size_t users_retired(struct users *users)
+{
+    size_t n = 0;
+    (void)pthread_mutex_lock(&users->lock);
+    for (const struct user *u = users->retired; u; u = u->state->next) {
+        n++;
+    }
+    for (const struct user *u = users->waiting; u; u = u->state->next) {
+        n++;
+    }
+    (void)pthread_mutex_unlock(&users->lock);
+    return n;
 }
 
 bool users_are_open(const struct users *users)
@@ -394,6 +462,7 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
 {
     uint8_t mark[USER_MARK];
     bool known, slow = false;
+    (void)pthread_mutex_lock(&users->hashing);
     const struct user *user = users_candidate(users, name, password, mark, &known);
     for (size_t i = 0; user && !known && i < user->password_count; i++) {
         struct user_password *one = &user->state->passwords[i];
@@ -412,6 +481,7 @@ const struct user *users_check(struct users *users, bg_bytes name, bg_bytes pass
     if (!known && !slow && atomic_load(&users->hashed)) {
         password_waste(password); /* so that time does not tell who exists */
     }
+    (void)pthread_mutex_unlock(&users->hashing);
     OPENSSL_cleanse(mark, sizeof mark);
     return known ? user : NULL;
 }

@@ -4,8 +4,8 @@
  *     head -> (password) -> body -> job -> answer -> head ...
  *
  * The head is copied once it is whole, since the request outlives the bytes that it came in. A
- * body in memory is bounded by proto-max-bulk-len, one in a file by max-filter-memory; neither is
- * read before it is known that its sender may send it. An answer that is a file is sent piece by
+ * body in memory is bounded by proto-max-bulk-len, one in a file by max-filter-memory, and all files
+ * together by maxmemory, as they are to become filters; neither is read before it is known that its sender may send it. An answer that is a file is sent piece by
  * piece, as the socket takes it.
  *
  * What is refused before its body was read: the body is read and forgotten if it is short, so that
@@ -47,6 +47,7 @@ struct http_state {
     const struct web_route *route;
     struct buffer body;
     int upload;           /* a descriptor, -1: none */
+    uint64_t uploaded;    /* bytes of it, which server->uploads counts */
     char upload_path[40]; /* of it, while it is open; "": none */
     int file;             /* being sent; -1: none */
     uint64_t file_left;
@@ -246,12 +247,15 @@ static void web_prepare(struct conn *conn, struct web_request *request)
 
 /* ---- Between requests ------------------------------------------------------------------------ */
 
-static void web_forget_body(struct http_state *http)
+static void web_forget_body(struct conn *conn)
 {
+    struct http_state *http = conn->http;
     buffer_free(&http->body);
     if (http->upload >= 0) {
         close(http->upload); /* it has no name, so this removes it */
         http->upload = -1;
+        atomic_fetch_sub(&conn->worker->server->uploads, http->uploaded);
+        http->uploaded = 0;
     }
     http->upload_path[0] = 0;
 }
@@ -268,7 +272,7 @@ static void web_forget_head(struct http_state *http)
 static void web_next(struct conn *conn)
 {
     struct http_state *http = conn->http;
-    web_forget_body(http);
+    web_forget_body(conn);
     web_forget_head(http);
     http_request_reset(&http->request);
     conn->amid = false;
@@ -282,7 +286,7 @@ static void web_next(struct conn *conn)
 static void web_skip(struct conn *conn)
 {
     struct http_state *http = conn->http;
-    web_forget_body(http);
+    web_forget_body(conn);
     if (http->keep_alive && http->request.body != HTTP_BODY_NONE) {
         (void)http_body_begin(&http->reading, &http->request, WEB_SKIP);
         http->phase = WEB_SKIPS_BODY;
@@ -415,7 +419,7 @@ struct web_job {
     struct web_request request;
 };
 
-static void web_read_rest(struct conn *conn);
+static void web_go_on(struct conn *conn);
 
 static void web_job_run(struct job *job, struct session *session)
 {
@@ -437,9 +441,9 @@ static void web_job_run(struct job *job, struct session *session)
 static void web_job_answer(struct web_job *mine)
 {
     struct conn *conn = mine->conn;
-    conn->client.user = mine->client.user;
+    client_set_user(&conn->client, mine->client.user);
     if (mine->asks && mine->request.answer.status == 0) {
-        web_read_rest(conn);
+        web_go_on(conn);
         return;
     }
     if (mine->request.answer.wrote) {
@@ -463,6 +467,7 @@ static void web_job_done(struct job *job)
         close(mine->request.answer.file);
     }
     web_answer_free(&mine->request.answer);
+    client_set_user(&mine->client, NULL);
     ledger_release(LEDGER_BUFFERS, sizeof *mine);
     free(mine);
 }
@@ -496,11 +501,13 @@ static void web_submit(struct conn *conn, bool asks)
     job->conn = conn;
     job->asks = asks;
     web_prepare(conn, &job->request);
-    job->client = conn->client;
+    client_copy(&job->client, &conn->client);
     job->request.client = &job->client;
     (void)http_path(&http->request, job->request.path_room, &job->request.path);
-    if (!asks && http->route->flags & WEB_WRITES
-        && job->request.path.count > WEB_NAME_AT) {
+    if (asks) {
+        job->job.lane = JOBS_LANE_PASSWORDS;
+    } else if (http->route->flags & WEB_WRITES
+               && job->request.path.count > WEB_NAME_AT) {
         job->job.lane = catalog_hash(conn->worker->server->catalog,
                                      job->request.path.segments[WEB_NAME_AT]);
     }
@@ -604,7 +611,7 @@ static bool web_open_upload(struct conn *conn)
     return http->upload >= 0;
 }
 
-/* The request may be made: reads its body, or, without one, runs it. */
+/* Reads the body of a request that may be made. */
 static void web_read_rest(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -636,7 +643,18 @@ static void web_read_rest(struct conn *conn)
     conn->amid = true;
 }
 
-/* The head is whole: is there somebody to answer, and may it be asked? */
+/* The request may be made: reads its body, or runs it if it has none. */
+static void web_go_on(struct conn *conn)
+{
+    if (conn->http->request.body == HTTP_BODY_NONE) {
+        web_submit(conn, false);
+    } else {
+        web_read_rest(conn);
+    }
+}
+
+/* The head is whole: is there somebody to answer, and may it be asked? The user is known before a job is
+ * submitted, so that the job is one of that user's (jobs.h). */
 static void web_head_done(struct conn *conn)
 {
     struct http_state *http = conn->http;
@@ -665,13 +683,9 @@ static void web_head_done(struct conn *conn)
         web_refuse_path(conn, allowed);
         return;
     }
-    if (http->request.body == HTTP_BODY_NONE) { /* the job looks at everything */
-        web_submit(conn, false);
-        return;
-    }
     web_prepare(conn, &request);
     switch (web_access(&request, http->route, false)) {
-    case WEB_MAY: web_read_rest(conn); break;
+    case WEB_MAY: web_go_on(conn); break;
     case WEB_MAY_NOT:
         web_header(&request, "Cache-Control", "no-store");
         web_refuse(conn, &request);
@@ -718,26 +732,45 @@ static size_t web_read_head(struct conn *conn, const char *bytes, size_t n)
     return consumed;
 }
 
-static bool web_keep(struct http_state *http, bg_bytes data)
+/* Counts n more bytes of an upload. Returns false, and counts nothing, if all uploads together would exceed
+ * maxmemory. */
+static bool web_count_upload(struct conn *conn, uint64_t n)
 {
+    struct server *server = conn->worker->server;
+    const uint64_t most = conn->worker->session.from->maxmemory;
+    if (atomic_fetch_add(&server->uploads, n) + n > most && most) {
+        atomic_fetch_sub(&server->uploads, n);
+        return false;
+    }
+    conn->http->uploaded += n;
+    return true;
+}
+
+/* Keeps a piece of the body. Returns NULL, or why it cannot. */
+static const char *web_keep(struct conn *conn, bg_bytes data)
+{
+    struct http_state *http = conn->http;
     const char *from = data.data;
     size_t left = data.len;
     if (http->phase == WEB_SKIPS_BODY) {
-        return true;
+        return NULL;
     }
     if (http->upload < 0) {
         buffer_put(&http->body, data.data, data.len);
-        return !http->body.overflow;
+        return http->body.overflow ? "the body cannot be stored" : NULL;
+    }
+    if (!web_count_upload(conn, data.len)) {
+        return "maxmemory: all uploads in progress together would exceed it on disk";
     }
     while (left > 0) {
         const ssize_t n = write(http->upload, from, left);
         if (n < 0 && errno != EINTR) {
-            return false;
+            return "the body cannot be stored";
         }
         from += n > 0 ? n : 0;
         left -= n > 0 ? (size_t)n : 0;
     }
-    return true;
+    return NULL;
 }
 
 static void web_body_done(struct conn *conn)
@@ -752,6 +785,8 @@ static void web_body_done(struct conn *conn)
 static size_t web_read_body(struct conn *conn, const char *bytes, size_t n)
 {
     struct http_state *http = conn->http;
+    const char *wrong = NULL;
+    char why[LEDGER_WHY];
     size_t at = 0;
     for (;;) {
         bg_bytes data = { NULL, 0 };
@@ -761,10 +796,9 @@ static size_t web_read_body(struct conn *conn, const char *bytes, size_t n)
         at += used;
         switch (result) {
         case HTTP_BODY_DATA:
-            if (!web_keep(http, data)) {
-                char why[LEDGER_WHY];
-                web_reject(conn, 507,
-                           ledger_refusal(why) ? why : "the body cannot be stored");
+            wrong = web_keep(conn, data);
+            if (wrong) {
+                web_reject(conn, 507, ledger_refusal(why) ? why : wrong);
                 return n;
             }
             break;
@@ -798,6 +832,29 @@ static size_t web_input(struct conn *conn, char *bytes, size_t n)
         }
     }
     return conn->client.close ? n : at;
+}
+
+/* Refuses a request of which a part was received. If its answer was sent already, and the rest was to be
+ * skipped, the connection just ends. */
+static bool web_refuse_rest(struct conn *conn, const char *why)
+{
+    struct http_state *http = conn->http;
+    if (conn->busy || http->phase == WEB_SENDS) {
+        return false;
+    }
+    if (http->phase == WEB_SKIPS_BODY) {
+        http->keep_alive = false;
+        conn->lingers = true;
+        web_next(conn);
+    } else {
+        if (!http->head) { /* its bytes were not kept */
+            const int minor = http->request.minor;
+            http_request_reset(&http->request);
+            http->request.minor = minor;
+        }
+        web_reject(conn, 507, why);
+    }
+    return true;
 }
 
 /* Everything that was written has been sent: the next piece of a file. */
@@ -849,7 +906,7 @@ static void web_end(struct conn *conn)
     struct http_state *http = conn->http;
     if (http) {
         atomic_fetch_sub(&conn->worker->server->http_clients, 1);
-        web_forget_body(http);
+        web_forget_body(conn);
         if (http->file >= 0) {
             close(http->file);
         }
@@ -859,5 +916,5 @@ static void web_end(struct conn *conn)
     }
 }
 
-const struct protocol http_protocol = { "http", web_begin, web_input, web_more,
-                                        web_end };
+const struct protocol http_protocol = { "http",          web_begin, web_input,
+                                        web_refuse_rest, web_more,  web_end };

@@ -148,7 +148,7 @@ static enum web_access access_log_in(struct web_request *request,
     const struct session *session = request->session;
     struct users *users = session->server->users;
     struct client *client = request->client;
-    client->user = users_recall(users, is->user, is->password);
+    client_set_user(client, users_recall(users, is->user, is->password));
     if (client->user) {
         return WEB_MAY;
     }
@@ -161,7 +161,7 @@ static enum web_access access_log_in(struct web_request *request,
     if (!waits) {
         return WEB_LATER;
     }
-    client->user = users_check(users, is->user, is->password);
+    client_set_user(client, users_check(users, is->user, is->password));
     if (!client->user) {
         users_guess_failed(users, client->host, is->user, session->ticks);
         access_ask(request);
@@ -190,9 +190,9 @@ static enum web_access access_user(struct web_request *request, bool waits)
     if (auth == HTTP_AUTH_BASIC || auth == HTTP_AUTH_BEARER) {
         access = access_log_in(request, &is, waits);
     } else {
-        request->client->user = auth == HTTP_AUTH_NONE
-                                    ? users_default(request->session->server->users)
-                                    : NULL;
+        client_set_user(request->client, auth == HTTP_AUTH_NONE ? users_default(
+                                             request->session->server->users)
+                                                                : NULL);
         if (!request->client->user) {
             access_ask(request);
             access = WEB_MAY_NOT;
@@ -234,7 +234,7 @@ enum web_access web_access(struct web_request *request, const struct web_route *
         return WEB_MAY_NOT;
     }
     if (free) {
-        request->client->user = users_default_unasked(server->users);
+        client_set_user(request->client, users_default_unasked(server->users));
         if (!request->client->user) {
             access_ask(request);
             return WEB_MAY_NOT;

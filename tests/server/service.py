@@ -260,6 +260,11 @@ class Service:
                     return int(line.split()[1]) * 1024
         raise AssertionError(f"no {field}")
 
+    def keeps_freed_memory(self):
+        """Whether it was built with AddressSanitizer, which does so on purpose."""
+        with open(self.program, "rb") as file:
+            return b"__asan_init" in file.read()
+
     def read_log(self):
         with open(self.log, encoding="utf-8", errors="replace") as file:
             return file.read()

@@ -7,7 +7,10 @@ not keep the other connections of its worker waiting.
 No test compares times. The service has one worker, so the order of replies shows whether a
 request blocked it; and page faults show what creating a filter touched."""
 
+import base64
+import hashlib
 import select
+import socket
 
 import service
 from service import encode
@@ -127,6 +130,70 @@ def test_users_leave_threads_to_others(program):
             assert behind < len(crowd) // 2, behind
         for client in crowd:
             client.close()
+
+
+def http_request(s, user, path):
+    """Sends a request without a body on a new connection, and returns the connection."""
+    client = socket.create_connection(("127.0.0.1", s.http_port), timeout=60)
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {user}:x\r\nConnection: close\r\n\r\n".encode())
+    return client
+
+
+def http_status(client):
+    with client, client.makefile("rb") as file:
+        return int(file.read().split()[1])
+
+
+@service.alone
+def test_users_of_http_leave_threads_to_others(program):
+    """The same for requests over HTTP that have no body and come on new connections."""
+    with service.Service(program, "workers 1", "jobs 3", "appendfsync no", "user default on nopass +@all ~*",
+                         "user one on >x +@all ~*", "user other on >x +@all ~*", http=True) as s:
+        assert s.ask("CF.RESERVE", "large", LARGE) == "OK"
+        assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
+        for user in ("one", "other"):
+            assert http_status(http_request(s, user, "/api/v1/filters/small/file")) == 200
+        behind = 12
+        for _ in range(20):
+            crowd = [http_request(s, "one", "/api/v1/filters/large/file") for _ in range(12)]
+            assert http_status(http_request(s, "other", "/api/v1/filters/small/file")) == 200
+            behind = min(behind, sum(bool(select.select([client], [], [], 0)[0]) for client in crowd))
+            for client in crowd:
+                client.close()
+            if behind < 6:
+                break
+        assert behind < 6, behind
+
+
+def slow_hash(password):
+    """A hash whose check takes 128 MiB, eight times as much as usual, and as much more time."""
+    salt = b"0123456789abcdef"
+    digest = hashlib.scrypt(password, salt=salt, n=1 << 17, r=8, p=1, dklen=32, maxmem=1 << 28)
+    return "$scrypt$ln=17,r=8,p=1$" + "$".join(base64.b64encode(part).decode().rstrip("=") for part in (salt, digest))
+
+
+@service.alone
+def test_passwords_are_checked_one_at_a_time(program):
+    """Clients that have not logged in occupy one thread and the memory of one check, however many they are."""
+    with service.Service(program, "workers 1", "jobs 2", "appendonly no", "user default on nopass +@all ~*",
+                         "user one on " + slow_hash(b"right"), http=True) as s:
+        assert s.ask("BF.RESERVE", "small", "0.01", 1000) == "OK"
+        start = s.memory("VmHWM")
+        crowd = [s.connect() for _ in range(2)]
+        for client in crowd:
+            client.send(encode("AUTH", "one", "x"))
+        crowd += [http_request(s, "one", "/api/v1/filters") for _ in range(2)]
+        assert s.ask("BG.DIGEST", "small")
+        sockets = [getattr(client, "socket", client) for client in crowd]
+        assert len(select.select(sockets, [], [], 0)[0]) < 3
+        for client in crowd[:2]:
+            assert isinstance(client.reply(), service.Error)
+            client.close()
+        assert [http_status(client) for client in crowd[2:]] == [401, 401]
+        if not s.keeps_freed_memory():
+            assert s.memory("VmHWM") - start < 200 << 20
+        with s.connect() as client:
+            assert client.ask("AUTH", "one", "right") == "OK"
 
 
 def faults(s):

@@ -262,6 +262,15 @@ TEST(dump__any_size_of_chunk)
     }
 }
 
+/* Checks what BG.INFO reports. */
+static void check_state(struct fake *h, const char *name, bool loading, bool lost)
+{
+    char expected[64], request[64];
+    (void)snprintf(request, sizeof request, "BG.INFO %s", name);
+    (void)snprintf(expected, sizeof expected, "$loading :%d $lost :%d", loading, lost);
+    CHECK(strstr(fake(h, request), expected));
+}
+
 TEST(dump__unfinished_answers_maybe)
 {
     struct fake h;
@@ -271,6 +280,7 @@ TEST(dump__unfinished_answers_maybe)
     bg_dump(&h, "k", 1000, &pieces);
     CHECK(pieces.count > 3);
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);
+    check_state(&h, "copy", true, false);
     CHECK_STR(fake(&h, "BF.MEXISTS copy item-1 item-2 nobody"), "[:1 :1 :1]");
     CHECK_STR(
         fake(&h, "BF.ADD copy x"),
@@ -296,6 +306,7 @@ TEST(dump__unfinished_answers_maybe)
               "-ERR this chunk does not follow what has come so far");
     (void)bg_load(&h, "copy", pieces.of[0].bytes, pieces.of[0].n);
     CHECK_EQ(h.items[0].type, '[');
+    check_state(&h, "copy", true, false);
     CHECK_STR(fake(&h, "BF.ADD k more"), ":1");
     struct pieces others;
     bg_dump(&h, "k", 1000, &others);
@@ -307,6 +318,7 @@ TEST(dump__unfinished_answers_maybe)
         CHECK_EQ(h.items[0].type, '[');
     }
     same_answers(&h, "k", "copy", 50);
+    check_state(&h, "copy", false, false);
     CHECK_STR(fake(&h, "BF.EXISTS copy more"), ":1");
     CHECK_STR(bg_load(&h, "copy", others.of[0].bytes, others.of[0].n),
               "-ERR item exists");
@@ -383,9 +395,11 @@ TEST(dump__forged_chunks)
     (void)load_forged(&h, "x", 1, 0, 1 << 20, "a", 1);
     CHECK_EQ(h.items[0].type, '[');
     CHECK(object_bytes(h.entries[1].object) <= 64 << 10);
+    check_state(&h, "x", true, false);
     /* wrong as a whole: the name stays unknown, and can be loaded again */
     CHECK_STR(load_forged(&h, "x", 2, 0, 1, "a", 1),
               "-ERR received bad data: the chunks do not make up the dump");
+    check_state(&h, "x", false, true);
     CHECK_STR(load_forged(&h, "x", dump_checksum("a\n", 2), 0, 2, "a\n", 2),
               "-ERR received bad data: the dump does not begin with its line");
     static const char *const lines[] = {

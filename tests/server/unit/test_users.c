@@ -9,6 +9,7 @@
 
 #include "guesses.h"
 #include "password.h"
+#include "quiet.h"
 #include "users.h"
 
 #include <pthread.h>
@@ -386,6 +387,47 @@ TEST(users__reading_lines_again)
     CHECK(!user_is_current(a) && !user_is_current(c) && !check("a", "1"));
     CHECK(users_default(users) && users_default(users) != nobody);
     CHECK_STR(user_name(a), "a");
+}
+
+TEST(users__retired_ones_are_freed)
+{
+    static struct quiet readers;
+    quiet_init(&readers);
+    const int seat = quiet_sit(&readers);
+    begin("user a on >1\nuser b on >1");
+    const struct user *a = check("a", "1"), *b = check("b", "1");
+    user_hold(a);
+    CHECK(load("user a on >1 +ping\nuser b on >1"));
+    for (int i = 0; i < 3; i++) { /* a client has it */
+        users_reclaim(users, &readers);
+        CHECK_EQ(users_retired(users), 1);
+    }
+    user_let_go(a);
+    quiet_enter(&readers, seat);
+    for (int i = 0; i < 3; i++) { /* a batch may have found it in that client */
+        users_reclaim(users, &readers);
+        CHECK_EQ(users_retired(users), 1);
+    }
+    quiet_leave(&readers, seat);
+    users_reclaim(users, &readers);
+    CHECK_EQ(users_retired(users), 0);
+
+    quiet_enter(&readers, seat); /* this batch has found b */
+    CHECK(load("user a on >1 +ping"));
+    users_reclaim(users, &readers);
+    user_hold(b);
+    quiet_pass(&readers,
+               seat); /* the next one uses b, which its client has just dropped */
+    user_let_go(b);
+    for (int i = 0; i < 3; i++) {
+        users_reclaim(users, &readers);
+        CHECK_EQ(users_retired(users), 1);
+    }
+    CHECK_STR(user_name(b), "b");
+    quiet_leave(&readers, seat);
+    users_reclaim(users, &readers);
+    CHECK_EQ(users_retired(users), 0);
+    CHECK(check("a", "1"));
 }
 
 TEST(users__many)
