@@ -392,7 +392,8 @@ def test_a_refused_lookup_leaves_others_alone(program):
 
 @alone
 def test_a_gate_that_does_not_fit(program):
-    """A gate whose filter does not fit queries its source. The limit applies at startup, too."""
+    """A gate whose filter does not fit queries its source. The limit applies at startup, too.
+    The gate reports why; its source is still up."""
     def about(name):
         with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/api/v1/gates/{name}", timeout=60) as answer:
             return json.load(answer)
@@ -407,6 +408,9 @@ def test_a_gate_that_does_not_fit(program):
     with s:
         for name in ("none", "rowid"):
             wait_for(lambda: about(name)["rebuilds_failed"] > 0, what="a build that fails")
+            gate = wait_for(lambda: (lambda g: g if g["last_failure"] else None)(about(name)), what="a reason")
+            assert gate["last_failure"].startswith("memory: "), gate
+            wait_for(lambda: about(name)["source"]["state"] == "up", what="a source that is up")
             assert s.ask("BG.LOOKUP", name, "a") == [1, b"present"]
             assert s.ask("BG.LOOKUP", name, "b") == [0, b"absent_by_truth"]
 
