@@ -506,6 +506,7 @@ static void gates_describe(struct gate *gate, struct gate_about *about)
     (void)pthread_mutex_lock(&gate->lock);
     about->source_up = gate->source_up && !atomic_load(&gate->ask_failed);
     memcpy(about->source_text, gate->source_text, sizeof about->source_text);
+    memcpy(about->build_text, gate->build_text, sizeof about->build_text);
     about->build_keys = gate->build_keys;
     about->build_seconds = gate->build_seconds;
     (void)pthread_mutex_unlock(&gate->lock);

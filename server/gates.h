@@ -153,6 +153,7 @@ struct gate_about {
     uint64_t anew;     /* how often it had to begin anew, the first time included */
     uint64_t builds;   /* that succeeded */
     uint64_t build_failures;
+    char build_text[192];       /* why the last build failed, or "" */
     uint64_t build_keys;        /* of the last one */
     double build_seconds;       /* of the last one */
     uint64_t progress_keys;     /* of the one under way */

@@ -44,6 +44,7 @@ struct gate {
     char why[128];       /* the next build is made */
     bool source_up;
     char source_text[192];
+    char build_text[192]; /* why the last build failed, or "" */
     uint64_t build_keys;
     double build_seconds;
 };

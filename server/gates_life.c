@@ -161,10 +161,12 @@ static void gate_life_note_build(struct gate *gate, const bg_rebuild_report *rep
         gate->build_keys = report->keys;
         gate->build_seconds = report->seconds;
     }
+    (void)snprintf(gate->build_text, sizeof gate->build_text, "%.191s",
+                   err ? why->message : "");
     if (!gate->followed) { /* else the follower knows better */
-        gate->source_up = !err;
-        (void)snprintf(gate->source_text, sizeof gate->source_text, "%.191s",
-                       err ? why->message : "");
+        gate->source_up = !err || err == BG_ENOMEM || err == BG_ELIMIT;
+        (void)snprintf(gate->source_text, sizeof gate->source_text, "%s",
+                       gate->source_up ? "" : gate->build_text);
     }
     (void)pthread_mutex_unlock(&gate->lock);
 }

@@ -116,9 +116,7 @@ static bool server_apply(void *context, const struct settings *settings, char wh
     }
     log_set_level((enum log_level)settings->log_level);
     log_set_format((enum log_format)settings->log_format);
-    if (atomic_load(&server->phase) >= SERVER_SERVING) {
-        ledger_limit(settings->maxmemory);
-    }
+    ledger_limit(settings->maxmemory);
     return true;
 }
 
@@ -544,14 +542,17 @@ int server_run(struct settings_store *store)
         return SERVER_FAILED;
     }
     server->store = store;
+    /* The limit holds from the start, as gates build their filters while saved filters are loaded. This thread
+     * loads the saved filters, whatever the limit is. */
+    ledger_limit(settings_now(store)->maxmemory);
+    (void)ledger_exempt(true);
     server_wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (server_wake >= 0 && server_make(server)) {
         atomic_store(&server->phase, SERVER_LOADING);
         if (server_start_workers(server) && server_load(server)
             && observer_start(server->observer)) {
             atomic_store(&server->phase, SERVER_SERVING);
-            ledger_limit(
-                settings_now(store)->maxmemory); /* after loading saved filters */
+            (void)ledger_exempt(false);
             log_event(LOG_EVENT_START, (bg_bytes){ NULL, 0 }, "ready: %zu filters",
                       catalog_count(server->catalog));
             startup_ready("serving");

@@ -178,8 +178,8 @@ static void gates_json_rebuild(struct json *json, const struct gate_about *about
     }
     json_count(json, "rebuilds", about->builds);
     json_count(json, "rebuilds_failed", about->build_failures);
-    if (about->source_text[0]) {
-        json_text(json, "last_failure", about->source_text);
+    if (about->build_text[0]) {
+        json_text(json, "last_failure", about->build_text);
     } else {
         json_null(json, "last_failure");
     }

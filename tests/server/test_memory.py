@@ -4,12 +4,14 @@
 usage: test_memory.py BLOOMGATED [PART OF A NAME...]"""
 
 import http.client
+import json
 import os
 import select
 import signal
 import socket
 import sqlite3
 import threading
+import urllib.request
 
 import service
 from service import Error, Service, alone, encode, wait_for
@@ -386,6 +388,31 @@ def test_a_refused_lookup_leaves_others_alone(program):
                 assert is_oom(client.ask("BG.LOOKUP", "g", large))
         for _ in range(3):
             assert s.ask("BG.LOOKUP", "g", "a") == [1, b"present"]
+
+
+@alone
+def test_a_gate_that_does_not_fit(program):
+    """A gate whose filter does not fit queries its source. The limit applies at startup, too.
+    The gate reports why; its source is still up."""
+    def about(name):
+        with urllib.request.urlopen(f"http://127.0.0.1:{s.http_port}/api/v1/gates/{name}", timeout=60) as answer:
+            return json.load(answer)
+
+    s = Service(program, "maxmemory 16Mi", http=True)
+    path = os.path.join(s.folder, "keys.db")
+    with sqlite3.connect(path) as db:
+        db.execute("create table keys (id integer primary key autoincrement, key text unique)")
+        db.execute("insert into keys (key) values ('a')")
+    s.lines += tuple(f"gate {name} source=sqlite:{path} query='select key, id from keys' lookup='select 1 from keys where key = ?' "
+                     f"follow={name} capacity=100000000" for name in ("none", "rowid"))
+    with s:
+        for name in ("none", "rowid"):
+            wait_for(lambda: about(name)["rebuilds_failed"] > 0, what="a build that fails")
+            gate = wait_for(lambda: (lambda g: g if g["last_failure"] else None)(about(name)), what="a reason")
+            assert gate["last_failure"].startswith("memory: "), gate
+            wait_for(lambda: about(name)["source"]["state"] == "up", what="a source that is up")
+            assert s.ask("BG.LOOKUP", name, "a") == [1, b"present"]
+            assert s.ask("BG.LOOKUP", name, "b") == [0, b"absent_by_truth"]
 
 
 @alone
