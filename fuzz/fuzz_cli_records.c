@@ -34,7 +34,9 @@ static struct key_format take_format(struct fuzz_input *in)
         f.crlf = false;
     } else if (f.records == KEY_RECORDS_CSV) {
         f.separator = '\n';
-        f.delimiter = f.delimiter == '"' || f.delimiter == '\n' ? ',' : f.delimiter;
+        if (f.delimiter == '"' || f.delimiter == '\n') {
+            f.delimiter = ',';
+        }
         f.field += f.field == 0;
     }
     return f;
