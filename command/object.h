@@ -144,7 +144,7 @@ struct object {
     pthread_mutex_t dumping; /* of those below; never taken while `writing` is held */
     struct dump *dump;       /* a copy that is being read in pieces, or NULL */
     struct load *load;       /* pieces that are arriving, or NULL */
-    bool loading;            /* they are; or their filter is about to replace this */
+    bool loading;            /* pieces arrive, or their filter will replace this */
     _Atomic uint64_t held;   /* bytes of dump and load */
     uint64_t id;             /* the host's */
     void *entry;             /* the host's */
