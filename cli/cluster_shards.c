@@ -291,7 +291,7 @@ int cluster_merge(struct cluster_work *w)
     code = code ? code : cluster_renew(w);
     code = code ? code : shards_order(w, &order, &told);
     for (size_t i = 0; i < count && !code;
-         i++) { /* a server may have restarted meanwhile */
+         i++) { /* a server may have restarted in the meantime */
         code = cluster_expect_complete(w, &others[i], w->arguments->items[2 + i]);
     }
     while (opened > 0) {

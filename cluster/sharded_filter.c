@@ -433,7 +433,7 @@ struct sharded_job {
     size_t n;
     uint16_t *shards;         /* of each item */
     size_t *order;            /* numbers of items, by shard */
-    bg_bytes *argv;           /* of all commands, one behind the other */
+    bg_bytes *argv;           /* of all commands, one after the other */
     struct cluster_ask *asks; /* commands, followed by reads of witnesses */
     struct sharded_part *parts;
     size_t count;                    /* commands */
@@ -443,7 +443,7 @@ struct sharded_job {
     uint64_t *done, *answers;        /* bits */
     bg_err err;            /* the first error that a command was answered with, */
     bg_errinfo *info;      /* and its text */
-    bg_err told;           /* memory was short for a witness */
+    bg_err told;           /* no memory for a witness */
     bool writes;           /* else the answer "no" must be trusted */
     char why[WITNESS_WHY]; /* why a shard is not trusted */
 };
@@ -567,7 +567,7 @@ static void job_answered(struct cluster_ask *ask, bg_bytes reply)
     }
 }
 
-/* Makes the commands of what is sorted. */
+/* Creates the commands from the sorted items. */
 static void job_divide(struct sharded_job *job, bg_bytes word, bool write)
 {
     bg_bytes *argv = job->argv;

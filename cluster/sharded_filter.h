@@ -77,10 +77,10 @@ bg_err sharded_each(struct sharded *filter, const struct sharded_order *order,
 /*
  * Reads all witnesses and records in `doubted` which shards may have lost keys. Then writes the witnesses
  * that are out of date, with the processes in `view`, which must have been determined before; an empty view
- * writes none. A shard in doubt gets a witness that marks it as doubted. If any shard has a witness, so do
- * shards that are in `recreated` or have no witness. With `complete`, all witnesses are rewritten, because the
- * operator states that the shards have all keys. `why` gives the reason for the first doubted shard. Errors: as
- * cluster_call; results up to the error are kept.
+ * writes none. A shard in doubt gets a witness that marks it as doubted. If any shard has a witness, shards
+ * that are in `recreated` or have no witness are in doubt as well. With `complete`, all witnesses are rewritten,
+ * because the operator states that the shards have all keys. `why` gives the reason for the first doubted shard.
+ * Errors: as cluster_call; results up to the error are kept.
  */
 bg_err sharded_vouch(struct sharded *filter, const struct cluster_view *view,
                      bool complete, char why[WITNESS_WHY], bg_errinfo *info);

@@ -169,7 +169,7 @@ static char *shape_put_value(char *to, const struct object_shape *shape,
 size_t object_shape_write(const struct object_shape *shape,
                           char text[OBJECT_SHAPE_TEXT])
 {
-    char *to = text; /* the longest of all values fits: tested */
+    char *to = text; /* the longest values fit, which a test checks */
     for (size_t i = 0; i < SHAPE_FIELDS; i++) {
         char *const before = to;
         to = shape_put(to, to > text ? " " : "");

@@ -44,7 +44,7 @@ struct users {
     size_t count;
     struct user *retired, *waiting; /* lists */
     struct quiet_mark mark;         /* batches that may use users in `waiting` */
-    _Atomic bool hashed;            /* somebody has a password that is slow to check */
+    _Atomic bool hashed;            /* some user has a password that is slow to check */
     _Atomic bool open;
     _Atomic(const struct user *) nobody; /* users_default */
 };

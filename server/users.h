@@ -25,7 +25,7 @@
  *
  * Passwords are checked by scrypt, which takes tens of milliseconds and 16 MiB on purpose: not on
  * the thread of an event loop, and one at a time (users_check waits for other checks), because clients can
- * request checks without logging in. A password that was right before is recognised by a keyed hash in
+ * request checks without logging in. A password that was right before is recognized by a keyed hash in
  * microseconds (users_recall), so clients that connect all the time cost nothing.
  *
  * Lifetime of a `struct user`: it never changes. users_load keeps users whose lines are unchanged, and retires

@@ -653,8 +653,8 @@ static void web_go_on(struct conn *conn)
     }
 }
 
-/* The head is whole: is there somebody to answer, and may it be asked? The user is determined before a
- * job is submitted, so that the job counts as that user's (jobs.h). */
+/* Handles a complete head: finds the route and checks access. The user is determined before a job is
+ * submitted, so that the job counts as that user's (jobs.h). */
 static void web_head_done(struct conn *conn)
 {
     struct http_state *http = conn->http;

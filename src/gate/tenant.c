@@ -410,7 +410,7 @@ static bg_err tenant_add_keys(bg_tenant *tenant, struct tenant_adding *adding,
         err = tenant_add_piece(tenant, slot, adding, info);
     }
     if (tenant->grows
-        && adding->done) { /* windows also grow by keys that they have already */
+        && adding->done) { /* windows also grow by keys that are added again */
         tenant_measure(tenant, slot);
     }
     tenant_leave(tenant, token);

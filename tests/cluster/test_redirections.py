@@ -287,8 +287,8 @@ def test_merged_filters_have_witnesses():
 
 
 def test_restart_while_it_is_completed():
-    """The operator's command applies only to data that existed when it started. A server without replicas continues no
-    history."""
+    """The operator's command applies only to data that existed when it started. A restarted
+    server without replicas does not continue its earlier history."""
     for word in (b"HGETALL", b"HSET"):
         cluster = made()
         node = cluster.nodes[1]
@@ -401,7 +401,7 @@ def test_holder_copies_a_server_that_was_started_again():
 
 
 def copy_the_rest(cluster, saved):
-    """The replica is promoted and restarts with its saved data; the primary copies them and is promoted again."""
+    """The replica is promoted and restarts with its saved data; the primary copies this data and is promoted again."""
     first, second = cluster.nodes[1], cluster.nodes[3]
     second.promote()
     second.restart(saved)
@@ -411,7 +411,7 @@ def copy_the_rest(cluster, saved):
 
 def test_data_are_copied_while_it_is_asked():
     """A process copies the incomplete data of another one, and is queried on a connection that was opened before:
-    between two rounds of queries, between two queries of a round, and between the last query and the end of its round."""
+    between two rounds of queries, between two queries of a round, or between the last query and the end of a round."""
     for word, number in ((b"BG.MEXISTS", 1), (b"BG.MEXISTS", 2), (b"BG.MEXISTS", 40), (b"HGETALL", 1), (b"HGETALL", 7),
                          (b"INFO", 2), (b"INFO", 3), (b"INFO", 4)):
         cluster, saved = replicated()
@@ -454,7 +454,7 @@ def test_restart_while_it_is_dumped():
 
 
 def test_data_are_replaced_before_wait():
-    """A primary becomes the replica of a replica that lacks a write, and primary again, before it carries out WAIT."""
+    """A primary becomes a replica of its former replica, which lacks a write, and is promoted before it executes WAIT."""
     for word in (b"BG.MADD", b"SET", b"WAIT"):
         cluster, _ = replicated()
         more = "".join(f"more-{i}\n" for i in range(2000))
