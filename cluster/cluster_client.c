@@ -704,7 +704,7 @@ struct cluster_round {
     struct cluster_ask *asks;
     size_t n, left;
     size_t number; /* of this round within its call */
-    bool later;    /* something has to wait for better times */
+    bool later;    /* some requests must be retried after a pause */
 };
 
 /* The replies of one node, in the order of its requests. */

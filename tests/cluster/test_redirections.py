@@ -454,7 +454,7 @@ def test_restart_while_it_is_dumped():
 
 
 def test_data_are_replaced_before_wait():
-    """A primary becomes a replica of its former replica, which lacks a write, and is promoted before it executes WAIT."""
+    """A primary follows its former replica, which lacks a write, and is promoted again before it executes WAIT."""
     for word in (b"BG.MADD", b"SET", b"WAIT"):
         cluster, _ = replicated()
         more = "".join(f"more-{i}\n" for i in range(2000))
