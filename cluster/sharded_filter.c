@@ -441,11 +441,11 @@ struct sharded_job {
     size_t readings;                 /* ... and their number */
     const struct cluster_ask **read; /* the read of each shard's witness, or NULL */
     uint64_t *done, *answers;        /* bits */
-    bg_err err;            /* the first error that a command was answered with, */
-    bg_errinfo *info;      /* and its text */
-    bg_err told;           /* no memory for a witness */
-    bool writes;           /* else the answer "no" must be trusted */
-    char why[WITNESS_WHY]; /* why a shard is not trusted */
+    bg_err err;                      /* the first error reply to a command, */
+    bg_errinfo *info;                /* and its text */
+    bg_err told;                     /* no memory for a witness */
+    bool writes;                     /* else the answer "no" must be trusted */
+    char why[WITNESS_WHY];           /* why a shard is not trusted */
 };
 
 /* A command's share. */

@@ -33,7 +33,7 @@ struct sharded {
     uint64_t holders[SHARDS_MOST]; /* runs of the processes that serve the witnesses */
     struct link_process
         served[SHARDS_MOST]; /* the process that answered the last command, per shard */
-    struct witness *witnesses; /* of all shards, as far as they were read */
+    struct witness *witnesses; /* of all shards whose witness was read */
     bg_bytes *witness_names;
     atomic_bool *
         witnessed; /* shards that ever had a witness; may be shared by several filters */

@@ -882,9 +882,9 @@ static bg_err persist_fill(void *context, struct journal_draft *draft, bg_errinf
     return persist_write_manifest(context, draft, info);
 }
 
-/* The base of an object when older records are going to be lost. If it has no records since its base, and the
- * file exists, the base stays, so that retries do not write a second copy. If it has such records, and they cannot be
- * saved because its base cannot be read, it must not come back without them, should the file be
+/* Determines the base of an object when older journal records are about to be lost. If it has no records since its
+ * base, and the file exists, the base stays, so that retries do not write a second copy. If it has such records, and
+ * they cannot be saved because its base cannot be read, it must not come back without them, should the file be
  * readable again one day: so it has a file that there is not. */
 static bg_err persist_base_anew(struct persist *persist, struct entry *entry,
                                 struct entry_base *base, bg_errinfo *info)

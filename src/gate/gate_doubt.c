@@ -8,9 +8,9 @@
  * was under way may be older than the key, so they end no doubt.
  *
  * The slot numbers the makings of bases when they begin, before the source is read, and
- * keeps in `whole` the number of the last one that came. `missed` is the number of a making
- * that ends the doubt, as any later one does; 0: there is none. It belongs to the slot, so
- * the doubt applies to all gates of the slot.
+ * keeps in `whole` the number of the last one whose base was published. `missed` is the
+ * number of a making that ends the doubt, as any later one does; 0: there is none. It
+ * belongs to the slot, so the doubt applies to all gates of the slot.
  *   (D1) `missed` is raised after the key was written and before the write returns, to one
  *        more than the makings that have begun by then. So a making of that number, or of a
  *        later one, begins after the key was written.
